@@ -1,0 +1,37 @@
+# LLVM and MLIR for the compiler's rooms: one shared library each, and one precompiled header for all.
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+# Headers that nearly every compiler source needs, parsed once.
+add_library(nano-mlir-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/MlirPch.cpp)
+target_include_directories(nano-mlir-pch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+target_precompile_headers(nano-mlir-pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h)
+
+# nano_mlir_library(NAME SOURCES... LIBS...): a static library of the compiler.
+function(nano_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_SOURCES) # SCAFFOLD
+    add_library(${name} INTERFACE) # SCAFFOLD
+    return() # SCAFFOLD
+  endif() # SCAFFOLD
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_precompile_headers(${name} REUSE_FROM nano-mlir-pch)
+  target_link_libraries(${name} PUBLIC ${ARG_LIBS} MLIR LLVM)
+endfunction()
+
+# nano_mlir_executable(NAME SOURCES... LIBS...): a program that links the compiler.
+function(nano_mlir_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  list(GET ARG_SOURCES 0 firstSource) # SCAFFOLD
+  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${firstSource} AND NOT EXISTS ${firstSource}) # SCAFFOLD
+    return() # SCAFFOLD
+  endif() # SCAFFOLD
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_precompile_headers(${name} REUSE_FROM nano-mlir-pch)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
+endfunction()

@@ -1,0 +1,470 @@
+// The model-building API: the only header that a model file includes. `nanoc` compiles the file
+// with the host compiler and runs its NANO_MODEL body, which declares sizes, parameters, optimizers
+// and schedules and computes the loss out of tensors; every operation is recorded, with the line of
+// the model file that made it.
+//
+// Included at every `nanoc compile`, so no MLIR here and next to nothing of the standard library.
+#pragma once
+
+#include <initializer_list>
+#include <stddef.h>
+#include <stdint.h>
+
+extern "C" double sqrt(double) noexcept(true);
+
+namespace nano::frontend {
+
+/// A line of the model file. Functions below take the caller's as a default argument; never pass
+/// one.
+struct Line {
+  const char *file;
+  unsigned line;
+  static Line here(const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+//===- Types, shapes, names
+//------------------------------------------------------------------------===//
+
+enum class DType : uint8_t { f32, bf16, f8e4m3, f8e5m2, i32 };
+inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f8e4m3 = DType::f8e4m3,
+                       f8e5m2 = DType::f8e5m2, i32 = DType::i32;
+
+/// The machine epsilon of a float type: bf16 2⁻⁷, f32 2⁻²³.
+double epsilon(DType type);
+
+/// Sizes of a tensor, outermost first; `{}` is a single number. At most 8 dimensions.
+class Shape {
+public:
+  static constexpr int maxRank = 8;
+  Shape(std::initializer_list<int64_t> sizes, Line at = Line::here());
+  int rank = 0;
+  int64_t sizes[maxRank] = {};
+};
+
+/// Dimensions to work on: one, or several in braces. Negative ones count from the last: −1 is the
+/// last.
+class Axes {
+public:
+  Axes(int64_t axis) : count(1), axes{axis} {}
+  Axes(std::initializer_list<int64_t> list, Line at = Line::here());
+  int count = 0;
+  int64_t axes[Shape::maxRank] = {};
+};
+
+/// A name, from text or from pieces of text and numbers in braces: `{"blocks.", i, ".lambdas"}`.
+class Name {
+public:
+  struct Piece {
+    Piece(const char *text) : text(text) {}
+    Piece(int number) : number(number) {}
+    Piece(int64_t number) : number(number) {}
+    const char *text = nullptr;
+    int64_t number = 0;
+  };
+  Name(const char *text, Line at = Line::here()) : Name({Piece(text)}, at) {}
+  Name(std::initializer_list<Piece> pieces, Line at = Line::here());
+  char text[120];
+};
+
+/// A fixed number of things: layers, for example.
+template <typename T> class List {
+public:
+  explicit List(int64_t count)
+      : things(new T[count > 0 ? count : 0]), count(count > 0 ? count : 0) {}
+  ~List() { delete[] things; }
+  List(const List &) = delete;
+  List &operator=(const List &) = delete;
+  T &operator[](int64_t i) { return things[check(i)]; }
+  const T &operator[](int64_t i) const { return things[check(i)]; }
+  T *begin() { return things; }
+  T *end() { return things + count; }
+
+private:
+  int64_t check(int64_t i) const {
+    if (i < 0 || i >= count)
+      throwOutOfRange(i, count);
+    return i;
+  }
+  static void throwOutOfRange(int64_t i, int64_t count);
+  T *things;
+  int64_t count;
+};
+void throwListOutOfRange(int64_t i, int64_t count);
+template <typename T> void List<T>::throwOutOfRange(int64_t i, int64_t count) {
+  throwListOutOfRange(i, count);
+}
+
+//===- Hyperparameters
+//-----------------------------------------------------------------------------===//
+
+/// Declares a hyperparameter and returns its value: the default, or what `-D name=value` says.
+/// `about` is shown by `nanoc params` and in errors. Integers are at least `least`.
+int64_t hyper(const char *name, int64_t value, const char *about, int64_t least = 1,
+              Line at = Line::here());
+inline int64_t hyper(const char *name, int value, const char *about, int64_t least = 1,
+                     Line at = Line::here()) {
+  return hyper(name, static_cast<int64_t>(value), about, least, at);
+}
+double hyper(const char *name, double value, const char *about, Line at = Line::here());
+/// One of several element types; the first is the default.
+DType hyper(const char *name, std::initializer_list<DType> allowed, const char *about,
+            Line at = Line::here());
+/// One of several words; the first is the default. Returns the word's position in the list.
+int hyper(const char *name, std::initializer_list<const char *> allowed, const char *about,
+          Line at = Line::here());
+
+/// Ends the compilation with `what` when `condition` does not hold: `require(T % 128 == 0, "seq_len
+/// must be …")`.
+void require(bool condition, const char *what, Line at = Line::here());
+
+/// Another default for a hyperparameter, see NANO_DEFAULTS.
+struct Default {
+  Default() = default;
+  Default(const char *name, int value) : name(name), kind(Integer), integer(value) {}
+  Default(const char *name, int64_t value) : name(name), kind(Integer), integer(value) {}
+  Default(const char *name, double value) : name(name), kind(Real), real(value) {}
+  Default(const char *name, const char *value) : name(name), kind(Word), word(value) {}
+  enum Kind : uint8_t { Integer, Real, Word };
+  const char *name = nullptr;
+  Kind kind = Integer;
+  int64_t integer = 0;
+  double real = 0;
+  const char *word = nullptr;
+};
+struct Defaults {
+  Defaults(std::initializer_list<Default> list, Line at = Line::here());
+  Default values[64];
+  int count = 0;
+  Line at;
+};
+
+//===- Schedules
+//-----------------------------------------------------------------------------------===//
+
+/// A function of the training step, evaluated on the host in f64 once a step: learning rates,
+/// momenta, windows. Made of numbers, `step()`, `iterations()`, arithmetic and the functions below.
+class Sched {
+public:
+  Sched() = default;
+  Sched(double number);
+  uint32_t id = 0; ///< 0: none
+};
+
+Sched step();       ///< s, counted from 0
+Sched iterations(); ///< N, the number of steps of the whole run
+
+Sched operator+(const Sched &a, const Sched &b);
+Sched operator-(const Sched &a, const Sched &b);
+Sched operator*(const Sched &a, const Sched &b);
+Sched operator/(const Sched &a, const Sched &b);
+Sched operator-(const Sched &a);
+Sched min(const Sched &a, const Sched &b);
+Sched max(const Sched &a, const Sched &b);
+Sched floor(const Sched &a);
+Sched ceil(const Sched &a);
+Sched sqrt(const Sched &a);
+Sched exp(const Sched &a);
+Sched log(const Sched &a);
+Sched cos(const Sched &a);
+Sched pow(const Sched &a, const Sched &b);
+
+struct SchedLess {
+  Sched a, b;
+};
+inline SchedLess operator<(const Sched &a, const Sched &b) { return {a, b}; }
+inline SchedLess operator>(const Sched &a, const Sched &b) { return {b, a}; }
+/// `less.a < less.b ? x : y`
+Sched select(const SchedLess &less, const Sched &x, const Sched &y);
+
+//===- Tensors
+//-------------------------------------------------------------------------------------===//
+
+struct At;
+
+/// A position along a tensor's first dimension.
+struct Index {
+  Index(int64_t index, Line at = Line::here()) : index(index), at(at) {}
+  int64_t index;
+  Line at;
+};
+
+/// A tensor of the model: a handle, cheap to copy. Declared parameters and scalars can be used in
+/// every program; any other tensor only in the program that computed it.
+class Tensor {
+public:
+  Tensor() = default;
+  int rank(Line at = Line::here()) const;
+  /// The size of a dimension; negative ones count from the last.
+  int64_t size(int64_t axis, Line at = Line::here()) const;
+  DType type(Line at = Line::here()) const;
+  /// x[i]: position i of the first dimension, which disappears.
+  Tensor operator[](const Index &i) const;
+  /// table[ids]: `gather`.
+  Tensor operator[](const At &ids) const;
+
+  uint32_t program = 0; ///< the program that computed it, or the model that declared it; 0: none
+  uint32_t id = 0;
+};
+
+/// A tensor argument, with the line that passes it.
+struct At {
+  At(const Tensor &tensor, Line at = Line::here()) : tensor(tensor), at(at) {}
+  Tensor tensor;
+  Line at;
+};
+
+/// A tensor or a number as an argument.
+struct Operand {
+  Operand(const Tensor &tensor, Line at = Line::here()) : tensor(tensor), at(at) {}
+  Operand(double number, Line at = Line::here()) : number(number), isNumber(true), at(at) {}
+  Tensor tensor;
+  double number = 0;
+  bool isNumber = false;
+  Line at;
+};
+
+// Arithmetic, element by element. Types: a number takes the tensor's type; bf16 with f32 gives f32;
+// i32 goes with i32 only. Shapes are aligned at the last dimension, and a dimension of size 1, or
+// one that is missing on the left, repeats: [D] goes with every row of [T, D], [T, 1] with every
+// column, {} with everything.
+Tensor operator+(const Operand &a, const Operand &b);
+Tensor operator-(const Operand &a, const Operand &b);
+Tensor operator*(const Operand &a, const Operand &b);
+Tensor operator/(const Operand &a, const Operand &b); ///< i32: rounded down
+Tensor operator-(const At &x);
+inline Tensor &operator+=(Tensor &x, const Operand &y) { return x = Operand(x, y.at) + y; }
+inline Tensor &operator-=(Tensor &x, const Operand &y) { return x = Operand(x, y.at) - y; }
+inline Tensor &operator*=(Tensor &x, const Operand &y) { return x = Operand(x, y.at) * y; }
+inline Tensor &operator/=(Tensor &x, const Operand &y) { return x = Operand(x, y.at) / y; }
+Tensor max(const Operand &a, const Operand &b);
+Tensor min(const Operand &a, const Operand &b);
+constexpr int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
+constexpr int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
+
+Tensor exp(const At &x);
+Tensor log(const At &x);
+Tensor sqrt(const At &x);
+Tensor rsqrt(const At &x); ///< 1/√x
+Tensor tanh(const At &x);
+Tensor sigmoid(const At &x);
+Tensor sin(const At &x);
+Tensor cos(const At &x);
+Tensor relu(const At &x);   ///< max(x, 0)
+Tensor square(const At &x); ///< x·x
+
+/// A comparison, for `select` only.
+struct Comparison {
+  enum Predicate : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
+  Predicate predicate;
+  Operand a, b;
+};
+inline Comparison operator==(const Operand &a, const Operand &b) { return {Comparison::Eq, a, b}; }
+inline Comparison operator!=(const Operand &a, const Operand &b) { return {Comparison::Ne, a, b}; }
+inline Comparison operator<(const Operand &a, const Operand &b) { return {Comparison::Lt, a, b}; }
+inline Comparison operator<=(const Operand &a, const Operand &b) { return {Comparison::Le, a, b}; }
+inline Comparison operator>(const Operand &a, const Operand &b) { return {Comparison::Gt, a, b}; }
+inline Comparison operator>=(const Operand &a, const Operand &b) { return {Comparison::Ge, a, b}; }
+/// Where the comparison holds x, elsewhere y. Two numbers give the type of what is compared.
+Tensor select(const Comparison &condition, const Operand &x, const Operand &y);
+
+/// To another element type: floats round to nearest even, float to i32 towards zero.
+Tensor cast(const At &x, DType type);
+
+/// y[i₀, …] = i_axis.
+Tensor iota(const Shape &shape, int64_t axis = 0, DType type = i32, Line at = Line::here());
+/// One number everywhere.
+Tensor full(const Shape &shape, double number, DType type, Line at = Line::here());
+
+/// The same elements in row-major order.
+Tensor reshape(const At &x, const Shape &shape);
+/// Elements [start, start + size) of a dimension.
+Tensor slice(const At &x, int64_t axis, int64_t start, int64_t size);
+/// Tensors one after the other along a dimension.
+Tensor concat(std::initializer_list<Tensor> parts, int64_t axis, Line at = Line::here());
+/// y[…, c] = x[…, (c + shift) mod C], C the size of the last dimension.
+Tensor rotate(const At &x, int64_t shift);
+
+template <int count> struct Parts;
+template <> struct Parts<2> {
+  Tensor first, second;
+};
+template <> struct Parts<3> {
+  Tensor first, second, third;
+};
+Tensor splitPart(const At &x, int64_t axis, int part, int count);
+/// Equal parts of a dimension: `auto [q, k, v] = split<3>(x, 1)`.
+template <int count> Parts<count> split(const At &x, int64_t axis) {
+  if constexpr (count == 2)
+    return {splitPart(x, axis, 0, 2), splitPart(x, axis, 1, 2)};
+  else
+    return {splitPart(x, axis, 0, 3), splitPart(x, axis, 1, 3), splitPart(x, axis, 2, 3)};
+}
+
+// Reductions, accumulated in f32. Reduced dimensions stay, with size 1, so that the result goes
+// with the operand again. Without axes: over all elements, giving a single number {}.
+Tensor sum(const At &x);
+Tensor sum(const At &x, const Axes &axes);
+Tensor mean(const At &x);
+Tensor mean(const At &x, const Axes &axes);
+Tensor maximum(const At &x);
+Tensor maximum(const At &x, const Axes &axes);
+
+/// y[t] = x[0] + … + x[t], of i32 [T].
+Tensor cumsum(const At &x);
+/// y[t] = max(x[0], …, x[t]), of i32 [T].
+Tensor cummax(const At &x);
+
+/// y[t, :] = table[ids[t], :], of table [V, D] and ids i32 [T].
+Tensor gather(const At &table, const Tensor &ids);
+
+/// a·b over the last two dimensions, [.., M, K] × [.., K, N], operands of one float type;
+/// accumulated in f32.
+Tensor matmul(const At &a, const Tensor &b);
+/// x·Wᵀ, [T, K] × [N, K]ᵀ, with W converted to x's type.
+Tensor linear(const At &x, const Tensor &weight);
+
+/// x·rsqrt(mean(x², last dimension) + ε), in f32, rounded to x's type. ε: the machine epsilon of
+/// x's type unless given.
+Tensor norm(const At &x);
+Tensor norm(const At &x, double eps);
+/// (x − mean)/√(var + ε)·scale + shift over the last dimension, in f32, rounded to x's type; biased
+/// variance.
+Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double eps);
+
+/// −log softmax(logits)[target] for every row: f32 [T] of logits f32 [T, V] and targets i32 [T].
+Tensor crossEntropy(const At &logits, const Tensor &targets);
+
+/// Maps a score before the softmax, with the query's and the key's position and the head (rank 0:
+/// f32, i32, i32, i32), to another, by arithmetic on these alone.
+class ScoreFunction {
+public:
+  ScoreFunction() = default;
+  template <typename F>
+  ScoreFunction(const F &function)
+      : context(&function), call([](const void *context, Tensor s, Tensor q, Tensor k, Tensor h) {
+          return (*static_cast<const F *>(context))(s, q, k, h);
+        }) {}
+  const void *context = nullptr;
+  Tensor (*call)(const void *, Tensor, Tensor, Tensor, Tensor) = nullptr;
+};
+
+struct Attention {
+  Tensor first;        ///< i32 [T]: the first key that each query sees
+  Tensor last;         ///< i32 [T]: the last one
+  double scale = 1;    ///< multiplies q·kᵀ
+  ScoreFunction score; ///< what the softmax sees; default: the scaled product itself
+};
+/// softmax(score(scale·q·kᵀ) + mask)·v for every head; q, k, v: [T, H, Dh]. Query t sees the keys
+/// first[t] … last[t]; first ≤ last, and both never decrease with t. The softmax is computed in
+/// f32.
+Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
+
+//===- Parameters and optimizers
+//-------------------------------------------------------------------===//
+
+/// How a parameter starts.
+struct Init {
+  enum Kind : uint8_t { Constant, Normal, Uniform };
+  Kind kind = Constant;
+  int count = 1;
+  double values[16] = {};
+};
+inline Init constant(double value) { return {Init::Constant, 1, {value}}; }
+/// One number an element.
+Init constants(std::initializer_list<double> values, Line at = Line::here());
+inline Init normal(double mean, double stddev) { return {Init::Normal, 2, {mean, stddev}}; }
+inline Init uniform(double low, double high) { return {Init::Uniform, 2, {low, high}}; }
+
+/// A group of parameters that one optimizer updates.
+class Optimizer {
+public:
+  uint32_t model = 0, id = 0;
+};
+
+struct Adam {
+  Sched lr;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
+};
+/// Adam with decoupled weight decay. Its learning rate becomes the scalar `lr.<name>`.
+Optimizer adam(const char *name, const Adam &how, Line at = Line::here());
+
+struct Muon {
+  Sched lr, momentum;
+  DType computeType = f32;
+  int64_t steps = 5;
+  double coefficients[3] = {3.4445, -4.7750, 2.0315};
+};
+/// Muon, for parameters that are matrices (the last two dimensions). Scalars: `lr.<name>`,
+/// `momentum.<name>`.
+Optimizer muon(const char *name, const Muon &how, Line at = Line::here());
+
+/// Declares a parameter. `name` is its name in checkpoints; `type` the type that it is stored in.
+Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
+             const Optimizer &optimizer, Line at = Line::here());
+
+/// A schedule as a single number {} of type f32 or i32 (rounded to nearest) in the programs:
+/// changes without recompilation.
+Tensor scalar(const char *name, const Sched &value, DType type, Line at = Line::here());
+
+//===- Training
+//------------------------------------------------------------------------------------===//
+
+struct Training {
+  int64_t vocabSize;     ///< tokens are below this
+  int64_t eosToken;      ///< begins a document
+  int64_t globalBatch;   ///< tokens of one optimizer step over all ranks
+  int64_t numIterations; ///< N
+  double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
+  Optimizer logged = {}; ///< whose learning rate logs show; default: the first optimizer's
+};
+void training(const Training &how, Line at = Line::here());
+
+/// How a sequence's loss is made of its tokens' losses.
+enum class Loss : uint8_t { sum, mean };
+
+void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
+                Tensor (*call)(const void *, Tensor, Tensor), Line at);
+void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
+                  Line at);
+
+/// The training program: `tokenLosses(tokens, targets)` maps i32 [T] and i32 [T] to every token's
+/// loss, f32 [T].
+template <typename F>
+void train(int64_t tokens, Loss loss, const F &tokenLosses, Line at = Line::here()) {
+  recordLoss(
+      false, tokens, loss, &tokenLosses,
+      [](const void *context, Tensor x, Tensor y) {
+        return (*static_cast<const F *>(context))(x, y);
+      },
+      at);
+}
+/// The validation program, on sequences of its own length.
+template <typename F>
+void validate(int64_t tokens, Loss loss, const F &tokenLosses, Line at = Line::here()) {
+  recordLoss(
+      true, tokens, loss, &tokenLosses,
+      [](const void *context, Tensor x, Tensor y) {
+        return (*static_cast<const F *>(context))(x, y);
+      },
+      at);
+}
+/// The sampling program: `logits(tokens)` maps i32 [T] to f32 [T, V']; row t predicts the token
+/// after position t.
+template <typename F> void generate(int64_t tokens, const F &logits, Line at = Line::here()) {
+  recordLogits(
+      tokens, &logits,
+      [](const void *context, Tensor x) { return (*static_cast<const F *>(context))(x); }, at);
+}
+
+} // namespace nano::frontend
+
+/// The model: `NANO_MODEL { … }`, once a file.
+#define NANO_MODEL extern "C" void nanoModel()
+
+/// Other defaults for the hyperparameters of a model that this file includes:
+/// `NANO_DEFAULTS({"num_layers", 6}, {"dtype", "f32"})`.
+#define NANO_DEFAULTS(...)                                                                         \
+  extern "C" const ::nano::frontend::Defaults nanoDefaults;                                        \
+  const ::nano::frontend::Defaults nanoDefaults({__VA_ARGS__})

@@ -1,0 +1,173 @@
+// The pipeline as prose: what happens to a model, stage by stage, and why in this order.
+#include "compiler/Pipeline.h"
+
+#include "compiler/Stages.h"
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace mlir;
+
+namespace nano {
+namespace {
+
+/// The forward programs as the model file says them.
+void addModel(OpPassManager &passes, const PipelineOptions &) {
+  // Everything below assumes a whole model; what the front end cannot see line by line (a parameter
+  // that no program uses, a program without a loss) is told here, in the model's own terms.
+  passes.addPass(createVerifyModel());
+}
+
+/// `train` computes gradients too.
+void addDifferentiate(OpPassManager &passes, const PipelineOptions &) {
+  // On the graph as written: one derivative an op, before anything is merged into larger ops.
+  passes.addPass(createDifferentiate());
+  // Derivatives are written op by op and repeat each other (the same broadcast, the same cast of a
+  // weight). Folding and merging them here keeps the choice of what to save, next, from counting
+  // one value several times.
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  // A gate: the optimizers, next stage, read every gradient.
+  passes.addPass(createVerifyDifferentiated());
+  // After CSE, which would merge a recomputed value with the saved one again; nothing after it
+  // merges equal ops across a program.
+  passes.addPass(createRecompute());
+}
+
+/// The whole step as programs: `first`, `next`, `update`.
+void addOptimize(OpPassManager &passes, const PipelineOptions &) {
+  // Needs the gradients' names and shapes only. As graph ops, so that fusion sees Adam and
+  // Newton–Schulz like anything else.
+  passes.addPass(createExpandOptimizers());
+  // After recomputation, so that the decision of what to save is made once for both programs.
+  passes.addPass(createSplitAccumulation());
+}
+
+/// Gradients are summed over ranks.
+void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
+  // On the graph, where a gradient is still one named value, and before fusion, which must not pull
+  // an optimizer's arithmetic across a collective.
+  DistributeOptions distribute;
+  distribute.worlds = options.worlds;
+  passes.addPass(createDistribute(distribute));
+}
+
+/// What will be one kernel is one op.
+void addFuse(OpPassManager &passes, const PipelineOptions &) {
+  // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
+  // ops.
+  passes.addPass(createChunkRows());
+  // Before elementwise fusion, so that what a library call does for free is not made a kernel.
+  passes.addPass(createFoldMatmulEpilogues());
+  // Last on tensors: it fixes which tensors exist in memory, and all that follows is about those.
+  passes.addPass(createFuse());
+  // A gate: bufferization knows kernels, calls, collectives, views and state, and nothing else.
+  passes.addPass(createVerifyFused());
+}
+
+/// Every tensor has a buffer.
+void addBuffers(OpPassManager &passes, const PipelineOptions &) {
+  // Needs final tensors and uses: whether a slice can be a view, a concat be written in place, a
+  // state be updated in place.
+  passes.addPass(createBufferize());
+}
+
+/// Every task is a kernel of loops and vectors.
+void addKernels(OpPassManager &passes, const PipelineOptions &options) {
+  // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
+  // launches and what they touch.
+  LowerKernelsOptions kernels;
+  kernels.lanes = options.lanes;
+  passes.addPass(createLowerKernels(kernels));
+}
+
+/// Commands on streams, with events.
+void addSchedule(OpPassManager &passes, const PipelineOptions &) {
+  // Needs to know which launches share a kernel, and changes the order of commands: before events.
+  passes.addPass(createBatchLaunches());
+  // After all commands stand; before memory, because two buffers may share bytes only where this
+  // order keeps them apart.
+  passes.addPass(createSchedule());
+}
+
+/// Every buffer has an offset in one arena.
+void addMemory(OpPassManager &passes, const PipelineOptions &) {
+  // Lifetimes are known only when the order of commands is final.
+  passes.addPass(createPlanMemory());
+}
+
+/// Proofs on what will run.
+void addVerify(OpPassManager &passes, const PipelineOptions &) {
+  // On the final program and offsets, independent of the passes that made them.
+  passes.addPass(createVerifyLiveness());
+  passes.addPass(createVerifyRaces());
+}
+
+constexpr Stage table[] = {
+    {"model", "the model's forward programs, as the model file says them", addModel},
+    {"differentiate", "train also computes every parameter's gradient", addDifferentiate},
+    {"optimize", "the step as programs: first, next, update", addOptimize},
+    {"distribute", "gradients are summed over ranks before the update", addDistribute},
+    {"fuse", "what becomes one kernel is one op", addFuse},
+    {"buffers", "every tensor has a buffer or is a view of one", addBuffers},
+    {"kernels", "every task is a kernel in loops and vectors", addKernels},
+    {"schedule", "commands on streams, with events where order is needed", addSchedule},
+    {"memory", "every buffer has an offset in one arena", addMemory},
+    {"verify", "proved: every read finds a written, live buffer; no two accesses race", addVerify},
+    {"plan", "native code and the plan file, printed as text", nullptr},
+};
+
+} // namespace
+
+ArrayRef<Stage> stages() { return table; }
+
+const Stage *findStage(StringRef name) {
+  const auto *found = llvm::find_if(table, [&](const Stage &stage) { return stage.name == name; });
+  return found == std::end(table) ? nullptr : found;
+}
+
+std::string stageNames() {
+  return llvm::join(llvm::map_range(table, [](const Stage &stage) { return stage.name.str(); }),
+                    ", ");
+}
+
+void buildPipeline(OpPassManager &passes, const PipelineOptions &options, const Stage &last) {
+  for (const Stage &stage : table) {
+    if (stage.addPasses)
+      stage.addPasses(passes, options);
+    if (&stage == &last)
+      return;
+  }
+}
+
+namespace {
+struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
+  Option<std::string> upTo{*this, "up-to", llvm::cl::desc("the last stage to run"),
+                           llvm::cl::init("verify")};
+  ListOption<int64_t> worlds{*this, "worlds", llvm::cl::desc("numbers of ranks")};
+  Option<int64_t> lanes{*this, "lanes", llvm::cl::desc("f32 lanes of a vector"),
+                        llvm::cl::init(16)};
+};
+} // namespace
+
+void registerPipelines() {
+  PassPipelineRegistration<PipelineFlags>(
+      "nano-pipeline", "what `nanoc compile` runs, up to a stage",
+      [](OpPassManager &passes, const PipelineFlags &flags) {
+        const Stage *last = findStage(flags.upTo);
+        if (!last)
+          llvm::report_fatal_error(llvm::Twine("up-to=") + flags.upTo +
+                                       ": no such stage; there are " + stageNames(),
+                                   false);
+        PipelineOptions options;
+        if (!flags.worlds.empty())
+          options.worlds.assign(flags.worlds.begin(), flags.worlds.end());
+        options.lanes = flags.lanes;
+        buildPipeline(passes, options, *last);
+      });
+}
+
+} // namespace nano

@@ -1,0 +1,30 @@
+// The stages of the compiler, in order: one table for --stop-after, --dump-ir, `nanoc stages`,
+// nano-opt and the tests.
+#pragma once
+
+#include "compiler/Pipeline.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace nano {
+
+struct Stage {
+  llvm::StringLiteral name;
+  llvm::StringLiteral summary; ///< what the program is after this stage
+  /// Adds the stage's passes; null for `plan`, which leaves the IR.
+  void (*addPasses)(mlir::OpPassManager &passes, const PipelineOptions &options);
+};
+
+/// All stages, from `model` to `plan`.
+llvm::ArrayRef<Stage> stages();
+
+/// The stage of that name, or null.
+const Stage *findStage(llvm::StringRef name);
+
+/// "model, differentiate, …", for messages.
+std::string stageNames();
+
+} // namespace nano

@@ -1,0 +1,93 @@
+// The `nano` dialect: tensors and what is computed with them; nothing about memory or devices.
+// A module in this dialect is a whole training step: states, schedules, optimizers and one function a program.
+#ifndef NANO_IR_GRAPH_DIALECT_TD
+#define NANO_IR_GRAPH_DIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def NanoDialect : Dialect {
+  let name = "nano";
+  let cppNamespace = "::nano::graph";
+  let summary = "Training steps as graphs of tensor operations";
+  let description = [{
+    Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2 or i32. Arithmetic on bf16 is computed in f32 and
+    rounded to nearest even once an op; reductions and products accumulate in f32. Every op is pure except `load`, `store` and
+    `accumulate`, which read and write states.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::func::FuncDialect"];
+}
+
+//===- Types ---------------------------------------------------------------------------------------------------------===//
+
+def Nano_Tensor : StaticShapeTensorOf<[F32, BF16, F8E4M3FN, F8E5M2, I32]>;
+def Nano_FloatTensor : StaticShapeTensorOf<[F32, BF16]>;
+def Nano_NumberTensor : StaticShapeTensorOf<[F32, BF16, I32]>;
+def Nano_F32Tensor : StaticShapeTensorOf<[F32]>;
+def Nano_I32Tensor : StaticShapeTensorOf<[I32]>;
+
+//===- Attributes ----------------------------------------------------------------------------------------------------===//
+
+def Nano_RoleAttr : I32EnumAttr<"Role", "what a state is for", [
+    I32EnumAttrCase<"Parameter", 0, "parameter">,
+    I32EnumAttrCase<"Optimizer", 1, "optimizer">,
+    I32EnumAttrCase<"Gradient", 2, "gradient">]> {
+  let cppNamespace = "::nano::graph";
+  let genSpecializedAttr = 0;
+}
+def Nano_Role : EnumAttr<NanoDialect, Nano_RoleAttr, "role"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nano_PredicateAttr : I32EnumAttr<"Predicate", "comparison of two numbers", [
+    I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
+    I32EnumAttrCase<"le", 3>, I32EnumAttrCase<"gt", 4>, I32EnumAttrCase<"ge", 5>]> {
+  let cppNamespace = "::nano::graph";
+}
+
+def Nano_CombinerAttr : I32EnumAttr<"Combiner", "an associative combination of numbers", [
+    I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>]> {
+  let cppNamespace = "::nano::graph";
+}
+
+def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
+  let mnemonic = "init";
+  let summary = "initial value of a state";
+  let description = [{
+    `kind` is "constant" (`values`: one for all elements, or one an element), "normal" (`values` = mean, standard deviation)
+    or "uniform" (`values` = low, high). Example: `#nano.init<normal, array<f64: 0.0, 1.0>>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$kind, "::mlir::DenseF64ArrayAttr":$values);
+  let assemblyFormat = "`<` $kind `,` $values `>`";
+  let genVerifyDecl = 1;
+}
+
+//===- Interfaces ----------------------------------------------------------------------------------------------------===//
+
+def Nano_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "An op that states its own derivative as graph ops.";
+  let methods = [InterfaceMethod<[{
+      Builds, at `builder`'s insertion point, the vector-Jacobian product of this op. `resultGrads` has one value a result, null
+      where the loss does not depend on that result. Returns one value an operand, of the operand's type; null where the
+      operand has no derivative (integers) or none is needed.
+    }],
+    "::llvm::SmallVector<::mlir::Value>", "buildDerivative",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGrads)>];
+}
+
+/// Marks an op with float operands that has no derivative on purpose.
+def Nano_NotDifferentiable : NativeOpTrait<"NotDifferentiable"> { let cppNamespace = "::nano::graph"; }
+/// Marks an op that computes each element of its results from the elements at the same place of its operands.
+def Nano_Elementwise : NativeOpTrait<"ElementwiseOp"> { let cppNamespace = "::nano::graph"; }
+
+class Nano_Op<string mnemonic, list<Trait> traits = []> : Op<NanoDialect, mnemonic, traits>;
+
+#endif // NANO_IR_GRAPH_DIALECT_TD

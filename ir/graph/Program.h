@@ -1,0 +1,32 @@
+// Names that the passes agree on: roles of functions, symbols of derived states, attributes of the module.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace nano::graph {
+
+/// Function attribute that says what a function is for: "train", then "first" and "next"; "update", "validate", "generate".
+inline constexpr llvm::StringLiteral roleAttrName = "nano.role";
+/// Module attribute: dictionary of the sizes and conventions of training.
+inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";
+/// Module attribute: the model's name.
+inline constexpr llvm::StringLiteral modelAttrName = "nano.model";
+/// The scalar 1/(sequences in the global batch), by which summed gradients are averaged.
+inline constexpr llvm::StringLiteral gradScaleSymbol = "grad_scale";
+
+/// The state in which a parameter's gradient accumulates.
+inline std::string gradientSymbol(llvm::StringRef parameter) { return ("grad." + parameter).str(); }
+
+/// The function of that role, or null.
+inline mlir::func::FuncOp functionWithRole(mlir::ModuleOp module, llvm::StringRef role) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    if (auto attribute = function->getAttrOfType<mlir::StringAttr>(roleAttrName); attribute && attribute == role)
+      return function;
+  return nullptr;
+}
+
+} // namespace nano::graph

@@ -1,0 +1,375 @@
+// What must hold of each op of the `nano` dialect, with the message that a user of the front end or of nano-opt reads.
+#include "ir/graph/Nano.h"
+#include "ir/graph/Shapes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
+Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+/// `dims` increases strictly within [0, rank).
+LogicalResult verifyDims(Operation *op, ArrayRef<int64_t> dims, int64_t rank) {
+  int64_t previous = -1;
+  for (int64_t dim : dims) {
+    if (dim <= previous || dim >= rank)
+      return op->emitOpError("dims ") << shapeText(dims) << " must increase and lie within the " << rank << " dimensions";
+    previous = dim;
+  }
+  return success();
+}
+
+/// Names the types of two operands that must be equal.
+LogicalResult verifySameType(Operation *op, StringRef what, Value a, Value b) {
+  if (a.getType() == b.getType())
+    return success();
+  return op->emitOpError(what) << " differ: " << a.getType() << " and " << b.getType();
+}
+
+LogicalResult verifySameShape(Operation *op, StringRef what, ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  if (a == b)
+    return success();
+  return op->emitOpError(what) << " differ: " << shapeText(a) << " and " << shapeText(b);
+}
+
+/// Region `score` of attention and its derivative: `floats` leading f32 scalars among three i32 ones; yields one f32 scalar.
+LogicalResult verifyScoreRegion(Operation *op, Region &region, bool withGradient) {
+  if (region.empty())
+    return success();
+  auto f32 = RankedTensorType::get({}, Float32Type::get(op->getContext()));
+  auto i32 = RankedTensorType::get({}, IntegerType::get(op->getContext(), 32));
+  SmallVector<Type> expected{f32, i32, i32, i32};
+  if (withGradient)
+    expected.push_back(f32);
+  if (!region.hasOneBlock() || region.front().getArgumentTypes() != TypeRange(expected))
+    return op->emitOpError("score region must take (f32 score, i32 query, i32 key, i32 head")
+           << (withGradient ? ", f32 gradient)" : ")") << " as rank-0 tensors";
+  auto yield = dyn_cast<YieldOp>(region.front().getTerminator());
+  if (!yield || yield.getNumOperands() != 1 || yield.getOperand(0).getType() != f32)
+    return op->emitOpError("score region must yield one rank-0 f32 tensor");
+  for (Operation &inner : region.front().without_terminator())
+    if (!inner.hasTrait<ElementwiseOp>())
+      return op->emitOpError("score region holds ") << inner.getName() << ", which is not element-wise";
+  return success();
+}
+
+} // namespace
+
+//===- Attributes ----------------------------------------------------------------------------------------------------===//
+
+LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef kind, DenseF64ArrayAttr values) {
+  if (kind == "constant")
+    return values.empty() ? emitError() << "constant initial value needs at least one value" : success();
+  if (kind != "normal" && kind != "uniform")
+    return emitError() << "unknown kind of initial value \"" << kind << "\": use constant, normal or uniform";
+  if (values.size() != 2)
+    return emitError() << kind << " initial value needs two numbers, has " << values.size();
+  return success();
+}
+
+//===- Program -------------------------------------------------------------------------------------------------------===//
+
+LogicalResult StateOp::verify() {
+  if ((getRole() == Role::Parameter) != getOptimizer().has_value())
+    return emitOpError(getOptimizer() ? "only a parameter has an optimizer" : "a parameter needs an optimizer");
+  InitAttr init = getInit();
+  int64_t elements = getTensorType().getNumElements();
+  if (init.getKind() == "constant" && init.getValues().size() != 1 && init.getValues().size() != elements)
+    return emitOpError("initial value has ") << init.getValues().size() << " numbers, must have 1 or " << elements;
+  return success();
+}
+
+LogicalResult ScalarOp::verify() {
+  if (!getType().isF32() && !getType().isInteger(32))
+    return emitOpError("type must be f32 or i32, is ") << getType();
+  Block &block = getBody().front();
+  auto f64 = Float64Type::get(getContext());
+  if (block.getArgumentTypes() != TypeRange{f64, f64, f64, f64})
+    return emitOpError("body must take four f64: step, iterations, sequences, world");
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || yield.getNumOperands() != 1 || yield.getOperand(0).getType() != f64)
+    return emitOpError("body must yield one f64");
+  return success();
+}
+
+LogicalResult AdamOp::verify() {
+  for (auto [name, value] : {std::pair("beta1", getBeta1()), std::pair("beta2", getBeta2())})
+    if (value.convertToDouble() < 0 || value.convertToDouble() >= 1)
+      return emitOpError(name) << " must lie in [0, 1), is " << value.convertToDouble();
+  if (getEps().convertToDouble() <= 0)
+    return emitOpError("eps must be positive, is ") << getEps().convertToDouble();
+  return success();
+}
+
+LogicalResult MuonOp::verify() {
+  if (getCoefficients().size() != 3)
+    return emitOpError("needs three coefficients, has ") << getCoefficients().size();
+  if (getSteps() < 1)
+    return emitOpError("steps must be at least 1, is ") << getSteps();
+  if (!getComputeType().isF32() && !getComputeType().isBF16())
+    return emitOpError("compute_type must be f32 or bf16, is ") << getComputeType();
+  return success();
+}
+
+namespace {
+
+LogicalResult verifyStateUse(Operation *op, SymbolTableCollection &table, FlatSymbolRefAttr symbol, Type type, bool sameElement) {
+  Operation *target = table.lookupNearestSymbolFrom(op, symbol);
+  auto state = dyn_cast_if_present<StateOp>(target);
+  if (!state)
+    return op->emitOpError("no state named ") << symbol;
+  auto tensor = cast<RankedTensorType>(type);
+  RankedTensorType expected = state.getTensorType();
+  if (tensor.getShape() != expected.getShape() || (sameElement && tensor != expected))
+    return op->emitOpError("type ") << type << " differs from that of state " << symbol << ", " << expected;
+  return success();
+}
+
+} // namespace
+
+LogicalResult LoadOp::verifySymbolUses(SymbolTableCollection &table) {
+  if (auto scalar = table.lookupNearestSymbolFrom<ScalarOp>(*this, getSymbolAttr())) {
+    if (getResult().getType() == RankedTensorType::get({}, scalar.getType()))
+      return success();
+    return emitOpError("type ") << getResult().getType() << " differs from that of scalar " << getSymbolAttr() << ", "
+                                << RankedTensorType::get({}, scalar.getType());
+  }
+  return verifyStateUse(*this, table, getSymbolAttr(), getResult().getType(), true);
+}
+
+LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &table) {
+  return verifyStateUse(*this, table, getSymbolAttr(), getValue().getType(), true);
+}
+
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &table) {
+  return verifyStateUse(*this, table, getSymbolAttr(), getValue().getType(), false);
+}
+
+void LoadOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), getSymbolAttr());
+}
+void StoreOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  effects.emplace_back(MemoryEffects::Write::get(), getSymbolAttr());
+}
+void AccumulateOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), getSymbolAttr());
+  effects.emplace_back(MemoryEffects::Write::get(), getSymbolAttr());
+}
+
+LogicalResult FusedOp::verify() {
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("block arguments must have the types of the operands");
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || yield.getOperandTypes() != getOutputs().getTypes())
+    return emitOpError("must yield values of the types of the results");
+  return success();
+}
+
+//===- Element-wise --------------------------------------------------------------------------------------------------===//
+
+LogicalResult SelectOp::verify() { return verifySameShape(*this, "shapes compared and chosen", shapeOf(getLhs()), shapeOf(getResult())); }
+
+LogicalResult IotaOp::verify() {
+  if (getDim() >= 0 && static_cast<int64_t>(getDim()) < rankOf(getResult()))
+    return success();
+  return emitOpError("dim ") << getDim() << " out of range for " << shapeText(getType());
+}
+
+//===- Shape ---------------------------------------------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult());
+  if (getDims().size() != from.size())
+    return emitOpError("dims must have one entry for each of the operand's ") << from.size() << " dimensions";
+  if (elementOf(getX()) != elementOf(getResult()))
+    return emitOpError("element types differ: ") << elementOf(getX()) << " and " << elementOf(getResult());
+  if (failed(verifyDims(*this, getDims(), to.size())))
+    return failure();
+  for (auto [size, dim] : llvm::zip(from, getDims()))
+    if (size != 1 && size != to[dim])
+      return emitOpError("cannot broadcast ") << shapeText(from) << " to " << shapeText(to) << " with dims " << shapeText(getDims());
+  return success();
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto from = cast<RankedTensorType>(getX().getType()), to = cast<RankedTensorType>(getType());
+  if (from.getElementType() != to.getElementType())
+    return emitOpError("element types differ: ") << from.getElementType() << " and " << to.getElementType();
+  if (from.getNumElements() != to.getNumElements())
+    return emitOpError("cannot reshape ") << shapeText(from) << " to " << shapeText(to) << ": " << from.getNumElements() << " elements against "
+                                          << to.getNumElements();
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult());
+  int64_t dim = getDim(), start = getStart();
+  if (elementOf(getX()) != elementOf(getResult()) || from.size() != to.size())
+    return emitOpError("must keep the element type and the rank");
+  if (dim < 0 || dim >= static_cast<int64_t>(from.size()))
+    return emitOpError("dim ") << dim << " out of range for " << shapeText(from);
+  if (start < 0 || start + to[dim] > from[dim])
+    return emitOpError("range [") << start << ", " << start + to[dim] << ") of dimension " << dim << " lies outside " << shapeText(from);
+  for (size_t i = 0; i < from.size(); ++i)
+    if (static_cast<int64_t>(i) != dim && from[i] != to[i])
+      return emitOpError("sizes other than along dimension ") << dim << " differ: " << shapeText(from) << " and " << shapeText(to);
+  return success();
+}
+
+LogicalResult ConcatOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("needs at least one operand");
+  ArrayRef<int64_t> to = shapeOf(getResult());
+  int64_t dim = getDim(), total = 0;
+  if (dim < 0 || dim >= static_cast<int64_t>(to.size()))
+    return emitOpError("dim ") << dim << " out of range for " << shapeText(to);
+  for (Value input : getInputs()) {
+    if (rankOf(input) != rankOf(getResult()) || elementOf(input) != elementOf(getResult()))
+      return emitOpError("operands must have the rank and the element type of the result");
+    SmallVector<int64_t> expected(to);
+    expected[dim] = shapeOf(input)[dim];
+    total += expected[dim];
+    if (failed(verifySameShape(*this, "sizes other than along dim", shapeOf(input), expected)))
+      return failure();
+  }
+  if (total != to[dim])
+    return emitOpError("sizes along dimension ") << dim << " sum to " << total << ", the result has " << to[dim];
+  return success();
+}
+
+LogicalResult RotateOp::verify() {
+  if (rankOf(getX()) == 0)
+    return emitOpError("needs at least one dimension");
+  int64_t columns = shapeOf(getX()).back(), shift = getShift();
+  if (shift < 0 || shift >= columns)
+    return emitOpError("shift ") << shift << " out of range for a last dimension of " << columns;
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getX());
+  if (getDims().empty())
+    return emitOpError("needs at least one dimension to reduce");
+  if (failed(verifyDims(*this, getDims(), from.size())))
+    return failure();
+  SmallVector<int64_t> kept;
+  for (auto [index, size] : llvm::enumerate(from))
+    if (!llvm::is_contained(getDims(), static_cast<int64_t>(index)))
+      kept.push_back(size);
+  if (elementOf(getX()) != elementOf(getResult()))
+    return emitOpError("element types differ: ") << elementOf(getX()) << " and " << elementOf(getResult());
+  return verifySameShape(*this, "the shape that remains and the result's", kept, shapeOf(getResult()));
+}
+
+LogicalResult ScanOp::verify() {
+  if (rankOf(getX()) != 1)
+    return emitOpError("needs a rank-1 operand, has ") << shapeText(getX().getType());
+  return success();
+}
+
+//===- Compute -------------------------------------------------------------------------------------------------------===//
+
+LogicalResult MatmulOp::verify() {
+  ArrayRef<int64_t> a = shapeOf(getA()), b = shapeOf(getB()), c = shapeOf(getResult());
+  if (a.size() < 2 || b.size() < 2)
+    return emitOpError("operands need at least two dimensions: ") << shapeText(a) << " × " << shapeText(b);
+  if (elementOf(getA()) != elementOf(getB()))
+    return emitOpError("operand types differ: ") << elementOf(getA()) << " and " << elementOf(getB());
+  auto product = [&] {
+    return shapeText(a) + (getTransposeA() ? "ᵀ" : "") + " × " + shapeText(b) + (getTransposeB() ? "ᵀ" : "");
+  };
+  if (a.drop_back(2) != b.drop_back(2))
+    return emitOpError("batch dimensions differ: ") << product();
+  auto [m, k] = std::pair(a[a.size() - 2], a.back());
+  auto [kb, n] = std::pair(b[b.size() - 2], b.back());
+  if (getTransposeA())
+    std::swap(m, k);
+  if (getTransposeB())
+    std::swap(kb, n);
+  if (k != kb)
+    return emitOpError("inner dimensions differ: ") << product();
+  SmallVector<int64_t> expected(a.drop_back(2));
+  expected.append({m, n});
+  if (failed(verifySameShape(*this, "the product's shape and the result's", expected, c)))
+    return failure();
+  if (getAddend())
+    return verifySameType(*this, "types of addend and result", getAddend(), getResult());
+  return success();
+}
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result, Value a, Value b, bool transposeA, bool transposeB) {
+  build(builder, state, result, a, b, Value(), transposeA, transposeB, APFloat(1.0), APFloat(1.0));
+}
+
+namespace {
+
+/// table [V, D], ids [T], rows [T, D].
+LogicalResult verifyRows(Operation *op, Value table, Value ids, Value rows) {
+  if (rankOf(table) != 2 || rankOf(ids) != 1)
+    return op->emitOpError("needs a table of two dimensions and ids of one: ") << shapeText(table.getType()) << ", " << shapeText(ids.getType());
+  return verifySameShape(op, "shape of the rows and [ids, columns of the table]", shapeOf(rows), {shapeOf(ids)[0], shapeOf(table)[1]});
+}
+
+} // namespace
+
+LogicalResult GatherOp::verify() {
+  if (elementOf(getTable()) != elementOf(getResult()))
+    return emitOpError("element types differ: ") << elementOf(getTable()) << " and " << elementOf(getResult());
+  return verifyRows(*this, getTable(), getIds(), getResult());
+}
+
+LogicalResult ScatterAddOp::verify() { return verifyRows(*this, getResult(), getIds(), getX()); }
+
+namespace {
+
+/// q, k, v [T, H, Dh] of one type; first, last [T]; statistics [T, H].
+LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value first, Value last, Value statistics) {
+  if (rankOf(q) != 3)
+    return op->emitOpError("q must be [tokens, heads, head size], is ") << shapeText(q.getType());
+  if (failed(verifySameType(op, "types of q and k", q, k)) || failed(verifySameType(op, "types of q and v", q, v)))
+    return failure();
+  int64_t tokens = shapeOf(q)[0], heads = shapeOf(q)[1];
+  for (Value range : {first, last})
+    if (failed(verifySameShape(op, "shape of a key range and [tokens]", shapeOf(range), {tokens})))
+      return failure();
+  return verifySameShape(op, "shape of the statistics and [tokens, heads]", shapeOf(statistics), {tokens, heads});
+}
+
+} // namespace
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
+      failed(verifySameType(*this, "types of q and y", getQ(), getY())))
+    return failure();
+  return verifyScoreRegion(*this, getScore(), false);
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
+      failed(verifySameType(*this, "types of lse and delta", getLse(), getDelta())))
+    return failure();
+  for (Value value : {Value(getDy()), Value(getDq()), Value(getDk()), Value(getDv())})
+    if (failed(verifySameType(*this, "types of q and a gradient", getQ(), value)))
+      return failure();
+  if (getScore().empty() != getScoreGrad().empty())
+    return emitOpError("needs both the score region and its derivative, or neither");
+  if (failed(verifyScoreRegion(*this, getScore(), false)))
+    return failure();
+  return verifyScoreRegion(*this, getScoreGrad(), true);
+}
+
+LogicalResult CrossEntropyOp::verify() {
+  if (rankOf(getLogits()) != 2)
+    return emitOpError("logits must be [tokens, vocabulary], are ") << shapeText(getLogits().getType());
+  int64_t tokens = shapeOf(getLogits())[0];
+  for (Value value : {Value(getTargets()), Value(getLoss()), Value(getLse())})
+    if (failed(verifySameShape(*this, "shape of targets, loss or lse and [tokens]", shapeOf(value), {tokens})))
+      return failure();
+  return success();
+}

@@ -1,0 +1,89 @@
+// What every kernel emitter builds on: the kernel function of one task, and the table of emitters.
+// LowerKernels opens a KernelFrame for a task, picks the emitter by the task's content, and makes the launch.
+#pragma once
+
+#include "ir/step/Step.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace nano::kernels {
+
+/// What the target is like, as far as kernels depend on it.
+struct KernelOptions {
+  int64_t lanes = 16; ///< f32 lanes of a vector: 16 (AVX-512) or 8 (AVX2)
+};
+
+/// The kernel function of a task while it is written.
+///
+/// The function has one memref argument a distinct operand of the task (an operand in both `ins` and `outs` is one argument), then
+/// `%scratch: memref<Nxi8>` (private to the call, 64-byte aligned, contents undefined), `%begin: index`, `%end: index`: it
+/// computes the iterations [begin, end) of an iteration space that the emitter chooses. Iterations are independent, and the bits
+/// of the result do not depend on how the range is split. Arguments have the operands' shapes and strides and offset 0. Two
+/// arguments may overlap only where the task updates a buffer in place through two views.
+///
+/// The emitter writes the body at `builder` (inside the entry block; it ends there too, in the function's outermost block) and
+/// sets `iterations` and `grain`. It uses scf, vector, arith, math and memref only. Private memory comes from `allocate`.
+class KernelFrame {
+public:
+  /// Opens `func.func @name` at `builder`'s insertion point, inside the module of kernels.
+  KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder, llvm::StringRef name);
+
+  step::TaskOp task;
+  KernelOptions options;
+  mlir::Location loc; ///< the task's
+  mlir::func::FuncOp function;
+  mlir::OpBuilder builder; ///< inside the function
+  mlir::Value begin, end;  ///< index: the iterations to compute
+
+  int64_t iterations = 1; ///< set by the emitter: size of the iteration space
+  int64_t grain = 1;      ///< set by the emitter: the fewest iterations worth giving to one thread (about 10 µs of work)
+
+  /// The argument (memref, offset 0) of task operand `ins[i]` / `outs[i]`.
+  mlir::Value input(unsigned i) const { return inputs[i]; }
+  mlir::Value output(unsigned i) const { return outputs[i]; }
+  /// The same as memref<?xT> of contiguous elements from the operand's first: for index arithmetic with the type's strides.
+  /// A bounded number of ops at the start of the function; asking again gives the same value.
+  mlir::Value flat(mlir::Value argument);
+  /// Private memory of `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents undefined.
+  mlir::Value allocate(int64_t elements, mlir::Type type);
+
+  /// True when `outs[output]` may share bytes with an input: it is one, or both are views of one buffer or state.
+  bool updatesInPlace(unsigned output) const;
+
+  /// Ends the function: fixes the scratch argument's size, adds the return and the attributes nano.kernel, nano.reads,
+  /// nano.writes, nano.grain, nano.scratch_bytes and nano.summary. Called by LowerKernels after the emitter.
+  void finish();
+
+  /// The launch's operands, one a kernel argument (memrefs outside the function).
+  llvm::ArrayRef<mlir::Value> launchOperands() const { return operands; }
+
+private:
+  llvm::SmallVector<mlir::Value> operands;        // distinct operands of the task
+  llvm::SmallVector<mlir::Value> inputs, outputs; // arguments by position in ins, outs
+  llvm::DenseMap<mlir::Value, mlir::Value> flats;
+  mlir::OpBuilder prologue;   // start of the function: constants, flat views, scratch views
+  mlir::Operation *mark;      // end of the prologue
+  int64_t scratchBytes = 0;
+};
+
+/// The buffer or symbol that an operand is a view of: the value of a step.buffer, the symbol of a step.state, or the value itself.
+mlir::OpFoldResult rootOf(mlir::Value operand);
+
+/// Strides (elements) of a memref type whose strides are static. The offset is ignored.
+llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
+
+/// An emitter writes the kernel of `frame.task` or emits an error at the task and fails.
+using Emitter = mlir::LogicalResult (*)(KernelFrame &frame);
+
+/// Element-wise neighbourhoods with row and column reductions, gathers: every task that the others do not take.
+mlir::LogicalResult emitRowKernel(KernelFrame &frame);
+/// A single nano.attention / nano.attention_grad (AttentionKernel.cpp).
+mlir::LogicalResult emitAttentionKernel(KernelFrame &frame);
+mlir::LogicalResult emitAttentionGradKernel(KernelFrame &frame);
+/// A single nano.scatter_add (ScatterAddKernel.cpp).
+mlir::LogicalResult emitScatterAddKernel(KernelFrame &frame);
+/// A single nano.scan (ScanKernel.cpp).
+mlir::LogicalResult emitScanKernel(KernelFrame &frame);
+
+} // namespace nano::kernels

@@ -1,0 +1,84 @@
+// Emission of vector code: loads and stores that convert, masks, element-wise graph ops, special functions, fixed-order reductions.
+// Values are f32 or i32, scalar or vectors of `lanes`; bf16 exists in memory only and is f32 rounded to bf16 in registers.
+#pragma once
+
+#include "ir/graph/Nano.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace nano::kernels {
+
+/// Builds ops at `builder`'s insertion point. Arithmetic takes scalars and vectors of `lanes`; a scalar beside a vector is spread.
+/// No op here reorders or contracts floating-point arithmetic by itself; `fma` is explicit.
+class VectorOps {
+public:
+  VectorOps(mlir::OpBuilder &builder, mlir::Location loc, int64_t lanes) : b(builder), loc(loc), lanes(lanes) {}
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  int64_t lanes;
+
+  // Constants and shapes.
+  mlir::Value index(int64_t value);
+  mlir::Value f32(double value);                ///< scalar
+  mlir::Value i32(int64_t value);               ///< scalar
+  mlir::Value splat(mlir::Value scalar);        ///< to a vector; a vector stays
+  mlir::Value laneNumbers();                    ///< vector<lanes x i32>: 0, 1, 2, …
+  mlir::VectorType vectorOf(mlir::Type element) const;
+  static bool isVector(mlir::Value value) { return llvm::isa<mlir::VectorType>(value.getType()); }
+
+  // Index arithmetic, folded where operands are constants.
+  mlir::Value add(mlir::Value a, mlir::Value c);
+  mlir::Value sub(mlir::Value a, mlir::Value c);
+  mlir::Value mul(mlir::Value a, int64_t factor);
+  mlir::Value div(mlir::Value a, int64_t divisor); ///< a ≥ 0
+  mlir::Value rem(mlir::Value a, int64_t divisor); ///< a ≥ 0
+
+  // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16 or i32; `at` an index in elements.
+  /// Mask of the lanes < count (count: index, may be ≥ lanes or ≤ 0).
+  mlir::Value maskBelow(mlir::Value count);
+  /// `lanes` elements from `at`; bf16 becomes f32. Lanes outside the mask are not touched in memory and read as 0.
+  mlir::Value load(mlir::Value flat, mlir::Value at, mlir::Value mask = {});
+  mlir::Value loadScalar(mlir::Value flat, mlir::Value at);
+  /// Elements flat[at + offsets[lane]], offsets a vector of index or i32.
+  mlir::Value gather(mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
+  /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 memory is rounded to nearest even.
+  void store(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value mask = {});
+
+  // Arithmetic. f32 or i32 by the operands, unless said otherwise.
+  mlir::Value addf(mlir::Value a, mlir::Value c);
+  mlir::Value subf(mlir::Value a, mlir::Value c);
+  mlir::Value mulf(mlir::Value a, mlir::Value c);
+  mlir::Value divf(mlir::Value a, mlir::Value c);
+  mlir::Value fma(mlir::Value a, mlir::Value c, mlir::Value d);  ///< a·c + d, one rounding
+  mlir::Value max(mlir::Value a, mlir::Value c);                 ///< NaN if either is
+  mlir::Value min(mlir::Value a, mlir::Value c);
+  mlir::Value select(mlir::Value mask, mlir::Value a, mlir::Value c);
+  mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c); ///< i1 or vector of i1; unordered: only ne holds
+  /// The value rounded to what memory of element type `stored` would hold (bf16), still f32; other types: unchanged.
+  mlir::Value roundTo(mlir::Type stored, mlir::Value value);
+
+  // Special functions of f32: relative error ≤ 2e-7 (sin, cos: absolute, for |x| ≤ 5e4). NaN in, NaN out; infinities as in libm.
+  mlir::Value exp(mlir::Value x);
+  mlir::Value log(mlir::Value x);
+  mlir::Value tanh(mlir::Value x);
+  mlir::Value sigmoid(mlir::Value x);
+  mlir::Value sin(mlir::Value x);
+  mlir::Value cos(mlir::Value x);
+  mlir::Value sqrt(mlir::Value x);
+  mlir::Value rsqrt(mlir::Value x);
+
+  // Reductions over the lanes in a fixed tree (lane i with i + lanes/2, and so on): scalar results.
+  mlir::Value sumLanes(mlir::Value vector);
+  mlir::Value maxLanes(mlir::Value vector);
+
+  /// The graph op `op` (unary, binary, select, cast, constant) on values: what one element of its result is, given its operands' elements in f32/i32.
+  /// Rounds where the op's type is bf16. Fails, with an error at the op, for ops that are not element-wise and for 8-bit floats.
+  mlir::FailureOr<mlir::Value> elementwise(mlir::Operation *op, mlir::ValueRange operands);
+
+private:
+  /// Makes both operands of one shape.
+  void spread(mlir::Value &a, mlir::Value &c);
+};
+
+} // namespace nano::kernels

@@ -1,0 +1,53 @@
+// nano-split-accumulation: makes of `train` the programs of the first and of the further micro-batches of a step.
+//
+// `first` stores each gradient, `next` adds to what is there, so that nothing has to be zeroed and a step of one micro-batch pays
+// nothing for accumulation. It runs last among the passes that change what is computed, so that they see one training function.
+#include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+
+namespace nano {
+#define GEN_PASS_DEF_SPLITACCUMULATION
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+/// Replaces every `accumulate` by state ← value, or by state ← state + value.
+void expand(func::FuncOp function, bool first) {
+  SmallVector<AccumulateOp> accumulates(function.getOps<AccumulateOp>());
+  SymbolTable symbols(function->getParentOfType<ModuleOp>());
+  for (AccumulateOp op : accumulates) {
+    RankedTensorType type = symbols.lookup<StateOp>(op.getSymbol()).getTensorType();
+    OpBuilder builder(op);
+    GraphBuilder g(builder, op.getLoc());
+    Value value = g.cast(op.getValue(), type.getElementType());
+    if (!first)
+      value = g.add(g.load(op.getSymbol(), type), value);
+    g.store(value, op.getSymbol());
+    op.erase();
+  }
+}
+
+struct SplitAccumulation : public nano::impl::SplitAccumulationBase<SplitAccumulation> {
+  void runOnOperation() override {
+    func::FuncOp first = functionWithRole(getOperation(), "train");
+    if (!first) {
+      getOperation().emitError("no function with role \"train\"");
+      return signalPassFailure();
+    }
+    OpBuilder builder(first);
+    builder.setInsertionPointAfter(first);
+    auto next = cast<func::FuncOp>(builder.clone(*first));
+    for (auto [function, name] : {std::pair(first, "first"), std::pair(next, "next")}) {
+      function.setSymName(name);
+      function->setAttr(roleAttrName, builder.getStringAttr(name));
+      expand(function, function == first);
+    }
+  }
+};
+
+} // namespace

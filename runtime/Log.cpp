@@ -1,0 +1,103 @@
+// The machine-readable log.
+#include "runtime/Log.h"
+
+#include "runtime/Version.h"
+#include "runtime/files/FileWriter.h"
+#include "runtime/plan/PlanFile.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace nano {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Text that names devices and models may hold any bytes; a log line is valid UTF-8 all the same.
+std::string toText(const ordered_json &value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// Hyperparameters are text in the plan; those that are numbers are numbers in the log.
+ordered_json valueOf(const std::string &text) {
+  ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_number() || value.is_boolean() ? value : ordered_json(text);
+}
+
+} // namespace
+
+Result<Log> Log::open(const std::string &path, bool append) {
+  Log log;
+  log.path = path;
+  log.file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));
+  if (!log.file)
+    return badInput(
+        fmt::format("--log {}: cannot be opened for writing: {}", path, std::strerror(errno)));
+  return log;
+}
+
+Status Log::write(const std::string &line) {
+  if (!file)
+    return ok();
+  std::string text = line + "\n";
+  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
+      std::fflush(file.get()) != 0)
+    return writeError(path, errno);
+  return ok();
+}
+
+Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
+  ordered_json hyperparameters = ordered_json::object();
+  for (const plan::Hyperparameter &h : plan.hyperparameters)
+    hyperparameters.push_back({h.name, valueOf(h.value)});
+  int64_t parameters = 0;
+  for (const plan::State &state : plan.states) {
+    int64_t elements = state.role == plan::State::Role::Parameter ? 1 : 0;
+    for (int64_t size : state.shape)
+      elements *= size;
+    parameters += elements;
+  }
+  return write(toText({{"event", "run"},
+                       {"plan_hash", facts.planHash},
+                       {"model", plan.model},
+                       {"target", plan.target},
+                       {"world", facts.world},
+                       {"device", facts.device},
+                       {"versions", {{"nanorun", version}, {"plan_format", plan::planVersion}}},
+                       {"seed", facts.seed},
+                       {"first_step", facts.firstStep},
+                       {"steps", facts.steps},
+                       {"seq_len", plan.training.seqLen},
+                       {"global_batch", plan.training.globalBatch},
+                       {"vocab_size", plan.training.vocabSize},
+                       {"parameters", parameters},
+                       {"hyperparameters", hyperparameters}}));
+}
+
+Status Log::step(const StepFacts &facts) {
+  return write(toText({{"event", "step"},
+                       {"step", facts.step},
+                       {"train_loss", facts.loss},
+                       {"step_ms", facts.milliseconds},
+                       {"tokens", facts.tokens},
+                       {"lr", facts.learningRate},
+                       {"total_tokens", facts.step * facts.tokens}}));
+}
+
+Status Log::validation(int64_t step, double loss, uint64_t tokens) {
+  return write(
+      toText({{"event", "val"}, {"step", step}, {"val_loss", loss}, {"val_tokens", tokens}}));
+}
+
+Status Log::checkpoint(int64_t step, const std::string &path) {
+  return write(toText({{"event", "checkpoint"}, {"step", step}, {"path", path}}));
+}
+
+Status Log::end(int64_t step, const std::string &reason) {
+  return write(toText({{"event", "end"}, {"step", step}, {"reason", reason}}));
+}
+
+} // namespace nano

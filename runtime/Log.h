@@ -1,0 +1,68 @@
+// The machine-readable log: one JSON object a line, each written whole and at once.
+//
+//   {"event":"run", "plan_hash", "model", "target", "world", "device", "versions", "seed",
+//   "first_step", "steps", "seq_len",
+//    "global_batch", "vocab_size", "parameters", "hyperparameters": {name: number or text}}
+//   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}   step counts
+//   from 1; tokens: of this step
+//   {"event":"val", "step", "val_loss", "val_tokens"}
+//   {"event":"checkpoint", "step", "path"}
+//   {"event":"end", "step", "reason"}                                                   "done",
+//   "interrupted" or the error
+#pragma once
+
+#include "runtime/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nano {
+
+/// What the line of event "run" says beside what the plan says.
+struct RunFacts {
+  std::string planHash;
+  std::string device; ///< Device::describe()
+  int world = 1;
+  uint64_t seed = 0;
+  int64_t firstStep = 0; ///< steps done before this run
+  int64_t steps = 0;     ///< steps done at its end
+};
+
+/// One optimizer step, for the log and for the eye.
+struct StepFacts {
+  int64_t step = 0; ///< counted from 1
+  double loss = 0;  ///< mean per token over the global batch, before the update
+  double milliseconds = 0;
+  int64_t tokens = 0; ///< of this step
+  double learningRate = 0;
+};
+
+/// A JSONL file, or nothing when it was made without a path.
+class Log {
+public:
+  /// Without effect: every call succeeds.
+  Log() = default;
+  /// Creates the file, or appends to it. BadInput when it cannot be opened.
+  static Result<Log> open(const std::string &path, bool append);
+
+  Status run(const plan::Plan &plan, const RunFacts &facts);
+  Status step(const StepFacts &facts);
+  Status validation(int64_t step, double loss, uint64_t tokens);
+  Status checkpoint(int64_t step, const std::string &path);
+  Status end(int64_t step, const std::string &reason);
+
+private:
+  Status write(const std::string &line);
+
+  struct Close {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file;
+  std::string path;
+};
+
+} // namespace nano

@@ -1,0 +1,119 @@
+// Lines for a person.
+#include "runtime/Progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace nano {
+
+namespace {
+
+/// Steps that the trend and the average time look back on.
+constexpr size_t window = 20;
+
+/// Slope of the least-squares line through the losses, for `window` steps; 0 from fewer than two.
+double trendOf(const std::deque<StepFacts> &recent) {
+  double n = double(recent.size()), meanX = (n - 1) / 2, meanY = 0, xy = 0, xx = 0;
+  for (const StepFacts &facts : recent)
+    meanY += facts.loss / n;
+  for (size_t i = 0; i < recent.size(); ++i) {
+    xy += (double(i) - meanX) * (recent[i].loss - meanY);
+    xx += (double(i) - meanX) * (double(i) - meanX);
+  }
+  return xx > 0 ? xy / xx * double(window) : 0;
+}
+
+} // namespace
+
+bool Console::isTerminal(std::FILE *file) {
+  const char *terminal = std::getenv("TERM");
+  return ::isatty(::fileno(file)) && terminal && std::strcmp(terminal, "dumb") != 0;
+}
+
+void Console::say(const std::string &line) {
+  fmt::print(file, "{}{}\n", drawn ? "\r\033[K" : "", line);
+  drawn = false;
+  std::fflush(file);
+}
+
+void Console::renew(const std::string &line) {
+  if (!live)
+    return;
+  struct winsize size = {};
+  size_t columns = 80;
+  if (::ioctl(::fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    columns = size.ws_col;
+  fmt::print(file, "\r\033[K{}", line.substr(0, columns - 1));
+  drawn = true;
+  std::fflush(file);
+}
+
+void Console::endLive() {
+  if (drawn)
+    fmt::print(file, "\n");
+  drawn = false;
+  std::fflush(file);
+}
+
+std::string Progress::line(const StepFacts &facts) const {
+  double milliseconds = 0;
+  for (const StepFacts &step : recent)
+    milliseconds += step.milliseconds / double(recent.size());
+  double perSecond = milliseconds > 0 ? double(facts.tokens) / milliseconds * 1000 : 0;
+  double left = double(steps - facts.step) * milliseconds / 1000;
+  return fmt::format(
+      "step {}/{}  loss {:.4f} ({:+.4f} in {} steps)  lr {:.3g}  {:.4g} ms/step  {} tokens/s  {}",
+      facts.step, steps, facts.loss, trendOf(recent), window, facts.learningRate, milliseconds,
+      countText(perSecond),
+      facts.step < steps ? durationText(left) + " left" : std::string("done"));
+}
+
+void Progress::step(const StepFacts &facts) {
+  recent.push_back(facts);
+  // The first step of a run pays for cold caches and late pages; it does not count as soon as there
+  // is another.
+  if (recent.size() > window || (recent.size() == 2 && !warm)) {
+    recent.pop_front();
+    warm = true;
+  }
+  auto now = std::chrono::steady_clock::now();
+  bool last = facts.step >= steps;
+  if (showedAny && !last &&
+      now - shown <
+          (console.isLive() ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1000)))
+    return;
+  shown = now;
+  showedAny = true;
+  if (console.isLive() && !last)
+    console.renew(line(facts));
+  else
+    console.say(line(facts));
+}
+
+std::string durationText(double seconds) {
+  if (seconds < 60)
+    return fmt::format("{:.1f} s", std::max(seconds, 0.0));
+  auto whole = int64_t(std::llround(seconds));
+  if (whole < 3600)
+    return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string countText(double count) {
+  const char *unit = "";
+  for (const char *next : {"k", "M", "G"}) {
+    if (count < 999.5)
+      break;
+    count /= 1000;
+    unit = next;
+  }
+  int digits = *unit == 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", count, digits, unit);
+}
+
+} // namespace nano

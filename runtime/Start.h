@@ -1,0 +1,64 @@
+// What a rank has before its first step: a device, states from initial values, a parameters file or
+// a checkpoint, and scalars.
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/Status.h"
+#include "runtime/files/Checkpoint.h"
+#include "runtime/files/Safetensors.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nano {
+
+/// Makes one rank's device; called in the rank's thread.
+using MakeDevice = std::function<Result<std::unique_ptr<Device>>(const plan::Plan &, Communicator &,
+                                                                 const DeviceOptions &)>;
+
+/// Where the states come from; empty text means that the option was not given.
+struct StartOptions {
+  uint64_t seed = 0;  ///< for initial values
+  std::string init;   ///< parameters file
+  std::string resume; ///< directory of checkpoints
+};
+
+/// Files opened and checked against the plan, once for all ranks of the process.
+class Start {
+public:
+  /// BadInput: a file that is missing, damaged, or does not fit the plan; both `init` and `resume`
+  /// given. `report` receives lines for the user.
+  static Result<Start> open(const plan::Plan &plan, const std::string &planHash,
+                            const StartOptions &options, const Report &report);
+
+  /// Writes every state of one rank.
+  Status write(const plan::Plan &plan, Device &device, int threads) const;
+  /// The checkpoint's manifest, when there is one.
+  const Manifest *manifest() const { return checkpoint ? &checkpoint->manifest : nullptr; }
+  /// The seed that the initial values were made with: the checkpoint's, else the option's.
+  uint64_t seed() const { return checkpoint ? checkpoint->manifest.seed : options.seed; }
+
+private:
+  StartOptions options;
+  std::optional<Checkpoint> checkpoint;
+  std::optional<SafetensorsFile> parameters;
+};
+
+/// Writes all scalars of the plan for optimizer step `step` (0-based) to the device. Failed when an
+/// f32 one is not finite.
+Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device);
+/// The value of the plan's log scalar at that step; 0 when it names none.
+double logScalar(const plan::Plan &plan, int64_t step, int world);
+/// Threads that each of `world` ranks in this process may use: `threads`, or its share of the
+/// machine's cores when that is 0.
+int threadsPerRank(int threads, int world);
+
+/// The device's states as places to copy from and to.
+ReadState readerOf(Device &device);
+WriteState writerOf(Device &device);
+
+} // namespace nano

@@ -1,0 +1,44 @@
+// The training loop: ranks as threads of this process, each with its own device, over the same
+// shards.
+//
+// A step s of a rank: write the scalars of s; for each micro-batch m, write sequence m·world + rank
+// of the batch and run `first` (m = 0) or `next`; make the losses known to all ranks; run `update`.
+// A loss is looked at before the update, so that a step whose loss is not finite leaves the states
+// of the last good one. The mean loss is summed in f64 in the order of the sequences, so it depends
+// neither on timing nor on which rank had which sequence.
+#pragma once
+
+#include "runtime/Progress.h"
+#include "runtime/Start.h"
+#include "runtime/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nano {
+
+/// What the user asks of a run; empty text means that the option was not given.
+struct TrainOptions {
+  std::string train, val; ///< patterns of shards
+  int world = 1;
+  std::optional<int64_t> steps; ///< optimizer steps at the end; default: the plan's numIterations
+  StartOptions start;
+  std::string save;
+  int64_t saveEvery = 0; ///< 0: at the end only
+  int64_t valEvery = 0;  ///< 0: at the end only
+  int64_t valTokens = 10485760;
+  std::string log;
+  std::string dumpParams;
+  int threads = 0; ///< as DeviceOptions
+};
+
+/// Trains, validates and saves as the options say; everything that they name is checked before the
+/// first step. `planHash`: plan::planHash(plan). BadInput: bad options, files or shards; Failed:
+/// the run failed, a loss was not finite (nothing of that step is kept), or SIGINT or SIGTERM came
+/// (the step was finished and, with `save`, saved; the message says so).
+Status train(const plan::Plan &plan, const std::string &planHash, const TrainOptions &options,
+             const MakeDevice &makeDevice, Console &console);
+
+} // namespace nano

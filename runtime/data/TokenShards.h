@@ -1,0 +1,100 @@
+// Token shards (a file: 256 little-endian int32 — magic 20240520, version 1, number of tokens n,
+// rest 0 — then n little-endian uint16 tokens), and the order in which training and validation read
+// them.
+#pragma once
+
+#include "runtime/Status.h"
+#include "runtime/files/MappedFile.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano {
+
+/// Shards, mapped, in sorted name order. Ranks of one process share one object.
+class TokenShards {
+public:
+  /// Opens every file that `pattern` matches (*, ?, [...], {a,b}) and checks its header and length.
+  /// Tokens are checked when they are read: each must be below `vocabSize`. `option` is what
+  /// messages call the pattern, e.g. "--train". BadInput, one line: nothing matches; a file is
+  /// unreadable, has another magic, version or length than its header says.
+  static Result<std::shared_ptr<const TokenShards>>
+  open(const std::string &pattern, int64_t vocabSize, const std::string &option);
+
+  size_t count() const { return shards.size(); }
+  /// The file's path as the pattern gave it.
+  const std::string &path(size_t shard) const { return shards[shard].path(); }
+  /// The file's name without directories.
+  std::string name(size_t shard) const;
+  /// Number of tokens in the shard.
+  uint64_t size(size_t shard) const;
+  uint64_t totalTokens() const;
+
+  /// Inputs [position, position + count) of the shard into `inputs`, and the tokens that follow
+  /// each of them into `targets`; the shard must hold them. BadInput, with file and position, for a
+  /// token outside the vocabulary.
+  Status read(size_t shard, uint64_t position, uint64_t count, int32_t *inputs,
+              int32_t *targets) const;
+
+  /// Hints: tokens that will be read soon, and tokens that are done with.
+  void willNeed(size_t shard, uint64_t position, uint64_t count) const;
+  void release(size_t shard, uint64_t position, uint64_t count) const;
+
+private:
+  TokenShards() = default;
+  std::span<const uint16_t> tokens(size_t shard) const;
+
+  std::vector<MappedFile> shards;
+  int64_t vocabSize = 0;
+};
+
+/// Where the next batch begins.
+struct DataPosition {
+  uint64_t shard = 0;
+  uint64_t position = 0; ///< tokens of the shard that are used up
+  uint64_t epoch = 0;    ///< how often the first shard was begun again
+  bool operator==(const DataPosition &) const = default;
+};
+
+/// Walks over the shards batch by batch. A shard is left for the next one, at position 0, when
+/// position + batch + 1 ≥ its size; past the last shard comes the first again. Shards too short for
+/// any batch are passed over.
+class BatchReader {
+public:
+  /// `batch`: tokens a step over all ranks; `sequence`: tokens of one sequence. BadInput when no
+  /// shard is long enough for a batch or `start` does not lie in the shards.
+  static Result<BatchReader> create(std::shared_ptr<const TokenShards> shards, uint64_t batch,
+                                    uint64_t sequence, const std::string &option,
+                                    DataPosition start = {});
+
+  /// Takes the next batch and asks for the one after it to be read ahead. True when this began the
+  /// first shard again.
+  bool next();
+  /// Sequence `index` of the batch: inputs and targets, `sequence` tokens each. Errors as
+  /// `TokenShards::read`.
+  Status read(uint64_t index, int32_t *inputs, int32_t *targets) const;
+  /// Where the batch after the one that was taken last begins.
+  const DataPosition &position() const { return following; }
+
+private:
+  BatchReader() = default;
+  /// Moves to a shard that still holds a whole batch.
+  DataPosition settle(DataPosition position) const;
+
+  std::shared_ptr<const TokenShards> shards;
+  uint64_t batch = 0, sequence = 0;
+  DataPosition current, following;
+  bool taken = false; ///< `current` is a batch that was taken
+};
+
+/// The beginnings (shard, position) of the first `tokens` tokens in whole sequences of `sequence`
+/// tokens, fewer where the shards hold fewer. A sequence and the token after it lie in one shard;
+/// what is left at a shard's end is not used.
+std::vector<std::pair<size_t, uint64_t>> validationSequences(const TokenShards &shards,
+                                                             uint64_t sequence, uint64_t tokens);
+
+} // namespace nano

@@ -1,0 +1,41 @@
+// A file seen as read-only memory: pages come from the disk when they are touched.
+#pragma once
+
+#include "runtime/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace nano {
+
+/// Owns the mapping of one whole file. Move-only.
+class MappedFile {
+public:
+  /// Maps the regular file at `path`. BadInput, naming the file and the reason, when it cannot be
+  /// opened or mapped.
+  static Result<MappedFile> open(const std::string &path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  /// The file's content; its size is the file's size when it was opened.
+  std::span<const std::byte> bytes() const { return {data, size}; }
+  const std::string &path() const { return name; }
+
+  /// Asks the kernel to read these bytes soon; a hint, so failures do not matter.
+  void willNeed(uint64_t offset, uint64_t count) const;
+  /// Gives back the memory of pages that lie wholly in these bytes; they are read from the disk
+  /// again when touched.
+  void release(uint64_t offset, uint64_t count) const;
+
+private:
+  const std::byte *data = nullptr;
+  uint64_t size = 0;
+  std::string name;
+};
+
+} // namespace nano

@@ -1,0 +1,279 @@
+// Reading, checking and laying out safetensors files.
+#include "runtime/files/Safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace nano {
+
+static_assert(std::endian::native == std::endian::little,
+              "files are little-endian and are used as they lie");
+
+namespace {
+
+using nlohmann::json;
+
+struct TypeName {
+  std::string_view name;
+  uint64_t bytes;
+};
+constexpr std::array<TypeName, 16> knownTypes = {{{"F64", 8},
+                                                  {"F32", 4},
+                                                  {"F16", 2},
+                                                  {"BF16", 2},
+                                                  {"F8_E4M3", 1},
+                                                  {"F8_E5M2", 1},
+                                                  {"I64", 8},
+                                                  {"I32", 4},
+                                                  {"I16", 2},
+                                                  {"I8", 1},
+                                                  {"U64", 8},
+                                                  {"U32", 4},
+                                                  {"U16", 2},
+                                                  {"U8", 1},
+                                                  {"BOOL", 1},
+                                                  {"C64", 8}}};
+
+std::optional<uint64_t> bytesOfType(std::string_view name) {
+  for (const TypeName &type : knownTypes)
+    if (type.name == name)
+      return type.bytes;
+  return std::nullopt;
+}
+
+/// Parses the header; an object in which no key of the top level or of a tensor appears twice, else
+/// null.
+json parseHeader(std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  bool unique = true;
+  auto watch = [&](int, json::parse_event_t event, json &parsed) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key &&
+             !keys.back().insert(parsed.get<std::string>()).second)
+      unique = false;
+    return true;
+  };
+  json header = json::parse(text, watch, /*allow_exceptions=*/false);
+  return unique && header.is_object() ? header : json();
+}
+
+/// One tensor's header entry, checked against the size of the data section. The error is what is
+/// wrong, without the file.
+Result<TensorEntry> parseEntry(const std::string &name, const json &value, uint64_t dataBytes) {
+  auto wrong = [&](const std::string &what) {
+    return badInput(fmt::format("tensor '{}': {}", name, what));
+  };
+  if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
+      !value.contains("shape") || !value.contains("data_offsets"))
+    return wrong("the header must give dtype, shape and data_offsets, and nothing else");
+  const json &type = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+  if (!type.is_string() || !bytesOfType(type.get<std::string>()))
+    return wrong(
+        fmt::format("unknown dtype {}", type.dump(-1, ' ', true, json::error_handler_t::replace)));
+
+  TensorEntry entry;
+  entry.name = name;
+  entry.type = type.get<std::string>();
+  uint64_t bytes = *bytesOfType(entry.type);
+  if (!shape.is_array() || shape.size() > 64)
+    return wrong("shape must be a list of sizes");
+  for (const json &size : shape) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t(INT64_MAX) ||
+        __builtin_mul_overflow(bytes, size.get<uint64_t>(), &bytes))
+      return wrong("shape must be a list of sizes whose product fits in 64 bits");
+    entry.shape.push_back(int64_t(size.get<uint64_t>()));
+  }
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned())
+    return wrong("data_offsets must be two byte offsets");
+  entry.begin = offsets[0].get<uint64_t>();
+  entry.end = offsets[1].get<uint64_t>();
+  if (entry.begin > entry.end || entry.end > dataBytes)
+    return wrong(fmt::format("data_offsets [{}, {}] do not lie in the {} bytes of data; the file "
+                             "is truncated or damaged",
+                             entry.begin, entry.end, dataBytes));
+  if (entry.end - entry.begin != bytes)
+    return wrong(fmt::format("shape {} of {} takes {} bytes, data_offsets give {}",
+                             shapeText(entry.shape), entry.type, bytes, entry.end - entry.begin));
+  return entry;
+}
+
+/// "a, b and 3 more"
+std::string someOf(const std::vector<std::string> &items) {
+  constexpr size_t shown = 6;
+  std::string text = fmt::format(
+      "{}", fmt::join(items.begin(), items.begin() + std::min(items.size(), shown), ", "));
+  return items.size() > shown ? fmt::format("{} and {} more", text, items.size() - shown) : text;
+}
+
+} // namespace
+
+const char *safetensorsName(plan::DType type) {
+  switch (type) {
+  case plan::DType::F32:
+    return "F32";
+  case plan::DType::BF16:
+    return "BF16";
+  case plan::DType::F8E4M3FN:
+    return "F8_E4M3";
+  case plan::DType::F8E5M2:
+    return "F8_E5M2";
+  case plan::DType::I32:
+    return "I32";
+  }
+  return "";
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+uint64_t bytesOf(const plan::State &state) {
+  uint64_t bytes = plan::sizeOf(state.type);
+  for (int64_t size : state.shape)
+    bytes *= uint64_t(size);
+  return bytes;
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
+  Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped)
+    return mapped.error();
+  SafetensorsFile result;
+  result.file = std::move(*mapped);
+  auto wrong = [&](const std::string &what) {
+    return badInput(fmt::format("{}: not a valid safetensors file: {}", path, what));
+  };
+
+  std::span<const std::byte> content = result.file.bytes();
+  uint64_t headerBytes = 0;
+  if (content.size() < sizeof headerBytes)
+    return wrong(fmt::format("it has {} bytes, too few for a header", content.size()));
+  std::memcpy(&headerBytes, content.data(), sizeof headerBytes);
+  if (headerBytes > maxHeaderBytes)
+    return wrong(fmt::format("the header says that it is {} bytes long; at most {} are allowed",
+                             headerBytes, maxHeaderBytes));
+  if (headerBytes > content.size() - sizeof headerBytes)
+    return wrong(fmt::format(
+        "the header says that it is {} bytes long, the file has {}; it is truncated or damaged",
+        headerBytes, content.size()));
+  result.dataStart = sizeof headerBytes + headerBytes;
+  uint64_t dataBytes = content.size() - result.dataStart;
+
+  json header = parseHeader(
+      {reinterpret_cast<const char *>(content.data()) + sizeof headerBytes, size_t(headerBytes)});
+  if (header.is_null())
+    return wrong("the header is not a JSON object in which every name appears once");
+  for (auto &[name, value] : header.items()) {
+    if (name == "__metadata__") {
+      if (!value.is_object() ||
+          !std::all_of(value.begin(), value.end(), [](const json &v) { return v.is_string(); }))
+        return wrong("__metadata__ must be an object of strings");
+      continue;
+    }
+    Result<TensorEntry> entry = parseEntry(name, value, dataBytes);
+    if (!entry)
+      return wrong(entry.error().message);
+    result.entries.emplace(name, std::move(*entry));
+  }
+
+  std::vector<const TensorEntry *> byOffset;
+  for (const auto &[name, entry] : result.entries)
+    byOffset.push_back(&entry);
+  std::sort(byOffset.begin(), byOffset.end(), [](const TensorEntry *a, const TensorEntry *b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  uint64_t covered = 0;
+  std::string last;
+  for (const TensorEntry *entry : byOffset) {
+    if (entry->begin < covered)
+      return wrong(fmt::format("tensors '{}' and '{}' overlap", last, entry->name));
+    if (entry->begin > covered)
+      return wrong(fmt::format("{} bytes before tensor '{}' belong to no tensor",
+                               entry->begin - covered, entry->name));
+    covered = entry->end;
+    last = entry->name;
+  }
+  if (covered != dataBytes)
+    return wrong(fmt::format("{} bytes at the end belong to no tensor", dataBytes - covered));
+  return result;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry &entry) const {
+  return file.bytes().subspan(dataStart + entry.begin, entry.end - entry.begin);
+}
+
+void SafetensorsFile::release(const TensorEntry &entry) const {
+  file.release(dataStart + entry.begin, entry.end - entry.begin);
+}
+
+Status checkTensors(const SafetensorsFile &file, const std::vector<const plan::State *> &states) {
+  std::vector<std::string> missing, extra, different;
+  std::set<std::string> wanted;
+  for (const plan::State *state : states) {
+    wanted.insert(state->name);
+    auto found = file.tensors().find(state->name);
+    if (found == file.tensors().end()) {
+      missing.push_back(state->name);
+      continue;
+    }
+    const TensorEntry &entry = found->second;
+    if (entry.shape != state->shape || entry.type != safetensorsName(state->type))
+      different.push_back(fmt::format("{} is {} {}, the plan has {} {}", state->name, entry.type,
+                                      shapeText(entry.shape), safetensorsName(state->type),
+                                      shapeText(state->shape)));
+  }
+  for (const auto &[name, entry] : file.tensors())
+    if (!wanted.count(name))
+      extra.push_back(name);
+
+  std::vector<std::string> parts;
+  if (!missing.empty())
+    parts.push_back("missing: " + someOf(missing));
+  if (!extra.empty())
+    parts.push_back("not in the plan: " + someOf(extra));
+  if (!different.empty())
+    parts.push_back("different: " + someOf(different));
+  if (parts.empty())
+    return ok();
+  return badInput(
+      fmt::format("{}: does not fit the plan; {}", file.path(), fmt::join(parts, "; ")));
+}
+
+std::vector<const plan::State *> safetensorsOrder(std::vector<const plan::State *> states) {
+  std::stable_sort(states.begin(), states.end(), [](const plan::State *a, const plan::State *b) {
+    return plan::sizeOf(a->type) > plan::sizeOf(b->type);
+  });
+  return states;
+}
+
+std::string safetensorsHeader(const std::vector<const plan::State *> &ordered) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  uint64_t offset = 0;
+  for (const plan::State *state : ordered) {
+    uint64_t end = offset + bytesOf(*state);
+    header[state->name] = {{"dtype", safetensorsName(state->type)},
+                           {"shape", state->shape},
+                           {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  uint64_t length = text.size();
+  std::string result(sizeof length, '\0');
+  std::memcpy(result.data(), &length, sizeof length);
+  return result + text;
+}
+
+} // namespace nano

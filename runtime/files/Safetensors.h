@@ -1,0 +1,76 @@
+// The safetensors format: eight bytes of header length, a JSON header with names, types, shapes and
+// offsets, then the data. Reading trusts nothing: every byte of the data must belong to exactly one
+// tensor.
+#pragma once
+
+#include "runtime/Status.h"
+#include "runtime/files/FileWriter.h"
+#include "runtime/files/MappedFile.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// A tensor's place in a file.
+struct TensorEntry {
+  std::string name;
+  std::string type;           ///< as the format spells it: "F32", "BF16", …
+  std::vector<int64_t> shape; ///< no entries: a scalar
+  uint64_t begin = 0;         ///< bytes from the start of the data section
+  uint64_t end = 0;
+};
+
+/// The format's name of a type: "F32", "BF16", "F8_E4M3", "F8_E5M2", "I32".
+const char *safetensorsName(plan::DType type);
+/// A shape for messages: "[2, 3]".
+std::string shapeText(const std::vector<int64_t> &shape);
+
+/// A safetensors file opened for reading.
+class SafetensorsFile {
+public:
+  /// The largest header that is accepted, as in the format's reference implementation.
+  static constexpr uint64_t maxHeaderBytes = 100'000'000;
+
+  /// Maps the file and checks the header: length, JSON, no name twice, known types, shapes that
+  /// match the byte ranges, ranges that lie in the file, do not overlap and leave no gap. BadInput,
+  /// naming the file and the tensor, when a check fails.
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  /// Tensors by name.
+  const std::map<std::string, TensorEntry> &tensors() const { return entries; }
+  /// The tensor's bytes, little-endian, row-major; not aligned.
+  std::span<const std::byte> bytes(const TensorEntry &entry) const;
+  /// Gives back the memory that reading the tensor took.
+  void release(const TensorEntry &entry) const;
+  const std::string &path() const { return file.path(); }
+  /// The whole file, for checksums.
+  std::span<const std::byte> content() const { return file.bytes(); }
+
+private:
+  MappedFile file;
+  uint64_t dataStart = 0;
+  std::map<std::string, TensorEntry> entries;
+};
+
+/// Compares the file's tensors with the states that it must hold. BadInput, one line, that lists
+/// what is missing, what is extra, and what has another shape or type.
+Status checkTensors(const SafetensorsFile &file, const std::vector<const plan::State *> &states);
+
+/// The order in which `safetensorsHeader` lays out states: larger elements first, so that every
+/// tensor is aligned to its element; otherwise as given.
+std::vector<const plan::State *> safetensorsOrder(std::vector<const plan::State *> states);
+
+/// The header, length included, of a file that holds these states one after the other; a multiple
+/// of eight bytes.
+std::string safetensorsHeader(const std::vector<const plan::State *> &ordered);
+
+/// Number of bytes of a state's data.
+uint64_t bytesOf(const plan::State &state);
+
+} // namespace nano

@@ -1,0 +1,242 @@
+// The plan as text for people; stable enough to be matched by FileCheck.
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanFile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <numeric>
+
+namespace nano::plan {
+namespace {
+
+std::string number(double value) {
+  char text[32];
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, end);
+}
+
+/// "75.5 MiB", with one decimal from KiB on.
+std::string size(uint64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+std::string tensor(DType type, const std::vector<int64_t> &shape) {
+  std::string text = nameOf(type);
+  text += '[';
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(shape[i]);
+  return text + ']';
+}
+
+std::string place(const Location &location) {
+  if (location.file.empty() && location.line == 0)
+    return "";
+  return "  " + location.file + ":" + std::to_string(location.line);
+}
+
+class Describer {
+public:
+  explicit Describer(const Plan &plan) : plan(plan) {}
+  std::string run();
+
+private:
+  void line(const std::string &text) { out += text + '\n'; }
+  std::string operand(const Ref &ref) const {
+    std::string text = ref.written ? (ref.read ? "inout " : "out ") : "in ";
+    text += plan.buffers[ref.buffer].name;
+    if (ref.offset)
+      text += "+" + std::to_string(ref.offset);
+    return text;
+  }
+  std::string matrix(const Ref &ref, DType type, bool transposed) const {
+    return operand(ref) + ":" + nameOf(type) + (transposed ? "^T" : "");
+  }
+  std::string initial(const Init &init) const;
+  std::string action(const Command &command) const;
+  void header();
+  void buffers();
+  void states();
+  void program(const Program &program);
+
+  const Plan &plan;
+  std::string out;
+};
+
+void Describer::header() {
+  line("plan " + planHash(plan));
+  line("model " + plan.model + ", target " + plan.target);
+  std::string worlds = "worlds";
+  for (int64_t world : plan.worlds)
+    worlds += " " + std::to_string(world);
+  line(worlds);
+  if (!plan.cpuFeatures.empty()) {
+    std::string features = "needs";
+    for (const std::string &feature : plan.cpuFeatures)
+      features += " " + feature;
+    line(features);
+  }
+  line("code " + std::to_string(plan.code.size()) + " bytes, model source " +
+       std::to_string(plan.source.size()) + " bytes");
+  line("hyperparameters:");
+  for (const Hyperparameter &item : plan.hyperparameters)
+    line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : ""));
+}
+
+void Describer::buffers() {
+  line("arena " + std::to_string(plan.arenaBytes) + " bytes (" + size(plan.arenaBytes) + ")");
+  line("buffers, largest first:");
+  std::vector<size_t> order(plan.buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return plan.buffers[a].bytes > plan.buffers[b].bytes;
+  });
+  for (size_t index : order) {
+    const Buffer &buffer = plan.buffers[index];
+    line("  " + buffer.name + "  " + tensor(buffer.type, buffer.shape) + "  " +
+         std::to_string(buffer.bytes) + " bytes (" + size(buffer.bytes) + ") at " +
+         std::to_string(buffer.offset) + place(buffer.location));
+  }
+}
+
+std::string Describer::initial(const Init &init) const {
+  switch (init.kind) {
+  case Init::Kind::Constant:
+    if (init.values.size() == 1)
+      return number(init.values[0]);
+    return std::to_string(init.values.size()) + " values";
+  case Init::Kind::Normal:
+    return "normal(" + number(init.mean) + ", " + number(init.stddev) + ")";
+  case Init::Kind::Uniform:
+    return "uniform(" + number(init.low) + ", " + number(init.high) + ")";
+  }
+  return "";
+}
+
+void Describer::states() {
+  line("states:");
+  for (const State &state : plan.states) {
+    static constexpr const char *roles[] = {"parameter", "optimizer", "gradient"};
+    std::string text = "  " + std::string(roles[size_t(state.role)]) + " " + state.name + "  " +
+                       tensor(state.type, state.shape) + " in " + plan.buffers[state.buffer].name +
+                       " = " + initial(state.init);
+    if (!state.optimizer.empty())
+      text += ", " + state.optimizer + " lr " + number(state.learningRate);
+    line(text + place(state.location));
+  }
+  line("scalars:");
+  for (const Scalar &scalar : plan.scalars)
+    line("  " + scalar.name + "  " + nameOf(scalar.type) + " = " + toString(scalar.value));
+  line("kernels:");
+  for (const Kernel &kernel : plan.kernels) {
+    std::string text = "  " + kernel.name;
+    if (!kernel.summary.empty())
+      text += ": " + kernel.summary;
+    if (kernel.scratchBytes)
+      text += ", scratch " + size(kernel.scratchBytes);
+    for (const Location &location : kernel.locations)
+      text += place(location);
+    line(text);
+  }
+}
+
+std::string Describer::action(const Command &command) const {
+  using Kind = Command::Kind;
+  std::string text;
+  switch (command.kind) {
+  case Kind::Launch: {
+    text = "launch " + plan.kernels[command.kernel].name;
+    for (const Command::Segment &segment : command.segments) {
+      text +=
+          " [" + std::to_string(segment.iterations) + " by " + std::to_string(segment.grain) + "](";
+      for (size_t i = 0; i < segment.args.size(); ++i)
+        text += (i ? ", " : "") + operand(segment.args[i]);
+      text += ")";
+    }
+    return text;
+  }
+  case Kind::Matmul:
+    text = "matmul ";
+    if (command.batch != 1)
+      text += std::to_string(command.batch) + "x ";
+    text += "[" + std::to_string(command.m) + "x" + std::to_string(command.k) + "]*[" +
+            std::to_string(command.k) + "x" + std::to_string(command.n) + "] " +
+            matrix(command.c, command.cType, false) + " = ";
+    if (command.alpha != 1)
+      text += number(command.alpha) + " * ";
+    text += matrix(command.a, command.aType, command.transposeA) + " * " +
+            matrix(command.b, command.bType, command.transposeB);
+    if (command.beta != 0)
+      text += " + " + (command.beta != 1 ? number(command.beta) + " * " : "") +
+              matrix(command.d, command.cType, false);
+    return text;
+  case Kind::AllReduce:
+  case Kind::Fill:
+  case Kind::Copy:
+    text = command.kind == Kind::AllReduce ? "all_reduce"
+           : command.kind == Kind::Fill    ? "fill"
+                                           : "copy";
+    for (size_t i = 0; i < command.refs.size(); ++i)
+      text += (i ? ", " : " ") + operand(command.refs[i]);
+    text += " of";
+    for (int64_t count : command.counts)
+      text += " " + std::to_string(count);
+    return text + " " + nameOf(command.type);
+  case Kind::RecordEvent:
+    return "record event " + std::to_string(command.event);
+  case Kind::WaitEvent:
+    return "wait for event " + std::to_string(command.event);
+  }
+  return text;
+}
+
+void Describer::program(const Program &program) {
+  line("program " + program.name + ": " + std::to_string(program.commands.size()) + " commands, " +
+       std::to_string(program.streams) + " streams, " + std::to_string(program.events) + " events");
+  for (const Command &command : program.commands) {
+    std::string text = "  ";
+    if (program.streams > 1)
+      text += "@" + std::to_string(command.stream) + " ";
+    text += action(command);
+    if (!command.label.empty())
+      text += "  \"" + command.label + "\"";
+    line(text + place(command.location));
+  }
+}
+
+std::string Describer::run() {
+  header();
+  buffers();
+  states();
+  for (const Program &item : plan.programs)
+    program(item);
+  const Training &training = plan.training;
+  if (!training.first.empty())
+    line("training: first " + training.first + ", next " + training.next + ", update " +
+         training.update + "; sequences of " + std::to_string(training.seqLen) +
+         " tokens, global batch " + std::to_string(training.globalBatch) + ", " +
+         std::to_string(training.numIterations) + " steps, vocabulary " +
+         std::to_string(training.vocabSize));
+  if (!training.validate.empty())
+    line("validation: " + training.validate + ", sequences of " +
+         std::to_string(training.valSeqLen) + " tokens");
+  if (!training.generate.empty())
+    line("sampling: " + training.generate + ", sequences of " + std::to_string(training.genSeqLen) +
+         " tokens");
+  return std::move(out);
+}
+
+} // namespace
+
+std::string describe(const Plan &plan) { return Describer(plan).run(); }
+
+} // namespace nano::plan

@@ -1,0 +1,36 @@
+// Names and sizes of the plan's element types.
+#include "runtime/plan/Plan.h"
+
+namespace nano::plan {
+
+uint64_t sizeOf(DType type) {
+  switch (type) {
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+    return 2;
+  case DType::F8E4M3FN:
+  case DType::F8E5M2:
+    return 1;
+  }
+  return 0;
+}
+
+const char *nameOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "f32";
+  case DType::BF16:
+    return "bf16";
+  case DType::F8E4M3FN:
+    return "f8e4m3fn";
+  case DType::F8E5M2:
+    return "f8e5m2";
+  case DType::I32:
+    return "i32";
+  }
+  return "?";
+}
+
+} // namespace nano::plan

@@ -1,0 +1,492 @@
+// Reads a plan's metadata from JSON and checks every field's presence and type; an error carries
+// the field's path.
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanJson.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace nano::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One value of the document and how it was reached. Nodes live on the stack of the reader, parents
+/// outlive children; the path is put together only when there is something to report.
+class Node {
+public:
+  explicit Node(const Json &json) : json(json) {}
+
+  [[noreturn]] void fail(const std::string &problem) const {
+    std::string where = path();
+    throw FieldError((where.empty() ? "" : where + ": ") + problem);
+  }
+
+  size_t size() const {
+    if (!json.is_array())
+      expected("an array");
+    return json.size();
+  }
+  Node operator[](size_t index) const {
+    if (index >= size())
+      fail("expected more than " + std::to_string(index) + " items");
+    return Node(json[index], this, nullptr, index);
+  }
+
+  template <typename T> T integer() const {
+    if (json.is_number_unsigned()) {
+      uint64_t value = json.get<uint64_t>();
+      if (value > uint64_t(std::numeric_limits<T>::max()))
+        fail("the number " + std::to_string(value) + " is too large");
+      return T(value);
+    }
+    if (!json.is_number_integer())
+      expected("an integer");
+    int64_t value = json.get<int64_t>();
+    if (value < int64_t(std::numeric_limits<T>::min()))
+      fail("the number " + std::to_string(value) + " is too small");
+    return T(value);
+  }
+  double number() const {
+    if (isString()) {
+      if (auto value = nonFinite(string()))
+        return *value;
+      expected("a number");
+    }
+    if (!json.is_number())
+      expected("a number");
+    return json.get<double>();
+  }
+  bool boolean() const {
+    if (!json.is_boolean())
+      expected("true or false");
+    return json.get<bool>();
+  }
+  bool isString() const { return json.is_string(); }
+  bool isArray() const { return json.is_array(); }
+  const std::string &string() const {
+    if (!json.is_string())
+      expected("a string");
+    return json.get_ref<const std::string &>();
+  }
+  DType type() const {
+    const std::string &name = string();
+    for (DType type : {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32})
+      if (name == nameOf(type))
+        return type;
+    fail("unknown element type '" + name + "'");
+  }
+  template <typename T> std::vector<T> integers() const {
+    std::vector<T> values(size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = (*this)[i].integer<T>();
+    return values;
+  }
+  std::vector<double> numbers() const {
+    std::vector<double> values(size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = (*this)[i].number();
+    return values;
+  }
+  /// For lists of a fixed length.
+  void expectSize(size_t count) const {
+    if (size() != count)
+      fail("expected " + std::to_string(count) + " items, found " + std::to_string(size()));
+  }
+
+  static std::optional<double> nonFinite(const std::string &text) {
+    if (text == "inf")
+      return std::numeric_limits<double>::infinity();
+    if (text == "-inf")
+      return -std::numeric_limits<double>::infinity();
+    if (text == "nan")
+      return std::numeric_limits<double>::quiet_NaN();
+    return std::nullopt;
+  }
+
+private:
+  friend class Object;
+  Node(const Json &json, const Node *parent, const char *key, size_t index)
+      : json(json), parent(parent), key(key), index(index) {}
+
+  [[noreturn]] void expected(const char *what) const {
+    fail(std::string("expected ") + what + ", found " +
+         (json.is_number_float() ? "a fraction"
+          : json.is_null()       ? "null"
+                                 : json.type_name()));
+  }
+
+  std::string path() const {
+    if (!parent)
+      return "";
+    std::string before = parent->path();
+    if (!key)
+      return before + "[" + std::to_string(index) + "]";
+    return before.empty() ? key : before + "." + key;
+  }
+
+  const Json &json;
+  const Node *parent = nullptr;
+  const char *key = nullptr;
+  size_t index = 0;
+};
+
+/// An object whose keys are all known: `close` reports one that nobody asked for.
+class Object {
+public:
+  explicit Object(const Node &node) : node(node) {
+    if (!node.json.is_object())
+      node.expected("an object");
+  }
+
+  std::optional<Node> find(const char *key) {
+    auto entry = node.json.find(key);
+    if (entry == node.json.end())
+      return std::nullopt;
+    asked.push_back(key);
+    return Node(*entry, &node, key, 0);
+  }
+  Node operator[](const char *key) {
+    if (auto value = find(key))
+      return *value;
+    node.fail(std::string("the field '") + key + "' is missing");
+  }
+  void close() const {
+    if (asked.size() == node.json.size())
+      return;
+    for (const auto &item : node.json.items())
+      if (std::find(asked.begin(), asked.end(), item.key()) == asked.end())
+        node.fail("the field '" + item.key() + "' is unknown");
+  }
+
+private:
+  const Node &node;
+  std::vector<std::string_view> asked;
+};
+
+class Reader {
+public:
+  void read(const Node &root, Plan &plan);
+
+private:
+  template <typename T, typename Fn> void list(const Node &node, std::vector<T> &items, Fn read) {
+    items.resize(node.size());
+    for (size_t i = 0; i < items.size(); ++i)
+      read(node[i], items[i]);
+  }
+
+  Location location(const Node &node, size_t first) {
+    Node file = node[first];
+    size_t index = file.integer<uint32_t>();
+    if (index >= files.size())
+      file.fail("there are only " + std::to_string(files.size()) + " files");
+    return {files[index], node[first + 1].integer<uint32_t>()};
+  }
+  Location at(Object &object) {
+    auto node = object.find("at");
+    if (!node)
+      return {};
+    node->expectSize(2);
+    return location(*node, 0);
+  }
+
+  static Ref ref(const Node &node, size_t first) {
+    Node access = node[first + 2];
+    unsigned bits = access.integer<uint32_t>();
+    if (bits > 3)
+      access.fail("expected 0 to 3: 1 for read plus 2 for written");
+    return {node[first].integer<uint32_t>(), node[first + 1].integer<uint64_t>(), (bits & 2) != 0,
+            (bits & 1) != 0};
+  }
+  static Ref ref(const Node &node) {
+    node.expectSize(3);
+    return ref(node, 0);
+  }
+  /// The refs that fill the list from item `first` on.
+  static std::vector<Ref> refs(const Node &node, size_t first) {
+    size_t size = node.size();
+    if (size < first || (size - first) % 3)
+      node.fail("expected " + std::to_string(first) + " items and then triples");
+    std::vector<Ref> result;
+    result.reserve((size - first) / 3);
+    for (; first < size; first += 3)
+      result.push_back(ref(node, first));
+    return result;
+  }
+
+  void expression(const Node &node, Expr &expr, int depth);
+  void init(const Node &node, Init &init);
+  void buffer(const Node &node, Buffer &buffer);
+  void state(const Node &node, State &state);
+  void scalar(const Node &node, Scalar &scalar);
+  void kernel(const Node &node, Kernel &kernel);
+  void program(const Node &node, Program &program);
+  void command(const Node &node, Command &command);
+  void matmul(Object &object, const Node &sizes, Command &command);
+  void training(const Node &node, Training &training);
+
+  std::vector<std::string> files;
+};
+
+void Reader::expression(const Node &node, Expr &expr, int depth) {
+  if (depth > 100)
+    node.fail("expressions nest more than 100 deep");
+  if (node.isString() && !Node::nonFinite(node.string())) {
+    expr.kind = Expr::Kind::Variable;
+    expr.variable = node.string();
+    return;
+  }
+  if (!node.isArray()) {
+    expr.constant = node.number();
+    return;
+  }
+  const std::string &name = node[0].string();
+  for (auto kind = Expr::Kind::Neg; kind <= Expr::Kind::Select; kind = Expr::Kind(int(kind) + 1)) {
+    if (name != nameOf(kind))
+      continue;
+    node.expectSize(1 + arity(kind));
+    expr.kind = kind;
+    expr.operands.resize(arity(kind));
+    for (size_t i = 0; i < expr.operands.size(); ++i)
+      expression(node[i + 1], expr.operands[i], depth + 1);
+    return;
+  }
+  node.fail("unknown operation '" + name + "'");
+}
+
+void Reader::init(const Node &node, Init &init) {
+  Object object(node);
+  auto pair = [&](const Node &values, double &first, double &second) {
+    values.expectSize(2);
+    first = values[0].number();
+    second = values[1].number();
+  };
+  if (auto values = object.find("normal")) {
+    init.kind = Init::Kind::Normal;
+    pair(*values, init.mean, init.stddev);
+  } else if (auto values = object.find("uniform")) {
+    init.kind = Init::Kind::Uniform;
+    pair(*values, init.low, init.high);
+  } else {
+    init.values = object["constant"].numbers();
+  }
+  object.close();
+}
+
+void Reader::buffer(const Node &node, Buffer &buffer) {
+  Object object(node);
+  buffer.name = object["name"].string();
+  buffer.offset = object["offset"].integer<uint64_t>();
+  buffer.bytes = object["bytes"].integer<uint64_t>();
+  buffer.type = object["type"].type();
+  buffer.shape = object["shape"].integers<int64_t>();
+  buffer.location = at(object);
+  object.close();
+}
+
+void Reader::state(const Node &node, State &state) {
+  Object object(node);
+  state.name = object["name"].string();
+  Node role = object["role"];
+  const std::string &roleName = role.string();
+  if (roleName == "parameter")
+    state.role = State::Role::Parameter;
+  else if (roleName == "optimizer")
+    state.role = State::Role::Optimizer;
+  else if (roleName == "gradient")
+    state.role = State::Role::Gradient;
+  else
+    role.fail("unknown role '" + roleName + "'");
+  state.type = object["type"].type();
+  state.shape = object["shape"].integers<int64_t>();
+  state.buffer = object["buffer"].integer<uint32_t>();
+  init(object["init"], state.init);
+  if (auto optimizer = object.find("optimizer"))
+    state.optimizer = optimizer->string();
+  if (auto rate = object.find("learningRate"))
+    state.learningRate = rate->number();
+  state.location = at(object);
+  object.close();
+}
+
+void Reader::scalar(const Node &node, Scalar &scalar) {
+  Object object(node);
+  scalar.name = object["name"].string();
+  scalar.type = object["type"].type();
+  scalar.offset = object["offset"].integer<uint64_t>();
+  expression(object["value"], scalar.value, 0);
+  object.close();
+}
+
+void Reader::kernel(const Node &node, Kernel &kernel) {
+  Object object(node);
+  kernel.name = object["name"].string();
+  kernel.summary = object["summary"].string();
+  kernel.scratchBytes = object["scratch"].integer<uint64_t>();
+  Node at = object["at"];
+  if (at.size() % 2)
+    at.fail("expected pairs of file and line");
+  for (size_t i = 0; i < at.size(); i += 2)
+    kernel.locations.push_back(location(at, i));
+  object.close();
+}
+
+void Reader::program(const Node &node, Program &program) {
+  Object object(node);
+  program.name = object["name"].string();
+  program.streams = object["streams"].integer<uint32_t>();
+  program.events = object["events"].integer<uint32_t>();
+  list(object["commands"], program.commands,
+       [&](const Node &item, Command &value) { command(item, value); });
+  object.close();
+}
+
+void Reader::matmul(Object &object, const Node &sizes, Command &command) {
+  auto fill = [&](const Node &node, std::initializer_list<int64_t *> fields) {
+    node.expectSize(fields.size());
+    size_t i = 0;
+    for (int64_t *field : fields)
+      *field = node[i++].integer<int64_t>();
+  };
+  fill(sizes, {&command.m, &command.n, &command.k, &command.batch});
+  Node types = object["types"];
+  types.expectSize(3);
+  command.aType = types[0].type();
+  command.bType = types[1].type();
+  command.cType = types[2].type();
+  if (auto transpose = object.find("transpose")) {
+    transpose->expectSize(2);
+    command.transposeA = (*transpose)[0].boolean();
+    command.transposeB = (*transpose)[1].boolean();
+  }
+  fill(object["ld"], {&command.lda, &command.ldb, &command.ldc, &command.ldd});
+  if (auto stride = object.find("stride"))
+    fill(*stride, {&command.strideA, &command.strideB, &command.strideC, &command.strideD});
+  if (auto scale = object.find("scale")) {
+    scale->expectSize(2);
+    command.alpha = (*scale)[0].number();
+    command.beta = (*scale)[1].number();
+  }
+  command.a = ref(object["a"]);
+  command.b = ref(object["b"]);
+  command.c = ref(object["c"]);
+  if (command.beta != 0)
+    command.d = ref(object["d"]);
+}
+
+void Reader::command(const Node &node, Command &command) {
+  using Kind = Command::Kind;
+  Object object(node);
+  auto withRefs = [&](Kind kind, const Node &type) {
+    command.kind = kind;
+    command.type = type.type();
+    command.refs = refs(object["refs"], 0);
+    command.counts = object["counts"].integers<int64_t>();
+  };
+  if (auto kernel = object.find("launch")) {
+    command.kind = Kind::Launch;
+    command.kernel = kernel->integer<uint32_t>();
+    list(object["segments"], command.segments, [](const Node &item, Command::Segment &segment) {
+      segment.iterations = item[0].integer<int64_t>();
+      segment.grain = item[1].integer<int64_t>();
+      segment.args = refs(item, 2);
+    });
+  } else if (auto sizes = object.find("matmul")) {
+    command.kind = Kind::Matmul;
+    matmul(object, *sizes, command);
+  } else if (auto type = object.find("allReduce")) {
+    withRefs(Kind::AllReduce, *type);
+  } else if (auto type = object.find("fill")) {
+    withRefs(Kind::Fill, *type);
+  } else if (auto type = object.find("copy")) {
+    withRefs(Kind::Copy, *type);
+  } else if (auto event = object.find("record")) {
+    command.kind = Kind::RecordEvent;
+    command.event = event->integer<uint32_t>();
+  } else if (auto event = object.find("wait")) {
+    command.kind = Kind::WaitEvent;
+    command.event = event->integer<uint32_t>();
+  } else {
+    node.fail("expected one of launch, matmul, allReduce, fill, copy, record, wait");
+  }
+  if (auto stream = object.find("stream"))
+    command.stream = stream->integer<uint32_t>();
+  if (auto label = object.find("label"))
+    command.label = label->string();
+  command.location = at(object);
+  object.close();
+}
+
+void Reader::training(const Node &node, Training &training) {
+  Object object(node);
+  training.first = object["first"].string();
+  training.next = object["next"].string();
+  training.update = object["update"].string();
+  training.validate = object["validate"].string();
+  training.seqLen = object["seqLen"].integer<int64_t>();
+  training.valSeqLen = object["valSeqLen"].integer<int64_t>();
+  training.globalBatch = object["globalBatch"].integer<int64_t>();
+  training.numIterations = object["numIterations"].integer<int64_t>();
+  training.vocabSize = object["vocabSize"].integer<int64_t>();
+  training.eosToken = object["eosToken"].integer<int64_t>();
+  training.tokensBuffer = object["tokensBuffer"].integer<uint32_t>();
+  training.targetsBuffer = object["targetsBuffer"].integer<uint32_t>();
+  training.valTokensBuffer = object["valTokensBuffer"].integer<uint32_t>();
+  training.valTargetsBuffer = object["valTargetsBuffer"].integer<uint32_t>();
+  training.lossBuffer = object["lossBuffer"].integer<uint32_t>();
+  training.valLossBuffer = object["valLossBuffer"].integer<uint32_t>();
+  training.trainLossIsSum = object["trainLossIsSum"].boolean();
+  training.valLossIsSum = object["valLossIsSum"].boolean();
+  training.generate = object["generate"].string();
+  training.genSeqLen = object["genSeqLen"].integer<int64_t>();
+  training.logitsColumns = object["logitsColumns"].integer<int64_t>();
+  training.genTokensBuffer = object["genTokensBuffer"].integer<uint32_t>();
+  training.logitsBuffer = object["logitsBuffer"].integer<uint32_t>();
+  training.logScalar = object["logScalar"].string();
+  object.close();
+}
+
+void Reader::read(const Node &root, Plan &plan) {
+  Object object(root);
+  auto string = [](const Node &item, std::string &value) { value = item.string(); };
+  list(object["files"], files, string);
+  plan.model = object["model"].string();
+  plan.target = object["target"].string();
+  plan.worlds = object["worlds"].integers<int64_t>();
+  list(object["cpuFeatures"], plan.cpuFeatures, string);
+  list(object["hyperparameters"], plan.hyperparameters,
+       [](const Node &item, Hyperparameter &value) {
+         Object object(item);
+         value.name = object["name"].string();
+         value.value = object["value"].string();
+         value.overridden = object["overridden"].boolean();
+         object.close();
+       });
+  plan.arenaBytes = object["arenaBytes"].integer<uint64_t>();
+  list(object["buffers"], plan.buffers,
+       [&](const Node &item, Buffer &value) { buffer(item, value); });
+  list(object["states"], plan.states, [&](const Node &item, State &value) { state(item, value); });
+  plan.scalarBuffer = object["scalarBuffer"].integer<uint32_t>();
+  list(object["scalars"], plan.scalars,
+       [&](const Node &item, Scalar &value) { scalar(item, value); });
+  list(object["kernels"], plan.kernels,
+       [&](const Node &item, Kernel &value) { kernel(item, value); });
+  list(object["programs"], plan.programs,
+       [&](const Node &item, Program &value) { program(item, value); });
+  training(object["training"], plan.training);
+  object.close();
+}
+
+} // namespace
+
+void readMetadata(std::string_view text, Plan &plan) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    throw FieldError("the text is not JSON");
+  Reader().read(Node(json), plan);
+}
+
+} // namespace nano::plan

@@ -1,0 +1,299 @@
+// Writes a plan's metadata as JSON, compactly: ten thousand commands must parse in milliseconds.
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanJson.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <unordered_map>
+
+namespace nano::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text(const Json &json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// JSON has no infinities and no NaN: those are strings.
+Json number(double value) {
+  if (std::isfinite(value))
+    return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+Json numbers(const std::vector<double> &values) {
+  Json list = Json::array();
+  for (double value : values)
+    list.push_back(number(value));
+  return list;
+}
+
+Json toJson(const Expr &expr) {
+  if (expr.kind == Expr::Kind::Constant)
+    return number(expr.constant);
+  if (expr.kind == Expr::Kind::Variable)
+    return expr.variable;
+  Json list = Json::array({nameOf(expr.kind)});
+  for (const Expr &operand : expr.operands)
+    list.push_back(toJson(operand));
+  return list;
+}
+
+void append(Json &list, const Ref &ref) {
+  list.push_back(ref.buffer);
+  list.push_back(ref.offset);
+  list.push_back(unsigned(ref.read) + 2 * unsigned(ref.written));
+}
+
+Json toJson(const Ref &ref) {
+  Json list = Json::array();
+  append(list, ref);
+  return list;
+}
+
+Json toJson(const Init &init) {
+  switch (init.kind) {
+  case Init::Kind::Constant:
+    return {{"constant", numbers(init.values)}};
+  case Init::Kind::Normal:
+    return {{"normal", {number(init.mean), number(init.stddev)}}};
+  case Init::Kind::Uniform:
+    return {{"uniform", {number(init.low), number(init.high)}}};
+  }
+  return {};
+}
+
+const char *nameOf(State::Role role) {
+  static constexpr const char *names[] = {"parameter", "optimizer", "gradient"};
+  return names[size_t(role)];
+}
+
+class Writer {
+public:
+  std::string write(const Plan &plan);
+
+private:
+  void key(const char *name) {
+    out += out.empty() ? "{\n\"" : ",\n\"";
+    out += name;
+    out += "\":";
+  }
+  void value(const char *name, const Json &json) {
+    key(name);
+    out += text(json);
+  }
+  /// A list with one item a line.
+  template <typename Items, typename Fn> void lines(const Items &items, Fn toJson) {
+    out += '[';
+    const char *separator = "\n ";
+    for (const auto &item : items) {
+      out += separator;
+      out += text(toJson(item));
+      separator = ",\n ";
+    }
+    out += ']';
+  }
+
+  /// Files are named once; a location is [file, line].
+  void at(Json &object, const Location &location) {
+    if (location.line == 0 && location.file.empty())
+      return;
+    Json list = Json::array();
+    append(list, location);
+    object["at"] = std::move(list);
+  }
+  void append(Json &list, const Location &location) {
+    auto [entry, isNew] = fileIndex.emplace(location.file, fileIndex.size());
+    if (isNew)
+      files.push_back(location.file);
+    list.push_back(entry->second);
+    list.push_back(location.line);
+  }
+
+  Json buffer(const Buffer &buffer);
+  Json state(const State &state);
+  Json kernel(const Kernel &kernel);
+  Json command(const Command &command);
+  void program(const Program &program);
+  Json training(const Training &training);
+
+  std::string out;
+  std::unordered_map<std::string, size_t> fileIndex;
+  Json files = Json::array();
+};
+
+Json Writer::buffer(const Buffer &buffer) {
+  Json json = {{"name", buffer.name},
+               {"offset", buffer.offset},
+               {"bytes", buffer.bytes},
+               {"type", nameOf(buffer.type)},
+               {"shape", buffer.shape}};
+  at(json, buffer.location);
+  return json;
+}
+
+Json Writer::state(const State &state) {
+  Json json = {{"name", state.name},   {"role", nameOf(state.role)}, {"type", nameOf(state.type)},
+               {"shape", state.shape}, {"buffer", state.buffer},     {"init", toJson(state.init)}};
+  if (!state.optimizer.empty())
+    json["optimizer"] = state.optimizer;
+  if (state.learningRate != 0)
+    json["learningRate"] = number(state.learningRate);
+  at(json, state.location);
+  return json;
+}
+
+Json Writer::kernel(const Kernel &kernel) {
+  Json json = {
+      {"name", kernel.name}, {"summary", kernel.summary}, {"scratch", kernel.scratchBytes}};
+  Json list = Json::array();
+  for (const Location &location : kernel.locations)
+    append(list, location);
+  json["at"] = std::move(list);
+  return json;
+}
+
+Json Writer::command(const Command &command) {
+  using Kind = Command::Kind;
+  Json json = Json::object();
+  auto refs = [&] {
+    Json list = Json::array();
+    for (const Ref &ref : command.refs)
+      nano::plan::append(list, ref);
+    json["refs"] = std::move(list);
+    json["counts"] = command.counts;
+  };
+  switch (command.kind) {
+  case Kind::Launch: {
+    json["launch"] = command.kernel;
+    Json segments = Json::array();
+    for (const Command::Segment &segment : command.segments) {
+      Json list = Json::array({segment.iterations, segment.grain});
+      for (const Ref &ref : segment.args)
+        nano::plan::append(list, ref);
+      segments.push_back(std::move(list));
+    }
+    json["segments"] = std::move(segments);
+    break;
+  }
+  case Kind::Matmul:
+    json["matmul"] = {command.m, command.n, command.k, command.batch};
+    json["types"] = {nameOf(command.aType), nameOf(command.bType), nameOf(command.cType)};
+    if (command.transposeA || command.transposeB)
+      json["transpose"] = {command.transposeA, command.transposeB};
+    json["ld"] = {command.lda, command.ldb, command.ldc, command.ldd};
+    if (command.strideA || command.strideB || command.strideC || command.strideD)
+      json["stride"] = {command.strideA, command.strideB, command.strideC, command.strideD};
+    if (command.alpha != 1 || command.beta != 0)
+      json["scale"] = {number(command.alpha), number(command.beta)};
+    json["a"] = toJson(command.a);
+    json["b"] = toJson(command.b);
+    json["c"] = toJson(command.c);
+    if (command.beta != 0)
+      json["d"] = toJson(command.d);
+    break;
+  case Kind::AllReduce:
+    json["allReduce"] = nameOf(command.type);
+    refs();
+    break;
+  case Kind::Fill:
+    json["fill"] = nameOf(command.type);
+    refs();
+    break;
+  case Kind::Copy:
+    json["copy"] = nameOf(command.type);
+    refs();
+    break;
+  case Kind::RecordEvent:
+    json["record"] = command.event;
+    break;
+  case Kind::WaitEvent:
+    json["wait"] = command.event;
+    break;
+  }
+  if (command.stream)
+    json["stream"] = command.stream;
+  if (!command.label.empty())
+    json["label"] = command.label;
+  at(json, command.location);
+  return json;
+}
+
+void Writer::program(const Program &program) {
+  out += "{\"name\":" + text(program.name) + ",\"streams\":" + std::to_string(program.streams) +
+         ",\"events\":" + std::to_string(program.events) + ",\"commands\":";
+  lines(program.commands, [&](const Command &item) { return command(item); });
+  out += '}';
+}
+
+Json Writer::training(const Training &training) {
+  return {{"first", training.first},
+          {"next", training.next},
+          {"update", training.update},
+          {"validate", training.validate},
+          {"seqLen", training.seqLen},
+          {"valSeqLen", training.valSeqLen},
+          {"globalBatch", training.globalBatch},
+          {"numIterations", training.numIterations},
+          {"vocabSize", training.vocabSize},
+          {"eosToken", training.eosToken},
+          {"tokensBuffer", training.tokensBuffer},
+          {"targetsBuffer", training.targetsBuffer},
+          {"valTokensBuffer", training.valTokensBuffer},
+          {"valTargetsBuffer", training.valTargetsBuffer},
+          {"lossBuffer", training.lossBuffer},
+          {"valLossBuffer", training.valLossBuffer},
+          {"trainLossIsSum", training.trainLossIsSum},
+          {"valLossIsSum", training.valLossIsSum},
+          {"generate", training.generate},
+          {"genSeqLen", training.genSeqLen},
+          {"logitsColumns", training.logitsColumns},
+          {"genTokensBuffer", training.genTokensBuffer},
+          {"logitsBuffer", training.logitsBuffer},
+          {"logScalar", training.logScalar}};
+}
+
+std::string Writer::write(const Plan &plan) {
+  value("model", plan.model);
+  value("target", plan.target);
+  value("worlds", plan.worlds);
+  value("cpuFeatures", plan.cpuFeatures);
+  key("hyperparameters");
+  lines(plan.hyperparameters, [](const Hyperparameter &item) {
+    return Json{{"name", item.name}, {"value", item.value}, {"overridden", item.overridden}};
+  });
+  value("arenaBytes", plan.arenaBytes);
+  key("buffers");
+  lines(plan.buffers, [&](const Buffer &item) { return buffer(item); });
+  key("states");
+  lines(plan.states, [&](const State &item) { return state(item); });
+  value("scalarBuffer", plan.scalarBuffer);
+  key("scalars");
+  lines(plan.scalars, [](const Scalar &item) {
+    return Json{{"name", item.name},
+                {"type", nameOf(item.type)},
+                {"offset", item.offset},
+                {"value", toJson(item.value)}};
+  });
+  key("kernels");
+  lines(plan.kernels, [&](const Kernel &item) { return kernel(item); });
+  key("programs");
+  out += '[';
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    out += i ? ",\n" : "\n";
+    program(plan.programs[i]);
+  }
+  out += ']';
+  value("training", training(plan.training));
+  value("files", files);
+  out += "\n}\n";
+  return std::move(out);
+}
+
+} // namespace
+
+std::string metadataText(const Plan &plan) { return Writer().write(plan); }
+
+} // namespace nano::plan

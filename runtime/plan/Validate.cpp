@@ -1,0 +1,335 @@
+// The rules that every plan obeys, so that whoever executes one need not check an index or a range
+// again.
+#include "runtime/plan/ElfSymbols.h"
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanFile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+namespace nano::plan {
+namespace {
+
+/// The rule that a plan breaks; caught in `validate`.
+struct Violation {
+  std::string message;
+};
+
+std::string quoted(const std::string &name) { return "'" + name + "'"; }
+
+/// a·b for sizes; saturates, so that an absurd product is larger than any buffer.
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t plus(uint64_t a, uint64_t b) {
+  uint64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/// Checks one plan; `item` says where it is, for the message.
+class Validator {
+public:
+  explicit Validator(const Plan &plan) : plan(plan) {}
+
+  void run() {
+    header();
+    for (const Buffer &buffer : plan.buffers)
+      check(buffer);
+    scalars();
+    for (const State &state : plan.states)
+      check(state);
+    kernels();
+    for (const Program &program : plan.programs)
+      check(program);
+    training();
+  }
+
+private:
+  void require(bool holds, const char *rule) const {
+    if (!holds)
+      fail(rule);
+  }
+  [[noreturn]] void fail(const std::string &rule) const { throw Violation{item + ": " + rule}; }
+  void named(const char *what, const std::string &name, std::unordered_set<std::string> &seen) {
+    item = std::string(what) + " " + quoted(name);
+    require(!name.empty(), "the name is empty");
+    require(seen.insert(name).second, "the name is used twice");
+  }
+
+  const Buffer &bufferAt(uint32_t index) const {
+    if (index >= plan.buffers.size())
+      fail("buffer " + std::to_string(index) + " does not exist, there are " +
+           std::to_string(plan.buffers.size()));
+    return plan.buffers[index];
+  }
+  uint64_t elements(const std::vector<int64_t> &shape) const {
+    uint64_t count = 1;
+    for (int64_t size : shape) {
+      require(size >= 0, "a dimension is negative");
+      count = times(count, uint64_t(size));
+    }
+    return count;
+  }
+  /// `bytes` from the ref's start must lie inside its buffer.
+  void inside(const Ref &ref, uint64_t bytes, const char *what) const {
+    const Buffer &buffer = bufferAt(ref.buffer);
+    if (plus(ref.offset, bytes) > buffer.bytes)
+      fail(std::string(what) + " needs " + std::to_string(bytes) + " bytes at offset " +
+           std::to_string(ref.offset) + " of buffer " + quoted(buffer.name) + ", which has " +
+           std::to_string(buffer.bytes));
+  }
+
+  void header();
+  void check(const Buffer &buffer);
+  void check(const State &state);
+  void check(const Program &program);
+  void check(const Command &command, const Program &program);
+  void check(const Expr &expr, int depth) const;
+  void launch(const Command &command) const;
+  void matmul(const Command &command) const;
+  void moves(const Command &command) const;
+  void scalars();
+  void kernels();
+  void training();
+
+  const Plan &plan;
+  std::string item;
+  std::unordered_set<std::string> bufferNames, stateNames, programNames;
+};
+
+void Validator::header() {
+  item = "the plan";
+  require(plan.target == "cpu" || plan.target == "cuda", "the target is neither cpu nor cuda");
+  require(!plan.worlds.empty(), "it names no number of ranks");
+  for (int64_t world : plan.worlds)
+    require(world >= 1, "a number of ranks is below 1");
+}
+
+void Validator::check(const Buffer &buffer) {
+  named("buffer", buffer.name, bufferNames);
+  require(buffer.offset % 256 == 0, "the offset is not a multiple of 256");
+  require(plus(buffer.offset, buffer.bytes) <= plan.arenaBytes, "it reaches beyond the arena");
+  require(times(elements(buffer.shape), sizeOf(buffer.type)) <= buffer.bytes,
+          "its shape needs more bytes than it has");
+}
+
+void Validator::check(const State &state) {
+  named("state", state.name, stateNames);
+  uint64_t count = elements(state.shape);
+  inside({state.buffer, 0}, times(count, sizeOf(state.type)), "the value");
+  if (state.init.kind == Init::Kind::Constant)
+    require(state.init.values.size() == 1 || state.init.values.size() == count,
+            "the initial value has neither one number nor one for each element");
+  if (state.init.kind == Init::Kind::Normal)
+    require(state.init.stddev >= 0, "the standard deviation is negative");
+  if (state.init.kind == Init::Kind::Uniform)
+    require(state.init.low <= state.init.high, "the initial range is empty");
+}
+
+void Validator::check(const Expr &expr, int depth) const {
+  require(depth <= 100, "the expression nests more than 100 deep");
+  require(expr.operands.size() == arity(expr.kind),
+          "an operation has the wrong number of operands");
+  if (expr.kind == Expr::Kind::Variable && !isVariable(expr.variable))
+    fail("unknown variable " + quoted(expr.variable));
+  for (const Expr &operand : expr.operands)
+    check(operand, depth + 1);
+}
+
+void Validator::scalars() {
+  item = "the scalar buffer";
+  if (!plan.scalars.empty())
+    bufferAt(plan.scalarBuffer);
+  std::unordered_set<std::string> names;
+  std::unordered_set<uint64_t> offsets;
+  for (const Scalar &scalar : plan.scalars) {
+    named("scalar", scalar.name, names);
+    require(scalar.type == DType::F32 || scalar.type == DType::I32, "it is neither f32 nor i32");
+    require(scalar.offset % 4 == 0, "the offset is not a multiple of 4");
+    require(offsets.insert(scalar.offset).second, "another scalar has the same offset");
+    inside({plan.scalarBuffer, scalar.offset}, 4, "the value");
+    check(scalar.value, 0);
+  }
+}
+
+void Validator::kernels() {
+  std::unordered_set<std::string> names;
+  for (const Kernel &kernel : plan.kernels)
+    named("kernel", kernel.name, names);
+  if (plan.target != "cpu" || plan.kernels.empty())
+    return;
+  item = "the plan";
+  auto symbols = definedSymbols(plan.code);
+  if (!symbols)
+    fail(symbols.error().message);
+  for (const Kernel &kernel : plan.kernels) {
+    item = "kernel " + quoted(kernel.name);
+    require(symbols->count(kernel.name) == 1, "the native code does not define it");
+  }
+}
+
+void Validator::check(const Program &program) {
+  named("program", program.name, programNames);
+  require(program.streams >= 1, "it has no stream");
+  for (size_t i = 0; i < program.commands.size(); ++i) {
+    const Command &command = program.commands[i];
+    try {
+      item.clear();
+      check(command, program);
+    } catch (const Violation &violation) {
+      throw Violation{"program " + quoted(program.name) + ", command " + std::to_string(i) +
+                      (command.label.empty() ? "" : " " + quoted(command.label)) +
+                      violation.message};
+    }
+  }
+}
+
+void Validator::check(const Command &command, const Program &program) {
+  using Kind = Command::Kind;
+  require(command.stream < program.streams, "the stream does not exist");
+  switch (command.kind) {
+  case Kind::Launch:
+    return launch(command);
+  case Kind::Matmul:
+    return matmul(command);
+  case Kind::AllReduce:
+  case Kind::Fill:
+  case Kind::Copy:
+    return moves(command);
+  case Kind::RecordEvent:
+  case Kind::WaitEvent:
+    return require(command.event < program.events, "the event does not exist");
+  }
+  fail("its kind is unknown");
+}
+
+void Validator::launch(const Command &command) const {
+  require(command.kernel < plan.kernels.size(), "the kernel does not exist");
+  require(!command.segments.empty(), "it has no segment");
+  for (const Command::Segment &segment : command.segments) {
+    require(segment.iterations >= 0, "the number of iterations is negative");
+    require(segment.grain >= 1, "the grain is below 1");
+    for (const Ref &ref : segment.args)
+      inside(ref, 0, "an operand");
+  }
+}
+
+void Validator::matmul(const Command &command) const {
+  require(command.m > 0 && command.n > 0 && command.k > 0 && command.batch > 0,
+          "a size is not positive");
+  require(command.aType != DType::I32 && command.bType != DType::I32, "an operand is i32");
+  require(command.cType == DType::F32 || command.cType == DType::BF16,
+          "the result is neither f32 nor bf16");
+  require(std::isfinite(command.alpha) && std::isfinite(command.beta),
+          "a factor is not a finite number");
+  auto operand = [&](const char *what, const Ref &ref, DType type, uint64_t rows, uint64_t columns,
+                     int64_t leading, int64_t stride) {
+    if (leading < 0 || uint64_t(leading) < columns)
+      fail(std::string(what) + ": the leading dimension is smaller than a row");
+    if (stride < 0)
+      fail(std::string(what) + ": the batch stride is negative");
+    if (ref.offset % sizeOf(type))
+      fail(std::string(what) + ": the offset is not a multiple of the element size");
+    uint64_t last = plus(times(uint64_t(command.batch) - 1, uint64_t(stride)),
+                         plus(times(rows - 1, uint64_t(leading)), columns));
+    inside(ref, times(last, sizeOf(type)), what);
+  };
+  uint64_t m = command.m, n = command.n, k = command.k;
+  operand("A", command.a, command.aType, command.transposeA ? k : m, command.transposeA ? m : k,
+          command.lda, command.strideA);
+  operand("B", command.b, command.bType, command.transposeB ? n : k, command.transposeB ? k : n,
+          command.ldb, command.strideB);
+  operand("C", command.c, command.cType, m, n, command.ldc, command.strideC);
+  require(command.batch == 1 || command.strideC > 0, "C: all matrices of the batch are the same");
+  if (command.beta != 0)
+    operand("D", command.d, command.cType, m, n, command.ldd, command.strideD);
+}
+
+void Validator::moves(const Command &command) const {
+  bool isCopy = command.kind == Command::Kind::Copy;
+  bool isAllReduce = command.kind == Command::Kind::AllReduce;
+  require(isAllReduce || command.refs.size() == (isCopy ? 2 : 1), "wrong number of operands");
+  require(command.counts.size() == (isAllReduce ? command.refs.size() : 1),
+          "wrong number of element counts");
+  require(!isAllReduce || command.type == DType::F32 || command.type == DType::BF16,
+          "the element type is neither f32 nor bf16");
+  for (int64_t count : command.counts)
+    require(count >= 0, "a number of elements is negative");
+  for (size_t i = 0; i < command.refs.size(); ++i) {
+    uint64_t count = uint64_t(command.counts[isCopy ? 0 : i]);
+    require(command.refs[i].offset % sizeOf(command.type) == 0,
+            "an offset is not a multiple of the element size");
+    inside(command.refs[i], times(count, sizeOf(command.type)), "an operand");
+  }
+  if (!isCopy)
+    return;
+  auto start = [&](const Ref &ref) { return plan.buffers[ref.buffer].offset + ref.offset; };
+  uint64_t from = start(command.refs[0]), to = start(command.refs[1]);
+  uint64_t bytes = uint64_t(command.counts[0]) * sizeOf(command.type);
+  require(from + bytes <= to || to + bytes <= from, "source and destination overlap");
+}
+
+void Validator::training() {
+  const Training &training = plan.training;
+  item = "training";
+  auto program = [&](const std::string &name) {
+    if (!name.empty() && !programNames.count(name))
+      fail("program " + quoted(name) + " does not exist");
+    return !name.empty();
+  };
+  auto buffer = [&](uint32_t index, int64_t count, const char *what) {
+    inside({index, 0}, times(uint64_t(count), 4), what);
+  };
+  bool trains = program(training.first);
+  bool hasNext = program(training.next), hasUpdate = program(training.update);
+  require(trains == hasNext && trains == hasUpdate,
+          "of the programs first, next and update some are named and some are not");
+  if (trains) {
+    require(training.seqLen > 0 && training.globalBatch > 0 && training.numIterations >= 0 &&
+                training.vocabSize > 0,
+            "a size is not positive");
+    for (int64_t world : plan.worlds)
+      require(times(uint64_t(training.seqLen), uint64_t(world)) <= uint64_t(training.globalBatch) &&
+                  training.globalBatch % (training.seqLen * world) == 0,
+              "the global batch is no multiple of sequence length times number of ranks");
+    buffer(training.tokensBuffer, training.seqLen, "the tokens");
+    buffer(training.targetsBuffer, training.seqLen, "the targets");
+    buffer(training.lossBuffer, 1, "the loss");
+  }
+  if (program(training.validate)) {
+    require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");
+    buffer(training.valTokensBuffer, training.valSeqLen, "the validation tokens");
+    buffer(training.valTargetsBuffer, training.valSeqLen, "the validation targets");
+    buffer(training.valLossBuffer, 1, "the validation loss");
+  }
+  if (program(training.generate)) {
+    require(
+        training.genSeqLen > 0 && training.vocabSize > 0 &&
+            training.logitsColumns >= training.vocabSize,
+        "sampling: a size is not positive, or the logits have fewer columns than the vocabulary");
+    buffer(training.genTokensBuffer, training.genSeqLen, "the sampling tokens");
+    inside({training.logitsBuffer, 0},
+           times(times(uint64_t(training.genSeqLen), uint64_t(training.logitsColumns)), 4),
+           "the logits");
+  }
+  if (!training.logScalar.empty())
+    require(std::any_of(plan.scalars.begin(), plan.scalars.end(),
+                        [&](const Scalar &scalar) { return scalar.name == training.logScalar; }),
+            "the scalar for the log does not exist");
+}
+
+} // namespace
+
+Status validate(const Plan &plan) {
+  try {
+    Validator(plan).run();
+  } catch (const Violation &violation) {
+    return badInput(violation.message);
+  }
+  return ok();
+}
+
+} // namespace nano::plan

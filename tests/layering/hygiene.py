@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Reports what no compiler does: files that have grown too long, FileCheck directives that check nothing because their
+colon is missing, and paths of somebody's machine.
+
+usage: hygiene.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or if nothing was read
+"""
+
+import os
+import re
+import sys
+
+from sources import read, walk
+
+LONGEST = 700  # lines
+LENGTH_SUFFIXES = (".h", ".cpp", ".cc", ".cu", ".cuh", ".td", ".py", ".sh")
+TEXT_SUFFIXES = LENGTH_SUFFIXES + (".mlir", ".test", ".md", ".txt", ".cmake", ".json", ".in", ".cfg", ".yml", ".yaml", "")
+
+MACHINE_PATH = re.compile(r"(?<![\w./}$-])/(?:home|root|Users|work|workspace|mnt)/[\w.]+")
+
+_COMMENT = re.compile(r"^\s*(?://|#|;)+\s*")
+_SUFFIX = r"(?:-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-\d+))?(?:\{LITERAL\})?:"
+_PREFIX_OPTION = re.compile(r"--?check-prefix(?:es)?[= ]([\w,-]+)")
+
+
+def has_suffix(path, suffixes):
+    return os.path.splitext(path)[1] in suffixes
+
+
+def long_file(path, lines):
+    is_source = has_suffix(path, LENGTH_SUFFIXES) or (lines and lines[0].startswith("#!"))
+    if is_source and len(lines) > LONGEST:
+        yield LONGEST + 1, f"{len(lines)} lines: split it by purpose (at most {LONGEST})"
+
+
+def silent_directives(path, lines):
+    """Lines of a test that begin like a FileCheck directive and are none, for CHECK and the prefixes that the RUN lines name."""
+    if not path.startswith("tests/") or not any("FileCheck" in line for line in lines):
+        return
+    prefixes = {"CHECK"}
+    for line in lines:
+        for names in _PREFIX_OPTION.findall(line):
+            prefixes.update(names.split(","))
+    names = "|".join(sorted(map(re.escape, prefixes), key=len, reverse=True))
+    begins = re.compile(rf"(?:{names})(?![\w])")
+    directive = re.compile(rf"(?:{names}){_SUFFIX}")
+    run_without_colon = re.compile(r"RUN\s+(?:%|nano|not\b|split-file)")
+    for number, line in enumerate(lines, 1):
+        comment = _COMMENT.match(line)
+        if not comment:
+            continue
+        rest = line[comment.end():]
+        if run_without_colon.match(rest) or (begins.match(rest) and not directive.match(rest)):
+            yield number, f"'{line.strip()}' is no directive: is its colon missing, or its suffix misspelt?"
+
+
+def machine_paths(path, lines):
+    if not has_suffix(path, TEXT_SUFFIXES):
+        return
+    for number, line in enumerate(lines, 1):
+        match = MACHINE_PATH.search(line)
+        if match:
+            yield number, f"{match.group(0)}: a path of one machine"
+
+
+def check(root):
+    """Returns (violations as text lines, number of files read)."""
+    violations, files = [], 0
+    for path, absolute in walk(root):
+        text = read(absolute)
+        if text is None:
+            continue
+        files += 1
+        lines = text.splitlines()
+        for rule in (long_file, silent_directives, machine_paths):
+            violations += [f"{path}:{number}: {what}" for number, what in rule(path, lines)]
+    return violations, files
+
+
+def main(arguments):
+    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
+        print(__doc__.strip().split("\n")[3], file=sys.stderr)
+        return 2
+    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    violations, files = check(os.path.realpath(root))
+    print("\n".join(violations + [f"{files} files, {len(violations)} findings"]))
+    return 1 if violations or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Who may include whom: reads every #include of the project and reports those that the table in RULES does not allow.
+
+usage: includes.py [ROOT]     prints FILE:LINE: what is wrong; exit status 1 if anything is, or if nothing was read
+"""
+
+import os
+import re
+import sys
+
+from sources import read, walk, without_comments
+
+SUFFIXES = (".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc", ".def", ".td")
+
+# A room is a folder; the deepest one that holds a file is the file's room. The value lists the rooms (with everything below
+# them that is not listed on its own) or single headers that it may include.
+COMPILER_SIDE = ("ir", "passes", "codegen", "compiler", "runtime/plan")
+RUNTIME_SIDE = ("runtime/plan", "runtime", "runtime/comm")
+DEVICES = ("runtime/cpu", "runtime/cuda", "runtime/emulator")  # loaded on demand: nobody includes them
+RULES = {
+    "ir": ("ir",),
+    "passes": ("ir", "passes"),
+    "codegen": ("ir", "codegen", "runtime/plan"),
+    "compiler": COMPILER_SIDE,
+    "runtime/plan": ("runtime/plan",),
+    "runtime": RUNTIME_SIDE,
+    "runtime/comm": RUNTIME_SIDE + ("runtime/cuda",),
+    "runtime/cpu": RUNTIME_SIDE + ("runtime/cpu",),
+    "runtime/cuda": RUNTIME_SIDE + ("runtime/cuda",),
+    "runtime/emulator": RUNTIME_SIDE + ("runtime/emulator",),
+    "models": ("compiler/Frontend.h", "models"),
+    "tools": COMPILER_SIDE + ("tools",),
+    "tools/nanorun": RUNTIME_SIDE + ("tools/nanorun",),
+    "tests": COMPILER_SIDE + RUNTIME_SIDE + DEVICES + ("models", "tools", "tools/nanorun", "tests"),
+    "benchmarks": COMPILER_SIDE + RUNTIME_SIDE + DEVICES + ("models", "benchmarks"),
+    "cmake": (),  # the header that is precompiled for the compiler's rooms
+}
+
+# Libraries: headers by pattern, and the only rooms that may include them.
+COMPILER_ROOMS = ("ir", "passes", "codegen", "compiler", "tools", "tests", "benchmarks", "cmake")
+LIBRARIES = (
+    ("MLIR and LLVM", re.compile(r"^(mlir|llvm|mlir-c|llvm-c|clang)/"), COMPILER_ROOMS),
+    ("CUDA, NCCL and cuBLASLt", re.compile(r"^((cuda|cublas|nccl|nvtx|cub|cute|cutlass)[\w.]*(/|$)|nvToolsExt|thrust/)"),
+     ("runtime/cuda", "runtime/comm")),
+    ("MPI", re.compile(r"^mpi\.h$"), ("runtime/comm",)),
+    ("oneDNN", re.compile(r"^(dnnl|oneapi/dnnl)"), ("runtime/cpu",)),
+)
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([<"])([^>"\n]+)[>"]')
+_TABLEGEN_INCLUDE = re.compile(r'^[ \t]*include[ \t]+(")([^"\n]+)"')
+
+
+def room_of(path, rooms=RULES):
+    """The deepest room that holds `path`, or None."""
+    parts = path.split("/")
+    for length in range(len(parts) - 1, 0, -1):
+        room = "/".join(parts[:length])
+        if room in rooms:
+            return room
+    return None
+
+
+def judge(root, path, quote, target):
+    """What is wrong with file `path` including `target`, or None."""
+    room = room_of(path)
+    for name, pattern, allowed in LIBRARIES:
+        if pattern.match(target):
+            return None if room in allowed else f"{target}: {name} headers belong in {', '.join(allowed)} only"
+    target_room = room_of(target)
+    if target_room is None:
+        beside = os.path.join(os.path.dirname(path), target)
+        if target.startswith(".") or (quote == '"' and os.path.exists(os.path.join(root, beside))):
+            return f"{target}: an include is rooted at the repository: write {os.path.normpath(beside)}"
+        return None
+    if target in RULES[room] or target_room in RULES[room]:
+        return None
+    return f"{target}: {room} may include {', '.join(RULES[room])}, not {target_room}"
+
+
+def check(root):
+    """Returns (violations as text lines, number of files read, number of includes read)."""
+    violations, files, includes = [], 0, 0
+    for path, absolute in walk(root, SUFFIXES):
+        text = read(absolute)
+        if text is None:
+            continue
+        files += 1
+        pattern = _TABLEGEN_INCLUDE if path.endswith(".td") else _INCLUDE
+        found = []
+        for number, line in enumerate(without_comments(text).split("\n"), 1):
+            match = pattern.match(line)
+            if match:
+                found.append((number, match.group(1), match.group(2)))
+        includes += len(found)
+        if room_of(path) is None:
+            if found:
+                violations.append(f"{path}:{found[0][0]}: {path.split('/')[0]} is no room of the table: add its rule to RULES")
+            continue
+        for number, quote, target in found:
+            wrong = judge(root, path, quote, target)
+            if wrong:
+                violations.append(f"{path}:{number}: {wrong}")
+    return violations, files, includes
+
+
+def main(arguments):
+    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
+        print(__doc__.strip().split("\n")[2], file=sys.stderr)
+        return 2
+    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    violations, files, includes = check(os.path.realpath(root))
+    print("\n".join(violations + [f"{includes} includes in {files} files, {len(violations)} against the table"]))
+    return 1 if violations or includes == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+// What the training loop needs to know of a model: parameters, loss with gradient, and update.
+#pragma once
+
+#include "tests/reference/Hyperparameters.h"
+#include "tests/reference/Optimizers.h"
+#include "tests/reference/Tensor.h"
+
+#include <memory>
+
+namespace nano::reference {
+
+/// One packed sequence: targets[t] is the token after inputs[t].
+struct Sequence {
+  std::vector<int64_t> inputs, targets;
+};
+
+/// Optimizer state by parameter name.
+struct OptimizerState {
+  std::map<std::string, AdamState> adam;
+  std::map<std::string, Vec> muon;
+};
+
+class Model {
+public:
+  virtual ~Model() = default;
+
+  /// Names and shapes of all parameters.
+  virtual Shapes parameterShapes() const = 0;
+
+  /// Σ over the sequence's tokens of −log softmax(logits)[target], with schedules at the 0-based
+  /// `step`. When gradients are given, adds ∂(the model's training loss of this sequence)/∂p.
+  virtual Real tokenLossSum(const Tensors &parameters, const Sequence &sequence, int64_t step,
+                            Tensors *gradients) const = 0;
+
+  /// One optimizer step at the 0-based `step`, from gradients averaged over the sequences.
+  virtual void update(Tensors &parameters, Tensors &gradients, OptimizerState &state,
+                      int64_t step) const = 0;
+
+  /// Mean and standard deviation that fillRandomly draws element `index` of a parameter with. No
+  /// tensor is constant: where c_proj and lm_head start at zero, gradients of the scalars are
+  /// exactly zero in theory and noise in f32, which Adam then blows up to full steps; f32 and f64
+  /// runs from such a start cannot be compared.
+  struct Normal {
+    Real mean, deviation;
+  };
+  virtual Normal randomValue(const std::string &name, int64_t index) const = 0;
+
+  /// The hyperparameters vocab_size, seq_len, val_seq_len, global_batch and num_iterations are
+  /// known to every model.
+  const Hyperparameters &sizes() const { return hyperparameters; }
+
+protected:
+  explicit Model(Hyperparameters values) : hyperparameters(std::move(values)) {}
+
+  Hyperparameters hyperparameters;
+};
+
+/// One step over the sequences of a global batch: sums their gradients, divides by their number and
+/// updates. Returns the mean loss per token before the update.
+Real trainStep(const Model &model, Tensors &parameters, OptimizerState &state,
+               const std::vector<Sequence> &batch, int64_t step);
+
+/// Parameters drawn by Model::randomValue; the same for the same seed.
+Tensors fillRandomly(const Model &model, uint64_t seed);
+
+/// The hyperparameters of the model "gpt124m" or "gpt2" with their defaults.
+Hyperparameters gpt124mHyperparameters();
+Hyperparameters gpt2Hyperparameters();
+
+/// Throws InputError("…") with `message` unless `condition`.
+inline void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw InputError(message);
+}
+
+} // namespace nano::reference

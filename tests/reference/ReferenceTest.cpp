@@ -1,0 +1,255 @@
+// The hand-written backward passes against central differences, and the structure of the models:
+// layer pattern, windows, documents, schedules, head.
+#include "tests/reference/Gpt124m.h"
+#include "tests/reference/Gpt2.h"
+#include "tests/reference/Ops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+
+using namespace nano::reference;
+
+namespace {
+
+Hyperparameters tiny124m(int layers) {
+  Hyperparameters values = gpt124mHyperparameters();
+  for (const char *assignment : {"vocab_size=19", "num_heads=2", "head_dim=8", "model_dim=12",
+                                 "seq_len=384", "global_batch=384", "eos_token=18"})
+    values.override(assignment);
+  values.override("num_layers=" + std::to_string(layers));
+  return values;
+}
+
+Hyperparameters tinyGpt2() {
+  Hyperparameters values = gpt2Hyperparameters();
+  for (const char *assignment :
+       {"vocab_size=19", "num_layers=2", "num_heads=3", "model_dim=12", "block_size=16",
+        "seq_len=48", "global_batch=48", "num_iterations=40", "warmup_iters=4"})
+    values.override(assignment);
+  return values;
+}
+
+/// Random tokens; documents begin at 0, 1, 150 and 300 where the sequence is long enough.
+Sequence randomSequence(int64_t length, int64_t eos) {
+  std::mt19937 generator(3);
+  std::vector<int64_t> tokens(length + 1);
+  for (int64_t &token : tokens)
+    token = generator() % eos;
+  for (int64_t start : {0, 1, 150, 300})
+    if (start < length)
+      tokens[start] = eos;
+  return {{tokens.begin(), tokens.end() - 1}, {tokens.begin() + 1, tokens.end()}};
+}
+
+/// Random parameters with all values moved by a further N(0, 0.25), so that every path matters.
+Tensors roughParameters(const Model &model) {
+  Tensors parameters = fillRandomly(model, 5);
+  std::mt19937 generator(7);
+  std::normal_distribution<Real> normal(0, 0.25);
+  for (auto &[name, tensor] : parameters)
+    for (Real &p : tensor.data)
+      p += normal(generator);
+  return parameters;
+}
+
+/// Compares gradients with central differences of `loss` at random elements of every tensor. Beyond
+/// the rounding of the loss, an error counts relative to the larger of the element and the tensor's
+/// root mean square.
+void expectGradients(Tensors &parameters, const Tensors &gradients, int samples,
+                     const std::function<Real()> &loss) {
+  std::mt19937 generator(11);
+  const Real h = 3e-5, rounding = 8 * 0x1p-53 * loss() / h;
+  for (auto &[name, tensor] : parameters) {
+    const Vec &gradient = gradients.at(name).data;
+    const Real scale =
+        std::sqrt(dot(gradient.data(), gradient.data(), gradient.size()) / gradient.size());
+    EXPECT_GT(scale, 0) << name << " has no gradient at all";
+    for (int sample = 0; sample < samples; ++sample) {
+      // Rows of tokens that do not occur have no gradient; look for an element that has one.
+      size_t at = generator() % gradient.size();
+      for (int tries = 0; tries < 1000 && gradient[at] == 0; ++tries)
+        at = generator() % gradient.size();
+      const Real original = tensor.data[at];
+      const auto lossAt = [&](Real offset) {
+        tensor.data[at] = original + offset;
+        const Real value = loss();
+        tensor.data[at] = original;
+        return value;
+      };
+      const Real numeric = (lossAt(h) - lossAt(-h)) / (2 * h);
+      EXPECT_NEAR(gradient[at], numeric, 1e-6 * std::max(std::abs(numeric), scale) + rounding)
+          << name << " element " << at;
+    }
+  }
+}
+
+void expect124mGradients(int layers) {
+  const Gpt124m model(tiny124m(layers));
+  const Sequence sequence = randomSequence(384, 18);
+  constexpr int64_t window = 2; // long layers see 2 of the 3 blocks, short ones 1
+  Tensors parameters = roughParameters(model);
+  Tensors gradients = zeros(model.parameterShapes());
+  model.lossWithWindow(parameters, sequence, window, &gradients);
+  expectGradients(parameters, gradients, 2,
+                  [&] { return model.lossWithWindow(parameters, sequence, window, nullptr); });
+}
+
+} // namespace
+
+TEST(Gradients, Gpt124mWithAttentionEverywhere) { expect124mGradients(6); }
+
+TEST(Gradients, Gpt124mWithLayer7) { expect124mGradients(10); }
+
+TEST(Gradients, Gpt2) {
+  const Gpt2 model(tinyGpt2());
+  const Sequence sequence = randomSequence(48, 18);
+  Tensors parameters = roughParameters(model);
+  Tensors gradients = zeros(model.parameterShapes());
+  model.tokenLossSum(parameters, sequence, 0, &gradients);
+  expectGradients(parameters, gradients, 8, [&] {
+    return model.tokenLossSum(parameters, sequence, 0, nullptr) / sequence.inputs.size();
+  });
+}
+
+TEST(Gradients, SequencesAreAveraged) {
+  Hyperparameters values = tinyGpt2();
+  values.override("grad_clip=1e30");
+  const Gpt2 model(values);
+  const Sequence sequence = randomSequence(48, 18);
+  Tensors once = roughParameters(model), twice = once;
+  OptimizerState stateOnce, stateTwice;
+  const Real lossOnce = trainStep(model, once, stateOnce, {sequence}, 0);
+  const Real lossTwice = trainStep(model, twice, stateTwice, {sequence, sequence}, 0);
+  EXPECT_NEAR(lossOnce, lossTwice, 1e-12);
+  for (const auto &[name, state] : stateOnce.adam)
+    for (size_t i = 0; i < state.m.size(); ++i)
+      EXPECT_NEAR(state.m[i], stateTwice.adam[name].m[i], 1e-14) << name;
+}
+
+TEST(Gpt124m, PaddedColumnsTakePartInTheSoftmax) {
+  const Gpt124m model(tiny124m(6));
+  Tensors parameters = fillRandomly(model, 1);
+  for (Real &p : parameters["lm_head.weight"].data)
+    p = 0;
+  const Sequence sequence = randomSequence(384, 18);
+  EXPECT_EQ(parameters["lm_head.weight"].shape, (Shape{128, 12}));
+  EXPECT_NEAR(model.tokenLossSum(parameters, sequence, 0, nullptr) / 384, std::log(128), 1e-12);
+}
+
+/// Moves the value embedding of a token that stands at one position only, and asks in which
+/// positions the logits notice.
+TEST(Gpt124m, NothingFlowsAcrossDocumentsOrBeyondTheWindow) {
+  const Gpt124m model(tiny124m(6));
+  const Tensors parameters = roughParameters(model);
+  Sequence sequence = randomSequence(384, 18);
+  // Token 17 stands at one position only, in the document [150, 300).
+  for (int64_t &token : sequence.inputs)
+    token = token == 17 ? 16 : token;
+  sequence.inputs[160] = 17;
+  const auto noticedIn = [&](int64_t first, int64_t last, int64_t window) {
+    // Σ over all positions with the targets of [first, last) changed, minus Σ with the same
+    // targets: the difference of two targets' losses depends only on the logits in [first, last).
+    Sequence other = sequence;
+    for (int64_t t = first; t < last; ++t)
+      other.targets[t] = (other.targets[t] + 1) % 19;
+    Tensors moved = parameters;
+    for (int64_t i = 0; i < 16; ++i)
+      moved["value_embeds.0.weight"].data[17 * 16 + i] += 1;
+    const auto difference = [&](const Tensors &p) {
+      return model.lossWithWindow(p, other, window, nullptr) -
+             model.lossWithWindow(p, sequence, window, nullptr);
+    };
+    return std::abs(difference(moved) - difference(parameters));
+  };
+  EXPECT_LT(noticedIn(0, 160, 3), 1e-9) << "no position sees a later one";
+  EXPECT_GT(noticedIn(160, 300, 3), 1e-3) << "its own document sees it";
+  EXPECT_LT(noticedIn(300, 384, 3), 1e-9) << "the next document does not";
+  EXPECT_GT(noticedIn(256, 300, 2), 1e-6) << "the next block is inside a window of 2";
+  EXPECT_LT(noticedIn(256, 300, 1), 1e-9) << "and outside a window of 1";
+}
+
+TEST(Gpt124m, LayerPatterns) {
+  const auto longLayers = [](int layers) {
+    const Gpt124m model(tiny124m(layers));
+    std::vector<int> result;
+    for (int layer = 0; layer < layers; ++layer)
+      if (model.isLong(layer))
+        result.push_back(layer);
+    return result;
+  };
+  EXPECT_EQ(longLayers(12), (std::vector<int>{0, 4, 7, 11}));
+  EXPECT_EQ(longLayers(10), (std::vector<int>{0, 3, 5, 9}));
+  EXPECT_EQ(longLayers(8), (std::vector<int>{0, 2, 4, 7}));
+  EXPECT_EQ(longLayers(6), (std::vector<int>{0, 2, 3, 5}));
+
+  const Gpt124m model(tiny124m(12));
+  std::vector<int64_t> embeddings;
+  for (int layer = 0; layer < 12; ++layer)
+    embeddings.push_back(model.valueEmbedding(layer));
+  EXPECT_EQ(embeddings, (std::vector<int64_t>{0, 1, 2, -1, -1, -1, -1, -1, -1, 0, 1, 2}));
+  EXPECT_EQ(model.parameterShapes().count("blocks.7.attn.qkv_w"), 0u);
+  EXPECT_EQ(model.parameterShapes().count("blocks.6.attn.qkv_w"), 1u);
+}
+
+TEST(Gpt124m, Schedules) {
+  Hyperparameters values = tiny124m(6);
+  values.override("num_iterations=27");
+  const Gpt124m model(values);
+  // 1728·s/27 = 64·s tokens, so W = ⌈s/2⌉ blocks, at least 1.
+  EXPECT_EQ(model.windowBlocks(0), 1);
+  EXPECT_EQ(model.windowBlocks(1), 1);
+  EXPECT_EQ(model.windowBlocks(2), 1);
+  EXPECT_EQ(model.windowBlocks(3), 2);
+  EXPECT_EQ(model.windowBlocks(26), 13);
+  EXPECT_EQ(model.windowBlocks(27), 14);
+  EXPECT_EQ(model.learningRateFactor(16), 1);
+  EXPECT_NEAR(model.learningRateFactor(27), 0.1, 1e-15);
+  EXPECT_NEAR(model.learningRateFactor(20), 0.1 + 0.9 * (7.0 / 27) / 0.4, 1e-15);
+  EXPECT_NEAR(Gpt124m::muonMomentum(0), 0.85, 1e-15);
+  EXPECT_NEAR(Gpt124m::muonMomentum(150), 0.90, 1e-15);
+  EXPECT_NEAR(Gpt124m::muonMomentum(900), 0.95, 1e-15);
+}
+
+TEST(Gpt2, Schedule) {
+  Hyperparameters values = tinyGpt2();
+  values.override("learning_rate=0.5");
+  values.override("final_lr_frac=0.2");
+  const Gpt2 model(values);
+  EXPECT_NEAR(model.learningRate(0), 0.125, 1e-15);
+  EXPECT_NEAR(model.learningRate(3), 0.5, 1e-15);
+  EXPECT_NEAR(model.learningRate(4), 0.5, 1e-15);
+  EXPECT_NEAR(model.learningRate(22), 0.3, 1e-15);
+  EXPECT_NEAR(model.learningRate(40), 0.1, 1e-15);
+}
+
+TEST(Gpt2, RowsOfABlockAreIndependent) {
+  const Gpt2 model(tinyGpt2());
+  const Tensors parameters = roughParameters(model);
+  const Sequence whole = randomSequence(48, 18);
+  Real sum = 0;
+  for (int64_t start = 0; start < 48; start += 16) {
+    const Sequence row{{whole.inputs.begin() + start, whole.inputs.begin() + start + 16},
+                       {whole.targets.begin() + start, whole.targets.begin() + start + 16}};
+    sum += model.tokenLossSum(parameters, row, 0, nullptr);
+  }
+  EXPECT_NEAR(model.tokenLossSum(parameters, whole, 0, nullptr), sum, 1e-10);
+}
+
+TEST(Ops, RotaryTurnsTheFirstHalfOfThePairsOnly) {
+  Vec x(2 * 8);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = Real(i);
+  const Vec y = rotary(x, 1, 8, +1);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(y[i], x[i]) << "position 0 is not turned";
+  // Frequencies for Dh = 8: (1/1024)^(0/1), (1/1024)^(1/1), 0, 0. Pairs are (j, j + 4).
+  EXPECT_NEAR(y[8], 8 * std::cos(1.0) + 12 * std::sin(1.0), 1e-14);
+  EXPECT_NEAR(y[12], -8 * std::sin(1.0) + 12 * std::cos(1.0), 1e-14);
+  EXPECT_NEAR(y[9], 9 * std::cos(1.0 / 1024) + 13 * std::sin(1.0 / 1024), 1e-14);
+  EXPECT_EQ(y[10], x[10]);
+  EXPECT_EQ(y[15], x[15]);
+}

@@ -1,0 +1,182 @@
+// Plans for tests.
+#include "tests/runtime/plan-device/TestPlans.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+namespace nano::test {
+
+using namespace plan;
+
+std::string readBytes(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::string &kernelCode() {
+  static const std::string code = readBytes(NANO_TEST_KERNELS);
+  return code;
+}
+
+const std::string &otherKernelCode() {
+  static const std::string code = readBytes(NANO_TEST_OTHER_KERNELS);
+  return code;
+}
+
+PlanBuilder::PlanBuilder() {
+  plan.model = "test";
+  plan.target = "cpu";
+  plan.worlds = {1, 2, 3, 4};
+  plan.code = kernelCode();
+  plan.programs.push_back({"main", {}, 1, 0});
+}
+
+uint32_t PlanBuilder::buffer(const std::string &name, DType type, std::vector<int64_t> shape) {
+  Buffer buffer = {name, plan.arenaBytes, sizeOf(type), type, std::move(shape), {"test.cpp", 7}};
+  for (int64_t size : buffer.shape)
+    buffer.bytes *= uint64_t(size);
+  plan.arenaBytes += (buffer.bytes + 255) / 256 * 256;
+  plan.buffers.push_back(std::move(buffer));
+  return uint32_t(plan.buffers.size() - 1);
+}
+
+uint32_t PlanBuilder::kernel(const std::string &name, uint64_t scratchBytes) {
+  for (uint32_t i = 0; i < plan.kernels.size(); ++i)
+    if (plan.kernels[i].name == name)
+      return i;
+  plan.kernels.push_back({name, "a test", scratchBytes, {}});
+  return uint32_t(plan.kernels.size() - 1);
+}
+
+Command &PlanBuilder::command(Command::Kind kind, const std::string &label) {
+  Command command;
+  command.kind = kind;
+  command.label = label;
+  plan.programs[0].commands.push_back(command);
+  return plan.programs[0].commands.back();
+}
+
+namespace {
+
+Expr constant(double value) { return {Expr::Kind::Constant, value, "", {}}; }
+Expr variable(const char *name) { return {Expr::Kind::Variable, 0, name, {}}; }
+Expr apply(Expr::Kind kind, std::vector<Expr> operands) {
+  return {kind, 0, "", std::move(operands)};
+}
+
+} // namespace
+
+Plan fullPlan() {
+  PlanBuilder builder;
+  Plan &plan = builder.plan;
+  plan.model = "gpt \"full\" – 1";
+  plan.worlds = {1, 2};
+  plan.cpuFeatures = {"sse2"};
+  plan.hyperparameters = {{"model_dim", "8", false}, {"seq_len", "16", true}};
+  plan.source = "int main() {}\n";
+
+  uint32_t scalars = builder.buffer("scalars", DType::F32, {64});
+  uint32_t tokens = builder.buffer("tokens", DType::I32, {16});
+  uint32_t targets = builder.buffer("targets", DType::I32, {16});
+  uint32_t weights = builder.buffer("embed.weight", DType::BF16, {32, 8});
+  uint32_t moments = builder.buffer("embed.weight.adam_m", DType::BF16, {32, 8});
+  uint32_t gradients = builder.buffer("embed.weight.grad", DType::F32, {32, 8});
+  uint32_t skips = builder.buffer("skip_weights", DType::F32, {3});
+  uint32_t x = builder.buffer("x", DType::F32, {4, 16, 16});
+  uint32_t y = builder.buffer("y", DType::F32, {4, 16, 16});
+  uint32_t loss = builder.buffer("loss", DType::F32, {1});
+  uint32_t valLoss = builder.buffer("val_loss", DType::F32, {1});
+  uint32_t logits = builder.buffer("logits", DType::F32, {16, 48});
+  plan.buffers[x].location = {"other.cpp", 0};
+
+  plan.scalarBuffer = scalars;
+  plan.scalars = {
+      {"lr.adam", DType::F32, 0,
+       apply(Expr::Kind::Mul,
+             {constant(0.6), apply(Expr::Kind::Select,
+                                   {apply(Expr::Kind::Less, {variable("step"), constant(100)}),
+                                    constant(1), constant(-0.25)})})},
+      {"window", DType::I32, 4, apply(Expr::Kind::Ceil, {variable("num_iterations")})}};
+
+  State embed = {"embed.weight", State::Role::Parameter, DType::BF16, {32, 8}, weights, {},
+                 "adam",         0.6,                    {"test.cpp", 12}};
+  embed.init.kind = Init::Kind::Normal;
+  embed.init.mean = 0.5;
+  embed.init.stddev = 2;
+  State moment = {"embed.weight.adam_m", State::Role::Optimizer, DType::BF16, {32, 8}, moments, {},
+                  "",                    0,                      {}};
+  moment.init.values = {0};
+  State gradient = {"embed.weight.grad", State::Role::Gradient, DType::F32, {32, 8}, gradients,
+                    {},                  "",                    0,          {}};
+  gradient.init.kind = Init::Kind::Uniform;
+  gradient.init.low = -0.1;
+  gradient.init.high = 0.1;
+  State skip = {"skip_weights", State::Role::Parameter, DType::F32, {3}, skips, {}, "adam", 0.04,
+                {"test.cpp", 13}};
+  skip.init.values = {1, 0, -0.5};
+  plan.states = {embed, moment, gradient, skip};
+
+  uint32_t addScaled = builder.kernel("add_scaled", 4096);
+  uint32_t halve = builder.kernel("halve");
+  plan.kernels[addScaled].summary = "mul, add";
+  plan.kernels[addScaled].locations = {{"test.cpp", 20}, {"other.cpp", 3}};
+
+  plan.programs[0].name = "first";
+  plan.programs[0].streams = 2;
+  plan.programs[0].events = 3;
+  Command &launch = builder.command(Command::Kind::Launch, "residual");
+  launch.location = {"test.cpp", 20};
+  launch.kernel = addScaled;
+  launch.segments = {{{{x, 64}, {scalars, 0}, {y, 128, true, true}}, 100, 8},
+                     {{{x, 1024}, {scalars, 0}, {y, 1024, true, true}}, 50, 1}};
+  Command &launch2 = builder.command(Command::Kind::Launch);
+  launch2.kernel = halve;
+  launch2.stream = 1;
+  launch2.segments = {{{{x, 0}, {y, 0, true, false}}, 16, 4}};
+  Command &product = builder.command(Command::Kind::Matmul, "q·kᵀ");
+  product.a = {x, 256};
+  product.b = {weights, 0};
+  product.c = {y, 0, true, false};
+  product.d = {y, 512};
+  product.aType = product.bType = DType::BF16;
+  product.transposeB = true;
+  product.m = 4, product.n = 8, product.k = 5, product.batch = 2;
+  product.lda = 6, product.ldb = 7, product.ldc = 8, product.ldd = 9;
+  product.strideA = 30, product.strideB = 1, product.strideC = 64, product.strideD = 100;
+  product.alpha = 0.12, product.beta = -1.5;
+  Command &plain = builder.command(Command::Kind::Matmul);
+  plain.a = {x, 0};
+  plain.b = {x, 0};
+  plain.c = {y, 0, true, false};
+  plain.m = plain.n = plain.k = plain.lda = plain.ldb = plain.ldc = 16;
+  plain.transposeA = true;
+  Command &reduce = builder.command(Command::Kind::AllReduce, "gradients");
+  reduce.refs = {{gradients, 0, true, true}, {loss, 0, true, true}};
+  reduce.counts = {256, 1};
+  Command &fill = builder.command(Command::Kind::Fill);
+  fill.refs = {{weights, 0, true, false}};
+  fill.counts = {256};
+  fill.type = DType::BF16;
+  Command &copy = builder.command(Command::Kind::Copy);
+  copy.refs = {{x, 0}, {y, 0, true, false}};
+  copy.counts = {32};
+  Command &record = builder.command(Command::Kind::RecordEvent);
+  record.event = 2;
+  Command &wait = builder.command(Command::Kind::WaitEvent);
+  wait.event = 2;
+  wait.stream = 1;
+  for (const char *name : {"next", "update", "validate", "generate"}) {
+    plan.programs.push_back(plan.programs[0]);
+    plan.programs.back().name = name;
+  }
+
+  Training &training = plan.training;
+  training = {"first", "next", "update", "validate", 16,   16,      64,     100,
+              30,      29,     tokens,   targets,    tokens, targets, loss, valLoss,
+              false,   true,   "generate", 16,       48,   tokens,  logits, "lr.adam"};
+  return plan;
+}
+
+} // namespace nano::test

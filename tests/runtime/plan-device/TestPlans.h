@@ -1,0 +1,33 @@
+// Hand-made plans for tests of the format and of devices.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <string>
+
+namespace nano::test {
+
+/// The bytes of a file; fails the test when it cannot be read.
+std::string readBytes(const std::string &path);
+/// The shared object of Kernels.c, and that of OtherKernels.c.
+const std::string &kernelCode();
+const std::string &otherKernelCode();
+
+/// A valid plan in which every field has a value other than its default and every kind of command occurs.
+plan::Plan fullPlan();
+
+/// Builds plans piece by piece: buffers one behind the other, one program "main".
+class PlanBuilder {
+public:
+  PlanBuilder();
+  /// A new buffer; returns its index.
+  uint32_t buffer(const std::string &name, plan::DType type, std::vector<int64_t> shape);
+  /// The index of the kernel of that name in Kernels.c.
+  uint32_t kernel(const std::string &name, uint64_t scratchBytes = 0);
+  /// Appends to program "main".
+  plan::Command &command(plan::Command::Kind kind, const std::string &label = "");
+
+  plan::Plan plan;
+};
+
+} // namespace nano::test

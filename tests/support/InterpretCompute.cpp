@@ -1,0 +1,236 @@
+// The interpreter's products, tables, attention and losses, each as its op's documented equation.
+#include "tests/support/InterpreterImpl.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace nano::test {
+
+namespace {
+
+/// The matrices of the last two dimensions, transposed where asked, as [batch][rows][columns].
+std::vector<double> matrices(const TensorValue &x, bool transpose) {
+  if (!transpose)
+    return x.data;
+  int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2], area = rows * columns;
+  std::vector<double> result(x.data.size());
+  for (int64_t batch = 0; batch < x.size(); batch += area)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        result[batch + c * rows + r] = x.data[batch + r * columns + c];
+  return result;
+}
+
+/// y = alpha·op(a)·op(b) + beta·addend.
+TensorValue matmul(MatmulOp op, const TensorValue &a, const TensorValue &b,
+                   const TensorValue *addend) {
+  TensorValue y = TensorValue::filled(cast<ShapedType>(op.getType()), 0);
+  int64_t n = y.shape.back(), m = y.shape[y.shape.size() - 2], area = m * n;
+  int64_t k = op.getTransposeA() ? a.shape[a.shape.size() - 2] : a.shape.back();
+  std::vector<double> left = matrices(a, op.getTransposeA()),
+                      right = matrices(b, op.getTransposeB());
+  double alpha = op.getAlpha().convertToDouble(), beta = op.getBeta().convertToDouble();
+  for (int64_t batch = 0; batch < (area ? y.size() / area : 0); ++batch)
+    for (int64_t r = 0; r < m; ++r) {
+      double *row = y.data.data() + batch * area + r * n;
+      for (int64_t i = 0; i < k; ++i) {
+        double factor = left[(batch * m + r) * k + i];
+        const double *other = right.data() + (batch * k + i) * n;
+        for (int64_t c = 0; c < n; ++c)
+          row[c] += factor * other[c];
+      }
+    }
+  for (int64_t i = 0; i < y.size(); ++i)
+    y.data[i] = alpha * y.data[i] + (addend ? beta * addend->data[i] : 0);
+  return y;
+}
+
+/// Names the first id that lies outside [0, rows).
+LogicalResult checkIds(Operation *op, const TensorValue &ids, int64_t rows) {
+  for (double id : ids.data)
+    if (id < 0 || id >= static_cast<double>(rows))
+      return op->emitError("interpreter: id ")
+             << static_cast<int64_t>(id) << " lies outside [0, " << rows << ")";
+  return success();
+}
+
+/// Keys that query t sees: first[t] … last[t].
+struct KeyRange {
+  int64_t first, size;
+};
+
+FailureOr<KeyRange> keysOf(Operation *op, const TensorValue &first, const TensorValue &last,
+                           int64_t query) {
+  auto from = static_cast<int64_t>(first.data[query]), to = static_cast<int64_t>(last.data[query]);
+  if (from < 0 || from > to || to >= first.size())
+    return op->emitError("interpreter: query ")
+           << query << " sees the impossible key range " << from << " … " << to;
+  return KeyRange{from, to - from + 1};
+}
+
+} // namespace
+
+FailureOr<std::vector<double>> Machine::applyScore(Region &region,
+                                                   const std::vector<double> &scores, int64_t query,
+                                                   int64_t first, int64_t head,
+                                                   const std::vector<double> *gradients) {
+  Machine machine(states, options);
+  machine.vectorized = true;
+  machine.lanes = static_cast<int64_t>(scores.size());
+  TensorValue constant{{machine.lanes}, std::vector<double>(machine.lanes)};
+  SmallVector<TensorValue> arguments(4, constant);
+  arguments[0].data = scores;
+  for (int64_t i = 0; i < machine.lanes; ++i) {
+    arguments[1].data[i] = static_cast<double>(query);
+    arguments[2].data[i] = static_cast<double>(first + i);
+    arguments[3].data[i] = static_cast<double>(head);
+  }
+  if (gradients) {
+    arguments.push_back(constant);
+    arguments.back().data = *gradients;
+  }
+  FailureOr<Values> results = machine.runBlock(region.front(), arguments);
+  if (failed(results))
+    return failure();
+  return std::move(results->front().data);
+}
+
+FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands operands) {
+  const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2];
+  int64_t tokens = q.shape[0], heads = q.shape[1], size = q.shape[2];
+  double scale = op.getScale().convertToDouble();
+  TensorValue y = emptyResult(op, 0), lse = emptyResult(op, 1);
+  for (int64_t t = 0; t < tokens; ++t) {
+    FailureOr<KeyRange> keys = keysOf(op, *operands[3], *operands[4], t);
+    if (failed(keys))
+      return failure();
+    for (int64_t h = 0; h < heads; ++h) {
+      std::vector<double> scores(keys->size);
+      for (int64_t j = 0; j < keys->size; ++j)
+        for (int64_t d = 0; d < size; ++d)
+          scores[j] += scale * q.data[(t * heads + h) * size + d] *
+                       k.data[((keys->first + j) * heads + h) * size + d];
+      if (!op.getScore().empty()) {
+        auto mapped = applyScore(op.getScore(), scores, t, keys->first, h, nullptr);
+        if (failed(mapped))
+          return failure();
+        scores = *mapped;
+      }
+      double largest = *std::max_element(scores.begin(), scores.end()), sum = 0;
+      for (double score : scores)
+        sum += std::exp(score - largest);
+      for (int64_t j = 0; j < keys->size; ++j)
+        for (int64_t d = 0; d < size; ++d)
+          y.data[(t * heads + h) * size + d] += std::exp(scores[j] - largest) / sum *
+                                                v.data[((keys->first + j) * heads + h) * size + d];
+      lse.data[t * heads + h] = largest + std::log(sum);
+    }
+  }
+  return Values{std::move(y), std::move(lse)};
+}
+
+FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, Operands operands) {
+  const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2], &lse = *operands[5],
+                    &delta = *operands[6], &dy = *operands[7];
+  int64_t tokens = q.shape[0], heads = q.shape[1], size = q.shape[2];
+  double scale = op.getScale().convertToDouble();
+  TensorValue dq = emptyResult(op, 0), dk = emptyResult(op, 1), dv = emptyResult(op, 2);
+  for (int64_t t = 0; t < tokens; ++t) {
+    FailureOr<KeyRange> keys = keysOf(op, *operands[3], *operands[4], t);
+    if (failed(keys))
+      return failure();
+    for (int64_t h = 0; h < heads; ++h) {
+      int64_t row = (t * heads + h) * size;
+      auto other = [&](int64_t j) { return ((keys->first + j) * heads + h) * size; };
+      std::vector<double> raw(keys->size), gradients(keys->size);
+      for (int64_t j = 0; j < keys->size; ++j)
+        for (int64_t d = 0; d < size; ++d)
+          raw[j] += scale * q.data[row + d] * k.data[other(j) + d];
+      std::vector<double> scores = raw;
+      if (!op.getScore().empty()) {
+        auto mapped = applyScore(op.getScore(), raw, t, keys->first, h, nullptr);
+        if (failed(mapped))
+          return failure();
+        scores = *mapped;
+      }
+      for (int64_t j = 0; j < keys->size; ++j) {
+        double p = std::exp(scores[j] - lse.data[t * heads + h]), dp = 0;
+        for (int64_t d = 0; d < size; ++d) {
+          dv.data[other(j) + d] += p * dy.data[row + d];
+          dp += dy.data[row + d] * v.data[other(j) + d];
+        }
+        gradients[j] = p * (dp - delta.data[t * heads + h]);
+      }
+      if (!op.getScoreGrad().empty()) {
+        auto mapped = applyScore(op.getScoreGrad(), raw, t, keys->first, h, &gradients);
+        if (failed(mapped))
+          return failure();
+        gradients = *mapped;
+      }
+      for (int64_t j = 0; j < keys->size; ++j)
+        for (int64_t d = 0; d < size; ++d) {
+          dq.data[row + d] += scale * gradients[j] * k.data[other(j) + d];
+          dk.data[other(j) + d] += scale * gradients[j] * q.data[row + d];
+        }
+    }
+  }
+  return Values{std::move(dq), std::move(dk), std::move(dv)};
+}
+
+FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands operands,
+                                                        bool &known) {
+  if (auto product = dyn_cast<MatmulOp>(op))
+    return Values{
+        matmul(product, *operands[0], *operands[1], product.getAddend() ? operands[2] : nullptr)};
+  if (auto gather = dyn_cast<GatherOp>(op)) {
+    TensorValue y = emptyResult(op);
+    int64_t columns = y.shape[1];
+    if (failed(checkIds(op, *operands[1], operands[0]->shape[0])))
+      return failure();
+    for (int64_t t = 0; t < y.shape[0]; ++t)
+      std::copy_n(operands[0]->data.begin() + static_cast<int64_t>(operands[1]->data[t]) * columns,
+                  columns, y.data.begin() + t * columns);
+    return Values{std::move(y)};
+  }
+  if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
+    TensorValue y = emptyResult(op);
+    int64_t columns = y.shape[1];
+    if (failed(checkIds(op, *operands[1], y.shape[0])))
+      return failure();
+    for (int64_t t = 0; t < operands[1]->size(); ++t)
+      for (int64_t c = 0; c < columns; ++c)
+        y.data[static_cast<int64_t>(operands[1]->data[t]) * columns + c] +=
+            operands[0]->data[t * columns + c];
+    return Values{std::move(y)};
+  }
+  if (isa<CrossEntropyOp>(op)) {
+    TensorValue loss = emptyResult(op, 0), lse = emptyResult(op, 1);
+    int64_t columns = operands[0]->shape[1];
+    if (failed(checkIds(op, *operands[1], columns)))
+      return failure();
+    for (int64_t t = 0; t < loss.size(); ++t) {
+      auto row = operands[0]->data.begin() + t * columns;
+      double largest = *std::max_element(row, row + columns), sum = 0;
+      for (int64_t c = 0; c < columns; ++c)
+        sum += std::exp(row[c] - largest);
+      lse.data[t] = largest + std::log(sum);
+      loss.data[t] = lse.data[t] - row[static_cast<int64_t>(operands[1]->data[t])];
+    }
+    return Values{std::move(loss), std::move(lse)};
+  }
+  if (auto forward = dyn_cast<AttentionOp>(op))
+    return attention(forward, operands);
+  if (auto backward = dyn_cast<AttentionGradOp>(op))
+    return attentionGrad(backward, operands);
+  if (isa<AllReduceOp>(op)) // one rank
+    return Values{*operands[0]};
+  known = false;
+  return failure();
+}
+
+} // namespace nano::test

@@ -1,0 +1,429 @@
+// The interpreter's driver, and the ops that compute element by element, move elements, or read and
+// write states.
+#include "tests/support/InterpreterImpl.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace nano::test {
+
+//===- Values
+//--------------------------------------------------------------------------------------------------------===//
+
+std::vector<int64_t> shapeOf(Type type) { return cast<ShapedType>(type).getShape().vec(); }
+
+std::vector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+    strides[i] = stride;
+  return strides;
+}
+
+double wrapInteger(double value) {
+  return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+}
+
+double roundTo(double value, Type type) {
+  if (type.isInteger()) {
+    if (std::isnan(value))
+      return 0;
+    return std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+  }
+  if (type.isF32())
+    return static_cast<float>(value);
+  auto &semantics = cast<FloatType>(type).getFloatSemantics();
+  if (!type.isBF16() && !std::isnan(value)) { // f8 saturates
+    double largest = APFloat::getLargest(semantics).convertToDouble();
+    value = std::clamp(value, -largest, largest);
+  }
+  APFloat number(static_cast<float>(value));
+  bool lost = false;
+  number.convert(semantics, APFloat::rmNearestTiesToEven, &lost);
+  return number.convertToDouble();
+}
+
+TensorValue TensorValue::filled(ShapedType type, double value) {
+  return {type.getShape().vec(), std::vector<double>(type.getNumElements(), value)};
+}
+
+TensorValue TensorValue::normal(ShapedType type, std::mt19937_64 &random, double mean,
+                                double deviation) {
+  TensorValue tensor = filled(type, 0);
+  std::normal_distribution<double> distribution(mean, deviation);
+  for (double &element : tensor.data)
+    element =
+        type.getElementType().isInteger() ? std::round(distribution(random)) : distribution(random);
+  return tensor;
+}
+
+TensorValue TensorValue::integers(ShapedType type, std::mt19937_64 &random, int64_t low,
+                                  int64_t high) {
+  TensorValue tensor = filled(type, 0);
+  std::uniform_int_distribution<int64_t> distribution(low, high - 1);
+  for (double &element : tensor.data)
+    element = static_cast<double>(distribution(random));
+  return tensor;
+}
+
+void initializeStates(ModuleOp module, StateMap &states, std::mt19937_64 &random) {
+  for (auto state : module.getOps<StateOp>()) {
+    auto [place, isNew] = states.try_emplace(state.getSymName().str());
+    if (!isNew)
+      continue;
+    RankedTensorType type = state.getTensorType();
+    ArrayRef<double> numbers = state.getInit().getValues();
+    TensorValue &tensor = place->second;
+    if (state.getInit().getKind() == "normal") {
+      tensor = TensorValue::normal(type, random, numbers[0], numbers[1]);
+    } else if (state.getInit().getKind() == "uniform") {
+      std::uniform_real_distribution<double> distribution(numbers[0], numbers[1]);
+      tensor = TensorValue::filled(type, 0);
+      for (double &element : tensor.data)
+        element = distribution(random);
+    } else {
+      tensor = TensorValue::filled(type, numbers[0]);
+      if (static_cast<int64_t>(numbers.size()) == tensor.size())
+        tensor.data.assign(numbers.begin(), numbers.end());
+    }
+    for (double &element : tensor.data)
+      element = roundTo(element, type.getElementType());
+  }
+}
+
+TensorValue Machine::emptyResult(Operation *op, unsigned index) const {
+  auto type = cast<ShapedType>(op->getResult(index).getType());
+  if (vectorized)
+    return {{lanes}, std::vector<double>(lanes)};
+  return TensorValue::filled(type, 0);
+}
+
+//===- Driver
+//--------------------------------------------------------------------------------------------------------===//
+
+FailureOr<SmallVector<TensorValue>> Machine::runBlock(Block &block,
+                                                      ArrayRef<TensorValue> arguments) {
+  for (auto [name, value] : llvm::zip_equal(block.getArguments(), arguments))
+    values[name] = value;
+  for (Operation &op : block) {
+    SmallVector<const TensorValue *> operands;
+    for (Value operand : op.getOperands()) {
+      auto found = values.find(operand);
+      if (found == values.end())
+        return op.emitError("interpreter: operand is defined outside of the code that is run");
+      operands.push_back(&found->second);
+    }
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
+      SmallVector<TensorValue> results;
+      for (const TensorValue *operand : operands)
+        results.push_back(*operand);
+      return results;
+    }
+    FailureOr<SmallVector<TensorValue>> results = runOp(&op, operands);
+    if (failed(results))
+      return failure();
+    for (auto [name, value] : llvm::zip_equal(op.getResults(), *results))
+      values[name] = std::move(value);
+  }
+  return SmallVector<TensorValue>();
+}
+
+FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands operands) {
+  bool known = true;
+  FailureOr<Values> results = failure();
+  for (auto family :
+       {&Machine::runElementwise, &Machine::runShape, &Machine::runCompute, &Machine::runState}) {
+    known = true;
+    results = (this->*family)(op, operands, known);
+    if (known)
+      break;
+  }
+  if (!known)
+    return op->emitError("interpreter: no meaning for this op");
+  if (failed(results))
+    return failure();
+  for (auto [name, value] : llvm::zip_equal(op->getResults(), *results)) {
+    Type element = cast<ShapedType>(name.getType()).getElementType();
+    if (element.isInteger())
+      llvm::for_each(value.data, [](double &x) { x = wrapInteger(x); });
+    else if (options.arithmetic == Arithmetic::rounded)
+      llvm::for_each(value.data, [&](double &x) { x = roundTo(x, element); });
+  }
+  return results;
+}
+
+FailureOr<SmallVector<TensorValue>> interpret(func::FuncOp function,
+                                              ArrayRef<TensorValue> arguments, StateMap &states,
+                                              const Options &options) {
+  if (arguments.size() != function.getNumArguments())
+    return function.emitError("interpreter: ") << arguments.size() << " arguments given";
+  for (auto [type, argument] : llvm::zip_equal(function.getArgumentTypes(), arguments))
+    if (shapeOf(type) != argument.shape)
+      return function.emitError("interpreter: an argument's shape is not that of ") << type;
+  return Machine(states, options).runBlock(function.getBody().front(), arguments);
+}
+
+FailureOr<SmallVector<TensorValue>> interpret(Operation *op, ArrayRef<TensorValue> operands,
+                                              StateMap &states, const Options &options) {
+  SmallVector<const TensorValue *> pointers;
+  for (auto [type, operand] : llvm::zip_equal(op->getOperandTypes(), operands)) {
+    if (shapeOf(type) != operand.shape)
+      return op->emitError("interpreter: an operand's shape is not that of ") << type;
+    pointers.push_back(&operand);
+  }
+  return Machine(states, options).runOp(op, pointers);
+}
+
+//===- Element-wise
+//--------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+bool holds(Predicate predicate, double a, double b) {
+  switch (predicate) {
+  case Predicate::eq:
+    return a == b;
+  case Predicate::ne:
+    return a != b;
+  case Predicate::lt:
+    return a < b;
+  case Predicate::le:
+    return a <= b;
+  case Predicate::gt:
+    return a > b;
+  case Predicate::ge:
+    return a >= b;
+  }
+  return false;
+}
+
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
+
+Unary unaryMeaning(Operation *op) {
+  return TypeSwitch<Operation *, Unary>(op)
+      .Case([](NegOp) -> Unary { return [](double x) { return -x; }; })
+      .Case([](ExpOp) -> Unary { return [](double x) { return std::exp(x); }; })
+      .Case([](LogOp) -> Unary { return [](double x) { return std::log(x); }; })
+      .Case([](SqrtOp) -> Unary { return [](double x) { return std::sqrt(x); }; })
+      .Case([](RsqrtOp) -> Unary { return [](double x) { return 1 / std::sqrt(x); }; })
+      .Case([](TanhOp) -> Unary { return [](double x) { return std::tanh(x); }; })
+      .Case([](SigmoidOp) -> Unary { return [](double x) { return 1 / (1 + std::exp(-x)); }; })
+      .Case([](SinOp) -> Unary { return [](double x) { return std::sin(x); }; })
+      .Case([](CosOp) -> Unary { return [](double x) { return std::cos(x); }; })
+      .Default([](Operation *) -> Unary { return nullptr; });
+}
+
+/// Products of two i32 exceed a double's 53 bits: integers are multiplied in 64 bits.
+double multiplyIntegers(double a, double b) {
+  return wrapInteger(
+      static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(a)) *
+                                               static_cast<uint32_t>(static_cast<int64_t>(b)))));
+}
+
+Binary binaryMeaning(Operation *op, bool integer) {
+  return TypeSwitch<Operation *, Binary>(op)
+      .Case([](AddOp) -> Binary { return [](double a, double b) { return a + b; }; })
+      .Case([](SubOp) -> Binary { return [](double a, double b) { return a - b; }; })
+      .Case([integer](MulOp) -> Binary {
+        if (integer)
+          return multiplyIntegers;
+        return [](double a, double b) { return a * b; };
+      })
+      .Case([integer](DivOp) -> Binary {
+        if (integer)
+          return [](double a, double b) { return std::floor(a / b); };
+        return [](double a, double b) { return a / b; };
+      })
+      .Case([](MaxOp) -> Binary { return [](double a, double b) { return std::max(a, b); }; })
+      .Case([](MinOp) -> Binary { return [](double a, double b) { return std::min(a, b); }; })
+      .Default([](Operation *) -> Binary { return nullptr; });
+}
+
+} // namespace
+
+FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Operands operands,
+                                                            bool &known) {
+  if (!op->hasTrait<ElementwiseOp>()) {
+    known = false;
+    return failure();
+  }
+  TensorValue result = emptyResult(op);
+  Type element = cast<ShapedType>(op->getResult(0).getType()).getElementType();
+  if (Unary unary = unaryMeaning(op)) {
+    llvm::transform(operands[0]->data, result.data.begin(), unary);
+  } else if (Binary binary = binaryMeaning(op, element.isInteger())) {
+    if (isa<DivOp>(op) && element.isInteger() && llvm::is_contained(operands[1]->data, 0.0))
+      return op->emitError("interpreter: integer division by zero");
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.data[i] = binary(operands[0]->data[i], operands[1]->data[i]);
+  } else if (auto select = dyn_cast<SelectOp>(op)) {
+    for (int64_t i = 0; i < result.size(); ++i) {
+      bool chosen = holds(select.getPredicate(), operands[0]->data[i], operands[1]->data[i]);
+      result.data[i] = operands[chosen ? 2 : 3]->data[i];
+    }
+  } else if (auto cast = dyn_cast<CastOp>(op)) {
+    result.data = operands[0]->data;
+    if (element.isInteger())
+      llvm::for_each(result.data, [&](double &x) { x = roundTo(x, element); });
+  } else if (auto constant = dyn_cast<ConstantOp>(op)) {
+    llvm::fill(result.data, constant.getValue().convertToDouble());
+  } else if (auto iota = dyn_cast<IotaOp>(op)) {
+    int64_t dim = iota.getDim(), stride = stridesOf(result.shape)[dim], size = result.shape[dim];
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.data[i] = static_cast<double>(i / stride % size);
+  } else {
+    known = false;
+    return failure();
+  }
+  return Values{std::move(result)};
+}
+
+//===- Shape
+//---------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Calls visit(flat index, index of each dimension) for every element of `shape`.
+void forEachIndex(ArrayRef<int64_t> shape, function_ref<void(int64_t, ArrayRef<int64_t>)> visit) {
+  std::vector<int64_t> index(shape.size());
+  int64_t total = 1;
+  for (int64_t size : shape)
+    total *= size;
+  for (int64_t flat = 0; flat < total; ++flat) {
+    visit(flat, index);
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d])
+        break;
+      index[d] = 0;
+    }
+  }
+}
+
+/// The part [start, start + its size) of `whole` along `dim`, copied out of it or into it.
+template <bool into>
+void copyPart(TensorValue &part, TensorValue &whole, int64_t dim, int64_t start) {
+  std::vector<int64_t> strides = stridesOf(whole.shape);
+  forEachIndex(part.shape, [&](int64_t flat, ArrayRef<int64_t> index) {
+    int64_t place = start * strides[dim];
+    for (size_t d = 0; d < index.size(); ++d)
+      place += index[d] * strides[d];
+    if constexpr (into)
+      whole.data[place] = part.data[flat];
+    else
+      part.data[flat] = whole.data[place];
+  });
+}
+
+} // namespace
+
+FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands operands,
+                                                      bool &known) {
+  if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, ReduceOp, ScanOp>(op)) {
+    known = false;
+    return failure();
+  }
+  TensorValue result = TensorValue::filled(cast<ShapedType>(op->getResult(0).getType()), 0);
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    const TensorValue &x = *operands[0];
+    std::vector<int64_t> strides = stridesOf(x.shape);
+    forEachIndex(result.shape, [&](int64_t flat, ArrayRef<int64_t> index) {
+      int64_t place = 0;
+      for (auto [k, dim] : llvm::enumerate(broadcast.getDims()))
+        place += x.shape[k] == 1 ? 0 : index[dim] * strides[k];
+      result.data[flat] = x.data[place];
+    });
+  } else if (isa<ReshapeOp>(op)) {
+    result.data = operands[0]->data;
+  } else if (auto slice = dyn_cast<SliceOp>(op)) {
+    TensorValue whole = *operands[0];
+    copyPart<false>(result, whole, slice.getDim(), slice.getStart());
+  } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+    int64_t start = 0;
+    for (const TensorValue *operand : operands) {
+      TensorValue part = *operand;
+      copyPart<true>(part, result, concat.getDim(), start);
+      start += part.shape[concat.getDim()];
+    }
+  } else if (auto rotate = dyn_cast<RotateOp>(op)) {
+    int64_t columns = result.shape.back(), shift = rotate.getShift();
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.data[i] = operands[0]->data[i / columns * columns + (i % columns + shift) % columns];
+  } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    bool isSum = reduce.getCombiner() == Combiner::sum;
+    llvm::fill(result.data, isSum ? 0.0 : -INFINITY);
+    std::vector<int64_t> strides = stridesOf(result.shape);
+    forEachIndex(operands[0]->shape, [&](int64_t flat, ArrayRef<int64_t> index) {
+      int64_t place = 0;
+      for (size_t d = 0, kept = 0; d < index.size(); ++d)
+        if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d)))
+          place += index[d] * strides[kept++];
+      double &sum = result.data[place], x = operands[0]->data[flat];
+      sum = isSum ? sum + x : std::max(sum, x);
+    });
+  } else if (auto scan = dyn_cast<ScanOp>(op)) {
+    result.data = operands[0]->data;
+    for (int64_t i = 1; i < result.size(); ++i)
+      result.data[i] = scan.getCombiner() == Combiner::sum
+                           ? wrapInteger(result.data[i - 1] + result.data[i])
+                           : std::max(result.data[i - 1], result.data[i]);
+  }
+  return Values{std::move(result)};
+}
+
+//===- States and regions
+//--------------------------------------------------------------------------------------------===//
+
+FailureOr<SmallVector<TensorValue>> Machine::runState(Operation *op, Operands operands,
+                                                      bool &known) {
+  auto narrowed = [&](const TensorValue &value, Type type) {
+    TensorValue result = value;
+    if (options.arithmetic == Arithmetic::rounded)
+      llvm::for_each(result.data, [&](double &x) { x = roundTo(x, type); });
+    return result;
+  };
+  if (auto load = dyn_cast<LoadOp>(op)) {
+    auto found = states.find(load.getSymbol().str());
+    if (found == states.end())
+      return op->emitError("interpreter: no value given for ") << load.getSymbolAttr();
+    if (found->second.shape != shapeOf(load.getType()))
+      return op->emitError("interpreter: the value given for ")
+             << load.getSymbolAttr() << " has another shape";
+    return Values{found->second};
+  }
+  if (auto store = dyn_cast<StoreOp>(op)) {
+    states[store.getSymbol().str()] = *operands[0];
+    return Values{};
+  }
+  if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+    Type type = cast<ShapedType>(accumulate.getValue().getType()).getElementType();
+    if (auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, accumulate.getSymbolAttr()))
+      type = state.getTensorType().getElementType();
+    auto [place, isNew] = states.try_emplace(accumulate.getSymbol().str(), *operands[0]);
+    if (!isNew) {
+      if (place->second.shape != operands[0]->shape)
+        return op->emitError("interpreter: the value given for ")
+               << accumulate.getSymbolAttr() << " has another shape";
+      for (auto [sum, x] : llvm::zip_equal(place->second.data, operands[0]->data))
+        sum += x;
+    }
+    place->second = narrowed(place->second, type);
+    return Values{};
+  }
+  if (auto fused = dyn_cast<FusedOp>(op)) {
+    SmallVector<TensorValue> arguments;
+    for (const TensorValue *operand : operands)
+      arguments.push_back(*operand);
+    return Machine(states, options).runBlock(fused.getBody().front(), arguments);
+  }
+  known = false;
+  return failure();
+}
+
+} // namespace nano::test

@@ -1,0 +1,146 @@
+// The command line of nanorun; --help prints what stands here.
+#include "tools/nanorun/Options.h"
+
+#include "runtime/Version.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <iostream>
+
+namespace nano {
+
+namespace {
+
+constexpr const char *footer =
+    R"(A loss in the log is the mean per token over the global batch before the step's update; "tokens" are those of the step.
+Ctrl-C or SIGTERM finishes the step, saves where --save is given, and ends with status 1. A second one ends at once.
+Exit status: 0 done; 1 the run failed or was interrupted; 2 bad usage or bad input, with one line that says what to do.
+
+nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a --save-every 100 --log runs/a.jsonl
+nanorun m.plan --train 'data/train_*.bin' --save runs/a --resume runs/a
+nanorun m.plan --resume runs/a --sample 200 --prompt-tokens prompt.txt)";
+
+/// CLI11 reads "-1" as a large unsigned number, and its ranges let NaN pass; these do not.
+std::string isSeed(const std::string &text) {
+  bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? "" : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+}
+
+std::string isTemperature(const std::string &text) {
+  double value = 0;
+  bool valid = CLI::detail::lexical_cast(text, value) && value >= 0 && std::isfinite(value);
+  return valid ? "" : fmt::format("'{}' is not a number of at least 0", text);
+}
+
+/// Options that mean nothing without training, and --sample that excludes them.
+Status checkTogether(const CLI::App &app, const Options &options) {
+  const char *trainOnly[] = {"--train",      "--val",        "--gpus", "--steps",
+                             "--save",       "--save-every", "--log",  "--val-every",
+                             "--val-tokens", "--dump-params"};
+  const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
+  if (options.sample) {
+    for (const char *name : trainOnly)
+      if (app.count(name) > 0)
+        return badInput(fmt::format("{}: not together with --sample, which does not train", name));
+  } else {
+    for (const char *name : sampleOnly)
+      if (app.count(name) > 0)
+        return badInput(fmt::format("{}: only together with --sample N", name));
+  }
+  return ok();
+}
+
+} // namespace
+
+Result<std::optional<Options>> parseOptions(int argc, char **argv) {
+  Options options;
+  TrainOptions &train = options.train;
+  int64_t steps = 0, sample = 0;
+  CLI::App app("nanorun runs a plan that nanoc made: trains it, validates it, samples from it.",
+               "nanorun");
+  app.footer(footer);
+  app.get_formatter()->column_width(34);
+  app.set_version_flag("--version", fmt::format("nanorun {}", version));
+  constexpr int64_t most = int64_t(1) << 48;
+
+  app.add_option("plan", options.plan, "The plan to run")->type_name("OUT.plan")->required();
+  app.add_option("--train", train.train, "Token shards to train on: a pattern, in quotes")
+      ->type_name("'GLOB'");
+  app.add_option("--val", train.val, "Token shards to validate on")->type_name("'GLOB'");
+  app.add_option("--gpus", train.world, "Number of ranks; a plan for the CPU runs them on the CPU")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536).description(""))
+      ->capture_default_str();
+  app.add_option("--backend", options.backend, "What the plan must be for; default: what it is for")
+      ->type_name("cpu|cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+  app.add_option("--threads", train.threads,
+                 "CPU threads of one rank; default: the machine's cores by ranks")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536).description(""));
+  auto *stepsOption =
+      app.add_option("--steps", steps, "Optimizer steps; default: the model's num_iterations")
+          ->type_name("N")
+          ->check(CLI::Range(int64_t(0), most).description(""));
+  app.add_option("--seed", train.start.seed, "Seed of initial values and of samples")
+      ->type_name("S")
+      ->check(isSeed)
+      ->capture_default_str();
+  app.add_option("--init", train.start.init, "Start from these parameters")
+      ->type_name("FILE.safetensors");
+  app.add_option("--save", train.save, "Save checkpoints here, after the last step and on Ctrl-C")
+      ->type_name("DIR");
+  app.add_option("--save-every", train.saveEvery, "Save every K steps too")
+      ->type_name("K")
+      ->check(CLI::Range(int64_t(1), most).description(""));
+  app.add_option("--resume", train.start.resume, "Go on from the newest complete checkpoint here")
+      ->type_name("DIR");
+  app.add_option("--val-every", train.valEvery,
+                 "Validate every K steps, and at the end; default: at the end")
+      ->type_name("K")
+      ->check(CLI::Range(int64_t(1), most).description(""));
+  app.add_option("--val-tokens", train.valTokens,
+                 "Validate on the first N tokens, in whole sequences")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t(1), most).description(""))
+      ->capture_default_str();
+  app.add_option("--log", train.log, "Write one JSON object a line; with --resume, append")
+      ->type_name("FILE.jsonl");
+  app.add_option("--dump-params", train.dumpParams, "Write the parameters after the last step")
+      ->type_name("FILE.safetensors");
+  app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
+  auto *sampleOption =
+      app.add_option("--sample", sample, "Instead of training, print N generated token ids")
+          ->type_name("N")
+          ->check(CLI::Range(int64_t(1), most).description(""));
+  app.add_option("--prompt-tokens", options.promptTokens,
+                 "Token ids that the sample goes on from; default: an end of document")
+      ->type_name("FILE");
+  app.add_option("--temperature", options.temperature, "Of the sample; 0 takes the likeliest token")
+      ->type_name("T")
+      ->check(isTemperature)
+      ->capture_default_str();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error, std::cout, std::cout);
+      return std::optional<Options>();
+    }
+    std::string message = error.what();
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    return badInput(fmt::format("{} (see nanorun --help)", message));
+  }
+  if (stepsOption->count() > 0)
+    train.steps = steps;
+  if (sampleOption->count() > 0)
+    options.sample = sample;
+  if (Status status = checkTogether(app, options); !status)
+    return status.error();
+  return std::optional<Options>(std::move(options));
+}
+
+} // namespace nano

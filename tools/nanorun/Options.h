@@ -1,0 +1,27 @@
+// The command line of nanorun.
+#pragma once
+
+#include "runtime/Sampler.h"
+#include "runtime/Status.h"
+#include "runtime/Trainer.h"
+
+#include <optional>
+#include <string>
+
+namespace nano {
+
+/// What the command line asks for.
+struct Options {
+  std::string plan;
+  std::string backend; ///< "cpu", "cuda" or empty
+  bool describe = false;
+  TrainOptions train;
+  std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training
+  std::string promptTokens;
+  double temperature = 0.8;
+};
+
+/// The options, or no value when --help or --version was asked for and printed. BadInput: one line.
+Result<std::optional<Options>> parseOptions(int argc, char **argv);
+
+} // namespace nano

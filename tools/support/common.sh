@@ -1,0 +1,70 @@
+# Shared by the shell tools: where the project is, how they speak, how they fail. Sourced, never run.
+# shellcheck shell=bash disable=SC2034  # what is set here is used by the scripts that source it
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
+build_dir=$root/build
+tool=$(basename -- "$0")
+
+# A line about what happens next.
+say() { printf '%s: %s\n' "$tool" "$*"; }
+
+# fail MESSAGE: the job could not be done (exit status 1).
+fail() {
+  printf '%s: %s\n' "$tool" "$*" >&2
+  exit 1
+}
+
+# misuse MESSAGE: the command line is wrong (exit status 2).
+misuse() {
+  printf '%s: %s (see %s --help)\n' "$tool" "$*" "$tool" >&2
+  exit 2
+}
+
+# The comment block at the head of the calling script, as its --help.
+show_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+
+# missing_packages NAME...: those that dpkg does not hold as installed, on one line.
+missing_packages() {
+  local name missing=()
+  for name in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || missing+=("$name")
+  done
+  printf '%s' "${missing[*]}"
+}
+
+# install_packages NAME...: gets what is missing with apt-get, after saying what. Returns 1, with the reason told, when it
+# cannot; does nothing, and needs neither network nor root, when nothing is missing.
+install_packages() {
+  local missing name as_root=() unknown=()
+  missing=$(missing_packages "$@")
+  [[ -n $missing ]] || return 0
+  say "installing with apt-get: $missing"
+  if ! command -v apt-get >/dev/null; then
+    say "this machine has no apt-get: install these packages' counterparts by hand" >&2
+    return 1
+  fi
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      say "installing needs root: run this as root, or install sudo, or have an administrator run: apt-get install $missing" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  if ! "${as_root[@]}" apt-get -qq update; then
+    say "apt-get update failed (is the network there?); going on with the package lists that are present" >&2
+  fi
+  for name in $missing; do
+    apt-cache policy "$name" | grep '^ *Candidate: [^(]' >/dev/null || unknown+=("$name")
+  done
+  if ((${#unknown[@]})); then
+    say "apt has no package ${unknown[*]}: Debian 12 carries LLVM 22 in bookworm-security, the others in main; check /etc/apt for both" >&2
+    return 1
+  fi
+  # shellcheck disable=SC2086  # the list is meant to split
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends install $missing; then
+    say "apt-get could not install $missing; its messages stand above" >&2
+    return 1
+  fi
+  missing=$(missing_packages "$@")
+  [[ -z $missing ]] || { say "still missing after apt-get: $missing" >&2; return 1; }
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""clang-tidy over the project's files, each again only when it, a header of the project that it includes, its flags or the
+configuration changed: a clean file leaves a stamp under BUILD/tidy, named by the hash of all these.
+
+usage: tidy.py ROOT BUILD [--jobs N]     exit status 1 when a file has findings, 2 when there is nothing to read
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+PROGRAM = "clang-tidy-22"
+INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def flags_of(words):
+    """The flags of a g++ command that clang needs to read the same program. A precompiled header is included as text, by the
+    names that it was made from, since clang cannot read g++'s."""
+    flags, position = [], 1
+    while position < len(words):
+        word = words[position]
+        if word in ("-D", "-U", "-I", "-isystem", "-include"):
+            position += 1
+            argument = words[position]
+            if word == "-include" and os.path.basename(argument).startswith("cmake_pch"):
+                with open(argument, encoding="utf-8") as file:
+                    for header in re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE):
+                        flags += ["-include", header]
+            else:
+                flags += [word, argument]
+        elif re.match(r"-(D|U|I|std=|m)", word):
+            flags.append(word)
+        position += 1
+    return flags
+
+
+def units(root, build):
+    """{file: flags} of the project's own sources in BUILD/compile_commands.json; what the build generates is not read."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        entries = json.load(file)
+    found = {}
+    for entry in entries:
+        path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+        inside = path.startswith(root + os.sep) and not path.startswith(build + os.sep)
+        if inside and os.path.exists(path) and path not in found:
+            found[path] = flags_of(entry.get("arguments") or shlex.split(entry["command"]))
+    return found
+
+
+class Contents:
+    """Hashes of files together with the project's headers that they include, each file read once."""
+
+    def __init__(self, folders):
+        self.folders, self.read = folders, {}
+
+    def load(self, path):
+        if path not in self.read:
+            with open(path, "rb") as file:
+                data = file.read()
+            included = []
+            for name in INCLUDE.findall(data):
+                for folder in self.folders:
+                    candidate = os.path.join(folder, name.decode())
+                    if os.path.isfile(candidate):
+                        included.append(candidate)
+                        break
+            self.read[path] = (hashlib.sha256(data).digest(), included)
+        return self.read[path]
+
+    def closure(self, path):
+        seen, waiting = {path}, [path]
+        while waiting:
+            for included in self.load(waiting.pop())[1]:
+                if included not in seen:
+                    seen.add(included)
+                    waiting.append(included)
+        return b"".join(name.encode() + self.load(name)[0] for name in sorted(seen))
+
+
+def run(path, flags, config, extra):
+    command = [PROGRAM, "--quiet", f"--config-file={config}", path, "--", *flags, *extra]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return result.returncode, result.stdout + ("" if result.returncode == 0 else result.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root")
+    parser.add_argument("build")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    root, build = os.path.realpath(arguments.root), os.path.realpath(arguments.build)
+    config = os.path.join(root, ".clang-tidy")
+    stamps = os.path.join(build, "tidy")
+    os.makedirs(stamps, exist_ok=True)
+
+    files = units(root, build)
+    if not files:
+        print(f"clang-tidy: {build}/compile_commands.json names no file of {root}", file=sys.stderr)
+        return 2
+    version = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True).stdout
+    with open(config, "rb") as file:
+        common = version + file.read()
+    # g++'s own headers come last, for those that clang has no counterpart of (omp.h).
+    gcc_headers = subprocess.run(["g++", "-print-file-name=include"], capture_output=True, text=True, check=True).stdout.strip()
+    extra = ["-idirafter", gcc_headers, "-Wno-unknown-pragmas", "-Wno-unused-command-line-argument"]
+
+    contents = Contents((root, build))
+    wanted, stamp_of = [], {}
+    for path, flags in sorted(files.items()):
+        key = hashlib.sha256("\0".join([path, *flags, *extra]).encode() + common + contents.closure(path)).hexdigest()
+        stamp_of[path] = os.path.join(stamps, key)
+        if not os.path.exists(stamp_of[path]):
+            wanted.append(path)
+    for name in os.listdir(stamps):
+        if os.path.join(stamps, name) not in stamp_of.values():
+            os.unlink(os.path.join(stamps, name))
+
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        jobs = {pool.submit(run, path, files[path], config, extra): path for path in wanted}
+        for done, job in enumerate(concurrent.futures.as_completed(jobs), 1):
+            path, (status, output) = jobs[job], job.result()
+            if sys.stdout.isatty():
+                print(f"\rclang-tidy: {done} of {len(wanted)}", end="", flush=True)
+            if status == 0 and not output.strip():
+                open(stamp_of[path], "w").close()
+            else:
+                bad += 1
+                print(f"\n{os.path.relpath(path, root)}:\n{output.strip() or f'clang-tidy ended with status {status}'}", flush=True)
+    if sys.stdout.isatty() and wanted:
+        print("\r", end="")
+    print(f"clang-tidy: {len(files)} files, {len(wanted)} of them read now, {bad} with findings")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
