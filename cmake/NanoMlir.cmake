@@ -32,6 +32,7 @@ function(nano_mlir_executable name)
   endif() # SCAFFOLD
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header
   target_precompile_headers(${name} REUSE_FROM nano-mlir-pch)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
 endfunction()

@@ -10,7 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern "C" double sqrt(double) noexcept(true);
+// As <math.h> declares them, which alone would take longer to compile than a model.
+extern "C" {
+double cos(double) noexcept(true);
+double exp(double) noexcept(true);
+double log(double) noexcept(true);
+double pow(double, double) noexcept(true);
+double sin(double) noexcept(true);
+double sqrt(double) noexcept(true);
+}
 
 namespace nano::frontend {
 
@@ -24,8 +32,7 @@ struct Line {
   }
 };
 
-//===- Types, shapes, names
-//------------------------------------------------------------------------===//
+//===- Types, shapes, names ----------------------------------------------------===//
 
 enum class DType : uint8_t { f32, bf16, f8e4m3, f8e5m2, i32 };
 inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f8e4m3 = DType::f8e4m3,
@@ -87,17 +94,16 @@ private:
       throwOutOfRange(i, count);
     return i;
   }
-  static void throwOutOfRange(int64_t i, int64_t count);
+  [[noreturn]] static void throwOutOfRange(int64_t i, int64_t count);
   T *things;
   int64_t count;
 };
-void throwListOutOfRange(int64_t i, int64_t count);
+[[noreturn]] void throwListOutOfRange(int64_t i, int64_t count);
 template <typename T> void List<T>::throwOutOfRange(int64_t i, int64_t count) {
   throwListOutOfRange(i, count);
 }
 
-//===- Hyperparameters
-//-----------------------------------------------------------------------------===//
+//===- Hyperparameters ---------------------------------------------------------===//
 
 /// Declares a hyperparameter and returns its value: the default, or what `-D name=value` says.
 /// `about` is shown by `nanoc params` and in errors. Integers are at least `least`.
@@ -140,8 +146,7 @@ struct Defaults {
   Line at;
 };
 
-//===- Schedules
-//-----------------------------------------------------------------------------------===//
+//===- Schedules ---------------------------------------------------------------===//
 
 /// A function of the training step, evaluated on the host in f64 once a step: learning rates,
 /// momenta, windows. Made of numbers, `step()`, `iterations()`, arithmetic and the functions below.
@@ -178,8 +183,7 @@ inline SchedLess operator>(const Sched &a, const Sched &b) { return {b, a}; }
 /// `less.a < less.b ? x : y`
 Sched select(const SchedLess &less, const Sched &x, const Sched &y);
 
-//===- Tensors
-//-------------------------------------------------------------------------------------===//
+//===- Tensors -----------------------------------------------------------------===//
 
 struct At;
 
@@ -351,18 +355,17 @@ public:
 };
 
 struct Attention {
-  Tensor first;        ///< i32 [T]: the first key that each query sees
-  Tensor last;         ///< i32 [T]: the last one
-  double scale = 1;    ///< multiplies q·kᵀ
-  ScoreFunction score; ///< what the softmax sees; default: the scaled product itself
+  Tensor first = {};        ///< i32 [T]: the first key that each query sees
+  Tensor last = {};         ///< i32 [T]: the last one
+  double scale = 1;         ///< multiplies q·kᵀ
+  ScoreFunction score = {}; ///< what the softmax sees; default: the scaled product itself
 };
 /// softmax(score(scale·q·kᵀ) + mask)·v for every head; q, k, v: [T, H, Dh]. Query t sees the keys
 /// first[t] … last[t]; first ≤ last, and both never decrease with t. The softmax is computed in
 /// f32.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
 
-//===- Parameters and optimizers
-//-------------------------------------------------------------------===//
+//===- Parameters and optimizers -----------------------------------------------===//
 
 /// How a parameter starts.
 struct Init {
@@ -384,14 +387,14 @@ public:
 };
 
 struct Adam {
-  Sched lr;
+  Sched lr = {};
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
 };
 /// Adam with decoupled weight decay. Its learning rate becomes the scalar `lr.<name>`.
 Optimizer adam(const char *name, const Adam &how, Line at = Line::here());
 
 struct Muon {
-  Sched lr, momentum;
+  Sched lr = {}, momentum = {};
   DType computeType = f32;
   int64_t steps = 5;
   double coefficients[3] = {3.4445, -4.7750, 2.0315};
@@ -408,8 +411,7 @@ Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
 /// changes without recompilation.
 Tensor scalar(const char *name, const Sched &value, DType type, Line at = Line::here());
 
-//===- Training
-//------------------------------------------------------------------------------------===//
+//===- Training ----------------------------------------------------------------===//
 
 struct Training {
   int64_t vocabSize;     ///< tokens are below this

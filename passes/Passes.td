@@ -14,17 +14,36 @@ def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
 def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
   let summary = "recomputes cheap forward values in the backward pass instead of keeping them";
   let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"maxSites", "max-sites", "int64_t", "4", "a value that more stretches of the backward pass need is kept">,
+    Option<"maxOps", "max-ops", "int64_t", "256", "a value that takes more ops to recompute is kept">,
+    Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];
 }
 
 //===- optimizer/ ----------------------------------------------------------------------------------------------------===//
 
 def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
   let summary = "writes Adam and Muon out as a graph program `update`, with their states";
+  let description = [{
+    Adds a function with role "update" that reads every gradient accumulator, scales the sum by the scalar @grad_scale = 1/(sequences in the global
+    batch), clips all gradients together to the norm `grad_clip` of `nano.training` where that is not 0, and stores new parameters and optimizer
+    states, as the equations of `nano.adam` and `nano.muon` say. Declares the states `<parameter>.adam_m`, `<parameter>.adam_v` and
+    `<parameter>.muon_b`, zero at the start, and the scalars @grad_scale, `<optimizer>.bias1` = 1/(1 − β₁ᵗ), `<optimizer>.bias2` = 1/√(1 − β₂ᵗ).
+
+    Errors: an update program that is there already; a model without parameters; a parameter without a gradient accumulator; a Muon parameter of fewer
+    than two dimensions; a negative `grad_clip`; a name above that the model has already given.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
 def SplitAccumulation : Pass<"nano-split-accumulation", "::mlir::ModuleOp"> {
   let summary = "makes of `train` the programs of the first and of the further micro-batches of a step";
+  let description = [{
+    The function with role "train" becomes two: `first`, in which every `nano.accumulate` is a store, so that nothing has to be zeroed before a step, and
+    `next`, in which it is state ← state + value. A step of one micro-batch pays nothing for accumulation.
+
+    Errors: no function with role "train"; a state that is accumulated more than once.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
@@ -32,6 +51,13 @@ def SplitAccumulation : Pass<"nano-split-accumulation", "::mlir::ModuleOp"> {
 
 def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
   let summary = "sums gradients over ranks before the optimizers read them";
+  let description = [{
+    Data parallel: every rank walks over its own micro-batches with the same parameters. Where any of `worlds` is above 1, `update` begins with
+    an all-reduce of every gradient accumulator, in place; the optimizers then do the same on every rank. @grad_scale counts the sequences of all ranks,
+    so that the update does not depend on their number.
+
+    Errors: a number of ranks below 1; no function with role "update".
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [ListOption<"worlds", "worlds", "int64_t", "numbers of ranks that the plan must run on">];
 }
@@ -81,6 +107,7 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
 def BatchLaunches : Pass<"nano-batch-launches", "::mlir::ModuleOp"> {
   let summary = "merges independent launches of one kernel into one launch over several sets of operands";
   let dependentDialects = ["::nano::step::StepDialect"];
+  let options = [Option<"maxBytes", "max-bytes", "int64_t", "8388608", "transient bytes that a batch may keep alive for longer">];
 }
 
 def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {

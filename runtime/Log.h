@@ -1,14 +1,14 @@
 // The machine-readable log: one JSON object a line, each written whole and at once.
 //
 //   {"event":"run", "plan_hash", "model", "target", "world", "device", "versions", "seed",
-//   "first_step", "steps", "seq_len",
-//    "global_batch", "vocab_size", "parameters", "hyperparameters": {name: number or text}}
-//   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}   step counts
-//   from 1; tokens: of this step
+//    "first_step", "steps", "seq_len", "global_batch", "vocab_size", "parameters",
+//    "hyperparameters": {name: number or text}}
+//   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
 //   {"event":"checkpoint", "step", "path"}
-//   {"event":"end", "step", "reason"}                                                   "done",
-//   "interrupted" or the error
+//   {"event":"end", "step", "reason"}
+//
+// Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
 #pragma once
 
 #include "runtime/Status.h"

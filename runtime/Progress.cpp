@@ -66,11 +66,10 @@ std::string Progress::line(const StepFacts &facts) const {
     milliseconds += step.milliseconds / double(recent.size());
   double perSecond = milliseconds > 0 ? double(facts.tokens) / milliseconds * 1000 : 0;
   double left = double(steps - facts.step) * milliseconds / 1000;
-  return fmt::format(
-      "step {}/{}  loss {:.4f} ({:+.4f} in {} steps)  lr {:.3g}  {:.4g} ms/step  {} tokens/s  {}",
-      facts.step, steps, facts.loss, trendOf(recent), window, facts.learningRate, milliseconds,
-      countText(perSecond),
-      facts.step < steps ? durationText(left) + " left" : std::string("done"));
+  std::string remaining = facts.step < steps ? durationText(left) + " left" : "done";
+  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.4g} ms  {} tok/s",
+                     facts.step, steps, remaining, facts.loss, trendOf(recent), window,
+                     facts.learningRate, milliseconds, countText(perSecond));
 }
 
 void Progress::step(const StepFacts &facts) {
@@ -97,11 +96,11 @@ void Progress::step(const StepFacts &facts) {
 
 std::string durationText(double seconds) {
   if (seconds < 60)
-    return fmt::format("{:.1f} s", std::max(seconds, 0.0));
+    return fmt::format("{:.1f}s", std::max(seconds, 0.0));
   auto whole = int64_t(std::llround(seconds));
   if (whole < 3600)
-    return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+    return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
 std::string countText(double count) {

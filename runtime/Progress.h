@@ -38,8 +38,9 @@ private:
   bool drawn = false; ///< the cursor is on a live line
 };
 
-/// Turns steps into lines: step, loss and its trend, learning rate, ms a step, tokens a second,
-/// time left.
+/// Turns steps into lines: step, time left, loss, its trend (the change in so many steps, by the
+/// line through the last ones), learning rate, time a step, tokens a second. The time left comes
+/// early because a narrow terminal cuts a line's end.
 class Progress {
 public:
   /// `steps`: the step at which the run ends.
@@ -59,7 +60,7 @@ private:
   bool warm = false; ///< the first step has left `recent`
 };
 
-/// "4.2 s", "3 min 05 s", "2 h 07 min".
+/// "4.2s", "3m05s", "2h07m".
 std::string durationText(double seconds);
 /// Three digits and a unit: "950", "53.1k", "1.21M".
 std::string countText(double count);

@@ -3,15 +3,20 @@
 // and normal values made from it.
 //
 // Element e of the stream (seed, name):
-//   counter = (e mod 2³², ⌊e / 2³²⌋, h mod 2³², ⌊h / 2³²⌋) with h = XXH64(name, seed 0),  key =
-//   (seed mod 2³², ⌊seed / 2³²⌋) (r0, r1, r2, r3) = Philox4x32-10(counter, key) u = (⌊(r1·2³² + r0)
-//   / 2¹²⌋ + ½) / 2⁵²,   v = likewise from (r3, r2)      both in (0, 1) uniform = low + (high −
-//   low)·u normal  = mean + stddev · √(−2 ln u) · cos(2π v)                          (Box and
-//   Muller)
-// Values are computed in f64 and rounded to f32, and from there to bf16 where that is the type; to
-// nearest, ties to even. Only additions, multiplications, divisions and square roots are used, each
-// rounded as IEEE 754 says and never fused, so that the bits are the same on every machine and for
-// every vector width.
+//
+//   h       = XXH64(name, seed 0)
+//   counter = (e mod 2³², ⌊e / 2³²⌋, h mod 2³², ⌊h / 2³²⌋)
+//   key     = (seed mod 2³², ⌊seed / 2³²⌋)
+//   r       = Philox4x32-10(counter, key)
+//   u       = (⌊(r1·2³² + r0) / 2¹²⌋ + ½) / 2⁵²
+//   v       = (⌊(r3·2³² + r2) / 2¹²⌋ + ½) / 2⁵²
+//   uniform = low + (high − low)·u
+//   normal  = mean + stddev · √(−2 ln u) · cos(2π v)
+//
+// The normal value is Box and Muller's. Values are computed in f64 and rounded to f32, and from
+// there to bf16 where that is the type; to nearest, ties to even. Only additions, multiplications,
+// divisions and square roots are used, each rounded as IEEE 754 says and never fused, so that the
+// bits are the same on every machine and for every vector width.
 #pragma once
 
 #include <array>

@@ -67,7 +67,8 @@ plan::Variables variablesAt(const plan::Training &training, int64_t step, int wo
   plan::Variables variables;
   variables.step = double(step);
   variables.numIterations = double(training.numIterations);
-  variables.sequences = training.seqLen > 0 ? double(training.globalBatch / training.seqLen) : 0;
+  const int64_t sequences = training.seqLen > 0 ? training.globalBatch / training.seqLen : 0;
+  variables.sequences = double(sequences);
   variables.world = world;
   return variables;
 }

@@ -39,21 +39,23 @@ void makeValues(const plan::State &state, const Random &random, uint64_t first,
   }
 }
 
-/// Rounds values to `type` at `out`.
-void convert(std::span<const float> values, plan::DType type, std::byte *out) {
+/// Rounds values with `round` into elements of its result's type at `out`.
+template <typename Round>
+void convertWith(std::span<const float> values, std::byte *out, Round round) {
   for (size_t i = 0; i < values.size(); ++i) {
-    if (type == plan::DType::F32) {
-      std::memcpy(out + 4 * i, &values[i], 4);
-    } else if (type == plan::DType::BF16) {
-      uint16_t bits = toBf16(values[i]);
-      std::memcpy(out + 2 * i, &bits, 2);
-    } else if (type == plan::DType::I32) {
-      auto whole = int32_t(std::lrint(values[i]));
-      std::memcpy(out + 4 * i, &whole, 4);
-    } else {
-      out[i] = std::byte{0}; // only zero reaches this: see checkInit
-    }
+    auto element = round(values[i]);
+    std::memcpy(out + i * sizeof element, &element, sizeof element);
   }
+}
+
+/// Rounds values to `type` at `out`; the types that `checkInit` lets pass with values.
+void convert(std::span<const float> values, plan::DType type, std::byte *out) {
+  if (type == plan::DType::BF16)
+    convertWith(values, out, toBf16);
+  else if (type == plan::DType::I32)
+    convertWith(values, out, [](float value) { return int32_t(std::lrint(value)); });
+  else
+    std::memcpy(out, values.data(), values.size_bytes());
 }
 
 bool isZero(const plan::Init &init) {
@@ -171,6 +173,8 @@ Status loadStates(const SafetensorsFile &file, const std::vector<const plan::Sta
   for (const plan::State *state : states) {
     const TensorEntry &entry = file.tensors().at(state->name);
     std::span<const std::byte> bytes = file.bytes(entry);
+    if (bytes.empty())
+      continue;
     if (Status status = write(*state, 0, bytes.data(), bytes.size()); !status)
       return status;
     file.release(entry);

@@ -79,9 +79,9 @@ Status Job::prepare() {
   if (firstStep > 0)
     console.say(fmt::format("resuming {} after step {}", options.start.resume, firstStep));
   if (start.manifest() && start.manifest()->world != options.world)
-    console.say(fmt::format(
-        "the checkpoint was made by {} ranks, now there are {}: losses agree, but not to the bit",
-        start.manifest()->world, options.world));
+    console.say(fmt::format("the checkpoint was made with --gpus {}, this is --gpus {}: losses "
+                            "agree, but not to the bit",
+                            start.manifest()->world, options.world));
   if (steps <= firstStep && firstStep > 0)
     console.say(
         fmt::format("nothing to train: {} steps are done, {} are asked for", firstStep, steps));
@@ -281,12 +281,15 @@ Status Rank::announce() {
   facts.firstStep = job.firstStep;
   facts.steps = job.steps;
   job.console.say(fmt::format("{} on {}", plan.model, facts.device));
-  if (job.steps > job.firstStep)
-    job.console.say(
-        fmt::format("{} steps of {} tokens: {} rank{} × {} micro-batch{} of {}",
-                    job.steps - job.firstStep, training.globalBatch, world, world > 1 ? "s" : "",
-                    training.globalBatch / (training.seqLen * world),
-                    training.globalBatch > training.seqLen * world ? "es" : "", training.seqLen));
+  auto counted = [](int64_t count, const char *one, const char *many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+  };
+  if (int64_t steps = job.steps - job.firstStep; steps > 0)
+    job.console.say(fmt::format(
+        "{} of {} tokens: {} with {} of {} tokens", counted(steps, "step", "steps"),
+        training.globalBatch, counted(world, "rank", "ranks"),
+        counted(training.globalBatch / (training.seqLen * world), "micro-batch", "micro-batches"),
+        training.seqLen));
   return job.log.run(plan, facts);
 }
 

@@ -1,21 +1,30 @@
-// The ops that are kernels of their own: matrix products, embedding, attention, cross-entropy, collectives.
+// The ops that are kernels of their own: matrix products, tables, attention, cross-entropy, collectives.
 #ifndef NANO_IR_GRAPH_COMPUTE_OPS_TD
 #define NANO_IR_GRAPH_COMPUTE_OPS_TD
 
 include "ir/graph/NanoDialect.td"
 
 def Nano_MatmulOp : Nano_Op<"matmul", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y = alpha·op(a)·op(b) + beta·addend";
+  let summary = "matrix product, with an optional addend";
   let description = [{
-    Matrix product of the last two dimensions; leading (batch) dimensions are equal on all operands. op transposes the last two dimensions where
-    `transpose_a` or `transpose_b` is set. Accumulates in f32 and rounds once, to the result's type (f32 or bf16), which may differ from the operands'.
-    `addend`, of the result's type, is the library's C operand; passes that fold residual adds and accumulation make it.
+    y = alpha·op(a)·op(b) + beta·addend over the last two dimensions, for every index of the leading (batch) dimensions. op transposes where
+    `transpose_a` or `transpose_b` is set. Accumulated in f32 and rounded once, to the result's type, which may differ from the operands'.
 
-    Errors: inner dimensions differ; batch dimensions differ; ranks below 2; the result's shape; operand types differ; an addend of another type.
+    Operands: `a` [batch…, M, K] (or K, M), `b` [batch…, K, N] (or N, K), of one element type, f32 or bf16; `addend`, optional, of the result's type:
+    the library's C operand, made by the passes that fold residual adds and accumulation.
+
+    Errors: ranks below 2; operand element types, batch dimensions or inner dimensions that differ; a result that is not [batch…, M, N]; an
+    addend of another type than the result's.
+
+    Example:
 
     ```mlir
-    %y = nano.matmul %x, %w {transpose_b} : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
-    %z = nano.matmul %x, %w add %r {transpose_b} : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+    func.func @example(%x: tensor<8x16xf32>, %w: tensor<32x16xf32>) -> tensor<8x32xf32> {
+      %y = nano.matmul %x, %w {transpose_b} : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
+      %z = nano.matmul %x, %w add %y {alpha = 5.000000e-01 : f64, transpose_b}
+          : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+      return %z : tensor<8x32xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$a, Nano_FloatTensor:$b, Optional<Nano_FloatTensor>:$addend,
@@ -29,12 +38,21 @@ def Nano_MatmulOp : Nano_Op<"matmul", [Pure, DeclareOpInterfaceMethods<Nano_Diff
 }
 
 def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y[t, :] = table[ids[t], :]";
+  let summary = "rows of a table: token embedding";
   let description = [{
-    Rows of a table [V, D] by ids [T] (i32, in [0, V)): token embedding. The derivative is `scatter_add`.
+    y[t, :] = table[ids[t], :]. The derivative is `nano.scatter_add`.
+
+    Operands: `table` [V, D], f32 or bf16; `ids` [T], i32 in [0, V). Ids are checked where tokens enter the program, not here.
+
+    Errors: a table that has not two dimensions, ids that have not one; a result that is not [T, D] of the table's element type.
+
+    Example:
 
     ```mlir
-    %y = nano.gather %table, %ids : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>
+    func.func @example(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<128x64xbf16> {
+      %y = nano.gather %table, %ids : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>
+      return %y : tensor<128x64xbf16>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$table, Nano_I32Tensor:$ids);
@@ -44,12 +62,22 @@ def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_Diff
 }
 
 def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y[v, :] = Σ over t with ids[t] = v of x[t, :]";
+  let summary = "rows summed into a table: the embedding's gradient";
   let description = [{
-    The embedding's gradient: [T, D] rows summed into [V, D], in order of t, accumulated in f32; rows that no id names are zero. The result may be wider than x.
+    y[v, :] = Σ x[t, :] over the t with ids[t] = v, in order of t, accumulated in f32 and rounded once to the result's type, which may differ
+    from x's. Rows that no id names are zero. The derivative is `nano.gather`.
+
+    Operands: `x` [T, D], f32 or bf16; `ids` [T], i32 in [0, V).
+
+    Errors: a result that has not two dimensions, ids that have not one; an x that is not [T, D].
+
+    Example:
 
     ```mlir
-    %y = nano.scatter_add %x, %ids : (tensor<128x64xbf16>, tensor<128xi32>) -> tensor<257x64xf32>
+    func.func @example(%x: tensor<128x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
+      %y = nano.scatter_add %x, %ids : (tensor<128x64xbf16>, tensor<128xi32>) -> tensor<257x64xf32>
+      return %y : tensor<257x64xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$x, Nano_I32Tensor:$ids);
@@ -58,18 +86,41 @@ def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<
   let hasVerifier = 1;
 }
 
-def Nano_AttentionOp : Nano_Op<"attention", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y = softmax(f(scale·q·kᵀ) + mask)·v for every head, over a packed sequence";
+def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+  let summary = "attention of every head over a packed sequence";
   let description = [{
-    q, k, v: [T, H, Dh]. Query t sees the keys first[t] … last[t], both included (i32 [T]): causal, document and window masks and their combinations are such
-    ranges, computed at run time. first ≤ last, and both increase with t. `score`, when present, maps (score, query, key, head), rank-0 tensors of f32, i32, i32, i32, to the
-    score that enters the softmax; it is made of element-wise ops. Softmax statistics in f32.
-    Results: y [T, H, Dh] of q's type; lse [T, H] f32, the logarithm of the softmax's denominator, which the derivative reads.
-    Blocks of keys outside every query's range are not visited, and no [T, T] matrix is held. Dao 2023 (FlashAttention-2) for the blocked form.
+    y[t, h, :] = Σₖ P[t, k, h]·v[k, h, :] with P = softmax over k in first[t] … last[t] (both included) of f(scale·q[t, h, :]·k[k, h, :]ᵀ);
+    lse[t, h] = ln Σₖ e^f(…) over the same k. Causal, document and window masks and their combinations are such ranges, computed at run time.
+    Statistics in f32; y is rounded once to q's type. Blocks of keys outside every query's range are not visited, and no [T, T] matrix is held.
+    Dao 2023 (FlashAttention-2) for the blocked form. The derivative is `nano.attention_grad`.
+
+    Operands: `q`, `k`, `v` [T, H, Dh], f32 or bf16, of one type; `first`, `last` [T], i32, first ≤ last ≤ T − 1, both never decreasing with t.
+
+    Region: `score`, optional, is f: a block from (score f32, query i32, key i32, head i32), rank-0 tensors, to one rank-0 f32, made of element-wise ops
+    on these alone. Without it f is the identity.
+
+    Results: `y` [T, H, Dh] of q's type; `lse` [T, H], f32.
+
+    Errors: q of another rank than 3; types of q, k, v or y that differ; first or last that is not [T]; lse that is not [T, H]; a score region with
+    other arguments or another result, with an op that is not element-wise, or that uses values from outside.
+
+    Example:
 
     ```mlir
-    %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.200000e-01
-        : (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128xi32>, tensor<128xi32>) -> (tensor<128x2x16xf32>, tensor<128x2xf32>)
+    func.func @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>,
+                       %first: tensor<128xi32>, %last: tensor<128xi32>) -> tensor<128x2x16xf32> {
+      %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.200000e-01
+          : (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128xi32>, tensor<128xi32>)
+          -> (tensor<128x2x16xf32>, tensor<128x2xf32>)
+      %capped, %lse2 = nano.attention %y, %k, %v, %first, %last scale 1.200000e-01
+          : (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128xi32>, tensor<128xi32>)
+          -> (tensor<128x2x16xf32>, tensor<128x2xf32>) {
+      ^bb0(%score: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+        %f = nano.tanh %score : tensor<f32>
+        nano.yield %f : tensor<f32>
+      }
+      return %capped : tensor<128x2x16xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$q, Nano_FloatTensor:$k, Nano_FloatTensor:$v, Nano_I32Tensor:$first, Nano_I32Tensor:$last,
@@ -80,14 +131,46 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, DeclareOpInterfaceMethods<Nan
     $q `,` $k `,` $v `,` $first `,` $last `scale` $scale attr-dict `:` functional-type(operands, results) ($score^)?
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
-def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, Nano_NotDifferentiable]> {
+def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, Nano_NotDifferentiable]> {
   let summary = "the vector-Jacobian product of attention";
   let description = [{
-    Operands: attention's, its lse, delta[t, h] = Σ_d dy[t, h, d]·y[t, h, d] (f32 [T, H]) and dy. With P the softmax recomputed from lse:
-    dv = Pᵀ·dy, dS = P ∘ (dy·vᵀ − delta), dq = scale·(dS ∘ f′)·k, dk = scale·(dS ∘ f′)ᵀ·q. Results have the types of q, k, v. `score` is attention's region; `score_grad` maps
-    (score before f, query, key, head, gradient after f) to the gradient before f. Both are empty when attention had none.
+    With P the softmax recomputed from lse and f′ the derivative of the score function, per head:
+    dv = Pᵀ·dy, dS = P ∘ (dy·vᵀ − delta) ∘ f′, dq = scale·dS·k, dk = scale·dSᵀ·q.
+
+    Operands: attention's own `q`, `k`, `v`, `first`, `last`; its `lse`; `delta` [T, H], f32, delta[t, h] = Σ_d dy[t, h, d]·y[t, h, d]; `dy`, of q's type.
+
+    Regions: `score` is attention's; `score_grad` maps (score before f, query, key, head, gradient after f) to the gradient before f, rank-0 tensors as
+    in `score`. Both are absent when attention had none.
+
+    Results: `dq`, `dk`, `dv`, of q's type.
+
+    Errors: attention's; lse and delta of different types; dy, dq, dk or dv of another type than q's; one region without the other.
+
+    Example:
+
+    ```mlir
+    func.func @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>, %first: tensor<128xi32>,
+                       %last: tensor<128xi32>, %lse: tensor<128x2xf32>, %delta: tensor<128x2xf32>,
+                       %dy: tensor<128x2x16xf32>) -> tensor<128x2x16xf32> {
+      %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.200000e-01
+          : (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128xi32>, tensor<128xi32>, tensor<128x2xf32>,
+             tensor<128x2xf32>, tensor<128x2x16xf32>) -> (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>)
+      score {
+      ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+        %f = nano.exp %s : tensor<f32>
+        nano.yield %f : tensor<f32>
+      } grad {
+      ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>, %df: tensor<f32>):
+        %f = nano.exp %s : tensor<f32>
+        %ds = nano.mul %df, %f : tensor<f32>
+        nano.yield %ds : tensor<f32>
+      }
+      return %dq : tensor<128x2x16xf32>
+    }
+    ```
   }];
   let arguments = (ins Nano_FloatTensor:$q, Nano_FloatTensor:$k, Nano_FloatTensor:$v, Nano_I32Tensor:$first, Nano_I32Tensor:$last,
                        Nano_F32Tensor:$lse, Nano_F32Tensor:$delta, Nano_FloatTensor:$dy, F64Attr:$scale);
@@ -98,16 +181,28 @@ def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, Nano_NotDifferentiab
     (`score` $score^ `grad` $score_grad)?
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "loss[t] = lse[t] − logits[t, targets[t]], lse[t] = ln Σ_v e^logits[t, v]";
+  let summary = "negative log-likelihood of targets under a softmax";
   let description = [{
-    Negative log-likelihood of the targets [T] under softmax(logits), logits [T, V] f32. Both results are f32 [T]. Targets lie in [0, V).
-    The derivative, (e^(logits − lse) − onehot(targets))·dloss, is made of element-wise ops. `lse` itself has no derivative.
+    loss[t] = lse[t] − logits[t, targets[t]], lse[t] = ln Σ_v e^logits[t, v], over all columns v. The derivative,
+    P·(dloss + dlse) − onehot(targets)·dloss with P = e^(logits − lse), is made of element-wise ops.
+
+    Operands: `logits` [T, V], f32; `targets` [T], i32 in [0, V).
+
+    Results: `loss` and `lse` [T], f32.
+
+    Errors: logits of another rank than 2; targets, loss or lse that is not [T].
+
+    Example:
 
     ```mlir
-    %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
+    func.func @example(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
+      %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
+      return %loss : tensor<8xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_F32Tensor:$logits, Nano_I32Tensor:$targets);
@@ -117,12 +212,21 @@ def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMeth
 }
 
 def Nano_AllReduceOp : Nano_Op<"all_reduce", [Pure, SameOperandsAndResultType, Nano_NotDifferentiable]> {
-  let summary = "y = Σ over ranks of x";
+  let summary = "element-wise sum over ranks";
   let description = [{
-    Every rank gets the sum, added in rank order. On one rank it is the identity.
+    y = Σᵣ x of rank r, added in rank order, the same bits on every rank. On one rank it is the identity.
+
+    Operands: `x`, f32 or bf16, of the result's type; the same type on every rank.
+
+    Errors: another element type; types that differ.
+
+    Example:
 
     ```mlir
-    %y = nano.all_reduce %x : tensor<8xf32>
+    func.func @example(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = nano.all_reduce %x : tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$x);

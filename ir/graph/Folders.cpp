@@ -8,20 +8,27 @@ using namespace nano::graph;
 
 namespace {
 
-/// The value of every element, where `attribute` is a folded nano.constant.
-std::optional<double> uniformValue(Attribute attribute) {
-  if (auto value = dyn_cast_if_present<FloatAttr>(attribute))
-    return value.getValueAsDouble();
-  return std::nullopt;
+bool isInteger(Type type) { return cast<RankedTensorType>(type).getElementType().isInteger(); }
+
+/// Whether `attribute` is a folded nano.constant of that very value. The sign of zero counts: a
+/// constant is stored as f64, and ±0, 1 and −1 are what they are in every element type.
+bool isConstant(Attribute attribute, double value) {
+  auto constant = dyn_cast_if_present<FloatAttr>(attribute);
+  return constant && constant.getValue().bitwiseIsEqual(APFloat(value));
 }
 
-bool isUniform(Attribute attribute, double value) { return uniformValue(attribute) == value; }
+/// Whether adding `attribute` to any number of `type` gives that number. −0 does so for floats; +0
+/// does not, because −0 + 0 = +0.
+bool isNeutralOfSum(Attribute attribute, Type type) {
+  return isConstant(attribute, -0.0) || (isConstant(attribute, 0) && isInteger(type));
+}
 
 } // namespace
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 
-Operation *NanoDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+Operation *NanoDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                            Location loc) {
   auto number = dyn_cast<FloatAttr>(value);
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!number || !tensor)
@@ -29,26 +36,31 @@ Operation *NanoDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, tensor, number);
 }
 
+/// x + (−0) → x, of integers also x + 0 → x. Commutative ops have their constants on the right.
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
-  if (isUniform(adaptor.getRhs(), 0))
+  if (isNeutralOfSum(adaptor.getRhs(), getType()))
     return getLhs();
   return {};
 }
 
+/// x − 0 → x; not x − (−0), which makes +0 of −0, unless of integers.
 OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
-  if (isUniform(adaptor.getRhs(), 0))
+  if (isConstant(adaptor.getRhs(), 0) ||
+      (isConstant(adaptor.getRhs(), -0.0) && isInteger(getType())))
     return getLhs();
   return {};
 }
 
+/// x·1 → x
 OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
-  if (isUniform(adaptor.getRhs(), 1))
+  if (isConstant(adaptor.getRhs(), 1))
     return getLhs();
   return {};
 }
 
+/// x/1 → x
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
-  if (isUniform(adaptor.getRhs(), 1))
+  if (isConstant(adaptor.getRhs(), 1))
     return getLhs();
   return {};
 }
@@ -58,7 +70,8 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
     return getX();
   // bf16 → f32 → bf16 changes nothing.
   if (auto inner = getX().getDefiningOp<CastOp>())
-    if (inner.getX().getType() == getType() && cast<RankedTensorType>(getType()).getElementType().isBF16() &&
+    if (inner.getX().getType() == getType() &&
+        cast<RankedTensorType>(getType()).getElementType().isBF16() &&
         cast<RankedTensorType>(inner.getType()).getElementType().isF32())
       return inner.getX();
   return {};

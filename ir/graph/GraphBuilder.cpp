@@ -9,11 +9,17 @@ Value GraphBuilder::constant(double value, Type type) {
   return ConstantOp::create(builder, location, type, builder.getF64FloatAttr(value));
 }
 
-Value GraphBuilder::scalar(double value) { return constant(value, RankedTensorType::get({}, builder.getF32Type())); }
+Value GraphBuilder::scalar(double value) {
+  return constant(value, RankedTensorType::get({}, builder.getF32Type()));
+}
 
-Value GraphBuilder::load(StringRef symbol, Type type) { return LoadOp::create(builder, location, type, symbol); }
+Value GraphBuilder::load(StringRef symbol, Type type) {
+  return LoadOp::create(builder, location, type, symbol);
+}
 
-void GraphBuilder::store(Value value, StringRef symbol) { StoreOp::create(builder, location, value, symbol); }
+void GraphBuilder::store(Value value, StringRef symbol) {
+  StoreOp::create(builder, location, value, symbol);
+}
 
 Value GraphBuilder::cast(Value x, Type elementType) {
   RankedTensorType type = tensorType(x).clone(elementType);
@@ -24,7 +30,8 @@ Value GraphBuilder::toF32(Value x) { return cast(x, builder.getF32Type()); }
 
 Value GraphBuilder::broadcast(Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   RankedTensorType type = tensorType(x).clone(shape);
-  return type == x.getType() ? x : BroadcastOp::create(builder, location, type, x, dims).getResult();
+  return type == x.getType() ? x
+                             : BroadcastOp::create(builder, location, type, x, dims).getResult();
 }
 
 Value GraphBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
@@ -73,7 +80,8 @@ Value GraphBuilder::matmul(Value a, Value b, bool transposeA, bool transposeB, T
   int64_t rows = shape[transposeA ? rank - 1 : rank - 2];
   shape[rank - 2] = rows;
   shape[rank - 1] = sizesB[transposeB ? rank - 2 : rank - 1];
-  return MatmulOp::create(builder, location, RankedTensorType::get(shape, elementType), a, b, transposeA, transposeB);
+  return MatmulOp::create(builder, location, RankedTensorType::get(shape, elementType), a, b,
+                          transposeA, transposeB);
 }
 
 } // namespace nano::graph

@@ -7,11 +7,12 @@
 
 namespace nano::graph {
 
-/// Builds graph ops at the insertion point of `builder`, with one location. Binary methods broadcast a rank-0 operand to the
-/// other's shape; element types of operands must agree.
+/// Builds graph ops at the insertion point of `builder`, with one location. Binary methods
+/// broadcast a rank-0 operand to the other's shape; element types of operands must agree.
 class GraphBuilder {
 public:
-  GraphBuilder(mlir::OpBuilder &builder, mlir::Location location) : builder(builder), location(location) {}
+  GraphBuilder(mlir::OpBuilder &builder, mlir::Location location)
+      : builder(builder), location(location) {}
 
   using Value = mlir::Value;
 

@@ -17,8 +17,10 @@ namespace nano::graph {
 template <typename ConcreteOp>
 class NotDifferentiable : public mlir::OpTrait::TraitBase<ConcreteOp, NotDifferentiable> {};
 
-/// Marks an op that computes each element of its results from the elements at the same place of its operands.
-template <typename ConcreteOp> class ElementwiseOp : public mlir::OpTrait::TraitBase<ConcreteOp, ElementwiseOp> {};
+/// Marks an op that computes each element of its results from the elements at the same place of its
+/// operands.
+template <typename ConcreteOp>
+class ElementwiseOp : public mlir::OpTrait::TraitBase<ConcreteOp, ElementwiseOp> {};
 
 } // namespace nano::graph
 

@@ -16,16 +16,24 @@ def NanoDialect : Dialect {
   let cppNamespace = "::nano::graph";
   let summary = "Training steps as graphs of tensor operations";
   let description = [{
-    Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2 or i32. Arithmetic on bf16 is computed in f32 and
-    rounded to nearest even once an op; reductions and products accumulate in f32. Every op is pure except `load`, `store` and
-    `accumulate`, which read and write states.
+    A module in this dialect is a whole training step: states (parameters, optimizer states, gradient accumulators), scalars that change
+    from step to step, optimizers, and one function a program.
+
+    - Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2 or i32. Nothing is said about memory, order or devices.
+    - Arithmetic on bf16 is computed in f32 and rounded to nearest even once an op; reductions and products accumulate in f32. Arithmetic
+      on i32 is exact and wraps at 32 bits.
+    - Every op is pure except `load`, `store` and `accumulate`, which read and write states in program order.
+    - An op's location is the model file's line that made it.
+    - Folding never changes a bit of a result, NaNs' payloads apart.
+
+    Every op below states its equation, its operands, what its verifier refuses, and an example; a test parses and verifies each example.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::func::FuncDialect"];
 }
 
-//===- Types ---------------------------------------------------------------------------------------------------------===//
+//===- Types -------------------------------------------------------------===//
 
 def Nano_Tensor : StaticShapeTensorOf<[F32, BF16, F8E4M3FN, F8E5M2, I32]>;
 def Nano_FloatTensor : StaticShapeTensorOf<[F32, BF16]>;
@@ -33,7 +41,7 @@ def Nano_NumberTensor : StaticShapeTensorOf<[F32, BF16, I32]>;
 def Nano_F32Tensor : StaticShapeTensorOf<[F32]>;
 def Nano_I32Tensor : StaticShapeTensorOf<[I32]>;
 
-//===- Attributes ----------------------------------------------------------------------------------------------------===//
+//===- Attributes --------------------------------------------------------===//
 
 def Nano_RoleAttr : I32EnumAttr<"Role", "what a state is for", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
@@ -61,15 +69,24 @@ def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
   let mnemonic = "init";
   let summary = "initial value of a state";
   let description = [{
-    `kind` is "constant" (`values`: one for all elements, or one an element), "normal" (`values` = mean, standard deviation)
-    or "uniform" (`values` = low, high). Example: `#nano.init<normal, array<f64: 0.0, 1.0>>`.
+    `kind` says how `values` are read:
+
+    | kind | values | initial elements |
+    |---|---|---|
+    | `"constant"` | one, or one an element in row-major order | these |
+    | `"normal"` | mean, standard deviation | independent, normally distributed |
+    | `"uniform"` | low, high | independent, uniform in [low, high) |
+
+    Errors: another kind; a wrong number of values; a negative standard deviation; low above high; a value that is not finite.
+
+    Example: `#nano.init<"normal", [0.0, 1.0]>`
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::DenseF64ArrayAttr":$values);
   let assemblyFormat = "`<` $kind `,` $values `>`";
   let genVerifyDecl = 1;
 }
 
-//===- Interfaces ----------------------------------------------------------------------------------------------------===//
+//===- Interfaces --------------------------------------------------------===//
 
 def Nano_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::nano::graph";

@@ -1,4 +1,5 @@
-// Names that the passes agree on: roles of functions, symbols of derived states, attributes of the module.
+// Names that the passes agree on: roles of functions, symbols of derived states, attributes of the
+// module.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -9,7 +10,8 @@
 
 namespace nano::graph {
 
-/// Function attribute that says what a function is for: "train", then "first" and "next"; "update", "validate", "generate".
+/// Function attribute that says what a function is for: "train", then "first" and "next"; "update",
+/// "validate", "generate".
 inline constexpr llvm::StringLiteral roleAttrName = "nano.role";
 /// Module attribute: dictionary of the sizes and conventions of training.
 inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";
@@ -24,7 +26,8 @@ inline std::string gradientSymbol(llvm::StringRef parameter) { return ("grad." +
 /// The function of that role, or null.
 inline mlir::func::FuncOp functionWithRole(mlir::ModuleOp module, llvm::StringRef role) {
   for (auto function : module.getOps<mlir::func::FuncOp>())
-    if (auto attribute = function->getAttrOfType<mlir::StringAttr>(roleAttrName); attribute && attribute == role)
+    if (auto attribute = function->getAttrOfType<mlir::StringAttr>(roleAttrName);
+        attribute && attribute == role)
       return function;
   return nullptr;
 }

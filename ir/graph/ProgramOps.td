@@ -4,17 +4,31 @@
 
 include "ir/graph/NanoDialect.td"
 
-def Nano_StateOp : Nano_Op<"state", [Symbol, Nano_NotDifferentiable]> {
+//===- Declarations ------------------------------------------------------===//
+
+def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "mutable state of the program";
   let description = [{
-    A tensor that lives from step to step: a parameter, an optimizer state, or a gradient accumulator. `optimizer` names the
-    `nano.adam` or `nano.muon` that updates a parameter. Names are the checkpoint's.
+    A tensor that lives from step to step. `role` says what for: a parameter, an optimizer's state, or the accumulator of a gradient. `init` is its value
+    before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a parameter. Symbols are the names in checkpoints.
 
-    Errors: a parameter without an optimizer; an initial value with a number of elements other than 1 or the state's.
+    Operands: none.
+
+    Errors: a parameter without an optimizer, or another state with one; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
+    value with a number of elements other than 1 or the state's.
+
+    Example:
 
     ```mlir
-    nano.adam @embeds lr @lr_embed {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-    nano.state @embed.weight : tensor<257x64xbf16> {role = #nano.role<parameter>, init = #nano.init<normal, array<f64: 0.0, 1.0>>, optimizer = @embeds}
+    nano.scalar @lr : f32 {
+    ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+      nano.yield %step : f64
+    }
+    nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+    nano.state @embed.weight : tensor<257x64xbf16>
+        {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
+    nano.state @embed.weight.adam_m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+    nano.state @grad.embed.weight : tensor<257x64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Nano_Tensor>:$type, Nano_Role:$role, Nano_InitAttr:$init,
@@ -29,8 +43,14 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, Nano_NotDifferentiable]> {
 def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, Nano_NotDifferentiable]> {
   let summary = "a run-time scalar: a function of the training step";
   let description = [{
-    Learning rates, momenta, windows. The body computes, in f64 with `arith` and `math` ops, from (step s counted from 0, number of
-    iterations N, sequences in the global batch, ranks); the host evaluates it once a step and rounds it to `type` (f32 or i32).
+    value = body(s, N, sequences, world): learning rates, momenta, windows. The host evaluates the body once a step, in f64, and rounds the result to `type`
+    (f32 or i32, to nearest even). Nothing is recompiled when it changes.
+
+    Operands: none. The body's arguments are f64: the step s, counted from 0; the number of iterations N; the sequences in the global batch; the ranks.
+
+    Errors: a type other than f32 and i32; a body with other arguments, with an op outside of `arith` and `math`, or that does not yield one f64.
+
+    Example:
 
     ```mlir
     nano.scalar @momentum : f32 {
@@ -45,14 +65,30 @@ def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, N
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `:` $type attr-dict-with-keyword $body";
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
-def Nano_AdamOp : Nano_Op<"adam", [Symbol, Nano_NotDifferentiable]> {
+def Nano_AdamOp : Nano_Op<"adam", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "a group of parameters updated by Adam with decoupled weight decay";
   let description = [{
     At step t = s + 1, with g the gradient: m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
-    p ← p − lr·( m/(1−β₁ᵗ) / (√v/√(1−β₂ᵗ) + ε) + weight_decay·p ). Kingma & Ba 2015; Loshchilov & Hutter 2019.
-    States in the parameter's stored type, arithmetic in f32. `lr` names a `nano.scalar`.
+    p ← p − lr·( m/(1−β₁ᵗ) / (√v/√(1−β₂ᵗ) + eps) + weight_decay·p ). Kingma & Ba 2015; Loshchilov & Hutter 2019. States are kept in the
+    parameter's stored type; arithmetic is f32, and p moves by the new m and v as they are before they are rounded for keeping.
+    `nano-expand-optimizers` writes it out.
+
+    Operands: none. `lr` names a `nano.scalar` of type f32.
+
+    Errors: no such scalar; β₁ or β₂ outside [0, 1); eps that is not positive; negative weight decay.
+
+    Example:
+
+    ```mlir
+    nano.scalar @lr : f32 {
+    ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+      nano.yield %step : f64
+    }
+    nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$lr, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
                        F64Attr:$weight_decay);
@@ -60,12 +96,27 @@ def Nano_AdamOp : Nano_Op<"adam", [Symbol, Nano_NotDifferentiable]> {
   let hasVerifier = 1;
 }
 
-def Nano_MuonOp : Nano_Op<"muon", [Symbol, Nano_NotDifferentiable]> {
+def Nano_MuonOp : Nano_Op<"muon", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "a group of matrices updated by Muon";
   let description = [{
-    b ← b + (1−μ)(g − b), u = g + μ(b − g), O = NS5(u), p ← p − lr·√max(1, rows/cols)·O, rows and cols those of the last two axes.
-    NS5 in `compute_type`: transpose if rows > cols; X ← X/(‖X‖_F + 1e-7); `steps` times A = X·Xᵀ, B = b·A + c·A·A, X ← a·X + B·X
-    with `coefficients` (a, b, c); transpose back. Jordan et al. 2024. `lr` and `momentum` name scalars.
+    b ← b + (1−μ)(g − b), u = g + μ(b − g), O = NS5(u), p ← p − lr·√max(1, rows/cols)·O, rows and cols those of the last two axes; leading axes hold
+    independent matrices. NS5 in `compute_type`: transpose if rows > cols; X ← X/(‖X‖_F + 1e-7); `steps` times A = X·Xᵀ, B = b·A + c·A·A, X ← a·X + B·X with
+    `coefficients` (a, b, c); transpose back. Jordan et al. 2024. The buffer b is f32. `nano-expand-optimizers` writes it out.
+
+    Operands: none. `lr` and `momentum` (μ) name `nano.scalar`s of type f32.
+
+    Errors: no such scalar; a number of coefficients other than 3; fewer steps than 1; a compute type other than f32 and bf16.
+
+    Example:
+
+    ```mlir
+    nano.scalar @lr : f32 {
+    ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+      nano.yield %step : f64
+    }
+    nano.muon @matrices lr @lr momentum @lr
+        {steps = 5, coefficients = array<f64: 3.4445, -4.775, 2.0315>, compute_type = bf16}
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$lr, FlatSymbolRefAttr:$momentum, I64Attr:$steps,
                        DenseF64ArrayAttr:$coefficients, TypeAttr:$compute_type);
@@ -73,16 +124,26 @@ def Nano_MuonOp : Nano_Op<"muon", [Symbol, Nano_NotDifferentiable]> {
   let hasVerifier = 1;
 }
 
+//===- State -------------------------------------------------------------===//
+
 def Nano_LoadOp : Nano_Op<"load", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, Nano_NotDifferentiable]> {
   let summary = "the present value of a state or scalar";
   let description = [{
-    Reads the value that the last `store` or `accumulate` before it in program order left. A `nano.scalar` is a rank-0 tensor.
+    y = what the last `store` or `accumulate` of the state before it in program order left. A `nano.scalar` is a rank-0 tensor.
 
-    Errors: no such symbol; the type differs from the symbol's.
+    Operands: none.
+
+    Errors: no such state or scalar; a result of another type than the symbol's.
+
+    Example:
 
     ```mlir
-    %w = nano.load @embed.weight : tensor<257x64xbf16>
+    nano.state @m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+    func.func @example() -> tensor<257x64xbf16> {
+      %m = nano.load @m : tensor<257x64xbf16>
+      return %m : tensor<257x64xbf16>
+    }
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$symbol);
@@ -94,10 +155,20 @@ def Nano_StoreOp : Nano_Op<"store", [DeclareOpInterfaceMethods<SymbolUserOpInter
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, Nano_NotDifferentiable]> {
   let summary = "replaces the value of a state";
   let description = [{
-    Errors: no such state; the type differs from the state's.
+    state ← value.
+
+    Operands: `value`, of the state's type.
+
+    Errors: no such state; a value of another type.
+
+    Example:
 
     ```mlir
-    nano.store %w, @embed.weight : tensor<257x64xbf16>
+    nano.state @m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+    func.func @example(%m: tensor<257x64xbf16>) {
+      nano.store %m, @m : tensor<257x64xbf16>
+      return
+    }
     ```
   }];
   let arguments = (ins Nano_Tensor:$value, FlatSymbolRefAttr:$symbol);
@@ -108,31 +179,74 @@ def Nano_AccumulateOp : Nano_Op<"accumulate", [DeclareOpInterfaceMethods<SymbolU
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, Nano_NotDifferentiable]> {
   let summary = "adds a micro-batch's gradient to an accumulator";
   let description = [{
-    state ← state + value; on the first micro-batch of a step state ← value. `nano-split-accumulation` makes of it a `store` in
-    the program of the first micro-batch, and a `load`, `add`, `store` in that of the others. The value's element type may be
-    narrower than the state's; it is converted first.
+    state ← state + value; on the first micro-batch of a step state ← value. `nano-split-accumulation` makes of it a `store` in the program of the first
+    micro-batch, and a `load`, `add`, `store` in that of the others.
+
+    Operands: `value`, of the state's shape; it is converted to the state's element type first.
+
+    Errors: no such state; a state that is not a gradient's; a value of another shape.
+
+    Example:
+
+    ```mlir
+    nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+    func.func @example(%g: tensor<8x8xbf16>) {
+      nano.accumulate %g, @grad.w : tensor<8x8xbf16>
+      return
+    }
+    ```
   }];
-  let arguments = (ins Nano_Tensor:$value, FlatSymbolRefAttr:$symbol);
+  let arguments = (ins Nano_FloatTensor:$value, FlatSymbolRefAttr:$symbol);
   let assemblyFormat = "$value `,` $symbol attr-dict `:` type($value)";
 }
 
+//===- Regions -----------------------------------------------------------===//
+
 def Nano_YieldOp : Nano_Op<"yield", [Pure, Terminator, ReturnLike, Nano_NotDifferentiable]> {
   let summary = "ends a region with its results";
+  let description = [{
+    results of the region = values.
+
+    Operands: `values`, any number, of any type; the op around the region says which.
+
+    Errors: none of its own.
+
+    Example:
+
+    ```mlir
+    nano.scalar @step : i32 {
+    ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+      nano.yield %step : f64
+    }
+    ```
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_NotDifferentiable]> {
   let summary = "ops that become one kernel";
   let description = [{
-    The block's arguments are the operands; `nano.yield` gives the results. Nothing inside crosses memory except operands and results.
+    outputs = body(inputs). Nothing inside crosses memory except operands and results.
+
+    Operands: `inputs`, any number of tensors; the block's arguments, in order.
+
+    Results: `outputs`, what the block yields.
+
+    Errors: block arguments that have not the types of the operands; yielded values that have not the types of the results.
+
+    Example:
 
     ```mlir
-    %y = nano.fused (%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
-    ^bb0(%a: tensor<8x64xf32>):
-      %e = nano.exp %a : tensor<8x64xf32>
-      nano.yield %e : tensor<8x64xf32>
+    func.func @example(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+      %y = nano.fused (%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+      ^bb0(%a: tensor<8x64xf32>):
+        %e = nano.exp %a : tensor<8x64xf32>
+        %s = nano.mul %e, %a : tensor<8x64xf32>
+        nano.yield %s : tensor<8x64xf32>
+      }
+      return %y : tensor<8x64xf32>
     }
     ```
   }];
@@ -140,7 +254,7 @@ def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_
   let results = (outs Variadic<Nano_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body";
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 #endif // NANO_IR_GRAPH_PROGRAM_OPS_TD

@@ -5,15 +5,23 @@
 include "ir/graph/NanoDialect.td"
 
 def Nano_BroadcastOp : Nano_Op<"broadcast", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y[…] = x[…], repeated along new or size-1 dimensions";
+  let summary = "repetition along new or size-1 dimensions";
   let description = [{
-    `dims[k]` is the result dimension that operand dimension k becomes; operand sizes are the result's, or 1. Dimensions of the result that are
-    not named repeat the operand. `dims` increases strictly. The derivative sums over what was repeated.
+    y[i₀, i₁, …] = x[j₀, j₁, …] with jₖ = i at dimension `dims[k]`, or 0 where x has size 1 there. `dims[k]` is the result dimension that
+    operand dimension k becomes; dimensions of the result that are not named repeat the operand. The derivative sums over what was repeated.
 
-    Errors: `dims` has not one entry an operand dimension, is out of range or not increasing; a size that is neither 1 nor the result's.
+    Operands: `x`, of the result's element type.
+
+    Errors: `dims` has not one entry an operand dimension, is out of range, or does not increase strictly; an operand size that is neither 1
+    nor the result's; element types that differ.
+
+    Example:
 
     ```mlir
-    %y = nano.broadcast %x dims [0] : tensor<4xf32> -> tensor<4x8xf32>
+    func.func @example(%x: tensor<4xf32>) -> tensor<4x8xf32> {
+      %y = nano.broadcast %x dims [0] : tensor<4xf32> -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_Tensor:$x, DenseI64ArrayAttr:$dims);
@@ -26,10 +34,19 @@ def Nano_BroadcastOp : Nano_Op<"broadcast", [Pure, DeclareOpInterfaceMethods<Nan
 def Nano_ReshapeOp : Nano_Op<"reshape", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
-    Errors: the numbers of elements or the element types differ.
+    y[n-th place in row-major order] = x[n-th place in row-major order]. A view: no bytes move.
+
+    Operands: `x`, of the result's element type and number of elements.
+
+    Errors: element types or numbers of elements that differ.
+
+    Example:
 
     ```mlir
-    %y = nano.reshape %x : tensor<4x8xf32> -> tensor<4x2x4xf32>
+    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x2x4xf32> {
+      %y = nano.reshape %x : tensor<4x8xf32> -> tensor<4x2x4xf32>
+      return %y : tensor<4x2x4xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_Tensor:$x);
@@ -40,14 +57,22 @@ def Nano_ReshapeOp : Nano_Op<"reshape", [Pure, DeclareOpInterfaceMethods<Nano_Di
 }
 
 def Nano_SliceOp : Nano_Op<"slice", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "elements [start, start + size) of dimension dim";
+  let summary = "a range of one dimension";
   let description = [{
-    `size` is the result's size along `dim`; the other sizes are the operand's. A view: no bytes move. The derivative pads with zeros.
+    y[…, i, …] = x[…, start + i, …], i along dimension `dim`, in [0, the result's size along `dim`). A view: no bytes move. The derivative pads
+    with zeros.
 
-    Errors: `dim` or the range outside the operand; other sizes differ.
+    Operands: `x`, of the result's element type and rank, and of its sizes other than along `dim`.
+
+    Errors: element types or ranks that differ; `dim` out of range; a range that is not inside the operand; other sizes that differ.
+
+    Example:
 
     ```mlir
-    %q = nano.slice %qkv dim 1 at 0 : tensor<8x3x2x16xf32> -> tensor<8x1x2x16xf32>
+    func.func @example(%qkv: tensor<8x3x2x16xf32>) -> tensor<8x1x2x16xf32> {
+      %k = nano.slice %qkv dim 1 at 1 : tensor<8x3x2x16xf32> -> tensor<8x1x2x16xf32>
+      return %k : tensor<8x1x2x16xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_Tensor:$x, I64Attr:$dim, I64Attr:$start);
@@ -58,14 +83,23 @@ def Nano_SliceOp : Nano_Op<"slice", [Pure, DeclareOpInterfaceMethods<Nano_Differ
 }
 
 def Nano_ConcatOp : Nano_Op<"concat", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "operands one after the other along dimension dim";
+  let summary = "tensors one after the other along a dimension";
   let description = [{
-    Operands that are made for this op alone are written in place; the derivative slices.
+    y[…, i, …] = xₖ[…, i − sₖ, …], i along dimension `dim`, sₖ the sum of the sizes of the operands before xₖ, for sₖ ≤ i < sₖ₊₁. An operand that
+    is made for this op alone is computed in its place of the result. The derivative slices.
 
-    Errors: no operand; element types or sizes other than along `dim` differ; the sizes along `dim` do not sum to the result's.
+    Operands: `inputs` (x₀, x₁, …), at least one, of the result's element type and rank, and of its sizes other than along `dim`.
+
+    Errors: no operand; `dim` out of range; element types, ranks or sizes other than along `dim` that differ; sizes along `dim` that do not sum
+    to the result's.
+
+    Example:
 
     ```mlir
-    %y = nano.concat %a, %b dim 0 : (tensor<2x8xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+    func.func @example(%a: tensor<2x8xf32>, %b: tensor<6x8xf32>) -> tensor<8x8xf32> {
+      %y = nano.concat %a, %b dim 0 : (tensor<2x8xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+      return %y : tensor<8x8xf32>
+    }
     ```
   }];
   let arguments = (ins Variadic<Nano_Tensor>:$inputs, I64Attr:$dim);
@@ -76,12 +110,21 @@ def Nano_ConcatOp : Nano_Op<"concat", [Pure, DeclareOpInterfaceMethods<Nano_Diff
 }
 
 def Nano_RotateOp : Nano_Op<"rotate", [Pure, SameOperandsAndResultType, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "y[…, c] = x[…, (c + shift) mod C], C the size of the last dimension";
+  let summary = "rotation along the last dimension";
   let description = [{
-    With shift = C/2 it swaps the halves of the last axis, as rotary embeddings need. Errors: `shift` outside [0, C).
+    y[…, c] = x[…, (c + shift) mod C], C the size of the last dimension. With shift = C/2 it swaps the halves, as rotary embeddings need.
+
+    Operands: `x`, f32 or bf16, of at least one dimension and of the result's type.
+
+    Errors: rank 0; `shift` outside [0, C).
+
+    Example:
 
     ```mlir
-    %y = nano.rotate %x by 32 : tensor<8x2x64xf32>
+    func.func @example(%x: tensor<8x2x64xf32>) -> tensor<8x2x64xf32> {
+      %y = nano.rotate %x by 32 : tensor<8x2x64xf32>
+      return %y : tensor<8x2x64xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_FloatTensor:$x, I64Attr:$shift);
@@ -93,13 +136,20 @@ def Nano_RotateOp : Nano_Op<"rotate", [Pure, SameOperandsAndResultType, DeclareO
 def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "sum or maximum over dimensions";
   let description = [{
-    Dimensions `dims` (strictly increasing) disappear. Accumulated in f32 in a fixed order; the result has the operand's element type. The derivative of a
-    maximum flows to every element that equals it.
+    y[kept indices] = Σ x (`sum`) or max x (`max`) over the indices of `dims`, which disappear. Accumulated in f32 in an order that depends on the
+    shapes alone, and rounded once to the operand's element type. The derivative of a maximum flows to every element that equals it.
 
-    Errors: `dims` empty, out of range or not increasing; the result's shape is not what remains.
+    Operands: `x`, f32 or bf16, of the result's element type.
+
+    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ.
+
+    Example:
 
     ```mlir
-    %y = nano.reduce sum %x dims [1] : tensor<8x64xf32> -> tensor<8xf32>
+    func.func @example(%x: tensor<8x64xf32>) -> tensor<8xf32> {
+      %y = nano.reduce sum %x dims [1] : tensor<8x64xf32> -> tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
     ```
   }];
   let arguments = (ins Nano_CombinerAttr:$combiner, Nano_FloatTensor:$x, DenseI64ArrayAttr:$dims);
@@ -108,13 +158,22 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
   let hasVerifier = 1;
 }
 
-def Nano_ScanOp : Nano_Op<"scan", [Pure, SameOperandsAndResultType]> {
-  let summary = "y[t] = x[0] ∘ … ∘ x[t], ∘ a sum or maximum";
+def Nano_ScanOp : Nano_Op<"scan", [Pure, SameOperandsAndResultType, Nano_NotDifferentiable]> {
+  let summary = "running sum or maximum of integers";
   let description = [{
-    Inclusive scan of a rank-1 tensor of integers: document boundaries from tokens.
+    y[t] = x[0] ∘ … ∘ x[t], ∘ the sum (wrapping) or the maximum: document boundaries from tokens.
+
+    Operands: `x`, i32 of one dimension, of the result's type.
+
+    Errors: a rank other than 1.
+
+    Example:
 
     ```mlir
-    %y = nano.scan max %x : tensor<128xi32>
+    func.func @example(%x: tensor<128xi32>) -> tensor<128xi32> {
+      %y = nano.scan max %x : tensor<128xi32>
+      return %y : tensor<128xi32>
+    }
     ```
   }];
   let arguments = (ins Nano_CombinerAttr:$combiner, Nano_I32Tensor:$x);

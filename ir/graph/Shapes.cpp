@@ -12,6 +12,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
-std::string shapeText(mlir::Type type) { return shapeText(llvm::cast<mlir::RankedTensorType>(type).getShape()); }
+std::string shapeText(mlir::Type type) {
+  return shapeText(llvm::cast<mlir::RankedTensorType>(type).getShape());
+}
 
 } // namespace nano::graph

@@ -1,24 +1,39 @@
-// What must hold of each op of the `nano` dialect, with the message that a user of the front end or of nano-opt reads.
+// What must hold of each op of the `nano` dialect, with the message that a user of the front end or
+// of nano-opt reads.
 #include "ir/graph/Nano.h"
 #include "ir/graph/Shapes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace nano::graph;
 
 namespace {
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+/// As a person writes it: 0.95, 1e-10.
+std::string numberText(double number) {
+  return llvm::formatv("{0}", llvm::format("%.10g", number));
+}
 
 /// `dims` increases strictly within [0, rank).
 LogicalResult verifyDims(Operation *op, ArrayRef<int64_t> dims, int64_t rank) {
   int64_t previous = -1;
   for (int64_t dim : dims) {
     if (dim <= previous || dim >= rank)
-      return op->emitOpError("dims ") << shapeText(dims) << " must increase and lie within the " << rank << " dimensions";
+      return op->emitOpError("dims ")
+             << shapeText(dims) << " must increase and lie within the " << rank << " dimensions";
     previous = dim;
   }
   return success();
@@ -31,13 +46,23 @@ LogicalResult verifySameType(Operation *op, StringRef what, Value a, Value b) {
   return op->emitOpError(what) << " differ: " << a.getType() << " and " << b.getType();
 }
 
-LogicalResult verifySameShape(Operation *op, StringRef what, ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+LogicalResult verifySameShape(Operation *op, StringRef what, ArrayRef<int64_t> a,
+                              ArrayRef<int64_t> b) {
   if (a == b)
     return success();
   return op->emitOpError(what) << " differ: " << shapeText(a) << " and " << shapeText(b);
 }
 
-/// Region `score` of attention and its derivative: `floats` leading f32 scalars among three i32 ones; yields one f32 scalar.
+/// The terminator of the only block, or null where it is no yield or yields something else than
+/// one value of `type`.
+bool yieldsOne(Block &block, Type type) {
+  auto yield = dyn_cast<YieldOp>(block.back());
+  return yield && yield.getNumOperands() == 1 && yield.getOperand(0).getType() == type;
+}
+
+/// A score function of attention or its derivative: takes rank-0 tensors f32, i32, i32, i32 and,
+/// the derivative, another f32; yields one f32; holds element-wise ops only. Runs after the ops
+/// inside were verified, so that the block has a terminator.
 LogicalResult verifyScoreRegion(Operation *op, Region &region, bool withGradient) {
   if (region.empty())
     return success();
@@ -49,68 +74,98 @@ LogicalResult verifyScoreRegion(Operation *op, Region &region, bool withGradient
   if (!region.hasOneBlock() || region.front().getArgumentTypes() != TypeRange(expected))
     return op->emitOpError("score region must take (f32 score, i32 query, i32 key, i32 head")
            << (withGradient ? ", f32 gradient)" : ")") << " as rank-0 tensors";
-  auto yield = dyn_cast<YieldOp>(region.front().getTerminator());
-  if (!yield || yield.getNumOperands() != 1 || yield.getOperand(0).getType() != f32)
+  if (!yieldsOne(region.front(), f32))
     return op->emitOpError("score region must yield one rank-0 f32 tensor");
   for (Operation &inner : region.front().without_terminator())
     if (!inner.hasTrait<ElementwiseOp>())
-      return op->emitOpError("score region holds ") << inner.getName() << ", which is not element-wise";
+      return op->emitOpError("score region holds ")
+             << inner.getName() << ", which is not element-wise";
   return success();
 }
 
 } // namespace
 
-//===- Attributes ----------------------------------------------------------------------------------------------------===//
+//===- Attributes --------------------------------------------------------===//
 
-LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef kind, DenseF64ArrayAttr values) {
+LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef kind,
+                               DenseF64ArrayAttr values) {
+  ArrayRef<double> numbers = values;
+  if (!llvm::is_contained({"constant", "normal", "uniform"}, kind))
+    return emitError() << "unknown kind of initial value \"" << kind
+                       << "\": use constant, normal or uniform";
+  if (llvm::any_of(numbers, [](double number) { return !std::isfinite(number); }))
+    return emitError() << kind << " initial value holds a number that is not finite";
   if (kind == "constant")
-    return values.empty() ? emitError() << "constant initial value needs at least one value" : success();
-  if (kind != "normal" && kind != "uniform")
-    return emitError() << "unknown kind of initial value \"" << kind << "\": use constant, normal or uniform";
-  if (values.size() != 2)
-    return emitError() << kind << " initial value needs two numbers, has " << values.size();
+    return numbers.empty() ? emitError() << "constant initial value needs at least one number"
+                           : success();
+  if (numbers.size() != 2)
+    return emitError() << kind << " initial value needs two numbers, has " << numbers.size();
+  if (kind == "normal" && numbers[1] < 0)
+    return emitError() << "normal initial value has the negative standard deviation "
+                       << numberText(numbers[1]);
+  if (kind == "uniform" && numbers[0] > numbers[1])
+    return emitError() << "uniform initial value has the low end " << numberText(numbers[0])
+                       << " above the high end " << numberText(numbers[1]);
   return success();
 }
 
-//===- Program -------------------------------------------------------------------------------------------------------===//
+//===- Program -----------------------------------------------------------===//
 
 LogicalResult StateOp::verify() {
   if ((getRole() == Role::Parameter) != getOptimizer().has_value())
-    return emitOpError(getOptimizer() ? "only a parameter has an optimizer" : "a parameter needs an optimizer");
+    return emitOpError(getOptimizer() ? "only a parameter has an optimizer"
+                                      : "a parameter needs an optimizer");
   InitAttr init = getInit();
-  int64_t elements = getTensorType().getNumElements();
-  if (init.getKind() == "constant" && init.getValues().size() != 1 && init.getValues().size() != elements)
-    return emitOpError("initial value has ") << init.getValues().size() << " numbers, must have 1 or " << elements;
+  int64_t elements = getTensorType().getNumElements(), numbers = init.getValues().size();
+  if (init.getKind() == "constant" && numbers != 1 && numbers != elements)
+    return emitOpError("initial value has ") << numbers << " numbers, must have 1 or " << elements;
+  return success();
+}
+
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
+  FlatSymbolRefAttr optimizer = getOptimizerAttr();
+  if (optimizer &&
+      !isa_and_present<AdamOp, MuonOp>(table.lookupNearestSymbolFrom(*this, optimizer)))
+    return emitOpError("optimizer ") << optimizer << " is neither a nano.adam nor a nano.muon";
   return success();
 }
 
 LogicalResult ScalarOp::verify() {
   if (!getType().isF32() && !getType().isInteger(32))
     return emitOpError("type must be f32 or i32, is ") << getType();
+  return success();
+}
+
+LogicalResult ScalarOp::verifyRegions() {
   Block &block = getBody().front();
   auto f64 = Float64Type::get(getContext());
   if (block.getArgumentTypes() != TypeRange{f64, f64, f64, f64})
     return emitOpError("body must take four f64: step, iterations, sequences, world");
-  auto yield = dyn_cast<YieldOp>(block.getTerminator());
-  if (!yield || yield.getNumOperands() != 1 || yield.getOperand(0).getType() != f64)
+  if (!yieldsOne(block, f64))
     return emitOpError("body must yield one f64");
+  for (Operation &op : block.without_terminator())
+    if (!isa_and_present<arith::ArithDialect, math::MathDialect>(op.getDialect()))
+      return emitOpError("body holds ") << op.getName() << ", which is of neither arith nor math";
   return success();
 }
 
 LogicalResult AdamOp::verify() {
   for (auto [name, value] : {std::pair("beta1", getBeta1()), std::pair("beta2", getBeta2())})
-    if (value.convertToDouble() < 0 || value.convertToDouble() >= 1)
-      return emitOpError(name) << " must lie in [0, 1), is " << value.convertToDouble();
-  if (getEps().convertToDouble() <= 0)
-    return emitOpError("eps must be positive, is ") << getEps().convertToDouble();
+    if (!(value.convertToDouble() >= 0 && value.convertToDouble() < 1))
+      return emitOpError(name) << " must lie in [0, 1), is " << numberText(value.convertToDouble());
+  if (!(getEps().convertToDouble() > 0))
+    return emitOpError("eps must be positive, is ") << numberText(getEps().convertToDouble());
+  if (!(getWeightDecay().convertToDouble() >= 0))
+    return emitOpError("weight_decay must not be negative, is ")
+           << numberText(getWeightDecay().convertToDouble());
   return success();
 }
 
 LogicalResult MuonOp::verify() {
   if (getCoefficients().size() != 3)
     return emitOpError("needs three coefficients, has ") << getCoefficients().size();
-  if (getSteps() < 1)
-    return emitOpError("steps must be at least 1, is ") << getSteps();
+  if (static_cast<int64_t>(getSteps()) < 1)
+    return emitOpError("steps must be at least 1, is ") << static_cast<int64_t>(getSteps());
   if (!getComputeType().isF32() && !getComputeType().isBF16())
     return emitOpError("compute_type must be f32 or bf16, is ") << getComputeType();
   return success();
@@ -118,36 +173,72 @@ LogicalResult MuonOp::verify() {
 
 namespace {
 
-LogicalResult verifyStateUse(Operation *op, SymbolTableCollection &table, FlatSymbolRefAttr symbol, Type type, bool sameElement) {
-  Operation *target = table.lookupNearestSymbolFrom(op, symbol);
-  auto state = dyn_cast_if_present<StateOp>(target);
+/// `symbol`, the optimizer's `what`, names a nano.scalar of type f32.
+LogicalResult verifySchedule(Operation *op, SymbolTableCollection &table, StringRef what,
+                             FlatSymbolRefAttr symbol) {
+  auto scalar = table.lookupNearestSymbolFrom<ScalarOp>(op, symbol);
+  if (!scalar)
+    return op->emitOpError(what) << ": no scalar named " << symbol;
+  if (!scalar.getType().isF32())
+    return op->emitOpError(what) << ": scalar " << symbol << " must be f32, is "
+                                 << scalar.getType();
+  return success();
+}
+
+} // namespace
+
+LogicalResult AdamOp::verifySymbolUses(SymbolTableCollection &table) {
+  return verifySchedule(*this, table, "lr", getLrAttr());
+}
+
+LogicalResult MuonOp::verifySymbolUses(SymbolTableCollection &table) {
+  if (failed(verifySchedule(*this, table, "lr", getLrAttr())))
+    return failure();
+  return verifySchedule(*this, table, "momentum", getMomentumAttr());
+}
+
+namespace {
+
+/// The state that `symbol` names, after checking that it exists and has the shape of `type`.
+FailureOr<StateOp> verifyStateUse(Operation *op, SymbolTableCollection &table,
+                                  FlatSymbolRefAttr symbol, Type type, bool sameElement = true) {
+  auto state = table.lookupNearestSymbolFrom<StateOp>(op, symbol);
   if (!state)
     return op->emitOpError("no state named ") << symbol;
   auto tensor = cast<RankedTensorType>(type);
   RankedTensorType expected = state.getTensorType();
   if (tensor.getShape() != expected.getShape() || (sameElement && tensor != expected))
-    return op->emitOpError("type ") << type << " differs from that of state " << symbol << ", " << expected;
-  return success();
+    return op->emitOpError("type ")
+           << type << " differs from that of state " << symbol << ", " << expected;
+  return state;
 }
 
 } // namespace
 
 LogicalResult LoadOp::verifySymbolUses(SymbolTableCollection &table) {
   if (auto scalar = table.lookupNearestSymbolFrom<ScalarOp>(*this, getSymbolAttr())) {
-    if (getResult().getType() == RankedTensorType::get({}, scalar.getType()))
+    auto expected = RankedTensorType::get({}, scalar.getType());
+    if (getResult().getType() == expected)
       return success();
-    return emitOpError("type ") << getResult().getType() << " differs from that of scalar " << getSymbolAttr() << ", "
-                                << RankedTensorType::get({}, scalar.getType());
+    return emitOpError("type ") << getResult().getType() << " differs from that of scalar "
+                                << getSymbolAttr() << ", " << expected;
   }
-  return verifyStateUse(*this, table, getSymbolAttr(), getResult().getType(), true);
+  return verifyStateUse(*this, table, getSymbolAttr(), getResult().getType());
 }
 
 LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &table) {
-  return verifyStateUse(*this, table, getSymbolAttr(), getValue().getType(), true);
+  return verifyStateUse(*this, table, getSymbolAttr(), getValue().getType());
 }
 
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &table) {
-  return verifyStateUse(*this, table, getSymbolAttr(), getValue().getType(), false);
+  FailureOr<StateOp> state =
+      verifyStateUse(*this, table, getSymbolAttr(), getValue().getType(), /*sameElement=*/false);
+  if (failed(state))
+    return failure();
+  if (state->getRole() != Role::Gradient)
+    return emitOpError("state ") << getSymbolAttr() << " accumulates no gradient: its role is "
+                                 << stringifyRole(state->getRole());
+  return success();
 }
 
 void LoadOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
@@ -161,49 +252,66 @@ void AccumulateOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &ef
   effects.emplace_back(MemoryEffects::Write::get(), getSymbolAttr());
 }
 
-LogicalResult FusedOp::verify() {
+LogicalResult FusedOp::verifyRegions() {
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("block arguments must have the types of the operands");
-  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  auto yield = dyn_cast<YieldOp>(block.back());
   if (!yield || yield.getOperandTypes() != getOutputs().getTypes())
     return emitOpError("must yield values of the types of the results");
   return success();
 }
 
-//===- Element-wise --------------------------------------------------------------------------------------------------===//
+//===- Element-wise ------------------------------------------------------===//
 
-LogicalResult SelectOp::verify() { return verifySameShape(*this, "shapes compared and chosen", shapeOf(getLhs()), shapeOf(getResult())); }
-
-LogicalResult IotaOp::verify() {
-  if (getDim() >= 0 && static_cast<int64_t>(getDim()) < rankOf(getResult()))
-    return success();
-  return emitOpError("dim ") << getDim() << " out of range for " << shapeText(getType());
+LogicalResult SelectOp::verify() {
+  return verifySameShape(*this, "shapes compared and chosen", shapeOf(getLhs()),
+                         shapeOf(getResult()));
 }
 
-//===- Shape ---------------------------------------------------------------------------------------------------------===//
+LogicalResult ConstantOp::verify() {
+  double value = getValue().convertToDouble();
+  if (elementOf(getResult()).isInteger() &&
+      !(value == std::trunc(value) && value >= INT32_MIN && value <= INT32_MAX))
+    return emitOpError("value ") << numberText(value) << " is not an integer of 32 bits";
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  auto dim = static_cast<int64_t>(getDim());
+  if (dim >= 0 && dim < rankOf(getResult()))
+    return success();
+  return emitOpError("dim ") << dim << " out of range for " << shapeText(getType());
+}
+
+//===- Shape -------------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult());
   if (getDims().size() != from.size())
-    return emitOpError("dims must have one entry for each of the operand's ") << from.size() << " dimensions";
+    return emitOpError("dims must have one entry for each of the operand's ")
+           << from.size() << " dimensions";
   if (elementOf(getX()) != elementOf(getResult()))
-    return emitOpError("element types differ: ") << elementOf(getX()) << " and " << elementOf(getResult());
+    return emitOpError("element types differ: ")
+           << elementOf(getX()) << " and " << elementOf(getResult());
   if (failed(verifyDims(*this, getDims(), to.size())))
     return failure();
   for (auto [size, dim] : llvm::zip(from, getDims()))
     if (size != 1 && size != to[dim])
-      return emitOpError("cannot broadcast ") << shapeText(from) << " to " << shapeText(to) << " with dims " << shapeText(getDims());
+      return emitOpError("cannot broadcast ")
+             << shapeText(from) << " to " << shapeText(to) << " with dims " << shapeText(getDims());
   return success();
 }
 
 LogicalResult ReshapeOp::verify() {
   auto from = cast<RankedTensorType>(getX().getType()), to = cast<RankedTensorType>(getType());
   if (from.getElementType() != to.getElementType())
-    return emitOpError("element types differ: ") << from.getElementType() << " and " << to.getElementType();
+    return emitOpError("element types differ: ")
+           << from.getElementType() << " and " << to.getElementType();
   if (from.getNumElements() != to.getNumElements())
-    return emitOpError("cannot reshape ") << shapeText(from) << " to " << shapeText(to) << ": " << from.getNumElements() << " elements against "
-                                          << to.getNumElements();
+    return emitOpError("cannot reshape ")
+           << shapeText(from) << " to " << shapeText(to) << ": " << from.getNumElements()
+           << " elements against " << to.getNumElements();
   return success();
 }
 
@@ -214,11 +322,13 @@ LogicalResult SliceOp::verify() {
     return emitOpError("must keep the element type and the rank");
   if (dim < 0 || dim >= static_cast<int64_t>(from.size()))
     return emitOpError("dim ") << dim << " out of range for " << shapeText(from);
-  if (start < 0 || start + to[dim] > from[dim])
-    return emitOpError("range [") << start << ", " << start + to[dim] << ") of dimension " << dim << " lies outside " << shapeText(from);
+  if (start < 0 || start > from[dim] - to[dim])
+    return emitOpError("range of ") << to[dim] << " from " << start << " along dimension " << dim
+                                    << " lies outside " << shapeText(from);
   for (size_t i = 0; i < from.size(); ++i)
     if (static_cast<int64_t>(i) != dim && from[i] != to[i])
-      return emitOpError("sizes other than along dimension ") << dim << " differ: " << shapeText(from) << " and " << shapeText(to);
+      return emitOpError("sizes other than along dimension ")
+             << dim << " differ: " << shapeText(from) << " and " << shapeText(to);
   return success();
 }
 
@@ -239,7 +349,8 @@ LogicalResult ConcatOp::verify() {
       return failure();
   }
   if (total != to[dim])
-    return emitOpError("sizes along dimension ") << dim << " sum to " << total << ", the result has " << to[dim];
+    return emitOpError("sizes along dimension ")
+           << dim << " sum to " << total << ", the result has " << to[dim];
   return success();
 }
 
@@ -263,8 +374,10 @@ LogicalResult ReduceOp::verify() {
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(index)))
       kept.push_back(size);
   if (elementOf(getX()) != elementOf(getResult()))
-    return emitOpError("element types differ: ") << elementOf(getX()) << " and " << elementOf(getResult());
-  return verifySameShape(*this, "the shape that remains and the result's", kept, shapeOf(getResult()));
+    return emitOpError("element types differ: ")
+           << elementOf(getX()) << " and " << elementOf(getResult());
+  return verifySameShape(*this, "the shape that remains and the result's", kept,
+                         shapeOf(getResult()));
 }
 
 LogicalResult ScanOp::verify() {
@@ -273,16 +386,19 @@ LogicalResult ScanOp::verify() {
   return success();
 }
 
-//===- Compute -------------------------------------------------------------------------------------------------------===//
+//===- Compute -----------------------------------------------------------===//
 
 LogicalResult MatmulOp::verify() {
   ArrayRef<int64_t> a = shapeOf(getA()), b = shapeOf(getB()), c = shapeOf(getResult());
   if (a.size() < 2 || b.size() < 2)
-    return emitOpError("operands need at least two dimensions: ") << shapeText(a) << " × " << shapeText(b);
+    return emitOpError("operands need at least two dimensions: ")
+           << shapeText(a) << " × " << shapeText(b);
   if (elementOf(getA()) != elementOf(getB()))
-    return emitOpError("operand types differ: ") << elementOf(getA()) << " and " << elementOf(getB());
+    return emitOpError("operand types differ: ")
+           << elementOf(getA()) << " and " << elementOf(getB());
   auto product = [&] {
-    return shapeText(a) + (getTransposeA() ? "ᵀ" : "") + " × " + shapeText(b) + (getTransposeB() ? "ᵀ" : "");
+    return shapeText(a) + (getTransposeA() ? "ᵀ" : "") + " × " + shapeText(b) +
+           (getTransposeB() ? "ᵀ" : "");
   };
   if (a.drop_back(2) != b.drop_back(2))
     return emitOpError("batch dimensions differ: ") << product();
@@ -303,7 +419,8 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
-void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result, Value a, Value b, bool transposeA, bool transposeB) {
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result, Value a, Value b,
+                     bool transposeA, bool transposeB) {
   build(builder, state, result, a, b, Value(), transposeA, transposeB, APFloat(1.0), APFloat(1.0));
 }
 
@@ -312,15 +429,18 @@ namespace {
 /// table [V, D], ids [T], rows [T, D].
 LogicalResult verifyRows(Operation *op, Value table, Value ids, Value rows) {
   if (rankOf(table) != 2 || rankOf(ids) != 1)
-    return op->emitOpError("needs a table of two dimensions and ids of one: ") << shapeText(table.getType()) << ", " << shapeText(ids.getType());
-  return verifySameShape(op, "shape of the rows and [ids, columns of the table]", shapeOf(rows), {shapeOf(ids)[0], shapeOf(table)[1]});
+    return op->emitOpError("needs a table of two dimensions and ids of one: ")
+           << shapeText(table.getType()) << ", " << shapeText(ids.getType());
+  return verifySameShape(op, "shape of the rows and [ids, columns of the table]", shapeOf(rows),
+                         {shapeOf(ids)[0], shapeOf(table)[1]});
 }
 
 } // namespace
 
 LogicalResult GatherOp::verify() {
   if (elementOf(getTable()) != elementOf(getResult()))
-    return emitOpError("element types differ: ") << elementOf(getTable()) << " and " << elementOf(getResult());
+    return emitOpError("element types differ: ")
+           << elementOf(getTable()) << " and " << elementOf(getResult());
   return verifyRows(*this, getTable(), getIds(), getResult());
 }
 
@@ -329,16 +449,19 @@ LogicalResult ScatterAddOp::verify() { return verifyRows(*this, getResult(), get
 namespace {
 
 /// q, k, v [T, H, Dh] of one type; first, last [T]; statistics [T, H].
-LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value first, Value last, Value statistics) {
+LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value first, Value last,
+                              Value statistics) {
   if (rankOf(q) != 3)
     return op->emitOpError("q must be [tokens, heads, head size], is ") << shapeText(q.getType());
-  if (failed(verifySameType(op, "types of q and k", q, k)) || failed(verifySameType(op, "types of q and v", q, v)))
+  if (failed(verifySameType(op, "types of q and k", q, k)) ||
+      failed(verifySameType(op, "types of q and v", q, v)))
     return failure();
   int64_t tokens = shapeOf(q)[0], heads = shapeOf(q)[1];
   for (Value range : {first, last})
     if (failed(verifySameShape(op, "shape of a key range and [tokens]", shapeOf(range), {tokens})))
       return failure();
-  return verifySameShape(op, "shape of the statistics and [tokens, heads]", shapeOf(statistics), {tokens, heads});
+  return verifySameShape(op, "shape of the statistics and [tokens, heads]", shapeOf(statistics),
+                         {tokens, heads});
 }
 
 } // namespace
@@ -347,8 +470,10 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
       failed(verifySameType(*this, "types of q and y", getQ(), getY())))
     return failure();
-  return verifyScoreRegion(*this, getScore(), false);
+  return success();
 }
+
+LogicalResult AttentionOp::verifyRegions() { return verifyScoreRegion(*this, getScore(), false); }
 
 LogicalResult AttentionGradOp::verify() {
   if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
@@ -359,6 +484,10 @@ LogicalResult AttentionGradOp::verify() {
       return failure();
   if (getScore().empty() != getScoreGrad().empty())
     return emitOpError("needs both the score region and its derivative, or neither");
+  return success();
+}
+
+LogicalResult AttentionGradOp::verifyRegions() {
   if (failed(verifyScoreRegion(*this, getScore(), false)))
     return failure();
   return verifyScoreRegion(*this, getScoreGrad(), true);
@@ -366,10 +495,12 @@ LogicalResult AttentionGradOp::verify() {
 
 LogicalResult CrossEntropyOp::verify() {
   if (rankOf(getLogits()) != 2)
-    return emitOpError("logits must be [tokens, vocabulary], are ") << shapeText(getLogits().getType());
+    return emitOpError("logits must be [tokens, vocabulary], are ")
+           << shapeText(getLogits().getType());
   int64_t tokens = shapeOf(getLogits())[0];
   for (Value value : {Value(getTargets()), Value(getLoss()), Value(getLse())})
-    if (failed(verifySameShape(*this, "shape of targets, loss or lse and [tokens]", shapeOf(value), {tokens})))
+    if (failed(verifySameShape(*this, "shape of targets, loss or lse and [tokens]", shapeOf(value),
+                               {tokens})))
       return failure();
   return success();
 }

@@ -1,13 +1,15 @@
-// Registration of the `step` dialect.
+// Registration of the `step` dialect, and what its commands read and write.
 #include "ir/step/Step.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
 #include "ir/step/StepOpsDialect.cpp.inc"
+#include "ir/step/StepOpsInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "ir/step/StepOps.cpp.inc"
 
+using namespace mlir;
 using namespace nano::step;
 
 void StepDialect::initialize() {
@@ -17,4 +19,107 @@ void StepDialect::initialize() {
       >();
 }
 
-mlir::Value nano::step::ViewOp::getViewSource() { return getSource(); }
+Value ViewOp::getViewSource() { return getSource(); }
+
+//===- Names in printed IR
+//-----------------------------------------------------------------------------------------===//
+
+using SetName = function_ref<void(Value, StringRef)>;
+
+void BufferOp::getAsmResultNames(SetName setName) { setName(getResult(), getName()); }
+void StateOp::getAsmResultNames(SetName setName) { setName(getResult(), getSymbol()); }
+void ViewOp::getAsmResultNames(SetName setName) {
+  Operation *buffer = bufferOf(getSource());
+  StringRef name = "view";
+  if (auto state = dyn_cast_or_null<StateOp>(buffer))
+    name = state.getSymbol();
+  else if (auto named = dyn_cast_or_null<BufferOp>(buffer))
+    name = named.getName();
+  setName(getResult(), (name + "_part").str());
+}
+
+//===- Accesses
+//----------------------------------------------------------------------------------------------------===//
+
+using Accesses = SmallVectorImpl<Access>;
+
+void TaskOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  for (Value input : getIns())
+    accesses.push_back({input, true, false});
+  for (Value output : getOuts())
+    accesses.push_back({output, false, true});
+}
+
+void LaunchOp::getAccesses(const KernelTable &kernels, Accesses &accesses) {
+  const KernelInfo *kernel = kernels.find(getKernelAttr().getAttr());
+  size_t arguments = getBuffers().size() / getSegments();
+  for (auto [i, buffer] : llvm::enumerate(getBuffers())) {
+    size_t argument = i % arguments;
+    // An unknown kernel may do anything; the verifier reports it.
+    bool known = kernel && argument < kernel->reads.size();
+    accesses.push_back(
+        {buffer, known ? kernel->reads[argument] : true, known ? kernel->writes[argument] : true});
+  }
+}
+
+void MatmulOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  accesses.push_back({getA(), true, false});
+  accesses.push_back({getB(), true, false});
+  if (getD())
+    accesses.push_back({getD(), true, false});
+  accesses.push_back({getC(), false, true});
+}
+
+void AllReduceOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  for (Value buffer : getBuffers())
+    accesses.push_back({buffer, true, true});
+}
+
+void FillOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  accesses.push_back({getBuffer(), false, true});
+}
+
+void CopyOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  accesses.push_back({getSource(), true, false});
+  accesses.push_back({getTarget(), false, true});
+}
+
+void RecordOp::getAccesses(const KernelTable &, Accesses &) {}
+void WaitOp::getAccesses(const KernelTable &, Accesses &) {}
+
+//===- Memory effects
+//----------------------------------------------------------------------------------------------===//
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+/// A command's memory effects: its accesses, and for a launch, whose kernel is not at hand,
+/// everything.
+static void accessEffects(StepCommandOpInterface command, Effects &effects) {
+  SmallVector<Access> accesses;
+  command.getAccesses(KernelTable(), accesses);
+  for (const Access &access : accesses) {
+    // The operand that holds the buffer; which of several equal ones does not matter.
+    OpOperand *operand = llvm::find_if(command->getOpOperands(), [&](OpOperand &candidate) {
+      return candidate.get() == access.buffer;
+    });
+    if (access.reads)
+      effects.emplace_back(MemoryEffects::Read::get(), operand);
+    if (access.writes)
+      effects.emplace_back(MemoryEffects::Write::get(), operand);
+  }
+}
+
+void TaskOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+void LaunchOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+void MatmulOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+void FillOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+void CopyOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+
+// What orders commands, or meets other ranks, is not to be moved or dropped: an effect on no value.
+static void orderEffects(Effects &effects) {
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
+}
+void AllReduceOp::getEffects(Effects &effects) { orderEffects(effects); }
+void RecordOp::getEffects(Effects &effects) { orderEffects(effects); }
+void WaitOp::getEffects(Effects &effects) { orderEffects(effects); }

@@ -6,6 +6,103 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+namespace nano::step {
+
+/// How a command touches one of its buffers.
+struct Access {
+  mlir::Value buffer; ///< a buffer, a state's buffer, or a view of one
+  bool reads = false, writes = false;
+};
+
+/// What a program needs to know of a kernel in order to launch it; see `step.launch`.
+struct KernelInfo {
+  mlir::Operation *function = nullptr;
+  llvm::SmallVector<bool, 8> reads, writes; ///< by argument
+  int64_t iterations = 0, grain = 1, scratchBytes = 0;
+};
+
+/// The kernels of a module by name: the functions of its nested module `@kernels`. Made once a
+/// pass, so that looking at a launch costs one hash look-up.
+class KernelTable {
+public:
+  KernelTable() = default;
+  /// Reads the kernels' attributes; a malformed kernel is an error when a launch of it is verified.
+  explicit KernelTable(mlir::ModuleOp module);
+  /// Null when there is no kernel of that name.
+  const KernelInfo *find(mlir::StringAttr name) const;
+
+private:
+  llvm::DenseMap<mlir::StringAttr, KernelInfo> kernels;
+};
+
+/// The name of the nested module that holds the kernels.
+inline constexpr llvm::StringLiteral kernelModuleName = "kernels";
+
+/// Discardable attributes that memory planning sets, in bytes: where a `nano.state` or
+/// `nano.scalar` lies, from the start of the arena; the size of the arena and the least that it
+/// could be, both of the module.
+inline constexpr llvm::StringLiteral offsetAttrName = "step.offset";
+inline constexpr llvm::StringLiteral arenaBytesAttrName = "step.arena_bytes",
+                                     floorBytesAttrName = "step.floor_bytes";
+
+/// Bytes of one element; the element types are those of tensors (f32, bf16, f8, i32).
+int64_t elementBytes(mlir::Type type);
+/// Bytes of a contiguous memref of this shape.
+int64_t contiguousBytes(mlir::MemRefType type);
+/// True when the elements lie in row-major order without gaps, from whatever offset.
+bool isContiguous(mlir::MemRefType type);
+/// The row-major memref with the tensor's shape and element type, and back.
+mlir::MemRefType memrefOf(mlir::RankedTensorType type);
+mlir::RankedTensorType tensorOf(mlir::MemRefType type);
+
+/// Strides (elements) that give `shape` to the elements of a layout in their row-major order, or
+/// nothing when no strides do.
+std::optional<llvm::SmallVector<int64_t>> reshapeStrides(llvm::ArrayRef<int64_t> oldShape,
+                                                         llvm::ArrayRef<int64_t> oldStrides,
+                                                         llvm::ArrayRef<int64_t> shape);
+
+/// A matrix operand as libraries take it: `batch` matrices of rows × columns.
+struct MatrixLayout {
+  int64_t batch = 1, rows = 1, columns = 1;
+  int64_t leading = 1;     ///< elements from a row to the next, at least `columns`
+  int64_t batchStride = 0; ///< elements from a matrix to the next
+};
+/// The operand's layout; nothing when the last dimension has a stride other than 1 or the batch
+/// dimensions have no common stride.
+std::optional<MatrixLayout> matrixLayout(mlir::MemRefType type);
+
+/// The `step.buffer` or `step.state` that a value is, or is a view of.
+mlir::Operation *bufferOf(mlir::Value value);
+/// One key for all values that are the same buffer or views of it: the result of a `step.buffer`,
+/// the symbol of a `step.state`.
+const void *bufferKey(mlir::Value value);
+/// The buffer's name for messages: "blocks.0.x", "@embed.weight".
+std::string nameOf(mlir::Value value);
+
+/// "models/x.cpp:41", or nothing when the location has no file.
+std::string lineOf(mlir::Location location);
+/// The first file position inside a location, wrapped in names or fused with others; null when
+/// there is none.
+mlir::FileLineColLoc fileLocation(mlir::Location location);
+
+} // namespace nano::step
+
 #include "ir/step/StepOpsDialect.h.inc"
+#include "ir/step/StepOpsInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "ir/step/StepOps.h.inc"
+
+namespace nano::step {
+
+/// A command's accesses.
+inline llvm::SmallVector<Access> accessesOf(StepCommandOpInterface command,
+                                            const KernelTable &kernels) {
+  llvm::SmallVector<Access> accesses;
+  command.getAccesses(kernels, accesses);
+  return accesses;
+}
+
+/// "step.matmul (models/x.cpp:41)" or "step.launch @norm (models/x.cpp:41)", for messages.
+std::string describeCommand(mlir::Operation *command);
+
+} // namespace nano::step

@@ -3,106 +3,295 @@
 #define NANO_IR_STEP_OPS_TD
 
 include "ir/step/StepDialect.td"
+include "mlir/IR/OpAsmInterface.td"
+
+//===- Programs and buffers ------------------------------------------------------------------------------------------===//
 
 def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "a static schedule: buffers, then commands in program order";
+  let description = [{
+    `role` says when the training loop runs it: "first", "next", "update", "validate" or "generate".
+
+    Errors: an op that is neither a buffer, a view nor a command; an event that is recorded twice; a wait for an event that no earlier command
+    records.
+
+    ```mlir
+    step.program @copy attributes {role = "update"} {
+      %a = step.buffer "a" : memref<8xf32>
+      %b = step.buffer "b" : memref<8xf32>
+      step.fill %a : memref<8xf32>
+      step.copy %a to %b : memref<8xf32>, memref<8xf32>
+    }
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$role);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
 }
 
-def Step_BufferOp : Step_Op<"buffer"> {
+def Step_BufferOp : Step_Op<"buffer", [DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "a range of the arena that lives inside one program";
-  let description = "Contents are undefined until written. `offset` (bytes) is set by memory planning.";
+  let description = [{
+    Contents are undefined until written. `offset` (bytes, a multiple of 256) is set by memory planning; buffers that are not alive at the same time may
+    overlap.
+
+    Errors: a type that is not contiguous from offset 0; an offset that is negative or no multiple of 256.
+
+    ```mlir
+    step.program @p {
+      %x = step.buffer "blocks.0.x" : memref<128x64xbf16>
+      %y = step.buffer "blocks.0.y" {offset = 16384 : i64} : memref<128x64xbf16>
+    }
+    ```
+  }];
   let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
-  let results = (outs AnyMemRef:$result);
+  let results = (outs Step_MemRef:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
-def Step_StateOp : Step_Op<"state"> {
+def Step_StateOp : Step_Op<"state", [DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a state's buffer: lives from step to step and is shared by all programs";
-  let description = "`symbol` is a `nano.state`, a `nano.scalar` (rank 0) or the name of an input declared by `step.input`.";
+  let description = [{
+    `symbol` is a `nano.state`, a `nano.scalar` (rank 0) or the name of an input declared by `step.input`.
+
+    Errors: no such symbol; a type that is not the symbol's, contiguous.
+
+    ```mlir
+    step.input @train.tokens : memref<128xi32>
+    step.program @first {
+      %tokens = step.state @train.tokens : memref<128xi32>
+    }
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$symbol);
-  let results = (outs AnyMemRef:$result);
+  let results = (outs Step_MemRef:$result);
   let assemblyFormat = "$symbol attr-dict `:` type($result)";
 }
 
 def Step_InputOp : Step_Op<"input", [Symbol]> {
   let summary = "a buffer that the host fills or reads: tokens, targets, loss, logits";
-  let description = "`offset` (bytes) is set by memory planning. Inputs live while their program runs; `output` ones until the host has read them.";
+  let description = [{
+    `type` is a contiguous memref. The host fills an input before the program runs and reads one marked `output` after it; what is marked `output` has no
+    contents until the program writes it. `offset` (bytes, a multiple of 256) is set by memory planning and shared with nothing.
+
+    Errors: a type that is no contiguous static memref; an offset that is negative or no multiple of 256.
+
+    ```mlir
+    step.input @train.tokens : memref<128xi32>
+    step.input @train.loss : memref<f32> {offset = 512 : i64, output}
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$output, OptionalAttr<I64Attr>:$offset);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
-def Step_ViewOp : Step_Op<"view", [Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
+def Step_ViewOp : Step_Op<"view", [Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
   let summary = "part of a buffer: offset and strides are those of the result type, relative to the buffer's start";
-  let arguments = (ins AnyMemRef:$source);
-  let results = (outs AnyMemRef:$result);
+  let description = [{
+    `source` is a buffer, a state's buffer, or a view of one; the result's layout counts from the start of that buffer, in elements, whatever the
+    source's own layout is. No bytes move.
+
+    Errors: another element type; a layout that is not strided and static, reaches beyond the buffer, or names an element twice.
+
+    ```mlir
+    step.program @p {
+      %qkv = step.buffer "qkv" : memref<128x3x64xf32>
+      %k = step.view %qkv : memref<128x3x64xf32> to memref<128x64xf32, strided<[192, 1], offset: 64>>
+    }
+    ```
+  }];
+  let arguments = (ins Step_MemRef:$source);
+  let results = (outs Step_MemRef:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
 }
 
-def Step_TaskOp : Step_Op<"task", [IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments]> {
+//===- Commands ------------------------------------------------------------------------------------------------------===//
+
+/// A command: an op with a stream, whose memory effects are its accesses.
+class Step_Command<string mnemonic, list<Trait> traits = []>
+    : Step_Op<mnemonic, [DeclareOpInterfaceMethods<Step_CommandOp, ["getAccesses"]>,
+                         DeclareOpInterfaceMethods<MemoryEffectsOpInterface>] # traits>;
+
+def Step_TaskOp : Step_Command<"task", [IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "graph ops that one generated kernel will compute, with the buffers that they read and write";
   let description = [{
     The block has one tensor argument an input and yields one tensor an output, with the buffers' shapes and element types. An output buffer may
-    also be an input: each element is read before the same element is written and by the same iteration.
-    `nano-lower-kernels` replaces it by a `step.launch`.
+    also be an input, or another view of an input's buffer with the same layout: then each element is read before the same element is written
+    and by the same iteration. `nano-lower-kernels` replaces the task by a `step.launch`.
+
+    A task whose region only reshapes copies between layouts.
+
+    Errors: block arguments or yielded values that are not the buffers' shapes and element types.
+
+    ```mlir
+    step.program @p {
+      %x = step.buffer "x" : memref<8x4xf32>
+      %y = step.buffer "y" : memref<8x4xf32>
+      step.task ins(%x) outs(%y) : (memref<8x4xf32>) -> memref<8x4xf32> {
+      ^bb0(%a: tensor<8x4xf32>):
+        %e = nano.exp %a : tensor<8x4xf32>
+        nano.yield %e : tensor<8x4xf32>
+      }
+    }
+    ```
   }];
-  let arguments = (ins Variadic<AnyMemRef>:$ins, Variadic<AnyMemRef>:$outs, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let arguments = (ins Variadic<Step_MemRef>:$ins, Variadic<Step_MemRef>:$outs, DefaultValuedAttr<I64Attr, "0">:$stream);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `ins` `(` $ins `)` `outs` `(` $outs `)` attr-dict `:` functional-type($ins, $outs) $body
   }];
+  let hasRegionVerifier = 1;
 }
 
-def Step_LaunchOp : Step_Op<"launch"> {
+def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one generated kernel over one or several sets of operands";
   let description = [{
-    `operands` holds `segments` sets one after the other; each has one buffer a kernel argument. The kernel's `nano.reads` and `nano.writes` say which arguments are
-    read and written. `iterations` has the size of each set's iteration space: launches of one kernel may differ in it.
+    `buffers` holds `segments` sets one after the other; each has one buffer a kernel argument. The kernel is a function of the nested module `@kernels`; its
+    `nano.reads` and `nano.writes` list which arguments are read and written, and its last three arguments (scratch, begin, end) are not buffers. `iterations`
+    has the size of each set's iteration space; without it every set has the kernel's `nano.iterations`.
+
+    Errors: no such kernel; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
+    negative; a buffer with another element type than the kernel's argument, or, unless that is a `memref<?xT>`, another shape.
+
+    ```mlir
+    module @kernels {
+      func.func private @exp(memref<8xf32>, memref<8xf32>, memref<0xi8>, index, index) attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+    }
+    step.program @p {
+      %x = step.buffer "x" : memref<8xf32>
+      %y = step.buffer "y" : memref<8xf32>
+      step.fill %x : memref<8xf32>
+      step.launch @exp(%x, %y) : memref<8xf32>, memref<8xf32>
+    }
+    ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyMemRef>:$buffers, DefaultValuedAttr<I64Attr, "1">:$segments,
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Step_MemRef>:$buffers, DefaultValuedAttr<I64Attr, "1">:$segments,
                        DefaultValuedAttr<I64Attr, "0">:$stream, OptionalAttr<DenseI64ArrayAttr>:$iterations);
   let assemblyFormat = "$kernel `(` $buffers `)` attr-dict `:` type($buffers)";
+  let extraClassDeclaration = [{
+    /// The buffers of one set, one a kernel argument.
+    ::mlir::OperandRange getSegment(uint64_t segment) {
+      size_t count = getBuffers().size() / getSegments();
+      return getBuffers().slice(segment * count, count);
+    }
+  }];
 }
 
-def Step_MatmulOp : Step_Op<"matmul"> {
+def Step_MatmulOp : Step_Command<"matmul"> {
   let summary = "c = alpha·op(a)·op(b) + beta·d, a library call";
-  let description = "As `nano.matmul`, on buffers whose last dimension has stride 1. `d` has c's shape; it may be c.";
-  let arguments = (ins AnyMemRef:$a, AnyMemRef:$b, Optional<AnyMemRef>:$d, AnyMemRef:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+  let description = [{
+    As `nano.matmul`, on buffers whose last dimension has stride 1 and whose leading dimensions are one batch with one stride. `d` has c's shape; it may be c.
+
+    Errors: ranks below 2; inner or batch dimensions that differ; a result or `d` of another shape; a layout that the library cannot express.
+
+    ```mlir
+    step.program @p {
+      %x = step.buffer "x" : memref<8x16xf32>
+      %w = step.buffer "w" : memref<32x16xf32>
+      %y = step.buffer "y" : memref<8x32xf32>
+      step.fill %x : memref<8x16xf32>
+      step.fill %w : memref<32x16xf32>
+      step.matmul %x, %w into %y {transpose_b} : memref<8x16xf32>, memref<32x16xf32>, memref<8x32xf32>
+      step.matmul %x, %w add %y into %y {transpose_b} : memref<8x16xf32>, memref<32x16xf32>, memref<8x32xf32>, memref<8x32xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Step_MemRef:$a, Step_MemRef:$b, Optional<Step_MemRef>:$d, Step_MemRef:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        DefaultValuedAttr<F64Attr, "1.0">:$alpha, DefaultValuedAttr<F64Attr, "1.0">:$beta,
                        DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$a `,` $b (`add` $d^)? `into` $c attr-dict `:` type(operands)";
+  let hasVerifier = 1;
 }
 
-def Step_AllReduceOp : Step_Op<"all_reduce"> {
+def Step_AllReduceOp : Step_Command<"all_reduce"> {
   let summary = "element-wise sum over ranks, in place";
-  let arguments = (ins Variadic<AnyMemRef>:$buffers, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let description = [{
+    Every rank executes it with buffers of the same shapes; all have one element type, f32 or bf16, and are contiguous.
+
+    Errors: another element type; element types that differ; a buffer that is not contiguous.
+
+    ```mlir
+    step.program @p {
+      %g = step.buffer "g" : memref<8xf32>
+      step.fill %g : memref<8xf32>
+      step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Step_MemRef>:$buffers, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$buffers attr-dict `:` type($buffers)";
+  let hasVerifier = 1;
 }
 
-def Step_FillOp : Step_Op<"fill"> {
+def Step_FillOp : Step_Command<"fill"> {
   let summary = "every byte becomes zero";
-  let arguments = (ins AnyMemRef:$buffer, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let description = [{
+    Errors: a buffer that is not contiguous.
+
+    ```mlir
+    step.program @p {
+      %g = step.buffer "g" : memref<8xf32>
+      step.fill %g : memref<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Step_MemRef:$buffer, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
 }
 
-def Step_CopyOp : Step_Op<"copy"> {
+def Step_CopyOp : Step_Command<"copy"> {
   let summary = "target ← source, both contiguous and of one type";
-  let arguments = (ins AnyMemRef:$source, AnyMemRef:$target, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let description = [{
+    Shapes may differ when the numbers of elements do not.
+
+    Errors: element types or numbers of elements that differ; a buffer that is not contiguous.
+
+    ```mlir
+    step.program @p {
+      %a = step.buffer "a" : memref<8xf32>
+      %b = step.buffer "b" : memref<2x4xf32>
+      step.fill %a : memref<8xf32>
+      step.copy %a to %b : memref<8xf32>, memref<2x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Step_MemRef:$source, Step_MemRef:$target, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$source `to` $target attr-dict `:` type(operands)";
+  let hasVerifier = 1;
 }
 
-def Step_RecordOp : Step_Op<"record"> {
+def Step_RecordOp : Step_Command<"record"> {
   let summary = "marks a point of a stream";
+  let description = [{
+    The point is reached when every earlier command of the stream has finished. Each event of a program is recorded once.
+
+    Errors: a negative event.
+
+    ```mlir
+    step.program @p {
+      step.record 0
+      step.wait 0 {stream = 1 : i64}
+    }
+    ```
+  }];
   let arguments = (ins I64Attr:$event, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$event attr-dict";
+  let hasVerifier = 1;
 }
 
-def Step_WaitOp : Step_Op<"wait"> {
+def Step_WaitOp : Step_Command<"wait"> {
   let summary = "what follows on this stream waits until the event's point has been reached";
+  let description = [{
+    The event is recorded by an earlier command of the program: see `step.record`. Errors: a negative event.
+  }];
   let arguments = (ins I64Attr:$event, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$event attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif // NANO_IR_STEP_OPS_TD

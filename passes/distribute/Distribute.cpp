@@ -1,8 +1,9 @@
 // nano-distribute: sums gradients over ranks before the optimizers read them.
 //
-// Data parallel: every rank walks over its own micro-batches with the same parameters, all-reduces each accumulated gradient, and
-// applies the same update. The scalar `grad_scale` divides by the sequences of all ranks, so the update does not depend on their number.
-// It runs after the optimizers are written out and before fusion, which must not look across a collective.
+// Data parallel: every rank walks over its own micro-batches with the same parameters, all-reduces
+// each accumulated gradient, and applies the same update. The scalar `grad_scale` divides by the
+// sequences of all ranks, so the update does not depend on their number. It runs after the
+// optimizers are written out and before fusion, which must not look across a collective.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -40,7 +41,8 @@ struct Distribute : public nano::impl::DistributeBase<Distribute> {
         continue;
       GraphBuilder g(builder, state.getLoc());
       Value local = g.load(state.getSymName(), state.getTensorType());
-      g.store(AllReduceOp::create(builder, state.getLoc(), local.getType(), local), state.getSymName());
+      g.store(AllReduceOp::create(builder, state.getLoc(), local.getType(), local),
+              state.getSymName());
     }
   }
 };

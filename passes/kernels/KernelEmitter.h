@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace nano::kernels {
 
@@ -22,16 +23,20 @@ struct KernelOptions {
 /// of the result do not depend on how the range is split. Arguments have the operands' shapes and strides and offset 0. Two
 /// arguments may overlap only where the task updates a buffer in place through two views.
 ///
-/// The emitter writes the body at `builder` (inside the entry block; it ends there too, in the function's outermost block) and
-/// sets `iterations` and `grain`. It uses scf, vector, arith, math and memref only. Private memory comes from `allocate`.
+/// The emitter writes the body at `builder` (it ends in the function's entry block) and sets `iterations` and `grain`. It uses
+/// scf, vector, arith, math and memref only. Private memory comes from `allocate`.
 class KernelFrame {
 public:
-  /// Opens `func.func @name` at `builder`'s insertion point, inside the module of kernels.
-  KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder, llvm::StringRef name);
+  /// How an operand's type becomes an argument's; `argumentType` by default.
+  using ArgumentType = llvm::function_ref<mlir::MemRefType(mlir::MemRefType)>;
+
+  /// Opens `func.func @name` at `moduleBuilder`'s insertion point, inside the module of kernels.
+  KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder, llvm::StringRef name,
+              ArgumentType typeOf = argumentType);
 
   step::TaskOp task;
   KernelOptions options;
-  mlir::Location loc; ///< the task's
+  mlir::Location loc; ///< the model lines of the task's ops
   mlir::func::FuncOp function;
   mlir::OpBuilder builder; ///< inside the function
   mlir::Value begin, end;  ///< index: the iterations to compute
@@ -39,17 +44,17 @@ public:
   int64_t iterations = 1; ///< set by the emitter: size of the iteration space
   int64_t grain = 1;      ///< set by the emitter: the fewest iterations worth giving to one thread (about 10 µs of work)
 
-  /// The argument (memref, offset 0) of task operand `ins[i]` / `outs[i]`.
+  /// The argument (a memref with offset 0) of task operand `ins[i]` / `outs[i]`.
   mlir::Value input(unsigned i) const { return inputs[i]; }
   mlir::Value output(unsigned i) const { return outputs[i]; }
-  /// The same as memref<?xT> of contiguous elements from the operand's first: for index arithmetic with the type's strides.
-  /// A bounded number of ops at the start of the function; asking again gives the same value.
+  /// The argument as a rank-1 memref of contiguous elements from the operand's first on, for index arithmetic with `stridesOf`.
+  /// Made at the start of the function; asking again gives the same value.
   mlir::Value flat(mlir::Value argument);
-  /// Private memory of `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents undefined.
+  /// Private memory for `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents undefined.
   mlir::Value allocate(int64_t elements, mlir::Type type);
 
   /// True when `outs[output]` may share bytes with an input: it is one, or both are views of one buffer or state.
-  bool updatesInPlace(unsigned output) const;
+  bool updatesInPlace(unsigned output);
 
   /// Ends the function: fixes the scratch argument's size, adds the return and the attributes nano.kernel, nano.reads,
   /// nano.writes, nano.grain, nano.scratch_bytes and nano.summary. Called by LowerKernels after the emitter.
@@ -58,26 +63,29 @@ public:
   /// The launch's operands, one a kernel argument (memrefs outside the function).
   llvm::ArrayRef<mlir::Value> launchOperands() const { return operands; }
 
+  /// The type with offset 0, and without a layout when it is contiguous.
+  static mlir::MemRefType argumentType(mlir::MemRefType type);
+
 private:
   llvm::SmallVector<mlir::Value> operands;        // distinct operands of the task
   llvm::SmallVector<mlir::Value> inputs, outputs; // arguments by position in ins, outs
   llvm::DenseMap<mlir::Value, mlir::Value> flats;
-  mlir::OpBuilder prologue;   // start of the function: constants, flat views, scratch views
-  mlir::Operation *mark;      // end of the prologue
+  mlir::Value scratch;
   int64_t scratchBytes = 0;
 };
 
-/// The buffer or symbol that an operand is a view of: the value of a step.buffer, the symbol of a step.state, or the value itself.
-mlir::OpFoldResult rootOf(mlir::Value operand);
+/// Distinct operands of a task in order of ins, outs: what the kernel's arguments stand for.
+llvm::SmallVector<mlir::Value> distinctOperands(step::TaskOp task);
+
+/// True when two operands may overlap in memory: they are the same value, or views of one buffer or state.
+bool mayOverlap(mlir::Value a, mlir::Value b);
 
 /// Strides (elements) of a memref type whose strides are static. The offset is ignored.
 llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
 
-/// An emitter writes the kernel of `frame.task` or emits an error at the task and fails.
+/// An emitter writes the kernel of `frame.task`, or emits an error at the task and fails.
 using Emitter = mlir::LogicalResult (*)(KernelFrame &frame);
 
-/// Element-wise neighbourhoods with row and column reductions, gathers: every task that the others do not take.
-mlir::LogicalResult emitRowKernel(KernelFrame &frame);
 /// A single nano.attention / nano.attention_grad (AttentionKernel.cpp).
 mlir::LogicalResult emitAttentionKernel(KernelFrame &frame);
 mlir::LogicalResult emitAttentionGradKernel(KernelFrame &frame);

@@ -5,11 +5,13 @@
 #include "ir/graph/Nano.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace nano::kernels {
 
 /// Builds ops at `builder`'s insertion point. Arithmetic takes scalars and vectors of `lanes`; a scalar beside a vector is spread.
-/// No op here reorders or contracts floating-point arithmetic by itself; `fma` is explicit.
+/// No op here reorders or contracts floating-point arithmetic by itself; `fma` is explicit. Constants stand at the start of the
+/// function, once each; a spread scalar stands behind the scalar's definition, so neither costs anything inside loops.
 class VectorOps {
 public:
   VectorOps(mlir::OpBuilder &builder, mlir::Location loc, int64_t lanes) : b(builder), loc(loc), lanes(lanes) {}
@@ -20,10 +22,10 @@ public:
 
   // Constants and shapes.
   mlir::Value index(int64_t value);
-  mlir::Value f32(double value);                ///< scalar
-  mlir::Value i32(int64_t value);               ///< scalar
-  mlir::Value splat(mlir::Value scalar);        ///< to a vector; a vector stays
-  mlir::Value laneNumbers();                    ///< vector<lanes x i32>: 0, 1, 2, …
+  mlir::Value f32(double value); ///< scalar, rounded to f32
+  mlir::Value i32(int64_t value); ///< scalar
+  mlir::Value splat(mlir::Value scalar); ///< to a vector; a vector stays
+  mlir::Value laneNumbers(); ///< vector<lanes x i32>: 0, 1, 2, …
   mlir::VectorType vectorOf(mlir::Type element) const;
   static bool isVector(mlir::Value value) { return llvm::isa<mlir::VectorType>(value.getType()); }
 
@@ -44,41 +46,63 @@ public:
   mlir::Value gather(mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
   /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 memory is rounded to nearest even.
   void store(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value mask = {});
+  /// flat[at + offsets[lane]] ← value[lane] for the lanes of the mask.
+  void scatter(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
 
-  // Arithmetic. f32 or i32 by the operands, unless said otherwise.
+  // Arithmetic on f32.
   mlir::Value addf(mlir::Value a, mlir::Value c);
   mlir::Value subf(mlir::Value a, mlir::Value c);
   mlir::Value mulf(mlir::Value a, mlir::Value c);
   mlir::Value divf(mlir::Value a, mlir::Value c);
-  mlir::Value fma(mlir::Value a, mlir::Value c, mlir::Value d);  ///< a·c + d, one rounding
-  mlir::Value max(mlir::Value a, mlir::Value c);                 ///< NaN if either is
+  mlir::Value negf(mlir::Value a);
+  mlir::Value fma(mlir::Value a, mlir::Value c, mlir::Value d); ///< a·c + d, one rounding
+  // Arithmetic on i32: wrapping.
+  mlir::Value addi(mlir::Value a, mlir::Value c);
+  mlir::Value subi(mlir::Value a, mlir::Value c);
+  mlir::Value muli(mlir::Value a, mlir::Value c);
+  mlir::Value floorDivi(mlir::Value a, mlir::Value c); ///< rounded down; 0 where c is 0
+  // f32 or i32 by the operands.
+  mlir::Value max(mlir::Value a, mlir::Value c); ///< f32: NaN if either is
   mlir::Value min(mlir::Value a, mlir::Value c);
   mlir::Value select(mlir::Value mask, mlir::Value a, mlir::Value c);
-  mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c); ///< i1 or vector of i1; unordered: only ne holds
+  /// i1 or a vector of i1. With a NaN, only `ne` holds.
+  mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c);
   /// The value rounded to what memory of element type `stored` would hold (bf16), still f32; other types: unchanged.
   mlir::Value roundTo(mlir::Type stored, mlir::Value value);
 
-  // Special functions of f32: relative error ≤ 2e-7 (sin, cos: absolute, for |x| ≤ 5e4). NaN in, NaN out; infinities as in libm.
+  // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute error, for |x| ≤ 5e4.
+  // NaN in, NaN out; infinities as in libm; results below the smallest normal number may become 0.
   mlir::Value exp(mlir::Value x);
   mlir::Value log(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
-  mlir::Value sin(mlir::Value x);
-  mlir::Value cos(mlir::Value x);
+  mlir::Value sin(mlir::Value x) { return sinCos(x, /*quadrant=*/0); }
+  mlir::Value cos(mlir::Value x) { return sinCos(x, /*quadrant=*/1); }
   mlir::Value sqrt(mlir::Value x);
   mlir::Value rsqrt(mlir::Value x);
 
-  // Reductions over the lanes in a fixed tree (lane i with i + lanes/2, and so on): scalar results.
+  // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
 
-  /// The graph op `op` (unary, binary, select, cast, constant) on values: what one element of its result is, given its operands' elements in f32/i32.
-  /// Rounds where the op's type is bf16. Fails, with an error at the op, for ops that are not element-wise and for 8-bit floats.
+  /// The graph op `op` (unary, binary, select, cast, constant) on values: one element of its result, or a vector of them, given the
+  /// operands' elements in f32/i32. Rounds where the op's type is bf16. Fails, with an error at the op, for ops that are not
+  /// element-wise and for 8-bit floats.
   mlir::FailureOr<mlir::Value> elementwise(mlir::Operation *op, mlir::ValueRange operands);
 
 private:
-  /// Makes both operands of one shape.
-  void spread(mlir::Value &a, mlir::Value &c);
+  mlir::Value constant(mlir::TypedAttr value);
+  mlir::Value lanesTree(mlir::Value vector, mlir::Value (VectorOps::*combine)(mlir::Value, mlir::Value));
+  mlir::Value sinCos(mlir::Value x, int64_t quadrant);
+  mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> coefficients); ///< highest power first
+  mlir::Value bits(mlir::Value x);       ///< f32 → i32
+  mlir::Value fromBits(mlir::Value x);   ///< i32 → f32
+  mlir::Value widen(mlir::Value loaded); ///< bf16 → f32
+  /// Makes all operands vectors if one is.
+  void spread(std::initializer_list<mlir::Value *> values);
+
+  llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
+  llvm::DenseMap<mlir::Value, mlir::Value> splats;
 };
 
 } // namespace nano::kernels

@@ -1,7 +1,9 @@
-// nano-split-accumulation: makes of `train` the programs of the first and of the further micro-batches of a step.
+// nano-split-accumulation: makes of `train` the programs of the first and of the further
+// micro-batches of a step.
 //
-// `first` stores each gradient, `next` adds to what is there, so that nothing has to be zeroed and a step of one micro-batch pays
-// nothing for accumulation. It runs last among the passes that change what is computed, so that they see one training function.
+// `first` stores each gradient, `next` adds to what is there, so that nothing has to be zeroed and
+// a step of one micro-batch pays nothing for accumulation. It runs last among the passes that
+// change what is computed, so that they see one training function.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -16,11 +18,24 @@ using namespace nano::graph;
 
 namespace {
 
+/// A store is right for the first micro-batch only where a state is accumulated once.
+LogicalResult verifyAccumulatedOnce(func::FuncOp train) {
+  DenseMap<StringAttr, AccumulateOp> accumulated;
+  for (auto op : train.getOps<AccumulateOp>()) {
+    auto [first, isNew] = accumulated.try_emplace(op.getSymbolAttr().getAttr(), op);
+    if (isNew)
+      continue;
+    InFlightDiagnostic error = op.emitOpError("state ")
+                               << op.getSymbolAttr() << " is accumulated more than once";
+    error.attachNote(first->second.getLoc()) << "the first time here";
+    return error;
+  }
+  return success();
+}
+
 /// Replaces every `accumulate` by state ← value, or by state ← state + value.
-void expand(func::FuncOp function, bool first) {
-  SmallVector<AccumulateOp> accumulates(function.getOps<AccumulateOp>());
-  SymbolTable symbols(function->getParentOfType<ModuleOp>());
-  for (AccumulateOp op : accumulates) {
+void expand(func::FuncOp function, const SymbolTable &symbols, bool first) {
+  for (AccumulateOp op : llvm::to_vector(function.getOps<AccumulateOp>())) {
     RankedTensorType type = symbols.lookup<StateOp>(op.getSymbol()).getTensorType();
     OpBuilder builder(op);
     GraphBuilder g(builder, op.getLoc());
@@ -39,13 +54,16 @@ struct SplitAccumulation : public nano::impl::SplitAccumulationBase<SplitAccumul
       getOperation().emitError("no function with role \"train\"");
       return signalPassFailure();
     }
+    if (failed(verifyAccumulatedOnce(first)))
+      return signalPassFailure();
+    SymbolTable symbols(getOperation());
     OpBuilder builder(first);
     builder.setInsertionPointAfter(first);
     auto next = cast<func::FuncOp>(builder.clone(*first));
     for (auto [function, name] : {std::pair(first, "first"), std::pair(next, "next")}) {
       function.setSymName(name);
       function->setAttr(roleAttrName, builder.getStringAttr(name));
-      expand(function, function == first);
+      expand(function, symbols, function == first);
     }
   }
 };

@@ -42,8 +42,8 @@ public:
   enum class Addition {
     None,
     InPlace, ///< D is C: oneDNN's sum
-    Fused,   ///< read D where C is written
-    Copied,  ///< copy D to C, then as in place
+    Copied,  ///< copy D to C first; as fast as oneDNN's reading D beside C, which can only add it
+             ///< unscaled
   };
 
   /// Null when oneDNN has no optimized implementation.
@@ -53,11 +53,7 @@ public:
       return nullptr;
     if (problem.beta == 0)
       return make(problem, team, Addition::None);
-    if (problem.inPlace)
-      return make(problem, team, Addition::InPlace);
-    if (auto fused = make(problem, team, Addition::Fused))
-      return fused;
-    return make(problem, team, Addition::Copied);
+    return make(problem, team, problem.inPlace ? Addition::InPlace : Addition::Copied);
   }
 
   uint64_t scratchBytes() const override { return primitiveScratch.get_desc().get_size(); }
@@ -71,8 +67,6 @@ public:
       right.set_data_handle(const_cast<void *>(b));
       result.set_data_handle(c);
       primitiveScratch.set_data_handle(scratch);
-      if (addition == Addition::Fused)
-        addend.set_data_handle(const_cast<void *>(d));
       primitive.execute(stream, arguments);
       stream.wait();
     } catch (const dnnl::error &error) {
@@ -91,26 +85,16 @@ private:
     memory::desc a = describe(p.aType, p.batch, p.m, p.k, p.lda, p.transposeA, p.strideA);
     memory::desc b = describe(p.bType, p.batch, p.k, p.n, p.ldb, p.transposeB, p.strideB);
     memory::desc c = describe(p.cType, p.batch, p.m, p.n, p.ldc, false, p.strideC);
-    memory::desc d;
-    if (addition == Addition::Fused)
-      d = describe(p.cType, p.batch, p.m, p.n, p.ldd, false, p.strideD);
 
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    dnnl::post_ops after;
-    double scale = p.alpha;
-    if (addition == Addition::InPlace || addition == Addition::Copied) {
+    if (addition != Addition::None) {
+      dnnl::post_ops after;
       after.append_sum(float(p.beta));
-    } else if (addition == Addition::Fused) {
-      // alpha·AB + beta·D as (alpha/beta · AB + D) · beta: oneDNN adds other tensors unscaled.
-      after.append_binary(dnnl::algorithm::binary_add, d);
-      if (p.beta != 1)
-        after.append_eltwise(1, dnnl::algorithm::eltwise_linear, float(p.beta), 0);
-      scale /= p.beta;
+      attributes.set_post_ops(after);
     }
-    attributes.set_post_ops(after);
-    if (scale != 1)
-      attributes.set_output_scales(0, {float(scale)});
+    if (p.alpha != 1)
+      attributes.set_output_scales(0, {float(p.alpha)});
 
     try {
       dnnl::matmul::primitive_desc primitive({a, b, c}, attributes, engine());
@@ -126,10 +110,6 @@ private:
                          {DNNL_ARG_WEIGHTS, self->right},
                          {DNNL_ARG_DST, self->result},
                          {DNNL_ARG_SCRATCHPAD, self->primitiveScratch}};
-      if (addition == Addition::Fused) {
-        self->addend = memory(d, engine(), nullptr);
-        self->arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, self->addend);
-      }
     } catch (const dnnl::error &error) {
       if (error.status == dnnl_unimplemented)
         return nullptr;
@@ -159,7 +139,7 @@ private:
   std::string name;
   dnnl::stream stream;
   dnnl::matmul primitive;
-  memory left, right, result, addend, primitiveScratch;
+  memory left, right, result, primitiveScratch;
   std::unordered_map<int, memory> arguments;
 };
 
@@ -306,7 +286,7 @@ MatmulProblem problemOf(const plan::Command &c) {
               c.ldc == c.ldd && (c.batch == 1 || c.strideC == c.strideD);
   if (c.batch == 1)
     p.strideA = p.strideB = p.strideC = p.strideD = 0;
-  if (c.beta == 0 || p.inPlace)
+  if (c.beta == 0)
     p.ldd = p.strideD = 0;
   return p;
 }

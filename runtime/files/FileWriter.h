@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace nano {
 
@@ -48,7 +49,8 @@ public:
   /// BadInput when the directory of `path` cannot be written or `path` is a directory.
   static Result<AtomicFile> create(const std::string &path);
 
-  AtomicFile(AtomicFile &&other) noexcept = default;
+  AtomicFile(AtomicFile &&other) noexcept
+      : file(std::move(other.file)), path(std::exchange(other.path, {})) {}
   AtomicFile &operator=(AtomicFile &&) = delete;
   ~AtomicFile();
 

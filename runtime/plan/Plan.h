@@ -1,5 +1,6 @@
 // The plan: everything that a runtime needs to train a model, as plain structs.
-// The compiler fills them, `PlanFile.h` stores them, devices execute them; the file format is specified in docs/plan-format.md.
+// The compiler fills them, `PlanFile.h` stores them, devices execute them; the file format is
+// specified in docs/plan-format.md. Structs compare member by member.
 #pragma once
 
 #include <cstdint>
@@ -24,37 +25,54 @@ struct Location {
 };
 
 /// A function of the training step, evaluated on the host once a step.
-/// Stored as a tree in prefix form. Leaves: a constant, or a variable by name: "step" (0-based optimizer step s),
-/// "num_iterations" (N), "sequences" (sequences in the global batch), "world" (ranks).
+/// Stored as a tree in prefix form. Leaves: a constant, or a variable by name: "step" (0-based
+/// optimizer step s), "num_iterations" (N), "sequences" (sequences in the global batch), "world"
+/// (ranks).
 struct Expr {
   enum class Kind : uint8_t {
-    Constant, Variable,
-    Neg, Floor, Ceil, Sqrt, Exp, Log, Cos,      // one operand
-    Add, Sub, Mul, Div, Min, Max, Pow,          // two operands
-    Less,                                       // two operands: 1 when a < b, else 0
-    Select,                                     // three operands: c != 0 ? a : b
+    Constant,
+    Variable,
+    Neg,
+    Floor,
+    Ceil,
+    Sqrt,
+    Exp,
+    Log,
+    Cos, // one operand
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+    Pow,    // two operands
+    Less,   // two operands: 1 when a < b, else 0
+    Select, // three operands: c != 0 ? a : b
   };
   Kind kind = Kind::Constant;
-  double constant = 0;         ///< Kind::Constant
-  std::string variable;        ///< Kind::Variable
-  std::vector<Expr> operands;  ///< all other kinds
+  double constant = 0;        ///< Kind::Constant
+  std::string variable;       ///< Kind::Variable
+  std::vector<Expr> operands; ///< all other kinds
   bool operator==(const Expr &) const = default;
 };
 
-/// A run-time scalar: learning rate, momentum, window, gradient scale. Scalars live side by side in buffer `Plan::scalarBuffer`,
-/// so that one captured step serves all steps. Evaluated in f64, then rounded to `type` (I32: nearest, ties to even).
+/// A run-time scalar: learning rate, momentum, window, gradient scale. Scalars live side by side in
+/// buffer `Plan::scalarBuffer`, so that one captured step serves all steps. Evaluated in f64, then
+/// rounded to `type` (I32: nearest, ties to even).
 struct Scalar {
-  std::string name;       ///< e.g. "lr.muon", "window"; unique
-  DType type = DType::F32;  ///< F32 or I32
-  uint64_t offset = 0;    ///< bytes from the start of the scalar buffer
+  std::string name;        ///< e.g. "lr.muon", "window"; unique
+  DType type = DType::F32; ///< F32 or I32
+  uint64_t offset = 0;     ///< bytes from the start of the scalar buffer
   Expr value;
   bool operator==(const Scalar &) const = default;
 };
 
-/// A named range of the arena. Offsets are fixed by the compiler; every rank has an arena of the same layout.
+/// A named range of the arena. Offsets are fixed by the compiler; every rank has an arena of the
+/// same layout.
 struct Buffer {
-  std::string name;        ///< model name where it has one ("blocks.3.x"), else a derived one; unique in the plan
-  uint64_t offset = 0;     ///< bytes from the start of the arena, aligned to 256
+  std::string
+      name; ///< model name where it has one ("blocks.3.x"), else a derived one; unique in the plan
+  uint64_t offset = 0; ///< bytes from the start of the arena, aligned to 256
   uint64_t bytes = 0;
   DType type = DType::F32;
   std::vector<int64_t> shape;
@@ -62,7 +80,8 @@ struct Buffer {
   bool operator==(const Buffer &) const = default;
 };
 
-/// How the initial value of a state is made. Random values come from a counter-based generator keyed by (seed, name, element index).
+/// How the initial value of a state is made. Random values come from a counter-based generator
+/// keyed by (seed, name, element index).
 struct Init {
   enum class Kind : uint8_t { Constant, Normal, Uniform };
   Kind kind = Kind::Constant;
@@ -75,23 +94,25 @@ struct Init {
 /// Mutable state that lives from step to step.
 struct State {
   enum class Role : uint8_t {
-    Parameter,  ///< trained; in the parameters file and in checkpoints
-    Optimizer,  ///< moments, momenta, amax histories: in checkpoints only
-    Gradient,   ///< accumulators, live between the programs of one step; in no file
+    Parameter, ///< trained; in the parameters file and in checkpoints
+    Optimizer, ///< moments, momenta, amax histories: in checkpoints only
+    Gradient,  ///< accumulators, live between the programs of one step; in no file
   };
-  std::string name;       ///< parameter: its checkpoint name; optimizer state: "<parameter>.<state>", e.g. "embed.weight.adam_m"
+  std::string name; ///< parameter: its checkpoint name; optimizer state: "<parameter>.<state>",
+                    ///< e.g. "embed.weight.adam_m"
   Role role = Role::Parameter;
   DType type = DType::F32;
   std::vector<int64_t> shape;
-  uint32_t buffer = 0;    ///< index into Plan::buffers
+  uint32_t buffer = 0; ///< index into Plan::buffers
   Init init;
-  std::string optimizer;  ///< parameters: "adam", "muon", …; else empty
-  double learningRate = 0;  ///< parameters: initial learning rate
+  std::string optimizer;   ///< parameters: "adam", "muon", …; else empty
+  double learningRate = 0; ///< parameters: initial learning rate
   Location location;
   bool operator==(const State &) const = default;
 };
 
-/// The start of a kernel's or library call's operand: bytes into a buffer. Strides are part of the kernel.
+/// The start of a kernel's or library call's operand: bytes into a buffer. Strides are part of the
+/// kernel.
 struct Ref {
   uint32_t buffer = 0;
   uint64_t offset = 0;  ///< bytes from the buffer's start
@@ -102,13 +123,14 @@ struct Ref {
 
 /// One generated kernel. CPU: a symbol of Plan::code with the C signature
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
-/// which computes iterations [begin, end) of the kernel's iteration space; iterations are independent of each other and of how
-/// the range is split, so results do not depend on the number of threads. `scratch` is private to the call, 64-byte aligned.
+/// which computes iterations [begin, end) of the kernel's iteration space; iterations are
+/// independent of each other and of how the range is split, so results do not depend on the number
+/// of threads. `scratch` is private to the call, 64-byte aligned.
 struct Kernel {
-  std::string name;          ///< symbol; readable and unique, e.g. "rmsnorm_residual_3f2a"
-  std::string summary;       ///< the graph ops that it came from, one line
+  std::string name;    ///< symbol; readable and unique, e.g. "rmsnorm_residual_3f2a"
+  std::string summary; ///< the graph ops that it came from, one line
   uint64_t scratchBytes = 0;
-  std::vector<Location> locations;  ///< model lines of the fused ops
+  std::vector<Location> locations; ///< model lines of the fused ops
   bool operator==(const Kernel &) const = default;
 };
 
@@ -117,21 +139,23 @@ struct Command {
   enum class Kind : uint8_t { Launch, Matmul, AllReduce, Fill, Copy, RecordEvent, WaitEvent };
   Kind kind = Kind::Launch;
   uint32_t stream = 0;
-  std::string label;       ///< for traces and error messages
+  std::string label; ///< for traces and error messages
   Location location;
 
-  // Launch: the same kernel over several sets of operands (many parameters updated at once); one set is the common case.
+  // Launch: the same kernel over several sets of operands (many parameters updated at once); one
+  // set is the common case.
   struct Segment {
     std::vector<Ref> args;
-    int64_t iterations = 0;  ///< size of the iteration space
-    int64_t grain = 1;       ///< the fewest iterations worth giving to one thread
+    int64_t iterations = 0; ///< size of the iteration space
+    int64_t grain = 1;      ///< the fewest iterations worth giving to one thread
     bool operator==(const Segment &) const = default;
   };
   uint32_t kernel = 0;
   std::vector<Segment> segments;
 
-  // Matmul: C[b] = alpha · op(A[b]) · op(B[b]) + beta · D[b], f32 accumulation; op(A) is m×k, op(B) k×n. Leading dimensions
-  // and batch strides in elements, row-major. D, when beta ≠ 0, has C's type, layout and size; it may be C itself.
+  // Matmul: C[b] = alpha · op(A[b]) · op(B[b]) + beta · D[b], f32 accumulation; op(A) is m×k, op(B)
+  // k×n. Leading dimensions and batch strides in elements, row-major. D, when beta ≠ 0, has C's
+  // type, layout and size; it may be C itself.
   Ref a, b, c, d;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   bool transposeA = false, transposeB = false;
@@ -140,8 +164,9 @@ struct Command {
   int64_t strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   double alpha = 1, beta = 0;
 
-  // AllReduce: element-wise sum over ranks, in rank order, in place over each of `refs`; `count` elements of `type` each.
-  // Fill: every byte of refs[0] (`count` elements) becomes zero. Copy: refs[1] ← refs[0].
+  // AllReduce: element-wise sum over ranks, in rank order, in place over each of `refs`; `count`
+  // elements of `type` each. Fill: every byte of refs[0] (`count` elements) becomes zero. Copy:
+  // refs[1] ← refs[0].
   std::vector<Ref> refs;
   std::vector<int64_t> counts;
   DType type = DType::F32;
@@ -151,8 +176,8 @@ struct Command {
   bool operator==(const Command &) const = default;
 };
 
-/// A static schedule: commands in an order in which a single thread may execute them; streams and events say how much of
-/// that order is needed.
+/// A static schedule: commands in an order in which a single thread may execute them; streams and
+/// events say how much of that order is needed.
 struct Program {
   std::string name;
   std::vector<Command> commands;
@@ -171,24 +196,25 @@ struct Hyperparameter {
 /// How the training loop uses the programs. All programs take inputs from `tokens` and `targets`.
 /// A step runs `first` on the rank's first micro-batch, `next` on each further one, then `update`.
 struct Training {
-  std::string first, next, update, validate;  ///< program names
-  int64_t seqLen = 0, valSeqLen = 0;          ///< tokens in a micro-batch of one rank
-  int64_t globalBatch = 0;                    ///< tokens in an optimizer step over all ranks
+  std::string first, next, update, validate; ///< program names
+  int64_t seqLen = 0, valSeqLen = 0;         ///< tokens in a micro-batch of one rank
+  int64_t globalBatch = 0;                   ///< tokens in an optimizer step over all ranks
   int64_t numIterations = 0;
-  int64_t vocabSize = 0;                      ///< tokens ≥ this are bad input
+  int64_t vocabSize = 0; ///< tokens ≥ this are bad input
   int64_t eosToken = -1;
-  uint32_t tokensBuffer = 0, targetsBuffer = 0;        ///< i32 [seqLen], inputs of first/next
-  uint32_t valTokensBuffer = 0, valTargetsBuffer = 0;  ///< i32 [valSeqLen], inputs of validate
-  uint32_t lossBuffer = 0;      ///< f32 [1], written by first/next: the loss of this micro-batch
-  uint32_t valLossBuffer = 0;   ///< f32 [1], written by validate
-  bool trainLossIsSum = true;   ///< train loss is a sum over tokens; else the mean
+  uint32_t tokensBuffer = 0, targetsBuffer = 0;       ///< i32 [seqLen], inputs of first/next
+  uint32_t valTokensBuffer = 0, valTargetsBuffer = 0; ///< i32 [valSeqLen], inputs of validate
+  uint32_t lossBuffer = 0;    ///< f32 [1], written by first/next: the loss of this micro-batch
+  uint32_t valLossBuffer = 0; ///< f32 [1], written by validate
+  bool trainLossIsSum = true; ///< train loss is a sum over tokens; else the mean
   bool valLossIsSum = false;
-  /// Sampling: `generate` reads i32 [genSeqLen] from genTokensBuffer and writes f32 [genSeqLen, logitsColumns].
-  /// Row t of the logits predicts the token after position t; columns ≥ vocabSize are padding. Empty name: no such program.
+  /// Sampling: `generate` reads i32 [genSeqLen] from genTokensBuffer and writes f32 [genSeqLen,
+  /// logitsColumns]. Row t of the logits predicts the token after position t; columns ≥ vocabSize
+  /// are padding. Empty name: no such program.
   std::string generate;
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
-  std::string logScalar;        ///< the scalar that the log and the progress line show as "lr"
+  std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
   bool operator==(const Training &) const = default;
 };
 
@@ -197,9 +223,10 @@ struct Plan {
   std::string model;           ///< model name, from the model file's name
   std::string target;          ///< "cpu" or "cuda"
   std::vector<int64_t> worlds; ///< numbers of ranks that it can run on
-  std::vector<std::string> cpuFeatures;  ///< what the native code needs, e.g. "avx512f", as /proc/cpuinfo spells it
+  std::vector<std::string>
+      cpuFeatures; ///< what the native code needs, e.g. "avx512f", as /proc/cpuinfo spells it
   std::vector<Hyperparameter> hyperparameters;
-  uint64_t arenaBytes = 0;     ///< one rank's arena
+  uint64_t arenaBytes = 0; ///< one rank's arena
   std::vector<Buffer> buffers;
   std::vector<State> states;
   uint32_t scalarBuffer = 0;
@@ -207,8 +234,8 @@ struct Plan {
   std::vector<Kernel> kernels;
   std::vector<Program> programs;
   Training training;
-  std::string code;            ///< CPU: an ELF shared object with the kernels' symbols
-  std::string source;          ///< the model file's text
+  std::string code;   ///< CPU: an ELF shared object with the kernels' symbols
+  std::string source; ///< the model file's text
   bool operator==(const Plan &) const = default;
 };
 

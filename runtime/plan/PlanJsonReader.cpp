@@ -1,9 +1,8 @@
 // Reads a plan's metadata from JSON and checks every field's presence and type; an error carries
 // the field's path.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/JsonTree.h"
 #include "runtime/plan/PlanJson.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -12,13 +11,13 @@
 namespace nano::plan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Kind = JsonValue::Kind;
 
 /// One value of the document and how it was reached. Nodes live on the stack of the reader, parents
 /// outlive children; the path is put together only when there is something to report.
 class Node {
 public:
-  explicit Node(const Json &json) : json(json) {}
+  explicit Node(const JsonTree &tree) : tree(tree), json(tree.root()) {}
 
   [[noreturn]] void fail(const std::string &problem) const {
     std::string where = path();
@@ -26,54 +25,49 @@ public:
   }
 
   size_t size() const {
-    if (!json.is_array())
-      expected("an array");
-    return json.size();
+    expect(Kind::Array, "an array");
+    return json.count;
   }
   Node operator[](size_t index) const {
     if (index >= size())
       fail("expected more than " + std::to_string(index) + " items");
-    return Node(json[index], this, nullptr, index);
+    return Node(tree, tree.item(json, index), this, nullptr, index);
   }
 
   template <typename T> T integer() const {
-    if (json.is_number_unsigned()) {
-      uint64_t value = json.get<uint64_t>();
-      if (value > uint64_t(std::numeric_limits<T>::max()))
-        fail("the number " + std::to_string(value) + " is too large");
-      return T(value);
+    if (json.kind == Kind::Negative) {
+      if (json.negative < int64_t(std::numeric_limits<T>::min()))
+        fail("the number " + std::to_string(json.negative) + " is too small");
+      return T(json.negative);
     }
-    if (!json.is_number_integer())
-      expected("an integer");
-    int64_t value = json.get<int64_t>();
-    if (value < int64_t(std::numeric_limits<T>::min()))
-      fail("the number " + std::to_string(value) + " is too small");
-    return T(value);
+    expect(Kind::Unsigned, "an integer");
+    if (json.number > uint64_t(std::numeric_limits<T>::max()))
+      fail("the number " + std::to_string(json.number) + " is too large");
+    return T(json.number);
   }
   double number() const {
-    if (isString()) {
+    if (json.kind == Kind::Unsigned)
+      return double(json.number);
+    if (json.kind == Kind::Negative)
+      return double(json.negative);
+    if (isString())
       if (auto value = nonFinite(string()))
         return *value;
-      expected("a number");
-    }
-    if (!json.is_number())
-      expected("a number");
-    return json.get<double>();
+    expect(Kind::Fraction, "a number");
+    return json.fraction;
   }
   bool boolean() const {
-    if (!json.is_boolean())
-      expected("true or false");
-    return json.get<bool>();
+    expect(Kind::Boolean, "true or false");
+    return json.number != 0;
   }
-  bool isString() const { return json.is_string(); }
-  bool isArray() const { return json.is_array(); }
-  const std::string &string() const {
-    if (!json.is_string())
-      expected("a string");
-    return json.get_ref<const std::string &>();
+  bool isString() const { return json.kind == Kind::String; }
+  bool isArray() const { return json.kind == Kind::Array; }
+  std::string string() const {
+    expect(Kind::String, "a string");
+    return std::string(tree.string(json));
   }
   DType type() const {
-    const std::string &name = string();
+    std::string name = string();
     for (DType type : {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32})
       if (name == nameOf(type))
         return type;
@@ -109,14 +103,16 @@ public:
 
 private:
   friend class Object;
-  Node(const Json &json, const Node *parent, const char *key, size_t index)
-      : json(json), parent(parent), key(key), index(index) {}
+  Node(const JsonTree &tree, const JsonValue &json, const Node *parent, const char *key,
+       size_t index)
+      : tree(tree), json(json), parent(parent), key(key), index(index) {}
 
-  [[noreturn]] void expected(const char *what) const {
-    fail(std::string("expected ") + what + ", found " +
-         (json.is_number_float() ? "a fraction"
-          : json.is_null()       ? "null"
-                                 : json.type_name()));
+  void expect(Kind kind, const char *what) const {
+    static constexpr const char *found[] = {"null",       "true or false", "an integer",
+                                            "an integer", "a fraction",    "a string",
+                                            "an array",   "an object"};
+    if (json.kind != kind)
+      fail(std::string("expected ") + what + ", found " + found[size_t(json.kind)]);
   }
 
   std::string path() const {
@@ -128,7 +124,8 @@ private:
     return before.empty() ? key : before + "." + key;
   }
 
-  const Json &json;
+  const JsonTree &tree;
+  const JsonValue &json;
   const Node *parent = nullptr;
   const char *key = nullptr;
   size_t index = 0;
@@ -137,17 +134,16 @@ private:
 /// An object whose keys are all known: `close` reports one that nobody asked for.
 class Object {
 public:
-  explicit Object(const Node &node) : node(node) {
-    if (!node.json.is_object())
-      node.expected("an object");
-  }
+  explicit Object(const Node &node) : node(node) { node.expect(Kind::Object, "an object"); }
 
   std::optional<Node> find(const char *key) {
-    auto entry = node.json.find(key);
-    if (entry == node.json.end())
-      return std::nullopt;
-    asked.push_back(key);
-    return Node(*entry, &node, key, 0);
+    for (size_t i = 0; i < node.json.count; ++i)
+      if (keyAt(i) == key) {
+        seen |= uint64_t(1) << (i % 64);
+        ++found;
+        return Node(node.tree, node.tree.value(node.json, i), &node, key, 0);
+      }
+    return std::nullopt;
   }
   Node operator[](const char *key) {
     if (auto value = find(key))
@@ -155,16 +151,25 @@ public:
     node.fail(std::string("the field '") + key + "' is missing");
   }
   void close() const {
-    if (asked.size() == node.json.size())
+    if (found == node.json.count)
       return;
-    for (const auto &item : node.json.items())
-      if (std::find(asked.begin(), asked.end(), item.key()) == asked.end())
-        node.fail("the field '" + item.key() + "' is unknown");
+    for (size_t i = 0; i < node.json.count; ++i) {
+      if (i < 64 && (seen >> i & 1))
+        continue;
+      bool isRepeated = false;
+      for (size_t j = 0; j < i; ++j)
+        isRepeated |= keyAt(j) == keyAt(i);
+      node.fail("the field '" + std::string(keyAt(i)) +
+                (isRepeated ? "' occurs twice" : "' is unknown"));
+    }
   }
 
 private:
+  std::string_view keyAt(size_t i) const { return node.tree.string(node.tree.key(node.json, i)); }
+
   const Node &node;
-  std::vector<std::string_view> asked;
+  uint64_t seen = 0; ///< by position: was asked for
+  size_t found = 0;
 };
 
 class Reader {
@@ -243,7 +248,7 @@ void Reader::expression(const Node &node, Expr &expr, int depth) {
     expr.constant = node.number();
     return;
   }
-  const std::string &name = node[0].string();
+  std::string name = node[0].string();
   for (auto kind = Expr::Kind::Neg; kind <= Expr::Kind::Select; kind = Expr::Kind(int(kind) + 1)) {
     if (name != nameOf(kind))
       continue;
@@ -291,7 +296,7 @@ void Reader::state(const Node &node, State &state) {
   Object object(node);
   state.name = object["name"].string();
   Node role = object["role"];
-  const std::string &roleName = role.string();
+  std::string roleName = role.string();
   if (roleName == "parameter")
     state.role = State::Role::Parameter;
   else if (roleName == "optimizer")
@@ -483,10 +488,10 @@ void Reader::read(const Node &root, Plan &plan) {
 } // namespace
 
 void readMetadata(std::string_view text, Plan &plan) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
+  std::optional<JsonTree> tree = JsonTree::parse(text);
+  if (!tree)
     throw FieldError("the text is not JSON");
-  Reader().read(Node(json), plan);
+  Reader().read(Node(*tree), plan);
 }
 
 } // namespace nano::plan

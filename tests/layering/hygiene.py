@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Reports what no compiler does: files that have grown too long, FileCheck directives that check nothing because their
-colon is missing, and paths of somebody's machine.
+"""Reports what no compiler does: files that have grown too long, FileCheck directives that check
+nothing because their colon is missing, and paths of somebody's machine.
 
-usage: hygiene.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or if nothing was read
-"""
+usage: hygiene.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or if
+nothing was read"""
 
 import os
 import re
@@ -13,7 +13,19 @@ from sources import read, walk
 
 LONGEST = 700  # lines
 LENGTH_SUFFIXES = (".h", ".cpp", ".cc", ".cu", ".cuh", ".td", ".py", ".sh")
-TEXT_SUFFIXES = LENGTH_SUFFIXES + (".mlir", ".test", ".md", ".txt", ".cmake", ".json", ".in", ".cfg", ".yml", ".yaml", "")
+TEXT_SUFFIXES = LENGTH_SUFFIXES + (
+    ".mlir",
+    ".test",
+    ".md",
+    ".txt",
+    ".cmake",
+    ".json",
+    ".in",
+    ".cfg",
+    ".yml",
+    ".yaml",
+    "",
+)
 
 MACHINE_PATH = re.compile(r"(?<![\w./}$-])/(?:home|root|Users|work|workspace|mnt)/[\w.]+")
 
@@ -33,7 +45,8 @@ def long_file(path, lines):
 
 
 def silent_directives(path, lines):
-    """Lines of a test that begin like a FileCheck directive and are none, for CHECK and the prefixes that the RUN lines name."""
+    """Lines of a test that begin like a FileCheck directive and are none, for CHECK and the
+    prefixes that the RUN lines name."""
     if not path.startswith("tests/") or not any("FileCheck" in line for line in lines):
         return
     prefixes = {"CHECK"}
@@ -48,7 +61,7 @@ def silent_directives(path, lines):
         comment = _COMMENT.match(line)
         if not comment:
             continue
-        rest = line[comment.end():]
+        rest = line[comment.end() :]
         if run_without_colon.match(rest) or (begins.match(rest) and not directive.match(rest)):
             yield number, f"'{line.strip()}' is no directive: is its colon missing, or its suffix misspelt?"
 
@@ -80,7 +93,11 @@ def main(arguments):
     if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
         print(__doc__.strip().split("\n")[3], file=sys.stderr)
         return 2
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    root = (
+        arguments[0]
+        if arguments
+        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    )
     violations, files = check(os.path.realpath(root))
     print("\n".join(violations + [f"{files} files, {len(violations)} findings"]))
     return 1 if violations or files == 0 else 0

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Who may include whom: reads every #include of the project and reports those that the table in RULES does not allow.
+"""Who may include whom: reads every #include of the project and reports those that the table in
+RULES does not allow.
 
-usage: includes.py [ROOT]     prints FILE:LINE: what is wrong; exit status 1 if anything is, or if nothing was read
-"""
+usage: includes.py [ROOT]     prints FILE:LINE: what is wrong; exit status 1 if anything is, or if
+nothing was read"""
 
 import os
 import re
@@ -12,11 +13,16 @@ from sources import read, walk, without_comments
 
 SUFFIXES = (".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc", ".def", ".td")
 
-# A room is a folder; the deepest one that holds a file is the file's room. The value lists the rooms (with everything below
-# them that is not listed on its own) or single headers that it may include.
+# A room is a folder; the deepest one that holds a file is the file's room. The value lists the
+# rooms (with everything below them that is not listed on its own) or single headers that it may
+# include.
 COMPILER_SIDE = ("ir", "passes", "codegen", "compiler", "runtime/plan")
 RUNTIME_SIDE = ("runtime/plan", "runtime", "runtime/comm")
-DEVICES = ("runtime/cpu", "runtime/cuda", "runtime/emulator")  # loaded on demand: nobody includes them
+DEVICES = (
+    "runtime/cpu",
+    "runtime/cuda",
+    "runtime/emulator",
+)  # loaded on demand: nobody includes them
 RULES = {
     "ir": ("ir",),
     "passes": ("ir", "passes"),
@@ -40,8 +46,11 @@ RULES = {
 COMPILER_ROOMS = ("ir", "passes", "codegen", "compiler", "tools", "tests", "benchmarks", "cmake")
 LIBRARIES = (
     ("MLIR and LLVM", re.compile(r"^(mlir|llvm|mlir-c|llvm-c|clang)/"), COMPILER_ROOMS),
-    ("CUDA, NCCL and cuBLASLt", re.compile(r"^((cuda|cublas|nccl|nvtx|cub|cute|cutlass)[\w.]*(/|$)|nvToolsExt|thrust/)"),
-     ("runtime/cuda", "runtime/comm")),
+    (
+        "CUDA, NCCL and cuBLASLt",
+        re.compile(r"^((cuda|cublas|nccl|nvtx|cub|cute|cutlass)[\w.]*(/|$)|nvToolsExt|thrust/)"),
+        ("runtime/cuda", "runtime/comm"),
+    ),
     ("MPI", re.compile(r"^mpi\.h$"), ("runtime/comm",)),
     ("oneDNN", re.compile(r"^(dnnl|oneapi/dnnl)"), ("runtime/cpu",)),
 )
@@ -65,7 +74,11 @@ def judge(root, path, quote, target):
     room = room_of(path)
     for name, pattern, allowed in LIBRARIES:
         if pattern.match(target):
-            return None if room in allowed else f"{target}: {name} headers belong in {', '.join(allowed)} only"
+            return (
+                None
+                if room in allowed
+                else f"{target}: {name} headers belong in {', '.join(allowed)} only"
+            )
     target_room = room_of(target)
     if target_room is None:
         beside = os.path.join(os.path.dirname(path), target)
@@ -94,7 +107,10 @@ def check(root):
         includes += len(found)
         if room_of(path) is None:
             if found:
-                violations.append(f"{path}:{found[0][0]}: {path.split('/')[0]} is no room of the table: add its rule to RULES")
+                violations.append(
+                    f"{path}:{found[0][0]}: {path.split('/')[0]} is no room of the table: add its "
+                    f"rule to RULES"
+                )
             continue
         for number, quote, target in found:
             wrong = judge(root, path, quote, target)
@@ -107,9 +123,18 @@ def main(arguments):
     if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
         print(__doc__.strip().split("\n")[2], file=sys.stderr)
         return 2
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    root = (
+        arguments[0]
+        if arguments
+        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    )
     violations, files, includes = check(os.path.realpath(root))
-    print("\n".join(violations + [f"{includes} includes in {files} files, {len(violations)} against the table"]))
+    print(
+        "\n".join(
+            violations
+            + [f"{includes} includes in {files} files, {len(violations)} against the table"]
+        )
+    )
     return 1 if violations or includes == 0 else 0
 
 

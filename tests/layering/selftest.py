@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plants violations in a temporary tree and expects the layering and hygiene tests to name each with file and line."""
+"""Plants violations in a temporary tree and expects the layering and hygiene tests to name each
+with file and line."""
 
 import contextlib
 import io
@@ -35,7 +36,9 @@ class IncludesTest(PlantedTree):
         """The one include of `path`, on line `line`, is reported at that place."""
         self.plant(path, *[""] * (line - 1), *included)
         violations, _, _ = includes.check(self.root)
-        self.assertEqual([text.split(": ")[0] for text in violations], [f"{path}:{line}"], violations)
+        self.assertEqual(
+            [text.split(": ")[0] for text in violations], [f"{path}:{line}"], violations
+        )
         status, output = self.run_main(includes)
         self.assertEqual(status, 1)
         self.assertIn(f"{path}:{line}: ", output)
@@ -60,7 +63,11 @@ class IncludesTest(PlantedTree):
         for room, ticks in self.TICKS.items():
             for target in ("ir", "passes", "codegen", "compiler", "runtime/plan", "runtime"):
                 with self.subTest(room=room, target=target):
-                    check = self.allow if target in ticks else lambda path, line: self.expect(path, 1, line)
+                    check = (
+                        self.allow
+                        if target in ticks
+                        else lambda path, line: self.expect(path, 1, line)
+                    )
                     check(f"{room}/A.cpp", f'#include "{target}/B.h"')
                 os.remove(os.path.join(self.root, room, "A.cpp"))
 
@@ -68,7 +75,12 @@ class IncludesTest(PlantedTree):
         self.expect("ir/graph/ops/A.h", 3, '#include "passes/fuse/Fuse.h"')
 
     def test_models_see_the_frontend_and_each_other(self):
-        self.allow("models/a.cpp", '#include "compiler/Frontend.h"', '#include "models/b.cpp"', "#include <cmath>")
+        self.allow(
+            "models/a.cpp",
+            '#include "compiler/Frontend.h"',
+            '#include "models/b.cpp"',
+            "#include <cmath>",
+        )
         self.expect("models/c.cpp", 2, '#include "compiler/Driver.h"')
 
     def test_mlir_stays_out_of_the_runtime(self):
@@ -85,9 +97,21 @@ class IncludesTest(PlantedTree):
             self.allow(f"{room}/A.cpp", '#include "mlir/IR/Builders.h"')
 
     def test_cuda_nccl_cublaslt(self):
-        self.allow("runtime/cuda/A.cpp", "#include <cuda_runtime.h>", "#include <cublasLt.h>", "#include <cuda.h>")
+        self.allow(
+            "runtime/cuda/A.cpp",
+            "#include <cuda_runtime.h>",
+            "#include <cublasLt.h>",
+            "#include <cuda.h>",
+        )
         self.allow("runtime/comm/A.cpp", "#include <nccl.h>")
-        for header in ("cuda.h", "cuda_runtime.h", "cuda_fp8.h", "cuda/std/atomic", "cublasLt.h", "nccl.h"):
+        for header in (
+            "cuda.h",
+            "cuda_runtime.h",
+            "cuda_fp8.h",
+            "cuda/std/atomic",
+            "cublasLt.h",
+            "nccl.h",
+        ):
             with self.subTest(header=header):
                 self.expect("codegen/cuda/A.cpp", 1, f"#include <{header}>")
 
@@ -113,10 +137,22 @@ class IncludesTest(PlantedTree):
         self.expect("ir/C.td", 4, 'include "passes/Passes.td"')
 
     def test_comments_and_kernel_texts_are_no_includes(self):
-        self.allow("ir/A.cpp", "#include <vector>", '// #include "passes/A.h"', "/*", '#include "passes/A.h"', "*/",
-                   'auto s = "// not a comment";', 'auto text = R"cu(', '#include "compiler/A.h"', ')cu";')
+        self.allow(
+            "ir/A.cpp",
+            "#include <vector>",
+            '// #include "passes/A.h"',
+            "/*",
+            '#include "passes/A.h"',
+            "*/",
+            'auto s = "// not a comment";',
+            'auto text = R"cu(',
+            '#include "compiler/A.h"',
+            ')cu";',
+        )
         self.plant("ir/A.cpp", 'auto s = "/*";', '  #  include "passes/A.h"  // */ after a string')
-        self.assertEqual([text.split(": ")[0] for text in includes.check(self.root)[0]], ["ir/A.cpp:2"])
+        self.assertEqual(
+            [text.split(": ")[0] for text in includes.check(self.root)[0]], ["ir/A.cpp:2"]
+        )
 
     def test_an_empty_tree_is_a_failure(self):
         self.assertEqual(self.run_main(includes)[0], 1)
@@ -145,14 +181,30 @@ class HygieneTest(PlantedTree):
         self.expect("tools/long", 701)
 
     def test_directives_without_their_colon(self):
-        self.plant("tests/ir/a.mlir", "// RUN: nano-opt %s | FileCheck %s", "// CHECK: foo", "// CHECK" + " foo", "  // CHECK-NEXT" + " foo",
-                   "// CHECK-NXT" + ": foo", "// CHECK-COUNT-3: foo", "// CHECK-SAME{LITERAL}: [[", "// CHECKED by hand",
-                   "// RUN" + " nano-opt %s")
+        self.plant(
+            "tests/ir/a.mlir",
+            "// RUN: nano-opt %s | FileCheck %s",
+            "// CHECK: foo",
+            "// CHECK" + " foo",
+            "  // CHECK-NEXT" + " foo",
+            "// CHECK-NXT" + ": foo",
+            "// CHECK-COUNT-3: foo",
+            "// CHECK-SAME{LITERAL}: [[",
+            "// CHECKED by hand",
+            "// RUN" + " nano-opt %s",
+        )
         self.expect("tests/ir/a.mlir", 3, 4, 5, 9)
 
     def test_prefixes_named_by_the_run_lines(self):
-        self.plant("tests/ir/a.mlir", "// RUN: nano-opt %s | FileCheck %s --check-prefixes=LO,HI", "// LO: foo", "// LO" + " foo",
-                   "// HI-NEXT: foo", "// HI-NEXT" + " foo", "// LOW tide")
+        self.plant(
+            "tests/ir/a.mlir",
+            "// RUN: nano-opt %s | FileCheck %s --check-prefixes=LO,HI",
+            "// LO: foo",
+            "// LO" + " foo",
+            "// HI-NEXT: foo",
+            "// HI-NEXT" + " foo",
+            "// LOW tide",
+        )
         self.expect("tests/ir/a.mlir", 3, 5)
 
     def test_hash_comments(self):
@@ -161,7 +213,11 @@ class HygieneTest(PlantedTree):
 
     def test_machine_paths(self):
         for path in ("/home/" + "ada/x", "/ro" + "ot/x.txt", "/work/" + "main/x"):
-            self.plant("tests/a.txt", "fine: build/work/x ${HOME}/work/x ./home/x /usr/lib/x", f"see {path}")
+            self.plant(
+                "tests/a.txt",
+                "fine: build/work/x ${HOME}/work/x ./home/x /usr/lib/x",
+                f"see {path}",
+            )
             self.expect("tests/a.txt", 2)
 
     def test_an_empty_tree_is_a_failure(self):

@@ -1,4 +1,5 @@
-"""The project's source files, and C++ text without its comments: what the layering and hygiene tests read."""
+"""The project's source files, and C++ text without its comments: what the layering and hygiene
+tests read."""
 
 import os
 import re
@@ -7,8 +8,9 @@ SKIPPED_DIRECTORIES = re.compile(r"^(\..*|build(-.*)?|runs|__pycache__)$")
 
 
 def walk(root, suffixes=None):
-    """Yields (path relative to root, absolute path) of every file below root, in sorted order, but for build trees, what
-    tools write, and hidden folders. `suffixes`: a tuple that the name must end in."""
+    """Yields (path relative to root, absolute path) of every file below root, in sorted order, but
+    for build trees, what tools write, and hidden folders. `suffixes`: a tuple that the name must
+    end in."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not SKIPPED_DIRECTORIES.match(name))
         for name in sorted(names):
@@ -37,8 +39,8 @@ _TOKENS = re.compile(
 
 
 def without_comments(text):
-    """C++ or TableGen text with comments and raw strings blanked, line numbers kept: an #include written in a comment or in
-    a kernel template is none."""
+    """C++ or TableGen text with comments and raw strings blanked, line numbers kept: an #include
+    written in a comment or in a kernel template is none."""
 
     def blank(match):
         token = match.group(0)

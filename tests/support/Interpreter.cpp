@@ -13,8 +13,7 @@ using namespace nano::graph;
 
 namespace nano::test {
 
-//===- Values
-//--------------------------------------------------------------------------------------------------------===//
+//===- Values ------------------------------------------------------------------------------===//
 
 std::vector<int64_t> shapeOf(Type type) { return cast<ShapedType>(type).getShape().vec(); }
 
@@ -104,8 +103,7 @@ TensorValue Machine::emptyResult(Operation *op, unsigned index) const {
   return TensorValue::filled(type, 0);
 }
 
-//===- Driver
-//--------------------------------------------------------------------------------------------------------===//
+//===- Driver ------------------------------------------------------------------------------===//
 
 FailureOr<SmallVector<TensorValue>> Machine::runBlock(Block &block,
                                                       ArrayRef<TensorValue> arguments) {
@@ -180,8 +178,7 @@ FailureOr<SmallVector<TensorValue>> interpret(Operation *op, ArrayRef<TensorValu
   return Machine(states, options).runOp(op, pointers);
 }
 
-//===- Element-wise
-//--------------------------------------------------------------------------------------------------===//
+//===- Element-wise ------------------------------------------------------------------------===//
 
 namespace {
 
@@ -241,8 +238,12 @@ Binary binaryMeaning(Operation *op, bool integer) {
           return [](double a, double b) { return std::floor(a / b); };
         return [](double a, double b) { return a / b; };
       })
-      .Case([](MaxOp) -> Binary { return [](double a, double b) { return std::max(a, b); }; })
-      .Case([](MinOp) -> Binary { return [](double a, double b) { return std::min(a, b); }; })
+      .Case([](MaxOp) -> Binary {
+        return [](double a, double b) { return a > b || std::isnan(a) ? a : b; };
+      })
+      .Case([](MinOp) -> Binary {
+        return [](double a, double b) { return a < b || std::isnan(a) ? a : b; };
+      })
       .Default([](Operation *) -> Binary { return nullptr; });
 }
 
@@ -285,8 +286,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Opera
   return Values{std::move(result)};
 }
 
-//===- Shape
-//---------------------------------------------------------------------------------------------------------===//
+//===- Shape -------------------------------------------------------------------------------===//
 
 namespace {
 
@@ -377,8 +377,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
   return Values{std::move(result)};
 }
 
-//===- States and regions
-//--------------------------------------------------------------------------------------------===//
+//===- States and regions ------------------------------------------------------------------===//
 
 FailureOr<SmallVector<TensorValue>> Machine::runState(Operation *op, Operands operands,
                                                       bool &known) {

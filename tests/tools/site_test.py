@@ -34,7 +34,14 @@ class SiteTest(unittest.TestCase):
         return self.path(name)
 
     def call(self, *command, **options):
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **options)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            **options,
+        )
 
 
 class TallyTest(SiteTest):
@@ -43,46 +50,101 @@ class TallyTest(SiteTest):
         self.assertEqual(result.stderr, "")
         return result.returncode, result.stdout.splitlines()
 
-    def report(self, *cases):
-        return self.write("report.xml", "<testsuites><testsuite>", *cases, "</testsuite></testsuites>")
-
     def test_steps(self):
-        self.assertEqual(self.tally("format=passed", "tidy=passed"), (0, ["2 passed, 0 failed, 0 skipped"]))
-        self.assertEqual(self.tally("format=passed", "tidy=failed"), (1, ["failed: tidy", "1 passed, 1 failed, 0 skipped"]))
+        self.assertEqual(
+            self.tally("format=passed", "tidy=passed"), (0, ["2 passed, 0 failed, 0 skipped"])
+        )
+        self.assertEqual(
+            self.tally("format=passed", "tidy=failed"),
+            (1, ["failed: tidy", "1 passed, 1 failed, 0 skipped"]),
+        )
 
     def test_nothing_ran(self):
         self.assertEqual(self.tally(), (1, ["0 passed, 0 failed, 0 skipped"]))
         self.assertEqual(self.tally("bpe=skipped")[0], 1)
 
     def test_missing_broken_and_empty_reports_are_failures(self):
-        for path in (self.path("none.xml"), self.write("broken.xml", "<testsuite"), self.write("empty.xml", "<testsuite/>")):
+        for path in (
+            self.path("none.xml"),
+            self.write("broken.xml", "<testsuite"),
+            self.write("empty.xml", "<testsuite/>"),
+            self.write("broken.json", "{"),
+            self.write("other.json", "{}"),
+            self.write("empty.json", '{"tests": []}'),
+        ):
             status, lines = self.tally("format=passed", path)
             self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
             self.assertIn(path, lines[0])
 
-    def test_lit_reports(self):
-        path = self.report('<testcase classname="nano.ir" name="a.mlir" time="0.1"/>',
-                           '<testcase classname="nano.ir" name="b.mlir"><failure><![CDATA[text]]></failure></testcase>',
-                           '<testcase classname="nano.ir" name="c.mlir"><skipped message="Missing required feature(s): gpu"/></testcase>')
-        self.assertEqual(self.tally(path), (1, ["failed: nano.ir/b.mlir", "skipped: nano.ir/c.mlir (Missing required feature(s): gpu)",
-                                                "1 passed, 1 failed, 1 skipped"]))
+    def test_what_lit_writes(self):
+        """A suite with one test of each fate, run by lit itself."""
+        self.write(
+            "lit.cfg.py",
+            "import lit.formats",
+            "config.name = 'fates'",
+            "config.suffixes = ['.mlir']",
+            "config.test_format = lit.formats.ShTest(True)",
+        )
+        for name, lines in (
+            ("good", ["// RUN: true"]),
+            ("bad", ["// RUN: false"]),
+            ("unsupported", ["// REQUIRES: gpu", "// RUN: true"]),
+            ("expected", ["// XFAIL: *", "// RUN: false"]),
+            ("surprise", ["// XFAIL: *", "// RUN: true"]),
+            ("empty", ["//"]),
+        ):
+            self.write(f"{name}.mlir", *lines)
+        self.call("/usr/lib/llvm-22/bin/lit", "--output", self.path("lit.json"), self.folder)
+        status, lines = self.tally(self.path("lit.json"))
+        self.assertEqual(
+            (status, sorted(lines)),
+            (
+                1,
+                [
+                    "2 passed, 3 failed, 1 skipped",
+                    "failed: fates :: bad.mlir",
+                    "failed: fates :: empty.mlir (UNRESOLVED)",
+                    "failed: fates :: surprise.mlir (XPASS)",
+                    "skipped: fates :: unsupported.mlir (UNSUPPORTED)",
+                ],
+            ),
+        )
 
     def test_what_ctest_writes(self):
         """A project with one test of each fate, run by ctest itself."""
-        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)", "project(fates NONE)", "enable_testing()",
-                   "add_test(NAME good COMMAND true)", "add_test(NAME bad COMMAND false)",
-                   "add_test(NAME absent COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/no-such-program)",
-                   "add_test(NAME by_code COMMAND sh -c \"exit 77\")", "set_tests_properties(by_code PROPERTIES SKIP_RETURN_CODE 77)",
-                   "add_test(NAME by_text COMMAND echo SKIPPED)", "set_tests_properties(by_text PROPERTIES SKIP_REGULAR_EXPRESSION SKIPPED)",
-                   "add_test(NAME off COMMAND true)", "set_tests_properties(off PROPERTIES DISABLED TRUE)",
-                   "add_test(NAME needs_bad COMMAND true)", "set_tests_properties(needs_bad PROPERTIES FIXTURES_REQUIRED f)",
-                   "set_tests_properties(bad PROPERTIES FIXTURES_SETUP f)")
+        self.write(
+            "CMakeLists.txt",
+            "cmake_minimum_required(VERSION 3.25)",
+            "project(fates NONE)",
+            "enable_testing()",
+            "add_test(NAME good COMMAND true)",
+            "add_test(NAME bad COMMAND false)",
+            "add_test(NAME absent COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/no-such-program)",
+            'add_test(NAME by_code COMMAND sh -c "exit 77")',
+            "set_tests_properties(by_code PROPERTIES SKIP_RETURN_CODE 77)",
+            "add_test(NAME by_text COMMAND echo SKIPPED)",
+            "set_tests_properties(by_text PROPERTIES SKIP_REGULAR_EXPRESSION SKIPPED)",
+            "add_test(NAME off COMMAND true)",
+            "set_tests_properties(off PROPERTIES DISABLED TRUE)",
+            "add_test(NAME needs_bad COMMAND true)",
+            "set_tests_properties(needs_bad PROPERTIES FIXTURES_REQUIRED f)",
+            "set_tests_properties(bad PROPERTIES FIXTURES_SETUP f)",
+        )
         self.assertEqual(self.call("cmake", "-S", self.folder, "-B", self.path("b")).returncode, 0)
         self.call("ctest", "--test-dir", self.path("b"), "--output-junit", self.path("ctest.xml"))
         status, lines = self.tally(self.path("ctest.xml"))
         self.assertEqual((status, lines[-1]), (1, "1 passed, 3 failed, 3 skipped"))
-        self.assertEqual(sorted(line.split(" (")[0] for line in lines[:-1]), [
-            "failed: absent", "failed: bad", "failed: needs_bad", "skipped: by_code", "skipped: by_text", "skipped: off"])
+        self.assertEqual(
+            sorted(line.split(" (")[0] for line in lines[:-1]),
+            [
+                "failed: absent",
+                "failed: bad",
+                "failed: needs_bad",
+                "skipped: by_code",
+                "skipped: by_text",
+                "skipped: off",
+            ],
+        )
 
 
 class TidyTest(SiteTest):
@@ -91,25 +153,60 @@ class TidyTest(SiteTest):
         shutil.copy(os.path.join(ROOT, ".clang-tidy"), self.folder)
         self.write("runtime/A.h", "#pragma once", "int twice(int x);")
         self.write("runtime/A.cpp", '#include "runtime/A.h"', "int twice(int x) { return 2 * x; }")
-        self.write("runtime/B.cpp", "static Number three() { return 3; }", "int six() { return 2 * three(); }")
+        self.write(
+            "runtime/B.cpp",
+            "static Number three() { return 3; }",
+            "int six() { return 2 * three(); }",
+        )
         self.write("build/made.cpp", "int *p = 0;")
         self.write("runtime/Number.h", "using Number = int;")
-        self.write("build/cmake_pch.hxx", "/* generated */", f'#include "{self.path("runtime/Number.h")}"')
+        self.write(
+            "build/cmake_pch.hxx", "/* generated */", f'#include "{self.path("runtime/Number.h")}"'
+        )
         common = f"g++ -DX=1 -I{self.folder} -Wno-such-warning -fno-such-flag -O2 -std=c++20"
         pch = f"-Winvalid-pch -include {self.path('build/cmake_pch.hxx')}"
-        self.write("build/compile_commands.json", json.dumps([
-            {"directory": self.path("build"), "file": self.path(name), "command": f"{common} {flags} -o a.o -c {self.path(name)}"}
-            for name, flags in (("runtime/A.cpp", ""), ("runtime/B.cpp", pch), ("build/made.cpp", ""))]))
+        self.write(
+            "build/compile_commands.json",
+            json.dumps(
+                [
+                    {
+                        "directory": self.path("build"),
+                        "file": self.path(name),
+                        "command": f"{common} {flags} -o a.o -c {self.path(name)}",
+                    }
+                    for name, flags in (
+                        ("runtime/A.cpp", ""),
+                        ("runtime/B.cpp", pch),
+                        ("build/made.cpp", ""),
+                    )
+                ]
+            ),
+        )
 
     def tidy(self, status, summary):
-        result = self.call(sys.executable, os.path.join(SUPPORT, "tidy.py"), self.folder, self.path("build"), "--jobs", "2")
-        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (status, f"clang-tidy: {summary}"), result.stdout + result.stderr)
+        result = self.call(
+            sys.executable,
+            os.path.join(SUPPORT, "tidy.py"),
+            self.folder,
+            self.path("build"),
+            "--jobs",
+            "2",
+        )
+        self.assertEqual(
+            (result.returncode, result.stdout.splitlines()[-1]),
+            (status, f"clang-tidy: {summary}"),
+            result.stdout + result.stderr,
+        )
         return result.stdout
 
     def test_only_what_changed_is_read_again(self):
         self.tidy(0, "2 files, 2 of them read now, 0 with findings")
         self.tidy(0, "2 files, 0 of them read now, 0 with findings")
-        self.write("runtime/B.cpp", "static Number four() { return 4; }", "int six() { return 2 + four(); }")
+        self.write(
+            "runtime/B.cpp",
+            "static Number four() { return 4; }",
+            "int six() { return 2 + four(); }",
+        )
         self.tidy(0, "2 files, 1 of them read now, 0 with findings")
         self.write("runtime/A.h", "#pragma once", "int twice(int y);")
         self.tidy(0, "2 files, 1 of them read now, 0 with findings")
@@ -119,60 +216,128 @@ class TidyTest(SiteTest):
         self.assertEqual(len(os.listdir(self.path("build/tidy"))), 2)
 
     def test_findings_are_named_and_found_again(self):
-        self.write("runtime/A.cpp", '#include "runtime/A.h"', "int *nothing = 0;", "int twice(int x) { return 2 * x; }")
+        self.write(
+            "runtime/A.cpp",
+            '#include "runtime/A.h"',
+            "int *nothing = 0;",
+            "int twice(int x) { return 2 * x; }",
+        )
         for _ in range(2):
-            output = self.tidy(1, "2 files, " + ("2" if _ == 0 else "1") + " of them read now, 1 with findings")
+            output = self.tidy(
+                1, "2 files, " + ("2" if _ == 0 else "1") + " of them read now, 1 with findings"
+            )
             self.assertIn("runtime/A.cpp:2:16", output)
             self.assertIn("modernize-use-nullptr", output)
 
     def test_findings_in_headers(self):
-        self.write("runtime/A.h", "#pragma once", "inline int *nothing() { return 0; }", "int twice(int x);")
-        self.assertIn("runtime/A.h:2:", self.tidy(1, "2 files, 2 of them read now, 1 with findings"))
+        self.write(
+            "runtime/A.h",
+            "#pragma once",
+            "inline int *nothing() { return 0; }",
+            "int twice(int x);",
+        )
+        self.assertIn(
+            "runtime/A.h:2:", self.tidy(1, "2 files, 2 of them read now, 1 with findings")
+        )
 
     def test_a_file_that_clang_cannot_read_is_a_finding(self):
         self.write("runtime/A.cpp", "int twice(int x) { return 2 * y; }")
-        self.assertIn("runtime/A.cpp:1:", self.tidy(1, "2 files, 2 of them read now, 1 with findings"))
+        self.assertIn(
+            "runtime/A.cpp:1:", self.tidy(1, "2 files, 2 of them read now, 1 with findings")
+        )
 
     def test_no_files(self):
         self.write("build/compile_commands.json", "[]")
-        result = self.call(sys.executable, os.path.join(SUPPORT, "tidy.py"), self.folder, self.path("build"))
+        result = self.call(
+            sys.executable, os.path.join(SUPPORT, "tidy.py"), self.folder, self.path("build")
+        )
         self.assertEqual(result.returncode, 2)
 
 
 class LossCurveTest(SiteTest):
     def draw(self, *lines):
-        return self.call(sys.executable, os.path.join(SUPPORT, "loss_curve.py"), self.write("log.jsonl", *lines), "--width", "40", "--height", "9")
+        return self.call(
+            sys.executable,
+            os.path.join(SUPPORT, "loss_curve.py"),
+            self.write("log.jsonl", *lines),
+            "--width",
+            "40",
+            "--height",
+            "9",
+        )
 
     def test_a_falling_loss(self):
         lines = ['{"event":"run","world":1}']
-        lines += [json.dumps({"event": "step", "step": step, "train_loss": 5 - 4 * step / 100, "step_ms": 1}) for step in range(1, 101)]
+        lines += [
+            json.dumps(
+                {"event": "step", "step": step, "train_loss": 5 - 4 * step / 100, "step_ms": 1}
+            )
+            for step in range(1, 101)
+        ]
         lines += ['{"event":"val","step":100,"val_loss":1.25}', '{"event":"step","st']
         result = self.draw(*lines)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        picture = [line.split("|", 1)[1].ljust(40) for line in result.stdout.splitlines() if "|" in line]
+        picture = [
+            line.split("|", 1)[1].ljust(40) for line in result.stdout.splitlines() if "|" in line
+        ]
         self.assertEqual(len(picture), 9)
-        heights = [min(row for row in range(9) if picture[row][column] in "·V") for column in range(40)]
+        heights = [
+            min(row for row in range(9) if picture[row][column] in "·V") for column in range(40)
+        ]
         self.assertEqual((heights[0], heights[-1], heights), (0, 8, sorted(heights)))
         self.assertIn("V", picture[8])
-        self.assertTrue(result.stdout.endswith("training 4.960 at step 1, 1.000 at step 100; validation 1.250 at step 100\n"), result.stdout)
+        self.assertTrue(
+            result.stdout.endswith(
+                "training 4.960 at step 1, 1.000 at step 100; validation 1.250 at step 100\n"
+            ),
+            result.stdout,
+        )
 
     def test_one_step_and_losses_that_are_no_numbers(self):
         self.assertEqual(self.draw('{"event":"step","step":1,"train_loss":5.0}').returncode, 0)
-        result = self.draw('{"event":"step","step":1,"train_loss":5.0}', '{"event":"step","step":2,"train_loss":NaN}')
+        result = self.draw(
+            '{"event":"step","step":1,"train_loss":5.0}',
+            '{"event":"step","step":2,"train_loss":NaN}',
+        )
         self.assertIn("5.000 at step 1, 5.000 at step 1", result.stdout)
 
     def test_no_steps(self):
         result = self.draw('{"event":"run"}')
         self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1))
-        result = self.call(sys.executable, os.path.join(SUPPORT, "loss_curve.py"), self.path("none"))
-        self.assertEqual((result.returncode, result.stderr), (2, f"loss_curve: {self.path('none')}: No such file or directory\n"))
+        result = self.call(
+            sys.executable, os.path.join(SUPPORT, "loss_curve.py"), self.path("none")
+        )
+        self.assertEqual(
+            (result.returncode, result.stderr),
+            (2, f"loss_curve: {self.path('none')}: No such file or directory\n"),
+        )
 
 
 class SetupTest(SiteTest):
-    """tools/setup on a machine that is made of fakes: dpkg-query knows the packages listed in `installed`, apt-get adds to them."""
+    """tools/setup on a machine that is made of fakes: dpkg-query knows the packages listed in
+    `installed`, and apt-get adds to them."""
 
-    COMMANDS = ("bash", "env", "dirname", "readlink", "basename", "sed", "grep", "awk", "cat", "nproc", "mkdir", "cp", "mv", "rm", "find",
-                "wc", "id", "touch", "sh")
+    COMMANDS = (
+        "bash",
+        "env",
+        "dirname",
+        "readlink",
+        "basename",
+        "sed",
+        "grep",
+        "awk",
+        "cat",
+        "nproc",
+        "mkdir",
+        "cp",
+        "mv",
+        "rm",
+        "find",
+        "wc",
+        "id",
+        "touch",
+        "sh",
+    )
 
     def setUp(self):
         super().setUp()
@@ -180,10 +345,18 @@ class SetupTest(SiteTest):
         for name in self.COMMANDS:
             os.symlink(shutil.which(name), self.path("bin", name))
         self.fake("id", "echo 0")
-        self.fake("dpkg-query", 'grep -qx "${@: -1}" "$HERE/installed" && echo -n installed || exit 1')
-        self.fake("apt-cache", 'echo "  Candidate: $(grep -qx "$2" "$HERE/unknown" 2>/dev/null && echo "(none)" || echo 1.0)"')
-        self.fake("apt-get", 'echo "apt-get $*" >>"$HERE/calls"; [ ! -e "$HERE/offline" ] || exit 100',
-                  'case "$*" in *install*) for last; do case $last in -*|install|Dpkg*) ;; *) echo "$last" >>"$HERE/installed";; esac; done;; esac')
+        self.fake(
+            "dpkg-query", 'grep -qx "${@: -1}" "$HERE/installed" && echo -n installed || exit 1'
+        )
+        self.fake(
+            "apt-cache",
+            'echo "  Candidate: $(grep -qx "$2" "$HERE/unknown" 2>/dev/null && echo "(none)" || echo 1.0)"',
+        )
+        self.fake(
+            "apt-get",
+            'echo "apt-get $*" >>"$HERE/calls"; [ ! -e "$HERE/offline" ] || exit 100',
+            'case "$*" in *install*) for last; do case $last in -*|install|Dpkg*) ;; *) echo "$last" >>"$HERE/installed";; esac; done;; esac',
+        )
         self.write("installed")
 
     def fake(self, name, *lines):
@@ -206,11 +379,17 @@ class SetupTest(SiteTest):
     def test_installs_what_is_missing_after_saying_so_and_then_nothing(self):
         result = self.setup()
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertRegex(result.stdout, "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: everything is present\n$")
+        self.assertRegex(
+            result.stdout,
+            "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: "
+            "everything is present\n$",
+        )
         self.assertEqual(len(self.calls()), 2)
         self.assertNotIn("--bpe", result.stdout)
         os.unlink(self.path("calls"))
-        self.assertEqual((self.setup().stdout, self.calls()), ("setup: everything is present\n", []))
+        self.assertEqual(
+            (self.setup().stdout, self.calls()), ("setup: everything is present\n", [])
+        )
         self.assertEqual(self.setup("--check").returncode, 0)
 
     def test_installs_only_what_is_missing(self):
@@ -220,7 +399,9 @@ class SetupTest(SiteTest):
         self.write("installed", *names)
         os.unlink(self.path("calls"))
         check = self.setup("--check")
-        self.assertEqual((check.returncode, check.stdout, self.calls()), (1, "setup: missing: libdnnl-dev\n", []))
+        self.assertEqual(
+            (check.returncode, check.stdout, self.calls()), (1, "setup: missing: libdnnl-dev\n", [])
+        )
         self.assertIn("setup: installing with apt-get: libdnnl-dev\n", self.setup().stdout)
         self.assertTrue(self.calls()[-1].endswith(" install libdnnl-dev"), self.calls())
 
@@ -228,7 +409,10 @@ class SetupTest(SiteTest):
         self.write("unknown", "libmlir-22-dev")
         result = self.setup()
         self.assertEqual(result.returncode, 1)
-        self.assertIn("apt has no package libmlir-22-dev: Debian 12 carries LLVM 22 in bookworm-security", result.stderr)
+        self.assertIn(
+            "apt has no package libmlir-22-dev: Debian 12 carries LLVM 22 in bookworm-security",
+            result.stderr,
+        )
         self.assertFalse(any("install" in call for call in self.calls()))
 
     def test_no_network(self):
@@ -252,7 +436,9 @@ class SetupTest(SiteTest):
     def test_misuse(self):
         for tool in ("setup", "build", "check", "quickstart"):
             result = self.run_tool(os.path.join(ROOT, "tools", tool), "--frob")
-            self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (2, "", 1), tool)
+            self.assertEqual(
+                (result.returncode, result.stdout, result.stderr.count("\n")), (2, "", 1), tool
+            )
             self.assertIn("--frob", result.stderr)
             help_text = self.run_tool(os.path.join(ROOT, "tools", tool), "--help")
             self.assertEqual(help_text.returncode, 0)
@@ -263,17 +449,32 @@ class SetupTest(SiteTest):
         return self.run_tool(os.path.join(SUPPORT, "text"), self.path("text"))
 
     def test_text_is_the_bible_by_chapters(self):
-        chapter = [f"  {number} In the beginning of verse {number} stood many words, and the line\nwas broken, 7 times." for number in range(1, 400)]
-        printed = "\n".join(part for number in range(1, 21) for part in ("", f"1 Kings {number}", "", *chapter))
+        chapter = [
+            f"  {number} In the beginning of verse {number} stood many words, and the line\nwas "
+            f"broken, 7 times."
+            for number in range(1, 400)
+        ]
+        printed = "\n".join(
+            part for number in range(1, 21) for part in ("", f"1 Kings {number}", "", *chapter)
+        )
         self.write("printed", printed)
         self.fake("bible", 'cat "$HERE/printed"')
         result = self.text()
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("installing with apt-get: bible-kjv\n", result.stdout)
-        self.assertEqual(sorted(os.listdir(self.path("text"))), [f"{number:04d}.txt" for number in range(1, 21)])
+        self.assertEqual(
+            sorted(os.listdir(self.path("text"))), [f"{number:04d}.txt" for number in range(1, 21)]
+        )
         with open(self.path("text/0002.txt"), encoding="utf-8") as file:
             lines = file.read().splitlines()
-        self.assertEqual(lines[:3], ["1 Kings 2", "", "In the beginning of verse 1 stood many words, and the line was broken, 7 times."])
+        self.assertEqual(
+            lines[:3],
+            [
+                "1 Kings 2",
+                "",
+                "In the beginning of verse 1 stood many words, and the line was broken, 7 times.",
+            ],
+        )
         self.assertEqual(len(lines), 2 + 399)
 
     def test_text_without_the_package_is_what_the_machine_has(self):
@@ -288,19 +489,28 @@ class SetupTest(SiteTest):
 
 
 class QuickstartTest(SiteTest):
-    """tools/quickstart in a copy of tools/ whose build, text, nanoc and nanorun are stand-ins that leave what the real ones would."""
+    """tools/quickstart in a copy of tools/ whose build, text, nanoc and nanorun are stand-ins that
+    leave what the real ones would."""
 
     def setUp(self):
         super().setUp()
         shutil.copytree(os.path.join(ROOT, "tools"), self.path("tools"))
         self.stand_in("tools/build", "exit 0")
-        self.stand_in("tools/support/text", 'mkdir -p "$1"; for n in 1 2 3 4; do echo "text $n" >"$1/$n.txt"; done; echo made >>"$HERE/calls"')
+        self.stand_in(
+            "tools/support/text",
+            'mkdir -p "$1"; for n in 1 2 3 4; do echo "text $n" >"$1/$n.txt"; done; echo made >>"$HERE/calls"',
+        )
         self.stand_in("build/bin/nanoc", 'echo "nanoc $*" >>"$HERE/calls"; touch "$4"')
-        self.stand_in("build/bin/nanorun", 'echo "nanorun $*" >>"$HERE/calls"',
-                      'while (($#)); do case $1 in --save) save=$2;; --log) log=$2;; --prompt-tokens) prompt=$2;; esac; shift; done',
-                      'if [[ -v prompt ]]; then echo "$(cat "$prompt") 33 10"; exit; fi',
-                      'mkdir -p "$save/step-000002"',
-                      'printf \'{"event":"step","step":%d,"train_loss":%d}\\n\' 1 5 2 4 >"$log"')
+        self.stand_in(
+            "build/bin/nanorun",
+            'echo "nanorun $*" >>"$HERE/calls"',
+            "while (($#)); do case $1 in --save) save=$2;; --log) log=$2;;",
+            "--prompt-tokens) prompt=$2;; esac; shift; done",
+            'if [[ -v prompt ]]; then cp "$prompt" "$HERE/prompt"; echo "33 10"; exit; fi',
+            'mkdir -p "$save/step-000002" "$save/step-000010"',
+            'printf \'{"event":"step","step":%d,"train_loss":%d}\\n\' 1 5 2 4 >"$log"',
+            'if [[ -e $HERE/interrupt ]]; then kill -INT "$PPID"; exit 1; fi',
+        )
 
     def stand_in(self, name, *lines):
         self.write(name, "#!/bin/bash", f"HERE={self.folder}", *lines, executable=True)
@@ -315,29 +525,58 @@ class QuickstartTest(SiteTest):
     def test_every_stage(self):
         result = self.quickstart("--steps", "2")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for expected in ("text_train_*.bin", "5.000 at step 1, 4.000 at step 2", "In the beginning!",
-                         f"checkpoint: {self.path('runs/quickstart/run-001/checkpoints/step-000002')}"):
+        for expected in (
+            "text_train_*.bin",
+            "5.000 at step 1, 4.000 at step 2",
+            "\nAnd it came to pass!\n",
+            f"checkpoint: {self.path('runs/quickstart/run-001/checkpoints/step-000010')}",
+        ):
             self.assertIn(expected, result.stdout)
+        with open(self.path("prompt"), encoding="ascii") as file:
+            ids = [int(word) for word in file.read().split()]
+        self.assertEqual(ids, [256, *b"And it came to pass"])
         made, compiled, trained, sampled = self.calls()
         self.assertEqual(made, "made")
-        self.assertRegex(compiled, r"^nanoc compile .*/models/gpt_tiny\.cpp -o .*/run-001/gpt_tiny\.plan")
-        self.assertRegex(trained, r"^nanorun .*\.plan --train .*/text_train_\*\.bin --val .*/text_val_\*\.bin .* --steps 2$")
-        self.assertRegex(sampled, r"--resume .*/checkpoints --sample 256 --prompt-tokens .* --temperature 0.8$")
+        self.assertRegex(
+            compiled, r"^nanoc compile .*/models/gpt_tiny\.cpp -o .*/run-001/gpt_tiny\.plan"
+        )
+        self.assertRegex(
+            trained,
+            r"^nanorun .*\.plan --train .*/text_train_\*\.bin --val .*/text_val_\*\.bin .* --steps "
+            r"2$",
+        )
+        self.assertRegex(
+            sampled, r"--resume .*/checkpoints --sample 256 --prompt-tokens .* --temperature 0.8$"
+        )
 
     def test_a_second_call_keeps_the_shards_and_trains_afresh(self):
         self.quickstart()
-        self.assertIn("run-002/checkpoints/step-000002", self.quickstart().stdout)
+        self.assertIn("run-002/checkpoints/step-000010", self.quickstart().stdout)
         self.assertEqual(self.calls().count("made"), 1)
 
+    def test_interrupted_training_is_shown_as_far_as_it_came(self):
+        self.write("interrupt")
+        result = self.quickstart()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("checkpoints/step-000010", result.stdout)
+
     def test_each_stage_says_where_it_stopped(self):
-        for name, stage in (("tools/build", "building"), ("tools/support/text", "finding text"), ("build/bin/nanoc", "compiling the model"),
-                            ("build/bin/nanorun", "training")):
+        for name, stage in (
+            ("tools/build", "building"),
+            ("tools/support/text", "finding text"),
+            ("build/bin/nanoc", "compiling the model"),
+            ("build/bin/nanorun", "training"),
+        ):
             with self.subTest(stage=stage):
                 shutil.copy(self.path(name), self.path("kept"))
                 self.stand_in(name, "exit 2")
                 result = self.quickstart()
-                self.assertEqual((result.returncode, result.stderr.count("\n")), (1, 1), result.stderr)
-                self.assertTrue(result.stderr.startswith(f"quickstart: stopped at: {stage}. "), result.stderr)
+                self.assertEqual(
+                    (result.returncode, result.stderr.count("\n")), (1, 1), result.stderr
+                )
+                self.assertTrue(
+                    result.stderr.startswith(f"quickstart: stopped at: {stage}. "), result.stderr
+                )
                 shutil.copy(self.path("kept"), self.path(name))
 
 

@@ -1,5 +1,6 @@
 // nano-opt: runs passes and pipelines of the compiler on IR files, for tests and for looking.
-// `--nano-pipeline=up-to=STAGE` runs what `nanoc compile` runs; `--debug-only=PASS` prints a pass's LDBG() lines.
+// `--nano-pipeline=up-to=STAGE` runs what `nanoc compile` runs; `--debug-only=PASS` prints a pass's
+// LDBG() lines.
 #include "compiler/Registration.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <iostream>
@@ -22,10 +23,13 @@ nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a -
 nanorun m.plan --train 'data/train_*.bin' --save runs/a --resume runs/a
 nanorun m.plan --resume runs/a --sample 200 --prompt-tokens prompt.txt)";
 
-/// CLI11 reads "-1" as a large unsigned number, and its ranges let NaN pass; these do not.
+/// CLI11 takes "-1" and numbers beyond 64 bits for unsigned ones, and its ranges let NaN pass;
+/// these do not.
 std::string isSeed(const std::string &text) {
-  bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? "" : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+  uint64_t value = 0;
+  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool valid = error == std::errc() && rest == text.data() + text.size();
+  return valid ? "" : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
 }
 
 std::string isTemperature(const std::string &text) {

@@ -1,4 +1,4 @@
-# Shared by the shell tools: where the project is, how they speak, how they fail. Sourced, never run.
+# Shared by the shell tools: where the project is, how they speak, how they fail. Sourced, not run.
 # shellcheck shell=bash disable=SC2034  # what is set here is used by the scripts that source it
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
@@ -27,13 +27,15 @@ show_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "
 missing_packages() {
   local name missing=()
   for name in "$@"; do
-    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || missing+=("$name")
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] ||
+      missing+=("$name")
   done
   printf '%s' "${missing[*]}"
 }
 
-# install_packages NAME...: gets what is missing with apt-get, after saying what. Returns 1, with the reason told, when it
-# cannot; does nothing, and needs neither network nor root, when nothing is missing.
+# install_packages NAME...: gets what is missing with apt-get, after saying what. Returns 1, with
+# the reason told, when it cannot; does nothing, and needs neither network nor root, when nothing is
+# missing.
 install_packages() {
   local missing name as_root=() unknown=()
   missing=$(missing_packages "$@")
@@ -45,23 +47,26 @@ install_packages() {
   fi
   if [[ $(id -u) -ne 0 ]]; then
     if ! command -v sudo >/dev/null; then
-      say "installing needs root: run this as root, or install sudo, or have an administrator run: apt-get install $missing" >&2
+      say "installing needs root: run this as root, or install sudo, or have an administrator run:" \
+        "apt-get install $missing" >&2
       return 1
     fi
     as_root=(sudo)
   fi
   if ! "${as_root[@]}" apt-get -qq update; then
-    say "apt-get update failed (is the network there?); going on with the package lists that are present" >&2
+    say "apt-get update failed (is the network there?); going on with the package lists present" >&2
   fi
   for name in $missing; do
     apt-cache policy "$name" | grep '^ *Candidate: [^(]' >/dev/null || unknown+=("$name")
   done
   if ((${#unknown[@]})); then
-    say "apt has no package ${unknown[*]}: Debian 12 carries LLVM 22 in bookworm-security, the others in main; check /etc/apt for both" >&2
+    say "apt has no package ${unknown[*]}: Debian 12 carries LLVM 22 in bookworm-security," \
+      "the others in main; check /etc/apt for both" >&2
     return 1
   fi
   # shellcheck disable=SC2086  # the list is meant to split
-  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends install $missing; then
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends install $missing; then
     say "apt-get could not install $missing; its messages stand above" >&2
     return 1
   fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the losses of a run's --log file as a curve of characters.
 
-usage: loss_curve.py LOG.jsonl [--width COLUMNS] [--height LINES]     exit status 2 when the log holds no step
-"""
+usage: loss_curve.py LOG.jsonl [--width COLUMNS] [--height LINES]     exit status 2 when the log
+holds no step"""
 
 import argparse
 import json
@@ -11,7 +11,8 @@ import sys
 
 
 def load(path):
-    """([(step, train loss)], [(step, validation loss)]), without losses that are no numbers (NaN, infinity)."""
+    """([(step, train loss)], [(step, validation loss)]), without losses that are no numbers (NaN,
+    infinity)."""
     train, val = [], []
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -40,7 +41,10 @@ def draw(train, val, width, height):
     """The picture's lines: `·` the training loss, `V` the validation loss."""
     steps = [step for step, _ in train + val]
     first, last = min(steps), max(steps)
-    rows = {"·": average_by_column(train, first, last, width), "V": average_by_column(val, first, last, width)}
+    rows = {
+        "·": average_by_column(train, first, last, width),
+        "V": average_by_column(val, first, last, width),
+    }
     seen = [loss for row in rows.values() for loss in row if loss is not None]
     top, bottom = max(seen), min(seen)
     span = (top - bottom) or 1.0
@@ -51,7 +55,11 @@ def draw(train, val, width, height):
                 canvas[round((top - loss) / span * (height - 1))][column] = mark
     lines = []
     for number, row in enumerate(canvas):
-        label = f"{top - span * number / max(1, height - 1):8.3f}" if number % 3 == 0 or number == height - 1 else " " * 8
+        label = (
+            f"{top - span * number / max(1, height - 1):8.3f}"
+            if number % 3 == 0 or number == height - 1
+            else " " * 8
+        )
         lines.append(f"{label} |{''.join(row)}".rstrip())
     lines.append(" " * 9 + "+" + "-" * width)
     lines.append(" " * 10 + f"step {first}" + f"step {last}".rjust(width - len(f"step {first}")))
@@ -59,7 +67,9 @@ def draw(train, val, width, height):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("log")
     parser.add_argument("--width", type=int, default=70)
     parser.add_argument("--height", type=int, default=16)

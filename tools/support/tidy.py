@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""clang-tidy over the project's files, each again only when it, a header of the project that it includes, its flags or the
-configuration changed: a clean file leaves a stamp under BUILD/tidy, named by the hash of all these.
+"""clang-tidy over the project's files, each again only when it, a header of the project that it
+includes, its flags or the configuration changed: a clean file leaves a stamp under BUILD/tidy,
+named by the hash of all these.
 
-usage: tidy.py ROOT BUILD [--jobs N]     exit status 1 when a file has findings, 2 when there is nothing to read
-"""
+usage: tidy.py ROOT BUILD [--jobs N]     exit status 1 when a file has findings, 2 when there is
+nothing to read"""
 
 import argparse
 import concurrent.futures
@@ -20,8 +21,8 @@ INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 def flags_of(words):
-    """The flags of a g++ command that clang needs to read the same program. A precompiled header is included as text, by the
-    names that it was made from, since clang cannot read g++'s."""
+    """The flags of a g++ command that clang needs to read the same program. A precompiled header is
+    included as text, by the names that it was made from, since clang cannot read g++'s."""
     flags, position = [], 1
     while position < len(words):
         word = words[position]
@@ -41,7 +42,8 @@ def flags_of(words):
 
 
 def units(root, build):
-    """{file: flags} of the project's own sources in BUILD/compile_commands.json; what the build generates is not read."""
+    """{file: flags} of the project's own sources in BUILD/compile_commands.json; what the build
+    generates is not read."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     found = {}
@@ -54,7 +56,8 @@ def units(root, build):
 
 
 class Contents:
-    """Hashes of files together with the project's headers that they include, each file read once."""
+    """Hashes of files together with the project's headers that they include, each file read
+    once."""
 
     def __init__(self, folders):
         self.folders, self.read = folders, {}
@@ -90,7 +93,9 @@ def run(path, flags, config, extra):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("root")
     parser.add_argument("build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -108,13 +113,17 @@ def main():
     with open(config, "rb") as file:
         common = version + file.read()
     # g++'s own headers come last, for those that clang has no counterpart of (omp.h).
-    gcc_headers = subprocess.run(["g++", "-print-file-name=include"], capture_output=True, text=True, check=True).stdout.strip()
+    gcc_headers = subprocess.run(
+        ["g++", "-print-file-name=include"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     extra = ["-idirafter", gcc_headers, "-Wno-unknown-pragmas", "-Wno-unused-command-line-argument"]
 
     contents = Contents((root, build))
     wanted, stamp_of = [], {}
     for path, flags in sorted(files.items()):
-        key = hashlib.sha256("\0".join([path, *flags, *extra]).encode() + common + contents.closure(path)).hexdigest()
+        key = hashlib.sha256(
+            "\0".join([path, *flags, *extra]).encode() + common + contents.closure(path)
+        ).hexdigest()
         stamp_of[path] = os.path.join(stamps, key)
         if not os.path.exists(stamp_of[path]):
             wanted.append(path)
@@ -133,7 +142,10 @@ def main():
                 open(stamp_of[path], "w").close()
             else:
                 bad += 1
-                print(f"\n{os.path.relpath(path, root)}:\n{output.strip() or f'clang-tidy ended with status {status}'}", flush=True)
+                print(
+                    f"\n{os.path.relpath(path, root)}:\n{output.strip() or f'clang-tidy ended with status {status}'}",
+                    flush=True,
+                )
     if sys.stdout.isatty() and wanted:
         print("\r", end="")
     print(f"clang-tidy: {len(files)} files, {len(wanted)} of them read now, {bad} with findings")

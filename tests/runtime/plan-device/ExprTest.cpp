@@ -1,4 +1,5 @@
-// Schedule expressions: every operation, rounding to scalars, printing, and a schedule as a model writes it.
+// Schedule expressions: every operation, rounding to scalars, printing, and a schedule as a model
+// writes it.
 #include "runtime/plan/Expr.h"
 
 #include <bit>
@@ -64,12 +65,13 @@ TEST(Expr, EveryKindHasANameAndAnArity) {
   EXPECT_EQ(arity(Kind::Select), 3u);
 }
 
-/// The learning rate and the window of the reference model's schedule, at the steps where they bend.
+/// The learning rate and the window of the reference model's schedule, at the steps where they
+/// bend.
 TEST(Expr, FollowsTheReferenceSchedules) {
   Expr x = apply(Kind::Div, {variable("step"), variable("num_iterations")});
   Expr w = apply(Kind::Div, {apply(Kind::Sub, {constant(1), x}), constant(0.4)});
-  Expr falling = apply(Kind::Add, {w, apply(Kind::Mul, {apply(Kind::Sub, {constant(1), w}),
-                                                        constant(0.1)})});
+  Expr falling =
+      apply(Kind::Add, {w, apply(Kind::Mul, {apply(Kind::Sub, {constant(1), w}), constant(0.1)})});
   Expr rate = apply(Kind::Select, {apply(Kind::Less, {x, constant(0.6)}), constant(1), falling});
   EXPECT_EQ(evaluate(rate, {0, 1000, 8, 1}), 1);
   EXPECT_EQ(evaluate(rate, {599, 1000, 8, 1}), 1);
@@ -77,10 +79,10 @@ TEST(Expr, FollowsTheReferenceSchedules) {
   EXPECT_DOUBLE_EQ(evaluate(rate, {1000, 1000, 8, 1}), 0.1);
 
   Scalar window = {"window", DType::I32, 0, {}};
-  window.value =
-      apply(Kind::Ceil, {apply(Kind::Div, {apply(Kind::Max, {apply(Kind::Mul, {constant(1728), x}),
-                                                             constant(1)}),
-                                           constant(128)})});
+  window.value = apply(
+      Kind::Ceil,
+      {apply(Kind::Div, {apply(Kind::Max, {apply(Kind::Mul, {constant(1728), x}), constant(1)}),
+                         constant(128)})});
   EXPECT_EQ(evaluateBits(window, {0, 1770, 8, 1}), 1u);
   EXPECT_EQ(evaluateBits(window, {132, 1770, 8, 1}), 2u);
   EXPECT_EQ(evaluateBits(window, {1769, 1770, 8, 1}), 14u);

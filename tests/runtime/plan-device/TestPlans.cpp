@@ -95,26 +95,27 @@ Plan fullPlan() {
   plan.scalars = {
       {"lr.adam", DType::F32, 0,
        apply(Expr::Kind::Mul,
-             {constant(0.6), apply(Expr::Kind::Select,
-                                   {apply(Expr::Kind::Less, {variable("step"), constant(100)}),
-                                    constant(1), constant(-0.25)})})},
+             {constant(0.6),
+              apply(Expr::Kind::Select, {apply(Expr::Kind::Less, {variable("step"), constant(100)}),
+                                         constant(1), constant(-0.25)})})},
       {"window", DType::I32, 4, apply(Expr::Kind::Ceil, {variable("num_iterations")})}};
 
-  State embed = {"embed.weight", State::Role::Parameter, DType::BF16, {32, 8}, weights, {},
-                 "adam",         0.6,                    {"test.cpp", 12}};
+  State embed = {
+      "embed.weight",  State::Role::Parameter, DType::BF16, {32, 8}, weights, {}, "adam", 0.6,
+      {"test.cpp", 12}};
   embed.init.kind = Init::Kind::Normal;
   embed.init.mean = 0.5;
   embed.init.stddev = 2;
-  State moment = {"embed.weight.adam_m", State::Role::Optimizer, DType::BF16, {32, 8}, moments, {},
-                  "",                    0,                      {}};
+  State moment = {
+      "embed.weight.adam_m", State::Role::Optimizer, DType::BF16, {32, 8}, moments, {}, "", 0, {}};
   moment.init.values = {0};
-  State gradient = {"embed.weight.grad", State::Role::Gradient, DType::F32, {32, 8}, gradients,
-                    {},                  "",                    0,          {}};
+  State gradient = {
+      "embed.weight.grad", State::Role::Gradient, DType::F32, {32, 8}, gradients, {}, "", 0, {}};
   gradient.init.kind = Init::Kind::Uniform;
   gradient.init.low = -0.1;
   gradient.init.high = 0.1;
-  State skip = {"skip_weights", State::Role::Parameter, DType::F32, {3}, skips, {}, "adam", 0.04,
-                {"test.cpp", 13}};
+  State skip = {"skip_weights", State::Role::Parameter, DType::F32, {3}, skips, {}, "adam",
+                0.04,           {"test.cpp", 13}};
   skip.init.values = {1, 0, -0.5};
   plan.states = {embed, moment, gradient, skip};
 
@@ -173,9 +174,9 @@ Plan fullPlan() {
   }
 
   Training &training = plan.training;
-  training = {"first", "next", "update", "validate", 16,   16,      64,     100,
-              30,      29,     tokens,   targets,    tokens, targets, loss, valLoss,
-              false,   true,   "generate", 16,       48,   tokens,  logits, "lr.adam"};
+  training = {"first", "next", "update",   "validate", 16,     16,      64,     100,
+              30,      29,     tokens,     targets,    tokens, targets, loss,   valLoss,
+              false,   true,   "generate", 16,         48,     tokens,  logits, "lr.adam"};
   return plan;
 }
 

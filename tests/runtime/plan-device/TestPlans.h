@@ -13,7 +13,8 @@ std::string readBytes(const std::string &path);
 const std::string &kernelCode();
 const std::string &otherKernelCode();
 
-/// A valid plan in which every field has a value other than its default and every kind of command occurs.
+/// A valid plan in which every field has a value other than its default and every kind of command
+/// occurs.
 plan::Plan fullPlan();
 
 /// Builds plans piece by piece: buffers one behind the other, one program "main".

@@ -1,0 +1,336 @@
+// Buffers, states, scalars, kernels and the training of a plan, from a module with a memory plan.
+#include "codegen/PlanWriter.h"
+
+#include "codegen/PlanCommands.h"
+#include "codegen/PlanExpr.h"
+#include "ir/graph/Program.h"
+#include "ir/step/Step.h"
+#include "runtime/plan/Expr.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace nano::plan;
+namespace step = nano::step;
+namespace graph = nano::graph;
+
+namespace nano::codegen {
+namespace {
+
+class PlanWriter {
+public:
+  PlanWriter(ModuleOp module, PlanParts &parts) : module(module), kernels(module), symbols(module) {
+    plan.target = std::move(parts.target);
+    plan.worlds = std::move(parts.worlds);
+    plan.code = std::move(parts.code);
+    plan.cpuFeatures = std::move(parts.cpuFeatures);
+    plan.source = std::move(parts.source);
+  }
+
+  LogicalResult run();
+  Plan plan;
+
+private:
+  LogicalResult header();
+  LogicalResult scalars();
+  LogicalResult states();
+  LogicalResult inputs();
+  LogicalResult programs();
+  LogicalResult training();
+  void addKernels();
+
+  /// Adds a buffer; its name gets a number when it is taken.
+  uint32_t addBuffer(StringRef name, uint64_t offset, MemRefType type, mlir::Location location);
+  /// The offset that memory planning gave an op.
+  FailureOr<uint64_t> offsetOf(Operation *op, StringRef attribute);
+  /// An integer of nano.training.
+  FailureOr<int64_t> size(StringRef name);
+  /// The plan buffer of an input, which must hold elements of `type`.
+  FailureOr<uint32_t> input(const Twine &name);
+
+  ModuleOp module;
+  step::KernelTable kernels;
+  SymbolTable symbols;
+  PlanIndex index;
+  llvm::StringMap<unsigned> bufferNames; ///< how often each was asked for
+};
+
+uint32_t PlanWriter::addBuffer(StringRef name, uint64_t offset, MemRefType type,
+                               mlir::Location location) {
+  std::string unique = name.str();
+  while (unsigned uses = bufferNames[unique]++)
+    unique = (name + "#" + Twine(uses + 1)).str();
+  Buffer buffer;
+  buffer.name = std::move(unique);
+  buffer.offset = offset;
+  buffer.bytes = uint64_t(step::contiguousBytes(type));
+  buffer.type = dtypeOf(type.getElementType());
+  buffer.shape.assign(type.getShape().begin(), type.getShape().end());
+  buffer.location = planLocation(location);
+  plan.buffers.push_back(std::move(buffer));
+  return uint32_t(plan.buffers.size()) - 1;
+}
+
+FailureOr<uint64_t> PlanWriter::offsetOf(Operation *op, StringRef attribute) {
+  auto offset = op->getAttrOfType<IntegerAttr>(attribute);
+  if (!offset)
+    return op->emitOpError("has no offset in the arena: nano-plan-memory runs first");
+  return uint64_t(offset.getInt());
+}
+
+LogicalResult PlanWriter::header() {
+  auto model = module->getAttrOfType<StringAttr>(graph::modelAttrName);
+  auto arena = module->getAttrOfType<IntegerAttr>(step::arenaBytesAttrName);
+  if (!model || !arena)
+    return module.emitError("has no attribute ")
+           << (model ? step::arenaBytesAttrName : graph::modelAttrName);
+  plan.model = model.str();
+  plan.arenaBytes = uint64_t(arena.getInt());
+  if (auto list = module->getAttrOfType<ArrayAttr>("nano.hyperparameters"))
+    for (auto entry : list.getAsRange<DictionaryAttr>()) {
+      auto name = entry.getAs<StringAttr>("name"), value = entry.getAs<StringAttr>("value");
+      auto overridden = entry.getAs<BoolAttr>("overridden");
+      if (!name || !value || !overridden)
+        return module.emitError("nano.hyperparameters: an entry lacks name, value or overridden");
+      plan.hyperparameters.push_back({name.str(), value.str(), overridden.getValue()});
+    }
+  return success();
+}
+
+LogicalResult PlanWriter::scalars() {
+  uint64_t base = 0;
+  SmallVector<graph::ScalarOp> ops(module.getOps<graph::ScalarOp>());
+  for (graph::ScalarOp op : ops) {
+    FailureOr<uint64_t> offset = offsetOf(op, step::offsetAttrName);
+    if (failed(offset))
+      return failure();
+    if (op == ops.front())
+      base = *offset;
+    FailureOr<Expr> value = scalarExpr(op);
+    if (failed(value))
+      return failure();
+    Scalar scalar;
+    scalar.name = op.getSymName();
+    scalar.type = dtypeOf(op.getType());
+    scalar.offset = *offset - base;
+    scalar.value = std::move(*value);
+    plan.scalars.push_back(std::move(scalar));
+    index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {uint32_t(plan.buffers.size()),
+                                                               *offset - base};
+  }
+  if (!ops.empty())
+    plan.scalarBuffer =
+        addBuffer("scalars", base,
+                  MemRefType::get({int64_t(ops.size())}, Float32Type::get(module.getContext())),
+                  ops.front().getLoc());
+  return success();
+}
+
+/// The initial value as plans say it.
+static Init planInit(graph::InitAttr attribute) {
+  ArrayRef<double> values = attribute.getValues();
+  Init init;
+  if (attribute.getKind() == "normal") {
+    init.kind = Init::Kind::Normal;
+    init.mean = values[0];
+    init.stddev = values[1];
+  } else if (attribute.getKind() == "uniform") {
+    init.kind = Init::Kind::Uniform;
+    init.low = values[0];
+    init.high = values[1];
+  } else {
+    init.values.assign(values.begin(), values.end());
+  }
+  return init;
+}
+
+LogicalResult PlanWriter::states() {
+  Variables atStart;
+  FailureOr<int64_t> iterations = size("num_iterations"), batch = size("global_batch"),
+                     sequence = size("seq_len");
+  if (failed(iterations) || failed(batch) || failed(sequence))
+    return failure();
+  atStart.numIterations = double(*iterations);
+  atStart.sequences = double(*batch) / double(*sequence);
+  for (auto op : module.getOps<graph::StateOp>()) {
+    FailureOr<uint64_t> offset = offsetOf(op, step::offsetAttrName);
+    if (failed(offset))
+      return failure();
+    MemRefType type = step::memrefOf(op.getTensorType());
+    State state;
+    state.name = op.getSymName();
+    state.role = op.getRole() == graph::Role::Parameter   ? State::Role::Parameter
+                 : op.getRole() == graph::Role::Optimizer ? State::Role::Optimizer
+                                                          : State::Role::Gradient;
+    state.type = dtypeOf(type.getElementType());
+    state.shape.assign(type.getShape().begin(), type.getShape().end());
+    state.init = planInit(op.getInit());
+    state.location = planLocation(op.getLoc());
+    state.buffer = addBuffer(op.getSymName(), *offset, type, op.getLoc());
+    index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {state.buffer, 0};
+    if (FlatSymbolRefAttr optimizer = op.getOptimizerAttr()) {
+      Operation *group = symbols.lookup(optimizer.getAttr());
+      auto adam = dyn_cast_or_null<graph::AdamOp>(group);
+      auto muon = dyn_cast_or_null<graph::MuonOp>(group);
+      if (!adam && !muon)
+        return op.emitOpError("optimizer ")
+               << optimizer << " is neither a nano.adam nor a nano.muon";
+      state.optimizer = adam ? "adam" : "muon";
+      StringRef lr = adam ? adam.getLr() : muon.getLr();
+      auto schedule =
+          llvm::find_if(plan.scalars, [&](const Scalar &scalar) { return scalar.name == lr; });
+      if (schedule == plan.scalars.end())
+        return group->emitOpError("learning rate @") << lr << " is no nano.scalar";
+      state.learningRate = evaluate(schedule->value, atStart);
+    }
+    plan.states.push_back(std::move(state));
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::inputs() {
+  for (auto op : module.getOps<step::InputOp>()) {
+    FailureOr<uint64_t> offset = offsetOf(op, "offset");
+    if (failed(offset))
+      return failure();
+    index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {
+        addBuffer(op.getSymName(), *offset, cast<MemRefType>(op.getType()), op.getLoc()), 0};
+  }
+  return success();
+}
+
+void PlanWriter::addKernels() {
+  auto nested = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
+  if (!nested)
+    return;
+  for (auto function : nested.getOps<func::FuncOp>()) {
+    const step::KernelInfo *info = kernels.find(function.getSymNameAttr());
+    Kernel kernel;
+    kernel.name = function.getSymName();
+    if (auto summary = function->getAttrOfType<StringAttr>("nano.summary"))
+      kernel.summary = summary.str();
+    kernel.scratchBytes = uint64_t(info->scratchBytes);
+    function.getLoc()->walk([&](mlir::Location part) {
+      if (auto line = dyn_cast<FileLineColLoc>(part)) {
+        plan::Location location = planLocation(line);
+        if (llvm::none_of(kernel.locations, [&](const plan::Location &other) {
+              return other.file == location.file && other.line == location.line;
+            }))
+          kernel.locations.push_back(std::move(location));
+      }
+      return WalkResult::advance();
+    });
+    index.kernels[function.getSymNameAttr()] = uint32_t(plan.kernels.size());
+    plan.kernels.push_back(std::move(kernel));
+  }
+}
+
+LogicalResult PlanWriter::programs() {
+  for (auto op : module.getOps<step::ProgramOp>()) {
+    for (auto buffer : op.getBody().getOps<step::BufferOp>()) {
+      FailureOr<uint64_t> offset = offsetOf(buffer, "offset");
+      if (failed(offset))
+        return failure();
+      std::string name = (op.getSymName() + "/" + buffer.getName()).str();
+      index.buffers[step::bufferKey(buffer)] = {
+          addBuffer(name, *offset, buffer.getType(), buffer.getLoc()), 0};
+    }
+    FailureOr<Program> program = planProgram(op, index, kernels);
+    if (failed(program))
+      return failure();
+    plan.programs.push_back(std::move(*program));
+  }
+  return success();
+}
+
+FailureOr<int64_t> PlanWriter::size(StringRef name) {
+  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
+  if (!value)
+    return module.emitError("attribute ")
+           << graph::trainingAttrName << " has no integer '" << name << "'";
+  return value.getInt();
+}
+
+FailureOr<uint32_t> PlanWriter::input(const Twine &name) {
+  auto op = symbols.lookup<step::InputOp>(StringAttr::get(module.getContext(), name));
+  if (!op)
+    return module.emitError("has no input @") << name;
+  return index.buffers[op.getSymNameAttr().getAsOpaquePointer()].buffer;
+}
+
+LogicalResult PlanWriter::training() {
+  Training &training = plan.training;
+  auto take = [](auto result, auto &into) {
+    if (failed(result))
+      return failure();
+    into = *result;
+    return success();
+  };
+  for (auto op : module.getOps<step::ProgramOp>()) {
+    StringRef role = op.getRole().value_or("");
+    std::string name = op.getSymName().str();
+    if (role == "first")
+      training.first = name;
+    else if (role == "next")
+      training.next = name;
+    else if (role == "update")
+      training.update = name;
+    else if (role == "validate")
+      training.validate = name;
+    else if (role == "generate")
+      training.generate = name;
+  }
+  if (failed(take(size("seq_len"), training.seqLen)) ||
+      failed(take(size("val_seq_len"), training.valSeqLen)) ||
+      failed(take(size("global_batch"), training.globalBatch)) ||
+      failed(take(size("num_iterations"), training.numIterations)) ||
+      failed(take(size("vocab_size"), training.vocabSize)) ||
+      failed(take(size("eos_token"), training.eosToken)))
+    return failure();
+  auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  if (auto isSum = attributes.getAs<BoolAttr>("train_loss_is_sum"))
+    training.trainLossIsSum = isSum.getValue();
+  if (auto isSum = attributes.getAs<BoolAttr>("val_loss_is_sum"))
+    training.valLossIsSum = isSum.getValue();
+  if (auto scalar = attributes.getAs<StringAttr>("log_scalar"))
+    training.logScalar = scalar.str();
+  if (!training.first.empty() && (failed(take(input("train.tokens"), training.tokensBuffer)) ||
+                                  failed(take(input("train.targets"), training.targetsBuffer)) ||
+                                  failed(take(input("train.loss"), training.lossBuffer))))
+    return failure();
+  const std::string &validate = training.validate, &generate = training.generate;
+  if (!validate.empty() && (failed(take(input(validate + ".tokens"), training.valTokensBuffer)) ||
+                            failed(take(input(validate + ".targets"), training.valTargetsBuffer)) ||
+                            failed(take(input(validate + ".loss"), training.valLossBuffer))))
+    return failure();
+  if (!generate.empty()) {
+    if (failed(take(input(generate + ".tokens"), training.genTokensBuffer)) ||
+        failed(take(input(generate + ".logits"), training.logitsBuffer)))
+      return failure();
+    const Buffer &logits = plan.buffers[training.logitsBuffer];
+    if (logits.shape.size() != 2)
+      return module.emitError("@") << generate << ".logits must have two dimensions";
+    training.genSeqLen = logits.shape[0];
+    training.logitsColumns = logits.shape[1];
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::run() {
+  if (failed(header()) || failed(scalars()) || failed(states()) || failed(inputs()))
+    return failure();
+  addKernels();
+  return failed(programs()) ? failure() : training();
+}
+
+} // namespace
+
+FailureOr<Plan> writePlan(ModuleOp module, PlanParts parts) {
+  PlanWriter writer(module, parts);
+  if (failed(writer.run()))
+    return failure();
+  return std::move(writer.plan);
+}
+
+} // namespace nano::codegen

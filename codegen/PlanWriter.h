@@ -1,0 +1,28 @@
+// Step IR and native code to a plan: the last thing that the compiler does.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace nano::codegen {
+
+/// What a plan holds beside the program.
+struct PlanParts {
+  std::string target = "cpu";
+  std::vector<int64_t> worlds = {1};    ///< numbers of ranks that it can run on
+  std::string code;                     ///< CPU: ELF bytes that define the kernels
+  std::vector<std::string> cpuFeatures; ///< what the code needs
+  std::string source;                   ///< the model file's text
+};
+
+/// The plan of a module after memory planning. Errors, at the op: something has no offset, a launch
+/// names no kernel, a schedule computes what the runtime has no operation for, an input or a size
+/// of the training is missing. Whether the result obeys all rules of plans is for plan::validate to
+/// say.
+mlir::FailureOr<plan::Plan> writePlan(mlir::ModuleOp module, PlanParts parts);
+
+} // namespace nano::codegen

@@ -1,0 +1,38 @@
+// What `nanoc` does: model file in, plan out. Every step of it is reported as one line or one
+// message.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano {
+
+struct CompileOptions {
+  std::string model;  ///< the model file
+  std::string output; ///< the plan file; may be empty with `stopAfter`
+  std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
+  std::string target = "cpu";
+  std::vector<int64_t> worlds{1};
+  std::string dumpDirectory; ///< --dump-ir; empty: none
+  std::string stopAfter;     ///< a stage's name; empty: none
+  bool reportMemory = false;
+  bool timing = false;
+};
+
+/// Exit statuses of nanoc.
+enum Exit : int { Done = 0, RunFailed = 1, BadInput = 2 };
+
+/// `nanoc compile`. Results go to stdout, messages to stderr. Returns an exit status; throws
+/// nothing.
+int compileModel(const CompileOptions &options);
+
+/// `nanoc params`: hyperparameters and parameters as tables on stdout.
+int listParameters(const std::string &model,
+                   const std::vector<std::pair<std::string, std::string>> &overrides);
+
+/// `nanoc stages`: the stage table on stdout.
+int listStages();
+
+} // namespace nano

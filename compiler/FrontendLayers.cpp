@@ -1,0 +1,184 @@
+// The front end's matrix products, embedding, norms, attention and loss.
+#include "compiler/Recorder.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace nano::frontend {
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+DType dtypeOf(Value value) { return Recorder::dtypeOf(typeOf(value).getElementType()); }
+std::string shapeOf(Value value) { return text(typeOf(value).getShape()); }
+/// "bf16 [4, 8]"
+std::string describe(Value value) {
+  return fmt::format("{} {}", nameOf(dtypeOf(value)), shapeOf(value));
+}
+bool isFloat(Value value) { return dtypeOf(value) == f32 || dtypeOf(value) == bf16; }
+
+/// Throws unless `value` is i32 [rows].
+void checkRows(Value value, int64_t rows, Line at, const char *what, const char *name) {
+  if (dtypeOf(value) != i32 || typeOf(value).getRank() != 1 || typeOf(value).getDimSize(0) != rows)
+    fail(at, fmt::format("{}: {} is {}; wanted is i32 [{}]", what, name, describe(value), rows));
+}
+
+} // namespace
+
+Tensor gather(const At &table, const Tensor &ids) {
+  Recorder &recorder = Recorder::current();
+  const Value rows = recorder.value(table, "gather");
+  const Value which = recorder.value(ids, table.at, "gather");
+  if (typeOf(rows).getRank() != 2 || !isFloat(rows))
+    fail(table.at,
+         fmt::format("gather: the table is {}; wanted is f32 or bf16 [V, D]", describe(rows)));
+  if (typeOf(which).getRank() != 1 || dtypeOf(which) != i32)
+    fail(table.at, fmt::format("gather: the ids are {}; wanted is i32 [T]", describe(which)));
+  const SmallVector<int64_t> shape{typeOf(which).getDimSize(0), typeOf(rows).getDimSize(1)};
+  return recorder.handle(
+      recorder.op<graph::GatherOp>(table.at, typeOf(rows).clone(shape), rows, which));
+}
+
+namespace {
+Tensor product(const At &a, const Tensor &b, bool transposed) {
+  constexpr const char *what = "matmul";
+  Recorder &recorder = Recorder::current();
+  Value left = recorder.value(a, what);
+  Value right = recorder.value(b, a.at, what);
+  const RankedTensorType x = typeOf(left), y = typeOf(right);
+  const std::string both =
+      fmt::format("{} × {}{}", shapeOf(left), shapeOf(right), transposed ? "ᵀ" : "");
+  if (!isFloat(left) || !isFloat(right))
+    fail(a.at, fmt::format("{}: takes f32 or bf16, not {} × {}", what, nameOf(dtypeOf(left)),
+                           nameOf(dtypeOf(right))));
+  if (x.getRank() < 2 || y.getRank() != x.getRank())
+    fail(a.at, fmt::format("{}: both sides need the same number of dimensions, at least 2: {}",
+                           what, both));
+  const int64_t rank = x.getRank();
+  if (x.getShape().drop_back(2) != y.getShape().drop_back(2))
+    fail(a.at, fmt::format("{}: leading dimensions differ: {}", what, both));
+  const int64_t inner = y.getDimSize(transposed ? rank - 1 : rank - 2);
+  if (x.getDimSize(rank - 1) != inner)
+    fail(a.at, fmt::format("{}: inner dimensions differ: {}", what, both));
+  if (transposed)
+    right = recorder.cast(right, x.getElementType(), a.at);
+  else if (x.getElementType() != y.getElementType())
+    fail(a.at, fmt::format("{}: types differ: {} × {}; cast one", what, nameOf(dtypeOf(left)),
+                           nameOf(dtypeOf(right))));
+  SmallVector<int64_t> shape(x.getShape());
+  shape.back() = y.getDimSize(transposed ? rank - 2 : rank - 1);
+  const RankedTensorType result = recorder.tensorType(shape, x.getElementType(), a.at, what);
+  return recorder.handle(
+      recorder.op<graph::MatmulOp>(a.at, result, left, right, false, transposed));
+}
+} // namespace
+
+Tensor matmul(const At &a, const Tensor &b) { return product(a, b, false); }
+Tensor linear(const At &x, const Tensor &weight) { return product(x, weight, true); }
+
+//===- Norms -------------------------------------------------------------------===//
+
+namespace {
+/// x as f32, when it can be normalised over its last dimension.
+Tensor normalisable(const At &x, const char *what) {
+  const Value value = Recorder::current().value(x, what);
+  if (typeOf(value).getRank() == 0 || !isFloat(value))
+    fail(x.at, fmt::format("{}: takes f32 or bf16 rows, not {}", what, describe(value)));
+  return cast(x, f32);
+}
+
+/// Mean over the last dimension, which disappears.
+Tensor rowMean(const Tensor &x, Line at) {
+  Tensor kept = mean(At(x, at), -1);
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(kept, at, "mean");
+  return recorder.handle(value.getDefiningOp<graph::ReshapeOp>().getX());
+}
+
+/// rsqrt(rows + eps), as a column that goes with the rows' elements.
+Tensor rowScale(const Tensor &rows, double eps, Line at) {
+  Recorder &recorder = Recorder::current();
+  const Tensor scale = rsqrt(At(Operand(rows, at) + Operand(eps, at), at));
+  const Value value = recorder.value(scale, at, "norm");
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape.push_back(1);
+  return recorder.handle(recorder.reshape(value, shape, at));
+}
+} // namespace
+
+Tensor norm(const At &x) { return norm(x, epsilon(x.tensor.type(x.at))); }
+
+Tensor norm(const At &x, double eps) {
+  const Line at = x.at;
+  const Tensor wide = normalisable(x, "norm");
+  const Tensor meanSquare = rowMean(square(At(wide, at)), at);
+  const Tensor scaled = Operand(wide, at) * Operand(rowScale(meanSquare, eps, at), at);
+  return cast(At(scaled, at), x.tensor.type(at));
+}
+
+Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double eps) {
+  const Line at = x.at;
+  auto arg = [&](const Tensor &tensor) { return Operand(tensor, at); };
+  const Tensor wide = normalisable(x, "layerNorm");
+  for (const Tensor &parameter : {scale, shift})
+    if (parameter.rank(at) != 1 || parameter.size(0, at) != wide.size(-1, at))
+      fail(at, fmt::format("layerNorm: scale and shift need one element a column: {} for {}",
+                           shapeOf(Recorder::current().value(parameter, at, "layerNorm")),
+                           shapeOf(Recorder::current().value(wide, at, "layerNorm"))));
+  const Tensor centred = arg(wide) - arg(mean(At(wide, at), -1));
+  const Tensor variance = rowMean(square(At(centred, at)), at);
+  const Tensor scaled = arg(centred) * arg(rowScale(variance, eps, at));
+  return cast(At(arg(arg(scaled) * arg(scale)) + arg(shift), at), x.tensor.type(at));
+}
+
+//===- Attention and loss ------------------------------------------------------===//
+
+Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
+  constexpr const char *what = "attention";
+  Recorder &recorder = Recorder::current();
+  const Value query = recorder.value(q, what);
+  const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
+  if (typeOf(query).getRank() != 3 || !isFloat(query))
+    fail(q.at, fmt::format("{}: q is {}; wanted is f32 or bf16 [T, H, Dh]", what, describe(query)));
+  if (key.getType() != query.getType() || value.getType() != query.getType())
+    fail(q.at, fmt::format("{}: q, k and v differ: {}, {} and {}", what, describe(query),
+                           describe(key), describe(value)));
+  const int64_t rows = typeOf(query).getDimSize(0), heads = typeOf(query).getDimSize(1);
+  const Value first = recorder.value(how.first, q.at, "attention's first");
+  const Value last = recorder.value(how.last, q.at, "attention's last");
+  checkRows(first, rows, q.at, what, "first");
+  checkRows(last, rows, q.at, what, "last");
+  if (!std::isfinite(how.scale))
+    fail(q.at, fmt::format("{}: the scale is not finite", what));
+
+  MLIRContext *context = query.getContext();
+  const auto lse = RankedTensorType::get({rows, heads}, Float32Type::get(context));
+  const Value y =
+      recorder.op<graph::AttentionOp>(q.at, query.getType(), lse, query, key, value, first, last,
+                                      FloatAttr::get(Float64Type::get(context), how.scale));
+  if (how.score.call)
+    recorder.recordScore(y.getDefiningOp<graph::AttentionOp>().getScore(), how.score, q.at);
+  return recorder.handle(y);
+}
+
+Tensor crossEntropy(const At &logits, const Tensor &targets) {
+  constexpr const char *what = "crossEntropy";
+  Recorder &recorder = Recorder::current();
+  const Value scores = recorder.value(logits, what);
+  if (typeOf(scores).getRank() != 2 || dtypeOf(scores) != f32)
+    fail(logits.at,
+         fmt::format("{}: the logits are {}; wanted is f32 [T, V]", what, describe(scores)));
+  const int64_t rows = typeOf(scores).getDimSize(0);
+  const Value which = recorder.value(targets, logits.at, what);
+  checkRows(which, rows, logits.at, what, "targets");
+  const auto perRow = RankedTensorType::get({rows}, typeOf(scores).getElementType());
+  return recorder.handle(
+      recorder.op<graph::CrossEntropyOp>(logits.at, perRow, perRow, scores, which));
+}
+
+} // namespace nano::frontend

@@ -1,0 +1,31 @@
+// Compiles a model file with the host compiler and loads what it defines.
+#pragma once
+
+#include "compiler/TraceModel.h"
+
+#include <string>
+
+namespace nano {
+
+/// Bad input: one line for the user; exit status 2.
+using frontend::ModelError;
+
+/// A model file, compiled and loaded. Stays loaded until the end of the process: exceptions and
+/// texts of the model may outlive this object.
+class ModelFile {
+public:
+  /// Compiles with $CXX, or c++. The compiler's own messages go to stderr. Throws ModelError when
+  /// the file cannot be read, does not compile, or defines no NANO_MODEL.
+  explicit ModelFile(const std::string &path);
+
+  /// Body and defaults; the caller adds overrides.
+  frontend::TraceInput input() const { return loaded; }
+  /// The model file's text.
+  const std::string &source() const { return text; }
+
+private:
+  frontend::TraceInput loaded;
+  std::string text;
+};
+
+} // namespace nano

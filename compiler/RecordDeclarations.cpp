@@ -1,0 +1,433 @@
+// Hyperparameters, schedules, optimizers, parameters, and what closes a recording.
+#include "compiler/Recorder.h"
+
+#include "ir/graph/Program.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+
+using namespace mlir;
+
+namespace nano::frontend {
+
+//===- Hyperparameters ---------------------------------------------------------===//
+
+namespace {
+template <typename T> std::optional<T> parseNumber(const std::string &text) {
+  T number{};
+  const char *end = text.data() + text.size();
+  auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end)
+    return std::nullopt;
+  return number;
+}
+
+std::string valueText(const Default &value) {
+  switch (value.kind) {
+  case Default::Integer:
+    return std::to_string(value.integer);
+  case Default::Real:
+    return fmt::format("{}", value.real);
+  case Default::Word:
+    return value.word;
+  }
+  return {};
+}
+} // namespace
+
+HyperparameterRecord &Recorder::declareHyper(const char *name, const char *about, Line at) {
+  for (const HyperparameterRecord &record : hyperparameters)
+    if (record.name == name)
+      fail(at, fmt::format("hyper: '{}' is declared twice", name));
+  HyperparameterRecord record;
+  record.name = name;
+  record.about = about;
+  return hyperparameters.emplace_back(std::move(record));
+}
+
+std::optional<std::string> Recorder::override(HyperparameterRecord &record) {
+  std::optional<std::string> value;
+  for (int i = 0; input.defaults && i < input.defaults->count; ++i)
+    if (record.name == input.defaults->values[i].name) {
+      defaultUsed[i] = true;
+      record.defaultValue = valueText(input.defaults->values[i]);
+      value = record.defaultValue;
+    }
+  for (auto [i, given] : llvm::enumerate(input.overrides))
+    if (record.name == given.first) {
+      overrideUsed[i] = true;
+      record.overridden = true;
+      value = given.second;
+    }
+  return value;
+}
+
+std::string Recorder::hyperContext(const HyperparameterRecord &record, const std::string &value,
+                                   Line at) const {
+  if (record.overridden)
+    return fmt::format("-D {}={}", record.name, value);
+  return fmt::format("{}:{}: {} = {}", at.file, at.line, record.name, value);
+}
+
+int64_t Recorder::hyper(const char *name, int64_t value, const char *about, int64_t least,
+                        Line at) {
+  HyperparameterRecord &record = declareHyper(name, about, at);
+  record.defaultValue = std::to_string(value);
+  const std::string given = override(record).value_or(record.defaultValue);
+  const std::optional<int64_t> number = parseNumber<int64_t>(given);
+  if (!number)
+    throw ModelError(
+        fmt::format("{}: not an integer ({})", hyperContext(record, given, at), about));
+  if (*number < least)
+    throw ModelError(
+        fmt::format("{}: must be at least {} ({})", hyperContext(record, given, at), least, about));
+  record.value = std::to_string(*number);
+  return *number;
+}
+
+double Recorder::hyper(const char *name, double value, const char *about, Line at) {
+  HyperparameterRecord &record = declareHyper(name, about, at);
+  record.defaultValue = fmt::format("{}", value);
+  const std::string given = override(record).value_or(record.defaultValue);
+  const std::optional<double> number = parseNumber<double>(given);
+  if (!number || !std::isfinite(*number))
+    throw ModelError(
+        fmt::format("{}: not a finite number ({})", hyperContext(record, given, at), about));
+  record.value = fmt::format("{}", *number);
+  return *number;
+}
+
+int Recorder::hyper(const char *name, ArrayRef<std::string> allowed, const char *about, Line at) {
+  HyperparameterRecord &record = declareHyper(name, about, at);
+  if (allowed.empty())
+    fail(at, fmt::format("hyper: '{}' allows no value", name));
+  record.defaultValue = allowed.front();
+  const std::string given = override(record).value_or(record.defaultValue);
+  const auto *found = llvm::find(allowed, given);
+  if (found == allowed.end())
+    throw ModelError(fmt::format("{}: can be {} ({})", hyperContext(record, given, at),
+                                 fmt::join(allowed, ", "), about));
+  record.value = given;
+  return static_cast<int>(found - allowed.begin());
+}
+
+//===- Schedules ---------------------------------------------------------------===//
+
+Sched Recorder::sched(SchedNode node) {
+  scheds.push_back(node);
+  Sched handle;
+  handle.id = static_cast<uint32_t>(scheds.size() - 1);
+  return handle;
+}
+
+void Recorder::useSched(const Sched &sched, const char *what, Line at) const {
+  if (sched.id == 0 || sched.id >= scheds.size())
+    fail(at, fmt::format("{}: a schedule is missing", what));
+}
+
+Value Recorder::emitSched(uint32_t id, OpBuilder &body, Block &block, Location loc,
+                          DenseMap<uint32_t, Value> &done) {
+  if (auto found = done.find(id); found != done.end())
+    return found->second;
+  const SchedNode node = scheds[id];
+  auto operand = [&](int i) { return emitSched(node.operands[i], body, block, loc, done); };
+  auto build = [&]() -> Value {
+    switch (node.kind) {
+    case SchedNode::Number:
+      return arith::ConstantOp::create(body, loc, body.getF64FloatAttr(node.number));
+    case SchedNode::Step:
+      return block.getArgument(0);
+    case SchedNode::Iterations:
+      return block.getArgument(1);
+    case SchedNode::Add:
+      return arith::AddFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Sub:
+      return arith::SubFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Mul:
+      return arith::MulFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Div:
+      return arith::DivFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Neg:
+      return arith::NegFOp::create(body, loc, operand(0));
+    case SchedNode::Min:
+      return arith::MinimumFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Max:
+      return arith::MaximumFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::Floor:
+      return math::FloorOp::create(body, loc, operand(0));
+    case SchedNode::Ceil:
+      return math::CeilOp::create(body, loc, operand(0));
+    case SchedNode::Sqrt:
+      return math::SqrtOp::create(body, loc, operand(0));
+    case SchedNode::Exp:
+      return math::ExpOp::create(body, loc, operand(0));
+    case SchedNode::Log:
+      return math::LogOp::create(body, loc, operand(0));
+    case SchedNode::Cos:
+      return math::CosOp::create(body, loc, operand(0));
+    case SchedNode::Pow:
+      return math::PowFOp::create(body, loc, operand(0), operand(1));
+    case SchedNode::SelectLess: {
+      Value less =
+          arith::CmpFOp::create(body, loc, arith::CmpFPredicate::OLT, operand(0), operand(1));
+      return arith::SelectOp::create(body, loc, less, operand(2), operand(3));
+    }
+    }
+    return {};
+  };
+  const Value value = build();
+  done[id] = value;
+  return value;
+}
+
+void Recorder::declareScalar(const std::string &symbol, const Sched &value, DType type,
+                             const char *what, Line at) {
+  useSched(value, what, at);
+  takeSymbol(symbol, what, at);
+  const Location loc = location(at);
+  auto scalar = graph::ScalarOp::create(builder, loc, symbol, elementType(type));
+  const SmallVector<Type> arguments(4, builder.getF64Type());
+  Block &block = scalar.getBody().emplaceBlock();
+  block.addArguments(arguments, SmallVector<Location>(4, loc));
+  OpBuilder body = OpBuilder::atBlockEnd(&block);
+  DenseMap<uint32_t, Value> done;
+  const Value result = emitSched(value.id, body, block, loc, done);
+  graph::YieldOp::create(body, loc, ValueRange{result});
+}
+
+Tensor Recorder::scalar(const char *name, const Sched &value, DType type, Line at) {
+  if (type != f32 && type != i32)
+    fail(at, fmt::format("scalar: '{}' can be f32 or i32, not {}", name, nameOf(type)));
+  declareScalar(name, value, type, "scalar", at);
+  Tensor tensor;
+  tensor.program = model;
+  tensor.id = static_cast<uint32_t>(declared.size());
+  declared.push_back({name, RankedTensorType::get({}, elementType(type)), {}});
+  return tensor;
+}
+
+//===- Optimizers and parameters -----------------------------------------------===//
+
+void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) {
+  if (program != 0)
+    fail(at, fmt::format("{}: '{}' is declared inside a program; declare it before", what, symbol));
+  if (symbol.empty())
+    fail(at, fmt::format("{}: the name is empty", what));
+  static constexpr const char *reserved[] = {
+      "train",    "first",    "next",    "update",
+      "validate", "generate", "kernels", graph::gradScaleSymbol.data()};
+  if (llvm::is_contained(reserved, symbol) || StringRef(symbol).starts_with("grad."))
+    fail(at, fmt::format("{}: the name '{}' is the compiler's own; choose another", what, symbol));
+  auto [entry, isNew] = symbols.try_emplace(symbol, at);
+  if (!isNew)
+    fail(at,
+         fmt::format("{}: the name '{}' is taken by line {}", what, symbol, entry->second.line));
+}
+
+Optimizer Recorder::adam(const char *name, const Adam &how, Line at) {
+  auto inUnit = [](double beta) { return beta >= 0 && beta < 1; };
+  if (!inUnit(how.beta1) || !inUnit(how.beta2))
+    fail(at,
+         fmt::format("adam: beta1 = {} and beta2 = {} must be in [0, 1)", how.beta1, how.beta2));
+  if (!(how.eps >= 0) || !(how.weightDecay >= 0))
+    fail(at, fmt::format("adam: eps = {} and weightDecay = {} must not be negative", how.eps,
+                         how.weightDecay));
+  const std::string lr = std::string("lr.") + name;
+  declareScalar(lr, how.lr, f32, "adam", at);
+  takeSymbol(name, "adam", at);
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
+  graph::AdamOp::create(builder, location(at), builder.getStringAttr(name),
+                        FlatSymbolRefAttr::get(builder.getContext(), lr), number(how.beta1),
+                        number(how.beta2), number(how.eps), number(how.weightDecay));
+  optimizers.push_back({name, "adam", lr});
+  return {model, static_cast<uint32_t>(optimizers.size())};
+}
+
+Optimizer Recorder::muon(const char *name, const Muon &how, Line at) {
+  if (how.steps < 1 || how.steps > 100)
+    fail(at, fmt::format("muon: {} Newton–Schulz steps", how.steps));
+  if (how.computeType != f32 && how.computeType != bf16)
+    fail(at, fmt::format("muon: computeType can be f32 or bf16, not {}", nameOf(how.computeType)));
+  const std::string lr = std::string("lr.") + name, momentum = std::string("momentum.") + name;
+  declareScalar(lr, how.lr, f32, "muon", at);
+  declareScalar(momentum, how.momentum, f32, "muon", at);
+  takeSymbol(name, "muon", at);
+  MLIRContext *context = builder.getContext();
+  graph::MuonOp::create(
+      builder, location(at), builder.getStringAttr(name), FlatSymbolRefAttr::get(context, lr),
+      FlatSymbolRefAttr::get(context, momentum), builder.getI64IntegerAttr(how.steps),
+      builder.getDenseF64ArrayAttr(how.coefficients), TypeAttr::get(elementType(how.computeType)));
+  optimizers.push_back({name, "muon", lr});
+  return {model, static_cast<uint32_t>(optimizers.size())};
+}
+
+const Recorder::OptimizerRecord &Recorder::optimizerOf(const Optimizer &optimizer, const char *what,
+                                                       Line at) const {
+  if (optimizer.model != model)
+    fail(at, fmt::format("{}: not an optimizer of this model", what));
+  return optimizers[optimizer.id - 1];
+}
+
+namespace {
+std::string initText(const Init &init) {
+  const ArrayRef<double> values(init.values, init.count);
+  const char *kind = init.kind == Init::Normal    ? "normal"
+                     : init.kind == Init::Uniform ? "uniform"
+                                                  : "";
+  if (init.kind == Init::Constant)
+    return fmt::format("{:.6g}", fmt::join(values, ", "));
+  return fmt::format("{}({:.6g})", kind, fmt::join(values, ", "));
+}
+} // namespace
+
+Tensor Recorder::param(const char *name, const Shape &shape, DType type, const Init &init,
+                       const Optimizer &optimizer, Line at) {
+  const std::string what = fmt::format("param '{}'", name);
+  const OptimizerRecord &group = optimizerOf(optimizer, what.c_str(), at);
+  if (type != f32 && type != bf16)
+    fail(at, fmt::format("{}: can be stored as f32 or bf16, not {}", what, nameOf(type)));
+  const ArrayRef<int64_t> sizes(shape.sizes, shape.rank);
+  RankedTensorType tensor = tensorType(sizes, elementType(type), at, what.c_str());
+  if (group.kind == "muon" && shape.rank < 2)
+    fail(at, fmt::format("{}: Muon updates matrices; the shape is {}", what, text(sizes)));
+  const ArrayRef<double> numbers(init.values, init.count);
+  if (llvm::any_of(numbers, [](double value) { return !std::isfinite(value); }))
+    fail(at, fmt::format("{}: the initial value is not finite", what));
+  if (init.kind == Init::Constant && init.count != 1 && init.count != tensor.getNumElements())
+    fail(at, fmt::format("{}: {} initial values for {} elements", what, init.count,
+                         tensor.getNumElements()));
+  if (init.kind == Init::Uniform && init.values[0] > init.values[1])
+    fail(at, fmt::format("{}: uniform({}, {}): low is above high", what, init.values[0],
+                         init.values[1]));
+  if (init.kind == Init::Normal && init.values[1] < 0)
+    fail(at, fmt::format("{}: normal({}, {}): the deviation is negative", what, init.values[0],
+                         init.values[1]));
+  takeSymbol(name, "param", at);
+
+  static constexpr const char *kinds[] = {"constant", "normal", "uniform"};
+  MLIRContext *context = builder.getContext();
+  graph::StateOp::create(
+      builder, location(at), builder.getStringAttr(name), TypeAttr::get(tensor),
+      graph::RoleAttr::get(context, graph::Role::Parameter),
+      graph::InitAttr::get(context, kinds[init.kind], builder.getDenseF64ArrayAttr(numbers)),
+      FlatSymbolRefAttr::get(context, group.name));
+  parameters.push_back({name, text(sizes), nameOf(type), initText(init),
+                        fmt::format("{} ({})", group.name, group.kind)});
+  Tensor handle;
+  handle.program = model;
+  handle.id = static_cast<uint32_t>(declared.size());
+  declared.push_back({name, tensor, {}});
+  return handle;
+}
+
+//===- Training ----------------------------------------------------------------===//
+
+void Recorder::training(const Training &training, Line at) {
+  if (how)
+    fail(at, "training: called twice");
+  if (training.vocabSize < 1 || training.globalBatch < 1 || training.numIterations < 1)
+    fail(at, fmt::format(
+                 "training: vocabSize {}, globalBatch {} and numIterations {} must be at least 1",
+                 training.vocabSize, training.globalBatch, training.numIterations));
+  if (training.eosToken < 0 || training.eosToken >= training.vocabSize)
+    fail(at, fmt::format("training: eosToken {} is not one of the {} tokens of the vocabulary",
+                         training.eosToken, training.vocabSize));
+  if (!(training.gradClip >= 0) || !std::isfinite(training.gradClip))
+    fail(at, fmt::format("training: gradClip = {} must not be negative", training.gradClip));
+  how = training;
+  howAt = at;
+}
+
+TracedModel Recorder::finish() {
+  std::vector<std::string> known;
+  for (const HyperparameterRecord &record : hyperparameters)
+    known.push_back(record.name);
+  for (auto [i, given] : llvm::enumerate(input.overrides))
+    if (!overrideUsed[i])
+      throw ModelError(fmt::format("-D {}: {} has no such hyperparameter; it has {}", given.first,
+                                   input.name, fmt::join(known, ", ")));
+  for (size_t i = 0; i < defaultUsed.size(); ++i)
+    if (!defaultUsed[i])
+      fail(input.defaults->at,
+           fmt::format("NANO_DEFAULTS: there is no hyperparameter '{}'; there are {}",
+                       input.defaults->values[i].name, fmt::join(known, ", ")));
+
+  auto missing = [&](const char *what, const char *call) {
+    throw ModelError(
+        fmt::format("{}: the model {}; call {} in NANO_MODEL", input.file, what, call));
+  };
+  if (trainTokens == 0)
+    missing("builds no loss", "train(tokens, Loss::sum, …)");
+  if (validateTokens == 0)
+    missing("has no validation program", "validate(tokens, Loss::mean, …)");
+  if (!how)
+    missing("does not say how it is trained", "training({…})");
+  if (how->globalBatch % trainTokens != 0)
+    fail(howAt,
+         fmt::format(
+             "training: globalBatch {} is not a multiple of the {} tokens of a training sequence",
+             how->globalBatch, trainTokens));
+  if (optimizers.empty())
+    missing("has no optimizer", "adam or muon, and param,");
+  const OptimizerRecord &logged =
+      how->logged.model == 0 ? optimizers.front() : optimizerOf(how->logged, "training", howAt);
+
+  auto integer = [&](const char *name, int64_t value) {
+    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  };
+  (*module)->setAttr(graph::modelAttrName, builder.getStringAttr(input.name));
+  (*module)->setAttr(
+      graph::trainingAttrName,
+      builder.getDictionaryAttr({
+          integer("seq_len", trainTokens),
+          integer("val_seq_len", validateTokens),
+          integer("gen_seq_len", generateTokens),
+          integer("global_batch", how->globalBatch),
+          integer("num_iterations", how->numIterations),
+          integer("vocab_size", how->vocabSize),
+          integer("eos_token", how->eosToken),
+          builder.getNamedAttr("train_loss_is_sum", builder.getBoolAttr(trainLossIsSum)),
+          builder.getNamedAttr("val_loss_is_sum", builder.getBoolAttr(validateLossIsSum)),
+          builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
+          builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
+      }));
+  SmallVector<Attribute> values;
+  for (const HyperparameterRecord &record : hyperparameters)
+    values.push_back(builder.getDictionaryAttr({
+        builder.getNamedAttr("name", builder.getStringAttr(record.name)),
+        builder.getNamedAttr("value", builder.getStringAttr(record.value)),
+        builder.getNamedAttr("overridden", builder.getBoolAttr(record.overridden)),
+    }));
+  (*module)->setAttr("nano.hyperparameters", builder.getArrayAttr(values));
+
+  if (failed(verify(*module)))
+    throw ModelError(
+        fmt::format("{}: the front end made a module that does not verify", input.file));
+  return {std::move(module), std::move(hyperparameters), std::move(parameters)};
+}
+
+//===- Running a body ----------------------------------------------------------===//
+
+TracedModel traceModel(MLIRContext &context, const TraceInput &input) {
+  Recorder recorder(context, input);
+  try {
+    input.body();
+  } catch (const ModelError &) {
+    throw;
+  } catch (const std::exception &error) {
+    throw ModelError(fmt::format("{}: the model threw an exception: {}", input.file, error.what()));
+  } catch (...) {
+    throw ModelError(fmt::format("{}: the model threw an exception", input.file));
+  }
+  return recorder.finish();
+}
+
+} // namespace nano::frontend

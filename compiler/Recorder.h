@@ -1,0 +1,174 @@
+// What the front end records while a model's body runs: a module of the graph dialect,
+// hyperparameters and parameters. One recorder is current at a time; the functions of Frontend.h
+// talk to it.
+#pragma once
+
+#include "compiler/Frontend.h"
+#include "compiler/TraceModel.h"
+#include "ir/graph/Nano.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nano::frontend {
+
+/// Throws ModelError `file:line: message`.
+[[noreturn]] void fail(Line at, const std::string &message);
+
+/// "f32", "bf16", …
+const char *nameOf(DType type);
+/// "[49152, 768]"
+std::string text(llvm::ArrayRef<int64_t> shape);
+
+/// One node of a schedule.
+struct SchedNode {
+  enum Kind : uint8_t {
+    Number,
+    Step,
+    Iterations,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Neg,
+    Min,
+    Max,
+    Floor,
+    Ceil,
+    Sqrt,
+    Exp,
+    Log,
+    Cos,
+    Pow,
+    SelectLess, ///< a < b ? c : d
+  };
+  Kind kind;
+  double number = 0;
+  uint32_t operands[4] = {};
+};
+
+class Recorder {
+public:
+  Recorder(mlir::MLIRContext &context, const TraceInput &input);
+  ~Recorder();
+  Recorder(const Recorder &) = delete;
+  Recorder &operator=(const Recorder &) = delete;
+
+  /// The recorder of the running model body. Throws when none runs.
+  static Recorder &current();
+
+  /// Closes the recording: checks what is known only at the end, and fills the module's attributes.
+  TracedModel finish();
+
+  //===- Tensors ---------------------------------------------------------------===//
+
+  /// The value behind a handle in the program being recorded; a parameter or scalar is loaded at
+  /// its first use. `what` is the function that asks, for messages.
+  mlir::Value value(const Tensor &tensor, Line at, const char *what);
+  mlir::Value value(const At &x, const char *what) { return value(x.tensor, x.at, what); }
+  /// The type behind a handle, also outside of programs.
+  mlir::RankedTensorType typeOf(const Tensor &tensor, Line at, const char *what);
+  /// A handle to a value of the program being recorded.
+  Tensor handle(mlir::Value value);
+
+  mlir::Location location(Line at);
+  mlir::Type elementType(DType type);
+  static DType dtypeOf(mlir::Type elementType);
+  /// A tensor type; throws when the sizes are not positive or their product exceeds 2⁴⁰.
+  mlir::RankedTensorType tensorType(llvm::ArrayRef<int64_t> shape, mlir::Type element, Line at,
+                                    const char *what);
+
+  /// Creates an op of one result at the point of recording.
+  template <typename OpTy, typename... Args> mlir::Value op(Line at, Args &&...args) {
+    return OpTy::create(builder, location(at), std::forward<Args>(args)...)->getResult(0);
+  }
+  mlir::Value constant(double number, mlir::RankedTensorType type, Line at);
+  mlir::Value cast(mlir::Value x, mlir::Type element, Line at);
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape, Line at);
+  /// x repeated to `shape`, aligned at the last dimension; the shapes are known to go together.
+  /// Dimensions of size 1 are taken away first, so that the broadcast op only adds dimensions.
+  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape, Line at);
+  mlir::Value reduce(graph::Combiner combiner, mlir::Value x, llvm::ArrayRef<int64_t> dims,
+                     Line at);
+  /// Runs a score function in `region` of an attention op: block arguments f32, i32, i32, i32 of
+  /// rank 0.
+  void recordScore(mlir::Region &region, const ScoreFunction &score, Line at);
+
+  //===- Declarations ----------------------------------------------------------===//
+
+  int64_t hyper(const char *name, int64_t value, const char *about, int64_t least, Line at);
+  double hyper(const char *name, double value, const char *about, Line at);
+  int hyper(const char *name, llvm::ArrayRef<std::string> allowed, const char *about, Line at);
+
+  Sched sched(SchedNode node);
+  /// Declares a `nano.scalar`.
+  void declareScalar(const std::string &symbol, const Sched &value, DType type, const char *what,
+                     Line at);
+  Tensor scalar(const char *name, const Sched &value, DType type, Line at);
+  Optimizer adam(const char *name, const Adam &how, Line at);
+  Optimizer muon(const char *name, const Muon &how, Line at);
+  Tensor param(const char *name, const Shape &shape, DType type, const Init &init,
+               const Optimizer &optimizer, Line at);
+  void training(const Training &how, Line at);
+
+  void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
+                  Tensor (*call)(const void *, Tensor, Tensor), Line at);
+  void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
+                    Line at);
+
+private:
+  struct Declared {
+    std::string symbol;
+    mlir::RankedTensorType type;
+    mlir::Value loaded; ///< in the program being recorded
+  };
+  struct OptimizerRecord {
+    std::string name, kind, lrSymbol;
+  };
+
+  HyperparameterRecord &declareHyper(const char *name, const char *about, Line at);
+  /// What was said about a hyperparameter, by -D or by NANO_DEFAULTS, as text; empty when nothing
+  /// was.
+  std::optional<std::string> override(HyperparameterRecord &record);
+  std::string hyperContext(const HyperparameterRecord &record, const std::string &value,
+                           Line at) const;
+  void takeSymbol(const std::string &symbol, const char *what, Line at);
+  const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
+  void useSched(const Sched &sched, const char *what, Line at) const;
+  mlir::Value emitSched(uint32_t id, mlir::OpBuilder &body, mlir::Block &block, mlir::Location loc,
+                        llvm::DenseMap<uint32_t, mlir::Value> &done);
+
+  mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
+  void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::OpBuilder builder;
+  TraceInput input;
+
+  uint32_t model;            ///< what handles of declarations carry
+  uint32_t program = 0;      ///< what handles of the present program carry; 0: none
+  uint32_t outerProgram = 0; ///< while a score function is recorded: the program around it
+  std::vector<mlir::Value> values;
+  std::vector<Declared> declared;
+  std::vector<SchedNode> scheds{SchedNode{}};
+  std::vector<OptimizerRecord> optimizers;
+  std::vector<HyperparameterRecord> hyperparameters;
+  std::vector<ParameterRecord> parameters;
+  llvm::StringMap<Line> symbols;
+  std::vector<bool> overrideUsed, defaultUsed;
+
+  std::optional<Training> how;
+  Line howAt{};
+  int64_t trainTokens = 0, validateTokens = 0, generateTokens = 0;
+  Line trainAt{};
+  bool trainLossIsSum = false, validateLossIsSum = false;
+};
+
+} // namespace nano::frontend

@@ -1,0 +1,183 @@
+// Runs the pipeline stage by stage: dumps, seconds, errors by model line, crash reproducers.
+#include "compiler/StageRunner.h"
+
+#include "compiler/TraceModel.h"
+
+#include "codegen/cpu/NativeCode.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace nano {
+
+namespace fs = std::filesystem;
+
+//===- Timer -------------------------------------------------------------------===//
+
+void Timer::begin(std::string phase) {
+  end();
+  current = std::move(phase);
+  since = Clock::now();
+}
+
+void Timer::end() {
+  if (!current.empty())
+    phases.push_back(
+        {std::move(current), std::chrono::duration<double>(Clock::now() - since).count()});
+  current.clear();
+}
+
+double Timer::total() const {
+  double sum = 0;
+  for (const Phase &phase : phases)
+    sum += phase.seconds;
+  return sum;
+}
+
+std::string Timer::table() const {
+  std::string text;
+  for (const Phase &phase : phases)
+    text += fmt::format("  {:<16} {:7.3f} s\n", phase.name, phase.seconds);
+  return text + fmt::format("  {:<16} {:7.3f} s\n", "total", total());
+}
+
+//===- Dump --------------------------------------------------------------------===//
+
+IrDump::IrDump(const std::string &directory) : directory(directory) {
+  std::error_code error;
+  fs::create_directories(fs::path(directory) / "kernels", error);
+  if (error)
+    throw frontend::ModelError(
+        fmt::format("--dump-ir {}: cannot make the directory: {}", directory, error.message()));
+}
+
+void IrDump::writeFile(const std::string &path,
+                       llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (!error) {
+    print(file);
+    file.flush();
+    error = file.error();
+    file.clear_error();
+  }
+  if (error)
+    throw frontend::ModelError(
+        fmt::format("--dump-ir {}: cannot be written: {}", path, error.message()));
+}
+
+void IrDump::write(ModuleOp module, const std::string &name) {
+  writeFile(fmt::format("{}/{:02}-{}.mlir", directory, number++, name),
+            [&](llvm::raw_ostream &file) {
+              module->print(file, OpPrintingFlags().enableDebugInfo());
+              file << "\n";
+            });
+}
+
+void IrDump::writeKernels(ModuleOp module) {
+  for (auto kernels : module.getOps<ModuleOp>())
+    for (auto kernel : kernels.getOps<func::FuncOp>())
+      writeFile(fmt::format("{}/kernels/{}.mlir", directory, kernel.getName().str()),
+                [&](llvm::raw_ostream &file) { file << codegen::kernelText(kernel); });
+}
+
+//===- Stages ------------------------------------------------------------------===//
+
+namespace {
+
+/// The model line behind a location: the first file and line in it.
+std::string lineText(Location location) {
+  std::string text;
+  location->walk([&](Location part) {
+    auto line = dyn_cast<FileLineColLoc>(part);
+    if (!line)
+      return WalkResult::advance();
+    text = fmt::format("{}:{}: ", line.getFilename().str(), line.getLine());
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+/// Collects the first error instead of printing it.
+class FirstError {
+public:
+  explicit FirstError(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+            return;
+          // What the pass manager adds when it writes a reproducer.
+          const std::string message = diagnostic.str();
+          if (text.empty() && message.find("detected while processing") == std::string::npos)
+            text = lineText(diagnostic.getLocation()) + message;
+        }) {}
+
+  std::string text;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+class DumpAfterPass : public PassInstrumentation {
+public:
+  explicit DumpAfterPass(IrDump &dump) : dump(dump) {}
+
+  void runAfterPass(Pass *pass, Operation *op) override { write(pass, op); }
+  void runAfterPassFailed(Pass *pass, Operation *op) override { write(pass, op, "-failed"); }
+
+private:
+  void write(Pass *pass, Operation *op, const char *suffix = "") {
+    auto module = dyn_cast<ModuleOp>(op);
+    // Adaptors, which run other passes, have no argument.
+    if (module && !pass->getArgument().empty())
+      dump.write(module, pass->getArgument().str() + suffix);
+  }
+  IrDump &dump;
+};
+
+} // namespace
+
+void runStage(const Stage &stage, ModuleOp module, const PipelineOptions &options, IrDump *dump) {
+  MLIRContext *context = module.getContext();
+  PassManager passes(context);
+  stage.addPasses(passes, options);
+  if (dump)
+    passes.addInstrumentation(std::make_unique<DumpAfterPass>(*dump));
+
+  std::error_code ignored;
+  const std::string reproducer = (fs::temp_directory_path(ignored) /
+                                  fmt::format("nanoc-{}-{}.mlir", stage.name.str(), getpid()))
+                                     .string();
+  passes.enableCrashReproducerGeneration(reproducer);
+
+  FirstError error(context);
+  if (succeeded(passes.run(module)))
+    return;
+  const bool isBadInput = &stage == &stages().front() && !error.text.empty();
+  if (isBadInput) {
+    fs::remove(reproducer, ignored);
+    throw StageError(error.text, true);
+  }
+  throw StageError(fmt::format("{} (stage {}; reproduce with nano-opt --run-reproducer {})",
+                               error.text.empty() ? "a pass crashed" : error.text, stage.name.str(),
+                               reproducer),
+                   false);
+}
+
+void runReporting(MLIRContext *context, const std::string &name,
+                  llvm::function_ref<LogicalResult()> work) {
+  const FirstError error(context);
+  if (failed(work()))
+    throw StageError(fmt::format("{} (stage {})",
+                                 error.text.empty() ? "failed without a message" : error.text,
+                                 name),
+                     false);
+}
+
+} // namespace nano

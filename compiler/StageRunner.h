@@ -1,0 +1,77 @@
+// Runs the pipeline stage by stage, with what people want to see of it: IR after every pass,
+// seconds, errors by model line, and a reproducer when a pass crashes.
+#pragma once
+
+#include "compiler/Pipeline.h"
+#include "compiler/Stages.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace nano {
+
+/// Seconds by phase.
+class Timer {
+public:
+  /// Ends the present phase and begins the next.
+  void begin(std::string phase);
+  void end();
+  double total() const;
+  /// "host compiler   0.61 s" a line.
+  std::string table() const;
+
+private:
+  using Clock = std::chrono::steady_clock;
+  struct Phase {
+    std::string name;
+    double seconds;
+  };
+  std::vector<Phase> phases;
+  std::string current;
+  Clock::time_point since{};
+};
+
+/// Writes one numbered file after every pass.
+class IrDump {
+public:
+  /// Makes the directory. Throws ModelError when that is not possible.
+  explicit IrDump(const std::string &directory);
+
+  void write(mlir::ModuleOp module, const std::string &name);
+  /// Every function of the module of kernels, one file each in kernels/.
+  void writeKernels(mlir::ModuleOp module);
+
+private:
+  void writeFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print);
+  std::string directory;
+  int number = 0;
+};
+
+/// An error that a pass reported, as users see it: "models/x.cpp:41: …".
+class StageError : public std::runtime_error {
+public:
+  StageError(const std::string &message, bool isBadInput)
+      : std::runtime_error(message), isBadInput(isBadInput) {}
+  bool isBadInput;
+};
+
+/// Runs one stage's passes on `module`. `dump` may be null. Throws StageError: bad input when the
+/// stage is `model`, else a failure that names the reproducer.
+void runStage(const Stage &stage, mlir::ModuleOp module, const PipelineOptions &options,
+              IrDump *dump);
+
+/// Runs `work`, which reports errors to the context; throws StageError with the first one, as a
+/// failure of stage `name`.
+void runReporting(mlir::MLIRContext *context, const std::string &name,
+                  llvm::function_ref<mlir::LogicalResult()> work);
+
+} // namespace nano

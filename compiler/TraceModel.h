@@ -1,0 +1,54 @@
+// Runs a model's body and returns the graph that it describes.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlir {
+class MLIRContext;
+} // namespace mlir
+
+namespace nano::frontend {
+
+struct Defaults;
+
+/// A mistake in a model file or in a value given for it: one line, `models/x.cpp:41: matmul: …`.
+class ModelError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+struct TraceInput {
+  std::string name;                   ///< of the model
+  std::string file;                   ///< the model file, for messages
+  void (*body)() = nullptr;           ///< what NANO_MODEL defines
+  const Defaults *defaults = nullptr; ///< what NANO_DEFAULTS defines, if anything
+  std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
+};
+
+struct HyperparameterRecord {
+  std::string name, value, defaultValue, about;
+  bool overridden = false;
+};
+
+struct ParameterRecord {
+  std::string name, shape, type, init, optimizer;
+};
+
+struct TracedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<HyperparameterRecord> hyperparameters;
+  std::vector<ParameterRecord> parameters;
+};
+
+/// Runs the body. Throws ModelError; nothing else leaves it, whatever the body throws. `context`
+/// has the dialects loaded that registerDialects inserts.
+TracedModel traceModel(mlir::MLIRContext &context, const TraceInput &input);
+
+} // namespace nano::frontend

@@ -1,0 +1,236 @@
+// Derivatives of the element-wise and shape ops: vector-Jacobian products as graph ops that fuse
+// well. With dy the gradient of the loss with respect to the result, each line gives the gradient
+// of the operand.
+#include "ir/graph/GraphBuilder.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+using Gradients = SmallVector<Value>;
+
+bool isFloat(Value value) {
+  return tensorType(value).getElementType().isF32() || tensorType(value).getElementType().isBF16();
+}
+
+} // namespace
+
+//===- Unary -------------------------------------------------------------------------------===//
+
+Gradients NegOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.neg(resultGrads[0])};
+}
+
+/// dx = dy·y
+Gradients ExpOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.mul(resultGrads[0], getResult())};
+}
+
+/// dx = dy/x
+Gradients LogOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.div(resultGrads[0], getX())};
+}
+
+/// dx = dy/2y
+Gradients SqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.div(g.mul(resultGrads[0], 0.5), getResult())};
+}
+
+/// dx = −dy·y³/2
+Gradients RsqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  Value y = getResult();
+  return {g.mul(g.mul(resultGrads[0], -0.5), g.mul(g.mul(y, y), y))};
+}
+
+/// dx = dy·(1 − y²)
+Gradients TanhOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  Value y = getResult();
+  return {g.mul(resultGrads[0], g.sub(g.constant(1, y.getType()), g.mul(y, y)))};
+}
+
+/// dx = dy·y·(1 − y)
+Gradients SigmoidOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  Value y = getResult();
+  return {g.mul(g.mul(resultGrads[0], y), g.sub(g.constant(1, y.getType()), y))};
+}
+
+/// dx = dy·cos x
+Gradients SinOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.mul(resultGrads[0], CosOp::create(builder, getLoc(), getX().getType(), getX()))};
+}
+
+/// dx = −dy·sin x
+Gradients CosOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {g.neg(g.mul(resultGrads[0], SinOp::create(builder, getLoc(), getX().getType(), getX())))};
+}
+
+//===- Binary and choice -------------------------------------------------------------------===//
+
+Gradients AddOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  return {resultGrads[0], resultGrads[0]};
+}
+
+Gradients SubOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  return {resultGrads[0], g.neg(resultGrads[0])};
+}
+
+/// da = dy·b, db = dy·a
+Gradients MulOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getResult()))
+    return {Value(), Value()};
+  GraphBuilder g(builder, getLoc());
+  return {g.mul(resultGrads[0], getRhs()), g.mul(resultGrads[0], getLhs())};
+}
+
+/// da = dy/b, db = −da·y
+Gradients DivOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getResult()))
+    return {Value(), Value()};
+  GraphBuilder g(builder, getLoc());
+  Value da = g.div(resultGrads[0], getRhs());
+  return {da, g.neg(g.mul(da, getResult()))};
+}
+
+namespace {
+
+/// The gradient goes to the operand that was chosen; where both are equal, to b (so that max(x, 0)
+/// has slope 0 at 0).
+Gradients chooseDerivative(OpBuilder &builder, Operation *op, Predicate predicate, Value a, Value b,
+                           Value dy) {
+  GraphBuilder g(builder, op->getLoc());
+  Value zero = g.constant(0, dy.getType());
+  return {g.select(predicate, a, b, dy, zero), g.select(predicate, a, b, zero, dy)};
+}
+
+} // namespace
+
+Gradients MaxOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getResult()))
+    return {Value(), Value()};
+  return chooseDerivative(builder, *this, Predicate::gt, getLhs(), getRhs(), resultGrads[0]);
+}
+
+Gradients MinOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getResult()))
+    return {Value(), Value()};
+  return chooseDerivative(builder, *this, Predicate::lt, getLhs(), getRhs(), resultGrads[0]);
+}
+
+Gradients SelectOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getResult()))
+    return {Value(), Value(), Value(), Value()};
+  Gradients chosen =
+      chooseDerivative(builder, *this, getPredicate(), getLhs(), getRhs(), resultGrads[0]);
+  return {Value(), Value(), chosen[0], chosen[1]};
+}
+
+/// The gradient is cast back. Integers have none, and neither has f8: whoever quantises states what
+/// flows through.
+Gradients CastOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getX()) || !isFloat(getResult()))
+    return {Value()};
+  GraphBuilder g(builder, getLoc());
+  return {g.cast(resultGrads[0], tensorType(getX()).getElementType())};
+}
+
+//===- Shape -------------------------------------------------------------------------------===//
+
+/// dx = the sum of dy over what was repeated.
+Gradients BroadcastOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getX()))
+    return {Value()};
+  GraphBuilder g(builder, getLoc());
+  ArrayRef<int64_t> from = tensorType(getX()).getShape(), to = tensorType(getResult()).getShape();
+  SmallVector<bool> repeated(to.size(), true);
+  for (auto [size, dim] : llvm::zip_equal(from, getDims()))
+    repeated[dim] = size != to[dim];
+  SmallVector<int64_t> dims;
+  for (auto [dim, isRepeated] : llvm::enumerate(repeated))
+    if (isRepeated)
+      dims.push_back(static_cast<int64_t>(dim));
+  Value dx = resultGrads[0];
+  if (!dims.empty())
+    dx = g.reduce(Combiner::sum, dx, dims);
+  return {dx.getType() == getX().getType() ? dx : g.reshape(dx, from)};
+}
+
+Gradients ReshapeOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getX()))
+    return {Value()};
+  GraphBuilder g(builder, getLoc());
+  return {g.reshape(resultGrads[0], tensorType(getX()).getShape())};
+}
+
+/// dx = zeros, with dy in the slice's place.
+Gradients SliceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (!isFloat(getX()))
+    return {Value()};
+  GraphBuilder g(builder, getLoc());
+  RankedTensorType whole = tensorType(getX());
+  auto dim = static_cast<int64_t>(getDim()), start = static_cast<int64_t>(getStart());
+  int64_t size = tensorType(getResult()).getDimSize(dim), end = start + size;
+  auto zeros = [&](int64_t extent) {
+    SmallVector<int64_t> shape(whole.getShape());
+    shape[dim] = extent;
+    return g.constant(0, whole.clone(shape));
+  };
+  SmallVector<Value> parts;
+  if (start > 0)
+    parts.push_back(zeros(start));
+  parts.push_back(resultGrads[0]);
+  if (end < whole.getDimSize(dim))
+    parts.push_back(zeros(whole.getDimSize(dim) - end));
+  if (parts.size() == 1)
+    return {parts[0]};
+  return {ConcatOp::create(builder, getLoc(), whole, parts, dim)};
+}
+
+Gradients ConcatOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  Gradients gradients;
+  auto dim = static_cast<int64_t>(getDim());
+  int64_t start = 0;
+  for (Value input : getInputs()) {
+    gradients.push_back(isFloat(input) ? SliceOp::create(builder, getLoc(), input.getType(),
+                                                         resultGrads[0], dim, start)
+                                       : Value());
+    start += tensorType(input).getDimSize(dim);
+  }
+  return gradients;
+}
+
+/// dx[c] = dy[(c − shift) mod C]
+Gradients RotateOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  int64_t columns = tensorType(getX()).getShape().back(), shift = getShift();
+  return {RotateOp::create(builder, getLoc(), getX().getType(), resultGrads[0],
+                           (columns - shift) % columns)};
+}
+
+/// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it.
+Gradients ReduceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  ArrayRef<int64_t> shape = tensorType(getX()).getShape();
+  SmallVector<int64_t> kept;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim)
+    if (!llvm::is_contained(getDims(), dim))
+      kept.push_back(dim);
+  Value dy = g.broadcast(resultGrads[0], shape, kept);
+  if (getCombiner() == Combiner::sum)
+    return {dy};
+  Value largest = g.broadcast(getResult(), shape, kept);
+  return {g.select(Predicate::eq, getX(), largest, dy, g.constant(0, dy.getType()))};
+}

@@ -1,0 +1,268 @@
+// What must hold of each op of the `step` dialect.
+#include "ir/step/Step.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace nano::step;
+
+/// Bytes to which every buffer's offset is aligned.
+static constexpr int64_t alignment = 256;
+
+static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> offset) {
+  if (offset && (int64_t(*offset) < 0 || *offset % alignment != 0))
+    return op->emitOpError("offset ")
+           << int64_t(*offset) << " is not a non-negative multiple of " << alignment;
+  return success();
+}
+
+static LogicalResult verifyWhole(Operation *op, MemRefType type) {
+  if (!type.getLayout().isIdentity())
+    return op->emitOpError("type ") << type << " is not contiguous from offset 0";
+  return success();
+}
+
+static LogicalResult verifyContiguous(Operation *op, Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  if (!type.isStrided() || !isContiguous(type))
+    return op->emitOpError("buffer ") << type << " is not contiguous";
+  return success();
+}
+
+//===- Programs and buffers
+//----------------------------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verifyRegions() {
+  llvm::DenseMap<uint64_t, Operation *> recorded;
+  for (Operation &op : getBody().front()) {
+    if (!isa<BufferOp, StateOp, ViewOp, StepCommandOpInterface>(op))
+      return op.emitOpError("is neither a buffer, a view nor a command of the step dialect");
+    if (auto record = dyn_cast<RecordOp>(op)) {
+      auto [first, isNew] = recorded.try_emplace(record.getEvent(), &op);
+      if (!isNew)
+        return (record.emitOpError("event ") << record.getEvent() << " is recorded twice")
+                   .attachNote(first->second->getLoc())
+               << "the first time here";
+    }
+    if (auto wait = dyn_cast<WaitOp>(op); wait && !recorded.contains(wait.getEvent()))
+      return wait.emitOpError("no earlier command records event ") << wait.getEvent();
+  }
+  return success();
+}
+
+LogicalResult BufferOp::verify() {
+  if (failed(verifyOffset(*this, getOffset())))
+    return failure();
+  return verifyWhole(*this, getType());
+}
+
+LogicalResult InputOp::verify() {
+  auto type = dyn_cast<MemRefType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError("type ") << getType() << " is not a memref of static shape";
+  if (failed(verifyOffset(*this, getOffset())))
+    return failure();
+  return verifyWhole(*this, type);
+}
+
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getSymbolAttr());
+  MemRefType expected;
+  if (auto state = dyn_cast_or_null<graph::StateOp>(symbol))
+    expected = memrefOf(state.getTensorType());
+  else if (auto scalar = dyn_cast_or_null<graph::ScalarOp>(symbol))
+    expected = MemRefType::get({}, scalar.getType());
+  else if (auto input = dyn_cast_or_null<InputOp>(symbol))
+    expected = cast<MemRefType>(input.getType());
+  if (!expected)
+    return emitOpError("no state, scalar or input is called ") << getSymbolAttr();
+  if (getType() != expected)
+    return emitOpError("type ") << getType() << " is not that of " << getSymbolAttr()
+                                << ", which is " << expected;
+  return success();
+}
+
+/// True when two index tuples of the layout may name one element. Exact for what slices and
+/// reshapes make: sorted by stride, each dimension steps over the whole extent of the smaller ones.
+static bool mayOverlapItself(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
+  SmallVector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (auto [size, stride] : llvm::zip(shape, strides))
+    if (size != 1)
+      dims.push_back({stride, size});
+  llvm::sort(dims);
+  int64_t extent = 1;
+  for (auto [stride, size] : dims) {
+    if (stride < extent)
+      return true;
+    extent += stride * (size - 1);
+  }
+  return false;
+}
+
+LogicalResult ViewOp::verify() {
+  Operation *buffer = bufferOf(getSource());
+  if (!isa_and_nonnull<BufferOp, StateOp>(buffer))
+    return emitOpError("source is neither a buffer, a state's buffer, nor a view of one");
+  auto whole = cast<MemRefType>(buffer->getResult(0).getType());
+  MemRefType type = getType();
+  if (type.getElementType() != whole.getElementType())
+    return emitOpError("element type ")
+           << type.getElementType() << " is not the buffer's, " << whole.getElementType();
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(type.getStridesAndOffset(strides, offset)) || ShapedType::isDynamic(offset) ||
+      llvm::any_of(strides, ShapedType::isDynamic))
+    return emitOpError("layout of ") << type << " is not strided with static strides and offset";
+  if (mayOverlapItself(type.getShape(), strides))
+    return emitOpError("layout of ") << type << " names an element more than once";
+  int64_t last = offset;
+  for (auto [size, stride] : llvm::zip(type.getShape(), strides))
+    last += (size - 1) * stride;
+  if (offset < 0 || (type.getNumElements() != 0 && last >= whole.getNumElements()))
+    return emitOpError("elements ")
+           << offset << " to " << last << " are not all inside the buffer, which has "
+           << whole.getNumElements();
+  return success();
+}
+
+//===- Commands
+//----------------------------------------------------------------------------------------------------===//
+
+LogicalResult TaskOp::verifyRegions() {
+  Block &block = getBody().front();
+  auto matches = [](Value tensor, Value buffer) {
+    return tensor.getType() == tensorOf(cast<MemRefType>(buffer.getType()));
+  };
+  if (block.getNumArguments() != getIns().size())
+    return emitOpError("has ") << getIns().size() << " inputs, but its block has "
+                               << block.getNumArguments() << " arguments";
+  for (auto [i, input] : llvm::enumerate(getIns()))
+    if (!matches(block.getArgument(i), input))
+      return emitOpError("block argument ") << i << " is " << block.getArgument(i).getType()
+                                            << ", but input " << i << " is " << input.getType();
+  auto yield = dyn_cast<graph::YieldOp>(block.getTerminator());
+  if (!yield)
+    return emitOpError("region must end with nano.yield");
+  if (yield.getValues().size() != getOuts().size())
+    return emitOpError("has ") << getOuts().size() << " outputs, but yields "
+                               << yield.getValues().size() << " values";
+  for (auto [i, output] : llvm::enumerate(getOuts()))
+    if (!matches(yield.getValues()[i], output))
+      return emitOpError("yields ") << yield.getValues()[i].getType() << " for output " << i
+                                    << ", which is " << output.getType();
+  return success();
+}
+
+/// True when a buffer may be passed for a kernel's argument: plain memory of the element type, or
+/// the same shape where it is static.
+static bool fitsArgument(MemRefType buffer, MemRefType argument) {
+  if (buffer.getElementType() != argument.getElementType())
+    return false;
+  if (argument.getRank() == 1 && argument.isDynamicDim(0))
+    return true;
+  return succeeded(verifyCompatibleShape(buffer.getShape(), argument.getShape()));
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+      *this, SymbolRefAttr::get(getContext(), kernelModuleName, {getKernelAttr()}));
+  if (!kernel)
+    return emitOpError("no kernel of module @")
+           << kernelModuleName << " is called " << getKernelAttr();
+  if (kernel.getNumArguments() < 3 || int64_t(getSegments()) < 1)
+    return emitOpError(
+        "needs at least one set of operands, and a kernel that takes scratch, begin and end");
+  size_t arguments = kernel.getNumArguments() - 3;
+  if (getBuffers().size() != arguments * getSegments())
+    return emitOpError("has ") << getBuffers().size() << " buffers, but " << getSegments()
+                               << " sets of the " << arguments << " arguments of "
+                               << getKernelAttr();
+  if (std::optional<ArrayRef<int64_t>> iterations = getIterations()) {
+    if (iterations->size() != getSegments())
+      return emitOpError("has ") << getSegments() << " sets of operands, but iterations for "
+                                 << iterations->size();
+    if (llvm::any_of(*iterations, [](int64_t count) { return count < 0; }))
+      return emitOpError("a number of iterations is negative");
+  } else if (!kernel->hasAttrOfType<IntegerAttr>("nano.iterations")) {
+    return emitOpError("neither it nor its kernel says how many iterations there are");
+  }
+  for (auto [i, buffer] : llvm::enumerate(getBuffers())) {
+    auto expected = dyn_cast<MemRefType>(kernel.getFunctionType().getInput(i % arguments));
+    auto type = cast<MemRefType>(buffer.getType());
+    if (!expected || !fitsArgument(type, expected))
+      return emitOpError("buffer ")
+             << i << " is " << type << ", but argument " << i % arguments << " of "
+             << getKernelAttr() << " is " << kernel.getFunctionType().getInput(i % arguments);
+  }
+  return success();
+}
+
+LogicalResult MatmulOp::verify() {
+  struct Operand {
+    const char *name;
+    Value buffer;
+  };
+  SmallVector<Operand> operands = {{"a", getA()}, {"b", getB()}, {"c", getC()}};
+  if (getD())
+    operands.push_back({"d", getD()});
+  SmallVector<MatrixLayout> layouts;
+  for (const Operand &operand : operands) {
+    auto type = cast<MemRefType>(operand.buffer.getType());
+    std::optional<MatrixLayout> layout = matrixLayout(type);
+    if (!layout)
+      return emitOpError(operand.name)
+             << " is " << type << ", which is no batch of row-major matrices at one distance";
+    layouts.push_back(*layout);
+  }
+  const MatrixLayout &a = layouts[0], &b = layouts[1], &c = layouts[2];
+  int64_t m = getTransposeA() ? a.columns : a.rows, k = getTransposeA() ? a.rows : a.columns;
+  int64_t n = getTransposeB() ? b.rows : b.columns, inner = getTransposeB() ? b.columns : b.rows;
+  if (k != inner)
+    return emitOpError("inner dimensions differ: ") << k << " and " << inner;
+  if (a.batch != b.batch || a.batch != c.batch)
+    return emitOpError("batch sizes differ: ") << a.batch << ", " << b.batch << " and " << c.batch;
+  if (c.rows != m || c.columns != n)
+    return emitOpError("the result is ") << c.rows << "×" << c.columns << ", not " << m << "×" << n;
+  if (getD()) {
+    auto dType = cast<MemRefType>(getD().getType()), cType = cast<MemRefType>(getC().getType());
+    if (dType.getShape() != cType.getShape() || dType.getElementType() != cType.getElementType())
+      return emitOpError("d is ") << dType << ", which is not the result's shape and element type, "
+                                  << cType;
+  }
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  for (Value buffer : getBuffers()) {
+    Type element = cast<MemRefType>(buffer.getType()).getElementType();
+    if (!element.isF32() && !element.isBF16())
+      return emitOpError("cannot add elements of type ") << element << ": f32 or bf16";
+    if (element != cast<MemRefType>(getBuffers()[0].getType()).getElementType())
+      return emitOpError("buffers have different element types");
+    if (failed(verifyContiguous(*this, buffer)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult FillOp::verify() { return verifyContiguous(*this, getBuffer()); }
+
+LogicalResult CopyOp::verify() {
+  auto from = cast<MemRefType>(getSource().getType()), to = cast<MemRefType>(getTarget().getType());
+  if (from.getElementType() != to.getElementType() || from.getNumElements() != to.getNumElements())
+    return emitOpError("source ") << from << " and target " << to
+                                  << " differ in element type or number of elements";
+  if (failed(verifyContiguous(*this, getSource())))
+    return failure();
+  return verifyContiguous(*this, getTarget());
+}
+
+static LogicalResult verifyEvent(Operation *op, uint64_t event) {
+  if (int64_t(event) < 0)
+    return op->emitOpError("event ") << int64_t(event) << " is negative";
+  return success();
+}
+LogicalResult RecordOp::verify() { return verifyEvent(*this, getEvent()); }
+LogicalResult WaitOp::verify() { return verifyEvent(*this, getEvent()); }

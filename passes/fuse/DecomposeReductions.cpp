@@ -1,0 +1,158 @@
+// Rewrites that bring a function into the form that nano-fuse groups.
+#include "passes/fuse/DecomposeReductions.h"
+
+#include "ir/graph/GraphBuilder.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+/// Parts into which a reduction over many rows is split at most.
+constexpr int64_t maxParts = 64;
+
+/// The largest divisor of `rows` up to maxParts.
+int64_t partsOf(int64_t rows) {
+  for (int64_t parts = std::min(maxParts, rows); parts > 1; --parts)
+    if (rows % parts == 0)
+      return parts;
+  return 1;
+}
+
+/// loss = lse − logits[target], lse = max + ln Σ e^(logits − max).
+struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(CrossEntropyOp op, PatternRewriter &rewriter) const override {
+    GraphBuilder g(rewriter, op.getLoc());
+    Value logits = op.getLogits();
+    RankedTensorType type = tensorType(logits);
+    ArrayRef<int64_t> shape = type.getShape();
+    Value largest = g.reduce(Combiner::max, logits, {1});
+    Value shifted = g.sub(logits, g.broadcast(largest, shape, {0}));
+    Value sum = g.reduce(Combiner::sum, ExpOp::create(rewriter, op.getLoc(), type, shifted), {1});
+    Value lse =
+        g.add(largest, LogOp::create(rewriter, op.getLoc(), sum.getType(), sum).getResult());
+    Value column = IotaOp::create(rewriter, op.getLoc(), type.clone(rewriter.getI32Type()), 1);
+    Value target = g.broadcast(op.getTargets(), shape, {0});
+    Value picked = g.reduce(
+        Combiner::sum, g.select(Predicate::eq, column, target, logits, g.constant(0, type)), {1});
+    rewriter.replaceOp(op, {g.sub(lse, picked), lse});
+    return success();
+  }
+};
+
+/// Reductions over several dimensions, or over leading ones, as a chain of simple ones.
+struct DecomposeReduce : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    GraphBuilder g(rewriter, op.getLoc());
+    RankedTensorType type = tensorType(op.getX());
+    ArrayRef<int64_t> shape = type.getShape(), dims = op.getDims();
+    int64_t rank = type.getRank();
+    bool last = dims.back() == rank - 1;
+    if (dims.size() > 1) {
+      // One dimension at a time, the last first: rows, then what remains of them.
+      Value partial = g.reduce(op.getCombiner(), op.getX(), dims.take_back(1));
+      rewriter.replaceOp(op, g.reduce(op.getCombiner(), partial, dims.drop_back(1)));
+      return success();
+    }
+    if (last && rank == 1) {
+      // A vector is a single row.
+      Value row = g.reshape(op.getX(), {1, shape[0]});
+      rewriter.replaceOp(op, g.reshape(g.reduce(op.getCombiner(), row, {1}), {}));
+      return success();
+    }
+    if (last)
+      return failure();
+    // [A, R, C…] → [A, C…]: as [A, R, C], split over rows when there are many.
+    int64_t dim = dims[0], rows = shape[dim], outer = 1, inner = 1;
+    for (int64_t size : shape.take_front(dim))
+      outer *= size;
+    for (int64_t size : shape.drop_front(dim + 1))
+      inner *= size;
+    SmallVector<int64_t> resultShape(tensorType(op).getShape());
+    if (int64_t parts = partsOf(rows); outer == 1 && parts > 1 && rows > parts) {
+      Value partial =
+          g.reduce(op.getCombiner(), g.reshape(op.getX(), {parts, rows / parts, inner}), {1});
+      rewriter.replaceOp(
+          op, g.reshape(g.reduce(op.getCombiner(), g.reshape(partial, {1, parts, inner}), {1}),
+                        resultShape));
+      return success();
+    }
+    if (rank == 3 && dim == 1)
+      return failure();
+    Value folded = g.reduce(op.getCombiner(), g.reshape(op.getX(), {outer, rows, inner}), {1});
+    rewriter.replaceOp(op, g.reshape(folded, resultShape));
+    return success();
+  }
+};
+
+/// A piece of a concat: `size` elements along its dimension; no value where they are zeros.
+struct Piece {
+  int64_t size;
+  Value value;
+};
+
+bool isZero(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant && constant.getValue().isZero();
+}
+
+std::optional<SmallVector<Piece>> piecesOf(Value value, int64_t &dim) {
+  auto concat = value.getDefiningOp<ConcatOp>();
+  if (!concat || !concat->hasOneUse())
+    return std::nullopt;
+  dim = concat.getDim();
+  SmallVector<Piece> pieces;
+  for (Value input : concat.getInputs())
+    pieces.push_back({tensorType(input).getDimSize(dim), isZero(input) ? Value() : input});
+  return pieces;
+}
+
+/// add(concat(a, 0), concat(0, b)) ⇒ concat(a, b).
+struct JoinPaddedPieces : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddOp op, PatternRewriter &rewriter) const override {
+    int64_t dim = 0, otherDim = 0;
+    auto left = piecesOf(op.getLhs(), dim), right = piecesOf(op.getRhs(), otherDim);
+    if (!left || !right || dim != otherDim)
+      return failure();
+    SmallVector<Piece> joined;
+    size_t i = 0, j = 0;
+    while (i < left->size() && j < right->size()) {
+      Piece &a = (*left)[i], &b = (*right)[j];
+      int64_t size = std::min(a.size, b.size);
+      // A piece with values is taken whole, against zeros only.
+      if ((a.value && (b.value || a.size != size)) || (b.value && b.size != size))
+        return failure();
+      joined.push_back({size, a.value ? a.value : b.value});
+      if ((a.size -= size) == 0)
+        ++i;
+      if ((b.size -= size) == 0)
+        ++j;
+    }
+    GraphBuilder g(rewriter, op.getLoc());
+    SmallVector<Value> values;
+    for (Piece &piece : joined) {
+      SmallVector<int64_t> shape(tensorType(op).getShape());
+      shape[dim] = piece.size;
+      values.push_back(piece.value ? piece.value : g.constant(0, tensorType(op).clone(shape)));
+    }
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), values,
+                                          rewriter.getI64IntegerAttr(dim));
+    return success();
+  }
+};
+
+} // namespace
+
+LogicalResult nano::decomposeReductions(func::FuncOp function) {
+  RewritePatternSet patterns(function.getContext());
+  patterns.add<DecomposeCrossEntropy, DecomposeReduce, JoinPaddedPieces>(function.getContext());
+  // No constant folding or CSE: recomputed forward values must stay apart from the originals.
+  GreedyRewriteConfig config;
+  config.enableFolding(false).enableConstantCSE(false);
+  return applyPatternsGreedily(function, std::move(patterns), config);
+}

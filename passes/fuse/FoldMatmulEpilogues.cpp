@@ -1,0 +1,155 @@
+// nano-fold-matmul-epilogues: folds scales, residual adds, accumulation and casts into matrix
+// products.
+//
+//   %p = nano.matmul %x, %w          %s = nano.add %r, %p      ⇒   %s = nano.matmul %x, %w add %r
+//   %q = nano.mul %p, 2.0                                      ⇒   %q = nano.matmul %x, %w {alpha
+//   = 2.0}
+//
+// The library computes alpha·A·B + beta·C and rounds once, so the product itself never crosses
+// memory. It runs before fusion, which would otherwise pay a kernel for each of these, and after
+// nano-split-accumulation, whose adds it turns into products that accumulate.
+#include "ir/graph/GraphBuilder.h"
+#include "passes/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace nano {
+#define GEN_PASS_DEF_FOLDMATMULEPILOGUES
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+/// The one value that all elements of `value` have, when it is a constant.
+std::optional<double> uniformConstant(Value value) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return constant.getValue().convertToDouble();
+  return std::nullopt;
+}
+
+/// x and c where value = x·c for a constant c; else value and 1.
+std::pair<Value, double> scaled(Value value) {
+  if (auto mul = value.getDefiningOp<MulOp>()) {
+    if (auto c = uniformConstant(mul.getRhs()))
+      return {mul.getLhs(), *c};
+    if (auto c = uniformConstant(mul.getLhs()))
+      return {mul.getRhs(), *c};
+  }
+  return {value, 1.0};
+}
+
+/// A product that only `user` reads and that can still take a scale.
+MatmulOp foldableProduct(Value value) {
+  auto matmul = value.getDefiningOp<MatmulOp>();
+  return matmul && value.hasOneUse() ? matmul : MatmulOp();
+}
+
+/// Whether the library may read `value` as its C operand at no extra cost: not when it would have
+/// to be written out for that.
+bool isAddend(Value value) {
+  return !value.getDefiningOp() || !isa<BroadcastOp, ConstantOp, IotaOp>(value.getDefiningOp());
+}
+
+MatmulOp rebuild(PatternRewriter &rewriter, Operation *at, MatmulOp matmul, Type type, Value addend,
+                 double alpha, double beta) {
+  Location location = rewriter.getFusedLoc({matmul.getLoc(), at->getLoc()});
+  return MatmulOp::create(rewriter, location, type, matmul.getA(), matmul.getB(), addend,
+                          matmul.getTransposeA(), matmul.getTransposeB(), APFloat(alpha),
+                          APFloat(beta));
+}
+
+/// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two.
+struct FoldCast : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
+    MatmulOp matmul = foldableProduct(op.getX());
+    Type element = tensorType(op).getElementType();
+    if (!matmul || matmul.getAddend() || !(element.isF32() || element.isBF16()))
+      return failure();
+    rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
+                                   matmul.getAlpha().convertToDouble(), 1.0));
+    return success();
+  }
+};
+
+/// c·matmul ⇒ matmul with alpha.
+struct FoldScale : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
+    auto [product, scale] = scaled(op.getResult());
+    MatmulOp matmul = product != op.getResult() ? foldableProduct(product) : MatmulOp();
+    if (!matmul || matmul.getAddend())
+      return failure();
+    rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
+                                   matmul.getAlpha().convertToDouble() * scale, 1.0));
+    return success();
+  }
+};
+
+/// c·x + matmul ⇒ matmul with addend x and beta c. Of two products the later one takes the other as
+/// its addend.
+struct FoldAdd : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddOp op, PatternRewriter &rewriter) const override {
+    if (isa<IntegerType>(tensorType(op).getElementType()))
+      return failure();
+    MatmulOp left = foldableProduct(op.getLhs()), right = foldableProduct(op.getRhs());
+    if (left && left.getAddend())
+      left = {};
+    if (right && right.getAddend())
+      right = {};
+    if (!left && !right)
+      return failure();
+    bool takeRight = right && (!left || left->isBeforeInBlock(right));
+    MatmulOp matmul = takeRight ? right : left;
+    auto [addend, beta] = scaled(takeRight ? op.getLhs() : op.getRhs());
+    if (!isAddend(addend))
+      return failure();
+    rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), addend,
+                                   matmul.getAlpha().convertToDouble(), beta));
+    return success();
+  }
+};
+
+/// bf16(f32(x) + f32(matmul)) ⇒ matmul with addend x, all in bf16: the sum is formed in f32 and
+/// rounded once either way.
+struct FoldMixedAdd : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
+    auto add = op.getX().getDefiningOp<AddOp>();
+    if (!add || !add->hasOneUse())
+      return failure();
+    for (auto [productSide, addendSide] :
+         {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())}) {
+      auto productCast = productSide.getDefiningOp<CastOp>();
+      auto addendCast = addendSide.getDefiningOp<CastOp>();
+      if (!productCast || !addendCast || !productCast->hasOneUse() ||
+          addendCast.getX().getType() != op.getType())
+        continue;
+      MatmulOp matmul = foldableProduct(productCast.getX());
+      if (!matmul || matmul.getAddend() || !isAddend(addendCast.getX()))
+        continue;
+      rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), addendCast.getX(),
+                                     matmul.getAlpha().convertToDouble(), 1.0));
+      return success();
+    }
+    return failure();
+  }
+};
+
+struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatmulEpilogues> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<FoldAdd, FoldCast, FoldMixedAdd, FoldScale>(&getContext());
+    // No constant folding or CSE: recomputed forward values must stay apart from the originals.
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,586 @@
+// nano-fuse: groups element-wise and reduction ops into kernels by the bytes that this saves.
+//
+// A group becomes one nano.fused over a space of rows × columns (all leading dimensions × the last
+// one). What lies inside:
+//   - ops on whole rows × columns tensors, and sums or maxima along the columns;
+//   - ops on one value a row, before or after such a reduction;
+//   - broadcasts, constants, scalars and casts to f32, which are copied into every group that needs
+//   them.
+// Rule: a producer joins its consumer's group when both have one space and nothing outside the
+// group lies between them, because the value then need not cross memory; two groups that read the
+// same large tensor join when neither depends on the other, because it is then read once. A join
+// never adds bytes: the only work that is done twice is that of the cheap ops named above.
+//
+// It runs after the passes that change what is computed. Products, attention, embedding gradients,
+// scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
+// except a reshape of the leading dimensions between two ops of one group.
+#include "ir/graph/GraphBuilder.h"
+#include "passes/Passes.h"
+#include "passes/fuse/DecomposeReductions.h"
+#include "passes/fuse/Traffic.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
+
+#include <queue>
+#include <unordered_map>
+
+#define DEBUG_TYPE "nano-fuse"
+
+namespace nano {
+#define GEN_PASS_DEF_FUSE
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+/// Groups that read one tensor join only when they lie within this many ops: farther apart, joining
+/// would keep other tensors alive longer.
+constexpr int64_t siblingDistance = 96;
+/// A tensor that siblings share must have at least this many bytes to be worth a join.
+constexpr int64_t siblingBytes = 4096;
+/// A kernel's operands and results at most: they are pointers in registers and streams in the
+/// cache.
+constexpr size_t maxOperands = 40;
+/// A number is computed anew in every kernel that reads it when this many ops or fewer make it.
+constexpr int64_t maxScalarCost = 8;
+
+int64_t lastSize(RankedTensorType type) { return type.getRank() == 0 ? 1 : type.getShape().back(); }
+
+/// Keeps the last dimension, so that rows × columns is the same space on both sides.
+bool keepsColumns(ReshapeOp op) {
+  RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
+  return from.getRank() >= 2 && to.getRank() >= 2 && lastSize(from) == lastSize(to);
+}
+
+bool isFusible(Operation *op) {
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return keepsColumns(reshape);
+  return op->hasTrait<ElementwiseOp>() || isa<BroadcastOp, RotateOp, ReduceOp, GatherOp>(op);
+}
+
+/// True for a reduction that leaves columns: [P, R, C] → [P, C].
+bool isColumnReduce(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && reduce.getDims().back() != tensorType(reduce.getX()).getRank() - 1;
+}
+
+/// Ops on single numbers that `op` and what it is computed from amount to; counting stops beyond
+/// `limit`.
+int64_t scalarCost(Operation *op, int64_t limit) {
+  int64_t cost = 1;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (cost <= limit && producer && producer->hasTrait<ElementwiseOp>() &&
+        tensorType(operand).getRank() == 0)
+      cost += scalarCost(producer, limit - cost);
+  }
+  return cost;
+}
+
+/// Ops that are copied into each consumer: what they compute is cheaper than a tensor's way through
+/// memory.
+bool isCheap(Operation *op) {
+  if (isa<ConstantOp, IotaOp, BroadcastOp>(op))
+    return true;
+  if (op->getNumResults() != 1 || isa<LoadOp>(op))
+    return false;
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (op->hasTrait<ElementwiseOp>() && type.getRank() == 0)
+    return scalarCost(op, maxScalarCost) <= maxScalarCost;
+  if (auto cast = dyn_cast<CastOp>(op))
+    return tensorType(cast.getX()).getElementTypeBitWidth() < type.getElementTypeBitWidth();
+  return false;
+}
+
+/// Rows × columns that a group iterates over.
+struct Space {
+  int64_t rows = 1, columns = 1;
+  int64_t elements() const { return rows * columns; }
+  bool operator==(const Space &other) const = default;
+};
+
+Space spaceOf(Operation *op) {
+  RankedTensorType type =
+      isa<ReduceOp>(op) ? tensorType(op->getOperand(0)) : tensorType(op->getResult(0));
+  int64_t columns = lastSize(type);
+  return {columns ? type.getNumElements() / columns : 0, columns};
+}
+
+/// A node of the dependence graph between groups: ops that will be one kernel, or one op that stays
+/// alone.
+struct Group {
+  SmallVector<Operation *> ops; ///< in program order
+  Space space;
+  bool fusible = false;
+  bool reduces = false; ///< along columns
+  bool columnReduces = false;
+  int64_t firstIndex = 0, lastIndex = 0;
+};
+
+class Fuser {
+public:
+  explicit Fuser(func::FuncOp function) : function(function), block(function.getBody().front()) {}
+
+  LogicalResult run() {
+    copyCheapOps();
+    buildGroups();
+    joinProducers();
+    joinSiblings();
+    return emit();
+  }
+
+private:
+  /// Gives every user of a cheap op its own copy, last op first, so that copies of copies come out
+  /// right.
+  void copyCheapOps() {
+    SmallVector<Operation *> ops(llvm::make_pointer_range(block));
+    for (Operation *op : llvm::reverse(ops)) {
+      if (!isCheap(op))
+        continue;
+      SmallVector<OpOperand *> uses(llvm::make_pointer_range(op->getResult(0).getUses()));
+      llvm::SmallDenseMap<Operation *, Operation *> copies;
+      for (OpOperand *use : uses) {
+        if (!isFusible(use->getOwner()) || uses.size() == 1)
+          continue;
+        Operation *&copy = copies[use->getOwner()];
+        if (!copy)
+          copy = OpBuilder(use->getOwner()).clone(*op);
+        use->set(copy->getResult(0));
+      }
+      if (op->use_empty())
+        op->erase();
+    }
+  }
+
+  void buildGroups() {
+    int64_t index = 0;
+    for (Operation &op : block) {
+      Group group;
+      group.ops.push_back(&op);
+      group.fusible = isFusible(&op);
+      if (group.fusible) {
+        group.space = spaceOf(&op);
+        group.columnReduces = isColumnReduce(&op);
+        group.reduces = isa<ReduceOp>(op) && !group.columnReduces;
+      }
+      group.firstIndex = group.lastIndex = index;
+      groupOf[&op] = index;
+      position.push_back(index);
+      sequence.push_back(index);
+      parent.push_back(index++);
+      groups.push_back(std::move(group));
+    }
+    addStateOrder();
+  }
+
+  /// Edges that SSA does not show: reads and writes of one state keep their order.
+  void addStateOrder() {
+    llvm::StringMap<SmallVector<Operation *>> readers;
+    llvm::StringMap<Operation *> writer;
+    for (Operation &op : block) {
+      if (auto load = dyn_cast<LoadOp>(op)) {
+        if (Operation *last = writer.lookup(load.getSymbol()))
+          after[last].push_back(&op);
+        readers[load.getSymbol()].push_back(&op);
+      } else if (auto store = dyn_cast<StoreOp>(op)) {
+        for (Operation *reader : readers[store.getSymbol()])
+          after[reader].push_back(&op);
+        readers[store.getSymbol()].clear();
+        if (Operation *last = writer.lookup(store.getSymbol()))
+          after[last].push_back(&op);
+        writer[store.getSymbol()] = &op;
+      }
+    }
+  }
+
+  int64_t find(int64_t id) {
+    while (parent[id] != id)
+      id = parent[id] = parent[parent[id]];
+    return id;
+  }
+  int64_t find(Operation *op) { return find(groupOf.lookup(op)); }
+
+  /// Calls `visit` with every group that reads what `id` writes.
+  template <typename Visit> void forEachSuccessor(int64_t id, Visit visit) {
+    for (Operation *op : groups[id].ops) {
+      for (Operation *user : op->getUsers())
+        visit(find(user));
+      if (auto it = after.find(op); it != after.end())
+        for (Operation *next : it->second)
+          visit(find(next));
+    }
+  }
+
+  /// The groups that depend on `first` and stand before `second` in `sequence`; nothing when one of
+  /// them leads to `second`.
+  std::optional<llvm::DenseSet<int64_t>> between(int64_t first, int64_t second) {
+    llvm::DenseSet<int64_t> seen;
+    SmallVector<int64_t> work{first};
+    bool leadsToSecond = false;
+    while (!work.empty() && !leadsToSecond) {
+      int64_t id = work.pop_back_val();
+      forEachSuccessor(id, [&](int64_t next) {
+        leadsToSecond |= next == second && id != first;
+        if (position[next] < position[second] && next != first && seen.insert(next).second)
+          work.push_back(next);
+      });
+    }
+    if (leadsToSecond)
+      return std::nullopt;
+    return seen;
+  }
+
+  /// Gives the joined group `second` a place that keeps `sequence` topological: what depends on
+  /// `first` moves behind it.
+  void reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t> &dependents) {
+    SmallVector<int64_t> before, after;
+    for (int64_t at = position[first] + 1; at < position[second]; ++at)
+      if (sequence[at] >= 0)
+        (dependents.contains(sequence[at]) ? after : before).push_back(sequence[at]);
+    int64_t at = position[first];
+    auto place = [&](int64_t id) {
+      position[id] = at;
+      sequence[at++] = id;
+    };
+    int64_t end = position[second];
+    llvm::for_each(before, place);
+    place(second);
+    llvm::for_each(after, place);
+    while (at <= end)
+      sequence[at++] = -1;
+  }
+
+  /// The space of the joined group, if `a` and `b` can be one kernel: both have one space, or one
+  /// of them computes a value a row of the other.
+  std::optional<Space> commonSpace(const Group &a, const Group &b) {
+    if (!a.fusible || !b.fusible)
+      return std::nullopt;
+    // Column reductions walk over rows in another order than row reductions.
+    if ((a.columnReduces && b.reduces) || (b.columnReduces && a.reduces))
+      return std::nullopt;
+    if (a.space == b.space)
+      return a.space;
+    for (auto [wide, narrow] : {std::pair(&a, &b), std::pair(&b, &a)})
+      if (wide->reduces || wide->space.columns > 1)
+        if (narrow->space.elements() == wide->space.rows && !narrow->reduces &&
+            !narrow->columnReduces && !wide->columnReduces)
+          return wide->space;
+    return std::nullopt;
+  }
+
+  /// True when `use` reads its operand at the place that it computes: the same element, or the
+  /// value of the same row.
+  static bool readsInPlace(OpOperand &use) {
+    auto broadcast = dyn_cast<BroadcastOp>(use.getOwner());
+    if (!broadcast)
+      return !isa<GatherOp>(use.getOwner()) && !isColumnReduceConsumerOfRows(use);
+    RankedTensorType from = tensorType(broadcast.getX()), to = tensorType(broadcast);
+    if (from.getRank() == 0)
+      return false;
+    return from.getShape() == to.getShape().drop_back() &&
+           llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, from.getRank()));
+  }
+
+  /// A column reduction's result is complete only after the group's last row: no op of the same
+  /// group may read it.
+  static bool isColumnReduceConsumerOfRows(OpOperand &use) {
+    return use.get().getDefiningOp() && isColumnReduce(use.get().getDefiningOp());
+  }
+
+  /// Everything that leaves the group must be a whole tensor or one value a row.
+  bool outputsFit(ArrayRef<Operation *> ops, Space space, int64_t a, int64_t b) {
+    size_t operands = 0;
+    llvm::SmallDenseSet<Value> inputs;
+    for (Operation *op : ops) {
+      for (Value operand : op->getOperands()) {
+        int64_t producer = operand.getDefiningOp() ? find(operand.getDefiningOp()) : -1;
+        if (producer != a && producer != b)
+          inputs.insert(operand);
+      }
+      bool leaves = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        int64_t id = find(user);
+        return id != a && id != b;
+      });
+      if (!leaves)
+        continue;
+      ++operands;
+      int64_t elements = tensorType(op->getResult(0)).getNumElements();
+      if (elements != space.elements() && elements != space.rows && !isColumnReduce(op))
+        return false;
+    }
+    return operands + inputs.size() <= maxOperands;
+  }
+
+  bool tryJoin(int64_t a, int64_t b) {
+    if (a == b)
+      return false;
+    std::optional<Space> space = commonSpace(groups[a], groups[b]);
+    if (!space)
+      return false;
+    SmallVector<Operation *> ops;
+    ops.reserve(groups[a].ops.size() + groups[b].ops.size());
+    std::merge(groups[a].ops.begin(), groups[a].ops.end(), groups[b].ops.begin(),
+               groups[b].ops.end(), std::back_inserter(ops),
+               [&](Operation *x, Operation *y) { return groupOf.lookup(x) < groupOf.lookup(y); });
+    if (!outputsFit(ops, *space, a, b))
+      return false;
+    if (position[a] > position[b])
+      std::swap(a, b);
+    std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b);
+    if (!dependents)
+      return false;
+    reorder(a, b, *dependents);
+    Group &target = groups[b], &source = groups[a];
+    target.ops = std::move(ops);
+    target.space = *space;
+    target.reduces |= source.reduces;
+    target.columnReduces |= source.columnReduces;
+    target.firstIndex = std::min(target.firstIndex, source.firstIndex);
+    target.lastIndex = std::max(target.lastIndex, source.lastIndex);
+    source.ops.clear();
+    parent[a] = b;
+    return true;
+  }
+
+  /// Joins every fusible op with the groups of its operands. A second round finds what the first
+  /// one's joins made possible.
+  void joinProducers() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation &op : block) {
+        if (!isFusible(&op))
+          continue;
+        for (OpOperand &use : op.getOpOperands())
+          if (Operation *producer = use.get().getDefiningOp(); producer && isFusible(producer))
+            if (readsInPlace(use) || isCheap(producer))
+              changed |= tryJoinProducer(producer, &op);
+      }
+    }
+  }
+
+  /// A cheap producer has one user and joins it whatever its own shape.
+  bool tryJoinProducer(Operation *producer, Operation *consumer) {
+    int64_t a = find(producer), b = find(consumer);
+    if (a == b)
+      return false;
+    if (isCheap(producer) && producer->hasOneUse() && groups[a].ops.size() == 1) {
+      Group &target = groups[b];
+      target.ops.insert(llvm::lower_bound(target.ops, producer,
+                                          [&](Operation *x, Operation *y) {
+                                            return groupOf.lookup(x) < groupOf.lookup(y);
+                                          }),
+                        producer);
+      groups[a].ops.clear();
+      sequence[position[a]] = -1;
+      parent[a] = b;
+      return true;
+    }
+    return tryJoin(a, b);
+  }
+
+  void joinSiblings() {
+    SmallVector<Value> values(block.getArguments());
+    for (Operation &op : block)
+      llvm::append_range(values, op.getResults());
+    for (Value value : values) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || type.getNumElements() * type.getElementTypeBitWidth() / 8 < siblingBytes)
+        continue;
+      llvm::SmallSetVector<int64_t, 8> readers;
+      for (Operation *user : value.getUsers())
+        if (isFusible(user))
+          readers.insert(find(user));
+      SmallVector<int64_t> ids = readers.takeVector();
+      llvm::sort(ids,
+                 [&](int64_t x, int64_t y) { return groups[x].firstIndex < groups[y].firstIndex; });
+      for (size_t i = 0; i + 1 < ids.size(); ++i) {
+        int64_t a = find(ids[i]), b = find(ids[i + 1]);
+        if (a != b && groups[b].firstIndex - groups[a].lastIndex <= siblingDistance)
+          tryJoin(a, b);
+      }
+    }
+  }
+
+  /// Moves reshapes at the rim of a group out of it: there they are views.
+  void dropRimReshapes(Group &group) {
+    llvm::SmallDenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+    auto isRim = [&](Operation *op) {
+      if (!isa<ReshapeOp>(op))
+        return false;
+      Operation *producer = op->getOperand(0).getDefiningOp();
+      return !producer || !members.contains(producer) ||
+             llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation *op : group.ops)
+        if (members.contains(op) && isRim(op)) {
+          members.erase(op);
+          changed = true;
+        }
+    }
+    llvm::erase_if(group.ops, [&](Operation *op) { return !members.contains(op); });
+  }
+
+  LogicalResult emit() {
+    for (Group &group : groups) {
+      if (!group.fusible || group.ops.empty())
+        continue;
+      dropRimReshapes(group);
+      if (!group.ops.empty())
+        emitGroup(group);
+    }
+    return sortBlock();
+  }
+
+  void emitGroup(Group &group) {
+    dropRepeats(group.ops);
+    llvm::SmallDenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+    llvm::SmallSetVector<Value, 16> inputs;
+    SmallVector<Value> outputs;
+    SmallVector<Location> locations;
+    for (Operation *op : group.ops) {
+      for (Value operand : op->getOperands())
+        if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
+          inputs.insert(operand);
+      if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !members.contains(user); }))
+        outputs.push_back(op->getResult(0));
+      if (!llvm::is_contained(locations, op->getLoc()))
+        locations.push_back(op->getLoc());
+    }
+    OpBuilder builder(group.ops.back());
+    Location location = builder.getFusedLoc(locations);
+    auto fused =
+        FusedOp::create(builder, location, TypeRange(ValueRange(outputs)), inputs.getArrayRef());
+    index[fused] = group.lastIndex;
+    SmallVector<Location> argumentLocations;
+    for (Value input : inputs)
+      argumentLocations.push_back(input.getLoc());
+    Block *body = builder.createBlock(
+        &fused.getBody(), {}, TypeRange(ValueRange(inputs.getArrayRef())), argumentLocations);
+    for (Operation *op : group.ops)
+      op->moveBefore(body, body->end());
+    builder.setInsertionPointToEnd(body);
+    YieldOp::create(builder, location, outputs);
+    for (auto [position, input] : llvm::enumerate(inputs.takeVector()))
+      input.replaceUsesWithIf(body->getArgument(position),
+                              [&](OpOperand &use) { return members.contains(use.getOwner()); });
+    for (auto [output, result] : llvm::zip(outputs, fused.getResults()))
+      output.replaceUsesWithIf(result,
+                               [&](OpOperand &use) { return use.getOwner()->getBlock() != body; });
+    LDBG() << "kernel of " << group.ops.size() << " ops over " << group.space.rows << " × "
+           << group.space.columns;
+  }
+
+  /// Keeps of equal ops, such as copies of one cheap op, only the first.
+  static void dropRepeats(SmallVector<Operation *> &ops) {
+    constexpr auto flags = OperationEquivalence::IgnoreLocations;
+    std::unordered_multimap<size_t, Operation *> seen;
+    llvm::erase_if(ops, [&](Operation *op) {
+      size_t hash = OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
+                                                      OperationEquivalence::ignoreHashValue, flags);
+      auto [first, last] = seen.equal_range(hash);
+      auto same = std::find_if(first, last, [&](auto &entry) {
+        return OperationEquivalence::isEquivalentTo(
+            entry.second, op, OperationEquivalence::exactValueMatch, nullptr, flags);
+      });
+      if (same == last) {
+        seen.emplace(hash, op);
+        return false;
+      }
+      op->replaceAllUsesWith(same->second);
+      op->erase();
+      return true;
+    });
+  }
+
+  /// Brings the block into an order in which values are made before they are read: among ready ops
+  /// the one that stood first goes first.
+  LogicalResult sortBlock() {
+    SmallVector<Operation *> ops(llvm::make_pointer_range(block.without_terminator()));
+    llvm::DenseMap<Operation *, int64_t> key;
+    for (Operation *op : ops)
+      key[op] = index.contains(op) ? index[op] : groupOf.lookup(op);
+    llvm::DenseMap<Operation *, int64_t> waiting;
+    llvm::DenseMap<Operation *, SmallVector<Operation *>> next;
+    auto addEdge = [&](Operation *from, Operation *to) {
+      next[from].push_back(to);
+      ++waiting[to];
+    };
+    for (Operation *op : ops) {
+      llvm::SmallSetVector<Operation *, 8> producers;
+      for (Value operand : op->getOperands())
+        if (operand.getDefiningOp())
+          producers.insert(operand.getDefiningOp());
+      for (Operation *producer : producers)
+        addEdge(producer, op);
+    }
+    for (auto &[first, followers] : after)
+      for (Operation *follower : followers)
+        addEdge(first, follower);
+    auto later = [](const std::pair<int64_t, Operation *> &a,
+                    const std::pair<int64_t, Operation *> &b) { return a.first > b.first; };
+    std::priority_queue<std::pair<int64_t, Operation *>,
+                        std::vector<std::pair<int64_t, Operation *>>, decltype(later)>
+        ready(later);
+    for (Operation *op : ops)
+      if (!waiting.lookup(op))
+        ready.emplace(key[op], op);
+    Operation *terminator = block.getTerminator();
+    size_t placed = 0;
+    while (!ready.empty()) {
+      ++placed;
+      Operation *op = ready.top().second;
+      ready.pop();
+      op->moveBefore(terminator);
+      for (Operation *follower : next[op])
+        if (--waiting[follower] == 0)
+          ready.emplace(key[follower], follower);
+    }
+    if (placed == ops.size())
+      return success();
+    Operation *stuck = *llvm::find_if(ops, [&](Operation *op) { return waiting.lookup(op) > 0; });
+    return stuck->emitError("internal error: the kernels formed depend on each other in a circle");
+  }
+
+  func::FuncOp function;
+  Block &block;
+  std::vector<Group> groups;
+  SmallVector<int64_t> sequence; // groups in a topological order; -1 where one has joined another
+  SmallVector<int64_t> position; // of a group in `sequence`
+  SmallVector<int64_t> parent;   // union-find over groups
+  llvm::DenseMap<Operation *, int64_t> groupOf; // also the op's index in the original order
+  llvm::DenseMap<Operation *, int64_t> index;   // of the nano.fused ops made
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> after;
+};
+
+struct Fuse : public nano::impl::FuseBase<Fuse> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    OpBuilder builder(module.getContext());
+    for (auto function : module.getOps<func::FuncOp>()) {
+      nano::Traffic before = nano::measureTraffic(function);
+      if (failed(nano::decomposeReductions(function)))
+        return signalPassFailure();
+      int64_t floor = nano::trafficFloor(function);
+      if (failed(Fuser(function).run()))
+        return signalPassFailure();
+      nano::Traffic after = nano::measureTraffic(function);
+      function->setAttr(
+          "nano.traffic",
+          builder.getDictionaryAttr({
+              builder.getNamedAttr("kernels_before", builder.getI64IntegerAttr(before.kernels)),
+              builder.getNamedAttr("bytes_before", builder.getI64IntegerAttr(before.bytes)),
+              builder.getNamedAttr("kernels", builder.getI64IntegerAttr(after.kernels)),
+              builder.getNamedAttr("bytes", builder.getI64IntegerAttr(after.bytes)),
+              builder.getNamedAttr("bytes_floor", builder.getI64IntegerAttr(floor)),
+          }));
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,118 @@
+// How many bytes cross memory in a graph program, before and after fusion, and the floor.
+#include "passes/fuse/Traffic.h"
+
+#include "ir/graph/GraphBuilder.h"
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+int64_t bytesOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
+}
+
+bool isView(Operation *op) { return isa<ReshapeOp, SliceOp, ConcatOp>(op); }
+bool isFree(Operation *op) {
+  return isView(op) || isa<ConstantOp, IotaOp, LoadOp, StoreOp, func::ReturnOp>(op);
+}
+
+/// Ops whose operands and results cross memory however kernels are formed.
+bool crossesMemory(Operation *op) {
+  return isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
+             StoreOp, AccumulateOp, func::ReturnOp>(op);
+}
+
+/// The tensor that a chain of views shows.
+Value withoutViews(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ReshapeOp, SliceOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+int64_t bytesRead(Operation *op) {
+  auto gatherOf = [](GatherOp gather) {
+    return bytesOf(gather.getResult()) + bytesOf(gather.getIds());
+  };
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return gatherOf(gather);
+  int64_t bytes = 0;
+  auto fused = dyn_cast<FusedOp>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (fused) {
+      // A table that is only gathered from counts by the rows taken.
+      Value argument = fused.getBody().getArgument(operand.getOperandNumber());
+      if (!argument.use_empty() && llvm::all_of(argument.getUses(), [](OpOperand &use) {
+            auto gather = dyn_cast<GatherOp>(use.getOwner());
+            return gather && use.getOperandNumber() == 0;
+          })) {
+        bytes += bytesOf(cast<GatherOp>(*argument.user_begin()).getResult());
+        continue;
+      }
+    }
+    if (!operand.get().getDefiningOp<ConstantOp>())
+      bytes += bytesOf(operand.get());
+  }
+  return bytes;
+}
+
+} // namespace
+
+nano::Traffic nano::measureTraffic(func::FuncOp function) {
+  Traffic traffic;
+  for (Operation &op : function.getBody().front()) {
+    if (isFree(&op))
+      continue;
+    ++traffic.kernels;
+    traffic.bytes += bytesRead(&op);
+    for (Value result : op.getResults())
+      traffic.bytes += bytesOf(result);
+  }
+  return traffic;
+}
+
+int64_t nano::trafficFloor(func::FuncOp function) {
+  llvm::DenseSet<Value> written, read;
+  int64_t bytes = 0;
+  auto visit = [&](llvm::DenseSet<Value> &seen, Value value) {
+    value = withoutViews(value);
+    if (auto concat = value.getDefiningOp<ConcatOp>()) {
+      for (Value part : concat.getInputs())
+        if (seen.insert(withoutViews(part)).second)
+          bytes += bytesOf(part);
+    } else if (!value.getDefiningOp<ConstantOp>() && seen.insert(value).second) {
+      bytes += bytesOf(value);
+    }
+  };
+  for (Operation &op : function.getBody().front()) {
+    if (!crossesMemory(&op))
+      continue;
+    for (Value operand : op.getOperands()) {
+      if (!isa<StoreOp, AccumulateOp, func::ReturnOp>(op))
+        visit(read, operand);
+      if (!isa<BlockArgument>(withoutViews(operand)) &&
+          !withoutViews(operand).getDefiningOp<LoadOp>())
+        visit(written, operand);
+    }
+    if (isa<LoadOp>(op)) {
+      // A table that is only gathered from counts by the rows taken.
+      auto onlyGathered = [](OpOperand &use) {
+        return isa<GatherOp>(use.getOwner()) && use.getOperandNumber() == 0;
+      };
+      if (llvm::all_of(op.getResult(0).getUses(), onlyGathered)) {
+        for (Operation *user : op.getResult(0).getUsers())
+          bytes += bytesOf(user->getResult(0));
+        read.insert(op.getResult(0));
+      }
+      visit(read, op.getResult(0));
+      continue;
+    }
+    for (Value result : op.getResults())
+      visit(written, result);
+  }
+  return bytes;
+}

@@ -1,0 +1,26 @@
+// How many bytes cross memory in a graph program, before and after fusion, and the floor.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cstdint>
+
+namespace nano {
+
+/// Kernels and library calls of one program, and the bytes that they read and write: every operand
+/// once an op, every result once. Views, constants, loads and stores of state are free; a gather
+/// reads only the rows that it takes.
+struct Traffic {
+  int64_t kernels = 0;
+  int64_t bytes = 0;
+};
+
+/// Counts `function` as it stands: every op, or every nano.fused, is a kernel.
+Traffic measureTraffic(mlir::func::FuncOp function);
+
+/// The bytes that no fusion can save: every tensor that a product, attention, embedding gradient,
+/// scan or collective reads or writes, every state that is read or written, and every argument and
+/// result, each written once and read once.
+int64_t trafficFloor(mlir::func::FuncOp function);
+
+} // namespace nano

@@ -1,0 +1,436 @@
+// nano-recompute: the backward pass makes cheap forward values again instead of keeping them in
+// memory until then.
+//
+// The function's results depend on the forward ops; all others are the backward pass. A forward
+// value that the backward pass uses is kept (it stays in memory from one to the other) or
+// recomputed from values that are kept, by this rule:
+//
+// 1. Arguments, states and constants are there anyway. What is computed from parameters alone (a
+//    weight in the compute type) is kept: it does not grow with the sequence.
+// 2. Cheap ops are element-wise ops, broadcast, reshape, slice, rotate, reductions within a row
+//    and gathers from a state. Results of all other ops (products, attention, losses, scans) are
+//    kept when the backward pass uses them.
+// 3. A value made by a cheap op is recomputed when the values that must be kept in addition for
+//    that have fewer bytes than it; of several choices of such values the one with fewest bytes
+//    counts, and of equal ones the nearest. Reshapes, slices, broadcasts and casts to wider types
+//    are never kept for themselves: what they show is.
+// 4. A value is kept all the same when more than `max-sites` stretches of the backward pass would
+//    each recompute it (rotary tables, the embedding that all layers mix in), or when that took
+//    more than `max-ops` ops.
+// 5. What the first product of the backward pass reads has just been made: it is kept.
+//
+// So of a transformer's layer remain the residual stream, the product that gives q, k and v, the
+// attention's result with its statistics, and the product before the activation; norms, rotations
+// and activations are recomputed.
+//
+// A stretch of the backward pass is what lies between two ops that are kernels of their own
+// (products, attention, scatters); recomputed ops stand before their first use in it and are shared
+// within it, not beyond: what one kernel recomputes, no other must read. A parameter's gradient
+// whose product reads a recomputed value waits until the stretch that recomputes it in any case:
+// the kernel that goes back through relu² makes relu² for dW as well, and reads its input once.
+//
+// No CSE may follow: it would undo this. Every step is linear in the number of ops.
+#include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "nano-recompute"
+
+namespace nano {
+#define GEN_PASS_DEF_RECOMPUTE
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::graph;
+
+namespace {
+
+int64_t bytesOf(Value value) {
+  RankedTensorType type = tensorType(value);
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+/// Ops whose result is another look at the operand, or can be one inside any kernel, and has no
+/// fewer bytes.
+bool isTransparent(Operation *op) {
+  if (auto cast = dyn_cast<CastOp>(op))
+    return tensorType(cast.getResult()).getElementTypeBitWidth() >=
+           tensorType(cast.getX()).getElementTypeBitWidth();
+  return isa<ReshapeOp, SliceOp, BroadcastOp>(op);
+}
+
+bool isCheap(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return !llvm::is_contained(reduce.getDims(), 0);
+  if (auto gather = dyn_cast<GatherOp>(op)) {
+    Operation *table = gather.getTable().getDefiningOp();
+    if (auto cast = dyn_cast_if_present<CastOp>(table))
+      table = cast.getX().getDefiningOp();
+    return isa_and_present<LoadOp>(table);
+  }
+  return op->hasTrait<ElementwiseOp>() || isTransparent(op) || isa<RotateOp>(op);
+}
+
+/// Ops that are kernels of their own and so end a stretch of the backward pass.
+bool endsStretch(Operation *op) {
+  return !isCheap(op) && !isa<ReduceOp, GatherOp, ConcatOp, LoadOp, StoreOp, AccumulateOp>(op);
+}
+
+class Recomputation {
+public:
+  Recomputation(func::FuncOp function, int64_t maxSites, int64_t maxOps)
+      : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
+
+  void run();
+  void report(bool asRemarks);
+
+private:
+  void findForward();
+  void findNeeded();
+  void weigh();
+  void keep(Value value);
+  void keepAnchors(Operation *op);
+  void keepShared();
+  SmallVector<Operation *> sinkable(Operation *op);
+  DenseSet<Value> recomputedFor(ArrayRef<Value> values);
+  void delayProducts();
+  void recompute();
+  Value materialize(OpBuilder &builder, Value value, DenseMap<Value, Value> &copies);
+
+  /// Whether the backward pass has `value` without recomputing: it is kept, or it is there anyway.
+  bool isThere(Value value) const { return kept.contains(value) || there.contains(value); }
+
+  func::FuncOp function;
+  Block &block;
+  int64_t maxSites, maxOps;
+  DenseSet<Operation *> forward;
+  /// Arguments, states, constants, and what parameters alone give.
+  DenseSet<Value> there;
+  /// Forward values that the backward pass uses, with the stretches of it that do.
+  DenseMap<Value, SmallVector<int64_t, 2>> needed;
+  DenseSet<Value> kept;
+  /// Kept however cheaply they could be recomputed.
+  DenseSet<Value> pinned;
+  /// Bytes to keep in addition, and ops to run, for the backward pass to have a value.
+  struct Cost {
+    int64_t bytes = 0, ops = 0;
+    bool byKeeping = false;
+  };
+  DenseMap<Value, Cost> costs;
+};
+
+/// The forward ops, and what needs no keeping.
+void Recomputation::findForward() {
+  DenseSet<Value> live(block.getTerminator()->operand_begin(),
+                       block.getTerminator()->operand_end());
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (llvm::none_of(op.getResults(), [&](Value value) { return live.contains(value); }))
+      continue;
+    forward.insert(&op);
+    live.insert_range(op.getOperands());
+  }
+
+  there.insert(block.args_begin(), block.args_end());
+  // Elements of the largest state that a value which depends on no argument depends on.
+  DenseMap<Value, int64_t> stateElements;
+  for (Operation &op : block.without_terminator()) {
+    if (isa<LoadOp, ConstantOp>(op)) {
+      there.insert(op.result_begin(), op.result_end());
+      stateElements[op.getResult(0)] =
+          isa<LoadOp>(op) ? tensorType(op.getResult(0)).getNumElements() : 0;
+      continue;
+    }
+    if (!isCheap(&op) || llvm::any_of(op.getOperands(), [&](Value operand) {
+          return !stateElements.contains(operand);
+        }))
+      continue;
+    int64_t elements = 0;
+    for (Value operand : op.getOperands())
+      elements = std::max(elements, stateElements.lookup(operand));
+    stateElements[op.getResult(0)] = elements;
+    if (!isTransparent(&op) && tensorType(op.getResult(0)).getNumElements() <= elements)
+      there.insert(op.getResult(0));
+  }
+}
+
+void Recomputation::findNeeded() {
+  int64_t stretch = 0;
+  Operation *firstProduct = nullptr;
+  for (Operation &op : block.without_terminator()) {
+    if (forward.contains(&op))
+      continue;
+    for (Value operand : op.getOperands()) {
+      if (!operand.getDefiningOp() || !forward.contains(operand.getDefiningOp()) ||
+          there.contains(operand))
+        continue;
+      SmallVector<int64_t, 2> &stretches = needed[operand];
+      if (stretches.empty() || stretches.back() != stretch)
+        stretches.push_back(stretch);
+    }
+    stretch += endsStretch(&op);
+    if (!firstProduct && isa<MatmulOp>(op))
+      firstProduct = &op;
+  }
+  for (auto &[value, stretches] : needed)
+    if (!isCheap(value.getDefiningOp()))
+      kept.insert(value);
+  if (!firstProduct)
+    return;
+  for (Value operand : firstProduct->getOperands())
+    if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
+      pinned.insert(operand);
+  kept.insert_range(pinned);
+}
+
+void Recomputation::keep(Value value) {
+  kept.insert(value);
+  costs[value] = {};
+}
+
+/// Keeps what recomputing `op` rests on, as its cost says.
+void Recomputation::keepAnchors(Operation *op) {
+  SmallVector<Operation *> stack{op};
+  while (!stack.empty())
+    for (Value operand : stack.pop_back_val()->getOperands()) {
+      if (isThere(operand))
+        continue;
+      Cost cost = costs.lookup(operand);
+      if (cost.byKeeping) {
+        keep(operand);
+      } else if (cost.bytes > 0) {
+        costs[operand].bytes = 0;
+        stack.push_back(operand.getDefiningOp());
+      }
+    }
+}
+
+/// Walks the forward ops in order, prices every value, and decides for those that the backward pass
+/// uses.
+void Recomputation::weigh() {
+  for (Operation &op : block.without_terminator()) {
+    if (!forward.contains(&op))
+      continue;
+    Cost again;
+    llvm::SmallDenseSet<Value, 4> seen;
+    for (Value operand : op.getOperands()) {
+      if (isThere(operand) || !seen.insert(operand).second)
+        continue;
+      Cost cost = costs.lookup(operand);
+      again.bytes += cost.bytes;
+      again.ops = std::min(maxOps + 1, again.ops + cost.ops);
+    }
+    ++again.ops;
+    for (Value result : op.getResults()) {
+      if (there.contains(result))
+        continue;
+      int64_t bytes = bytesOf(result);
+      bool byRecomputing =
+          isCheap(&op) && (isTransparent(&op) || (again.bytes < bytes && again.ops <= maxOps));
+      if (byRecomputing) {
+        if (kept.contains(result) && again.bytes == 0 && !pinned.contains(result))
+          kept.erase(result);
+        if (needed.contains(result) && !kept.contains(result))
+          keepAnchors(&op);
+      } else if (needed.contains(result)) {
+        keep(result);
+      }
+      if (kept.contains(result))
+        costs[result] = {};
+      else if (byRecomputing)
+        costs[result] = {needed.contains(result) ? 0 : again.bytes, again.ops, false};
+      else
+        costs[result] = {bytes, 0, true};
+    }
+  }
+}
+
+/// Keeps values that too many stretches of the backward pass would recompute.
+void Recomputation::keepShared() {
+  DenseMap<Value, SmallVector<int64_t, 2>> sites;
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (!forward.contains(&op))
+      continue;
+    for (Value result : op.getResults()) {
+      if (isThere(result))
+        continue;
+      SmallVector<int64_t, 2> stretches = sites.lookup(result);
+      llvm::append_range(stretches, needed.lookup(result));
+      if (stretches.empty())
+        continue;
+      llvm::sort(stretches);
+      stretches.erase(llvm::unique(stretches), stretches.end());
+      if (static_cast<int64_t>(stretches.size()) > maxSites && !isTransparent(&op)) {
+        kept.insert(result);
+        continue;
+      }
+      // More than maxSites + 1 of them say no more than that many.
+      stretches.truncate(std::min<size_t>(stretches.size(), maxSites + 1));
+      for (Value operand : op.getOperands())
+        if (!isThere(operand)) {
+          SmallVector<int64_t, 2> &into = sites[operand];
+          llvm::append_range(into, stretches);
+          llvm::sort(into);
+          into.erase(llvm::unique(into), into.end());
+          into.truncate(std::min<size_t>(into.size(), maxSites + 1));
+        }
+    }
+  }
+}
+
+/// `op` with the ops that only carry its result to an accumulator, when it is a product that does
+/// not do more; else nothing.
+SmallVector<Operation *> Recomputation::sinkable(Operation *op) {
+  if (!isa<MatmulOp>(op))
+    return {};
+  SmallVector<Operation *> group{op};
+  while (!isa<AccumulateOp>(group.back())) {
+    if (group.back()->getNumResults() != 1 || !group.back()->hasOneUse())
+      return {};
+    Operation *user = *group.back()->user_begin();
+    if (user->getBlock() != &block || !isa<ReshapeOp, AccumulateOp>(user))
+      return {};
+    group.push_back(user);
+  }
+  return group;
+}
+
+/// The forward values that are recomputed in order to have `values`.
+DenseSet<Value> Recomputation::recomputedFor(ArrayRef<Value> values) {
+  DenseSet<Value> result;
+  SmallVector<Value> stack(values);
+  while (!stack.empty()) {
+    Value value = stack.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (isThere(value) || !op || !forward.contains(op) || !isCheap(op) ||
+        !result.insert(value).second)
+      continue;
+    llvm::append_range(stack, op->getOperands());
+  }
+  return result;
+}
+
+/// Moves the products that give parameters' gradients behind the next such stretch, when that
+/// recomputes what they read.
+void Recomputation::delayProducts() {
+  SmallVector<SmallVector<Value>> stretches(1);
+  SmallVector<Operation *> ends;
+  for (Operation &op : block.without_terminator()) {
+    if (forward.contains(&op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (needed.contains(operand))
+        stretches.back().push_back(operand);
+    if (endsStretch(&op)) {
+      ends.push_back(&op);
+      stretches.emplace_back();
+    }
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    SmallVector<Operation *> group = sinkable(ends[i]);
+    DenseSet<Value> read = group.empty()
+                               ? DenseSet<Value>()
+                               : recomputedFor(SmallVector<Value>(ends[i]->getOperands()));
+    if (read.empty())
+      continue;
+    DenseSet<Value> later;
+    for (size_t next = i + 1; next < std::min(i + 3, stretches.size()); ++next)
+      later.insert_range(recomputedFor(stretches[next]));
+    if (llvm::none_of(read, [&](Value value) {
+          return later.contains(value) && !isTransparent(value.getDefiningOp());
+        }))
+      continue;
+    Operation *place = i + 2 < ends.size() ? ends[i + 2] : block.getTerminator();
+    for (Operation *op : group)
+      op->moveBefore(place);
+  }
+}
+
+/// `value` as the backward pass gets it at the builder's place.
+Value Recomputation::materialize(OpBuilder &builder, Value value, DenseMap<Value, Value> &copies) {
+  Operation *op = value.getDefiningOp();
+  if (isThere(value) || !op || !forward.contains(op) || !isCheap(op))
+    return value;
+  if (Value copy = copies.lookup(value))
+    return copy;
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, materialize(builder, operand, copies));
+  Value copy = builder.clone(*op, mapping)->getResult(0);
+  copies[value] = copy;
+  return copy;
+}
+
+void Recomputation::recompute() {
+  DenseMap<Value, Value> copies;
+  OpBuilder builder(function.getContext());
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    if (forward.contains(&op))
+      continue;
+    builder.setInsertionPoint(&op);
+    for (OpOperand &operand : op.getOpOperands())
+      operand.set(materialize(builder, operand.get(), copies));
+    if (endsStretch(&op))
+      copies.clear();
+  }
+}
+
+void Recomputation::run() {
+  findForward();
+  findNeeded();
+  weigh(); // prices fall as values are kept: the second walk sees what the first one kept
+  weigh();
+  keepShared();
+  delayProducts();
+  recompute();
+}
+
+/// Says what stays in memory from the forward to the backward pass.
+void Recomputation::report(bool asRemarks) {
+  DenseSet<Value> counted;
+  int64_t total = 0;
+  for (Operation &op : block.without_terminator()) {
+    if (!forward.contains(&op))
+      continue;
+    for (Value result : op.getResults()) {
+      if (llvm::all_of(result.getUsers(), [&](Operation *user) {
+            return forward.contains(user) || user == block.getTerminator();
+          }))
+        continue;
+      Value root = result;
+      while (isa_and_present<ReshapeOp, SliceOp>(root.getDefiningOp()))
+        root = root.getDefiningOp()->getOperand(0);
+      if (!root.getDefiningOp() || isa<LoadOp, ConstantOp>(root.getDefiningOp()) ||
+          !counted.insert(root).second)
+        continue;
+      total += bytesOf(root);
+      LDBG() << "keeps " << bytesOf(root) << " bytes: " << root << " " << root.getLoc();
+      if (asRemarks)
+        root.getDefiningOp()->emitRemark("kept for the backward pass: ")
+            << bytesOf(root) << " bytes";
+    }
+  }
+  LDBG() << "keeps " << total << " bytes in all";
+  if (asRemarks)
+    function.emitRemark("kept for the backward pass in all: ") << total << " bytes";
+}
+
+struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
+  using RecomputeBase::RecomputeBase;
+
+  void runOnOperation() override {
+    func::FuncOp function = functionWithRole(getOperation(), "train");
+    if (!function) {
+      getOperation().emitError("no function of role \"train\" to recompute in");
+      return signalPassFailure();
+    }
+    Recomputation recomputation(function, maxSites, maxOps);
+    recomputation.run();
+    recomputation.report(report);
+  }
+};
+
+} // namespace

@@ -1,0 +1,151 @@
+// The kernel function of one task: its arguments, scratch memory and attributes.
+#include "passes/kernels/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+SmallVector<Value> distinctOperands(step::TaskOp task) {
+  llvm::SetVector<Value> distinct;
+  distinct.insert(task.getIns().begin(), task.getIns().end());
+  distinct.insert(task.getOuts().begin(), task.getOuts().end());
+  return distinct.takeVector();
+}
+
+bool mayOverlap(Value a, Value b) { return step::bufferKey(a) == step::bufferKey(b); }
+
+SmallVector<int64_t> stridesOf(MemRefType type) {
+  int64_t offset = 0;
+  SmallVector<int64_t> strides;
+  if (failed(type.getStridesAndOffset(strides, offset)))
+    llvm_unreachable("buffers have strided layouts");
+  return strides;
+}
+
+/// The lines of the model file that the task's ops came from, without repetition.
+static Location linesOf(step::TaskOp task) {
+  llvm::SetVector<Location> lines;
+  for (Operation &op : task.getBody().front().without_terminator())
+    lines.insert(op.getLoc());
+  if (lines.empty())
+    return task.getLoc();
+  return FusedLoc::get(task.getContext(), lines.getArrayRef());
+}
+
+/// The ops' names in order; runs of one name as "mul ×3".
+static std::string summaryOf(step::TaskOp task) {
+  std::string summary;
+  StringRef last;
+  int64_t count = 0;
+  auto flush = [&] {
+    if (count == 0)
+      return;
+    summary += (summary.empty() ? "" : ", ") + last.str() + (count > 1 ? " ×" + std::to_string(count) : "");
+  };
+  for (Operation &op : task.getBody().front().without_terminator()) {
+    StringRef name = op.getName().stripDialect();
+    if (name == "constant")
+      continue;
+    if (name != last) {
+      flush();
+      last = name;
+      count = 0;
+    }
+    ++count;
+  }
+  flush();
+  return summary.empty() ? "copy" : summary;
+}
+
+MemRefType KernelFrame::argumentType(MemRefType type) {
+  SmallVector<int64_t> strides = stridesOf(type);
+  int64_t contiguous = 1;
+  bool plain = true;
+  for (int64_t i = type.getRank() - 1; i >= 0; --i) {
+    plain &= type.getDimSize(i) == 1 || strides[i] == contiguous;
+    contiguous *= type.getDimSize(i);
+  }
+  if (plain)
+    return MemRefType::get(type.getShape(), type.getElementType());
+  return MemRefType::get(type.getShape(), type.getElementType(), StridedLayoutAttr::get(type.getContext(), 0, strides));
+}
+
+KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuilder &moduleBuilder, StringRef name, ArgumentType typeOf)
+    : task(task), options(options), loc(linesOf(task)), builder(task.getContext()), operands(distinctOperands(task)) {
+  SmallVector<Type> types;
+  for (Value operand : operands)
+    types.push_back(typeOf(cast<MemRefType>(operand.getType())));
+  types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
+  types.push_back(builder.getIndexType());
+  types.push_back(builder.getIndexType());
+  function = func::FuncOp::create(moduleBuilder, loc, name, builder.getFunctionType(types, {}));
+  Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  llvm::DenseMap<Value, Value> arguments;
+  for (auto [operand, argument] : llvm::zip(operands, entry->getArguments()))
+    arguments[operand] = argument;
+  for (Value in : task.getIns())
+    inputs.push_back(arguments[in]);
+  for (Value out : task.getOuts())
+    outputs.push_back(arguments[out]);
+  scratch = entry->getArgument(operands.size());
+  begin = entry->getArgument(operands.size() + 1);
+  end = entry->getArgument(operands.size() + 2);
+}
+
+Value KernelFrame::flat(Value argument) {
+  auto type = cast<MemRefType>(argument.getType());
+  if (type.getRank() == 1 && type.getLayout().isIdentity())
+    return argument;
+  Value &cached = flats[argument];
+  if (cached)
+    return cached;
+  int64_t extent = 1;
+  for (auto [size, stride] : llvm::zip(type.getShape(), stridesOf(type)))
+    extent += (size - 1) * stride;
+  OpBuilder atStart = OpBuilder::atBlockBegin(&function.getBody().front());
+  cached = memref::ReinterpretCastOp::create(atStart, loc, MemRefType::get({extent}, type.getElementType()), argument, /*offset=*/int64_t{0},
+                                             ArrayRef<int64_t>{extent}, ArrayRef<int64_t>{1});
+  return cached;
+}
+
+Value KernelFrame::allocate(int64_t elements, Type type) {
+  OpBuilder atStart = OpBuilder::atBlockBegin(&function.getBody().front());
+  Value offset = arith::ConstantIndexOp::create(atStart, loc, scratchBytes);
+  scratchBytes = llvm::alignTo(scratchBytes + elements * llvm::divideCeil(type.getIntOrFloatBitWidth(), 8), 64);
+  return memref::ViewOp::create(atStart, loc, MemRefType::get({elements}, type), scratch, offset, ValueRange{});
+}
+
+bool KernelFrame::updatesInPlace(unsigned output) {
+  return llvm::any_of(task.getIns(), [&](Value in) { return mayOverlap(in, task.getOuts()[output]); });
+}
+
+void KernelFrame::finish() {
+  OpBuilder atEnd = OpBuilder::atBlockEnd(&function.getBody().front());
+  func::ReturnOp::create(atEnd, loc);
+
+  scratch.setType(MemRefType::get({scratchBytes}, builder.getI8Type()));
+  SmallVector<Type> types(function.getBody().front().getArgumentTypes());
+  function.setFunctionType(builder.getFunctionType(types, {}));
+
+  SmallVector<int64_t> reads, writes;
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    if (llvm::is_contained(task.getIns(), operand))
+      reads.push_back(i);
+    if (llvm::is_contained(task.getOuts(), operand))
+      writes.push_back(i);
+  }
+  function->setAttr("nano.kernel", builder.getUnitAttr());
+  function->setAttr("nano.reads", builder.getDenseI64ArrayAttr(reads));
+  function->setAttr("nano.writes", builder.getDenseI64ArrayAttr(writes));
+  function->setAttr("nano.grain", builder.getI64IntegerAttr(grain));
+  function->setAttr("nano.scratch_bytes", builder.getI64IntegerAttr(scratchBytes));
+  function->setAttr("nano.summary", builder.getStringAttr(summaryOf(task)));
+}
+
+} // namespace nano::kernels

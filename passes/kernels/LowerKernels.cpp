@@ -1,0 +1,170 @@
+// nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested module @kernels.
+// Tasks that differ in nothing but the number of iterations share one kernel.
+#include "passes/kernels/KernelEmitter.h"
+#include "passes/kernels/RowKernel.h"
+
+#include "passes/Passes.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/xxhash.h"
+
+namespace nano {
+#define GEN_PASS_DEF_LOWERKERNELS
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::kernels;
+
+namespace {
+
+/// The words that tell a kernel's reader what it is: the ops with a name of their own, else the plain arithmetic.
+std::string stemOf(step::TaskOp task) {
+  Block &body = task.getBody().front();
+  auto has = [&](auto... ops) { return (... || !body.getOps<decltype(ops)>().empty()); };
+  using namespace nano::graph;
+  SmallVector<StringRef> words;
+  bool sums = false, maxes = false;
+  for (auto reduce : body.getOps<ReduceOp>())
+    (reduce.getCombiner() == Combiner::sum ? sums : maxes) = true;
+  if (has(GatherOp()))
+    words.push_back("gather");
+  if (maxes && sums && has(ExpOp()))
+    words.push_back("softmax");
+  else if (sums && has(RsqrtOp()))
+    words.push_back("rmsnorm");
+  else if (sums || maxes)
+    words.push_back(sums ? "sum" : "max");
+  if (has(RotateOp()))
+    words.push_back("rotate");
+  for (auto [word, found] : {std::pair("sincos", has(SinOp(), CosOp())), std::pair("tanh", has(TanhOp())), std::pair("sigmoid", has(SigmoidOp())),
+                             std::pair("log", has(LogOp()) && !maxes), std::pair("exp", has(ExpOp()) && !maxes), std::pair("sqrt", has(SqrtOp())),
+                             std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
+    if (found)
+      words.push_back(word);
+  if (words.size() < 2)
+    for (auto [word, found] : {std::pair("mul", has(MulOp())), std::pair("add", has(AddOp(), SubOp())), std::pair("div", has(DivOp())),
+                               std::pair("cast", has(CastOp()))})
+      if (found && words.size() < 3)
+        words.push_back(word);
+  if (words.size() > 3)
+    words.truncate(3);
+  return words.empty() ? "copy" : llvm::join(words, "_");
+}
+
+/// Emitters of ops that are kernels by themselves.
+struct Special {
+  StringRef op;
+  Emitter emitter;
+};
+constexpr Special specials[] = {{"nano.attention", emitAttentionKernel},
+                                {"nano.attention_grad", emitAttentionGradKernel},
+                                {"nano.scatter_add", emitScatterAddKernel},
+                                {"nano.scan", emitScanKernel}};
+
+/// A text that is equal for tasks whose single op compiles to the same kernel.
+std::string specialKey(step::TaskOp task) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  SmallVector<Value> operands = distinctOperands(task);
+  for (Value operand : operands)
+    os << KernelFrame::argumentType(cast<MemRefType>(operand.getType())) << '\n';
+  for (Value operand : task->getOperands())
+    os << llvm::find(operands, operand) - operands.begin() << ' ';
+  for (Value out : task.getOuts())
+    for (Value in : task.getIns())
+      os << (mayOverlap(in, out) ? '!' : '.');
+  std::string text;
+  llvm::raw_string_ostream(text) << OpWithFlags(task, OpPrintingFlags().printGenericOpForm().useLocalScope());
+  return key + text.substr(text.find("({"));
+}
+
+struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (lanes != 8 && lanes != 16) {
+      emitError(getOperation().getLoc()) << "nano-lower-kernels: lanes=" << lanes << ": must be 8 or 16";
+      return signalPassFailure();
+    }
+    ModuleOp module = getOperation();
+    auto kernels = module.lookupSymbol<ModuleOp>("kernels");
+    if (!kernels) {
+      OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
+      kernels = ModuleOp::create(atEnd, module.getLoc(), "kernels");
+    }
+    OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
+    SmallVector<step::TaskOp> tasks;
+    module.walk([&](step::TaskOp task) { tasks.push_back(task); });
+    for (step::TaskOp task : tasks)
+      if (failed(lower(task, moduleBuilder)))
+        return signalPassFailure();
+  }
+
+private:
+  struct Kernel {
+    func::FuncOp function;
+    int64_t iterations;
+  };
+
+  LogicalResult lower(step::TaskOp task, OpBuilder &moduleBuilder) {
+    auto ops = task.getBody().front().without_terminator();
+    const Special *special = nullptr;
+    for (Operation &op : ops)
+      for (const Special &candidate : specials)
+        if (op.getName().getStringRef() == candidate.op)
+          special = &candidate;
+    if (special && !llvm::hasSingleElement(ops))
+      return task.emitOpError("holds ") << special->op << " beside other ops; it must be a kernel of its own";
+
+    std::optional<RowForm> form;
+    std::string key;
+    if (special) {
+      key = specialKey(task);
+    } else {
+      FailureOr<RowForm> found = RowForm::of(task);
+      if (failed(found))
+        return failure();
+      form = std::move(*found);
+      key = rowKey(task, *form);
+    }
+    auto [it, isNew] = known.try_emplace(key);
+    if (isNew) {
+      std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
+      KernelOptions options{lanes};
+      // A row kernel's strides are in its code: its arguments are plain memory.
+      auto flatType = [](MemRefType type) { return MemRefType::get({ShapedType::kDynamic}, type.getElementType()); };
+      KernelFrame frame = special ? KernelFrame(task, options, moduleBuilder, nameOf(stem, key))
+                                  : KernelFrame(task, options, moduleBuilder, nameOf(stem, key), flatType);
+      if (failed(special ? special->emitter(frame) : emitRowKernel(frame, *form)))
+        return failure();
+      frame.finish();
+      it->second = {frame.function, frame.iterations};
+    }
+    int64_t iterations = special ? it->second.iterations : rowIterations(*form, lanes);
+    OpBuilder builder(task);
+    auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(), it->second.function.getSymNameAttr().getValue(),
+                                         distinctOperands(task), /*segments=*/1, task.getStream(), builder.getDenseI64ArrayAttr(iterations));
+    launch->setLoc(task.getLoc());
+    task.erase();
+    return success();
+  }
+
+  /// The stem and four or more hexadecimal digits of the key's hash.
+  std::string nameOf(StringRef stem, StringRef key) {
+    std::string digits = llvm::utohexstr(llvm::xxh3_64bits(key), /*LowerCase=*/true, /*Width=*/16);
+    for (size_t length = 4; length <= digits.size(); ++length) {
+      std::string name = (stem + "_" + digits.substr(0, length)).str();
+      if (names.try_emplace(name).second)
+        return name;
+    }
+    llvm_unreachable("keys with equal hashes");
+  }
+
+  llvm::StringMap<Kernel> known;
+  llvm::StringMap<char> names;
+};
+
+} // namespace

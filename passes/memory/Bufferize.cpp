@@ -1,0 +1,333 @@
+// nano-bufferize: gives every tensor a buffer or a view of one: graph IR to step IR.
+//
+//   func.func @update() {nano.role = "update"} {            step.program @update attributes {role =
+//   "update"} {
+//     %p = nano.load @p : tensor<8xf32>                       %p = step.state @p : memref<8xf32>
+//     %g = nano.load @grad.p : tensor<8xf32>           →      %g = step.state @grad.p :
+//     memref<8xf32> %n = nano.sub %p, %g : tensor<8xf32>                    step.task ins(%p, %g)
+//     outs(%p) : … { nano.sub } nano.store %n, @p : tensor<8xf32>
+//   }                                                       }
+//
+// `Placement` decides where tensors lie; here each op becomes the commands that fill those places,
+// in the function's order. Products become library calls and collectives commands; every other op
+// that computes, `nano.fused` or single, becomes one task. Reshapes, slices, loads and stores
+// become copies only where a tensor cannot lie where it is needed. Arguments and results become
+// inputs of the module; the programs of the first and the further micro-batches share theirs,
+// `train.tokens` and so on.
+//
+// It runs after fusion, which fixes the tensors that exist, and before kernels, whose code depends
+// on strides.
+#include "passes/Passes.h"
+#include "passes/memory/Placement.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace nano {
+#define GEN_PASS_DEF_BUFFERIZE
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+using namespace nano::memory;
+namespace step = nano::step;
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The op that computes a tensor: for a result of `nano.fused`, the one inside.
+Operation *originOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto fused = dyn_cast<FusedOp>(op)) {
+    Operation *yield = fused.getBody().front().getTerminator();
+    if (Operation *inner =
+            yield->getOperand(cast<OpResult>(value).getResultNumber()).getDefiningOp())
+      return inner;
+  }
+  return op;
+}
+
+/// The name of a buffer: the model's for the tensor where its location has one, else the op's kind.
+StringRef bufferName(Operation *origin) {
+  StringRef name;
+  origin->getLoc()->walk([&](Location part) {
+    if (auto named = dyn_cast<NameLoc>(part))
+      name = named.getName().getValue();
+    return name.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return name.empty() ? origin->getName().stripDialect() : name;
+}
+
+/// Turns one function into one program.
+class Bufferizer {
+public:
+  Bufferizer(func::FuncOp function, ArrayRef<FlatSymbolRefAttr> inputs,
+             ArrayRef<FlatSymbolRefAttr> outputs)
+      : function(function), outputs(outputs), placement(function, inputs, outputs),
+        builder(function.getContext()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult emit(Operation &op);
+  void emitMatmul(MatmulOp op);
+  void emitTask(Operation &op);
+  /// Copies a tensor to `target`, a place for the same elements in the same order; nothing when it
+  /// lies there.
+  void emitCopy(Value tensor, const Place &target, Location loc);
+  /// `target` ← `source`: a copy where both are contiguous, else a task that reshapes.
+  void emitMove(Value source, Value target, Location loc);
+  /// Opens a task; its block has the arguments for `ins`, and `builder` is inside of it.
+  step::TaskOp openTask(Location loc, ValueRange ins, ValueRange outs);
+
+  Value root(int index);
+  Value memref(const Place &place, RankedTensorType type);
+  Value memref(Value tensor) { return memref(placement.of(tensor), typeOf(tensor)); }
+  /// Runs `create` with the builder after the last declaration.
+  template <typename OpTy, typename... Args> Value declare(Location loc, Args &&...args) {
+    OpBuilder::InsertionGuard guard(builder);
+    if (lastDeclaration)
+      builder.setInsertionPointAfter(lastDeclaration);
+    else
+      builder.setInsertionPointToStart(&program.getBody().front());
+    auto op = OpTy::create(builder, loc, std::forward<Args>(args)...);
+    lastDeclaration = op;
+    return op;
+  }
+
+  func::FuncOp function;
+  ArrayRef<FlatSymbolRefAttr> outputs;
+  Placement placement;
+  OpBuilder builder;
+  step::ProgramOp program;
+  Operation *lastDeclaration = nullptr;
+  SmallVector<Value> roots;
+  llvm::DenseMap<std::pair<int, Type>, Value> views;
+};
+
+LogicalResult Bufferizer::run() {
+  builder.setInsertionPoint(function);
+  program = step::ProgramOp::create(builder, function.getLoc(), function.getSymName(),
+                                    function->getAttrOfType<StringAttr>("nano.role"));
+  builder.createBlock(&program.getBody());
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (placement.isDropped(&op))
+      continue;
+    if (failed(emit(op)))
+      return failure();
+  }
+  function.erase();
+  return success();
+}
+
+LogicalResult Bufferizer::emit(Operation &op) {
+  Location loc = op.getLoc();
+  if (auto load = dyn_cast<LoadOp>(op)) {
+    Place state = placement.whole(load.getSymbolAttr(), typeOf(load));
+    if (placement.of(load) != state)
+      emitMove(memref(state, typeOf(load)), memref(load), loc);
+  } else if (auto store = dyn_cast<StoreOp>(op)) {
+    emitCopy(store.getValue(), placement.whole(store.getSymbolAttr(), typeOf(store.getValue())),
+             loc);
+  } else if (isa<func::ReturnOp>(op)) {
+    for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
+      emitCopy(value, placement.whole(symbol, typeOf(value)), loc);
+  } else if (isViewOp(&op)) {
+    std::optional<Place> view = viewPlace(&op, placement.of(op.getOperand(0)));
+    if (!view || *view != placement.of(op.getResult(0)))
+      emitTask(op);
+  } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+    for (auto [part, place] :
+         llvm::zip(concat.getInputs(), partPlaces(concat, placement.of(concat))))
+      emitCopy(part, place, loc);
+  } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
+    emitMatmul(matmul);
+  } else if (auto allReduce = dyn_cast<AllReduceOp>(op)) {
+    emitCopy(allReduce.getX(), placement.of(allReduce), loc);
+    step::AllReduceOp::create(builder, loc, memref(allReduce.getResult()));
+  } else {
+    emitTask(op);
+  }
+  return success();
+}
+
+void Bufferizer::emitMatmul(MatmulOp op) {
+  Location loc = op.getLoc();
+  auto operand = [&](Value tensor) {
+    Value value = memref(tensor);
+    if (step::matrixLayout(cast<MemRefType>(value.getType())))
+      return value;
+    Value dense =
+        declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
+                                builder.getStringAttr(bufferName(op) + ".operand"), IntegerAttr());
+    emitMove(value, dense, loc);
+    return dense;
+  };
+  Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
+  Value d = op.getAddend() ? operand(op.getAddend()) : Value();
+  step::MatmulOp::create(builder, loc, a, b, d, memref(op), op.getTransposeA(), op.getTransposeB(),
+                         op.getAlpha(), op.getBeta());
+}
+
+step::TaskOp Bufferizer::openTask(Location loc, ValueRange ins, ValueRange outs) {
+  auto task = step::TaskOp::create(builder, loc, ins, outs);
+  SmallVector<Type> types;
+  for (Value in : ins)
+    types.push_back(step::tensorOf(cast<MemRefType>(in.getType())));
+  SmallVector<Location> locations(types.size(), loc);
+  builder.createBlock(&task.getBody(), {}, types, locations);
+  return task;
+}
+
+void Bufferizer::emitTask(Operation &op) {
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Value> outs;
+  for (Value result : op.getResults())
+    outs.push_back(memref(result));
+  if (auto fused = dyn_cast<FusedOp>(op)) {
+    SmallVector<Value> ins;
+    for (Value input : fused.getInputs())
+      ins.push_back(memref(input));
+    auto task = step::TaskOp::create(builder, op.getLoc(), ins, outs);
+    task.getBody().takeBody(fused.getBody());
+    return;
+  }
+  // A single op; what its regions use from outside are inputs too.
+  llvm::SetVector<Value> used(op.getOperands().begin(), op.getOperands().end());
+  getUsedValuesDefinedAbove(op.getRegions(), used);
+  SmallVector<Value> ins;
+  for (Value input : used)
+    ins.push_back(memref(input));
+  step::TaskOp task = openTask(op.getLoc(), ins, outs);
+  IRMapping mapping;
+  mapping.map(used.getArrayRef(), task.getBody().front().getArguments());
+  Operation *clone = builder.clone(op, mapping);
+  YieldOp::create(builder, op.getLoc(), clone->getResults());
+}
+
+void Bufferizer::emitCopy(Value tensor, const Place &target, Location loc) {
+  if (placement.of(tensor) != target)
+    emitMove(memref(tensor), memref(target, typeOf(tensor)), loc);
+}
+
+void Bufferizer::emitMove(Value source, Value target, Location loc) {
+  auto from = cast<MemRefType>(source.getType()), to = cast<MemRefType>(target.getType());
+  if (step::isContiguous(from) && step::isContiguous(to)) {
+    step::CopyOp::create(builder, loc, source, target);
+    return;
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  step::TaskOp task = openTask(loc, source, target);
+  Value moved =
+      ReshapeOp::create(builder, loc, step::tensorOf(to), task.getBody().front().getArgument(0));
+  YieldOp::create(builder, loc, moved);
+}
+
+Value Bufferizer::root(int index) {
+  roots.resize(std::max(roots.size(), placement.roots().size()));
+  Value &value = roots[index];
+  if (value)
+    return value;
+  const Root &root = placement.roots()[index];
+  if (root.symbol) {
+    value = declare<step::StateOp>(function.getLoc(), root.type, root.symbol);
+  } else {
+    Operation *origin = originOf(root.madeFor);
+    value = declare<step::BufferOp>(origin->getLoc(), root.type,
+                                    builder.getStringAttr(bufferName(origin)), IntegerAttr());
+  }
+  return value;
+}
+
+Value Bufferizer::memref(const Place &place, RankedTensorType type) {
+  MemRefType layout = memrefAt(place, type);
+  Value whole = root(place.root);
+  if (layout == whole.getType())
+    return whole;
+  Value &view = views[{place.root, layout}];
+  if (!view)
+    view = declare<step::ViewOp>(whole.getLoc(), layout, whole);
+  return view;
+}
+
+//===- The pass
+//----------------------------------------------------------------------------------------------------===//
+
+struct Bufferize : public nano::impl::BufferizeBase<Bufferize> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SymbolTable symbols(module);
+    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      SmallVector<FlatSymbolRefAttr> inputs, outputs;
+      if (failed(check(function)) || failed(declareInputs(function, symbols, inputs, outputs)) ||
+          failed(Bufferizer(function, inputs, outputs).run()))
+        return signalPassFailure();
+    }
+  }
+
+private:
+  LogicalResult check(func::FuncOp function);
+  LogicalResult declareInputs(func::FuncOp function, SymbolTable &symbols,
+                              SmallVectorImpl<FlatSymbolRefAttr> &inputs,
+                              SmallVectorImpl<FlatSymbolRefAttr> &outputs);
+};
+
+/// Only graph ops that compute, and loads and stores, can become commands.
+LogicalResult Bufferize::check(func::FuncOp function) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitError("only functions of one block can become programs");
+  for (Operation &op : function.getBody().front()) {
+    if (isa<AccumulateOp>(op))
+      return op.emitOpError("has no meaning for one program: nano-split-accumulation runs first");
+    bool known = isa<LoadOp, StoreOp, func::ReturnOp>(op) ||
+                 (isa<NanoDialect>(op.getDialect()) && isMemoryEffectFree(&op));
+    if (!known)
+      return op.emitOpError(
+          "cannot become a command: only ops of the nano dialect that compute can");
+  }
+  return success();
+}
+
+/// Names arguments and results, and declares them as inputs of the module where no earlier program
+/// has.
+LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbols,
+                                       SmallVectorImpl<FlatSymbolRefAttr> &inputs,
+                                       SmallVectorImpl<FlatSymbolRefAttr> &outputs) {
+  auto role = function->getAttrOfType<StringAttr>("nano.role");
+  StringRef kind = role ? role.getValue() : "";
+  bool isMicroBatch = kind == "first" || kind == "next" || kind == "train";
+  StringRef prefix = isMicroBatch ? "train" : function.getSymName();
+  static constexpr StringLiteral argumentNames[] = {"tokens", "targets"};
+  OpBuilder builder(function);
+  auto declare = [&](const std::string &name, Type type, bool output,
+                     SmallVectorImpl<FlatSymbolRefAttr> &list) -> LogicalResult {
+    auto symbol = builder.getStringAttr(prefix + "." + name);
+    Type memref = step::memrefOf(cast<RankedTensorType>(type));
+    list.push_back(FlatSymbolRefAttr::get(symbol));
+    if (Operation *present = symbols.lookup(symbol)) {
+      auto input = dyn_cast<step::InputOp>(present);
+      if (input && input.getType() == memref && input.getOutput() == output)
+        return success();
+      return function.emitError("its ")
+             << name << " is " << memref << ", but " << list.back() << " is something else";
+    }
+    symbols.insert(step::InputOp::create(builder, function.getLoc(), symbol, TypeAttr::get(memref),
+                                         output ? builder.getUnitAttr() : UnitAttr(),
+                                         IntegerAttr()),
+                   Block::iterator(function));
+    return success();
+  };
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (failed(declare(i < 2 ? argumentNames[i].str() : "argument" + std::to_string(i), type, false,
+                       inputs)))
+      return failure();
+  StringRef first = kind == "generate" ? "logits" : "loss";
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+    if (failed(declare(i == 0 ? first.str() : "result" + std::to_string(i), type, true, outputs)))
+      return failure();
+  return success();
+}
+
+} // namespace

@@ -1,0 +1,112 @@
+// Lifetimes by program order, widened where streams run beside each other.
+#include "passes/memory/Lifetimes.h"
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::memory {
+namespace {
+
+/// What is known to have finished when each command starts.
+class Order {
+public:
+  explicit Order(MutableArrayRef<StepCommandOpInterface> commands) {
+    for (StepCommandOpInterface &command : commands)
+      streams = std::max<size_t>(streams, command.getStream() + 1);
+    positions.resize(streams);
+    std::vector<int64_t> now(streams * streams, -1); // row s: what stream s knows of every stream
+    llvm::DenseMap<uint64_t, std::vector<int64_t>> events;
+    before.reserve(commands.size() * streams);
+    for (auto [i, command] : llvm::enumerate(commands)) {
+      size_t stream = command.getStream();
+      auto row = now.begin() + stream * streams;
+      if (auto wait = dyn_cast<WaitOp>(*command)) {
+        const std::vector<int64_t> &event = events[wait.getEvent()];
+        for (size_t other = 0; other < event.size(); ++other)
+          row[other] = std::max(row[other], event[other]);
+      }
+      before.insert(before.end(), row, row + streams);
+      row[stream] = int64_t(i);
+      positions[stream].push_back(int64_t(i));
+      if (auto record = dyn_cast<RecordOp>(*command))
+        events[record.getEvent()].assign(row, row + streams);
+    }
+  }
+
+  /// The last command of any stream that may start before command `at` of `stream` has finished.
+  int64_t lastBeside(int64_t at, size_t stream) const {
+    int64_t last = at;
+    for (size_t other = 0; other < streams; ++other) {
+      if (other == stream)
+        continue;
+      auto waits = llvm::partition_point(
+          positions[other], [&](int64_t k) { return before[k * streams + stream] < at; });
+      if (waits != positions[other].begin())
+        last = std::max(last, *std::prev(waits));
+    }
+    return last;
+  }
+
+  /// The first command of any stream that may still run when command `at` of `stream` starts.
+  int64_t firstBeside(int64_t at, size_t stream) const {
+    int64_t first = at;
+    for (size_t other = 0; other < streams; ++other) {
+      if (other == stream)
+        continue;
+      auto running = llvm::upper_bound(positions[other], before[at * streams + other]);
+      if (running != positions[other].end())
+        first = std::min(first, *running);
+    }
+    return first;
+  }
+
+private:
+  size_t streams = 1;
+  std::vector<int64_t> before; ///< command × stream: the latest command known to have finished
+  std::vector<std::vector<int64_t>> positions; ///< by stream
+};
+
+} // namespace
+
+Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels) {
+  Lifetimes result;
+  llvm::DenseMap<const void *, size_t> indices;
+  for (Operation &op : program.getBody().front()) {
+    if (auto buffer = dyn_cast<BufferOp>(op)) {
+      indices[bufferKey(buffer)] = result.buffers.size();
+      result.buffers.push_back({buffer, 0, -1, contiguousBytes(buffer.getType())});
+    } else if (auto command = dyn_cast<StepCommandOpInterface>(op)) {
+      result.commands.push_back(command);
+    }
+  }
+  Order order(result.commands);
+  struct Use {
+    int64_t first, last;
+  };
+  std::vector<llvm::SmallDenseMap<uint64_t, Use, 2>> uses(result.buffers.size()); // by stream
+  for (auto [i, command] : llvm::enumerate(result.commands)) {
+    int64_t at = int64_t(i);
+    for (const Access &access : accessesOf(command, kernels)) {
+      auto index = indices.find(bufferKey(access.buffer));
+      if (index == indices.end())
+        continue;
+      auto [use, isNew] = uses[index->second].try_emplace(command.getStream(), Use{at, at});
+      use->second.last = at;
+    }
+  }
+  for (auto [lifetime, byStream] : llvm::zip(result.buffers, uses)) {
+    if (byStream.empty())
+      continue;
+    bool onlyMain = byStream.size() == 1 && byStream.contains(0);
+    lifetime.begin = std::numeric_limits<int64_t>::max();
+    for (auto [stream, use] : byStream) {
+      lifetime.begin =
+          std::min(lifetime.begin, onlyMain ? use.first : order.firstBeside(use.first, stream));
+      lifetime.end =
+          std::max(lifetime.end, onlyMain ? use.last : order.lastBeside(use.last, stream));
+    }
+  }
+  return result;
+}
+
+} // namespace nano::memory

@@ -1,0 +1,30 @@
+// From which command to which a program's buffers must keep their bytes to themselves.
+#pragma once
+
+#include "ir/step/Step.h"
+
+#include <vector>
+
+namespace nano::memory {
+
+/// A buffer of one program and the commands, by position in program order, during which its bytes
+/// are its own; begin > end when no command touches it.
+struct Lifetime {
+  step::BufferOp buffer;
+  int64_t begin = 0, end = -1;
+  int64_t bytes = 0;
+};
+
+/// A program's commands and the lifetimes of its buffers, both in program order.
+struct Lifetimes {
+  std::vector<step::StepCommandOpInterface> commands;
+  std::vector<Lifetime> buffers;
+};
+
+/// Buffers that only stream 0 touches live from their first to their last access. Where another
+/// stream touches a buffer, its life begins at the first command that may still run when its first
+/// access starts, and ends at the last command that may start before its last access has finished.
+/// So buffers whose lives do not meet are never in use at the same time, whatever the streams do.
+Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels);
+
+} // namespace nano::memory

@@ -1,0 +1,147 @@
+// The report of a memory plan, recomputed from the planned IR.
+#include "passes/memory/MemoryReport.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::memory {
+
+std::vector<Item> packingItems(const Lifetimes &lifetimes) {
+  std::vector<Item> items;
+  for (const Lifetime &lifetime : lifetimes.buffers)
+    items.push_back(
+        {lifetime.begin, lifetime.end, int64_t(llvm::alignTo(lifetime.bytes, arenaAlignment))});
+  return items;
+}
+
+static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels) {
+  ProgramMemory memory;
+  memory.name = program.getSymName();
+  Lifetimes lifetimes = lifetimesOf(program, kernels);
+  std::vector<Item> items = packingItems(lifetimes);
+  int64_t moment = 0, bottom = std::numeric_limits<int64_t>::max(), top = 0;
+  std::map<std::pair<std::string, std::string>, ProgramMemory::Holder> holders; // by name and line
+  memory.floor = liveBytes(items, &moment);
+  for (auto [lifetime, item] : llvm::zip(lifetimes.buffers, items)) {
+    Lifetime buffer = lifetime;
+    if (std::optional<uint64_t> offset = buffer.buffer.getOffset()) {
+      bottom = std::min(bottom, int64_t(*offset));
+      top = std::max(top, int64_t(*offset) + item.bytes);
+    }
+    if (moment < item.begin || item.end < moment)
+      continue;
+    std::string name = buffer.buffer.getName().str(), line = lineOf(buffer.buffer.getLoc());
+    ProgramMemory::Holder &holder = holders[{name, line}];
+    holder.name = name;
+    holder.line = line;
+    holder.bytes += item.bytes;
+    ++holder.count;
+  }
+  for (const auto &[key, holder] : holders)
+    memory.holders.push_back(holder);
+  memory.bytes = std::max<int64_t>(0, top - bottom);
+  if (size_t(moment) < lifetimes.commands.size())
+    memory.moment = describeCommand(lifetimes.commands[moment]);
+  std::stable_sort(memory.holders.begin(), memory.holders.end(),
+                   [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
+  return memory;
+}
+
+MemorySummary summarizeMemory(ModuleOp module) {
+  MemorySummary summary;
+  auto integer = [&](StringRef name) {
+    auto attribute = module->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : 0;
+  };
+  summary.arena = integer(arenaBytesAttrName);
+  summary.floor = integer(floorBytesAttrName);
+  KernelTable kernels(module);
+  for (Operation &op : *module.getBody()) {
+    if (auto state = dyn_cast<graph::StateOp>(op)) {
+      int64_t bytes =
+          llvm::alignTo(contiguousBytes(memrefOf(state.getTensorType())), arenaAlignment);
+      (state.getRole() == graph::Role::Parameter   ? summary.parameters
+       : state.getRole() == graph::Role::Optimizer ? summary.optimizer
+                                                   : summary.gradients) += bytes;
+    } else if (auto scalar = dyn_cast<graph::ScalarOp>(op)) {
+      summary.inputs += elementBytes(scalar.getType());
+    } else if (auto input = dyn_cast<InputOp>(op)) {
+      summary.inputs +=
+          llvm::alignTo(contiguousBytes(cast<MemRefType>(input.getType())), arenaAlignment);
+    } else if (auto program = dyn_cast<ProgramOp>(op)) {
+      summary.programs.push_back(summarize(program, kernels));
+    }
+  }
+  return summary;
+}
+
+/// "1.50 GB", in powers of ten as sizes of memory are quoted.
+static std::string bytesText(int64_t bytes) {
+  const char *units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = double(bytes);
+  unsigned unit = 0;
+  while (value >= 999.995 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? llvm::formatv("{0} B", bytes).str()
+                   : llvm::formatv("{0:f2} {1}", value, units[unit]).str();
+}
+
+static std::string aboveFloor(int64_t bytes, int64_t floor) {
+  if (bytes <= floor)
+    return "at the floor";
+  return llvm::formatv("{0:f2}% above the floor of {1}",
+                       floor ? 100.0 * double(bytes - floor) / double(floor) : 0.0,
+                       bytesText(floor))
+      .str();
+}
+
+std::string memoryLine(const MemorySummary &summary) {
+  return "arena " + bytesText(summary.arena) + " a rank, " +
+         aboveFloor(summary.arena, summary.floor);
+}
+
+std::string memoryReport(const MemorySummary &summary, size_t rows) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << memoryLine(summary) << "\n";
+  auto row = [&](const char *what, int64_t bytes) {
+    out << llvm::formatv("  {0,-12} {1,12}\n", what, bytesText(bytes));
+  };
+  row("parameters", summary.parameters);
+  row("optimizer", summary.optimizer);
+  row("gradients", summary.gradients);
+  row("inputs", summary.inputs);
+  for (const ProgramMemory &program : summary.programs) {
+    out << llvm::formatv("program {0}: {1} of transient buffers, {2}\n", program.name,
+                         bytesText(program.bytes), aboveFloor(program.bytes, program.floor));
+    if (program.holders.empty())
+      continue;
+    out << "  most are in use at " << program.moment << ":\n";
+    size_t shown = std::min(rows, program.holders.size());
+    for (const ProgramMemory::Holder &holder : llvm::ArrayRef(program.holders).take_front(shown)) {
+      double share = program.floor ? 100.0 * double(holder.bytes) / double(program.floor) : 0;
+      std::string times = holder.count > 1 ? " × " + std::to_string(holder.count) : "";
+      out << llvm::formatv("  {0,12} {1,6:f1}%  {2}{3}{4}{5}\n", bytesText(holder.bytes), share,
+                           holder.name, times, holder.line.empty() ? "" : "  ", holder.line);
+    }
+    if (shown < program.holders.size()) {
+      int64_t rest = 0;
+      for (const ProgramMemory::Holder &holder : llvm::ArrayRef(program.holders).drop_front(shown))
+        rest += holder.bytes;
+      out << llvm::formatv("  {0,12} {1,6:f1}%  at {2} other lines\n", bytesText(rest),
+                           program.floor ? 100.0 * double(rest) / double(program.floor) : 0.0,
+                           program.holders.size() - shown);
+    }
+  }
+  return text;
+}
+
+} // namespace nano::memory

@@ -1,0 +1,131 @@
+// Best-fit packing of lifetimes under several orders.
+#include "passes/memory/Packing.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace nano::memory {
+namespace {
+
+using Order = std::vector<uint32_t>;
+
+/// Elementary steps that all attempts together may take: bounds the time, whatever the input, to
+/// some tens of milliseconds.
+constexpr int64_t workLimit = 30'000'000;
+
+/// Places items in the given order.
+Packing place(const std::vector<Item> &items, const Order &order) {
+  struct Placed {
+    int64_t offset, top, begin, end;
+  };
+  std::vector<Placed> placed; // by offset
+  placed.reserve(items.size());
+  Packing packing;
+  packing.offsets.assign(items.size(), 0);
+  for (uint32_t index : order) {
+    const Item &item = items[index];
+    int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max(), free = 0;
+    for (const Placed &other : placed) {
+      if (other.end < item.begin || item.end < other.begin)
+        continue;
+      int64_t gap = other.offset - free;
+      if (gap >= item.bytes && gap < bestGap) {
+        best = free;
+        bestGap = gap;
+      }
+      free = std::max(free, other.top);
+    }
+    int64_t offset = best >= 0 ? best : free;
+    packing.offsets[index] = offset;
+    packing.bytes = std::max(packing.bytes, offset + item.bytes);
+    if (item.begin > item.end)
+      continue;
+    Placed self{offset, offset + item.bytes, item.begin, item.end};
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), self,
+                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
+        self);
+  }
+  return packing;
+}
+
+} // namespace
+
+int64_t liveBytes(const std::vector<Item> &items, int64_t *moment) {
+  std::map<int64_t, int64_t> changes;
+  for (const Item &item : items) {
+    if (item.begin > item.end)
+      continue;
+    changes[item.begin] += item.bytes;
+    changes[item.end + 1] -= item.bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (auto [at, change] : changes) {
+    live += change;
+    if (live > most) {
+      most = live;
+      if (moment)
+        *moment = at;
+    }
+  }
+  return most;
+}
+
+Packing pack(const std::vector<Item> &items) {
+  int64_t floor = liveBytes(items);
+  int64_t largest = 0;
+  for (const Item &item : items)
+    largest = std::max(largest, item.bytes);
+  floor = std::max(floor, largest);
+
+  auto duration = [&](uint32_t i) { return items[i].end - items[i].begin + 1; };
+  using Key = std::function<double(uint32_t)>;
+  const Key keys[] = {
+      [&](uint32_t i) { return -double(items[i].bytes); },
+      [&](uint32_t i) { return -double(items[i].bytes) * double(duration(i)); },
+      [&](uint32_t i) { return -double(duration(i)); },
+      [&](uint32_t i) { return double(items[i].begin); },
+      [&](uint32_t i) { return -double(items[i].end); },
+  };
+  Packing best;
+  best.bytes = std::numeric_limits<int64_t>::max();
+  Order bestOrder;
+  int64_t work = 0;
+  auto attempt = [&](const Order &order) {
+    work += int64_t(items.size()) * int64_t(items.size()) / 2;
+    Packing packing = place(items, order);
+    if (packing.bytes >= best.bytes)
+      return false;
+    best = std::move(packing);
+    bestOrder = order;
+    return true;
+  };
+  auto isDone = [&] { return best.bytes <= floor || work > workLimit; };
+
+  for (const Key &key : keys) {
+    Order order(items.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      double keyA = key(a), keyB = key(b);
+      return keyA != keyB ? keyA < keyB : items[a].bytes > items[b].bytes;
+    });
+    attempt(order);
+    if (isDone())
+      return best;
+  }
+  // Whatever reaches the top was placed too late: place it first, as long as that helps.
+  bool better = true;
+  while (better && !isDone()) {
+    Order order = bestOrder;
+    std::stable_partition(order.begin(), order.end(), [&](uint32_t i) {
+      return best.offsets[i] + items[i].bytes == best.bytes;
+    });
+    better = attempt(order);
+  }
+  return best;
+}
+
+} // namespace nano::memory

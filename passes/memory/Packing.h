@@ -1,0 +1,30 @@
+// Offsets for buffers with lifetimes in one arena: dynamic storage allocation with all lifetimes
+// known.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace nano::memory {
+
+/// A range of bytes that is in use from one moment to another, both included; begin > end: never.
+struct Item {
+  int64_t begin = 0, end = -1;
+  int64_t bytes = 0; ///< a multiple of the alignment
+};
+
+/// Most bytes that are in use at one moment: no packing needs less. `moment` is the first such one,
+/// when asked for.
+int64_t liveBytes(const std::vector<Item> &items, int64_t *moment = nullptr);
+
+struct Packing {
+  std::vector<int64_t> offsets; ///< one an item; items that are in use at one moment do not overlap
+  int64_t bytes = 0;            ///< highest end of any item
+};
+
+/// Tries several orders of placing items, each into the tightest gap that fits (best fit), and
+/// keeps the best result; then moves what stands highest to the front of the order and tries again.
+/// Stops at the lower bound. Deterministic; O(n²) an order with a small constant.
+Packing pack(const std::vector<Item> &items);
+
+} // namespace nano::memory

@@ -1,0 +1,329 @@
+// The three sweeps that give every tensor of a function a place.
+#include "passes/memory/Placement.h"
+
+#include "passes/memory/InPlace.h"
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace nano::memory {
+
+//===- Layouts
+//-----------------------------------------------------------------------------------------------------===//
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Gives dimensions of size 1 the stride that they would have in a dense layout of what lies inside
+/// them.
+static void normalise(ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &strides) {
+  int64_t inner = 1;
+  for (int64_t i = int64_t(shape.size()) - 1; i >= 0; --i) {
+    if (shape[i] == 1)
+      strides[i] = inner;
+    else
+      inner = strides[i] * shape[i];
+  }
+}
+
+static SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (int64_t i = int64_t(shape.size()) - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+static bool isDense(ArrayRef<int64_t> shape, const Place &place) {
+  return ArrayRef<int64_t>(place.strides) == ArrayRef<int64_t>(denseStrides(shape));
+}
+
+MemRefType memrefAt(const Place &place, RankedTensorType type) {
+  if (place.offset == 0 && isDense(type.getShape(), place))
+    return step::memrefOf(type);
+  return MemRefType::get(type.getShape(), type.getElementType(),
+                         StridedLayoutAttr::get(type.getContext(), place.offset, place.strides));
+}
+
+std::optional<Place> viewPlace(Operation *view, const Place &source) {
+  ArrayRef<int64_t> from = typeOf(view->getOperand(0)).getShape();
+  ArrayRef<int64_t> to = typeOf(view->getResult(0)).getShape();
+  Place place = source;
+  if (auto slice = dyn_cast<SliceOp>(view)) {
+    place.offset += int64_t(slice.getStart()) * source.strides[slice.getDim()];
+    normalise(to, place.strides);
+    return place;
+  }
+  std::optional<SmallVector<int64_t>> strides = step::reshapeStrides(from, source.strides, to);
+  if (!strides)
+    return std::nullopt;
+  place.strides = std::move(*strides);
+  return place;
+}
+
+SmallVector<Place> partPlaces(ConcatOp concat, const Place &whole) {
+  SmallVector<Place> parts;
+  Place part = whole;
+  for (Value input : concat.getInputs()) {
+    part.strides = whole.strides;
+    normalise(typeOf(input).getShape(), part.strides);
+    parts.push_back(part);
+    part.offset += typeOf(input).getDimSize(concat.getDim()) * whole.strides[concat.getDim()];
+  }
+  return parts;
+}
+
+/// True when the elements at both places are the same bytes in the same order.
+static bool sameElements(const Place &a, ArrayRef<int64_t> shapeA, const Place &b,
+                         ArrayRef<int64_t> shapeB) {
+  if (a.root != b.root || a.offset != b.offset)
+    return false;
+  if (shapeA == shapeB)
+    return a.strides == b.strides;
+  return isDense(shapeA, a) && isDense(shapeB, b) &&
+         ShapedType::getNumElements(shapeA) == ShapedType::getNumElements(shapeB);
+}
+
+//===- Small parts
+//-------------------------------------------------------------------------------------------------===//
+
+const Place &Placement::of(Value tensor) const {
+  static const Place none;
+  auto found = places.find(tensor);
+  return found == places.end() ? none : found->second;
+}
+
+Place Placement::whole(FlatSymbolRefAttr symbol, RankedTensorType type) {
+  auto [found, isNew] = rootOfSymbol.try_emplace(symbol, int(allRoots.size()));
+  if (isNew)
+    allRoots.push_back({step::memrefOf(type), symbol, Value()});
+  return {found->second, 0, denseStrides(type.getShape())};
+}
+
+Place Placement::newRoot(Value value) {
+  allRoots.push_back({step::memrefOf(typeOf(value)), FlatSymbolRefAttr(), value});
+  return {int(allRoots.size()) - 1, 0, denseStrides(typeOf(value).getShape())};
+}
+
+MemRefType Placement::memref(Value value, const Place &place) const {
+  return memrefAt(place, typeOf(value));
+}
+
+void Placement::assign(Value value, const Place &place) {
+  Root &root = allRoots[place.root];
+  Operation *def = value.getDefiningOp();
+  root.lastUse = std::max({root.lastUse, lastUse.lookup(value), def ? position.lookup(def) : -1});
+  places[value] = place;
+}
+
+/// Positions, and which ops lead to a store or a result.
+void Placement::number() {
+  int64_t count = 0;
+  for (Operation &op : block)
+    position[&op] = count++;
+  for (Operation &op : llvm::reverse(block)) {
+    int64_t at = position[&op];
+    bool isLive =
+        isa<StoreOp>(op) || op.hasTrait<OpTrait::IsTerminator>() ||
+        llvm::any_of(op.getResults(), [&](Value result) { return lastUse.contains(result); });
+    if (!isLive)
+      continue;
+    live.insert(&op);
+    int64_t read = at;
+    if (isViewOp(&op))
+      read = std::max(at, lastRead.lookup(op.getResult(0)));
+    auto use = [&](Value operand) {
+      lastUse.try_emplace(operand, at); // from the last op to the first: the first seen is the last
+      int64_t &last = lastRead[operand];
+      last = std::max(last, read);
+    };
+    for (Value operand : op.getOperands())
+      use(operand);
+    for (Region &region : op.getRegions())
+      region.walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (operand.getParentBlock() == &block)
+            use(operand);
+      });
+  }
+}
+
+//===- Sweep 1: loads and arguments
+//--------------------------------------------------------------------------------===//
+
+void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
+  for (auto [argument, symbol] : llvm::zip(block.getArguments(), inputs))
+    assign(argument, whole(symbol, typeOf(argument)));
+  for (auto store : block.getOps<StoreOp>())
+    states[store.getSymbolAttr()].stores.push_back(position[store]);
+  for (Operation &op : block) {
+    if (isDropped(&op))
+      continue;
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      StateUse &state = states[load.getSymbolAttr()];
+      auto next = llvm::upper_bound(state.stores, position[&op]);
+      if (next != state.stores.end() && lastRead.lookup(load) > *next)
+        continue;
+      state.loads.push_back(load);
+      assign(load, whole(load.getSymbolAttr(), typeOf(load)));
+    } else if (isViewOp(&op) && of(op.getOperand(0))) {
+      if (std::optional<Place> place = viewPlace(&op, of(op.getOperand(0))))
+        assign(op.getResult(0), *place);
+    }
+  }
+}
+
+//===- Sweep 2: values that must go somewhere
+//----------------------------------------------------------------------===//
+
+bool Placement::mayOverwriteOperands(OpResult value, const Place &place) {
+  Operation *op = value.getOwner();
+  std::optional<InPlace> inPlace;
+  for (OpOperand &operand : op->getOpOperands()) {
+    const Place &read = of(operand.get());
+    if (read.root != place.root)
+      continue;
+    if (!sameElements(read, typeOf(operand.get()).getShape(), place, typeOf(value).getShape()))
+      return false;
+    if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      if (operand.get() != matmul.getAddend() || operand.get() == matmul.getA() ||
+          operand.get() == matmul.getB())
+        return false;
+    } else if (!isa<AllReduceOp>(op)) {
+      if (!inPlace)
+        inPlace.emplace(op);
+      if (!inPlace->mayOverwrite(operand.getOperandNumber(), value.getResultNumber()))
+        return false;
+    }
+  }
+  return true;
+}
+
+bool Placement::oldValueIsDone(OpResult value, const Place &place, const Window &window) {
+  int64_t at = position[value.getOwner()];
+  if (at <= window.after || lastRead.lookup(value) >= window.limit)
+    return false;
+  bool readHere = false;
+  for (LoadOp load : states[allRoots[place.root].symbol].loads) {
+    if (position[load] > window.store)
+      continue;
+    if (lastRead.lookup(load) > at)
+      return false;
+    readHere |= lastRead.lookup(load) == at;
+  }
+  return !readHere || mayOverwriteOperands(value, place);
+}
+
+bool Placement::put(Value value, const Place &place, const Window &window) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result || places.contains(value))
+    return false;
+  Operation *op = result.getOwner();
+  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+    auto strides = step::reshapeStrides(typeOf(value).getShape(), place.strides,
+                                        typeOf(reshape.getX()).getShape());
+    return strides && put(reshape.getX(), {place.root, place.offset, *strides}, window);
+  }
+  if (isa<LoadOp, SliceOp>(op))
+    return false;
+  MemRefType type = memref(value, place);
+  if ((isa<MatmulOp>(op) && !step::matrixLayout(type)) ||
+      (isa<AllReduceOp>(op) && !step::isContiguous(type)))
+    return false;
+  if (FlatSymbolRefAttr symbol = allRoots[place.root].symbol) {
+    if (!oldValueIsDone(result, place, window))
+      return false;
+    int64_t &next = states[symbol].nextWrite;
+    next = std::min(next, position[op]);
+    windows[value] = window;
+  }
+  assign(value, place);
+  return true;
+}
+
+void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
+  for (Operation &op : llvm::reverse(block)) {
+    if (isDropped(&op))
+      continue;
+    int64_t at = position[&op];
+    auto store = [&](Value value, FlatSymbolRefAttr symbol) {
+      StateUse &state = states[symbol];
+      Window window{-1, state.nextWrite, at};
+      if (auto previous = llvm::lower_bound(state.stores, at); previous != state.stores.begin())
+        window.after = *std::prev(previous);
+      Place target = whole(symbol, typeOf(value));
+      const Place &present = of(value);
+      if (present == target)
+        return; // the state's own value: nothing is written
+      if (!put(value, target, window))
+        states[symbol].nextWrite = std::min(states[symbol].nextWrite, at);
+    };
+    if (auto stored = dyn_cast<StoreOp>(op)) {
+      store(stored.getValue(), stored.getSymbolAttr());
+    } else if (isa<func::ReturnOp>(op)) {
+      for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
+        store(value, symbol);
+    } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+      if (!of(concat))
+        assign(concat, newRoot(concat));
+      Place place = of(concat);
+      Window window = windows.lookup(concat);
+      for (auto [part, where] : llvm::zip(concat.getInputs(), partPlaces(concat, place)))
+        put(part, where, window);
+    }
+  }
+}
+
+//===- Sweep 3: the rest
+//-------------------------------------------------------------------------------------------===//
+
+Place Placement::dyingOperand(OpResult value) {
+  Operation *op = value.getOwner();
+  RankedTensorType type = typeOf(value);
+  bool mayReuse = op->hasTrait<ElementwiseOp>() || isa<FusedOp, MatmulOp, AllReduceOp>(op);
+  if (!mayReuse)
+    return {};
+  int64_t at = position[op];
+  for (Value operand : op->getOperands()) {
+    const Place &place = of(operand);
+    if (!place || place.offset != 0)
+      continue;
+    const Root &root = allRoots[place.root];
+    Place candidate{place.root, 0, denseStrides(type.getShape())};
+    bool taken =
+        llvm::any_of(op->getResults(), [&](Value other) { return of(other).root == place.root; });
+    if (!root.symbol && root.lastUse <= at && root.type.getNumElements() == type.getNumElements() &&
+        root.type.getElementType() == type.getElementType() && !taken &&
+        mayOverwriteOperands(value, candidate))
+      return candidate;
+  }
+  return {};
+}
+
+void Placement::placeRest() {
+  for (Operation &op : block) {
+    if (isDropped(&op))
+      continue;
+    if (isViewOp(&op) && !of(op.getResult(0)))
+      if (std::optional<Place> place = viewPlace(&op, of(op.getOperand(0))))
+        assign(op.getResult(0), *place);
+    for (OpResult result : op.getResults()) {
+      if (of(result))
+        continue;
+      Place place = dyingOperand(result);
+      assign(result, place ? place : newRoot(result));
+    }
+  }
+}
+
+Placement::Placement(func::FuncOp function, ArrayRef<FlatSymbolRefAttr> inputs,
+                     ArrayRef<FlatSymbolRefAttr> outputs)
+    : block(function.getBody().front()) {
+  number();
+  placeLoads(inputs);
+  placeTargets(outputs);
+  placeRest();
+}
+
+} // namespace nano::memory

@@ -1,0 +1,123 @@
+// Where every tensor of a function lies: which buffer, from which element, with which strides.
+#pragma once
+
+#include "ir/step/Step.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace nano::memory {
+
+/// A whole buffer: transient, or that of a state, scalar or input.
+struct Root {
+  mlir::MemRefType type;          ///< row-major
+  mlir::FlatSymbolRefAttr symbol; ///< a state's, scalar's or input's; null for a transient buffer
+  mlir::Value madeFor;            ///< the tensor that a transient buffer was made for
+  int64_t lastUse = -1;           ///< position of the last op that touches it
+};
+
+/// Where one tensor lies. Strides of dimensions of size 1 are normalised, so that equal layouts
+/// compare equal.
+struct Place {
+  int root = -1;
+  int64_t offset = 0; ///< elements from the root's start
+  llvm::SmallVector<int64_t> strides;
+
+  explicit operator bool() const { return root >= 0; }
+  bool operator==(const Place &other) const {
+    return root == other.root && offset == other.offset && strides == other.strides;
+  }
+};
+
+/// The memref type of a tensor at a place: without a layout when it is row-major from the root's
+/// start.
+mlir::MemRefType memrefAt(const Place &place, mlir::RankedTensorType type);
+
+/// True for ops that give another view of their operand's elements, where strides can express it.
+inline bool isViewOp(mlir::Operation *op) {
+  return llvm::isa<graph::ReshapeOp, graph::SliceOp>(op);
+}
+/// The place of a reshape's or slice's result when it is a view of its operand at `source`.
+std::optional<Place> viewPlace(mlir::Operation *view, const Place &source);
+/// The place of each operand of a concat whose result lies at `whole`.
+llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
+
+/// Decides the places of one function's tensors. Positions are indices of ops in the function's
+/// block; commands will run in that order.
+///
+/// Three sweeps:
+///   1. Loads and arguments lie in the buffer of their state or input, unless a store overwrites it
+///   before their last use: then
+///      the load is a copy. Reshapes and slices of them are views.
+///   2. From the last op to the first: a value that is returned, stored or concatenated is made
+///   where it must go, if the op that makes it can
+///      write there and nobody still needs what lies there. Otherwise it has a buffer of its own
+///      and is copied.
+///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
+///   (`InPlace`, a product's addend), or gets
+///      a new buffer. Reshapes and slices of it are views; a reshape that no strides can express is
+///      a copy.
+class Placement {
+public:
+  /// `inputs` and `outputs` name the step.input of each argument and result.
+  Placement(mlir::func::FuncOp function, llvm::ArrayRef<mlir::FlatSymbolRefAttr> inputs,
+            llvm::ArrayRef<mlir::FlatSymbolRefAttr> outputs);
+
+  const std::vector<Root> &roots() const { return allRoots; }
+  /// The tensor's place; none when nothing uses it.
+  const Place &of(mlir::Value tensor) const;
+  /// The whole root of a state, scalar or input.
+  Place whole(mlir::FlatSymbolRefAttr symbol, mlir::RankedTensorType type);
+  /// True for an op whose results nothing uses: no command computes it.
+  bool isDropped(mlir::Operation *op) const { return !live.contains(op); }
+
+private:
+  static constexpr int64_t never = std::numeric_limits<int64_t>::max();
+
+  /// When a value may be written into a state's buffer: after the previous store, and such that it
+  /// is last read before the next write.
+  struct Window {
+    int64_t after = -1, limit = never;
+    int64_t store = never; ///< position of the store itself
+  };
+  struct StateUse {
+    llvm::SmallVector<int64_t> stores;      ///< positions, increasing
+    llvm::SmallVector<graph::LoadOp> loads; ///< that are not copies
+    int64_t nextWrite = never;              ///< earliest write of any store that sweep 2 has seen
+  };
+
+  void number();
+  void placeLoads(llvm::ArrayRef<mlir::FlatSymbolRefAttr> inputs);
+  void placeTargets(llvm::ArrayRef<mlir::FlatSymbolRefAttr> outputs);
+  void placeRest();
+
+  /// Makes `value` lie at `place` if its defining op can write there within the window; says
+  /// whether it will.
+  bool put(mlir::Value value, const Place &place, const Window &window);
+  /// True when no earlier value of the state at `place` is read after `value` is written there.
+  bool oldValueIsDone(mlir::OpResult value, const Place &place, const Window &window);
+  /// True when `value`'s op may write it at `place` although operands lie in the same root.
+  bool mayOverwriteOperands(mlir::OpResult value, const Place &place);
+  /// The place of an operand that dies at `value`'s op and that it may overwrite.
+  Place dyingOperand(mlir::OpResult value);
+  Place newRoot(mlir::Value value);
+  void assign(mlir::Value value, const Place &place);
+  mlir::MemRefType memref(mlir::Value value, const Place &place) const;
+
+  mlir::Block &block;
+  llvm::DenseSet<mlir::Operation *> live;
+  llvm::DenseMap<mlir::Operation *, int64_t> position;
+  llvm::DenseMap<mlir::Value, int64_t> lastUse; ///< by any op
+  llvm::DenseMap<mlir::Value, int64_t>
+      lastRead; ///< by any op that is no view, of the value or a view of it
+  std::vector<Root> allRoots;
+  llvm::DenseMap<mlir::Attribute, int> rootOfSymbol;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Value, Window> windows; ///< of concats that lie in a state
+  llvm::DenseMap<mlir::Attribute, StateUse> states;
+};
+
+} // namespace nano::memory

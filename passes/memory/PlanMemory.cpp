@@ -1,0 +1,70 @@
+// nano-plan-memory: fixes every buffer's offset in one arena by lifetimes.
+//
+//   | states | scalars | inputs | transient buffers of `first`    |
+//                               | transient buffers of `update`       |
+//                               | …                               |
+//
+// What lives from step to step comes first, at fixed offsets; the programs run one after the other,
+// so their transient buffers overlay each other. Within a program, buffers whose lifetimes do not
+// meet may share bytes (`Lifetimes`, `Packing`). Every offset is a multiple of 256. The module gets
+// `step.arena_bytes`, and `step.floor_bytes`: what the arena needs at least, the most bytes that
+// are in use at one moment.
+//
+// It runs on scheduled programs: lifetimes depend on the order that streams and events keep.
+#include "passes/Passes.h"
+#include "passes/memory/Lifetimes.h"
+#include "passes/memory/MemoryReport.h"
+#include "passes/memory/Packing.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace nano {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::memory;
+namespace step = nano::step;
+namespace graph = nano::graph;
+
+namespace {
+
+struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Builder builder(module);
+    int64_t top = 0;
+    auto take = [&](int64_t bytes) {
+      int64_t offset = top;
+      top += int64_t(llvm::alignTo(bytes, arenaAlignment));
+      return builder.getI64IntegerAttr(offset);
+    };
+    for (auto state : module.getOps<graph::StateOp>())
+      state->setAttr(step::offsetAttrName,
+                     take(step::contiguousBytes(step::memrefOf(state.getTensorType()))));
+    for (auto scalar : module.getOps<graph::ScalarOp>()) {
+      scalar->setAttr(step::offsetAttrName, builder.getI64IntegerAttr(top));
+      top += step::elementBytes(scalar.getType());
+    }
+    top = int64_t(llvm::alignTo(top, arenaAlignment));
+    for (auto input : module.getOps<step::InputOp>())
+      input.setOffsetAttr(take(step::contiguousBytes(cast<MemRefType>(input.getType()))));
+
+    step::KernelTable kernels(module);
+    int64_t arena = top, floor = top;
+    for (auto program : module.getOps<step::ProgramOp>()) {
+      Lifetimes lifetimes = lifetimesOf(program, kernels);
+      std::vector<Item> items = packingItems(lifetimes);
+      Packing packing = pack(items);
+      for (auto [lifetime, offset] : llvm::zip(lifetimes.buffers, packing.offsets))
+        lifetime.buffer.setOffset(top + offset);
+      arena = std::max(arena, top + packing.bytes);
+      floor = std::max(floor, top + liveBytes(items));
+    }
+    module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
+    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(floor));
+  }
+};
+
+} // namespace

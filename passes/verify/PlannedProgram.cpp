@@ -1,0 +1,109 @@
+// Reads offsets, layouts and accesses off planned step IR.
+#include "passes/verify/PlannedProgram.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::verify {
+
+static std::optional<int64_t> offsetOf(Operation *op) {
+  auto attribute =
+      op->getAttrOfType<IntegerAttr>(isa<InputOp, BufferOp>(op) ? "offset" : offsetAttrName);
+  return attribute ? std::optional(attribute.getInt()) : std::nullopt;
+}
+
+static InFlightDiagnostic missingOffset(Operation *op) {
+  return op->emitError("has no offset in the arena: nano-plan-memory runs first");
+}
+
+FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
+  PersistentBuffers result;
+  for (Operation &op : *module.getBody()) {
+    MemRefType type;
+    if (auto state = dyn_cast<graph::StateOp>(op))
+      type = memrefOf(state.getTensorType());
+    else if (auto scalar = dyn_cast<graph::ScalarOp>(op))
+      type = MemRefType::get({}, scalar.getType());
+    else if (auto input = dyn_cast<InputOp>(op))
+      type = cast<MemRefType>(input.getType());
+    else
+      continue;
+    std::optional<int64_t> offset = offsetOf(&op);
+    if (!offset)
+      return missingOffset(&op);
+    result.buffers.push_back({&op, SymbolTable::getSymbolName(&op).str(),
+                              ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(type))),
+                              true, isa<InputOp>(op) && cast<InputOp>(op).getOutput()});
+  }
+  llvm::stable_sort(result.buffers, [](const PlannedBuffer &a, const PlannedBuffer &b) {
+    return a.bytes.start < b.bytes.start;
+  });
+  for (uint32_t i = 0; i < result.buffers.size(); ++i) {
+    const PlannedBuffer &buffer = result.buffers[i];
+    if (i > 0 && result.buffers[i - 1].bytes.end() > buffer.bytes.start)
+      return buffer.op->emitError(describe(buffer) + " overlaps " +
+                                  describe(result.buffers[i - 1]) +
+                                  " in the arena, and both live from step to step");
+    result.bySymbol[SymbolTable::getSymbolName(buffer.op)] = i;
+  }
+  return result;
+}
+
+FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
+                                      const PersistentBuffers &persistent,
+                                      const KernelTable &kernels) {
+  PlannedProgram result;
+  result.buffers = persistent.buffers;
+  auto arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName);
+  if (!arena)
+    return module.emitError("has no ") << arenaBytesAttrName << ": nano-plan-memory runs first";
+  llvm::DenseMap<Operation *, uint32_t> indices; // of step.buffer and step.state
+  for (Operation &op : program.getBody().front()) {
+    if (auto state = dyn_cast<StateOp>(op)) {
+      auto found = persistent.bySymbol.find(state.getSymbolAttr().getAttr());
+      if (found == persistent.bySymbol.end())
+        return state.emitOpError("names ")
+               << state.getSymbolAttr() << ", which is no state, scalar or input";
+      indices[&op] = found->second;
+    } else if (auto buffer = dyn_cast<BufferOp>(op)) {
+      std::optional<int64_t> offset = offsetOf(&op);
+      if (!offset)
+        return missingOffset(&op);
+      ByteSet bytes =
+          ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(buffer.getType())));
+      if (bytes.end() > uint64_t(arena.getInt()))
+        return buffer.emitOpError("ends at byte ")
+               << bytes.end() << ", beyond the arena of " << arena.getInt() << " bytes";
+      indices[&op] = uint32_t(result.buffers.size());
+      result.buffers.push_back({&op, buffer.getName().str(), bytes});
+    }
+    auto command = dyn_cast<StepCommandOpInterface>(op);
+    if (!command)
+      continue;
+    PlannedCommand planned{&op, command.getStream(), {}};
+    for (const Access &access : accessesOf(command, kernels)) {
+      auto type = cast<MemRefType>(access.buffer.getType());
+      auto [strides, offset] = type.getStridesAndOffset();
+      uint32_t index = indices.at(bufferOf(access.buffer));
+      uint64_t bytes = uint64_t(elementBytes(type.getElementType()));
+      uint64_t start = result.buffers[index].bytes.start + uint64_t(offset) * bytes;
+      planned.accesses.push_back({index, ByteSet::strided(start, type.getShape(), strides, bytes),
+                                  access.buffer, access.reads, access.writes});
+    }
+    result.commands.push_back(std::move(planned));
+  }
+  return result;
+}
+
+std::string describe(const PlannedBuffer &buffer) {
+  const char *kind = isa<graph::StateOp>(buffer.op)    ? "state"
+                     : isa<graph::ScalarOp>(buffer.op) ? "scalar"
+                     : isa<InputOp>(buffer.op)         ? (buffer.output ? "output" : "input")
+                                                       : "buffer";
+  std::string line = lineOf(buffer.op->getLoc());
+  return std::string(kind) + " '" + buffer.name + "'" + (line.empty() ? "" : " (" + line + ")");
+}
+
+} // namespace nano::verify

@@ -1,0 +1,56 @@
+// A program with a memory plan, as bytes: what each command reads and writes, in addresses of the
+// arena.
+#pragma once
+
+#include "ir/step/Step.h"
+#include "passes/verify/ByteSet.h"
+
+#include <string>
+#include <vector>
+
+namespace nano::verify {
+
+/// A buffer of the program, or a state, scalar or input.
+struct PlannedBuffer {
+  mlir::Operation *op = nullptr; ///< step.buffer, nano.state, nano.scalar or step.input
+  std::string name;
+  ByteSet bytes;           ///< an interval of the arena
+  bool persistent = false; ///< lives from step to step
+  bool output = false;     ///< has no contents until the program writes it
+};
+
+struct PlannedAccess {
+  uint32_t buffer = 0; ///< index
+  ByteSet bytes;
+  mlir::Value value; ///< the operand
+  bool reads = false, writes = false;
+};
+
+struct PlannedCommand {
+  mlir::Operation *op = nullptr;
+  uint64_t stream = 0;
+  std::vector<PlannedAccess> accesses;
+};
+
+/// The buffers of a module that live from step to step, by symbol. Reading them fails, with an
+/// error, when one has no offset or two overlap.
+struct PersistentBuffers {
+  std::vector<PlannedBuffer> buffers; ///< by offset
+  llvm::DenseMap<mlir::StringAttr, uint32_t> bySymbol;
+};
+mlir::FailureOr<PersistentBuffers> readPersistentBuffers(mlir::ModuleOp module);
+
+/// `buffers` starts with the persistent ones, at the same indices.
+struct PlannedProgram {
+  std::vector<PlannedBuffer> buffers;
+  std::vector<PlannedCommand> commands;
+};
+/// Fails, with an error, when a buffer has no offset or lies outside the arena.
+mlir::FailureOr<PlannedProgram> readProgram(mlir::ModuleOp module, step::ProgramOp program,
+                                            const PersistentBuffers &persistent,
+                                            const step::KernelTable &kernels);
+
+/// "buffer 'x' (models/x.cpp:41)" or "state 'embed.weight'".
+std::string describe(const PlannedBuffer &buffer);
+
+} // namespace nano::verify

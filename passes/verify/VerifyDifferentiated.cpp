@@ -1,0 +1,69 @@
+// nano-verify-differentiated: every parameter's gradient is accumulated exactly once.
+//
+// After differentiation `train` holds one `nano.accumulate %g, @"grad.<parameter>"` a parameter,
+// into a state of role gradient and the parameter's shape, in f32. The optimizers, which run next,
+// read every one of these states.
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace nano {
+#define GEN_PASS_DEF_VERIFYDIFFERENTIATED
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+struct VerifyDifferentiated : public nano::impl::VerifyDifferentiatedBase<VerifyDifferentiated> {
+  void runOnOperation() override {
+    if (failed(check(getOperation())))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult check(ModuleOp module);
+};
+
+LogicalResult VerifyDifferentiated::check(ModuleOp module) {
+  func::FuncOp train = functionWithRole(module, "train");
+  if (!train)
+    return module.emitError("no function has the role 'train'");
+  llvm::StringMap<AccumulateOp> accumulated;
+  for (auto accumulate : train.getOps<AccumulateOp>()) {
+    auto [first, isNew] = accumulated.try_emplace(accumulate.getSymbol(), accumulate);
+    if (!isNew)
+      return (accumulate.emitOpError("is the second into ") << accumulate.getSymbolAttr())
+                 .attachNote(first->second.getLoc())
+             << "the first is here";
+  }
+  SymbolTable symbols(module);
+  llvm::StringSet<> gradients;
+  for (auto parameter : module.getOps<StateOp>()) {
+    if (parameter.getRole() != Role::Parameter)
+      continue;
+    std::string name = gradientSymbol(parameter.getSymName());
+    gradients.insert(name);
+    auto gradient = symbols.lookup<StateOp>(name);
+    if (!gradient || !accumulated.contains(name))
+      return parameter.emitError("parameter '")
+             << parameter.getSymName() << "' gets no gradient: nothing is accumulated into @"
+             << name;
+    if (gradient.getRole() != Role::Gradient ||
+        !gradient.getTensorType().getElementType().isF32() ||
+        gradient.getTensorType().getShape() != parameter.getTensorType().getShape())
+      return gradient.emitOpError(
+                 "must have role gradient, element type f32 and the shape of parameter '")
+             << parameter.getSymName() << "'";
+  }
+  for (auto &[name, accumulate] : accumulated)
+    if (!gradients.contains(name))
+      return accumulate.emitOpError("into @") << name << ", which is no parameter's gradient";
+  return success();
+}
+
+} // namespace

@@ -1,0 +1,48 @@
+// nano-verify-fused: what remains outside kernels is a library call, a collective, a view, or a
+// read or write of state.
+//
+// It closes the fuse stage: bufferization makes a command of every op that is left in a function,
+// so an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing.
+// Within `nano.fused` there is nothing that must be a kernel of its own.
+#include "passes/Passes.h"
+
+namespace nano {
+#define GEN_PASS_DEF_VERIFYFUSED
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+struct VerifyFused : public nano::impl::VerifyFusedBase<VerifyFused> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Operation &op : function.getOps())
+        if (failed(check(op)))
+          return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  static bool isKernelOfItsOwn(Operation *op) {
+    return isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
+               StoreOp, AccumulateOp, CrossEntropyOp, ConcatOp, FusedOp>(op);
+  }
+
+  LogicalResult check(Operation &op) {
+    if (auto fused = dyn_cast<FusedOp>(op)) {
+      for (Operation &inner : fused.getBody().front())
+        if (isKernelOfItsOwn(&inner))
+          return inner.emitOpError("inside nano.fused: it must stand by itself");
+      return success();
+    }
+    if (isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
+            StoreOp, ReshapeOp, SliceOp, ConcatOp, func::ReturnOp>(op))
+      return success();
+    return op.emitOpError("outside of kernels: nano-fuse puts it into a nano.fused");
+  }
+};
+
+} // namespace

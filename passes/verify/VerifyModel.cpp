@@ -1,0 +1,173 @@
+// nano-verify-model: the module holds a whole model: programs with the right signatures, every
+// symbol defined, every parameter used and trained.
+//
+// What one line of a model file cannot see: sizes that belong together, programs that are missing
+// or take other tokens than the training says, a parameter that the loss does not depend on, and so
+// would never be trained. That each load, optimizer and schedule names something that exists is
+// verified with the ops. It opens the pipeline; everything later assumes what it checks.
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+
+namespace nano {
+#define GEN_PASS_DEF_VERIFYMODEL
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace {
+
+struct VerifyModel : public nano::impl::VerifyModelBase<VerifyModel> {
+  void runOnOperation() override {
+    module = getOperation();
+    if (failed(checkModule()))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult checkModule();
+  LogicalResult checkTraining();
+  LogicalResult checkPrograms();
+  LogicalResult checkProgram(func::FuncOp function, StringRef role);
+  LogicalResult checkParameters(func::FuncOp train);
+  /// An integer of nano.training; fails, with an error, when it is not there or below `least`.
+  FailureOr<int64_t> size(StringRef name, int64_t least);
+
+  ModuleOp module;
+  DictionaryAttr training;
+};
+
+LogicalResult VerifyModel::checkModule() {
+  if (!module->getAttrOfType<StringAttr>(modelAttrName))
+    return module.emitError("has no attribute ") << modelAttrName << ": it is no model";
+  training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  if (!training)
+    return module.emitError("has no attribute ")
+           << trainingAttrName << ": nothing says how the model is trained";
+  if (failed(checkTraining()) || failed(checkPrograms()))
+    return failure();
+  return checkParameters(functionWithRole(module, "train"));
+}
+
+FailureOr<int64_t> VerifyModel::size(StringRef name, int64_t least) {
+  auto value = training.getAs<IntegerAttr>(name);
+  if (!value)
+    return module.emitError(trainingAttrName) << " has no integer '" << name << "'";
+  if (value.getInt() < least)
+    return module.emitError(trainingAttrName)
+           << ": " << name << " is " << value.getInt() << ", must be at least " << least;
+  return value.getInt();
+}
+
+LogicalResult VerifyModel::checkTraining() {
+  FailureOr<int64_t> sequence = size("seq_len", 1), batch = size("global_batch", 1);
+  if (failed(sequence) || failed(batch) || failed(size("val_seq_len", 1)) ||
+      failed(size("num_iterations", 1)) || failed(size("vocab_size", 1)) ||
+      failed(size("eos_token", 0)))
+    return failure();
+  if (*batch % *sequence != 0)
+    return module.emitError(trainingAttrName)
+           << ": global_batch " << *batch << " is not a multiple of seq_len " << *sequence;
+  for (StringRef name : {"train_loss_is_sum", "val_loss_is_sum"})
+    if (!training.getAs<BoolAttr>(name))
+      return module.emitError(trainingAttrName) << " has no boolean '" << name << "'";
+  auto scalar = training.getAs<StringAttr>("log_scalar");
+  if (!scalar || !module.lookupSymbol<ScalarOp>(scalar))
+    return module.emitError(trainingAttrName) << ": log_scalar names no nano.scalar";
+  return success();
+}
+
+LogicalResult VerifyModel::checkPrograms() {
+  llvm::StringMap<func::FuncOp> byRole;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+    if (!role || !llvm::is_contained({"train", "validate", "generate"}, role.getValue()))
+      return function.emitError("function @")
+             << function.getSymName() << " has none of the roles train, validate, generate";
+    auto [present, isNew] = byRole.try_emplace(role.getValue(), function);
+    if (!isNew)
+      return (function.emitError("function @")
+              << function.getSymName() << " is the second with role " << role)
+                 .attachNote(present->second.getLoc())
+             << "the first is here";
+    if (failed(checkProgram(function, role.getValue())))
+      return failure();
+  }
+  for (StringRef role : {"train", "validate"})
+    if (!byRole.contains(role))
+      return module.emitError("no function has the role '") << role << "'";
+  return success();
+}
+
+LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitError("function @") << function.getSymName() << " is not one block of ops";
+  bool generates = role == "generate";
+  StringRef sizeName = role == "train" ? "seq_len" : generates ? "gen_seq_len" : "val_seq_len";
+  FailureOr<int64_t> tokens = size(sizeName, 1), vocabulary = size("vocab_size", 1);
+  if (failed(tokens) || failed(vocabulary))
+    return failure();
+  MLIRContext *context = module.getContext();
+  auto tokenType = RankedTensorType::get({*tokens}, IntegerType::get(context, 32));
+  SmallVector<Type> expected(generates ? 1 : 2, tokenType);
+  if (function.getArgumentTypes() != TypeRange(expected))
+    return function.emitError("function @") << function.getSymName() << " must take "
+                                            << (generates ? "tokens" : "tokens and targets")
+                                            << " of type " << tokenType << " (" << sizeName << ")";
+  auto result = function.getNumResults() == 1
+                    ? dyn_cast<RankedTensorType>(function.getResultTypes()[0])
+                    : nullptr;
+  if (!result || !result.getElementType().isF32() || (!generates && result.getRank() != 0))
+    return function.emitError("function @")
+           << function.getSymName() << " must return one "
+           << (generates ? "f32 tensor of logits" : "loss, tensor<f32>");
+  if (generates && (result.getRank() != 2 || result.getDimSize(0) != *tokens ||
+                    result.getDimSize(1) < *vocabulary))
+    return function.emitError("function @")
+           << function.getSymName() << " must return logits for " << *tokens << " tokens ("
+           << sizeName << ") over at least vocab_size " << *vocabulary << " columns, returns "
+           << result;
+  WalkResult walk = function.walk([&](Operation *op) {
+    if (!isa<StoreOp, AccumulateOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("in a forward program: only passes write states");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult VerifyModel::checkParameters(func::FuncOp train) {
+  // Everything that the loss depends on.
+  llvm::DenseSet<Operation *> needed;
+  for (Operation &op : llvm::reverse(train.getBody().front())) {
+    bool isNeeded =
+        op.hasTrait<OpTrait::IsTerminator>() || llvm::any_of(op.getUsers(), [&](Operation *user) {
+          return needed.contains(train.getBody().findAncestorOpInRegion(*user));
+        });
+    if (isNeeded)
+      needed.insert(&op);
+  }
+  llvm::DenseSet<Attribute> loaded, used;
+  train.walk([&](LoadOp load) {
+    loaded.insert(load.getSymbolAttr());
+    if (needed.contains(load))
+      used.insert(load.getSymbolAttr());
+  });
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() != Role::Parameter)
+      continue;
+    auto symbol = FlatSymbolRefAttr::get(state.getSymNameAttr());
+    if (!loaded.contains(symbol))
+      return state.emitError("parameter '")
+             << state.getSymName() << "' is not used by the training program: remove it, or use it";
+    if (!used.contains(symbol))
+      return state.emitError("parameter '")
+             << state.getSymName()
+             << "' does not influence the training loss, so it cannot be trained";
+  }
+  return success();
+}
+
+} // namespace

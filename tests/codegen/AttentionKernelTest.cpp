@@ -1,0 +1,267 @@
+// Attention kernels against the interpreter in double precision.
+// Tolerances are of |actual − expected| / (1 + |expected|): f32 2e-5 for y and lse, 1e-4 for gradients (sums over all queries); bf16 0.6 % (one
+// rounding of the result: 2⁻⁸, and the f32 error).
+#include "tests/codegen/AttentionTasks.h"
+#include "tests/codegen/TaskRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+/// Soft cap: 5·tanh(s/5).
+const char *softCap = R"(
+  %c = nano.constant 5.0 : tensor<f32>
+  %a = nano.div %s, %c : tensor<f32>
+  %b = nano.tanh %a : tensor<f32>
+  %r = nano.mul %b, %c : tensor<f32>
+)";
+/// g·(1 − tanh²(s/5)).
+const char *softCapGrad = R"(
+  %c = nano.constant 5.0 : tensor<f32>
+  %one = nano.constant 1.0 : tensor<f32>
+  %a = nano.div %s, %c : tensor<f32>
+  %b = nano.tanh %a : tensor<f32>
+  %d = nano.mul %b, %b : tensor<f32>
+  %e = nano.sub %one, %d : tensor<f32>
+  %r = nano.mul %g, %e : tensor<f32>
+)";
+/// A linear penalty on the distance, by head: s + 0.01·(h + 1)·(k − q), times 1.5 for keys at odd places.
+const char *distance = R"(
+  %two = nano.constant 2.0 : tensor<i32>
+  %half = nano.div %key, %two : tensor<i32>
+  %even = nano.mul %half, %two : tensor<i32>
+  %i = nano.sub %key, %query : tensor<i32>
+  %f = nano.cast %i : tensor<i32> -> tensor<f32>
+  %hf = nano.cast %head : tensor<i32> -> tensor<f32>
+  %c1 = nano.constant 0.01 : tensor<f32>
+  %c2 = nano.constant 1.0 : tensor<f32>
+  %c3 = nano.constant 1.5 : tensor<f32>
+  %h1 = nano.add %hf, %c2 : tensor<f32>
+  %slope = nano.mul %h1, %c1 : tensor<f32>
+  %bias = nano.mul %slope, %f : tensor<f32>
+  %scaled = nano.mul %s, %c3 : tensor<f32>
+  %picked = nano.select eq, %key, %even, %s, %scaled : tensor<i32>, tensor<f32>
+  %r = nano.add %picked, %bias : tensor<f32>
+)";
+const char *distanceGrad = R"(
+  %two = nano.constant 2.0 : tensor<i32>
+  %half = nano.div %key, %two : tensor<i32>
+  %even = nano.mul %half, %two : tensor<i32>
+  %c3 = nano.constant 1.5 : tensor<f32>
+  %scaled = nano.mul %g, %c3 : tensor<f32>
+  %r = nano.select eq, %key, %even, %g, %scaled : tensor<i32>, tensor<f32>
+)";
+
+/// Parts to run the iterations in.
+std::vector<int64_t> someCuts(int64_t iterations, std::mt19937_64 &random) {
+  std::vector<int64_t> cuts;
+  for (int64_t i = 1; i < iterations; ++i)
+    if (random() % 3 == 0)
+      cuts.push_back(i);
+  return cuts;
+}
+
+void fillQkv(TaskRunner &runner, const KeyRanges &ranges, std::mt19937_64 &random) {
+  for (unsigned i = 0; i < 3; ++i)
+    runner.setInput(i, TensorValue::normal(runner.inputType(i), random));
+  runner.setInput(3, ranges.first);
+  runner.setInput(4, ranges.last);
+}
+
+/// Runs whole and in parts, which must agree in every bit, and returns the largest error of each output.
+std::vector<double> errorsOf(TaskRunner &runner, size_t outputs, std::mt19937_64 &random) {
+  runner.run();
+  std::vector<std::byte> whole = runner.outputBytes();
+  std::vector<TensorValue> expected = runner.expected();
+  std::vector<double> errors;
+  for (size_t i = 0; i < outputs; ++i)
+    errors.push_back(largestError(runner.output(i), expected[i]));
+  runner.run(someCuts(runner.iterations(), random));
+  EXPECT_EQ(runner.outputBytes(), whole) << "the bits depend on how the iterations were split";
+  return errors;
+}
+
+void checkForward(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random) {
+  for (int64_t lanes : TaskRunner::lanes()) {
+    SCOPED_TRACE(std::to_string(lanes) + " lanes");
+    auto runner = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
+    ASSERT_TRUE(runner);
+    fillQkv(*runner, ranges, random);
+    std::vector<double> errors = errorsOf(*runner, shape.statistics ? 2 : 1, random);
+    EXPECT_LE(errors[0], shape.element == "f32" ? 2e-5 : 6e-3);
+    if (shape.statistics) {
+      EXPECT_LE(errors[1], 2e-5);
+    }
+  }
+}
+
+/// lse of the operands in ins 0 … 4, from the interpreter by way of the forward op.
+TensorValue statisticsOf(const AttentionShape &shape, TaskRunner &gradient) {
+  AttentionShape forward = shape;
+  forward.packed = false;
+  auto runner = TaskRunner::make(attentionText(forward), kernels::emitAttentionKernel, 8);
+  for (unsigned i = 0; i < 5; ++i)
+    runner->setInput(i, gradient.input(i));
+  return runner->expected()[1];
+}
+
+void checkBackward(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random) {
+  for (int64_t lanes : TaskRunner::lanes()) {
+    SCOPED_TRACE(std::to_string(lanes) + " lanes");
+    auto runner = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+    ASSERT_TRUE(runner);
+    fillQkv(*runner, ranges, random);
+    runner->setInput(5, statisticsOf(shape, *runner));
+    runner->setInput(6, TensorValue::normal(runner->inputType(6), random));
+    runner->setInput(7, TensorValue::normal(runner->inputType(7), random));
+    for (double error : errorsOf(*runner, 3, random))
+      EXPECT_LE(error, shape.element == "f32" ? 1e-4 : 6e-3);
+  }
+}
+
+void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random) {
+  SCOPED_TRACE("T " + std::to_string(shape.tokens) + ", H " + std::to_string(shape.heads) + ", Dh " + std::to_string(shape.size) + ", " +
+               shape.element);
+  checkForward(shape, ranges, random);
+  checkBackward(shape, ranges, random);
+}
+
+} // namespace
+
+TEST(AttentionKernel, Causal) {
+  std::mt19937_64 random(1);
+  for (int64_t size : {16, 32, 64, 128})
+    checkBoth({.tokens = 200, .heads = 2, .size = size}, keyRanges(200, true, 1000, 1, 0, random), random);
+}
+
+TEST(AttentionKernel, HeadSizesThatFillNoVector) {
+  std::mt19937_64 random(2);
+  for (int64_t size : {1, 5, 20, 80, 136})
+    checkBoth({.tokens = 70, .heads = 3, .size = size}, keyRanges(70, true, 1000, 1, 0.1, random), random);
+}
+
+TEST(AttentionKernel, RandomShapesAndMasks) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 10; ++trial) {
+    AttentionShape shape;
+    shape.tokens = std::uniform_int_distribution<int64_t>(1, 330)(random);
+    shape.heads = std::uniform_int_distribution<int64_t>(1, 3)(random);
+    shape.size = 8 * std::uniform_int_distribution<int64_t>(1, 9)(random);
+    shape.element = trial % 2 ? "bf16" : "f32";
+    shape.packed = trial % 3 == 0;
+    KeyRanges ranges = trial % 4 == 0 ? arbitraryRanges(shape.tokens, random)
+                                      : keyRanges(shape.tokens, trial % 4 != 1, 1 + trial % 3, 32, 0.02 * (trial % 5), random);
+    checkBoth(shape, ranges, random);
+  }
+}
+
+TEST(AttentionKernel, ScoreRegions) {
+  std::mt19937_64 random(4);
+  for (const char *element : {"f32", "bf16"}) {
+    AttentionShape shape{.tokens = 150, .heads = 3, .size = 32, .element = element};
+    shape.score = softCap;
+    shape.scoreGrad = softCapGrad;
+    checkBoth(shape, keyRanges(150, true, 2, 64, 0.02, random), random);
+    shape.score = distance;
+    shape.scoreGrad = distanceGrad;
+    checkBoth(shape, keyRanges(150, false, 1000, 1, 0.01, random), random);
+  }
+}
+
+TEST(AttentionKernel, SingleTokenDocumentsAndWindowsOfOneBlock) {
+  std::mt19937_64 random(5);
+  checkBoth({.tokens = 130, .size = 16}, keyRanges(130, true, 1000, 1, 1, random), random);
+  checkBoth({.tokens = 130, .size = 16}, keyRanges(130, true, 1, 1, 0, random), random);
+  checkBoth({.tokens = 300, .size = 16}, keyRanges(300, true, 1, 128, 0, random), random);
+  checkBoth({.tokens = 1, .heads = 1, .size = 16}, keyRanges(1, true, 1, 1, 0, random), random);
+  KeyRanges all = keyRanges(257, false, 1000, 1, 0, random);
+  checkBoth({.tokens = 257, .size = 16}, all, random);
+}
+
+TEST(AttentionKernel, StatisticsMayBeUnused) {
+  std::mt19937_64 random(6);
+  AttentionShape shape{.tokens = 64, .size = 16};
+  shape.statistics = false;
+  checkForward(shape, keyRanges(64, true, 1000, 1, 0, random), random);
+}
+
+/// Scores of ±1000 give weights of exactly 0 and 1 and no infinities.
+TEST(AttentionKernel, LargeScores) {
+  std::mt19937_64 random(7);
+  AttentionShape shape{.tokens = 140, .heads = 1, .size = 16};
+  for (int64_t lanes : TaskRunner::lanes()) {
+    auto runner = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
+    ASSERT_TRUE(runner);
+    fillQkv(*runner, keyRanges(140, true, 1000, 1, 0, random), random);
+    for (unsigned i : {0, 1})
+      runner->setInput(i, TensorValue::normal(runner->inputType(i), random, 0, 40));
+    for (double error : errorsOf(*runner, 2, random))
+      EXPECT_LE(error, 2e-3); // an absolute error of e^x's argument: 2⁻²⁴ of about 5000
+  }
+}
+
+/// Keys that no query of a block sees are not read: NaN in them reaches nothing, although other heads' and blocks' queries are beside them.
+TEST(AttentionKernel, DoesNotReadUnseenKeys) {
+  std::mt19937_64 random(8);
+  const int64_t tokens = 400, unseenFrom = 120, unseenTo = 330;
+  AttentionShape shape{.tokens = tokens, .heads = 2, .size = 32};
+  // Queries before 330 see only keys before 120, the others only keys from 330 on.
+  KeyRanges ranges{{{tokens}, {}}, {{tokens}, {}}};
+  for (int64_t t = 0; t < tokens; ++t) {
+    ranges.first.data.push_back(t < unseenTo ? 0 : unseenTo);
+    ranges.last.data.push_back(t < unseenTo ? std::min(t, unseenFrom - 1) : t);
+  }
+  auto plant = [&](TaskRunner &runner, unsigned operand, double value) {
+    TensorValue x = runner.input(operand);
+    int64_t row = shape.heads * shape.size;
+    std::fill(x.data.begin() + unseenFrom * row, x.data.begin() + unseenTo * row, value);
+    runner.setInput(operand, x);
+  };
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t lanes : TaskRunner::lanes()) {
+    auto forward = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
+    ASSERT_TRUE(forward);
+    fillQkv(*forward, ranges, random);
+    for (unsigned operand : {1, 2})
+      plant(*forward, operand, 0);
+    forward->run();
+    std::vector<std::byte> clean = forward->outputBytes();
+    for (unsigned operand : {1, 2})
+      plant(*forward, operand, nan);
+    forward->run();
+    EXPECT_EQ(forward->outputBytes(), clean);
+
+    auto backward = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+    ASSERT_TRUE(backward);
+    for (unsigned i = 0; i < 5; ++i)
+      backward->setInput(i, forward->input(i));
+    backward->setInput(5, forward->output(1));
+    backward->setInput(6, TensorValue::normal(backward->inputType(6), random));
+    backward->setInput(7, TensorValue::normal(backward->inputType(7), random));
+    backward->run();
+    for (unsigned i = 0; i < 3; ++i) {
+      TensorValue gradient = backward->output(i);
+      EXPECT_TRUE(std::none_of(gradient.data.begin(), gradient.data.end(), [](double x) { return std::isnan(x); })) << "output " << i;
+      if (i == 0)
+        continue;
+      int64_t row = shape.heads * shape.size;
+      EXPECT_TRUE(std::all_of(gradient.data.begin() + unseenFrom * row, gradient.data.begin() + unseenTo * row, [](double x) { return x == 0; }))
+          << "a key that nobody sees has a gradient";
+    }
+  }
+}
+
+TEST(AttentionKernel, RefusesToOverwriteItsOperands) {
+  std::string text = attentionText({.tokens = 16, .size = 16});
+  size_t at = text.find("outs(%y");
+  text.replace(at, 7, "outs(%q");
+  EXPECT_EQ(TaskRunner::emissionError(text, kernels::emitAttentionKernel),
+            "'step.task' op cannot write q in place: other iterations read it");
+}

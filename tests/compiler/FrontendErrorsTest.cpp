@@ -1,0 +1,462 @@
+// Every mistake that the front end names: one line with file, line and what is wrong.
+#include "compiler/Frontend.h"
+#include "compiler/Registration.h"
+#include "compiler/TraceModel.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+using namespace nano::frontend;
+
+namespace {
+
+/// What NANO_MODEL would hold; the recorder wants a plain function.
+std::function<void()> currentBody;
+void runCurrentBody() { currentBody(); }
+
+TraceInput inputFor(std::function<void()> body) {
+  currentBody = std::move(body);
+  TraceInput input;
+  input.name = "x";
+  input.file = "models/x.cpp";
+  input.body = runCurrentBody;
+  return input;
+}
+
+/// The message that tracing ends with, or "" when it succeeds.
+std::string errorOf(const TraceInput &input) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::DialectRegistry registry;
+  nano::registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  try {
+    traceModel(context, input);
+  } catch (const ModelError &error) {
+    return error.what();
+  }
+  return "";
+}
+std::string errorOf(std::function<void()> body) { return errorOf(inputFor(std::move(body))); }
+
+/// The message without "FILE:LINE: ", which must be this file's.
+std::string said(const std::string &message) {
+  const std::string file = "FrontendErrorsTest.cpp:";
+  const size_t at = message.find(file);
+  if (at == std::string::npos)
+    return "no line of this file in: " + message;
+  const size_t end = message.find(": ", at + file.size());
+  return message.substr(end + 2);
+}
+std::string saidBy(std::function<void()> body) { return said(errorOf(std::move(body))); }
+
+Optimizer someGroup(const char *name = "group") { return adam(name, {.lr = 0.1}); }
+
+/// What a program computing `body` says: x f32 [4, 8], w f32 [3, 8], t i32 [4].
+std::string saidIn(const std::function<Tensor(Tensor x, Tensor w, Tensor t)> &body) {
+  return saidBy([&] {
+    const Optimizer group = someGroup();
+    const Tensor x = param("x", {4, 8}, f32, constant(1), group);
+    const Tensor w = param("w", {3, 8}, f32, constant(1), group);
+    train(4, Loss::sum, [&](Tensor tokens, Tensor) { return body(x, w, tokens); });
+  });
+}
+
+/// A whole model without a mistake, apart from what `change` does at its end.
+std::function<void()>
+wholeModel(std::function<void()> change = [] {}, Training how = {10, 0, 8, 5}) {
+  return [change = std::move(change), how] {
+    const Tensor table = param("table", {10, 16}, f32, normal(0, 1), someGroup());
+    auto logits = [&](Tensor tokens) { return linear(table[tokens], table); };
+    auto loss = [&](Tensor tokens, Tensor targets) {
+      return crossEntropy(logits(tokens), targets);
+    };
+    train(4, Loss::sum, loss);
+    validate(4, Loss::mean, loss);
+    training(how);
+    change();
+  };
+}
+
+TEST(FrontendErrors, AWholeModelHasNone) { EXPECT_EQ(errorOf(wholeModel()), ""); }
+
+TEST(FrontendErrors, NameTheLineThatMadeTheMistake) {
+  unsigned line = 0;
+  const std::string message = errorOf([&] {
+    const Tensor x = param("x", {4, 8}, f32, constant(1), someGroup());
+    train(4, Loss::sum, [&](Tensor tokens, Tensor) {
+      const Tensor fine = x * 2.0;
+      line = __LINE__ + 1;
+      return matmul(fine, x);
+    });
+  });
+  EXPECT_NE(message.find("FrontendErrorsTest.cpp:" + std::to_string(line) + ": matmul: "),
+            std::string::npos)
+      << message;
+}
+
+//===- Shapes and types --------------------------------------------------------===//
+
+TEST(FrontendErrors, Matmul) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return matmul(x, w); }),
+            "matmul: inner dimensions differ: [4, 8] × [3, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return linear(reshape(x, {8, 4}), w); }),
+            "matmul: inner dimensions differ: [8, 4] × [3, 8]ᵀ");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) {
+              return matmul(reshape(x, {2, 2, 8}), reshape(w, {3, 8, 1}));
+            }),
+            "matmul: leading dimensions differ: [2, 2, 8] × [3, 8, 1]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return matmul(x, w[0]); }),
+            "matmul: both sides need the same number of dimensions, at least 2: [4, 8] × [8]");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor w, Tensor) { return matmul(cast(x, bf16), reshape(w, {8, 3})); }),
+      "matmul: types differ: bf16 × f32; cast one");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return matmul(cast(x, i32), w); }),
+            "matmul: takes f32 or bf16, not i32 × f32");
+}
+
+TEST(FrontendErrors, Arithmetic) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return x + w; }),
+            "+: shapes do not go together: [4, 8] and [3, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x * t; }),
+            "*: shapes do not go together: [4, 8] and [4]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x[0] / iota({8}); }),
+            "/: no arithmetic on f32 and i32; cast one");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cast(x, f8e4m3) + 1.0; }),
+            "+: no arithmetic on f8e4m3 and f8e4m3; cast one");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return t * 0.5; }),
+            "*: 0.5 is not an i32; cast the tensor to f32 first");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return exp(t); }),
+            "exp: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return max(Operand(1.0), Operand(2.0)); }),
+            "max: needs a tensor; these are numbers");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return select(x < 0.0, w, 0.0); }),
+            "select: shapes do not go together: [4, 8] and [3, 8]");
+}
+
+TEST(FrontendErrors, ShapeFunctions) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return reshape(x, {5, 8}); }),
+            "reshape: the numbers of elements differ: [4, 8] and [5, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return reshape(x, {-4, -8}); }),
+            "reshape: every size must be at least 1: [-4, -8]");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return full({1 << 30, 1 << 30}, 0, f32); }),
+            "full: [1073741824, 1073741824] has more than 2^40 elements");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return full({2}, 0, f8e5m2); }),
+            "full: makes f32, bf16 or i32, not f8e5m2");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) {
+              return reshape(full({1}, 0, f32), {1, 1, 1, 1, 1, 1, 1, 1, 1});
+            }),
+            "a shape has 9 dimensions; at most 8 are possible");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return iota({4}, 1); }),
+            "iota: axis 1 of a tensor of 1 dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return slice(x, 1, 6, 3); }),
+            "slice: [6, 9) of axis 1 of [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return slice(x, 2, 0, 1); }),
+            "slice: axis 2 of a tensor of 2 dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return split<3>(x, 1).first; }),
+            "split: 3 equal parts of axis 1 of [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return concat({x, w}, 1); }),
+            "concat: parts do not go together along axis 1: f32 [4, 8] and f32 [3, 8]");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return concat({}, 0); }), "concat: no parts");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return rotate(x, 8); }),
+            "rotate: by 8 along the last dimension of [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return x[4]; }), "[]: position 4 of [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return sum(x)[0]; }),
+            "[]: a single number has no positions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return full({x.size(2)}, 0, f32); }),
+            "size: axis 2 of a tensor of 2 dimensions");
+}
+
+TEST(FrontendErrors, ReductionsAndScans) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return sum(x, 2); }),
+            "sum: axis 2 of a tensor of 2 dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return mean(x, {}); }), "0 axes; name 1 to 8");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return maximum(t); }),
+            "maximum: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cumsum(x); }),
+            "cumsum: takes i32 [T], not f32 [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cummax(x); }),
+            "cummax: takes i32 [T], not f32 [4, 8]");
+}
+
+TEST(FrontendErrors, Layers) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x[0][t]; }),
+            "gather: the table is f32 [8]; wanted is f32 or bf16 [V, D]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return gather(x, w); }),
+            "gather: the ids are f32 [3, 8]; wanted is i32 [T]");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return norm(t); }),
+            "norm: takes f32 or bf16 rows, not i32 [4]");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor, Tensor t) { return layerNorm(x, x[0], cast(t, f32), 1e-5); }),
+      "layerNorm: scale and shift need one element a column: [4] for [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return crossEntropy(x, iota({3})); }),
+            "crossEntropy: targets is i32 [3]; wanted is i32 [4]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return crossEntropy(cast(x, bf16), t); }),
+            "crossEntropy: the logits are bf16 [4, 8]; wanted is f32 [T, V]");
+}
+
+TEST(FrontendErrors, Attention) {
+  auto heads = [](Tensor x) { return reshape(x, {4, 2, 4}); };
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(x, x, x, {.first = t, .last = t});
+            }),
+            "attention: q is f32 [4, 8]; wanted is f32 or bf16 [T, H, Dh]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(heads(x), heads(x), cast(heads(x), bf16), {.first = t, .last = t});
+            }),
+            "attention: q, k and v differ: f32 [4, 2, 4], f32 [4, 2, 4] and bf16 [4, 2, 4]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(heads(x), heads(x), heads(x), {.first = iota({5}), .last = t});
+            }),
+            "attention: first is i32 [5]; wanted is i32 [4]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(heads(x), heads(x), heads(x),
+                               {.first = t, .last = t, .scale = 1.0 / 0.0});
+            }),
+            "attention: the scale is not finite");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(heads(x), heads(x), heads(x), {.first = t});
+            }),
+            "attention's last: this tensor was never given a value");
+  auto scored = [&](auto score) {
+    return saidIn([&](Tensor x, Tensor w, Tensor t) {
+      return attention(heads(x), heads(x), heads(x),
+                       {.first = t, .last = t, .score = [&](Tensor s, Tensor q, Tensor, Tensor) {
+                          return score(s, q, w);
+                        }});
+    });
+  };
+  EXPECT_EQ(scored([](Tensor s, Tensor, Tensor w) { return s + w[0]; }),
+            "[]: a score function computes from its four arguments and numbers alone");
+  EXPECT_EQ(scored([](Tensor, Tensor q, Tensor) { return q; }),
+            "attention: the score function returns i32 []; a score is a single f32");
+}
+
+//===- Handles -----------------------------------------------------------------===//
+
+TEST(FrontendErrors, TensorsOfOtherPrograms) {
+  EXPECT_EQ(saidBy([] {
+              const Tensor x = param("x", {4, 8}, f32, constant(1), someGroup());
+              Tensor kept;
+              train(4, Loss::sum, [&](Tensor t, Tensor) {
+                kept = x * 2.0;
+                return cast(t, f32);
+              });
+              validate(4, Loss::sum, [&](Tensor t, Tensor) { return kept + 1.0; });
+            }),
+            "+: a tensor of another program or model; only this model's parameters and scalars can "
+            "be used in every program");
+  Tensor kept;
+  EXPECT_EQ(errorOf(wholeModel([&] { kept = scalar("s", 1.0, f32); })), "");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) { return x + kept; }),
+            "+: a tensor of another program or model; only this model's parameters and scalars can "
+            "be used in every program");
+  EXPECT_EQ(saidBy([] {
+              const Tensor x = param("x", {4, 8}, f32, constant(1), someGroup());
+              x + 1.0;
+            }),
+            "+: tensors are computed inside train, validate and generate only");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return x + Tensor(); }),
+            "+: this tensor was never given a value");
+}
+
+TEST(FrontendErrors, Programs) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return x; }),
+            "train: the losses are f32 [4, 8]; wanted is f32 [4], one a token");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) {
+              train(4, Loss::sum, [](Tensor t, Tensor) { return t; });
+              return x;
+            }),
+            "train: inside another program");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) {
+              return param("y", {1}, f32, constant(0), someGroup("late"));
+            }),
+            "adam: 'lr.late' is declared inside a program; declare it before");
+  auto logits = [](Tensor t) { return cast(t, f32); };
+  EXPECT_EQ(saidBy([&] { generate(4, logits); }),
+            "generate: the logits are f32 [4]; wanted is f32 [4, columns]");
+  EXPECT_EQ(saidBy([&] { generate(0, logits); }), "generate: a sequence of 0 tokens");
+  EXPECT_EQ(saidBy(wholeModel(
+                [] { train(4, Loss::sum, [](Tensor t, Tensor) { return cast(t, f32); }); })),
+            "train: the model has this program already");
+  EXPECT_EQ(saidBy(wholeModel([] {
+              auto zeros = [](Tensor) { return full({4, 2}, 0, f32); };
+              generate(4, zeros);
+              generate(4, zeros);
+            })),
+            "generate: the model has this program already");
+}
+
+//===- Declarations ------------------------------------------------------------===//
+
+TEST(FrontendErrors, Parameters) {
+  auto declared = [](Name name, Shape shape, DType type, Init init) {
+    return saidBy([&] { param(name, shape, type, init, someGroup()); });
+  };
+  EXPECT_EQ(declared("w", {0}, f32, constant(0)), "param 'w': every size must be at least 1: [0]");
+  EXPECT_EQ(declared("w", {2}, i32, constant(0)),
+            "param 'w': can be stored as f32 or bf16, not i32");
+  EXPECT_EQ(declared("w", {3}, f32, constants({1, 2})),
+            "param 'w': 2 initial values for 3 elements");
+  EXPECT_EQ(declared("w", {3}, f32, uniform(1, -1)),
+            "param 'w': uniform(1, -1): low is above high");
+  EXPECT_EQ(declared("w", {3}, f32, normal(0, -1)),
+            "param 'w': normal(0, -1): the deviation is negative");
+  EXPECT_EQ(declared("w", {3}, f32, constant(0.0 / 0.0)),
+            "param 'w': the initial value is not finite");
+  EXPECT_EQ(declared("train", {3}, f32, constant(0)),
+            "param: the name 'train' is the compiler's own; choose another");
+  EXPECT_EQ(declared("grad.w", {3}, f32, constant(0)),
+            "param: the name 'grad.w' is the compiler's own; choose another");
+  EXPECT_EQ(declared("", {3}, f32, constant(0)), "param: the name is empty");
+  EXPECT_NE(
+      declared("group", {3}, f32, constant(0)).find("param: the name 'group' is taken by line "),
+      std::string::npos);
+  EXPECT_EQ(saidBy([] { param("w", {3}, f32, constant(0), Optimizer()); }),
+            "param 'w': not an optimizer of this model");
+  EXPECT_EQ(
+      saidBy([] { param("w", {3}, f32, constant(0), muon("m", {.lr = 1.0, .momentum = 0.9})); }),
+      "param 'w': Muon updates matrices; the shape is [3]");
+  EXPECT_EQ(saidBy([] { constants({}); }), "constants: 0 values; give 1 to 16");
+  EXPECT_EQ(saidBy([] { Name(std::string(130, 'x').c_str()); }),
+            "the name '" + std::string(130, 'x') + "' is longer than 119 bytes");
+}
+
+TEST(FrontendErrors, Optimizers) {
+  EXPECT_EQ(saidBy([] { adam("a", {.lr = 0.1, .beta1 = 1}); }),
+            "adam: beta1 = 1 and beta2 = 0.999 must be in [0, 1)");
+  EXPECT_EQ(saidBy([] { adam("a", {.lr = 0.1, .eps = -1}); }),
+            "adam: eps = -1 and weightDecay = 0 must not be negative");
+  EXPECT_EQ(saidBy([] { adam("a", {}); }), "adam: a schedule is missing");
+  EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1}); }), "muon: a schedule is missing");
+  EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1, .momentum = 0.9, .computeType = i32}); }),
+            "muon: computeType can be f32 or bf16, not i32");
+  EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1, .momentum = 0.9, .steps = 0}); }),
+            "muon: 0 Newton–Schulz steps");
+  EXPECT_EQ(saidBy([] { scalar("s", step(), bf16); }), "scalar: 's' can be f32 or i32, not bf16");
+  EXPECT_EQ(errorOf([] { scalar("s", Sched() + 1.0, f32); }),
+            "a schedule is made of one that was never given a value");
+}
+
+TEST(FrontendErrors, Training) {
+  auto trained = [](Training how) { return saidBy(wholeModel([] {}, how)); };
+  EXPECT_EQ(trained({0, 0, 8, 5}),
+            "training: vocabSize 0, globalBatch 8 and numIterations 5 must be at least 1");
+  EXPECT_EQ(trained({10, 10, 8, 5}),
+            "training: eosToken 10 is not one of the 10 tokens of the vocabulary");
+  EXPECT_EQ(trained({10, 0, 6, 5}),
+            "training: globalBatch 6 is not a multiple of the 4 tokens of a training sequence");
+  EXPECT_EQ(trained({10, 0, 8, 5, -1.0}), "training: gradClip = -1 must not be negative");
+  EXPECT_EQ(saidBy(wholeModel([] { training({10, 0, 8, 5}); })), "training: called twice");
+}
+
+TEST(FrontendErrors, WhatAModelLacks) {
+  EXPECT_EQ(
+      errorOf([] {}),
+      "models/x.cpp: the model builds no loss; call train(tokens, Loss::sum, …) in NANO_MODEL");
+  auto zeros = [](Tensor t, Tensor) { return cast(t, f32); };
+  EXPECT_EQ(errorOf([&] { train(4, Loss::sum, zeros); }),
+            "models/x.cpp: the model has no validation program; call validate(tokens, Loss::mean, "
+            "…) in NANO_MODEL");
+  EXPECT_EQ(
+      errorOf([&] {
+        train(4, Loss::sum, zeros);
+        validate(4, Loss::sum, zeros);
+      }),
+      "models/x.cpp: the model does not say how it is trained; call training({…}) in NANO_MODEL");
+  EXPECT_EQ(
+      errorOf([&] {
+        train(4, Loss::sum, zeros);
+        validate(4, Loss::sum, zeros);
+        training({10, 0, 8, 5});
+      }),
+      "models/x.cpp: the model has no optimizer; call adam or muon, and param, in NANO_MODEL");
+}
+
+TEST(FrontendErrors, WhatABodyThrows) {
+  EXPECT_EQ(errorOf([] { throw std::runtime_error("out of ideas"); }),
+            "models/x.cpp: the model threw an exception: out of ideas");
+  EXPECT_EQ(errorOf([] { throw 42; }), "models/x.cpp: the model threw an exception");
+  EXPECT_EQ(saidBy([] { require(false, "seq_len must be even"); }), "seq_len must be even");
+  EXPECT_EQ(errorOf([] {
+              List<int> list(3);
+              list[3] = 1;
+            }),
+            "the model reads position 3 of a list of 3");
+}
+
+TEST(FrontendErrors, UseOutsideOfAModel) { EXPECT_THROW(step(), ModelError); }
+
+//===- Hyperparameters ---------------------------------------------------------===//
+
+void declareAll() {
+  hyper("layers", 12, "how many layers", 6);
+  hyper("rate", 0.5, "how fast");
+  hyper("dtype", {bf16, f32}, "compute type");
+  hyper("fp8", {"off"}, "not supported yet");
+}
+
+TEST(FrontendErrors, Overrides) {
+  auto overridden = [](const char *name, const char *value) {
+    TraceInput input = inputFor([] { declareAll(); });
+    input.overrides = {{name, value}};
+    return errorOf(input);
+  };
+  EXPECT_EQ(overridden("layers", "5"), "-D layers=5: must be at least 6 (how many layers)");
+  EXPECT_EQ(overridden("layers", "6.5"), "-D layers=6.5: not an integer (how many layers)");
+  EXPECT_EQ(overridden("layers", ""), "-D layers=: not an integer (how many layers)");
+  EXPECT_EQ(overridden("layers", "99999999999999999999"),
+            "-D layers=99999999999999999999: not an integer (how many layers)");
+  EXPECT_EQ(overridden("rate", "fast"), "-D rate=fast: not a finite number (how fast)");
+  EXPECT_EQ(overridden("rate", "inf"), "-D rate=inf: not a finite number (how fast)");
+  EXPECT_EQ(overridden("dtype", "f16"), "-D dtype=f16: can be bf16, f32 (compute type)");
+  EXPECT_EQ(overridden("fp8", "head"), "-D fp8=head: can be off (not supported yet)");
+  EXPECT_EQ(overridden("heads", "3"),
+            "-D heads: x has no such hyperparameter; it has layers, rate, dtype, fp8");
+}
+
+TEST(FrontendErrors, Defaults) {
+  auto with = [](Defaults defaults) {
+    TraceInput input = inputFor([] { declareAll(); });
+    input.defaults = &defaults;
+    return said(errorOf(input));
+  };
+  EXPECT_EQ(
+      with(Defaults({{"heads", 3}})),
+      "NANO_DEFAULTS: there is no hyperparameter 'heads'; there are layers, rate, dtype, fp8");
+  EXPECT_EQ(with(Defaults({{"layers", 5}})), "layers = 5: must be at least 6 (how many layers)");
+  EXPECT_EQ(with(Defaults({{"dtype", "f16"}})), "dtype = f16: can be bf16, f32 (compute type)");
+  EXPECT_EQ(saidBy([] {
+              declareAll();
+              hyper("rate", 1, "again");
+            }),
+            "hyper: 'rate' is declared twice");
+}
+
+TEST(FrontendValues, OverridesComeBeforeDefaults) {
+  int64_t layers = 0;
+  double rate = 0;
+  DType type = f8e4m3;
+  int word = -1;
+  TraceInput input = inputFor([&] {
+    layers = hyper("layers", 12, "");
+    rate = hyper("rate", 0.5, "");
+    type = hyper("dtype", {bf16, f32}, "");
+    word = hyper("word", {"a", "b"}, "");
+    wholeModel()();
+  });
+  const Defaults defaults({{"layers", 6}, {"rate", 0.25}, {"word", "b"}});
+  input.defaults = &defaults;
+  input.overrides = {{"layers", "24"}, {"dtype", "f32"}};
+  EXPECT_EQ(errorOf(input), "");
+  EXPECT_EQ(layers, 24);
+  EXPECT_EQ(rate, 0.25);
+  EXPECT_EQ(type, f32);
+  EXPECT_EQ(word, 1);
+}
+
+} // namespace

@@ -1,0 +1,3 @@
+#include "compiler/Frontend.h"
+void definedNowhere();
+NANO_MODEL { definedNowhere(); }

@@ -1,0 +1,300 @@
+// Random instances of every op of the graph dialect that has a derivative.
+#include "tests/grad/Instances.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace nano::test {
+
+Instance::Instance(MLIRContext &context, std::mt19937_64 &random)
+    : random(random), builder(&context),
+      location(FileLineColLoc::get(&context, "model.cpp", 17, 3)),
+      module(ModuleOp::create(builder.getUnknownLoc())) {
+  builder.setInsertionPointToStart(module->getBody());
+  auto function =
+      func::FuncOp::create(builder, builder.getUnknownLoc(), "f", builder.getFunctionType({}, {}));
+  block = function.addEntryBlock();
+  builder.setInsertionPointToStart(block);
+}
+
+int64_t Instance::draw(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+std::vector<int64_t> Instance::shape(int64_t leastRank, int64_t mostRank) {
+  std::vector<int64_t> sizes(draw(leastRank, mostRank));
+  for (int64_t &size : sizes)
+    size = draw(1, 4);
+  return sizes;
+}
+
+RankedTensorType Instance::floatType(std::optional<std::vector<int64_t>> sizes) {
+  Type element = draw(0, 3) == 0 ? Type(builder.getBF16Type()) : builder.getF32Type();
+  return RankedTensorType::get(sizes ? *sizes : shape(), element);
+}
+
+RankedTensorType Instance::f32(std::vector<int64_t> sizes) {
+  return RankedTensorType::get(sizes, builder.getF32Type());
+}
+RankedTensorType Instance::i32(std::vector<int64_t> sizes) {
+  return RankedTensorType::get(sizes, builder.getI32Type());
+}
+
+Value Instance::operand(RankedTensorType type, TensorValue value) {
+  operands.push_back(std::move(value));
+  return block->addArgument(type, builder.getUnknownLoc());
+}
+
+Value Instance::operand(RankedTensorType type, double (*map)(double)) {
+  TensorValue value = TensorValue::normal(type, random);
+  for (double &element : value.data)
+    element = map ? map(element) : element;
+  return operand(type, std::move(value));
+}
+
+Value Instance::indices(std::vector<int64_t> sizes, int64_t limit) {
+  RankedTensorType type = i32(std::move(sizes));
+  return operand(type, TensorValue::integers(type, random, 0, limit));
+}
+
+namespace {
+
+double positive(double x) { return 0.5 + std::abs(x); }
+double awayFromZero(double x) { return x < 0 ? x - 0.5 : x + 0.5; }
+
+template <typename OpTy, double (*map)(double) = nullptr> void unary(Instance &in) {
+  Value x = in.operand(in.floatType(), map);
+  in.op = OpTy::create(in.builder, in.location, x.getType(), x);
+}
+
+template <typename OpTy, double (*mapRight)(double) = nullptr> void binary(Instance &in) {
+  RankedTensorType type = in.floatType();
+  Value a = in.operand(type), b = in.operand(type, mapRight);
+  in.op = OpTy::create(in.builder, in.location, type, a, b);
+}
+
+/// Now and then with one value as both operands.
+template <typename OpTy> void smoothBinary(Instance &in) {
+  binary<OpTy>(in);
+  if (in.draw(0, 4) == 0) {
+    in.op->setOperand(1, in.op->getOperand(0));
+    in.block->eraseArgument(1);
+    in.operands[1] = in.operands[0];
+  }
+}
+
+void select(Instance &in) {
+  RankedTensorType chosen = in.floatType(), compared = in.flip() ? in.f32(chosen.getShape().vec())
+                                                                 : in.i32(chosen.getShape().vec());
+  Value a = in.operand(compared), b = in.operand(compared), x = in.operand(chosen),
+        y = in.operand(chosen);
+  in.op = SelectOp::create(in.builder, in.location, chosen, static_cast<Predicate>(in.draw(0, 5)),
+                           a, b, x, y);
+}
+
+void cast(Instance &in) {
+  RankedTensorType from = in.draw(0, 4) == 0 ? in.i32(in.shape()) : in.floatType();
+  Value x = in.operand(from);
+  in.op = CastOp::create(in.builder, in.location, in.floatType(from.getShape().vec()), x);
+}
+
+void broadcast(Instance &in) {
+  RankedTensorType result = in.floatType();
+  std::vector<int64_t> from, dims;
+  for (int64_t dim = 0; dim < result.getRank(); ++dim)
+    if (in.flip()) {
+      dims.push_back(dim);
+      from.push_back(in.draw(0, 2) == 0 ? 1 : result.getDimSize(dim));
+    }
+  Value x = in.operand(result.clone(from));
+  in.op = BroadcastOp::create(in.builder, in.location, result, x, dims);
+}
+
+void reshape(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(1, 4));
+  std::vector<int64_t> sizes = type.getShape().vec();
+  if (in.flip()) {
+    sizes = {type.getNumElements()};
+  } else {
+    sizes.insert(sizes.begin() + in.draw(0, type.getRank()), 1);
+    std::reverse(sizes.begin(), sizes.end());
+  }
+  Value x = in.operand(type);
+  in.op = ReshapeOp::create(in.builder, in.location, type.clone(sizes), x);
+}
+
+void slice(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(1, 4));
+  int64_t dim = in.draw(0, type.getRank() - 1), start = in.draw(0, type.getDimSize(dim) - 1);
+  std::vector<int64_t> sizes = type.getShape().vec();
+  sizes[dim] = in.draw(1, sizes[dim] - start);
+  Value x = in.operand(type);
+  in.op = SliceOp::create(in.builder, in.location, type.clone(sizes), x, dim, start);
+}
+
+void concat(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(1, 4));
+  int64_t dim = in.draw(0, type.getRank() - 1), total = 0;
+  std::vector<int64_t> sizes = type.getShape().vec();
+  SmallVector<Value> parts;
+  for (int64_t i = in.draw(1, 3); i > 0; --i, total += sizes[dim]) {
+    sizes[dim] = in.draw(1, 3);
+    parts.push_back(in.operand(type.clone(sizes)));
+  }
+  sizes[dim] = total;
+  in.op = ConcatOp::create(in.builder, in.location, type.clone(sizes), parts, dim);
+}
+
+void rotate(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(1, 4));
+  Value x = in.operand(type);
+  in.op =
+      RotateOp::create(in.builder, in.location, type, x, in.draw(0, type.getShape().back() - 1));
+}
+
+void reduce(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(1, 4));
+  std::vector<int64_t> kept, dims;
+  int64_t certain = in.draw(0, type.getRank() - 1);
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (dim == certain || in.flip())
+      dims.push_back(dim);
+    else
+      kept.push_back(type.getDimSize(dim));
+  Value x = in.operand(type);
+  in.op = ReduceOp::create(in.builder, in.location, type.clone(kept),
+                           in.flip() ? Combiner::sum : Combiner::max, x, dims);
+}
+
+void matmul(Instance &in) {
+  std::vector<int64_t> batch = in.shape(0, 2), left = batch, right = batch, result = batch;
+  int64_t m = in.draw(1, 4), n = in.draw(1, 4), k = in.draw(1, 4);
+  bool transposeA = in.flip(), transposeB = in.flip();
+  auto append = [](std::vector<int64_t> &sizes, int64_t rows, int64_t columns, bool swap) {
+    sizes.insert(sizes.end(), {swap ? columns : rows, swap ? rows : columns});
+  };
+  append(left, m, k, transposeA);
+  append(right, k, n, transposeB);
+  append(result, m, n, false);
+  RankedTensorType leftType = in.floatType(left), resultType = in.floatType(result);
+  Value a = in.operand(leftType), b = in.operand(leftType.clone(right)),
+        addend = in.flip() ? in.operand(resultType) : Value();
+  auto op = MatmulOp::create(in.builder, in.location, resultType, a, b, transposeA, transposeB);
+  if (addend)
+    op.getAddendMutable().assign(addend);
+  if (in.flip())
+    op.setAlphaAttr(in.builder.getF64FloatAttr(0.75));
+  if (in.flip())
+    op.setBetaAttr(in.builder.getF64FloatAttr(-1.5));
+  in.op = op;
+}
+
+void gather(Instance &in) {
+  int64_t rows = in.draw(1, 5), columns = in.draw(1, 4), tokens = in.draw(1, 6);
+  RankedTensorType table = in.floatType(std::vector{rows, columns});
+  Value x = in.operand(table), ids = in.indices({tokens}, rows);
+  in.op = GatherOp::create(in.builder, in.location, table.clone({tokens, columns}), x, ids);
+}
+
+void scatterAdd(Instance &in) {
+  int64_t rows = in.draw(1, 5), columns = in.draw(1, 4), tokens = in.draw(1, 6);
+  Value x = in.operand(in.floatType(std::vector{tokens, columns})),
+        ids = in.indices({tokens}, rows);
+  in.op = ScatterAddOp::create(in.builder, in.location, in.floatType(std::vector{rows, columns}), x,
+                               ids);
+}
+
+/// A score function: 3·tanh(s/3) with a penalty on distance that differs by head.
+void buildScore(Instance &in, Region &region) {
+  OpBuilder::InsertionGuard guard(in.builder);
+  Type f32 = in.f32({}), i32 = in.i32({});
+  Block *block = in.builder.createBlock(&region, {}, {f32, i32, i32, i32},
+                                        SmallVector<Location>(4, in.location));
+  GraphBuilder g(in.builder, in.location);
+  Value score = block->getArgument(0),
+        distance = g.toF32(g.sub(block->getArgument(1), block->getArgument(2)));
+  Value capped = g.mul(TanhOp::create(in.builder, in.location, f32, g.mul(score, 1 / 3.0)), 3.0);
+  Value slope = g.add(g.toF32(block->getArgument(3)), 0.5);
+  Value result = in.flip() ? g.sub(capped, g.mul(slope, distance))
+                           : g.add(g.mul(capped, score), g.mul(g.mul(distance, slope), score));
+  YieldOp::create(in.builder, in.location, result);
+}
+
+void attention(Instance &in) {
+  int64_t tokens = in.draw(1, 5), heads = in.draw(1, 2), size = in.draw(1, 3);
+  RankedTensorType type = in.floatType(std::vector{tokens, heads, size});
+  Value q = in.operand(type), k = in.operand(type), v = in.operand(type);
+  TensorValue first = TensorValue::filled(in.i32({tokens}), 0), last = first;
+  for (int64_t t = 0, from = 0, to = 0; t < tokens; ++t) { // both increase
+    from = in.draw(from, t);
+    to = in.draw(std::max(to, t), tokens - 1);
+    first.data[t] = static_cast<double>(from);
+    last.data[t] = static_cast<double>(to);
+  }
+  Value firstOperand = in.operand(in.i32({tokens}), first),
+        lastOperand = in.operand(in.i32({tokens}), last);
+  auto op =
+      AttentionOp::create(in.builder, in.location, TypeRange{type, in.f32({tokens, heads})}, q, k,
+                          v, firstOperand, lastOperand, in.builder.getF64FloatAttr(0.4));
+  if (in.flip())
+    buildScore(in, op.getScore());
+  in.op = op;
+}
+
+void crossEntropy(Instance &in) {
+  int64_t tokens = in.draw(1, 4), columns = in.draw(1, 6);
+  Value logits = in.operand(in.f32({tokens, columns})), targets = in.indices({tokens}, columns);
+  Type row = in.f32({tokens});
+  in.op = CrossEntropyOp::create(in.builder, in.location, TypeRange{row, row}, logits, targets);
+}
+
+/// No derivative: integers only.
+void scan(Instance &in) {
+  Value x = in.indices({in.draw(1, 6)}, 5);
+  in.op = ScanOp::create(in.builder, in.location, x.getType(),
+                         in.flip() ? Combiner::sum : Combiner::max, x);
+}
+
+} // namespace
+
+const Generator *findGenerator(StringRef name) {
+  static const std::map<std::string, Generator> generators = {
+      {"nano.neg", unary<NegOp>},
+      {"nano.exp", unary<ExpOp>},
+      {"nano.log", unary<LogOp, positive>},
+      {"nano.sqrt", unary<SqrtOp, positive>},
+      {"nano.rsqrt", unary<RsqrtOp, positive>},
+      {"nano.tanh", unary<TanhOp>},
+      {"nano.sigmoid", unary<SigmoidOp>},
+      {"nano.sin", unary<SinOp>},
+      {"nano.cos", unary<CosOp>},
+      {"nano.add", smoothBinary<AddOp>},
+      {"nano.sub", smoothBinary<SubOp>},
+      {"nano.mul", smoothBinary<MulOp>},
+      {"nano.div", binary<DivOp, awayFromZero>},
+      {"nano.max", binary<MaxOp>},
+      {"nano.min", binary<MinOp>},
+      {"nano.select", select},
+      {"nano.cast", cast},
+      {"nano.broadcast", broadcast},
+      {"nano.reshape", reshape},
+      {"nano.slice", slice},
+      {"nano.concat", concat},
+      {"nano.rotate", rotate},
+      {"nano.reduce", reduce},
+      {"nano.matmul", matmul},
+      {"nano.gather", gather},
+      {"nano.scatter_add", scatterAdd},
+      {"nano.attention", attention},
+      {"nano.cross_entropy", crossEntropy},
+      {"nano.scan", scan},
+  };
+  auto found = generators.find(name.str());
+  return found == generators.end() ? nullptr : &found->second;
+}
+
+} // namespace nano::test

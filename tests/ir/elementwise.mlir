@@ -1,0 +1,87 @@
+// RUN: nano-opt %s --verify-roundtrip | FileCheck %s
+// RUN: nano-opt %s --mlir-print-op-generic | nano-opt | FileCheck %s
+
+// CHECK-LABEL: @unary
+func.func @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: nano.neg %{{.*}} : tensor<4x8xf32>
+  %0 = nano.neg %x : tensor<4x8xf32>
+  // CHECK: nano.exp %{{.*}} : tensor<4x8xf32>
+  %1 = nano.exp %0 : tensor<4x8xf32>
+  // CHECK: nano.log %{{.*}} : tensor<4x8xf32>
+  %2 = nano.log %1 : tensor<4x8xf32>
+  // CHECK: nano.sqrt %{{.*}} : tensor<4x8xf32>
+  %3 = nano.sqrt %2 : tensor<4x8xf32>
+  // CHECK: nano.rsqrt %{{.*}} : tensor<4x8xf32>
+  %4 = nano.rsqrt %3 : tensor<4x8xf32>
+  // CHECK: nano.tanh %{{.*}} : tensor<4x8xf32>
+  %5 = nano.tanh %4 : tensor<4x8xf32>
+  // CHECK: nano.sigmoid %{{.*}} : tensor<4x8xf32>
+  %6 = nano.sigmoid %5 : tensor<4x8xf32>
+  // CHECK: nano.sin %{{.*}} : tensor<4x8xf32>
+  %7 = nano.sin %6 : tensor<4x8xf32>
+  // CHECK: nano.cos %{{.*}} : tensor<4x8xf32>
+  %8 = nano.cos %7 : tensor<4x8xf32>
+  return %8 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @binary
+func.func @binary(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  // CHECK: nano.add %{{.*}}, %{{.*}} : tensor<4xi32>
+  %0 = nano.add %a, %b : tensor<4xi32>
+  // CHECK: nano.sub %{{.*}}, %{{.*}} : tensor<4xi32>
+  %1 = nano.sub %0, %b : tensor<4xi32>
+  // CHECK: nano.mul %{{.*}}, %{{.*}} : tensor<4xi32>
+  %2 = nano.mul %1, %b : tensor<4xi32>
+  // CHECK: nano.div %{{.*}}, %{{.*}} : tensor<4xi32>
+  %3 = nano.div %2, %b : tensor<4xi32>
+  // CHECK: nano.max %{{.*}}, %{{.*}} : tensor<4xi32>
+  %4 = nano.max %3, %b : tensor<4xi32>
+  // CHECK: nano.min %{{.*}}, %{{.*}} : tensor<4xi32>
+  %5 = nano.min %4, %b : tensor<4xi32>
+  return %5 : tensor<4xi32>
+}
+
+// CHECK-LABEL: @select
+func.func @select(%a: tensor<2xi32>, %x: tensor<2xbf16>, %y: tensor<2xbf16>) -> tensor<2xbf16> {
+  // CHECK: nano.select eq, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xi32>, tensor<2xbf16>
+  %0 = nano.select eq, %a, %a, %x, %y : tensor<2xi32>, tensor<2xbf16>
+  // CHECK: nano.select ne,
+  %1 = nano.select ne, %a, %a, %0, %y : tensor<2xi32>, tensor<2xbf16>
+  // CHECK: nano.select lt,
+  %2 = nano.select lt, %a, %a, %1, %y : tensor<2xi32>, tensor<2xbf16>
+  // CHECK: nano.select le,
+  %3 = nano.select le, %a, %a, %2, %y : tensor<2xi32>, tensor<2xbf16>
+  // CHECK: nano.select gt,
+  %4 = nano.select gt, %a, %a, %3, %y : tensor<2xi32>, tensor<2xbf16>
+  // CHECK: nano.select ge,
+  %5 = nano.select ge, %a, %a, %4, %y : tensor<2xi32>, tensor<2xbf16>
+  return %5 : tensor<2xbf16>
+}
+
+// CHECK-LABEL: @cast
+func.func @cast(%x: tensor<2xi32>) -> tensor<2xf8E5M2> {
+  // CHECK: nano.cast %{{.*}} : tensor<2xi32> -> tensor<2xf32>
+  %0 = nano.cast %x : tensor<2xi32> -> tensor<2xf32>
+  // CHECK: nano.cast %{{.*}} : tensor<2xf32> -> tensor<2xf8E4M3FN>
+  %1 = nano.cast %0 : tensor<2xf32> -> tensor<2xf8E4M3FN>
+  // CHECK: nano.cast %{{.*}} : tensor<2xf8E4M3FN> -> tensor<2xbf16>
+  %2 = nano.cast %1 : tensor<2xf8E4M3FN> -> tensor<2xbf16>
+  // CHECK: nano.cast %{{.*}} : tensor<2xbf16> -> tensor<2xf8E5M2>
+  %3 = nano.cast %2 : tensor<2xbf16> -> tensor<2xf8E5M2>
+  return %3 : tensor<2xf8E5M2>
+}
+
+// CHECK-LABEL: @constants
+func.func @constants() -> (tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>) {
+  // CHECK: nano.constant 5.000000e-01 : tensor<f32>
+  %0 = nano.constant 0.5 : tensor<f32>
+  // CHECK: nano.constant -0.000000e+00 : tensor<2xbf16>
+  %1 = nano.constant -0.0 : tensor<2xbf16>
+  // CHECK: nano.constant -7.000000e+00 : tensor<3xi32>
+  %2 = nano.constant -7.0 : tensor<3xi32>
+  // CHECK: nano.constant 0xFFF0000000000000 : tensor<f32>
+  %3 = nano.constant 0xFFF0000000000000 : tensor<f32>
+  // CHECK: nano.iota 1 : tensor<2x3xi32>
+  %4 = nano.iota 1 : tensor<2x3xi32>
+  return %0, %1, %2, %3, %4 : tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>
+}

@@ -1,0 +1,194 @@
+// RUN: nano-opt %s -split-input-file -verify-diagnostics
+// What the verifiers of attention and its derivative refuse.
+
+func.func @f(%q: tensor<8x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{q must be [tokens, heads, head size], is [8, 4]}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of q and k differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x5xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of q and v differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<7xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{shape of a key range and [tokens] differ: [7] and [8]}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<7xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{shape of the statistics and [tokens, heads] differ: [8, 3] and [8, 2]}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x3xf32>)
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xbf16> {
+  // expected-error @below {{types of q and y differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xbf16>, tensor<8x2xf32>)
+  return %y : tensor<8x2x4xbf16>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{score region must take (f32 score, i32 query, i32 key, i32 head) as rank-0 tensors}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>):
+    nano.yield %s : tensor<f32>
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{score region must yield one rank-0 f32 tensor}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    nano.yield %query : tensor<i32>
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{score region must yield one rank-0 f32 tensor}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    llvm.unreachable
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{score region holds nano.all_reduce, which is not element-wise}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    %sum = nano.all_reduce %s : tensor<f32>
+    nano.yield %sum : tensor<f32>
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-note @below {{required by region isolation constraints}}
+  %y, %lse = nano.attention %q, %q, %q, %range, %range scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    // expected-error @below {{using value defined outside the region}}
+    %t = nano.mul %s, %x : tensor<f32>
+    nano.yield %t : tensor<f32>
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{empty block: expect at least a terminator}}
+  %y, %lse = nano.attention %q, %q, %q, %range, %range scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>) {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+  }
+  return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of q and k differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
+  return %dq : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x3xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of lse and delta differ: 'tensor<8x2xf32>' and 'tensor<8x3xf32>'}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x3xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
+  return %dq : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xbf16>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of q and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xbf16>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
+  return %dq : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{types of q and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>)
+  return %dq : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{needs both the score region and its derivative, or neither}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
+  score {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    nano.yield %s : tensor<f32>
+  } grad {
+  }
+  return %dq : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{score region must take (f32 score, i32 query, i32 key, i32 head, f32 gradient) as rank-0 tensors}}
+  %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
+  score {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    nano.yield %s : tensor<f32>
+  } grad {
+  ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+    nano.yield %s : tensor<f32>
+  }
+  return %dq : tensor<8x2x4xf32>
+}

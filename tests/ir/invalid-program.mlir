@@ -1,0 +1,269 @@
+// RUN: nano-opt %s -split-input-file -verify-diagnostics
+// What the verifiers of states, scalars, optimizers and regions refuse.
+
+// expected-error @below {{unknown kind of initial value "zeros": use constant, normal or uniform}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"zeros", [0.0]>}
+
+// -----
+
+// expected-error @below {{constant initial value needs at least one number}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", []>}
+
+// -----
+
+// expected-error @below {{normal initial value needs two numbers, has 1}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"normal", [0.0]>}
+
+// -----
+
+// expected-error @below {{uniform initial value needs two numbers, has 3}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"uniform", [0.0, 1.0, 2.0]>}
+
+// -----
+
+// expected-error @below {{uniform initial value holds a number that is not finite}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"uniform", [0.0, 0x7FF0000000000000]>}
+
+// -----
+
+// expected-error @below {{normal initial value has the negative standard deviation -1}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"normal", [0.0, -1.0]>}
+
+// -----
+
+// expected-error @below {{uniform initial value has the low end 2}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"uniform", [2.0, 1.0]>}
+
+// -----
+
+// expected-error @below {{initial value has 3 numbers, must have 1 or 2}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0, 1.0, 2.0]>}
+
+// -----
+
+// expected-error @below {{a parameter needs an optimizer}}
+nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+// expected-error @below {{only a parameter has an optimizer}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
+
+// -----
+
+// expected-error @below {{optimizer @nothing is neither a nano.adam nor a nano.muon}}
+nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @nothing}
+
+// -----
+
+// expected-error @below {{attribute 'type' failed to satisfy constraint}}
+nano.state @m : tensor<?xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+// expected-error @below {{type must be f32 or i32, is 'f64'}}
+nano.scalar @lr : f64 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+
+// -----
+
+// expected-error @below {{body must take four f64: step, iterations, sequences, world}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64):
+  nano.yield %step : f64
+}
+
+// -----
+
+// expected-error @below {{body must yield one f64}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield
+}
+
+// -----
+
+// expected-error @below {{body must yield one f64}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  %x = arith.truncf %step : f64 to f32
+  nano.yield %x : f32
+}
+
+// -----
+
+// expected-error @below {{body holds nano.constant, which is of neither arith nor math}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  %c = nano.constant 1.0 : tensor<f32>
+  nano.yield %step : f64
+}
+
+// -----
+
+// expected-error @below {{expects a non-empty block}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+}
+
+// -----
+
+// expected-error @below {{lr: no scalar named @lr}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+
+// -----
+
+nano.scalar @lr : i32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+// expected-error @below {{lr: scalar @lr must be f32, is 'i32'}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+
+// -----
+
+// expected-error @below {{beta1 must lie in [0, 1), is 1}}
+nano.adam @g lr @lr {beta1 = 1.0, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+
+// -----
+
+// expected-error @below {{beta2 must lie in [0, 1), is -0.5}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = -0.5, eps = 1.0e-10, weight_decay = 0.0}
+
+// -----
+
+// expected-error @below {{eps must be positive, is 0}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 0.0, weight_decay = 0.0}
+
+// -----
+
+// expected-error @below {{weight_decay must not be negative, is -1}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = -1.0}
+
+// -----
+
+// expected-error @below {{needs three coefficients, has 2}}
+nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0>, compute_type = f32}
+
+// -----
+
+// expected-error @below {{steps must be at least 1, is -3}}
+nano.muon @g lr @lr momentum @lr {steps = -3, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+
+// -----
+
+// expected-error @below {{compute_type must be f32 or bf16, is 'f64'}}
+nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f64}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+// expected-error @below {{momentum: no scalar named @mu}}
+nano.muon @g lr @lr momentum @mu {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+
+// -----
+
+func.func @f() -> tensor<2xf32> {
+  // expected-error @below {{no state named @m}}
+  %m = nano.load @m : tensor<2xf32>
+  return %m : tensor<2xf32>
+}
+
+// -----
+
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+func.func @f() -> tensor<2xbf16> {
+  // expected-error @below {{type 'tensor<2xbf16>' differs from that of state @m, 'tensor<2xf32>'}}
+  %m = nano.load @m : tensor<2xbf16>
+  return %m : tensor<2xbf16>
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+func.func @f() -> tensor<1xf32> {
+  // expected-error @below {{type 'tensor<1xf32>' differs from that of scalar @lr, 'tensor<f32>'}}
+  %m = nano.load @lr : tensor<1xf32>
+  return %m : tensor<1xf32>
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+func.func @f(%x: tensor<f32>) {
+  // expected-error @below {{no state named @lr}}
+  nano.store %x, @lr : tensor<f32>
+  return
+}
+
+// -----
+
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+func.func @f(%x: tensor<3xf32>) {
+  // expected-error @below {{type 'tensor<3xf32>' differs from that of state @m, 'tensor<2xf32>'}}
+  nano.store %x, @m : tensor<3xf32>
+  return
+}
+
+// -----
+
+nano.state @g : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @f(%x: tensor<3xbf16>) {
+  // expected-error @below {{type 'tensor<3xbf16>' differs from that of state @g, 'tensor<2xf32>'}}
+  nano.accumulate %x, @g : tensor<3xbf16>
+  return
+}
+
+// -----
+
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error @below {{state @m accumulates no gradient: its role is optimizer}}
+  nano.accumulate %x, @m : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @below {{block arguments must have the types of the operands}}
+  %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%a: tensor<3xf32>):
+    %c = nano.constant 1.0 : tensor<2xf32>
+    nano.yield %c : tensor<2xf32>
+  }
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) -> tensor<3xf32> {
+  // expected-error @below {{must yield values of the types of the results}}
+  %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<3xf32> {
+  ^bb0(%a: tensor<2xf32>):
+    nano.yield %a : tensor<2xf32>
+  }
+  return %y : tensor<3xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @below {{must yield values of the types of the results}}
+  %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%a: tensor<2xf32>):
+    llvm.unreachable
+  }
+  return %y : tensor<2xf32>
+}

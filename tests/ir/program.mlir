@@ -1,0 +1,60 @@
+// RUN: nano-opt %s --verify-roundtrip | FileCheck %s
+// RUN: nano-opt %s --mlir-print-op-generic | nano-opt | FileCheck %s
+
+// CHECK: nano.scalar @lr : f32 {
+// CHECK-NEXT: ^bb0(%[[STEP:.*]]: f64, %[[N:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64):
+// CHECK-NEXT: %[[X:.*]] = arith.divf %[[STEP]], %[[N]] : f64
+// CHECK-NEXT: %[[C:.*]] = math.cos %[[X]] : f64
+// CHECK-NEXT: nano.yield %[[C]] : f64
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  %x = arith.divf %step, %iterations : f64
+  %c = math.cos %x : f64
+  nano.yield %c : f64
+}
+// CHECK: nano.scalar @window : i32
+nano.scalar @window : i32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %world : f64
+}
+// CHECK: nano.adam @embeds lr @lr {beta1 = 8.000000e-01 : f64, beta2 = {{.*}} : f64, eps = 1.000000e-10 : f64, weight_decay = 0.000000e+00 : f64}
+nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// CHECK: nano.muon @matrices lr @lr momentum @lr {coefficients = array<f64: 3.444500e+00, -4.775000e+00, 2.031500e+00>, compute_type = bf16, steps = 5 : i64}
+nano.muon @matrices lr @lr momentum @lr {steps = 5, coefficients = array<f64: 3.4445, -4.775, 2.0315>, compute_type = bf16}
+// CHECK: nano.state @embed.weight : tensor<257x64xbf16> {init = #nano.init<"normal", [0.000000e+00, 1.000000e+00]>, optimizer = @embeds, role = #nano.role<parameter>}
+nano.state @embed.weight : tensor<257x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
+// CHECK: nano.state @m : tensor<2xf32> {init = #nano.init<"constant", [1.000000e+00, 0.000000e+00]>, role = #nano.role<optimizer>}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0, 0.0]>}
+// CHECK: nano.state @grad.w : tensor<2xf32> {init = #nano.init<"uniform", [-1.000000e+00, 1.000000e+00]>, role = #nano.role<gradient>}
+nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"uniform", [-1.0, 1.0]>}
+
+// CHECK-LABEL: @states
+func.func @states(%g: tensor<2xbf16>) -> (tensor<f32>, tensor<i32>) {
+  // CHECK: nano.load @m : tensor<2xf32>
+  %m = nano.load @m : tensor<2xf32>
+  // CHECK: nano.store %{{.*}}, @m : tensor<2xf32>
+  nano.store %m, @m : tensor<2xf32>
+  // CHECK: nano.accumulate %{{.*}}, @grad.w : tensor<2xbf16>
+  nano.accumulate %g, @grad.w : tensor<2xbf16>
+  // CHECK: nano.load @lr : tensor<f32>
+  %lr = nano.load @lr : tensor<f32>
+  // CHECK: nano.load @window : tensor<i32>
+  %w = nano.load @window : tensor<i32>
+  return %lr, %w : tensor<f32>, tensor<i32>
+}
+
+// CHECK-LABEL: @fused
+func.func @fused(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
+  // CHECK: nano.fused(%{{.*}}) : (tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<8x64xf32>):
+  // CHECK-NEXT: %[[E:.*]] = nano.exp %[[A]] : tensor<8x64xf32>
+  // CHECK-NEXT: %[[S:.*]] = nano.reduce sum %[[E]] dims [1] : tensor<8x64xf32> -> tensor<8xf32>
+  // CHECK-NEXT: nano.yield %[[E]], %[[S]] : tensor<8x64xf32>, tensor<8xf32>
+  %y, %s = nano.fused(%x) : (tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
+  ^bb0(%a: tensor<8x64xf32>):
+    %e = nano.exp %a : tensor<8x64xf32>
+    %r = nano.reduce sum %e dims [1] : tensor<8x64xf32> -> tensor<8xf32>
+    nano.yield %e, %r : tensor<8x64xf32>, tensor<8xf32>
+  }
+  return %y, %s : tensor<8x64xf32>, tensor<8xf32>
+}

@@ -1,0 +1,49 @@
+// RUN: nano-opt %s -nano-chunk-rows=max-bytes=131072 -verify-diagnostics -split-input-file | FileCheck %s
+
+// The head in two chunks of 128 rows: logits of one chunk at a time, the weight's gradient summed by the product itself.
+// CHECK-LABEL: func.func @head
+// CHECK:       %[[X0:.*]] = nano.slice %arg0 dim 0 at 0 : tensor<256x16xf32> -> tensor<128x16xf32>
+// CHECK:       %[[Z0:.*]] = nano.matmul %[[X0]], %arg1 {transpose_b} : (tensor<128x16xf32>, tensor<256x16xf32>) -> tensor<128x256xf32>
+// CHECK:       %[[L0:.*]], %{{.*}} = nano.cross_entropy %[[Z0]]
+// CHECK:       %[[G0:.*]] = nano.exp %{{.*}} : tensor<128x256xf32>
+// CHECK:       %[[DX0:.*]] = nano.matmul %[[G0]], %arg1
+// CHECK:       %[[DW0:.*]] = nano.matmul %[[G0]], %[[X0]] {transpose_a}
+// CHECK:       %[[X1:.*]] = nano.slice %arg0 dim 0 at 128
+// CHECK:       %[[L1:.*]], %{{.*}} = nano.cross_entropy
+// CHECK:       %[[DX1:.*]] = nano.matmul
+// CHECK:       %[[DW1:.*]] = nano.matmul %{{.*}}, %[[X1]] add %[[DW0]] {transpose_a}
+// CHECK-DAG:   %[[LOSS:.*]] = nano.concat %[[L0]], %[[L1]] dim 0
+// CHECK-DAG:   %[[DX:.*]] = nano.concat %[[DX0]], %[[DX1]] dim 0
+// CHECK:       return %[[LOSS]], %[[DX]], %[[DW1]]
+func.func @head(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>, %t: tensor<256xi32>) -> (tensor<256xf32>, tensor<256x16xf32>, tensor<256x16xf32>) {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  %loss, %lse = nano.cross_entropy %z, %t : (tensor<256x256xf32>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<256xf32> -> tensor<256x256xf32>
+  %d = nano.sub %z, %b : tensor<256x256xf32>
+  %g = nano.exp %d : tensor<256x256xf32>
+  %dx = nano.matmul %g, %w : (tensor<256x256xf32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<256x256xf32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+  return %loss, %dx, %dw : tensor<256xf32>, tensor<256x16xf32>, tensor<256x16xf32>
+}
+
+// -----
+
+// What is small enough stays whole, and so does an MLP, whose rows grow only fourfold.
+// CHECK-LABEL: func.func @stays_whole
+// CHECK-NOT:   nano.slice
+func.func @stays_whole(%x: tensor<1024x32xf32>, %w: tensor<128x32xf32>) -> tensor<1024x128xf32> {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<1024x32xf32>, tensor<128x32xf32>) -> tensor<1024x128xf32>
+  return %z : tensor<1024x128xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @mixes_rows
+func.func @mixes_rows(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>) -> tensor<256x256xf32> {
+  // expected-remark@+1 {{left whole: nano.reshape mixes rows of a tensor of 262144 bytes}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  %r = nano.reshape %z : tensor<256x256xf32> -> tensor<128x512xf32>
+  %e = nano.exp %r : tensor<128x512xf32>
+  %y = nano.reshape %e : tensor<128x512xf32> -> tensor<256x256xf32>
+  return %y : tensor<256x256xf32>
+}

@@ -1,0 +1,88 @@
+// RUN: nano-opt %s -nano-differentiate -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{no function of role "train" to differentiate}}
+module {}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @used : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+// expected-error@+1 {{parameter "never.used": the loss does not depend on it; use it in the training function or remove it}}
+nano.state @never.used : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+// expected-error@+1 {{parameter "compared": the loss does not depend on it; use it in the training function or remove it}}
+nano.state @compared : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @used : tensor<4xf32>
+  %c = nano.load @compared : tensor<4xf32>
+  %zero = nano.constant 0.0 : tensor<4xf32>
+  %y = nano.select gt, %c, %zero, %w, %zero : tensor<4xf32>, tensor<4xf32>
+  %loss = nano.reduce sum %y dims [0] : tensor<4xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{the training function must be one block that returns the loss, a tensor<f32>}}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<4xf32> attributes {nano.role = "train"} {
+  %loss = nano.cast %tokens : tensor<4xi32> -> tensor<4xf32>
+  return %loss : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{the training function has been differentiated already}}
+nano.state @grad.w : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %loss = nano.constant 0.0 : tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @w : tensor<f32>
+  // expected-error@+1 {{the training function writes parameter @w; only its optimizer may}}
+  nano.store %w, @w : tensor<f32>
+  return %w : tensor<f32>
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @w : tensor<f32>
+  // expected-error@+1 {{no derivative of nano.all_reduce is known, and the loss depends on parameters through it}}
+  %y = nano.all_reduce %w : tensor<f32>
+  return %y : tensor<f32>
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @w : tensor<f32>
+  // expected-error@+1 {{no derivative flows through 'tensor<f8E4M3FN>'; quantise after differentiation, or outside of what parameters lead to}}
+  %q = nano.cast %w : tensor<f32> -> tensor<f8E4M3FN>
+  %y = nano.cast %q : tensor<f8E4M3FN> -> tensor<f32>
+  return %y : tensor<f32>
+}

@@ -1,0 +1,258 @@
+// What a reader of plans refuses: fields that are missing, unknown or of the wrong type, and plans
+// that break a rule.
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanJson.h"
+#include "tests/runtime/plan-device/TestPlans.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace nano::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Pointer = Json::json_pointer;
+using test::fullPlan;
+
+/// Reads the metadata; the error's text, or empty.
+std::string read(const std::string &text) {
+  Plan plan;
+  try {
+    readMetadata(text, plan);
+  } catch (const FieldError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// All places of a document, outermost first.
+void places(const Json &json, const Pointer &at, std::vector<Pointer> &list) {
+  list.push_back(at);
+  if (json.is_object())
+    for (const auto &item : json.items())
+      places(item.value(), at / item.key(), list);
+  if (json.is_array())
+    for (size_t i = 0; i < json.size(); ++i)
+      places(json[i], at / i, list);
+}
+
+/// One program is enough for what follows.
+Json document() {
+  Json json = Json::parse(metadataText(fullPlan()));
+  while (json["programs"].size() > 1)
+    json["programs"].erase(json["programs"].size() - 1);
+  return json;
+}
+
+TEST(PlanFields, EveryFieldHasAType) {
+  Json good = document();
+  ASSERT_EQ(read(good.dump()), "");
+  std::vector<Pointer> list;
+  places(good, Pointer(), list);
+  ASSERT_GT(list.size(), 400u);
+  for (const Pointer &place : list) {
+    Json changed = good;
+    changed[place] = nullptr;
+    EXPECT_NE(read(changed.dump()), "") << place << " = null";
+    changed[place] = Json::object({{"zzz", 1}});
+    EXPECT_NE(read(changed.dump()), "") << place << " = object";
+    for (const Json &value : {Json(-1), Json(1.5), Json("zzz"), Json(true), Json(UINT64_MAX),
+                              Json::array(), Json::array({"zzz"})}) {
+      changed[place] = value;
+      std::string error = read(changed.dump());
+      EXPECT_EQ(error.find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(PlanFields, NoFieldMayBeMissing) {
+  Json good = document();
+  const std::set<std::string> optional = {"at",     "label", "stream",    "transpose",
+                                          "stride", "scale", "optimizer", "learningRate"};
+  std::vector<Pointer> list;
+  places(good, Pointer(), list);
+  int removed = 0;
+  for (const Pointer &place : list) {
+    if (place.empty() || !good[place.parent_pointer()].is_object())
+      continue;
+    Json changed = good;
+    changed[place.parent_pointer()].erase(place.back());
+    std::string error = read(changed.dump());
+    bool isKernelAt = place.back() == "at" && place.to_string().rfind("/kernels", 0) == 0;
+    bool isD = place.back() == "scale"; // without a factor, d is a field that nobody reads
+    if (optional.count(place.back()) && !isKernelAt && !isD)
+      EXPECT_EQ(error, "") << place;
+    else
+      EXPECT_NE(error, "") << place;
+    ++removed;
+  }
+  EXPECT_GT(removed, 150);
+}
+
+TEST(PlanFields, NoFieldIsUnknown) {
+  Json good = document();
+  std::vector<Pointer> list;
+  places(good, Pointer(), list);
+  for (const Pointer &place : list)
+    if (good[place].is_object()) {
+      Json changed = good;
+      changed[place]["surprise"] = 1;
+      EXPECT_NE(read(changed.dump()).find("'surprise' is unknown"), std::string::npos) << place;
+    }
+}
+
+TEST(PlanFields, ErrorsNameThePlace) {
+  Json json = document();
+  auto with = [&](const char *place, const Json &value) {
+    Json changed = json;
+    changed[Pointer(place)] = value;
+    return read(changed.dump());
+  };
+  EXPECT_EQ(with("/programs/0/commands/1/launch", "x"),
+            "programs[0].commands[1].launch: expected an integer, found a string");
+  EXPECT_EQ(with("/buffers/2/offset", -4), "buffers[2].offset: the number -4 is too small");
+  EXPECT_EQ(with("/buffers/2/type", "f64"), "buffers[2].type: unknown element type 'f64'");
+  EXPECT_EQ(with("/scalars/0/value", Json::array({"sin", 1})),
+            "scalars[0].value: unknown operation 'sin'");
+  EXPECT_EQ(with("/scalars/0/value", Json::array({"add", 1})),
+            "scalars[0].value: expected 3 items, found 2");
+  EXPECT_EQ(with("/training/seqLen", 1.5),
+            "training.seqLen: expected an integer, found a fraction");
+  json.erase("model");
+  EXPECT_EQ(read(json.dump()), "the field 'model' is missing");
+  EXPECT_EQ(read("{\"model\":"), "the text is not JSON");
+  std::string text = document().dump();
+  EXPECT_EQ(read("{\"model\":1," + text.substr(1)), "model: expected a string, found an integer");
+  EXPECT_EQ(read(text.substr(0, text.size() - 1) + ",\"model\":1}"),
+            "the field 'model' occurs twice");
+  json = document();
+  json["scalars"][0]["value"] = 1;
+  for (int i = 0; i < 200; ++i)
+    json["scalars"][0]["value"] = Json::array({"neg", json["scalars"][0]["value"]});
+  EXPECT_NE(read(json.dump()).find("nest more than 100 deep"), std::string::npos);
+}
+
+/// A change to the full plan, and a part of the message that it must lead to.
+struct Rule {
+  const char *message;
+  std::function<void(Plan &)> breakIt;
+};
+
+TEST(PlanRules, EachIsChecked) {
+  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
+  auto product = [](Plan &plan) -> Command & { return plan.programs[0].commands[2]; };
+  auto reduce = [](Plan &plan) -> Command & { return plan.programs[0].commands[4]; };
+  auto fill = [](Plan &plan) -> Command & { return plan.programs[0].commands[5]; };
+  auto copy = [](Plan &plan) -> Command & { return plan.programs[0].commands[6]; };
+  const Rule rules[] = {
+      {"neither cpu nor cuda", [](Plan &p) { p.target = "tpu"; }},
+      {"names no number of ranks", [](Plan &p) { p.worlds = {}; }},
+      {"below 1", [](Plan &p) { p.worlds = {1, 0}; }},
+      {"buffer 'x': the name is used twice", [](Plan &p) { p.buffers[0].name = "x"; }},
+      {"the name is empty", [](Plan &p) { p.buffers[0].name = ""; }},
+      {"buffer 'tokens': the offset is not a multiple of 256",
+       [](Plan &p) { p.buffers[1].offset += 64; }},
+      {"buffer 'logits': it reaches beyond the arena", [](Plan &p) { p.arenaBytes -= 1024; }},
+      {"reaches beyond the arena", [](Plan &p) { p.buffers[0].bytes = UINT64_MAX - 100; }},
+      {"its shape needs more bytes", [](Plan &p) { p.buffers[1].shape = {17}; }},
+      {"its shape needs more bytes", [](Plan &p) { p.buffers[1].shape = {1LL << 40, 1LL << 40}; }},
+      {"a dimension is negative", [](Plan &p) { p.buffers[1].shape = {-1}; }},
+      {"state 'skip_weights': the name is used twice",
+       [](Plan &p) { p.states[0].name = "skip_weights"; }},
+      {"buffer 99 does not exist", [](Plan &p) { p.states[0].buffer = 99; }},
+      {"the value needs 16384 bytes", [](Plan &p) { p.states[0].shape = {32, 256}; }},
+      {"neither one number nor one for each", [](Plan &p) { p.states[3].init.values = {1, 2}; }},
+      {"neither one number nor one for each", [](Plan &p) { p.states[1].init.values = {}; }},
+      {"standard deviation is negative", [](Plan &p) { p.states[0].init.stddev = -1; }},
+      {"the initial range is empty", [](Plan &p) { p.states[2].init.low = 1; }},
+      {"buffer 77 does not exist", [](Plan &p) { p.scalarBuffer = 77; }},
+      {"scalar 'window': it is neither f32 nor i32",
+       [](Plan &p) { p.scalars[1].type = DType::BF16; }},
+      {"scalar 'window': the offset is not a multiple of 4",
+       [](Plan &p) { p.scalars[1].offset = 6; }},
+      {"another scalar has the same offset", [](Plan &p) { p.scalars[1].offset = 0; }},
+      {"the value needs 4 bytes at offset 256", [](Plan &p) { p.scalars[1].offset = 256; }},
+      {"unknown variable 'rank'",
+       [](Plan &p) { p.scalars[1].value.operands[0].variable = "rank"; }},
+      {"kernel 'absent': the native code does not define it",
+       [](Plan &p) { p.kernels[0].name = "absent"; }},
+      {"kernel 'halve': the name is used twice", [](Plan &p) { p.kernels[0].name = "halve"; }},
+      {"not a complete ELF", [](Plan &p) { p.code = "code"; }},
+      {"not a complete ELF", [](Plan &p) { p.code.resize(p.code.size() / 2); }},
+      {"program 'next': the name is used twice", [](Plan &p) { p.programs[0].name = "next"; }},
+      {"it has no stream", [](Plan &p) { p.programs[0].streams = 0; }},
+      {"program 'first', command 1: the stream does not exist",
+       [](Plan &p) { p.programs[0].streams = 1; }},
+      {"command 7: the event does not exist", [](Plan &p) { p.programs[0].events = 2; }},
+      {"command 0 'residual': the kernel does not exist", [&](Plan &p) { launch(p).kernel = 2; }},
+      {"it has no segment", [&](Plan &p) { launch(p).segments = {}; }},
+      {"iterations is negative", [&](Plan &p) { launch(p).segments[0].iterations = -1; }},
+      {"the grain is below 1", [&](Plan &p) { launch(p).segments[0].grain = 0; }},
+      {"an operand needs 0 bytes at offset 4097",
+       [&](Plan &p) { launch(p).segments[0].args[0].offset = 4097; }},
+      {"buffer 12 does not exist", [&](Plan &p) { launch(p).segments[0].args[0].buffer = 12; }},
+      {"a size is not positive", [&](Plan &p) { product(p).k = 0; }},
+      {"an operand is i32", [&](Plan &p) { product(p).aType = DType::I32; }},
+      {"the result is neither f32 nor bf16", [&](Plan &p) { product(p).cType = DType::F8E5M2; }},
+      {"not a finite number",
+       [&](Plan &p) { product(p).alpha = std::numeric_limits<double>::infinity(); }},
+      {"B: the leading dimension is smaller than a row", [&](Plan &p) { product(p).ldb = 4; }},
+      {"A: the batch stride is negative", [&](Plan &p) { product(p).strideA = -1; }},
+      {"C: the offset is not a multiple of the element size",
+       [&](Plan &p) { product(p).c.offset = 2; }},
+      {"D needs", [&](Plan &p) { product(p).strideD = 2000; }},
+      {"A needs 18446744073709551615 bytes", [&](Plan &p) { product(p).strideA = INT64_MAX; }},
+      {"all matrices of the batch are the same", [&](Plan &p) { product(p).strideC = 0; }},
+      {"wrong number of element counts", [&](Plan &p) { reduce(p).counts = {1}; }},
+      {"neither f32 nor bf16", [&](Plan &p) { reduce(p).type = DType::I32; }},
+      {"a number of elements is negative", [&](Plan &p) { reduce(p).counts[0] = -1; }},
+      {"an operand needs 1028 bytes", [&](Plan &p) { reduce(p).counts[0] = 257; }},
+      {"wrong number of operands", [&](Plan &p) { fill(p).refs = {}; }},
+      {"an offset is not a multiple", [&](Plan &p) { fill(p).refs[0].offset = 1; }},
+      {"source and destination overlap",
+       [&](Plan &p) { copy(p).refs[1] = {copy(p).refs[0].buffer, 64}; }},
+      {"program 'gone' does not exist", [](Plan &p) { p.training.update = "gone"; }},
+      {"some are named and some are not", [](Plan &p) { p.training.next = ""; }},
+      {"training: a size is not positive", [](Plan &p) { p.training.vocabSize = 0; }},
+      {"no multiple of sequence length", [](Plan &p) { p.worlds = {3}; }},
+      {"no multiple of sequence length", [](Plan &p) { p.training.globalBatch = 8; }},
+      {"the tokens needs 1280 bytes",
+       [](Plan &p) { p.training.seqLen = 320, p.training.globalBatch = 640; }},
+      {"the loss needs 4 bytes",
+       [](Plan &p) {
+         p.buffers[p.training.lossBuffer].bytes = 2, p.buffers[p.training.lossBuffer].shape = {0};
+         p.programs[0].commands[4].counts[1] = 0;
+         for (auto &q : p.programs)
+           q.commands[4].counts[1] = 0;
+       }},
+      {"buffer 50 does not exist", [](Plan &p) { p.training.targetsBuffer = 50; }},
+      {"the validation tokens needs", [](Plan &p) { p.training.valSeqLen = 17; }},
+      {"the logits needs", [](Plan &p) { p.training.logitsColumns = 49; }},
+      {"fewer columns than the vocabulary", [](Plan &p) { p.training.logitsColumns = 29; }},
+      {"scalar for the log does not exist", [](Plan &p) { p.training.logScalar = "lr"; }},
+  };
+  Plan incomplete = fullPlan();
+  incomplete.scalars[1]
+      .value.operands.clear(); // a file cannot say this: its reader counts operands
+  EXPECT_EQ(validate(incomplete).error().message,
+            "scalar 'window': an operation has the wrong number of operands");
+  Status status = validate(fullPlan());
+  ASSERT_TRUE(status) << status.error().message;
+  for (const Rule &rule : rules) {
+    Plan plan = fullPlan();
+    rule.breakIt(plan);
+    Result<Plan> result = parse(serialize(plan), "r.plan");
+    ASSERT_FALSE(result) << rule.message;
+    EXPECT_EQ(result.error().exitStatus(), 2);
+    EXPECT_EQ(result.error().message.rfind("r.plan: invalid plan: ", 0), 0u)
+        << result.error().message;
+    EXPECT_NE(result.error().message.find(rule.message), std::string::npos)
+        << result.error().message << "\n  for: " << rule.message;
+    EXPECT_NE(result.error().message.find("; recompile"), std::string::npos);
+  }
+}
+
+} // namespace
+} // namespace nano::plan

@@ -1,0 +1,145 @@
+// A device that runs the programs of `makePlan` as a few lines of C++: the training loop is tested
+// without a compiler.
+//
+// The model: weight w, bias b (never changed), one of each a token; the loss of a token is
+// ½(w[token] + b[token] − target/vocab)². `first` and `next` add up the loss and the gradient of
+// their sequence, `update` sums gradients over ranks and takes a step of gradient descent with
+// momentum 0.9; `validate` gives the mean loss; `generate` prefers (token + 1) mod vocab by 20.
+// Hyperparameters: fake_sleep_ms (time of a micro-batch), fake_nan_step (the 1-based step whose
+// loss is NaN), fake_fail_step (the step whose `update` fails on rank fake_fail_rank).
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/NumberFormats.h"
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace nano::test {
+
+class FakeDevice : public Device {
+public:
+  /// Called before every program, with its name and this device.
+  using OnRun = std::function<void(const std::string &program, FakeDevice &device)>;
+
+  FakeDevice(const plan::Plan &plan, Communicator &communicator, OnRun onRun = {})
+      : plan(plan), training(plan.training), communicator(communicator), onRun(std::move(onRun)),
+        arena(plan.arenaBytes) {}
+
+  Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override {
+    if (offset + bytes > plan.buffers.at(buffer).bytes)
+      return failed("write beyond the buffer");
+    std::memcpy(arena.data() + plan.buffers[buffer].offset + offset, data, bytes);
+    return ok();
+  }
+  Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override {
+    if (offset + bytes > plan.buffers.at(buffer).bytes)
+      return failed("read beyond the buffer");
+    std::memcpy(data, arena.data() + plan.buffers[buffer].offset + offset, bytes);
+    return ok();
+  }
+  std::string describe() const override { return "fake device"; }
+
+  Status run(const std::string &program) override {
+    if (onRun)
+      onRun(program, *this);
+    if (program == training.first || program == training.next)
+      return microBatch(program == training.first);
+    if (program == training.update)
+      return update();
+    if (program == training.validate) {
+      *at<float>(training.valLossBuffer) =
+          float(loss(at<int32_t>(training.valTokensBuffer), at<int32_t>(training.valTargetsBuffer),
+                     training.valSeqLen, nullptr) /
+                double(training.valSeqLen));
+      return ok();
+    }
+    float *logits = at<float>(training.logitsBuffer);
+    for (int64_t t = 0; t < training.genSeqLen; ++t)
+      for (int64_t c = 0; c < training.logitsColumns; ++c) {
+        bool isNext = c == (at<int32_t>(training.genTokensBuffer)[t] + 1) % training.vocabSize;
+        logits[t * training.logitsColumns + c] = isNext                   ? 20.0F
+                                                 : c < training.vocabSize ? 0.0F
+                                                                          : 100.0F;
+      }
+    return ok();
+  }
+
+  int rank() const { return communicator.rank(); }
+  int64_t updates() const { return updatesDone; }
+  /// The content of a buffer.
+  template <typename T> T *at(uint32_t buffer) {
+    return reinterpret_cast<T *>(arena.data() + plan.buffers[buffer].offset);
+  }
+  float *learningRate() { return at<float>(plan.scalarBuffer); }
+  int32_t *window() { return at<int32_t>(plan.scalarBuffer) + 1; }
+
+private:
+  int64_t setting(const std::string &name) const {
+    for (const plan::Hyperparameter &h : plan.hyperparameters)
+      if (h.name == name)
+        return std::stoll(h.value);
+    return -1;
+  }
+  template <typename T> T *state(size_t index) { return at<T>(plan.states[index].buffer); }
+
+  double loss(const int32_t *tokens, const int32_t *targets, int64_t count, float *gradient) {
+    const float *weight = state<float>(0);
+    const uint16_t *bias = state<uint16_t>(1);
+    double sum = 0;
+    for (int64_t t = 0; t < count; ++t) {
+      double error = double(weight[tokens[t]]) + fromBf16(bias[tokens[t]]) -
+                     double(targets[t]) / double(training.vocabSize);
+      sum += 0.5 * error * error;
+      if (gradient)
+        gradient[tokens[t]] += float(error);
+    }
+    return sum;
+  }
+
+  Status microBatch(bool isFirst) {
+    if (int64_t sleep = setting("fake_sleep_ms"); sleep > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(sleep));
+    float *gradient = state<float>(3);
+    if (isFirst)
+      std::fill(gradient, gradient + training.vocabSize, 0.0F);
+    *at<float>(training.lossBuffer) =
+        float(loss(at<int32_t>(training.tokensBuffer), at<int32_t>(training.targetsBuffer),
+                   training.seqLen, gradient));
+    if (setting("fake_nan_step") == updatesDone + 1)
+      *at<float>(training.lossBuffer) = std::numeric_limits<float>::quiet_NaN();
+    return ok();
+  }
+
+  Status update() {
+    ++updatesDone;
+    if (setting("fake_fail_step") == updatesDone && setting("fake_fail_rank") == rank())
+      return failed("fake failure");
+    float *weight = state<float>(0), *momentum = state<float>(2), *gradient = state<float>(3);
+    if (Status status =
+            communicator.allReduce(gradient, training.vocabSize, plan::DType::F32, "gradient");
+        !status)
+      return status;
+    int64_t count = training.globalBatch / training.seqLen;
+    auto sequences = float(count);
+    for (int64_t i = 0; i < training.vocabSize; ++i) {
+      momentum[i] = 0.9F * momentum[i] + gradient[i] / sequences;
+      weight[i] -= 0.1F * *learningRate() * momentum[i];
+    }
+    return ok();
+  }
+
+  const plan::Plan &plan;
+  const plan::Training &training;
+  Communicator &communicator;
+  OnRun onRun;
+  std::vector<std::byte> arena;
+  int64_t updatesDone = 0;
+};
+
+} // namespace nano::test

@@ -1,0 +1,253 @@
+// nanorun as its users call it: exit statuses, one line an error, and whole runs with the device
+// made for tests.
+#include "runtime/plan/PlanFile.h"
+#include "tests/runtime/train/TestSupport.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+namespace nano {
+namespace {
+
+using test::linesOf;
+using test::makePlan;
+using test::makeTokens;
+using test::ProcessResult;
+using test::readText;
+using test::runProcess;
+using test::ScratchDirectory;
+using test::writeShard;
+using test::writeText;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class NanorunTest : public testing::Test {
+protected:
+  NanorunTest() {
+    writePlan({});
+    writeShard(scratch / "train.bin", makeTokens(5000, 50, 1));
+    writeShard(scratch / "val.bin", makeTokens(200, 50, 2));
+  }
+  void writePlan(std::vector<plan::Hyperparameter> hyperparameters,
+                 const test::PlanSizes &sizes = {}) {
+    Status status =
+        plan::writePlanFile(makePlan(sizes, std::move(hyperparameters)), scratch / "m.plan");
+    ASSERT_TRUE(status) << status.error().message;
+  }
+  /// nanorun m.plan with these arguments; "@x" stands for the file x in the scratch directory.
+  ProcessResult run(const std::vector<std::string> &arguments,
+                    const std::function<void(int)> &during = {}) {
+    std::vector<std::string> all = {NANORUN, scratch / "m.plan"};
+    for (const std::string &argument : arguments)
+      all.push_back(argument[0] == '@' ? scratch / argument.substr(1) : argument);
+    return runProcess(all, during);
+  }
+  /// Expects exit status 2 and one line that holds `part`.
+  void expectBad(const std::vector<std::string> &arguments, const std::string &part) {
+    ProcessResult result = run(arguments);
+    EXPECT_EQ(result.status, 2) << result.errors;
+    EXPECT_EQ(linesOf(result.errors).size(), 1u) << result.errors;
+    EXPECT_EQ(result.errors.rfind("nanorun: ", 0), 0u) << result.errors;
+    EXPECT_CONTAINS(result.errors, part);
+  }
+
+  ScratchDirectory scratch;
+};
+
+TEST_F(NanorunTest, HelpAndVersion) {
+  ProcessResult help = runProcess({NANORUN, "--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_EQ(help.errors, "");
+  for (const char *option : {"--train",
+                             "--val",
+                             "--gpus",
+                             "--backend",
+                             "--steps",
+                             "--seed",
+                             "--init",
+                             "--save",
+                             "--save-every",
+                             "--resume",
+                             "--val-every",
+                             "--val-tokens N=10485760",
+                             "--log",
+                             "--dump-params",
+                             "--threads",
+                             "--describe",
+                             "--sample",
+                             "--prompt-tokens",
+                             "--temperature T=0.8",
+                             "--version",
+                             "Exit status"})
+    EXPECT_CONTAINS(help.output, option);
+  ProcessResult version = runProcess({NANORUN, "--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.output.rfind("nanorun ", 0), 0u);
+}
+
+TEST_F(NanorunTest, BadUsage) {
+  expectBad({"--unknown"}, "--unknown");
+  expectBad({"extra"}, "not expected: extra");
+  expectBad({"--steps", "abc"}, "--steps");
+  expectBad({"--steps", "-1"}, "--steps");
+  expectBad({"--steps", "1e3"}, "--steps");
+  expectBad({"--steps"}, "--steps");
+  expectBad({"--gpus", "0"}, "--gpus");
+  expectBad({"--gpus", "3"}, "--gpus 3: the plan was compiled for 1, 2, 4 ranks");
+  expectBad({"--seed", "-1"}, "--seed: '-1' is not a whole number");
+  expectBad({"--seed", "18446744073709551616"}, "--seed");
+  expectBad({"--save-every", "0", "--save", "@s"}, "--save-every");
+  expectBad({"--backend", "tpu"}, "--backend");
+  expectBad({"--backend", "cuda"}, "was compiled for cpu");
+  expectBad({"--temperature", "1"}, "only together with --sample");
+  expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
+  expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");
+  expectBad({}, "--train is missing");
+  ProcessResult nothing = runProcess({NANORUN});
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_EQ(linesOf(nothing.errors).size(), 1u);
+  EXPECT_CONTAINS(nothing.errors, "plan is required");
+}
+
+TEST_F(NanorunTest, BadInput) {
+  expectBad({"--train", "@no*.bin"}, "no file matches");
+  writeText(scratch / "bad.bin", "x");
+  expectBad({"--train", "@bad.bin"}, "bad.bin: not a usable token shard");
+  writeShard(scratch / "two\nlines.bin", makeTokens(3, 50, 1));
+  expectBad({"--train", "@two\nlines.bin"}, "two lines.bin: fewer tokens than one global batch");
+  expectBad({"--train", "@train.bin", "--resume", "@no"}, "No such file or directory");
+  expectBad({"--train", "@train.bin", "--init", "@bad.bin"}, "not a valid safetensors file");
+  expectBad({"--train", "@train.bin", "--save", "@bad.bin"}, "--save");
+  expectBad({"--train", "@train.bin", "--log", "@no/log"}, "--log");
+  expectBad({"--sample", "3", "--prompt-tokens", "@no"}, "--prompt-tokens");
+  std::filesystem::remove(scratch / "m.plan");
+  expectBad({}, "m.plan");
+  writeText(scratch / "m.plan", "no plan");
+  expectBad({}, "m.plan");
+}
+
+TEST_F(NanorunTest, DeviceThatIsNotThere) {
+  plan::Plan plan = makePlan();
+  plan.target = "cuda";
+  ASSERT_TRUE(plan::writePlanFile(plan, scratch / "m.plan"));
+  expectBad({"--train", "@train.bin"}, "libnano-device-cuda.so");
+}
+
+TEST_F(NanorunTest, Describe) {
+  ProcessResult result = run({"--describe"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "weight.momentum");
+}
+
+TEST_F(NanorunTest, TrainsAndSamples) {
+  ProcessResult result = run(
+      {"--train",      "@train.bin", "--val",       "@val.bin",   "--gpus",        "2",
+       "--backend",    "cpu",        "--log",       "@log.jsonl", "--save",        "@saves",
+       "--save-every", "4",          "--val-every", "4",          "--dump-params", "@p.safetensors",
+       "--threads",    "1"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(result.errors, "");
+  EXPECT_CONTAINS(result.output, "step 8/8 done  loss");
+  EXPECT_CONTAINS(result.output, "validation loss");
+  std::vector<std::string> kinds;
+  for (const std::string &line : linesOf(readText(scratch / "log.jsonl")))
+    kinds.push_back(nlohmann::json::parse(line)["event"]);
+  EXPECT_EQ(kinds,
+            (std::vector<std::string>{"run", "step", "step", "step", "step", "checkpoint", "val",
+                                      "step", "step", "step", "step", "checkpoint", "val", "end"}));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "saves/step-000004/manifest.json"));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "p.safetensors"));
+
+  writeText(scratch / "prompt", "3");
+  ProcessResult tokens = run({"--resume", "@saves", "--sample", "4", "--prompt-tokens", "@prompt",
+                              "--temperature", "0.5"});
+  EXPECT_EQ(tokens.status, 0) << tokens.errors;
+  EXPECT_EQ(tokens.output, "4 5 6 7\n");
+}
+
+TEST_F(NanorunTest, InterruptSavesAndSaysSo) {
+  writePlan({{"fake_sleep_ms", "10", true}}, {.numIterations = 100000});
+  for (int number : {SIGINT, SIGTERM}) {
+    std::string saves = scratch / ("saves" + std::to_string(number)),
+                log = scratch / ("log" + std::to_string(number));
+    ProcessResult result =
+        run({"--train", "@train.bin", "--save", saves, "--log", log}, [&](int process) {
+          for (int i = 0; i < 500 && linesOf(readText(log)).size() < 3; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          ::kill(process, number);
+        });
+    EXPECT_EQ(result.status, 1) << result.errors;
+    EXPECT_EQ(linesOf(result.errors).size(), 1u);
+    EXPECT_CONTAINS(result.errors, number == SIGINT ? "interrupted by SIGINT after step"
+                                                    : "interrupted by SIGTERM");
+    EXPECT_CONTAINS(result.errors, "; saved " + saves + "/step-0");
+    std::string saved = result.errors.substr(result.errors.rfind(' ') + 1);
+    saved.pop_back();
+    EXPECT_TRUE(std::filesystem::exists(saved + "/manifest.json")) << saved;
+  }
+}
+
+TEST_F(NanorunTest, SecondInterruptEndsAtOnce) {
+  writePlan({{"fake_sleep_ms", "20000", true}});
+  ProcessResult result = run({"--train", "@train.bin", "--log", "@log"}, [&](int process) {
+    for (int i = 0; i < 500 && readText(scratch / "log").empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ::kill(process, SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ::kill(process, SIGINT);
+  });
+  EXPECT_EQ(result.status, 128 + SIGINT);
+}
+
+TEST_F(NanorunTest, FullDiskWhileSaving) {
+  writePlan({}, {.vocabSize = 5000});
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = {16384, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  ProcessResult result = run({"--train", "@train.bin", "--save", "@saves", "--save-every", "2"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(result.status, 2) << result.errors;
+  EXPECT_EQ(linesOf(result.errors).size(), 1u);
+  EXPECT_CONTAINS(result.errors, "saving after step 2 failed: " +
+                                     (scratch / "saves/step-000002/params.safetensors"));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch / "saves"));
+}
+
+TEST_F(NanorunTest, KilledRunsAlwaysResume) {
+  writePlan({{"fake_sleep_ms", "1", true}}, {.numIterations = 100000});
+  int64_t reached = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::string> arguments = {"--train", "@train.bin",   "--save",
+                                          "@saves",  "--save-every", "1"};
+    if (round > 0)
+      arguments.insert(arguments.end(), {"--resume", "@saves"});
+    ProcessResult result = run(arguments, [&](int process) {
+      std::string next = scratch / fmt::format("saves/step-{:06}", reached + 2);
+      for (int i = 0; i < 2000 && !std::filesystem::exists(next); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
+      ::kill(process, SIGKILL);
+    });
+    EXPECT_EQ(result.status, 128 + SIGKILL) << result.errors;
+    std::string resumed =
+        round > 0 ? "resuming " + (scratch / "saves") + " after step " : "bigram on fake device";
+    size_t place = result.output.find(resumed);
+    ASSERT_NE(place, std::string::npos) << result.output;
+    if (round > 0) {
+      EXPECT_GE(std::strtoll(result.output.c_str() + place + resumed.size(), nullptr, 10), reached);
+    }
+    reached += 2;
+  }
+}
+
+} // namespace
+} // namespace nano

@@ -1,0 +1,75 @@
+// What the tests of the training loop share: a scratch directory, shards, a small plan, files as
+// text.
+#pragma once
+
+#include "runtime/Progress.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nano::test {
+
+/// A directory that goes when the object goes.
+class ScratchDirectory {
+public:
+  ScratchDirectory();
+  ~ScratchDirectory();
+  /// The path of `name` in it.
+  std::string operator/(const std::string &name) const { return path + "/" + name; }
+  const std::string path;
+};
+
+std::string readText(const std::string &path);
+void writeText(const std::string &path, const std::string &text);
+std::vector<std::string> linesOf(const std::string &text);
+
+/// A shard's bytes, with a header that tests may make wrong.
+struct ShardHeader {
+  int32_t magic = 20240520, version = 1;
+  std::optional<int32_t> count = std::nullopt; ///< default: the real number of tokens
+  int32_t rest = 0;                            ///< value of the last header word
+};
+void writeShard(const std::string &path, const std::vector<uint16_t> &tokens,
+                ShardHeader header = {});
+/// `count` tokens below `vocabSize` that look random and depend on `seed` only.
+std::vector<uint16_t> makeTokens(size_t count, int vocabSize, uint32_t seed);
+
+/// A console that writes to memory.
+class CapturedConsole {
+public:
+  explicit CapturedConsole(bool live = false);
+  ~CapturedConsole();
+  std::string text();
+
+private:
+  std::FILE *file;
+
+public:
+  Console console;
+};
+
+/// Sizes of `makePlan`.
+struct PlanSizes {
+  int64_t vocabSize = 50, seqLen = 16, valSeqLen = 32, globalBatch = 64, numIterations = 8,
+          genSeqLen = 8;
+};
+/// A valid plan for FakeDevice: one weight and one bias a token (parameters, f32 and bf16),
+/// momentum, gradient, a learning rate that falls. `hyperparameters` are kept and steer FakeDevice.
+plan::Plan makePlan(const PlanSizes &sizes = {},
+                    std::vector<plan::Hyperparameter> hyperparameters = {});
+
+/// What a child process left: its exit status (128 + signal when one ended it), and its output.
+struct ProcessResult {
+  int status = -1;
+  std::string output, errors;
+};
+/// Runs a program; `during` is called with its process id while it runs.
+ProcessResult runProcess(const std::vector<std::string> &arguments,
+                         const std::function<void(int)> &during = {});
+
+} // namespace nano::test

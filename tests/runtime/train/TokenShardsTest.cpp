@@ -1,0 +1,209 @@
+// Shards: every way in which one can be wrong, and the order of reading against a straightforward
+// re-implementation.
+#include "runtime/data/TokenShards.h"
+
+#include "tests/runtime/train/TestSupport.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace nano {
+namespace {
+
+using test::makeTokens;
+using test::ScratchDirectory;
+using test::writeShard;
+using test::writeText;
+
+std::string errorOf(const std::string &pattern) {
+  auto shards = TokenShards::open(pattern, 100, "--train");
+  if (shards)
+    return "no error";
+  EXPECT_EQ(shards.error().exitStatus(), 2);
+  EXPECT_EQ(shards.error().message.find('\n'), std::string::npos);
+  return shards.error().message;
+}
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(TokenShards, NothingMatches) {
+  ScratchDirectory scratch;
+  EXPECT_EQ(errorOf(scratch / "*.bin"), "--train '" + (scratch / "*.bin") + "': no file matches");
+}
+
+TEST(TokenShards, WrongFiles) {
+  ScratchDirectory scratch;
+  std::string path = scratch / "a.bin";
+  std::filesystem::create_directory(scratch / "directory");
+  EXPECT_CONTAINS(errorOf(scratch / "directory"), "is not a regular file");
+  writeText(path, "");
+  EXPECT_CONTAINS(errorOf(path), "a.bin: not a usable token shard: it has 0 bytes");
+  writeText(path, std::string(1023, 'x'));
+  EXPECT_CONTAINS(errorOf(path), "it has 1023 bytes, its header alone takes 1024");
+  writeShard(path, makeTokens(10, 100, 1), {.magic = 20240521});
+  EXPECT_CONTAINS(errorOf(path), "it begins with 20240521, a shard with the magic number 20240520");
+  writeShard(path, makeTokens(10, 100, 1), {.version = 2});
+  EXPECT_CONTAINS(errorOf(path), "version 2, only 1 is known");
+  writeShard(path, makeTokens(10, 100, 1), {.count = 11});
+  EXPECT_CONTAINS(errorOf(path), "its header says 11 tokens, which takes 1046 bytes; it has 1044");
+  writeShard(path, makeTokens(10, 100, 1), {.count = 9});
+  EXPECT_CONTAINS(errorOf(path), "its header says 9 tokens");
+  writeShard(path, makeTokens(10, 100, 1), {.count = INT32_MIN});
+  EXPECT_CONTAINS(errorOf(path), "tokens, which takes 1024 bytes");
+  writeShard(path, makeTokens(10, 100, 1), {.rest = 1});
+  EXPECT_CONTAINS(errorOf(path), "its header holds values that version 1 does not have");
+  writeShard(path, makeTokens(10, 100, 1));
+  EXPECT_EQ(errorOf(path), "no error");
+}
+
+TEST(TokenShards, SortedByNameWhateverTheOrderOfCreation) {
+  ScratchDirectory scratch;
+  for (const char *name : {"t_10.bin", "t_02.bin", "T_99.bin", "t_01.bin"})
+    writeShard(scratch / name, makeTokens(10, 100, 1));
+  auto shards = TokenShards::open(scratch / "?_*.bin", 100, "--train");
+  ASSERT_TRUE(shards);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < (*shards)->count(); ++i)
+    names.push_back((*shards)->name(i));
+  EXPECT_EQ(names, (std::vector<std::string>{"T_99.bin", "t_01.bin", "t_02.bin", "t_10.bin"}));
+  EXPECT_EQ((*shards)->totalTokens(), 40u);
+}
+
+TEST(TokenShards, TokenOutsideTheVocabulary) {
+  ScratchDirectory scratch;
+  std::vector<uint16_t> tokens = makeTokens(50, 100, 1);
+  tokens[20] = 100;
+  writeShard(scratch / "a.bin", tokens);
+  auto shards = TokenShards::open(scratch / "a.bin", 100, "--train");
+  ASSERT_TRUE(shards);
+  std::vector<int32_t> inputs(10), targets(10);
+  EXPECT_TRUE((*shards)->read(0, 0, 10, inputs.data(), targets.data()));
+  // As a target alone, as an input, and at another place of the input.
+  for (uint64_t position : {10, 20, 15}) {
+    Status status = (*shards)->read(0, position, 10, inputs.data(), targets.data());
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().exitStatus(), 2);
+    EXPECT_CONTAINS(status.error().message,
+                    "a.bin: token 100 at position 20 is outside the plan's vocabulary of 100");
+  }
+  EXPECT_TRUE((*shards)->read(0, 21, 10, inputs.data(), targets.data()));
+}
+
+TEST(BatchReader, FewerTokensThanABatch) {
+  ScratchDirectory scratch;
+  writeShard(scratch / "a.bin", makeTokens(65, 100, 1));
+  auto open = [&](const char *pattern) {
+    return BatchReader::create(*TokenShards::open(scratch / pattern, 100, "--train"), 64, 16,
+                               "--train");
+  };
+  auto reader = open("*.bin");
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().exitStatus(), 2);
+  EXPECT_CONTAINS(
+      reader.error().message,
+      "a.bin: fewer tokens than one global batch: it has 65, a step of 64 needs 66 in one shard");
+  writeShard(scratch / "b.bin", makeTokens(10, 100, 1));
+  EXPECT_CONTAINS(open("*.bin").error().message, "the other shards are no longer");
+  writeShard(scratch / "a.bin", makeTokens(66, 100, 1));
+  EXPECT_TRUE(open("*.bin"));
+}
+
+TEST(BatchReader, StartBeyondTheShards) {
+  ScratchDirectory scratch;
+  writeShard(scratch / "a.bin", makeTokens(100, 100, 1));
+  auto shards = *TokenShards::open(scratch / "a.bin", 100, "--train");
+  EXPECT_FALSE(BatchReader::create(shards, 64, 16, "--train", {1, 0, 0}));
+  auto reader = BatchReader::create(shards, 64, 16, "--train", {0, 101, 0});
+  ASSERT_FALSE(reader);
+  EXPECT_CONTAINS(reader.error().message, "token 101 of shard 0");
+  EXPECT_TRUE(BatchReader::create(shards, 64, 16, "--train", {0, 100, 0}));
+}
+
+/// The rule as it is written: a shard is left for the next one, at position 0, when pos + batch + 1
+/// ≥ n.
+class PlainReader {
+public:
+  PlainReader(std::vector<std::vector<uint16_t>> shards, size_t batch)
+      : shards(std::move(shards)), batch(batch) {}
+  /// The batch's tokens and the one after it; counts how often the first shard is begun again.
+  std::vector<int32_t> next() {
+    while (position + batch + 1 >= shards[shard].size()) {
+      position = 0;
+      shard = shard + 1;
+      if (shard == shards.size()) {
+        shard = 0;
+        ++wraps;
+      }
+    }
+    std::vector<int32_t> tokens;
+    for (size_t i = position; i <= position + batch; ++i)
+      tokens.push_back(shards[shard][i]);
+    position += batch;
+    return tokens;
+  }
+  size_t wraps = 0;
+
+private:
+  std::vector<std::vector<uint16_t>> shards;
+  size_t batch, shard = 0, position = 0;
+};
+
+TEST(BatchReader, OrderOfReading) {
+  std::mt19937 generator(3);
+  for (int round = 0; round < 40; ++round) {
+    ScratchDirectory scratch;
+    const uint64_t sequence = 1 + generator() % 5, sequences = 1 + generator() % 4,
+                   batch = sequence * sequences;
+    std::vector<std::vector<uint16_t>> tokens;
+    for (size_t shard = 0; shard < 1 + generator() % 4; ++shard) {
+      // Lengths around multiples of the batch, where the rule has its edges; short ones too, but
+      // not the first.
+      size_t multiple = shard == 0 ? 1 + generator() % 3 : generator() % 4;
+      tokens.push_back(
+          makeTokens(batch * multiple + generator() % 4 + (shard == 0 ? 2 : 0), 100, generator()));
+      writeShard(scratch / ("s" + std::to_string(shard) + ".bin"), tokens.back());
+    }
+    auto shards = *TokenShards::open(scratch / "s*.bin", 100, "--train");
+    PlainReader plain(tokens, batch);
+    auto reader = BatchReader::create(shards, batch, sequence, "--train");
+    ASSERT_TRUE(reader);
+    for (int step = 0; step < 30; ++step) {
+      size_t before = plain.wraps;
+      std::vector<int32_t> expected = plain.next();
+      // Now and then the reader is made anew from its position, as a resumed run does.
+      if (generator() % 4 == 0) {
+        DataPosition position = reader->position();
+        reader = BatchReader::create(shards, batch, sequence, "--train", position);
+        ASSERT_TRUE(reader);
+      }
+      ASSERT_EQ(reader->next(), plain.wraps > before) << "round " << round << " step " << step;
+      for (uint64_t j = 0; j < sequences; ++j) {
+        std::vector<int32_t> inputs(sequence), targets(sequence);
+        ASSERT_TRUE(reader->read(j, inputs.data(), targets.data()));
+        for (uint64_t t = 0; t < sequence; ++t) {
+          ASSERT_EQ(inputs[t], expected[j * sequence + t]);
+          ASSERT_EQ(targets[t], expected[j * sequence + t + 1]);
+        }
+      }
+    }
+    EXPECT_EQ(reader->position().epoch, plain.wraps);
+  }
+}
+
+TEST(ValidationSequences, WholeSequencesThatFit) {
+  ScratchDirectory scratch;
+  writeShard(scratch / "a.bin", makeTokens(21, 100, 1)); // two sequences of 10 and the last target
+  writeShard(scratch / "b.bin", makeTokens(10, 100, 1)); // no target for the last token
+  writeShard(scratch / "c.bin", makeTokens(45, 100, 1));
+  auto shards = *TokenShards::open(scratch / "*.bin", 100, "--val");
+  using Places = std::vector<std::pair<size_t, uint64_t>>;
+  EXPECT_EQ(validationSequences(*shards, 10, 1000),
+            (Places{{0, 0}, {0, 10}, {2, 0}, {2, 10}, {2, 20}, {2, 30}}));
+  EXPECT_EQ(validationSequences(*shards, 10, 39), (Places{{0, 0}, {0, 10}, {2, 0}}));
+  EXPECT_EQ(validationSequences(*shards, 10, 9), (Places{}));
+  EXPECT_EQ(validationSequences(*shards, 100, 1000), (Places{}));
+}
+
+} // namespace
+} // namespace nano

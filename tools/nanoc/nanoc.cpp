@@ -1,0 +1,106 @@
+// nanoc: the compiler's command line.
+#include "compiler/Driver.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace {
+
+/// "name=value" as a pair; throws a CLI error otherwise.
+std::vector<std::pair<std::string, std::string>>
+parseOverrides(const std::vector<std::string> &texts) {
+  std::vector<std::pair<std::string, std::string>> overrides;
+  for (const std::string &text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw CLI::ValidationError("-D " + text, "write -D name=value");
+    overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return overrides;
+}
+
+void addOverrides(CLI::App &command, std::vector<std::string> &overrides) {
+  command
+      .add_option("-D", overrides,
+                  "Overrides a hyperparameter that the model declares (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+}
+
+void checkWorlds(const std::vector<int64_t> &worlds) {
+  for (int64_t world : worlds) {
+    if (world < 1 || world > 1024)
+      throw CLI::ValidationError(fmt::format("--world {}", world),
+                                 "a number of ranks is 1 to 1024");
+    if (std::count(worlds.begin(), worlds.end(), world) > 1)
+      throw CLI::ValidationError(fmt::format("--world {}", world), "given twice");
+  }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("nanoc: compiles a training step written in C++ into a plan for nanorun", "nanoc");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "The help of all commands");
+
+  nano::CompileOptions options;
+  std::vector<std::string> overrides;
+
+  CLI::App *compile =
+      app.add_subcommand("compile", "Builds the model file, lowers it, writes the plan");
+  compile->add_option("MODEL.cpp", options.model, "The model file")->required()->type_name("");
+  compile->add_option("-o,--output", options.output, "The plan file to write")->type_name("FILE");
+  addOverrides(*compile, overrides);
+  compile
+      ->add_option("--target", options.target,
+                   "The device that the plan is for; cuda when nanoc was built with CUDA")
+      ->type_name("cpu")
+      ->capture_default_str();
+  compile
+      ->add_option("--world", options.worlds,
+                   "The numbers of ranks that the plan can run on, as in 1,2,4,8 (default 1)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...")
+      ->default_str("");
+  compile
+      ->add_option("--dump-ir", options.dumpDirectory,
+                   "Writes the IR after every pass into DIR, one numbered file a pass, and every "
+                   "generated kernel into DIR/kernels")
+      ->type_name("DIR");
+  compile
+      ->add_option("--stop-after", options.stopAfter,
+                   "Prints the IR of a stage and stops; `nanoc stages` lists them")
+      ->type_name("STAGE");
+  compile->add_flag("--report-memory", options.reportMemory,
+                    "Says who holds memory at the peak, by model line");
+  compile->add_flag("--timing", options.timing, "Says how many seconds each phase took");
+
+  CLI::App *params =
+      app.add_subcommand("params", "Lists the model's hyperparameters and parameters");
+  params->add_option("MODEL.cpp", options.model, "The model file")->required()->type_name("");
+  addOverrides(*params, overrides);
+
+  CLI::App *stages =
+      app.add_subcommand("stages", "Lists the stages of the compiler, for --stop-after");
+
+  try {
+    app.parse(argc, argv);
+    if (stages->parsed())
+      return nano::listStages();
+    options.overrides = parseOverrides(overrides);
+    if (params->parsed())
+      return nano::listParameters(options.model, options.overrides);
+    checkWorlds(options.worlds);
+    return nano::compileModel(options);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) // --help
+      return app.exit(error);
+    fmt::print(stderr, "nanoc: {}; see nanoc --help\n", error.what());
+    return nano::BadInput;
+  }
+}

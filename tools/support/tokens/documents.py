@@ -1,0 +1,114 @@
+"""Text files as documents, and which documents are held out for validation."""
+
+import hashlib
+import os
+import re
+
+from .errors import UserError
+
+
+def cut_point(text, begin, limit):
+    """Where to end a piece of `text` that starts at `begin` and may hold `limit` bytes: after the
+    last blank line, else the last line, else the last space, else at the last whole UTF-8
+    character."""
+    end = begin + limit
+    if end >= len(text):
+        return len(text)
+    blank_line = None
+    for blank_line in re.finditer(rb"\n[ \t\r]*\n", text[begin:end]):
+        pass
+    if blank_line:
+        return begin + blank_line.end()
+    for separator in (b"\n", b" "):
+        at = text.rfind(separator, begin, end)
+        if at >= 0:
+            return at + 1
+    at = end
+    while at > begin + 1 and text[at] & 0xC0 == 0x80 and end - at < 3:
+        at -= 1
+    return at
+
+
+def split_documents(text, limit):
+    """The documents of one file, which joined give the file again; `limit` 0: the file is one
+    document."""
+    begin = 0
+    while begin < len(text):
+        end = cut_point(text, begin, limit) if limit else len(text)
+        yield text[begin:end]
+        begin = end
+
+
+def hash_of(data):
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class Corpus:
+    """The documents of the input files, and which of them are held out for validation.
+
+    Documents are held out by the order of their hashes, until they make up `fraction` of the bytes:
+    the choice depends on the contents alone, and documents that are equal fall on the same side.
+    Two documents or more always leave one on each side."""
+
+    def __init__(self, paths, doc_bytes, fraction, shuffle):
+        self.paths, self.doc_bytes = paths, doc_bytes
+        self.order = []  # (file index, begin, end) in the order of writing
+        hashes = []
+        for index, path in enumerate(paths):
+            begin = 0
+            for document in split_documents(self.load(path), doc_bytes):
+                hashes.append(hash_of(document))
+                self.order.append((index, begin, begin + len(document)))
+                begin += len(document)
+        if not self.order:
+            raise UserError(
+                f"{paths[0]}: the input holds no text"
+                + (f" (nor do {len(paths) - 1} more files)" if paths[1:] else "")
+            )
+        self.bytes = sum(end - begin for _, begin, end in self.order)
+        held_out = self.hold_out(hashes, fraction)
+        self.order = [
+            (*place, value in held_out, value) for place, value in zip(self.order, hashes)
+        ]
+        if shuffle is not None:
+            seed = str(shuffle).encode()
+            self.order.sort(key=lambda entry: (hash_of(seed + entry[4]), entry[:2]))
+
+    def load(self, path):
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UserError(
+                f"{path}: not a regular file (the input is read twice): write it to a file first"
+            )
+        with open(path, "rb") as file:
+            return file.read()
+
+    def hold_out(self, hashes, fraction):
+        if fraction == 0:
+            return set()
+        sizes = {}
+        for value, (_, begin, end) in zip(hashes, self.order):
+            sizes[value] = sizes.get(value, 0) + end - begin
+        if len(sizes) < 2:
+            raise UserError(
+                "the input is one document only and cannot be held out: give more files, a smaller "
+                "--doc-bytes, or --val-fraction 0"
+            )
+        chosen, size = set(), 0
+        for value in sorted(sizes)[:-1]:
+            if chosen and size + sizes[value] / 2 > fraction * self.bytes:
+                break
+            chosen.add(value)
+            size += sizes[value]
+        return chosen
+
+    def __iter__(self):
+        """Yields (document, path, is held out)."""
+        for index, begin, end, held_out, value in self.order:
+            with open(self.paths[index], "rb") as file:
+                file.seek(begin)
+                document = file.read(end - begin)
+            if hash_of(document) != value:
+                raise UserError(
+                    f"{self.paths[index]}: changed while it was being read: run this again"
+                )
+            yield document, self.paths[index], held_out
