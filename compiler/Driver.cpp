@@ -5,6 +5,7 @@
 #include "codegen/cpu/CpuTarget.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
+#include "compiler/CrashMessage.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
 #include "compiler/StageRunner.h"
@@ -101,12 +102,13 @@ StepTraffic measureStep(ModuleOp module) {
   return sum;
 }
 
-std::string gigabytes(int64_t bytes) {
-  if (bytes >= 10'000'000'000)
-    return fmt::format("{:.1f} GB", static_cast<double>(bytes) * 1e-9);
-  if (bytes >= 100'000'000)
-    return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
-  return fmt::format("{:.2f} MB", static_cast<double>(bytes) * 1e-6);
+/// "1.48 TB", "16.67 GB", "385.2 MB"
+std::string bytesText(int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  for (auto [unit, size] : {std::pair("TB", 1e12), std::pair("GB", 1e9), std::pair("MB", 1e6)})
+    if (value >= size)
+      return fmt::format("{:.2f} {}", value / size, unit);
+  return fmt::format("{:.2f} kB", value / 1e3);
 }
 
 //===- One compilation ---------------------------------------------------------===//
@@ -130,9 +132,9 @@ public:
     if (!options.dumpDirectory.empty())
       dump.emplace(options.dumpDirectory);
 
-    timer.begin("host compiler");
+    begin("host compiler");
     const ModelFile file(options.model);
-    timer.begin("trace");
+    begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
     model = trace(context, file, options.overrides);
@@ -157,10 +159,15 @@ public:
 private:
   ModuleOp module() { return *model.module; }
 
+  void begin(const std::string &phase) {
+    timer.begin(phase);
+    setCrashPhase(phase == "trace" ? options.model + ", the model's own code" : "stage " + phase);
+  }
+
   void runPasses(const Stage &stage, const PipelineOptions &pipeline) {
     if (stage.name == "fuse")
       unfused = measureStep(module());
-    timer.begin(stage.name.str());
+    begin(stage.name.str());
     runStage(stage, module(), pipeline, dump ? &*dump : nullptr);
     if (stage.name == "fuse")
       fused = measureStep(module());
@@ -170,7 +177,7 @@ private:
 
   /// The stage `plan`: native code for every kernel, and the plan.
   void writePlan(const codegen::CpuTarget &target, const std::string &source) {
-    timer.begin("code");
+    begin("code");
     codegen::PlanParts parts;
     parts.target = options.target;
     parts.worlds = options.worlds;
@@ -187,7 +194,7 @@ private:
       parts.cpuFeatures = std::move(native->cpuFeatures);
       return success();
     });
-    timer.begin("plan");
+    begin("plan");
     runReporting(&context, "plan", [&]() -> LogicalResult {
       FailureOr<plan::Plan> written = codegen::writePlan(module(), std::move(parts));
       if (failed(written))
@@ -211,24 +218,25 @@ private:
   }
 
   void publish() {
-    timer.begin("write");
+    begin("write");
     if (const Status status = plan::writePlanFile(plan, options.output); !status)
       throw StageError(status.error().message, status.error().kind == Error::Kind::BadInput);
     const memory::MemorySummary held = memory::summarizeMemory(module());
     timer.end();
 
-    fmt::print("{}: {} kernels; a step runs {} of them and library calls ({} before fusion) and "
-               "moves {} ({} before, floor {}, {:.2f} of it)\n",
+    fmt::print("{}: {} kernels; a step runs them and library calls {} times ({} before fusion) and "
+               "moves {} ({} before fusion, floor "
+               "{}: {:.2f} of it)\n",
                plan.model, plan.kernels.size(), fused.kernels, unfused.kernels,
-               gigabytes(fused.bytes), gigabytes(unfused.bytes), gigabytes(fused.floor),
+               bytesText(fused.bytes), bytesText(unfused.bytes), bytesText(fused.floor),
                static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
-    fmt::print("{}: {}\n", plan.model, memory::memoryLine(held));
-    if (options.reportMemory)
-      fmt::print("{}", memory::memoryReport(held));
+    fmt::print("{}: {}\n", plan.model,
+               options.reportMemory ? memory::memoryReport(held) : memory::memoryLine(held));
     std::error_code ignored;
-    fmt::print("{}: {} for {} rank(s), compiled in {:.2f} s\n", options.output,
-               gigabytes(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),
-               fmt::join(options.worlds, ", "), timer.total());
+    fmt::print("{}: {}, for {} rank{}, compiled in {:.2f} s\n", options.output,
+               bytesText(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),
+               fmt::join(options.worlds, ", "),
+               options.worlds == std::vector<int64_t>{1} ? "" : "s", timer.total());
     if (options.timing)
       fmt::print("{}", timer.table());
   }
@@ -287,6 +295,7 @@ std::string table(const std::vector<std::vector<std::string>> &rows) {
 } // namespace
 
 int compileModel(const CompileOptions &options) {
+  catchCrashes();
   return guarded([&] { Compilation(options).run(); });
 }
 

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
@@ -135,8 +136,9 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
         return std::nullopt;
       return type.clone(IntegerType::get(type.getContext(), 16));
     });
-    RewritePatternSet set(context);
-    populateSCFToControlFlowConversionPatterns(set);
+    RewritePatternSet loops(context), set(context);
+    populateSCFToControlFlowConversionPatterns(loops);
+    loopPatterns = FrozenRewritePatternSet(std::move(loops));
     cf::populateControlFlowToLLVMConversionPatterns(*converter, set);
     arith::populateArithToLLVMConversionPatterns(*converter, set);
     populateMathToLLVMConversionPatterns(*converter, set);
@@ -154,11 +156,17 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     changeSignature(function);
+    ConversionTarget noLoops(getContext());
+    noLoops.addIllegalDialect<scf::SCFDialect>();
+    noLoops.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    if (failed(applyPartialConversion(function, noLoops, loopPatterns)))
+      return signalPassFailure();
     LLVMConversionTarget legal(getContext());
     legal.addLegalOp<func::FuncOp>();
+    // Nothing has to be undone: every pattern here either applies whole or not at all.
     ConversionConfig config;
     config.allowPatternRollback = false;
-    config.buildMaterializations = true;
+    config.foldingMode = DialectConversionFoldingMode::Never;
     if (failed(applyFullConversion(function, legal, patterns, config)))
       return signalPassFailure();
   }
@@ -214,7 +222,7 @@ private:
 
   CpuTarget target;
   std::shared_ptr<LLVMTypeConverter> converter;
-  FrozenRewritePatternSet patterns;
+  FrozenRewritePatternSet loopPatterns, patterns;
 };
 } // namespace
 

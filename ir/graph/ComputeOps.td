@@ -11,7 +11,7 @@ def Nano_MatmulOp : Nano_Op<"matmul", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     `transpose_a` or `transpose_b` is set. Accumulated in f32 and rounded once, to the result's type, which may differ from the operands'.
 
     Operands: `a` [batch…, M, K] (or K, M), `b` [batch…, K, N] (or N, K), of one element type, f32 or bf16; `addend`, optional, of the result's type:
-    the library's C operand, made by the passes that fold residual adds and accumulation.
+    the library's C operand. Newton–Schulz is written with it, and residual adds and accumulation are folded into it.
 
     Errors: ranks below 2; operand element types, batch dimensions or inner dimensions that differ; a result that is not [batch…, M, N]; an
     addend of another type than the result's.

@@ -150,9 +150,10 @@ LogicalResult ScalarOp::verifyRegions() {
 }
 
 LogicalResult AdamOp::verify() {
-  for (auto [name, value] : {std::pair("beta1", getBeta1()), std::pair("beta2", getBeta2())})
-    if (!(value.convertToDouble() >= 0 && value.convertToDouble() < 1))
-      return emitOpError(name) << " must lie in [0, 1), is " << numberText(value.convertToDouble());
+  for (auto [name, beta] : {std::pair("beta1", getBeta1().convertToDouble()),
+                            std::pair("beta2", getBeta2().convertToDouble())})
+    if (!(beta >= 0 && beta < 1))
+      return emitOpError(name) << " must lie in [0, 1), is " << numberText(beta);
   if (!(getEps().convertToDouble() > 0))
     return emitOpError("eps must be positive, is ") << numberText(getEps().convertToDouble());
   if (!(getWeightDecay().convertToDouble() >= 0))

@@ -287,7 +287,19 @@ def Step_RecordOp : Step_Command<"record"> {
 def Step_WaitOp : Step_Command<"wait"> {
   let summary = "what follows on this stream waits until the event's point has been reached";
   let description = [{
-    The event is recorded by an earlier command of the program: see `step.record`. Errors: a negative event.
+    The event is recorded by an earlier command of the program: see `step.record`.
+
+    Errors: a negative event.
+
+    ```mlir
+    step.program @p {
+      %x = step.buffer "x" : memref<8xf32>
+      step.fill %x : memref<8xf32>
+      step.record 0
+      step.wait 0 {stream = 1 : i64}
+      step.all_reduce %x {stream = 1 : i64} : memref<8xf32>
+    }
+    ```
   }];
   let arguments = (ins I64Attr:$event, DefaultValuedAttr<I64Attr, "0">:$stream);
   let assemblyFormat = "$event attr-dict";

@@ -302,20 +302,14 @@ FailureOr<Value> AttentionTiles::apply(Region &region, ValueRange arguments, Val
   values.map(region.front().getArguments(), arguments);
   for (Operation &op : region.front().without_terminator()) {
     SmallVector<Value> operands;
-    for (Value operand : op.getOperands()) {
-      if (!values.contains(operand))
-        return op.emitOpError("uses a value from outside of the score region");
+    for (Value operand : op.getOperands())
       operands.push_back(values.lookup(operand));
-    }
     FailureOr<Value> result = v.elementwise(&op, operands);
     if (failed(result))
       return failure();
     values.map(op.getResult(0), *result);
   }
-  Value yielded = region.front().getTerminator()->getOperand(0);
-  if (!values.contains(yielded))
-    return region.getParentOp()->emitOpError("yields a value from outside of the score region");
-  return v.splat(values.lookup(yielded));
+  return v.splat(values.lookup(region.front().getTerminator()->getOperand(0)));
 }
 
 } // namespace nano::kernels

@@ -46,7 +46,7 @@ std::string stemOf(step::TaskOp task) {
       words.push_back(word);
   if (words.size() < 2)
     for (auto [word, found] : {std::pair("mul", has(MulOp())), std::pair("add", has(AddOp(), SubOp())), std::pair("div", has(DivOp())),
-                               std::pair("cast", has(CastOp()))})
+                               std::pair("cast", has(CastOp())), std::pair("iota", has(IotaOp()))})
       if (found && words.size() < 3)
         words.push_back(word);
   if (words.size() > 3)

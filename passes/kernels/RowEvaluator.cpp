@@ -262,8 +262,23 @@ RowEvaluator::Key RowEvaluator::keyOf(Value value, const Position &position) con
   return key;
 }
 
+bool RowEvaluator::isUniform(Value value) {
+  if (elementsOf(value) == 1)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<graph::IotaOp, graph::GatherOp, graph::ReduceOp>(op))
+    return false;
+  auto [it, isNew] = uniforms.try_emplace(value, false);
+  if (!isNew)
+    return it->second;
+  bool is = llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
+  return uniforms[value] = is;
+}
+
 FailureOr<Computed> RowEvaluator::evaluate(Value value, Position position) {
   llvm::erase_if(position, [](const Digit &digit) { return digit.size == 1; });
+  if (isUniform(value))
+    position.clear();
   Key key = keyOf(value, position);
   for (Scope &scope : scopes)
     if (auto it = scope.values.find(key); it != scope.values.end())

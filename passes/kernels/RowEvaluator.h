@@ -110,6 +110,7 @@ private:
   std::vector<Scope> scopes;
   std::map<std::pair<mlir::Value, mlir::Value>, Index, bool (*)(const std::pair<mlir::Value, mlir::Value> &, const std::pair<mlir::Value, mlir::Value> &)>
       splits; ///< (x div n, x mod n) → x
+  llvm::DenseMap<mlir::Value, bool> uniforms;
 
   template <typename Make> Index cached(Key key, unsigned depth, Make make);
   mlir::Value laneOffsets(Coordinate coordinate);
@@ -133,6 +134,8 @@ private:
   mlir::FailureOr<Computed> contracted(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> gathered(graph::GatherOp op, Position position);
   Computed iota(graph::IotaOp op, Position position);
+  /// True when all elements of the value are equal, whatever the operands hold.
+  bool isUniform(mlir::Value value);
   Key keyOf(mlir::Value value, const Position &position) const;
 };
 

@@ -157,7 +157,9 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     });
   };
   bool oneSize = llvm::all_of(body.without_terminator(), [&](Operation &op) {
-    return !isa<graph::IotaOp, graph::RotateOp, graph::GatherOp>(op) &&
+    if (auto iota = dyn_cast<graph::IotaOp>(op); iota && iota.getType().getShape()[iota.getDim()] != elements)
+      return false;
+    return !isa<graph::RotateOp, graph::GatherOp>(op) &&
            llvm::all_of(op.getOperands(), [&](Value value) { return elementsOf(value) == elements || elementsOf(value) == 1; });
   });
   oneSize &= llvm::all_of(yielded, [&](Value value) { return elementsOf(value) == elements; });

@@ -16,8 +16,10 @@ std::string shapeText(const AttentionShape &s, const std::string &element) {
   return formatv("{0}x{1}x{2}x{3}", s.tokens, s.heads, s.size, element);
 }
 
-/// The memref type of part `part` of a buffer [T, 3, H, Dh], or of a buffer of its own.
+/// The memref type of part `part` of q, k, v, or of their gradients.
 std::string partType(const AttentionShape &s, int64_t part) {
+  if (s.spread)
+    return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", shapeText(s, s.element), 2 * s.heads * s.size, 2 * s.size);
   if (!s.packed)
     return "memref<" + shapeText(s, s.element) + ">";
   int64_t row = s.heads * s.size;
@@ -30,8 +32,11 @@ std::string parts(const AttentionShape &s, const std::string &buffer, std::array
   std::string whole = formatv("memref<{0}x3x{1}x{2}x{3}>", s.tokens, s.heads, s.size, s.element);
   if (s.packed)
     text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", buffer, whole);
+  std::string wide = formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, s.heads, s.size, s.element);
   for (int64_t i = 0; i < 3; ++i)
-    if (s.packed)
+    if (s.spread)
+      text += formatv("%{0}_wide = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_wide : {1} to {2}\n", names[i], wide, partType(s, i));
+    else if (s.packed)
       text += formatv("%{0} = step.view %{1} : {2} to {3}\n", names[i], buffer, whole, partType(s, i));
     else
       text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", names[i], partType(s, i));

@@ -14,6 +14,7 @@ struct AttentionShape {
   std::string score = {};    ///< ops from %s, %query, %key, %head (rank-0 tensors) to %r; empty: no region
   std::string scoreGrad = {};///< ops from these and %g to %r
   bool packed = false;    ///< q, k, v and their gradients are views of [T, 3, H, Dh] buffers
+  bool spread = false;    ///< elements of q, k, v and their gradients are two apart: views of [T, H, Dh, 2] buffers
   bool statistics = true; ///< attention yields lse
 };
 

@@ -14,6 +14,7 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -214,7 +215,10 @@ void TaskRunner::run(std::vector<int64_t> cuts) {
   }
 }
 
-void TaskRunner::runTimed() { kernel(arguments.data(), scratch->data(), 0, iterationCount); }
+void TaskRunner::runTimed(int64_t each) {
+  for (int64_t begin = 0; begin < iterationCount; begin += each)
+    kernel(arguments.data(), scratch->data(), begin, std::min(begin + each, iterationCount));
+}
 
 std::vector<TensorValue> TaskRunner::expected() const {
   std::vector<TensorValue> operands;

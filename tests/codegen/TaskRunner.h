@@ -56,8 +56,8 @@ public:
   /// Runs the iterations in parts [0, cuts[0]), [cuts[0], cuts[1]), …, in the given order reversed, with scratch memory poisoned before each; outputs
   /// are poisoned first.
   void run(std::vector<int64_t> cuts = {});
-  /// Runs all iterations as they are: for timing.
-  void runTimed();
+  /// Runs all iterations in calls of `each`, and nothing else: for timing.
+  void runTimed(int64_t each);
   /// What the interpreter makes of the same inputs.
   std::vector<TensorValue> expected() const;
 

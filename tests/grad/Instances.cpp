@@ -37,10 +37,10 @@ RankedTensorType Instance::floatType(std::optional<std::vector<int64_t>> sizes) 
   return RankedTensorType::get(sizes ? *sizes : shape(), element);
 }
 
-RankedTensorType Instance::f32(std::vector<int64_t> sizes) {
+RankedTensorType Instance::f32(const std::vector<int64_t> &sizes) {
   return RankedTensorType::get(sizes, builder.getF32Type());
 }
-RankedTensorType Instance::i32(std::vector<int64_t> sizes) {
+RankedTensorType Instance::i32(const std::vector<int64_t> &sizes) {
   return RankedTensorType::get(sizes, builder.getI32Type());
 }
 
@@ -56,8 +56,8 @@ Value Instance::operand(RankedTensorType type, double (*map)(double)) {
   return operand(type, std::move(value));
 }
 
-Value Instance::indices(std::vector<int64_t> sizes, int64_t limit) {
-  RankedTensorType type = i32(std::move(sizes));
+Value Instance::indices(const std::vector<int64_t> &sizes, int64_t limit) {
+  RankedTensorType type = i32(sizes);
   return operand(type, TensorValue::integers(type, random, 0, limit));
 }
 

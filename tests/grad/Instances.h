@@ -26,13 +26,13 @@ public:
   std::vector<int64_t> shape(int64_t leastRank = 0, int64_t mostRank = 4);
   int64_t draw(int64_t low, int64_t high); ///< Both included.
   bool flip() { return draw(0, 1) == 1; }
-  mlir::RankedTensorType f32(std::vector<int64_t> shape);
-  mlir::RankedTensorType i32(std::vector<int64_t> shape);
+  mlir::RankedTensorType f32(const std::vector<int64_t> &shape);
+  mlir::RankedTensorType i32(const std::vector<int64_t> &shape);
 
   /// A new operand with standard normal elements; `map` is applied to each.
   mlir::Value operand(mlir::RankedTensorType type, double (*map)(double) = nullptr);
   /// A new i32 operand with elements in [0, limit).
-  mlir::Value indices(std::vector<int64_t> shape, int64_t limit);
+  mlir::Value indices(const std::vector<int64_t> &shape, int64_t limit);
   mlir::Value operand(mlir::RankedTensorType type, TensorValue value);
 
   std::mt19937_64 &random;

@@ -38,7 +38,10 @@ RULES = {
     "tools": COMPILER_SIDE + ("tools",),
     "tools/nanorun": RUNTIME_SIDE + ("tools/nanorun",),
     "tests": COMPILER_SIDE + RUNTIME_SIDE + DEVICES + ("models", "tools", "tools/nanorun", "tests"),
-    "benchmarks": COMPILER_SIDE + RUNTIME_SIDE + DEVICES + ("models", "benchmarks"),
+    "benchmarks": COMPILER_SIDE
+    + RUNTIME_SIDE
+    + DEVICES
+    + ("models", "benchmarks", "tests/codegen/TaskRunner.h", "tests/codegen/AttentionTasks.h"),
     "cmake": (),  # the header that is precompiled for the compiler's rooms
 }
 

@@ -64,7 +64,7 @@ def runs(names):
 
 def plain(line):
     """A line without places and layers' numbers, simple types without their frames."""
-    line = _LAYER.sub("N", _PLACE.sub("", line)).replace(" {}", "")
+    line = _LAYER.sub("N", _PLACE.sub("", line)).replace(" attributes {}", "").replace(" {}", "")
     line = _ARRAY.sub(lambda match: f"[{', '.join(runs(match.group(1).split(', ')))}]", line)
     return _TYPE.sub(r"\1", line)
 
@@ -86,9 +86,8 @@ def entry(item):
     line = re.sub(r"^step\.state @\S+", "step.state", line)
     line = re.sub(r"^(step\.launch @[^(]*)\([^)]*\)(.*?) : memref.*", r"\1\2", line)
     line = re.sub(r"^(step\.task) ins\([^)]*\) outs\([^)]*\)", r"\1", line)
-    line = _VALUES.sub("", line)
+    line = re.sub(r" {2,}", " ", plain(_VALUES.sub("", line)))
     line = line.replace(" , @", " @").replace(", :", " :").replace("() :", " :")
-    line = re.sub(r" {2,}", " ", plain(line))
     return f"{line}  {{ {inside(item)} }}" if item.items else line
 
 

@@ -1,0 +1,361 @@
+// Generates and damages step programs.
+#include "RandomProgram.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace nano::step;
+namespace graph = nano::graph;
+
+namespace nano::test {
+namespace {
+
+/// Element indices of a view, in row-major order, relative to its buffer.
+std::vector<int64_t> elementsOf(MemRefType type) {
+  auto [strides, offset] = type.getStridesAndOffset();
+  std::vector<int64_t> elements = {offset};
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    std::vector<int64_t> next;
+    for (int64_t element : elements)
+      for (int64_t i = 0; i < type.getDimSize(dim); ++i)
+        next.push_back(element + i * strides[dim]);
+    elements = std::move(next);
+  }
+  return elements;
+}
+
+class Generator {
+public:
+  Generator(MLIRContext &context, uint32_t seed) : builder(&context), random(seed) {}
+
+  OwningOpRef<ModuleOp> run();
+
+private:
+  int64_t below(int64_t bound) {
+    return std::uniform_int_distribution<int64_t>(0, bound - 1)(random);
+  }
+  bool chance(int percent) { return below(100) < percent; }
+
+  /// A buffer, state or input of the program, with which elements hold a value.
+  struct Storage {
+    Value value;
+    std::vector<bool> written;
+    MemRefType type() const { return cast<MemRefType>(value.getType()); }
+  };
+
+  MemRefType randomType();
+  void declare(ModuleOp module);
+  void program(ModuleOp module, StringRef name);
+  void command();
+  /// A random part of a storage.
+  Value view(Storage &storage, bool contiguous = false);
+  /// A part whose elements are all written, or null after a few tries.
+  Value readable(bool contiguous = false);
+  bool isWritten(Value view);
+  void markWritten(Value view);
+  Storage &storageOf(Value view);
+  bool overlap(Value a, Value b);
+  void launch();
+
+  OpBuilder builder;
+  std::mt19937 random;
+  Type f32 = builder.getF32Type();
+  std::vector<Storage> storages;
+  Operation *lastDeclaration = nullptr;
+};
+
+MemRefType Generator::randomType() {
+  SmallVector<int64_t> shape;
+  for (int64_t rank = 1 + below(3); rank > 0; --rank)
+    shape.push_back(1 + below(8));
+  if (chance(50))
+    shape.back() *= 16;
+  return MemRefType::get(shape, f32);
+}
+
+Generator::Storage &Generator::storageOf(Value view) {
+  const void *key = bufferKey(view);
+  for (Storage &storage : storages)
+    if (bufferKey(storage.value) == key)
+      return storage;
+  llvm_unreachable("a view of nothing");
+}
+
+bool Generator::isWritten(Value view) {
+  Storage &storage = storageOf(view);
+  return llvm::all_of(elementsOf(cast<MemRefType>(view.getType())),
+                      [&](int64_t i) { return storage.written[i]; });
+}
+
+void Generator::markWritten(Value view) {
+  Storage &storage = storageOf(view);
+  for (int64_t i : elementsOf(cast<MemRefType>(view.getType())))
+    storage.written[i] = true;
+}
+
+bool Generator::overlap(Value a, Value b) {
+  if (bufferKey(a) != bufferKey(b))
+    return false;
+  std::vector<int64_t> elements = elementsOf(cast<MemRefType>(a.getType()));
+  for (int64_t i : elementsOf(cast<MemRefType>(b.getType())))
+    if (llvm::is_contained(elements, i))
+      return true;
+  return false;
+}
+
+Value Generator::view(Storage &storage, bool contiguous) {
+  MemRefType type = storage.type();
+  if (contiguous || chance(60))
+    return storage.value;
+  auto [strides, offset] = type.getStridesAndOffset();
+  SmallVector<int64_t> shape(type.getShape());
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (chance(50))
+      continue;
+    int64_t first = below(shape[dim]);
+    offset += first * strides[dim];
+    shape[dim] = 1 + below(shape[dim] - first);
+  }
+  auto part =
+      MemRefType::get(shape, f32, StridedLayoutAttr::get(builder.getContext(), offset, strides));
+  return ViewOp::create(builder, builder.getUnknownLoc(), part, storage.value);
+}
+
+Value Generator::readable(bool contiguous) {
+  for (int tries = 0; tries < 12; ++tries) {
+    Value candidate = view(storages[below(int64_t(storages.size()))], contiguous);
+    if (isWritten(candidate))
+      return candidate;
+    if (auto unused = candidate.getDefiningOp<ViewOp>())
+      unused.erase();
+  }
+  return {};
+}
+
+void Generator::launch() {
+  int64_t inputs = below(3), outputs = 1 + below(2);
+  bool inPlace = inputs > 0 && chance(40);
+  SmallVector<Value> operands;
+  for (int64_t i = 0; i < inputs; ++i) {
+    Value input = readable();
+    if (!input)
+      return;
+    operands.push_back(input);
+  }
+  // An update in place is one argument, read and written; all other outputs keep clear of every
+  // operand.
+  for (int64_t i = inPlace ? 1 : 0; i < outputs; ++i) {
+    Value output = view(storages[below(int64_t(storages.size()))]);
+    if (llvm::any_of(operands, [&](Value other) { return overlap(other, output); }))
+      return;
+    operands.push_back(output);
+  }
+  if (inPlace)
+    for (Value other : ArrayRef(operands).drop_front())
+      if (overlap(other, operands.front()))
+        return;
+  std::string kernel = (Twine("k") + Twine(inputs) + (inPlace ? "i" : "") + Twine(outputs)).str();
+  LaunchOp::create(builder, builder.getUnknownLoc(), kernel, operands, 1, 0, DenseI64ArrayAttr());
+  for (Value written : ArrayRef(operands).drop_front(inputs))
+    markWritten(written);
+}
+
+void Generator::command() {
+  Location loc = builder.getUnknownLoc();
+  int64_t kind = below(100);
+  if (kind < 55) {
+    launch();
+  } else if (kind < 70) {
+    if (Value target = readable(true))
+      AllReduceOp::create(builder, loc, target);
+  } else if (kind < 80) {
+    Value target = view(storages[below(int64_t(storages.size()))], true);
+    FillOp::create(builder, loc, target);
+    markWritten(target);
+  } else if (kind < 90) {
+    Value source = readable(true);
+    if (!source)
+      return;
+    for (Storage &storage : storages)
+      if (storage.type().getNumElements() == cast<MemRefType>(source.getType()).getNumElements() &&
+          !overlap(storage.value, source)) {
+        CopyOp::create(builder, loc, source, storage.value);
+        markWritten(storage.value);
+        return;
+      }
+  } else {
+    // y = w·w, for a square readable w.
+    Value w = readable();
+    auto type = w ? cast<MemRefType>(w.getType()) : MemRefType();
+    if (!w || !matrixLayout(type))
+      return;
+    for (Storage &storage : storages) {
+      std::optional<MatrixLayout> c = matrixLayout(storage.type()), a = matrixLayout(type);
+      if (!c || overlap(storage.value, w) || c->batch != a->batch || c->rows != a->rows ||
+          c->columns != a->rows)
+        continue;
+      bool accumulate = isWritten(storage.value) && chance(50);
+      MatmulOp::create(builder, loc, w, w, accumulate ? storage.value : Value(), storage.value,
+                       false, true, APFloat(1.0), APFloat(1.0));
+      markWritten(storage.value);
+      return;
+    }
+  }
+}
+
+void Generator::declare(ModuleOp module) {
+  Location loc = module.getLoc();
+  auto init =
+      graph::InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
+  for (int i = 0; i < 3; ++i) {
+    MemRefType type = randomType();
+    graph::StateOp::create(builder, loc, builder.getStringAttr("state" + std::to_string(i)),
+                           TypeAttr::get(tensorOf(type)),
+                           graph::RoleAttr::get(builder.getContext(), graph::Role::Gradient), init,
+                           FlatSymbolRefAttr());
+  }
+  InputOp::create(builder, loc, builder.getStringAttr("in"), TypeAttr::get(randomType()),
+                  UnitAttr(), IntegerAttr());
+  InputOp::create(builder, loc, builder.getStringAttr("out"), TypeAttr::get(randomType()),
+                  builder.getUnitAttr(), IntegerAttr());
+  auto kernels = ModuleOp::create(builder, loc, kernelModuleName);
+  OpBuilder inner = OpBuilder::atBlockEnd(kernels.getBody());
+  for (int64_t inputs = 0; inputs < 3; ++inputs)
+    for (int64_t outputs = 1; outputs < 3; ++outputs)
+      for (bool inPlace : {false, true}) {
+        if (inPlace && inputs == 0)
+          continue;
+        int64_t count = inputs + outputs - (inPlace ? 1 : 0);
+        SmallVector<Type> types(count, MemRefType::get({ShapedType::kDynamic}, f32));
+        types.push_back(MemRefType::get({0}, builder.getI8Type()));
+        types.append(2, builder.getIndexType());
+        std::string name =
+            (Twine("k") + Twine(inputs) + (inPlace ? "i" : "") + Twine(outputs)).str();
+        auto function = func::FuncOp::create(inner, loc, name, builder.getFunctionType(types, {}));
+        function.setPrivate();
+        auto reads = llvm::to_vector(llvm::seq<int64_t>(0, inputs)),
+             writes = llvm::to_vector(llvm::seq<int64_t>(inputs, count));
+        if (inPlace)
+          writes.insert(writes.begin(), 0);
+        function->setAttr("nano.reads", builder.getDenseI64ArrayAttr(reads));
+        function->setAttr("nano.writes", builder.getDenseI64ArrayAttr(writes));
+        function->setAttr("nano.iterations", builder.getI64IntegerAttr(8));
+      }
+}
+
+void Generator::program(ModuleOp module, StringRef name) {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto program = ProgramOp::create(builder, module.getLoc(), name, StringAttr());
+  builder.createBlock(&program.getBody());
+  storages.clear();
+  auto add = [&](Value value, bool written) {
+    storages.push_back(
+        {value, std::vector<bool>(cast<MemRefType>(value.getType()).getNumElements(), written)});
+  };
+  for (auto state : module.getOps<graph::StateOp>())
+    add(StateOp::create(builder, module.getLoc(), memrefOf(state.getTensorType()),
+                        state.getSymName()),
+        true);
+  InputOp output;
+  for (auto input : module.getOps<InputOp>()) {
+    add(StateOp::create(builder, module.getLoc(), input.getType(), input.getSymName()),
+        !input.getOutput());
+    if (input.getOutput())
+      output = input;
+  }
+  for (int64_t count = 3 + below(12); count > 0; --count)
+    add(BufferOp::create(builder, module.getLoc(), randomType(), "b" + std::to_string(count),
+                         IntegerAttr()),
+        false);
+  for (int64_t count = 10 + below(50); count > 0; --count)
+    command();
+  for (Storage &storage : storages) // the host reads the output
+    if (bufferKey(storage.value) == output.getSymNameAttr().getAsOpaquePointer())
+      FillOp::create(builder, module.getLoc(), storage.value);
+}
+
+OwningOpRef<ModuleOp> Generator::run() {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToEnd(module->getBody());
+  declare(*module);
+  program(*module, "first");
+  if (chance(50))
+    program(*module, "update");
+  return module;
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> randomModule(MLIRContext &context, uint32_t seed) {
+  return Generator(context, seed).run();
+}
+
+std::string damage(ModuleOp module, std::mt19937 &random) {
+  auto below = [&](size_t bound) {
+    return std::uniform_int_distribution<size_t>(0, bound - 1)(random);
+  };
+  SmallVector<ProgramOp> programs(module.getOps<ProgramOp>());
+  ProgramOp program = programs[below(programs.size())];
+  Block &block = program.getBody().front();
+  SmallVector<WaitOp> waits(block.getOps<WaitOp>());
+  SmallVector<RecordOp> records(block.getOps<RecordOp>());
+  SmallVector<BufferOp> buffers(block.getOps<BufferOp>());
+  SmallVector<Operation *> commands;
+  for (Operation &op : block)
+    if (isa<StepCommandOpInterface>(op) && !isa<WaitOp, RecordOp>(op))
+      commands.push_back(&op);
+  int64_t arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt();
+  switch (below(6)) {
+  case 0: {
+    if (waits.empty())
+      return "";
+    WaitOp wait = waits[below(waits.size())];
+    std::string what = "dropped the wait for event " + std::to_string(wait.getEvent());
+    wait.erase();
+    return what;
+  }
+  case 1: {
+    BufferOp buffer = buffers[below(buffers.size())];
+    int64_t room = (arena - contiguousBytes(buffer.getType())) / 256;
+    int64_t offset = int64_t(below(size_t(room) + 1)) * 256;
+    buffer.setOffset(offset);
+    return "moved buffer " + buffer.getName().str() + " to " + std::to_string(offset);
+  }
+  case 2: {
+    if (commands.empty())
+      return "";
+    auto command = cast<StepCommandOpInterface>(commands[below(commands.size())]);
+    command.moveToStream(below(3));
+    return "moved a command to stream " + std::to_string(command.getStream());
+  }
+  case 3: {
+    if (commands.size() < 2)
+      return "";
+    size_t i = below(commands.size() - 1);
+    commands[i]->moveAfter(commands[i + 1]);
+    return "moved command " + std::to_string(i) + " behind the next";
+  }
+  case 4: {
+    if (commands.empty())
+      return "";
+    size_t i = below(commands.size());
+    commands[i]->erase();
+    return "dropped command " + std::to_string(i);
+  }
+  default: {
+    if (records.empty())
+      return "";
+    RecordOp record = records[below(records.size())];
+    Operation *previous = record->getPrevNode();
+    while (previous && !isa<StepCommandOpInterface>(previous))
+      previous = previous->getPrevNode();
+    if (!previous)
+      return "";
+    record->moveBefore(previous);
+    return "recorded event " + std::to_string(record.getEvent()) + " earlier";
+  }
+  }
+}
+
+} // namespace nano::test

@@ -1,0 +1,199 @@
+// Byte by byte, pair by pair.
+#include "StepOracle.h"
+
+#include "ir/step/Step.h"
+
+#include <algorithm>
+#include <bitset>
+#include <map>
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::test {
+namespace {
+
+constexpr size_t maxCommands = 512;
+
+/// Arena addresses of the bytes of a view, element by element in row-major order.
+std::vector<int64_t> addressesOf(Value view, const std::map<const void *, int64_t> &starts) {
+  auto type = cast<MemRefType>(view.getType());
+  auto [strides, offset] = type.getStridesAndOffset();
+  int64_t size = elementBytes(type.getElementType()), start = starts.at(bufferKey(view));
+  ArrayRef<int64_t> shape = type.getShape();
+  std::vector<int64_t> addresses;
+  for (int64_t linear = 0, count = type.getNumElements(); linear < count; ++linear) {
+    int64_t rest = linear, element = offset;
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      element += rest % shape[dim] * strides[dim];
+      rest /= shape[dim];
+    }
+    for (int64_t byte = 0; byte < size; ++byte)
+      addresses.push_back(start + element * size + byte);
+  }
+  return addresses;
+}
+
+struct Touch {
+  const void *buffer;
+  std::vector<int64_t> bytes; ///< in row-major order of the elements
+  bool reads, writes, isFactor = false, isSource = false;
+  std::vector<int64_t> sorted = {}; ///< the same bytes in increasing order
+};
+
+struct Step {
+  Operation *op;
+  uint64_t stream;
+  std::vector<Touch> touches;
+};
+
+/// A program with everything spelled out.
+struct Unrolled {
+  std::vector<Step> steps;
+  std::map<const void *, int64_t> starts, sizes;
+  std::map<const void *, bool> persistent; ///< value: holds something from the start
+};
+
+Unrolled unroll(ModuleOp module, ProgramOp program) {
+  Unrolled result;
+  auto persist = [&](Operation *op, StringAttr symbol, StringRef attribute, MemRefType type,
+                     bool filled) {
+    const void *key = symbol.getAsOpaquePointer();
+    result.starts[key] = op->getAttrOfType<IntegerAttr>(attribute).getInt();
+    result.sizes[key] = contiguousBytes(type);
+    result.persistent[key] = filled;
+  };
+  for (auto state : module.getOps<graph::StateOp>())
+    persist(state, state.getSymNameAttr(), offsetAttrName, memrefOf(state.getTensorType()), true);
+  for (auto input : module.getOps<InputOp>())
+    persist(input, input.getSymNameAttr(), "offset", cast<MemRefType>(input.getType()),
+            !input.getOutput());
+  for (auto buffer : program.getBody().getOps<BufferOp>()) {
+    result.starts[bufferKey(buffer)] = int64_t(*buffer.getOffset());
+    result.sizes[bufferKey(buffer)] = contiguousBytes(buffer.getType());
+  }
+  KernelTable kernels(module);
+  for (Operation &op : program.getBody().front()) {
+    auto command = dyn_cast<StepCommandOpInterface>(op);
+    if (!command)
+      continue;
+    Step step{&op, command.getStream(), {}};
+    auto matmul = dyn_cast<MatmulOp>(op);
+    for (const Access &access : accessesOf(command, kernels)) {
+      Touch touch{bufferKey(access.buffer), addressesOf(access.buffer, result.starts), access.reads,
+                  access.writes};
+      touch.isFactor = matmul && (access.buffer == matmul.getA() || access.buffer == matmul.getB());
+      touch.isSource = isa<CopyOp>(op);
+      touch.sorted = touch.bytes;
+      std::sort(touch.sorted.begin(), touch.sorted.end());
+      step.touches.push_back(std::move(touch));
+    }
+    result.steps.push_back(std::move(step));
+  }
+  return result;
+}
+
+std::string liveness(const Unrolled &program, int64_t arena) {
+  std::vector<const void *> owner(size_t(arena), nullptr), kept(size_t(arena), nullptr);
+  std::map<const void *, bool> touched;
+  for (auto [key, filled] : program.persistent)
+    for (int64_t i = 0; i < program.sizes.at(key); ++i) {
+      kept[program.starts.at(key) + i] = key;
+      if (filled)
+        owner[program.starts.at(key) + i] = key;
+    }
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step &step = program.steps[i];
+    for (const Touch &touch : step.touches)
+      for (int64_t byte : touch.bytes)
+        if (touch.reads && owner[byte] != touch.buffer)
+          return "command " + std::to_string(i) + " reads byte " + std::to_string(byte) +
+                 ", which holds something else";
+    for (const Touch &touch : step.touches) {
+      touched[touch.buffer] = true;
+      for (int64_t byte : touch.bytes) {
+        if (!touch.writes)
+          continue;
+        if (kept[byte] && kept[byte] != touch.buffer)
+          return "command " + std::to_string(i) + " writes byte " + std::to_string(byte) +
+                 " of what lives on";
+        owner[byte] = touch.buffer;
+      }
+    }
+  }
+  for (auto [key, filled] : program.persistent)
+    for (int64_t i = 0; i < program.sizes.at(key) && touched[key]; ++i)
+      if (owner[program.starts.at(key) + i] != key)
+        return "an output is not written";
+  return "";
+}
+
+bool conflict(const Touch &a, const Touch &b) {
+  if (!a.writes && !b.writes)
+    return false;
+  std::vector<int64_t> common;
+  std::set_intersection(a.sorted.begin(), a.sorted.end(), b.sorted.begin(), b.sorted.end(),
+                        std::back_inserter(common));
+  return !common.empty();
+}
+
+std::string races(const Unrolled &program) {
+  const std::vector<Step> &steps = program.steps;
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (size_t x = 0; x < steps[i].touches.size(); ++x)
+      for (size_t y = x + 1; y < steps[i].touches.size(); ++y) {
+        const Touch &a = steps[i].touches[x], &b = steps[i].touches[y];
+        bool inPlace = a.buffer == b.buffer && a.bytes == b.bytes && !(a.writes && b.writes) &&
+                       !a.isFactor && !b.isFactor && !a.isSource;
+        if (conflict(a, b) && !inPlace)
+          return "command " + std::to_string(i) + " conflicts with itself";
+      }
+  size_t count = steps.size();
+  std::vector<std::bitset<maxCommands>> before(count);
+  if (count > maxCommands)
+    return "more commands than this oracle takes";
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = i + 1; j < count; ++j) {
+      auto record = dyn_cast<RecordOp>(steps[i].op);
+      auto wait = dyn_cast<WaitOp>(steps[j].op);
+      before[i][j] = steps[i].stream == steps[j].stream ||
+                     (record && wait && record.getEvent() == wait.getEvent());
+    }
+  for (size_t k = 0; k < count; ++k)
+    for (size_t i = 0; i < count; ++i)
+      if (before[i][k])
+        before[i] |= before[k];
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = i + 1; j < count; ++j) {
+      if (before[i][j])
+        continue;
+      std::string pair = "commands " + std::to_string(i) + " and " + std::to_string(j);
+      if (isa<AllReduceOp>(steps[i].op) && isa<AllReduceOp>(steps[j].op))
+        return pair + " are unordered collectives";
+      for (const Touch &a : steps[i].touches)
+        for (const Touch &b : steps[j].touches)
+          if (conflict(a, b))
+            return pair + " race";
+    }
+  return "";
+}
+
+template <typename Check> std::string firstError(ModuleOp module, const Check &check) {
+  for (auto program : module.getOps<ProgramOp>())
+    if (std::string error = check(unroll(module, program)); !error.empty())
+      return "@" + program.getSymName().str() + ": " + error;
+  return "";
+}
+
+} // namespace
+
+std::string findLivenessError(ModuleOp module) {
+  int64_t arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt();
+  return firstError(module, [&](const Unrolled &program) { return liveness(program, arena); });
+}
+
+std::string findRace(ModuleOp module) {
+  return firstError(module, [](const Unrolled &program) { return races(program); });
+}
+
+} // namespace nano::test
