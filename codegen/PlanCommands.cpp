@@ -42,7 +42,7 @@ public:
 private:
   Ref ref(Value buffer, bool read, bool written) const {
     PlanIndex::Start start = index.buffers.at(step::bufferKey(buffer));
-    auto [strides, offset] = typeOf(buffer).getStridesAndOffset();
+    int64_t offset = step::layoutOf(typeOf(buffer)).offset;
     Ref ref;
     ref.buffer = start.buffer;
     ref.offset =

@@ -1,5 +1,6 @@
-// The NanoGPT speedrun's 124M model and its training step, as MODEL.md states them: value embeddings, skip connections, sliding
-// windows over packed documents, Muon for the matrices and Adam for the rest. The FP8 head is not supported yet.
+// The NanoGPT speedrun's 124M model and its training step, as MODEL.md states them: value
+// embeddings, skip connections, sliding windows over packed documents, Muon for the matrices and
+// Adam for the rest. The FP8 head is not supported yet.
 #include "compiler/Frontend.h"
 
 using namespace nano::frontend;
@@ -11,7 +12,8 @@ NANO_MODEL {
   const auto Dh = hyper("head_dim", 128, "size of a head: a multiple of 4, at least 8", 8);
   const auto D = hyper("model_dim", 768, "width of the residual stream");
   const auto T = hyper("seq_len", 49152, "tokens in a training sequence: a multiple of 128");
-  const auto valT = hyper("val_seq_len", 262144, "tokens in a validation sequence: a multiple of 128");
+  const auto valT =
+      hyper("val_seq_len", 262144, "tokens in a validation sequence: a multiple of 128");
   const auto batch = hyper("global_batch", 8 * 49152, "tokens per optimizer step over all ranks");
   const auto steps = hyper("num_iterations", 1770, "optimizer steps");
   const auto eos = hyper("eos_token", 50256, "the token that begins a document", 0);
@@ -26,13 +28,14 @@ NANO_MODEL {
   const Sched decay = min(1.0, 0.1 + 0.9 * (1 - s / N) / 0.4);
   const Tensor window = scalar("window", ceil(max(1728 * s / N, 1.0) / 128), i32);
 
-  const auto matrices = muon("blocks", {.lr = 0.05 * decay,
-                                        .momentum = 0.85 + 0.10 * min(s / 300, 1.0),
-                                        .computeType = dtype});
+  const auto matrices =
+      muon("blocks",
+           {.lr = 0.05 * decay, .momentum = 0.85 + 0.10 * min(s / 300, 1.0), .computeType = dtype});
   auto group = [&](const char *name, double lr) {
     return adam(name, {.lr = lr * decay, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10});
   };
-  const auto embeddings = group("embeddings", 0.6), head = group("head", 0.22), scalars = group("scalars", 0.04);
+  const auto embeddings = group("embeddings", 0.6), head = group("head", 0.22),
+             scalars = group("scalars", 0.04);
 
   // Parameters.
   const double b = sqrt(3.0) * 0.5 / sqrt(D);
@@ -43,19 +46,25 @@ NANO_MODEL {
   const Tensor embed = param("embed.weight", {vocab, D}, dtype, normal(0, 1), embeddings);
   Tensor valueEmbeds[3];
   for (int k = 0; k < 3; ++k)
-    valueEmbeds[k] = param({"value_embeds.", k, ".weight"}, {vocab, H * Dh}, dtype, normal(0, 1), embeddings);
+    valueEmbeds[k] =
+        param({"value_embeds.", k, ".weight"}, {vocab, H * Dh}, dtype, normal(0, 1), embeddings);
   for (int i = 0; i < L; ++i) {
     Layer &layer = layers[i];
     if (i != 7) {
-      layer.qkv = param({"blocks.", i, ".attn.qkv_w"}, {3, H * Dh, D}, f32, uniform(-b, b), matrices);
+      layer.qkv =
+          param({"blocks.", i, ".attn.qkv_w"}, {3, H * Dh, D}, f32, uniform(-b, b), matrices);
       layer.valueMix = param({"blocks.", i, ".attn.lambdas"}, {2}, f32, constant(0.5), scalars);
-      layer.project = param({"blocks.", i, ".attn.c_proj.weight"}, {D, H * Dh}, f32, constant(0), matrices);
+      layer.project =
+          param({"blocks.", i, ".attn.c_proj.weight"}, {D, H * Dh}, f32, constant(0), matrices);
     }
-    layer.mlpIn = param({"blocks.", i, ".mlp.c_fc.weight"}, {4 * D, D}, f32, uniform(-b, b), matrices);
-    layer.mlpOut = param({"blocks.", i, ".mlp.c_proj.weight"}, {D, 4 * D}, f32, constant(0), matrices);
+    layer.mlpIn =
+        param({"blocks.", i, ".mlp.c_fc.weight"}, {4 * D, D}, f32, uniform(-b, b), matrices);
+    layer.mlpOut =
+        param({"blocks.", i, ".mlp.c_proj.weight"}, {D, 4 * D}, f32, constant(0), matrices);
     layer.mix = param({"blocks.", i, ".lambdas"}, {2}, f32, constants({1, 0}), scalars);
   }
-  const Tensor lmHead = param("lm_head.weight", {(vocab + 127) / 128 * 128, D}, f32, constant(0), head);
+  const Tensor lmHead =
+      param("lm_head.weight", {(vocab + 127) / 128 * 128, D}, f32, constant(0), head);
   const Tensor skipWeights = param("skip_weights", {L / 2}, f32, constant(1), scalars);
 
   auto logits = [&](Tensor tokens) {
@@ -63,7 +72,8 @@ NANO_MODEL {
 
     // Rotary embedding, θ = position · frequency; the second half of a head turns the other way.
     const Tensor c = iota({Dh}), j = select(c < Dh / 2, c, c - Dh / 2);
-    const Tensor frequency = select(j < Dh / 4, exp(cast(j, f32) * (-log(1024) / (Dh / 4 - 1))), 0.0);
+    const Tensor frequency =
+        select(j < Dh / 4, exp(cast(j, f32) * (-log(1024) / (Dh / 4 - 1))), 0.0);
     const Tensor theta = iota({T, Dh}, 0, f32) * frequency;
     const Tensor cosine = reshape(cos(theta), {T, 1, Dh});
     const Tensor sine = reshape(select(c < Dh / 2, sin(theta), -sin(theta)), {T, 1, Dh});
@@ -73,16 +83,22 @@ NANO_MODEL {
     const Tensor t = iota({T}), documentStart = cummax(select(tokens == eos, t, 0.0));
     auto firstIn = [&](Tensor blocks) { return max(documentStart, (t / 128 - blocks + 1) * 128); };
     const Tensor firstLong = firstIn(window), firstShort = firstIn(max(window / 2, 1.0));
-    auto isLong = [&](int64_t i) { return i == 0 || i == L / 3 || i == 2 * L / 3 - 1 || i == L - 1; };
+    auto isLong = [&](int64_t i) {
+      return i == 0 || i == L / 3 || i == 2 * L / 3 - 1 || i == L - 1;
+    };
 
     auto attend = [&](int64_t i, Tensor h) {
       const Layer &p = layers[i];
-      auto [q, k, v] = split<3>(reshape(linear(h, reshape(p.qkv, {3 * H * Dh, D})), {T, 3 * H, Dh}), 1);
+      auto [q, k, v] =
+          split<3>(reshape(linear(h, reshape(p.qkv, {3 * H * Dh, D})), {T, 3 * H, Dh}), 1);
       const int64_t ve = i < 3 ? i : i - (L - 3);
       v = ve < 0 ? cast(p.valueMix[0] * v, dtype)
-                 : cast(p.valueMix[0] * v + p.valueMix[1] * reshape(valueEmbeds[ve][tokens], {T, H, Dh}), dtype);
-      const Tensor y = attention(rope(norm(q)), rope(norm(k)), v,
-                                 {.first = isLong(i) ? firstLong : firstShort, .last = t, .scale = 0.12});
+                 : cast(p.valueMix[0] * v +
+                            p.valueMix[1] * reshape(valueEmbeds[ve][tokens], {T, H, Dh}),
+                        dtype);
+      const Tensor y =
+          attention(rope(norm(q)), rope(norm(k)), v,
+                    {.first = isLong(i) ? firstLong : firstShort, .last = t, .scale = 0.12});
       return linear(reshape(y, {T, H * Dh}), p.project);
     };
 
@@ -104,7 +120,11 @@ NANO_MODEL {
   };
   auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
 
-  training({.vocabSize = vocab, .eosToken = eos, .globalBatch = batch, .numIterations = steps, .logged = matrices});
+  training({.vocabSize = vocab,
+            .eosToken = eos,
+            .globalBatch = batch,
+            .numIterations = steps,
+            .logged = matrices});
   train(T, Loss::sum, loss);
   validate(valT, Loss::mean, loss);
   generate(min(T, 1024), logits);

@@ -1,5 +1,5 @@
-// GPT-2 as llm.c trains it: LayerNorm, biases, GELU (tanh), learned positions, the head tied to the embedding, and AdamW with
-// warm-up, cosine decay, clipping, and weight decay on matrices only.
+// GPT-2 as llm.c trains it: LayerNorm, biases, GELU (tanh), learned positions, the head tied to the
+// embedding, and AdamW with warm-up, cosine decay, clipping, and weight decay on matrices only.
 #include "compiler/Frontend.h"
 
 using namespace nano::frontend;
@@ -11,28 +11,34 @@ NANO_MODEL {
   const auto D = hyper("model_dim", 768, "width of the residual stream: a multiple of num_heads");
   const auto block = hyper("block_size", 1024, "positions in a row; rows do not see each other");
   const auto T = hyper("seq_len", 16384, "tokens in a training sequence: rows of block_size");
-  const auto valT = hyper("val_seq_len", 16384, "tokens in a validation sequence: rows of block_size");
+  const auto valT =
+      hyper("val_seq_len", 16384, "tokens in a validation sequence: rows of block_size");
   const auto batch = hyper("global_batch", 524288, "tokens per optimizer step over all ranks");
   const auto steps = hyper("num_iterations", 18865, "optimizer steps");
   const auto learningRate = hyper("learning_rate", 6e-4, "learning rate after warm-up");
   const auto warmup = hyper("warmup_iters", 700, "steps of linear warm-up", 0);
-  const auto finalFraction = hyper("final_lr_frac", 0.0, "learning rate at the end, as a fraction of learning_rate");
+  const auto finalFraction =
+      hyper("final_lr_frac", 0.0, "learning rate at the end, as a fraction of learning_rate");
   const auto weightDecay = hyper("weight_decay", 0.1, "of matrices");
   const auto beta1 = hyper("beta1", 0.9, "AdamW's β₁"), beta2 = hyper("beta2", 0.95, "AdamW's β₂");
   const auto eps = hyper("adam_eps", 1e-8, "AdamW's ε");
-  const auto gradClip = hyper("grad_clip", 1.0, "largest norm of all gradients together; 0: no limit");
-  const auto eos = hyper("eos_token", 50256, "the token that begins a document; the mask does not use it", 0);
+  const auto gradClip =
+      hyper("grad_clip", 1.0, "largest norm of all gradients together; 0: no limit");
+  const auto eos =
+      hyper("eos_token", 50256, "the token that begins a document; the mask does not use it", 0);
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
   require(D % H == 0, "model_dim must be a multiple of num_heads");
-  require(T % block == 0 && valT % block == 0, "seq_len and val_seq_len must be multiples of block_size");
+  require(T % block == 0 && valT % block == 0,
+          "seq_len and val_seq_len must be multiples of block_size");
   const int64_t Dh = D / H;
 
   // Schedule at step s of N.
   const Sched s = step(), N = iterations();
   const Sched progress = (s - warmup) / max(N - warmup, 1.0);
   const double least = learningRate * finalFraction;
-  const Sched lr = select(s < warmup, learningRate * (s + 1) / max(warmup, 1),
-                          least + 0.5 * (1 + cos(3.141592653589793 * progress)) * (learningRate - least));
+  const Sched lr =
+      select(s < warmup, learningRate * (s + 1) / max(warmup, 1),
+             least + 0.5 * (1 + cos(3.141592653589793 * progress)) * (learningRate - least));
 
   const auto matrices = adam("matrices", {lr, beta1, beta2, eps, weightDecay});
   const auto vectors = adam("vectors", {lr, beta1, beta2, eps, 0});
@@ -45,7 +51,8 @@ NANO_MODEL {
   auto vector = [&](const Name &name, int64_t size, double value) {
     return param(name, {size}, f32, constant(value), vectors);
   };
-  const Tensor wte = weight("wte.weight", vocab, D, 0.02), wpe = weight("wpe.weight", block, D, 0.02);
+  const Tensor wte = weight("wte.weight", vocab, D, 0.02),
+               wpe = weight("wpe.weight", block, D, 0.02);
   struct Affine {
     Tensor weight, bias;
   };
@@ -56,15 +63,23 @@ NANO_MODEL {
   for (int i = 0; i < L; ++i)
     layers[i] = {
         .ln1 = {vector({"h.", i, ".ln_1.weight"}, D, 1), vector({"h.", i, ".ln_1.bias"}, D, 0)},
-        .attend = {weight({"h.", i, ".attn.c_attn.weight"}, 3 * D, D, 0.02), vector({"h.", i, ".attn.c_attn.bias"}, 3 * D, 0)},
-        .attendOut = {weight({"h.", i, ".attn.c_proj.weight"}, D, D, small), vector({"h.", i, ".attn.c_proj.bias"}, D, 0)},
+        .attend = {weight({"h.", i, ".attn.c_attn.weight"}, 3 * D, D, 0.02),
+                   vector({"h.", i, ".attn.c_attn.bias"}, 3 * D, 0)},
+        .attendOut = {weight({"h.", i, ".attn.c_proj.weight"}, D, D, small),
+                      vector({"h.", i, ".attn.c_proj.bias"}, D, 0)},
         .ln2 = {vector({"h.", i, ".ln_2.weight"}, D, 1), vector({"h.", i, ".ln_2.bias"}, D, 0)},
-        .mlpIn = {weight({"h.", i, ".mlp.c_fc.weight"}, 4 * D, D, 0.02), vector({"h.", i, ".mlp.c_fc.bias"}, 4 * D, 0)},
-        .mlpOut = {weight({"h.", i, ".mlp.c_proj.weight"}, D, 4 * D, small), vector({"h.", i, ".mlp.c_proj.bias"}, D, 0)}};
+        .mlpIn = {weight({"h.", i, ".mlp.c_fc.weight"}, 4 * D, D, 0.02),
+                  vector({"h.", i, ".mlp.c_fc.bias"}, 4 * D, 0)},
+        .mlpOut = {weight({"h.", i, ".mlp.c_proj.weight"}, D, 4 * D, small),
+                   vector({"h.", i, ".mlp.c_proj.bias"}, D, 0)}};
   const Affine lnFinal = {vector("ln_f.weight", D, 1), vector("ln_f.bias", D, 0)};
 
-  auto layerNormOf = [&](Tensor x, const Affine &p) { return layerNorm(x, p.weight, p.bias, 1e-5); };
-  auto affine = [&](Tensor x, const Affine &p) { return cast(linear(x, p.weight) + p.bias, dtype); };
+  auto layerNormOf = [&](Tensor x, const Affine &p) {
+    return layerNorm(x, p.weight, p.bias, 1e-5);
+  };
+  auto affine = [&](Tensor x, const Affine &p) {
+    return cast(linear(x, p.weight) + p.bias, dtype);
+  };
   auto gelu = [&](Tensor h) {
     const Tensor x = cast(h, f32);
     return cast(0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), dtype);
@@ -75,7 +90,8 @@ NANO_MODEL {
     const Tensor t = iota({T}), rowStart = t / block * block;
     Tensor x = cast(wte[tokens] + wpe[t - rowStart], dtype);
     for (const Layer &p : layers) {
-      auto [q, k, v] = split<3>(reshape(affine(layerNormOf(x, p.ln1), p.attend), {T, 3 * H, Dh}), 1);
+      auto [q, k, v] =
+          split<3>(reshape(affine(layerNormOf(x, p.ln1), p.attend), {T, 3 * H, Dh}), 1);
       const Tensor y = attention(q, k, v, {.first = rowStart, .last = t, .scale = 1 / sqrt(Dh)});
       x += affine(reshape(y, {T, D}), p.attendOut);
       x += affine(gelu(affine(layerNormOf(x, p.ln2), p.mlpIn)), p.mlpOut);
@@ -84,7 +100,11 @@ NANO_MODEL {
   };
   auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
 
-  training({.vocabSize = vocab, .eosToken = eos, .globalBatch = batch, .numIterations = steps, .gradClip = gradClip});
+  training({.vocabSize = vocab,
+            .eosToken = eos,
+            .globalBatch = batch,
+            .numIterations = steps,
+            .gradClip = gradClip});
   train(T, Loss::mean, loss);
   validate(valT, Loss::mean, loss);
   generate(block, logits);

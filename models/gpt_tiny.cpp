@@ -1,4 +1,5 @@
-// gpt124m at a size that trains on two CPU cores in about two minutes, on bytes: token 256 begins a document.
+// gpt124m at a size that trains on two CPU cores in about two minutes, on bytes: token 256 begins a
+// document.
 #include "models/gpt124m.cpp"
 
 NANO_DEFAULTS({"vocab_size", 257}, {"eos_token", 256}, {"num_layers", 6}, {"num_heads", 2},

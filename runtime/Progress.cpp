@@ -13,10 +13,10 @@ namespace nano {
 
 namespace {
 
-/// Steps that the trend and the average time look back on.
-constexpr size_t window = 20;
+/// Steps that the trend and the average time look back on: a trend over 20.
+constexpr size_t window = 21;
 
-/// Slope of the least-squares line through the losses, for `window` steps; 0 from fewer than two.
+/// The change of the loss over the steps seen, by the least-squares line through them.
 double trendOf(const std::deque<StepFacts> &recent) {
   double n = double(recent.size()), meanX = (n - 1) / 2, meanY = 0, xy = 0, xx = 0;
   for (const StepFacts &facts : recent)
@@ -25,7 +25,7 @@ double trendOf(const std::deque<StepFacts> &recent) {
     xy += (double(i) - meanX) * (recent[i].loss - meanY);
     xx += (double(i) - meanX) * (double(i) - meanX);
   }
-  return xx > 0 ? xy / xx * double(window) : 0;
+  return xx > 0 ? xy / xx * (n - 1) : 0;
 }
 
 } // namespace
@@ -66,10 +66,12 @@ std::string Progress::line(const StepFacts &facts) const {
     milliseconds += step.milliseconds / double(recent.size());
   double perSecond = milliseconds > 0 ? double(facts.tokens) / milliseconds * 1000 : 0;
   double left = double(steps - facts.step) * milliseconds / 1000;
+  int digits = milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
   std::string remaining = facts.step < steps ? durationText(left) + " left" : "done";
-  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.4g} ms  {} tok/s",
-                     facts.step, steps, remaining, facts.loss, trendOf(recent), window,
-                     facts.learningRate, milliseconds, countText(perSecond));
+  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s",
+                     facts.step, steps, remaining, facts.loss, trendOf(recent),
+                     recent.size() - std::min<size_t>(recent.size(), 1), facts.learningRate,
+                     milliseconds, digits, countText(perSecond));
 }
 
 void Progress::step(const StepFacts &facts) {

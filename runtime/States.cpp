@@ -16,9 +16,9 @@ namespace nano {
 
 namespace {
 
-constexpr uint64_t pieceBytes = 4 << 20;
+constexpr uint64_t pieceBytes = 1 << 20;
 /// Fewer elements than this are not worth a thread.
-constexpr uint64_t elementsPerThread = 1 << 16;
+constexpr uint64_t elementsPerThread = 1 << 15;
 
 /// Elements [first, first + values.size()) of the state's initial value, in f32 before rounding to
 /// the state's type.

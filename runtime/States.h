@@ -1,4 +1,4 @@
-// A plan's states on their way between files and devices, in pieces of a few MiB so that no second
+// A plan's states on their way between files and devices, in pieces of one MiB so that no second
 // copy of the model is held.
 #pragma once
 

@@ -49,6 +49,14 @@ inline constexpr llvm::StringLiteral arenaBytesAttrName = "step.arena_bytes",
 int64_t elementBytes(mlir::Type type);
 /// Bytes of a contiguous memref of this shape.
 int64_t contiguousBytes(mlir::MemRefType type);
+/// A memref's strides and offset, in elements.
+struct Layout {
+  llvm::SmallVector<int64_t, 4> strides;
+  int64_t offset = 0;
+};
+/// The layout of a type without one (row-major from 0) or with a strided one; as MLIR's
+/// getStridesAndOffset, without going through affine maps.
+Layout layoutOf(mlir::MemRefType type);
 /// True when the elements lie in row-major order without gaps, from whatever offset.
 bool isContiguous(mlir::MemRefType type);
 /// The row-major memref with the tensor's shape and element type, and back.

@@ -68,8 +68,24 @@ int64_t contiguousBytes(MemRefType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
+Layout layoutOf(MemRefType type) {
+  Layout layout;
+  if (auto strided = dyn_cast<StridedLayoutAttr>(type.getLayout())) {
+    layout.strides.assign(strided.getStrides().begin(), strided.getStrides().end());
+    layout.offset = strided.getOffset();
+    return layout;
+  }
+  layout.strides.resize(type.getRank());
+  int64_t stride = 1;
+  for (int64_t i = type.getRank() - 1; i >= 0; --i) {
+    layout.strides[i] = stride;
+    stride *= type.getDimSize(i);
+  }
+  return layout;
+}
+
 bool isContiguous(MemRefType type) {
-  auto [strides, offset] = type.getStridesAndOffset();
+  auto [strides, offset] = layoutOf(type);
   int64_t expected = 1;
   for (int64_t i = type.getRank() - 1; i >= 0; --i) {
     if (type.getDimSize(i) != 1 && strides[i] != expected)
@@ -128,7 +144,7 @@ std::optional<MatrixLayout> matrixLayout(MemRefType type) {
   int64_t rank = type.getRank();
   if (rank < 2)
     return std::nullopt;
-  auto [strides, offset] = type.getStridesAndOffset();
+  auto [strides, offset] = layoutOf(type);
   ArrayRef<int64_t> shape = type.getShape();
   MatrixLayout layout;
   layout.rows = shape[rank - 2];

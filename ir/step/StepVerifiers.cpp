@@ -110,11 +110,10 @@ LogicalResult ViewOp::verify() {
   if (type.getElementType() != whole.getElementType())
     return emitOpError("element type ")
            << type.getElementType() << " is not the buffer's, " << whole.getElementType();
-  SmallVector<int64_t> strides;
-  int64_t offset;
-  if (failed(type.getStridesAndOffset(strides, offset)) || ShapedType::isDynamic(offset) ||
-      llvm::any_of(strides, ShapedType::isDynamic))
+  auto strided = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  if (strided ? !strided.hasStaticLayout() : !type.getLayout().isIdentity())
     return emitOpError("layout of ") << type << " is not strided with static strides and offset";
+  auto [strides, offset] = layoutOf(type);
   if (mayOverlapItself(type.getShape(), strides))
     return emitOpError("layout of ") << type << " names an element more than once";
   int64_t last = offset;

@@ -14,8 +14,8 @@
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/GraphBuilder.h"
 #include "passes/Passes.h"
+#include "passes/fuse/BlockOrder.h"
 
-#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace nano {
@@ -125,8 +125,9 @@ public:
     return true;
   }
 
-  /// Replaces the chain by its chunks.
-  void split() {
+  /// Replaces the chain by its chunks, where its last op stood; what reads its results from before
+  /// moves behind them.
+  LogicalResult split() {
     int64_t chunk = chunkRows();
     OpBuilder builder(ordered.back().first);
     llvm::DenseMap<Value, SmallVector<Value>> parts;
@@ -146,7 +147,10 @@ public:
     Block *chainBlock = block();
     for (auto &[op, form] : llvm::reverse(ordered))
       op->erase();
-    sortTopologically(chainBlock);
+    llvm::DenseMap<Operation *, int64_t> key;
+    for (auto [index, op] : llvm::enumerate(*chainBlock))
+      key[&op] = index;
+    return nano::sortBlock(*chainBlock, nano::stateOrder(*chainBlock), key);
   }
 
   Operation *obstacle = nullptr;
@@ -273,7 +277,8 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
       while (MatmulOp root = findRoot(function, left)) {
         Chain chain(root, maxBytes);
         if (chain.collect()) {
-          chain.split();
+          if (failed(chain.split()))
+            return signalPassFailure();
           continue;
         }
         left.insert(root);

@@ -16,13 +16,13 @@
 // except a reshape of the leading dimensions between two ops of one group.
 #include "ir/graph/GraphBuilder.h"
 #include "passes/Passes.h"
+#include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/Traffic.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/DebugLog.h"
 
-#include <queue>
 #include <unordered_map>
 
 #define DEBUG_TYPE "nano-fuse"
@@ -123,7 +123,7 @@ struct Group {
 
 class Fuser {
 public:
-  explicit Fuser(func::FuncOp function) : function(function), block(function.getBody().front()) {}
+  explicit Fuser(func::FuncOp function) : block(function.getBody().front()) {}
 
   LogicalResult run() {
     copyCheapOps();
@@ -174,27 +174,7 @@ private:
       parent.push_back(index++);
       groups.push_back(std::move(group));
     }
-    addStateOrder();
-  }
-
-  /// Edges that SSA does not show: reads and writes of one state keep their order.
-  void addStateOrder() {
-    llvm::StringMap<SmallVector<Operation *>> readers;
-    llvm::StringMap<Operation *> writer;
-    for (Operation &op : block) {
-      if (auto load = dyn_cast<LoadOp>(op)) {
-        if (Operation *last = writer.lookup(load.getSymbol()))
-          after[last].push_back(&op);
-        readers[load.getSymbol()].push_back(&op);
-      } else if (auto store = dyn_cast<StoreOp>(op)) {
-        for (Operation *reader : readers[store.getSymbol()])
-          after[reader].push_back(&op);
-        readers[store.getSymbol()].clear();
-        if (Operation *last = writer.lookup(store.getSymbol()))
-          after[last].push_back(&op);
-        writer[store.getSymbol()] = &op;
-      }
-    }
+    after = nano::stateOrder(block);
   }
 
   int64_t find(int64_t id) {
@@ -434,7 +414,7 @@ private:
       if (!group.ops.empty())
         emitGroup(group);
     }
-    return sortBlock();
+    return sort();
   }
 
   void emitGroup(Group &group) {
@@ -498,64 +478,22 @@ private:
     });
   }
 
-  /// Brings the block into an order in which values are made before they are read: among ready ops
-  /// the one that stood first goes first.
-  LogicalResult sortBlock() {
-    SmallVector<Operation *> ops(llvm::make_pointer_range(block.without_terminator()));
-    llvm::DenseMap<Operation *, int64_t> key;
-    for (Operation *op : ops)
-      key[op] = index.contains(op) ? index[op] : groupOf.lookup(op);
-    llvm::DenseMap<Operation *, int64_t> waiting;
-    llvm::DenseMap<Operation *, SmallVector<Operation *>> next;
-    auto addEdge = [&](Operation *from, Operation *to) {
-      next[from].push_back(to);
-      ++waiting[to];
-    };
-    for (Operation *op : ops) {
-      llvm::SmallSetVector<Operation *, 8> producers;
-      for (Value operand : op->getOperands())
-        if (operand.getDefiningOp())
-          producers.insert(operand.getDefiningOp());
-      for (Operation *producer : producers)
-        addEdge(producer, op);
-    }
-    for (auto &[first, followers] : after)
-      for (Operation *follower : followers)
-        addEdge(first, follower);
-    auto later = [](const std::pair<int64_t, Operation *> &a,
-                    const std::pair<int64_t, Operation *> &b) { return a.first > b.first; };
-    std::priority_queue<std::pair<int64_t, Operation *>,
-                        std::vector<std::pair<int64_t, Operation *>>, decltype(later)>
-        ready(later);
-    for (Operation *op : ops)
-      if (!waiting.lookup(op))
-        ready.emplace(key[op], op);
-    Operation *terminator = block.getTerminator();
-    size_t placed = 0;
-    while (!ready.empty()) {
-      ++placed;
-      Operation *op = ready.top().second;
-      ready.pop();
-      op->moveBefore(terminator);
-      for (Operation *follower : next[op])
-        if (--waiting[follower] == 0)
-          ready.emplace(key[follower], follower);
-    }
-    if (placed == ops.size())
-      return success();
-    Operation *stuck = *llvm::find_if(ops, [&](Operation *op) { return waiting.lookup(op) > 0; });
-    return stuck->emitError("internal error: the kernels formed depend on each other in a circle");
+  /// A kernel stands where its last op stood, or as soon after as what it reads is made.
+  LogicalResult sort() {
+    for (Operation &op : block)
+      if (!index.contains(&op))
+        index[&op] = groupOf.lookup(&op);
+    return nano::sortBlock(block, after, index);
   }
 
-  func::FuncOp function;
   Block &block;
   std::vector<Group> groups;
   SmallVector<int64_t> sequence; // groups in a topological order; -1 where one has joined another
   SmallVector<int64_t> position; // of a group in `sequence`
   SmallVector<int64_t> parent;   // union-find over groups
   llvm::DenseMap<Operation *, int64_t> groupOf; // also the op's index in the original order
-  llvm::DenseMap<Operation *, int64_t> index;   // of the nano.fused ops made
-  llvm::DenseMap<Operation *, SmallVector<Operation *>> after;
+  llvm::DenseMap<Operation *, int64_t> index;   // order in the new block
+  nano::StateOrder after;
 };
 
 struct Fuse : public nano::impl::FuseBase<Fuse> {

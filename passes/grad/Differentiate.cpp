@@ -303,6 +303,8 @@ LogicalResult Backward::run() {
   Operation *lastForward = block.getTerminator()->getPrevNode();
   if (active.contains(loss))
     gradients[loss].whole = GraphBuilder(builder, loss.getLoc()).constant(1, loss.getType());
+  if (auto load = loss.getDefiningOp<LoadOp>(); load && active.contains(loss))
+    accumulate(load);
   for (Operation *op : llvm::reverse(relevant)) {
     if (failed(visit(op)))
       return failure();

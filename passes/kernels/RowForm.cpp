@@ -22,7 +22,11 @@ int64_t costOf(Operation *op) {
       .Case<graph::ExpOp, graph::SigmoidOp, graph::SinOp, graph::CosOp, graph::LogOp>([](auto) { return 20; })
       .Case<graph::TanhOp>([](auto) { return 30; })
       .Case<graph::SqrtOp, graph::RsqrtOp>([](auto) { return 8; })
-      .Case<graph::DivOp>([](graph::DivOp div) { return div.getType().getElementType().isInteger(32) ? 40 : 8; })
+      .Case<graph::DivOp>([](graph::DivOp div) {
+        if (div.getRhs().getDefiningOp<graph::ConstantOp>())
+          return 1;
+        return cast<ShapedType>(div.getType()).getElementType().isInteger(32) ? 40 : 8;
+      })
       .Case<graph::ConstantOp, graph::ReshapeOp, graph::BroadcastOp>([](auto) { return 0; })
       .Default([](Operation *) { return 1; });
 }

@@ -1,5 +1,5 @@
 // scatter_add: y[v, :] = Σ of the rows x[t, :] with ids[t] = v, in order of t, accumulated in f32 registers.
-// Every call sorts the positions by id (counting sort, stable), so that each row of y is written once and each row of x read once.
+// Every call sorts the positions by id (counting sort, stable), so that each row of y is written once and each of x read once.
 #include "passes/kernels/TaskOperands.h"
 #include "passes/kernels/VectorOps.h"
 
@@ -7,13 +7,16 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace nano::kernels {
 
 namespace {
 
-/// Iterations are blocks of columns: equal work whatever the ids are. O(T + V) beside the T·D sums and V·D results.
+/// Iteration i of n has the rows v of y with i/n ≤ (v + number of ids below v) / (V + T) < (i + 1)/n: about equal numbers of rows written and read
+/// whatever the ids are, and the same rows however the range is split. Besides these rows a call takes O(T + V) steps.
 class ScatterAddEmitter {
 public:
   ScatterAddEmitter(KernelFrame &frame, graph::ScatterAddOp op)
@@ -24,7 +27,9 @@ public:
 private:
   using LoopBody = function_ref<SmallVector<Value>(Value, ValueRange)>;
   SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body);
-  void emitSort();
+  /// Sorts the positions of the calls' rows; returns the first of these rows, the one behind the last, and the first's first position.
+  SmallVector<Value> emitSort();
+  void emitRow(Value row, Value from, Value to);
   /// y[row, column … column + columns) ← the sum of x at positions [from, to).
   void emitSums(Value row, Value from, Value to, Value column, int64_t columns);
   Value toIndex(Value i32) { return arith::IndexCastOp::create(b, loc, b.getIndexType(), i32); }
@@ -72,31 +77,20 @@ LogicalResult ScatterAddEmitter::emit() {
   ends = frame.allocate(llvm::alignTo(rows, v.lanes), b.getI32Type());
   positions = frame.allocate(tokens, b.getI32Type());
 
-  int64_t width = v.lanes * std::min<int64_t>(8, llvm::divideCeil(size, v.lanes));
-  frame.iterations = llvm::divideCeil(size, width);
+  // Enough work for the sort to count little.
+  constexpr int64_t iterationBytes = int64_t(2) << 20, mostIterations = 16;
+  frame.iterations = std::clamp<int64_t>((rows + tokens) * size * 4 / iterationBytes, 1, mostIterations);
   frame.grain = 1;
-  emitSort();
-  loop(v.index(0), v.index(rows), 1, v.index(0), [&](Value row, ValueRange from) -> SmallVector<Value> {
+  SmallVector<Value> sorted = emitSort();
+  loop(sorted[0], sorted[1], 1, sorted[2], [&](Value row, ValueRange from) -> SmallVector<Value> {
     Value to = toIndex(v.loadScalar(ends, row));
-    int64_t whole = size / width;
-    auto minimum = [&](Value a, Value c) -> Value { return arith::MinSIOp::create(b, loc, a, c); };
-    loop(frame.begin, minimum(frame.end, v.index(whole)), 1, {}, [&](Value block, ValueRange) {
-      emitSums(row, from[0], to, v.mul(block, width), width);
-      return SmallVector<Value>();
-    });
-    if (whole * width < size) {
-      Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, frame.end, v.index(whole));
-      auto ifOp = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(ifOp.thenBlock());
-      emitSums(row, from[0], to, v.index(whole * width), size - whole * width);
-    }
+    emitRow(row, from[0], to);
     return {to};
   });
   return success();
 }
 
-void ScatterAddEmitter::emitSort() {
+SmallVector<Value> ScatterAddEmitter::emitSort() {
   loop(v.index(0), v.index(rows), v.lanes, {}, [&](Value row, ValueRange) {
     v.store(v.splat(v.i32(0)), ends, row);
     return SmallVector<Value>();
@@ -107,18 +101,46 @@ void ScatterAddEmitter::emitSort() {
     v.store(v.addi(v.loadScalar(ends, id), v.i32(1)), ends, id);
     return SmallVector<Value>();
   });
-  // Counts become the first position of each id.
-  loop(v.index(0), v.index(rows), 1, v.i32(0), [&](Value row, ValueRange sum) -> SmallVector<Value> {
-    Value count = v.loadScalar(ends, row);
-    v.store(sum[0], ends, row);
-    return {v.addi(sum[0], count)};
+
+  // Counts become each row's first position; rows before this call's first and before its end are counted.
+  auto bound = [&](Value iteration) { return v.div(v.mul(iteration, rows + tokens), frame.iterations); };
+  Value bounds[] = {bound(frame.begin), bound(frame.end)};
+  SmallVector<Value> ranges = loop(v.index(0), v.index(rows), 1, {v.i32(0), v.index(0), v.index(0)}, [&](Value row, ValueRange state) {
+    Value count = v.loadScalar(ends, row), weight = v.add(row, toIndex(state[0]));
+    v.store(state[0], ends, row);
+    SmallVector<Value> next = {v.addi(state[0], count)};
+    for (int i = 0; i < 2; ++i) {
+      Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, weight, bounds[i]);
+      next.push_back(v.add(state[i + 1], arith::IndexCastUIOp::create(b, loc, b.getIndexType(), below)));
+    }
+    return next;
   });
+  Value first = ranges[1], end = ranges[2], size = v.sub(end, first);
+  Value inRange = arith::MinUIOp::create(b, loc, first, v.index(rows - 1));
+  Value firstPosition = toIndex(v.loadScalar(ends, inRange));
+
   loop(v.index(0), v.index(tokens), 1, {}, [&](Value t, ValueRange) {
-    Value id = idOf(t), position = v.loadScalar(ends, id);
+    Value id = idOf(t), mine = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, v.sub(id, first), size);
+    auto ifOp = scf::IfOp::create(b, loc, mine, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    Value position = v.loadScalar(ends, id);
     v.store(toI32(t), positions, toIndex(position));
     v.store(v.addi(position, v.i32(1)), ends, id);
     return SmallVector<Value>();
   });
+  return {first, end, firstPosition};
+}
+
+void ScatterAddEmitter::emitRow(Value row, Value from, Value to) {
+  int64_t width = v.lanes * std::min<int64_t>(8, llvm::divideCeil(size, v.lanes)), whole = size / width;
+  if (whole > 0)
+    loop(v.index(0), v.index(whole), 1, {}, [&](Value block, ValueRange) {
+      emitSums(row, from, to, v.mul(block, width), width);
+      return SmallVector<Value>();
+    });
+  if (whole * width < size)
+    emitSums(row, from, to, v.index(whole * width), size - whole * width);
 }
 
 void ScatterAddEmitter::emitSums(Value row, Value from, Value to, Value column, int64_t columns) {

@@ -10,6 +10,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace nano::kernels {
@@ -172,6 +174,15 @@ void VectorOps::scatter(Value value, Value flat, Value at, Value offsets, Value 
 
 //===- Arithmetic ----------------------------------------------------------------------------------------------------===//
 
+/// The one value of a constant vector of equal floats.
+static bool splatConstant(Value value, FloatAttr &attribute) {
+  DenseFPElementsAttr dense;
+  if (!matchPattern(value, m_Constant(&dense)) || !dense.isSplat())
+    return false;
+  attribute = FloatAttr::get(dense.getElementType(), dense.getSplatValue<APFloat>());
+  return true;
+}
+
 template <typename Op> static Value binary(OpBuilder &b, Location loc, Value a, Value c) {
   return Op::create(b, loc, a, c);
 }
@@ -179,7 +190,16 @@ template <typename Op> static Value binary(OpBuilder &b, Location loc, Value a, 
 Value VectorOps::addf(Value a, Value c) { return spread({&a, &c}), binary<arith::AddFOp>(b, loc, a, c); }
 Value VectorOps::subf(Value a, Value c) { return spread({&a, &c}), binary<arith::SubFOp>(b, loc, a, c); }
 Value VectorOps::mulf(Value a, Value c) { return spread({&a, &c}), binary<arith::MulFOp>(b, loc, a, c); }
-Value VectorOps::divf(Value a, Value c) { return spread({&a, &c}), binary<arith::DivFOp>(b, loc, a, c); }
+Value VectorOps::divf(Value a, Value c) {
+  spread({&a, &c});
+  FloatAttr attribute;
+  if (matchPattern(c, m_Constant(&attribute)) || splatConstant(c, attribute)) {
+    double divisor = attribute.getValueAsDouble(), magnitude = std::abs(divisor);
+    if (magnitude > 0x1p-100 && magnitude < 0x1p100)
+      return mulf(a, f32(1.0 / divisor));
+  }
+  return binary<arith::DivFOp>(b, loc, a, c);
+}
 Value VectorOps::negf(Value a) { return arith::NegFOp::create(b, loc, a); }
 Value VectorOps::fma(Value a, Value c, Value d) { return spread({&a, &c, &d}), math::FmaOp::create(b, loc, a, c, d); }
 Value VectorOps::addi(Value a, Value c) { return spread({&a, &c}), binary<arith::AddIOp>(b, loc, a, c); }

@@ -53,7 +53,7 @@ public:
   mlir::Value addf(mlir::Value a, mlir::Value c);
   mlir::Value subf(mlir::Value a, mlir::Value c);
   mlir::Value mulf(mlir::Value a, mlir::Value c);
-  mlir::Value divf(mlir::Value a, mlir::Value c);
+  mlir::Value divf(mlir::Value a, mlir::Value c); ///< by a constant: multiplied by its reciprocal (1.5 units in the last place)
   mlir::Value negf(mlir::Value a);
   mlir::Value fma(mlir::Value a, mlir::Value c, mlir::Value d); ///< a·c + d, one rounding
   // Arithmetic on i32: wrapping.

@@ -85,7 +85,7 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
     PlannedCommand planned{&op, command.getStream(), {}};
     for (const Access &access : accessesOf(command, kernels)) {
       auto type = cast<MemRefType>(access.buffer.getType());
-      auto [strides, offset] = type.getStridesAndOffset();
+      auto [strides, offset] = layoutOf(type);
       uint32_t index = indices.at(bufferOf(access.buffer));
       uint64_t bytes = uint64_t(elementBytes(type.getElementType()));
       uint64_t start = result.buffers[index].bytes.start + uint64_t(offset) * bytes;

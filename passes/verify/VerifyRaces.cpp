@@ -60,7 +60,7 @@ private:
 /// The layout as steps from one element to the next in row-major order, outermost first: equal for
 /// types that name the same elements in the same order.
 SmallVector<std::pair<int64_t, int64_t>> elementOrder(MemRefType type) {
-  auto [strides, offset] = type.getStridesAndOffset();
+  auto [strides, offset] = step::layoutOf(type);
   SmallVector<std::pair<int64_t, int64_t>> steps; // size, stride
   for (auto [size, stride] : llvm::zip(type.getShape(), strides)) {
     if (size == 1)

@@ -40,12 +40,13 @@ std::string scatterText(const ScatterShape &s) {
   return text + "}\n}\n";
 }
 
-/// `ids` in [low, high).
-void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt19937_64 &random) {
+/// `ids` in [low, high); at least `iterations` iterations.
+void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt19937_64 &random, int64_t iterations = 1) {
   SCOPED_TRACE(formatv("T {0}, V {1}, D {2}, {3} to {4}", shape.tokens, shape.rows, shape.size, shape.from, shape.to).str());
   for (int64_t lanes : TaskRunner::lanes()) {
     auto runner = TaskRunner::make(scatterText(shape), kernels::emitScatterAddKernel, lanes);
     ASSERT_TRUE(runner);
+    EXPECT_GE(runner->iterations(), iterations);
     runner->setInput(0, TensorValue::normal(runner->inputType(0), random));
     runner->setInput(1, TensorValue::integers(runner->inputType(1), random, low, high));
     runner->run();
@@ -83,6 +84,14 @@ TEST(ScatterAddKernel, AnyShape) {
   checkScatter({1, 1, 16}, 0, 1, random);
   checkScatter({500, 3, 40}, 1, 2, random); // one id
   checkScatter({5, 900, 40}, 880, 900, random); // most rows are zero
+}
+
+/// Several iterations: ids spread over the rows, in a few of them, and all alike, so that most iterations have no row.
+TEST(ScatterAddKernel, IterationsShareTheRows) {
+  std::mt19937_64 random(5);
+  checkScatter({400, 6000, 260}, 0, 6000, random, 3);
+  checkScatter({6000, 3000, 200, "bf16", "f32"}, 1200, 1210, random, 3);
+  checkScatter({9000, 1, 256}, 0, 1, random, 3);
 }
 
 TEST(ScatterAddKernel, StridedOperands) {

@@ -1,11 +1,11 @@
 """What stands in a module after each stage of the compiler, on a page that a person can read in
 review.
 
-Each function, program and kernel is a section: its distinct ops with attributes and types, how often
-each occurs, in order of first appearance. Left out are the wiring (values), the numbers of layers,
-and the places of buffers. A fused kernel or a task is one line, with the ops inside in order; a
-kernel is its signature. A section that hardly differs from the same section of an earlier stage, or
-from that of another program, is written as the difference."""
+Each function, program and kernel is a section: its distinct ops with attributes and types, how
+often each occurs, in order of first appearance. Left out are the wiring (values), the numbers of
+layers, the starts of chunks, and the places of buffers. A fused kernel or a task is one line, with
+the ops inside in order; a kernel is its signature. A section that hardly differs from the same
+section of an earlier stage, or from that of another program, is written as the difference."""
 
 import collections
 import itertools
@@ -14,8 +14,11 @@ import re
 _VALUES = re.compile(r"%[\w.$#-]+(?:, %[\w.$#-]+)*")
 _LAYER = re.compile(r"(?<=[A-Za-z]\.)\d+(?=\.[A-Za-z])")
 _PLACE = re.compile(r"(?:step\.)?offset = \d+ : i64(?:, )?|, (?:step\.)?offset = \d+ : i64")
+_FAR = re.compile(r"(?<=at )\d{4,}|(?<=offset: )\d{4,}") # chunks of rows
 _TYPE = re.compile(r"\b(?:tensor|memref)<([^<>,]*)>")
-_ATTRIBUTE = re.compile(r"nano\.(?:model|training) = (?:\{[^{}]*\}|\"[^\"]*\")|step\.arena_bytes = \d+")
+_ATTRIBUTE = re.compile(
+    r"nano\.(?:model|training) = (?:\{[^{}]*\}|\"[^\"]*\")|step\.arena_bytes = \d+"
+)
 _ARRAY = re.compile(r"array<i64: ([\d, -]+)>")
 _NAME = re.compile(r"(?:%[^=]+ = )?(?:[a-z]+\.)?([a-z_][a-z_0-9.]*)")
 _SECTION = re.compile(r"(func\.func|step\.program|module)(?: private)?(?: @(\"[^\"]*\"|[\w.$-]+))?")
@@ -64,7 +67,8 @@ def runs(names):
 
 def plain(line):
     """A line without places and layers' numbers, simple types without their frames."""
-    line = _LAYER.sub("N", _PLACE.sub("", line)).replace(" attributes {}", "").replace(" {}", "")
+    line = _FAR.sub("…", _LAYER.sub("N", _PLACE.sub("", line)))
+    line = line.replace(" attributes {}", "").replace(" {}", "")
     line = _ARRAY.sub(lambda match: f"[{', '.join(runs(match.group(1).split(', ')))}]", line)
     return _TYPE.sub(r"\1", line)
 

@@ -1,2 +1,3 @@
 #include "compiler/Frontend.h"
-NANO_MODEL { nano::frontend::hyper("seq_len"; }
+NANO_MODEL { nano::frontend::hyper("seq_len";
+}

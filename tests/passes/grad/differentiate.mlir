@@ -162,3 +162,22 @@ func.func @train(%first: tensor<6xi32>, %last: tensor<6xi32>) -> tensor<f32> att
   %loss = nano.add %sy, %sl : tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// The shortest model.
+// CHECK-LABEL: func.func @train
+// CHECK-NEXT:    %[[W:.*]] = nano.load @w
+// CHECK-NEXT:    %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
+// CHECK-NEXT:    nano.accumulate %[[ONE]], @grad.w
+// CHECK-NEXT:    return %[[W]]
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @w : tensor<f32>
+  return %w : tensor<f32>
+}

@@ -39,7 +39,7 @@ TEST(Progress, LineSaysEverything) {
   for (int64_t step = 2; step <= 11; ++step)
     progress.step(factsOf(step, 5 - 0.01 * double(step), 200));
   EXPECT_EQ(progress.line(factsOf(11, 4.89, 200)),
-            "step 11/100 17.8s left  loss 4.8900 (-0.2000/20)  lr 0.05  200 ms  5.00k tok/s");
+            "step 11/100 17.8s left  loss 4.8900 (-0.0900/9)  lr 0.05  200 ms  5.00k tok/s");
 }
 
 TEST(Progress, PlainLinesAreFew) {

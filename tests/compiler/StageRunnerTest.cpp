@@ -1,0 +1,111 @@
+// What happens when a pass fails: the error names the model's line, and a reproducer is kept.
+#include "compiler/StageRunner.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/Pass.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace nano;
+
+namespace {
+
+/// Reports two errors, the first at a model line inside a fused location.
+struct FailingPass : mlir::PassWrapper<FailingPass, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FailingPass)
+  llvm::StringRef getArgument() const override { return "failing"; }
+  void runOnOperation() override {
+    mlir::Location line = mlir::FileLineColLoc::get(&getContext(), "models/x.cpp", 41, 0);
+    mlir::emitError(mlir::FusedLoc::get(
+        &getContext(), {mlir::NameLoc::get(mlir::StringAttr::get(&getContext(), "sum"), line)}))
+        << "does not fit";
+    mlir::emitError(line) << "and this is a consequence";
+    signalPassFailure();
+  }
+};
+
+class StageRunner : public testing::Test {
+protected:
+  /// What a stage that runs FailingPass throws.
+  StageError run(const Stage &stage, IrDump *dump = nullptr) {
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+    try {
+      runStage(stage, *module, {}, dump);
+    } catch (const StageError &error) {
+      return error;
+    }
+    return {"no error", false};
+  }
+
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  static constexpr Stage failing{"breakage", "",
+                                 [](mlir::OpPassManager &passes, const PipelineOptions &) {
+                                   passes.addPass(std::make_unique<FailingPass>());
+                                 }};
+};
+
+TEST_F(StageRunner, TellsTheFirstErrorWithItsLineAndKeepsAReproducer) {
+  const StageError error = run(failing);
+  const std::string message = error.what(),
+                    start = "models/x.cpp:41: does not fit (stage breakage; reproduce with "
+                            "nano-opt --run-reproducer ";
+  ASSERT_EQ(message.substr(0, start.size()), start);
+  EXPECT_FALSE(error.isBadInput);
+  const std::string path = message.substr(start.size(), message.size() - start.size() - 1);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_NE(text.str().find("pipeline: \"builtin.module(failing)\""), std::string::npos)
+      << text.str();
+  EXPECT_TRUE(mlir::parseSourceFile<mlir::ModuleOp>(path, &context));
+  std::filesystem::remove(path);
+}
+
+TEST_F(StageRunner, KeepsTheIrOfAFailedPass) {
+  const std::string directory =
+      (std::filesystem::path(testing::TempDir()) / "stage-runner-dump").string();
+  std::filesystem::remove_all(directory);
+  IrDump dump(directory);
+  const std::string message = run(failing, &dump).what();
+  EXPECT_TRUE(std::filesystem::exists(directory + "/00-failing-failed.mlir"));
+  const size_t at = message.find("--run-reproducer ") + 17;
+  std::filesystem::remove(message.substr(at, message.size() - at - 1));
+}
+
+TEST_F(StageRunner, AMistakeInTheModelIsBadInputAndLeavesNoReproducer) {
+  const Stage &model = stages().front();
+  const StageError error = run(model); // an empty module is no model
+  EXPECT_TRUE(error.isBadInput);
+  EXPECT_EQ(std::string(error.what()).find("reproduce"), std::string::npos) << error.what();
+}
+
+TEST_F(StageRunner, ReportsWhatCodeOutsideOfPassesSays) {
+  try {
+    runReporting(&context, "plan", [&] {
+      return mlir::emitError(mlir::FileLineColLoc::get(&context, "models/x.cpp", 7, 0))
+             << "has no offset";
+    });
+    FAIL() << "no error";
+  } catch (const StageError &error) {
+    EXPECT_STREQ(error.what(), "models/x.cpp:7: has no offset (stage plan)");
+  }
+}
+
+TEST(Timer, AddsUpPhases) {
+  Timer timer;
+  timer.begin("one");
+  timer.begin("two");
+  timer.end();
+  EXPECT_GE(timer.total(), 0);
+  const std::string table = timer.table();
+  EXPECT_LT(table.find("one"), table.find("two"));
+  EXPECT_LT(table.find("two"), table.find("total"));
+}
+
+} // namespace

@@ -1,0 +1,385 @@
+// Step IR to plan: every kind of command with its operands, schedules as expressions, the training
+// section, and what is refused.
+#include "codegen/PlanWriter.h"
+#include "ir/step/Step.h"
+#include "passes/Passes.h"
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanFile.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace mlir;
+using nano::plan::Command;
+using nano::plan::DType;
+using nano::plan::Plan;
+
+namespace {
+
+const char *const header = R"mlir(
+module attributes {nano.model = "small", nano.hyperparameters = [{name = "width", value = "8", overridden = true}],
+    nano.training = {seq_len = 4 : i64, val_seq_len = 4 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64, num_iterations = 100 : i64,
+                     vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr",
+                     grad_clip = 0.0}} {
+  nano.scalar @window : i32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    %c = arith.constant 1728.0 : f64
+    %one = arith.constant 1.0 : f64
+    %x = arith.divf %step, %iterations : f64
+    %w = arith.mulf %c, %x : f64
+    %m = arith.maximumf %w, %one : f64
+    %b = arith.constant 128.0 : f64
+    %d = arith.divf %m, %b : f64
+    %r = math.ceil %d : f64
+    nano.yield %r : f64
+  }
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    %base = arith.constant 0.05 : f64
+    %cooldown = arith.constant 0.6 : f64
+    %one = arith.constant 1.0 : f64
+    %x = arith.divf %step, %iterations : f64
+    %flat = arith.cmpf ole, %x, %cooldown : f64
+    %left = arith.subf %one, %x : f64
+    %m = arith.select %flat, %one, %left : f64
+    %lr = arith.mulf %base, %m : f64
+    nano.yield %lr : f64
+  }
+  nano.muon @matrices lr @lr momentum @lr {steps = 5 : i64, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+  nano.state @w : tensor<2x4x8xf32> {role = #nano.role<parameter>, init = #nano.init<normal, array<f64: 0.5, 2.0>>, optimizer = @matrices}
+  nano.state @grad.w : tensor<2x4x8xf32> {role = #nano.role<gradient>, init = #nano.init<constant, array<f64: 0.0>>}
+)mlir";
+
+const char *const programs = R"mlir(
+  step.input @train.tokens : memref<4xi32>
+  step.input @train.targets : memref<4xi32>
+  step.input @train.loss : memref<f32> {output}
+  step.input @validate.tokens : memref<4xi32>
+  step.input @validate.targets : memref<4xi32>
+  step.input @validate.loss : memref<f32> {output}
+  step.input @generate.tokens : memref<4xi32>
+  step.input @generate.logits : memref<4x6xf32> {output}
+  module @kernels {
+    func.func private @scale(memref<?xf32>, memref<?xf32>, memref<64xi8>, index, index)
+      attributes {nano.kernel, nano.reads = array<i64: 0, 1>, nano.writes = array<i64: 1>, nano.grain = 16 : i64, nano.scratch_bytes = 64 : i64, nano.summary = "mul"}
+  }
+  step.program @first attributes {role = "first"} {
+    %loss = step.state @train.loss : memref<f32>
+    %lr = step.state @lr : memref<f32>
+    %x = step.buffer "x" : memref<4x2x3x8xf32>
+    %w = step.state @w : memref<2x4x8xf32>
+    %g = step.state @grad.w : memref<2x4x8xf32>
+    %y = step.buffer "x" : memref<2x4x4xf32>
+    %xt = step.view %x : memref<4x2x3x8xf32> to memref<2x4x8xf32, strided<[24, 48, 1], offset: 16>>
+    step.fill %x : memref<4x2x3x8xf32>
+    step.matmul %xt, %w into %y {transpose_b} : memref<2x4x8xf32, strided<[24, 48, 1], offset: 16>>, memref<2x4x8xf32>, memref<2x4x4xf32>
+    step.matmul %y, %xt add %g into %g {transpose_a, alpha = 0.5 : f64, beta = 0.25 : f64}
+      : memref<2x4x4xf32>, memref<2x4x8xf32, strided<[24, 48, 1], offset: 16>>, memref<2x4x8xf32>, memref<2x4x8xf32>
+    step.launch @scale(%lr, %loss) {iterations = array<i64: 7>} : memref<f32>, memref<f32>
+  }
+  step.program @next attributes {role = "next"} {
+    %loss = step.state @train.loss : memref<f32>
+    step.fill %loss : memref<f32>
+  }
+  step.program @update attributes {role = "update"} {
+    %lr = step.state @lr : memref<f32>
+    %w = step.state @w : memref<2x4x8xf32>
+    %g = step.state @grad.w : memref<2x4x8xf32>
+    step.all_reduce %g {stream = 1 : i64} : memref<2x4x8xf32>
+    step.record 0 {stream = 1 : i64}
+    step.wait 0
+    step.launch @scale(%lr, %w, %lr, %g) {segments = 2 : i64, iterations = array<i64: 64, 32>} : memref<f32>, memref<2x4x8xf32>, memref<f32>, memref<2x4x8xf32>
+    step.copy %g to %w : memref<2x4x8xf32>, memref<2x4x8xf32>
+  }
+  step.program @validate attributes {role = "validate"} {
+    %loss = step.state @validate.loss : memref<f32>
+    step.fill %loss : memref<f32>
+  }
+  step.program @generate attributes {role = "generate"} {
+    %logits = step.state @generate.logits : memref<4x6xf32>
+    step.fill %logits : memref<4x6xf32>
+  }
+}
+)mlir";
+
+class PlanWriterTest : public ::testing::Test {
+protected:
+  PlanWriterTest() {
+    context.loadDialect<nano::graph::NanoDialect, nano::step::StepDialect, func::FuncDialect,
+                        arith::ArithDialect, math::MathDialect, memref::MemRefDialect>();
+    context.disableMultithreading();
+  }
+
+  /// The module with a memory plan; errors go to `message`.
+  OwningOpRef<ModuleOp> planned(const std::string &text) {
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context, "models/small.cpp");
+    if (!module)
+      return {};
+    PassManager manager(&context);
+    manager.addPass(nano::createPlanMemory());
+    if (failed(manager.run(*module)))
+      return {};
+    return module;
+  }
+
+  /// The error of writing the module's plan, or nothing.
+  std::string errorOf(const std::string &text, bool withMemory = true) {
+    std::string message;
+    ScopedDiagnosticHandler handler(&context,
+                                    [&](Diagnostic &diagnostic) { message = diagnostic.str(); });
+    OwningOpRef<ModuleOp> module =
+        withMemory ? planned(text) : parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module) << message;
+    if (module)
+      EXPECT_TRUE(failed(nano::codegen::writePlan(*module, {}))) << "a plan was written";
+    return message;
+  }
+
+  static std::string replaced(std::string text, const std::string &what, const std::string &with) {
+    size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return text.replace(at, what.size(), with);
+  }
+
+  MLIRContext context;
+};
+
+TEST_F(PlanWriterTest, wholePlan) {
+  OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
+  ASSERT_TRUE(module);
+  nano::codegen::PlanParts parts;
+  parts.worlds = {1, 2, 8};
+  parts.code = "native";
+  parts.cpuFeatures = {"avx2"};
+  parts.source = "// the model";
+  FailureOr<Plan> result = nano::codegen::writePlan(*module, std::move(parts));
+  ASSERT_TRUE(succeeded(result));
+  const Plan &plan = *result;
+
+  EXPECT_EQ(plan.model, "small");
+  EXPECT_EQ(plan.target, "cpu");
+  EXPECT_EQ(plan.worlds, (std::vector<int64_t>{1, 2, 8}));
+  EXPECT_EQ(plan.code, "native");
+  EXPECT_EQ(plan.source, "// the model");
+  ASSERT_EQ(plan.hyperparameters.size(), 1u);
+  EXPECT_EQ(plan.hyperparameters[0].name + plan.hyperparameters[0].value, "width8");
+  EXPECT_TRUE(plan.hyperparameters[0].overridden);
+
+  // Buffers: scalars, states, inputs, then those of programs; names are unique.
+  std::map<std::string, nano::plan::Buffer> buffers;
+  for (const nano::plan::Buffer &buffer : plan.buffers) {
+    EXPECT_TRUE(buffers.emplace(buffer.name, buffer).second) << buffer.name;
+    EXPECT_EQ(buffer.offset % 256, 0u);
+    EXPECT_LE(buffer.offset + buffer.bytes, plan.arenaBytes);
+  }
+  EXPECT_EQ(buffers.at("first/x").bytes, 4u * 2 * 3 * 8 * 4);
+  EXPECT_EQ(buffers.at("first/x#2").shape, (std::vector<int64_t>{2, 4, 4}));
+  EXPECT_EQ(buffers.at("train.tokens").type, DType::I32);
+  EXPECT_EQ(buffers.at("first/x").location.file, "models/small.cpp");
+  EXPECT_GT(buffers.at("first/x").location.line, 40u);
+
+  ASSERT_EQ(plan.states.size(), 2u);
+  const nano::plan::State &w = plan.states[0], &g = plan.states[1];
+  EXPECT_EQ(w.name, "w");
+  EXPECT_EQ(w.role, nano::plan::State::Role::Parameter);
+  EXPECT_EQ(w.optimizer, "muon");
+  EXPECT_DOUBLE_EQ(w.learningRate, 0.05);
+  EXPECT_EQ(w.init.kind, nano::plan::Init::Kind::Normal);
+  EXPECT_EQ(w.init.mean, 0.5);
+  EXPECT_EQ(w.init.stddev, 2.0);
+  EXPECT_EQ(plan.buffers[w.buffer].name, "w");
+  EXPECT_EQ(g.role, nano::plan::State::Role::Gradient);
+  EXPECT_EQ(g.optimizer, "");
+  EXPECT_EQ(g.init.values, std::vector<double>{0.0});
+
+  ASSERT_EQ(plan.kernels.size(), 1u);
+  EXPECT_EQ(plan.kernels[0].name, "scale");
+  EXPECT_EQ(plan.kernels[0].summary, "mul");
+  EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
+
+  EXPECT_EQ(plan.training.first, "first");
+  EXPECT_EQ(plan.training.update, "update");
+  EXPECT_EQ(plan.training.globalBatch, 32);
+  EXPECT_EQ(plan.training.genSeqLen, 4);
+  EXPECT_EQ(plan.training.logitsColumns, 6);
+  EXPECT_EQ(plan.training.logScalar, "lr");
+  EXPECT_TRUE(plan.training.trainLossIsSum);
+  EXPECT_FALSE(plan.training.valLossIsSum);
+  EXPECT_EQ(plan.buffers[plan.training.tokensBuffer].name, "train.tokens");
+  EXPECT_EQ(plan.buffers[plan.training.lossBuffer].name, "train.loss");
+  EXPECT_EQ(plan.buffers[plan.training.valTargetsBuffer].name, "validate.targets");
+  EXPECT_EQ(plan.buffers[plan.training.logitsBuffer].name, "generate.logits");
+}
+
+TEST_F(PlanWriterTest, commands) {
+  OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  auto name = [&](const nano::plan::Ref &ref) { return plan->buffers[ref.buffer].name; };
+
+  const std::vector<Command> &first = plan->programs[0].commands;
+  ASSERT_EQ(first.size(), 4u);
+  EXPECT_EQ(first[0].kind, Command::Kind::Fill);
+  EXPECT_EQ(first[0].counts, std::vector<int64_t>{4 * 2 * 3 * 8});
+
+  // y[b] = x[:, b, 2, :]·w[b]ᵀ: rows 48 apart, matrices 24 apart, 16 elements into x.
+  const Command &product = first[1];
+  EXPECT_EQ(product.kind, Command::Kind::Matmul);
+  EXPECT_EQ(name(product.a), "first/x");
+  EXPECT_EQ(product.a.offset, 64u);
+  EXPECT_EQ(std::make_tuple(product.m, product.n, product.k, product.batch),
+            std::make_tuple(4, 4, 8, 2));
+  EXPECT_EQ(std::make_tuple(product.lda, product.strideA, product.ldb, product.strideB),
+            std::make_tuple(48, 24, 8, 32));
+  EXPECT_EQ(std::make_tuple(product.ldc, product.strideC), std::make_tuple(4, 16));
+  EXPECT_FALSE(product.transposeA);
+  EXPECT_TRUE(product.transposeB);
+  EXPECT_EQ(product.alpha, 1.0);
+  EXPECT_EQ(product.beta, 0.0);
+  EXPECT_TRUE(product.c.written);
+  EXPECT_FALSE(product.c.read);
+
+  const Command &sum = first[2];
+  EXPECT_TRUE(sum.transposeA);
+  EXPECT_EQ(std::make_tuple(sum.m, sum.n, sum.k), std::make_tuple(4, 8, 4));
+  EXPECT_EQ(sum.alpha, 0.5);
+  EXPECT_EQ(sum.beta, 0.25);
+  EXPECT_EQ(name(sum.d), "grad.w");
+  EXPECT_EQ(sum.d.offset, sum.c.offset);
+  EXPECT_EQ(std::make_tuple(sum.ldd, sum.strideD), std::make_tuple(8, 32));
+
+  // The learning rate is the second scalar: four bytes into their buffer.
+  const Command &launch = first[3];
+  ASSERT_EQ(launch.segments.size(), 1u);
+  EXPECT_EQ(launch.label, "scale");
+  EXPECT_EQ(launch.segments[0].iterations, 7);
+  EXPECT_EQ(launch.segments[0].grain, 16);
+  EXPECT_EQ(launch.segments[0].args[0].buffer, plan->scalarBuffer);
+  EXPECT_EQ(launch.segments[0].args[0].offset, plan->scalars[1].offset);
+  EXPECT_EQ(plan->scalars[1].offset, 4u);
+  EXPECT_TRUE(launch.segments[0].args[1].read && launch.segments[0].args[1].written);
+  EXPECT_FALSE(launch.segments[0].args[0].written);
+
+  const nano::plan::Program &update = plan->programs[2];
+  EXPECT_EQ(update.streams, 2u);
+  EXPECT_EQ(update.events, 1u);
+  ASSERT_EQ(update.commands.size(), 5u);
+  EXPECT_EQ(update.commands[0].kind, Command::Kind::AllReduce);
+  EXPECT_EQ(update.commands[0].stream, 1u);
+  EXPECT_EQ(update.commands[0].counts, std::vector<int64_t>{64});
+  EXPECT_EQ(update.commands[1].kind, Command::Kind::RecordEvent);
+  EXPECT_EQ(update.commands[2].kind, Command::Kind::WaitEvent);
+  ASSERT_EQ(update.commands[3].segments.size(), 2u);
+  EXPECT_EQ(update.commands[3].segments[1].iterations, 32);
+  EXPECT_EQ(name(update.commands[3].segments[1].args[1]), "grad.w");
+  EXPECT_EQ(update.commands[4].kind, Command::Kind::Copy);
+  EXPECT_EQ(name(update.commands[4].refs[1]), "w");
+}
+
+TEST_F(PlanWriterTest, survivesTheFileFormat) {
+  OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  plan->target = "cuda"; // the rules about native symbols are not what this is about
+  auto status = nano::plan::validate(*plan);
+  EXPECT_TRUE(bool(status)) << status.error().message;
+  std::string bytes = nano::plan::serialize(*plan);
+  auto parsed = nano::plan::parse(bytes);
+  ASSERT_TRUE(bool(parsed)) << parsed.error().message;
+  EXPECT_EQ(nano::plan::serialize(*parsed), bytes);
+}
+
+TEST_F(PlanWriterTest, schedules) {
+  OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  for (int step = 0; step <= 100; ++step) {
+    nano::plan::Variables at;
+    at.step = step;
+    at.numIterations = 100;
+    double x = step / 100.0;
+    EXPECT_EQ(nano::plan::evaluate(plan->scalars[0].value, at),
+              std::ceil(std::max(1728 * x, 1.0) / 128));
+    EXPECT_EQ(nano::plan::evaluate(plan->scalars[1].value, at), 0.05 * (x <= 0.6 ? 1 : 1 - x));
+  }
+}
+
+TEST_F(PlanWriterTest, everyOperationOfSchedules) {
+  // op, value at a = 2.5, b = 0.5.
+  const std::pair<const char *, double> cases[] = {
+      {"arith.addf %a, %b : f64", 3.0},     {"arith.subf %a, %b : f64", 2.0},
+      {"arith.mulf %a, %b : f64", 1.25},    {"arith.divf %a, %b : f64", 5.0},
+      {"arith.negf %a : f64", -2.5},        {"arith.minimumf %a, %b : f64", 0.5},
+      {"arith.minnumf %a, %b : f64", 0.5},  {"arith.maximumf %a, %b : f64", 2.5},
+      {"arith.maxnumf %a, %b : f64", 2.5},  {"math.floor %a : f64", 2.0},
+      {"math.ceil %a : f64", 3.0},          {"math.sqrt %a : f64", std::sqrt(2.5)},
+      {"math.exp %a : f64", std::exp(2.5)}, {"math.log %a : f64", std::log(2.5)},
+      {"math.cos %a : f64", std::cos(2.5)}, {"math.powf %a, %b : f64", std::sqrt(2.5)},
+  };
+  auto evaluate = [&](const std::string &ops) {
+    std::string body = "%a = arith.mulf %step, %half : f64\n%b = arith.constant 0.5 : f64\n" + ops +
+                       "nano.yield %r : f64\n";
+    std::string text = replaced(header, "%r = math.ceil %d : f64\n    nano.yield %r : f64",
+                                "%half = arith.constant 0.5 : f64\n" + body);
+    OwningOpRef<ModuleOp> module = planned(text + programs);
+    EXPECT_TRUE(module) << ops;
+    FailureOr<Plan> plan = module ? nano::codegen::writePlan(*module, {}) : FailureOr<Plan>();
+    if (failed(plan))
+      return std::nan("");
+    nano::plan::Variables at;
+    at.step = 5;
+    return nano::plan::evaluate(plan->scalars[0].value, at);
+  };
+  for (auto [op, value] : cases)
+    EXPECT_DOUBLE_EQ(evaluate(std::string("%r = ") + op + "\n"), value) << op;
+  // Comparisons of 2.5 with 0.5, and of equal numbers.
+  const std::tuple<const char *, int, int> comparisons[] = {
+      {"olt", 0, 0}, {"ogt", 1, 0}, {"ole", 0, 1}, {"oge", 1, 1},
+      {"oeq", 0, 1}, {"one", 1, 0}, {"ult", 0, 0}, {"ueq", 0, 1}};
+  for (auto [predicate, different, same] : comparisons) {
+    std::string compare = std::string("%t = arith.cmpf ") + predicate + ", %a, ";
+    std::string use = " : f64\n%r = arith.uitofp %t : i1 to f64\n";
+    EXPECT_EQ(evaluate(compare + "%b" + use), different) << predicate;
+    EXPECT_EQ(evaluate(compare + "%a" + use), same) << predicate;
+  }
+  EXPECT_EQ(evaluate("%t = arith.cmpf olt, %a, %b : f64\n%u = arith.cmpf ogt, %a, %b : f64\n%o = "
+                     "arith.ori %t, %u : i1\n"
+                     "%n = arith.andi %t, %u : i1\n%x = arith.select %o, %a, %b : f64\n%r = "
+                     "arith.select %n, %b, %x : f64\n"),
+            2.5);
+}
+
+TEST_F(PlanWriterTest, errors) {
+  std::string whole = std::string(header) + programs;
+  EXPECT_EQ(errorOf(whole, /*withMemory=*/false), "has no attribute step.arena_bytes");
+  EXPECT_EQ(errorOf(replaced(whole, "nano.model = \"small\", ", "")),
+            "has no attribute nano.model");
+  EXPECT_EQ(errorOf(replaced(whole, "global_batch = 32 : i64, ", "")),
+            "attribute nano.training has no integer 'global_batch'");
+  EXPECT_EQ(errorOf(replaced(whole, "%r = math.ceil %d", "%r = math.sin %d")),
+            "'math.sin' op in a schedule: the runtime cannot evaluate it");
+  EXPECT_EQ(errorOf(replaced(whole, "step.input @generate.tokens : memref<4xi32>", "")),
+            "has no input @generate.tokens");
+  EXPECT_EQ(errorOf(replaced(whole, "step.fill %x : memref<4x2x3x8xf32>",
+                             "step.task ins() outs(%x) : () -> memref<4x2x3x8xf32> {\n %c = "
+                             "nano.constant 0.0 : tensor<4x2x3x8xf32>\n"
+                             "nano.yield %c : tensor<4x2x3x8xf32>\n}")),
+            "'step.task' op has no form in a plan: nano-lower-kernels runs first");
+  // A tree of 2^20 operations out of 20.
+  std::string doubling = "%d0 = arith.addf %step, %step : f64\n";
+  for (int i = 0; i < 20; ++i)
+    doubling += "%d" + std::to_string(i + 1) + " = arith.addf %d" + std::to_string(i) + ", %d" +
+                std::to_string(i) + " : f64\n";
+  EXPECT_EQ(
+      errorOf(replaced(whole, "%r = math.ceil %d : f64", doubling + "%r = math.ceil %d20 : f64")),
+      "'arith.addf' op is part of a schedule of more than 10000 operations");
+}
+
+} // namespace
