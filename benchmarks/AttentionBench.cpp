@@ -1,5 +1,6 @@
-// Attention kernels on one core: GFLOP/s forward and backward, beside the rate of fused multiply-adds measured in the same run.
-// Flops are those of visible (query, key) pairs: 4·Dh forward, 14·Dh backward (10·Dh would do with one pass, see AttentionGradKernel.cpp).
+// Attention kernels on one core: GFLOP/s forward and backward, beside the rate of fused
+// multiply-adds measured in the same run. Flops are those of visible (query, key) pairs: 4·Dh
+// forward, 14·Dh backward (10·Dh would do with one pass, see AttentionGradKernel.cpp).
 #include "tests/codegen/AttentionTasks.h"
 #include "tests/codegen/TaskRunner.h"
 
@@ -79,7 +80,8 @@ void measure(const Case &c, int64_t lanes, double peak) {
     pairs += ranges.last.data[t] - ranges.first.data[t] + 1;
   pairs *= static_cast<double>(c.shape.heads);
   auto forward = TaskRunner::make(attentionText(c.shape), kernels::emitAttentionKernel, lanes);
-  auto backward = TaskRunner::make(attentionGradText(c.shape), kernels::emitAttentionGradKernel, lanes);
+  auto backward =
+      TaskRunner::make(attentionGradText(c.shape), kernels::emitAttentionGradKernel, lanes);
   for (TaskRunner *runner : {forward.get(), backward.get()}) {
     for (unsigned i : {0, 1, 2})
       runner->setInput(i, TensorValue::normal(runner->inputType(i), random));
@@ -96,8 +98,9 @@ void measure(const Case &c, int64_t lanes, double peak) {
     return flopsPerPairAndColumn * pairs * static_cast<double>(c.shape.size) / seconds / 1e9;
   };
   double f = rate(*forward, 4), b = rate(*backward, 14);
-  llvm::outs() << llvm::formatv("{0,-34} {1,-5} forward {2,7:F1} GFLOP/s ({3,4:P0} of peak)   backward {4,7:F1} GFLOP/s ({5,4:P0})\n", c.name,
-                                c.shape.element, f, f / peak, b, b / peak);
+  llvm::outs() << llvm::formatv("{0,-34} {1,-5} forward {2,7:F1} GFLOP/s ({3,4:P0} of peak)   "
+                                "backward {4,7:F1} GFLOP/s ({5,4:P0})\n",
+                                c.name, c.shape.element, f, f / peak, b, b / peak);
   llvm::outs().flush();
 }
 
@@ -108,7 +111,8 @@ int main() {
     double flops = 0;
     double seconds = secondsOf([&] { flops = lanes == 16 ? peakWork512() : peakWork256(); });
     double peak = flops / seconds / 1e9;
-    llvm::outs() << llvm::formatv("{0} lanes: fused multiply-adds reach {1:F1} GFLOP/s on one core\n", lanes, peak);
+    llvm::outs() << llvm::formatv(
+        "{0} lanes: fused multiply-adds reach {1:F1} GFLOP/s on one core\n", lanes, peak);
     AttentionShape shape;
     shape.heads = 1;
     shape.tokens = 4096;

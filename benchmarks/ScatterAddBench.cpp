@@ -1,4 +1,5 @@
-// scatter_add on one core: bytes that must move (x once, ids once, y once) a second, beside a memory copy measured in the same run.
+// scatter_add on one core: bytes that must move (x once, ids once, y once) a second, beside a
+// memory copy measured in the same run.
 #include "tests/codegen/TaskRunner.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -45,13 +46,17 @@ double copyRate(size_t bytes) {
 }
 
 void measure(int64_t tokens, int64_t rows, int64_t size, const char *from, int64_t lanes) {
-  std::string text = llvm::formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}x{2}x{3}>\n%y = step.buffer \"y\" : memref<{1}x{2}xf32>\n"
-                                   "%ids = step.buffer \"ids\" : memref<{0}xi32>\n"
-                                   "step.task ins(%x, %ids) outs(%y) : (memref<{0}x{2}x{3}>, memref<{0}xi32>) -> memref<{1}x{2}xf32> {{\n"
-                                   "^bb0(%a: tensor<{0}x{2}x{3}>, %i: tensor<{0}xi32>):\n"
-                                   "%r = nano.scatter_add %a, %i : (tensor<{0}x{2}x{3}>, tensor<{0}xi32>) -> tensor<{1}x{2}xf32>\n"
-                                   "nano.yield %r : tensor<{1}x{2}xf32>\n}\n}\n",
-                                   tokens, rows, size, from);
+  std::string text =
+      llvm::formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}x{2}x{3}>\n%y = "
+                    "step.buffer \"y\" : memref<{1}x{2}xf32>\n"
+                    "%ids = step.buffer \"ids\" : memref<{0}xi32>\n"
+                    "step.task ins(%x, %ids) outs(%y) : (memref<{0}x{2}x{3}>, memref<{0}xi32>) -> "
+                    "memref<{1}x{2}xf32> {{\n"
+                    "^bb0(%a: tensor<{0}x{2}x{3}>, %i: tensor<{0}xi32>):\n"
+                    "%r = nano.scatter_add %a, %i : (tensor<{0}x{2}x{3}>, tensor<{0}xi32>) -> "
+                    "tensor<{1}x{2}xf32>\n"
+                    "nano.yield %r : tensor<{1}x{2}xf32>\n}\n}\n",
+                    tokens, rows, size, from);
   auto runner = TaskRunner::make(text, kernels::emitScatterAddKernel, lanes);
   std::mt19937_64 random(1);
   runner->setInput(0, TensorValue::filled(runner->inputType(0), 1));
@@ -62,10 +67,14 @@ void measure(int64_t tokens, int64_t rows, int64_t size, const char *from, int64
     ids.data.push_back(std::floor(std::exp(uniform(random))) - 1);
   runner->setInput(1, ids);
   runner->run();
-  double bytes = static_cast<double>(tokens * size * (std::string(from) == "f32" ? 4 : 2) + tokens * 4 + rows * size * 4);
-  double seconds = secondsOf([&] { runner->runTimed(1); }), copy = copyRate(static_cast<size_t>(bytes));
-  llvm::outs() << llvm::formatv("T {0,5}, V {1,5}, D {2,3}, {3,-4} {4,2} lanes: {5,8:F3} ms, {6,6:F2} GB/s, memory copy {7,6:F2} GB/s, ratio {8:P0}\n", tokens,
-                                rows, size, from, lanes, seconds * 1e3, bytes / seconds / 1e9, copy / 1e9, bytes / seconds / copy);
+  double bytes = static_cast<double>(tokens * size * (std::string(from) == "f32" ? 4 : 2) +
+                                     tokens * 4 + rows * size * 4);
+  double seconds = secondsOf([&] { runner->runTimed(1); }),
+         copy = copyRate(static_cast<size_t>(bytes));
+  llvm::outs() << llvm::formatv("T {0,5}, V {1,5}, D {2,3}, {3,-4} {4,2} lanes: {5,8:F3} ms, "
+                                "{6,6:F2} GB/s, memory copy {7,6:F2} GB/s, ratio {8:P0}\n",
+                                tokens, rows, size, from, lanes, seconds * 1e3,
+                                bytes / seconds / 1e9, copy / 1e9, bytes / seconds / copy);
   llvm::outs().flush();
 }
 

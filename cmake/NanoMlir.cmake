@@ -13,10 +13,6 @@ target_precompile_headers(nano-mlir-pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Mlir
 # nano_mlir_library(NAME SOURCES... LIBS...): a static library of the compiler.
 function(nano_mlir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
-  if(NOT ARG_SOURCES) # SCAFFOLD
-    add_library(${name} INTERFACE) # SCAFFOLD
-    return() # SCAFFOLD
-  endif() # SCAFFOLD
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_precompile_headers(${name} REUSE_FROM nano-mlir-pch)
@@ -26,10 +22,6 @@ endfunction()
 # nano_mlir_executable(NAME SOURCES... LIBS...): a program that links the compiler.
 function(nano_mlir_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
-  list(GET ARG_SOURCES 0 firstSource) # SCAFFOLD
-  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${firstSource} AND NOT EXISTS ${firstSource}) # SCAFFOLD
-    return() # SCAFFOLD
-  endif() # SCAFFOLD
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header

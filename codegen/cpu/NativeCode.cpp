@@ -1,4 +1,5 @@
-// LLVM for a handful of loops: translation, a short list of optimisations, object files by thread, and the system's linker.
+// LLVM for a handful of loops: translation, a short list of optimisations, object files by thread,
+// and the system's linker.
 #include "codegen/cpu/NativeCode.h"
 
 #include "codegen/cpu/KernelLowering.h"
@@ -12,6 +13,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
@@ -34,22 +36,28 @@ namespace nano::codegen {
 
 static const char *triple = "x86_64-unknown-linux-gnu";
 
-static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target, std::string &error) {
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target,
+                                                        std::string &error) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    // Kernels address memory at constant offsets from a few bases. Loop strength reduction makes
+    // none of them faster, attention slower, and takes half of attention's compile time.
+    if (llvm::cl::Option *option = llvm::cl::getRegisteredOptions().lookup("disable-lsr"))
+      option->addOccurrence(0, "disable-lsr", "true");
   });
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), error);
   if (!backend)
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(llvm::Triple(triple), target.avx512 ? "x86-64-v4" : "x86-64-v3", target.avx512Bf16 ? "+avx512bf16" : "", options,
-                                   llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
+      llvm::Triple(triple), target.avx512 ? "x86-64-v4" : "x86-64-v3",
+      target.avx512Bf16 ? "+avx512bf16" : "", options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Default));
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -65,19 +73,22 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, calls, modules);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::EarlyCSEPass());
-  passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()),
+                                                       /*UseMemorySSA=*/true));
   for (llvm::Function &function : module)
     if (!function.isDeclaration())
       passes.run(function, functions);
 }
 
 /// The object file of a module in the LLVM dialect, or nothing and an error.
-static std::optional<llvm::SmallVector<char, 0>> makeObject(ModuleOp module, const CpuTarget &target, std::string &error) {
+static std::optional<llvm::SmallVector<char, 0>>
+makeObject(ModuleOp module, const CpuTarget &target, std::string &error) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, error);
   if (!machine)
     return std::nullopt;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context, "kernels", /*disableVerification=*/true);
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "kernels", /*disableVerification=*/true);
   if (!code) {
     error = "the kernels do not translate to LLVM IR";
     return std::nullopt;
@@ -104,7 +115,8 @@ static std::optional<llvm::SmallVector<char, 0>> makeObject(ModuleOp module, con
   return object;
 }
 
-//===- Linking -------------------------------------------------------------------------------------------------------===//
+//===- Linking
+//-------------------------------------------------------------------------------------------------------===//
 
 /// A directory of its own under the system's temporary one, removed with all it holds at the end.
 struct TemporaryDirectory {
@@ -125,8 +137,17 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
   TemporaryDirectory directory;
   if (directory.error)
     return emitError(loc) << "cannot make a temporary directory: " << directory.error.message();
-  std::vector<std::string> arguments = {*linker, "-shared", "-z", "defs", "-z", "noexecstack", "--hash-style=gnu", "--build-id=none", "-s",
-                                        "-o", directory.file("kernels.so")};
+  std::vector<std::string> arguments = {*linker,
+                                        "-shared",
+                                        "-z",
+                                        "defs",
+                                        "-z",
+                                        "noexecstack",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "-s",
+                                        "-o",
+                                        directory.file("kernels.so")};
   for (auto [i, object] : llvm::enumerate(objects)) {
     arguments.push_back(directory.file("kernels" + Twine(i) + ".o"));
     std::error_code error;
@@ -143,7 +164,8 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
   std::string message;
   SmallVector<StringRef> words(arguments.begin(), arguments.end());
-  int status = llvm::sys::ExecuteAndWait(*linker, words, std::nullopt, redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  int status = llvm::sys::ExecuteAndWait(*linker, words, std::nullopt, redirects,
+                                         /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
   if (status != 0) {
     if (auto text = llvm::MemoryBuffer::getFile(log))
       message += (*text)->getBuffer().split('\n').first;
@@ -155,10 +177,11 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
   return (*bytes)->getBuffer().str();
 }
 
-//===- Whole ---------------------------------------------------------------------------------------------------------===//
+//===- Whole
+//---------------------------------------------------------------------------------------------------------===//
 
-/// Distributes the functions of `module` over `count` new modules, the longest first to the one that has least; in an order that depends on
-/// the functions alone.
+/// Distributes the functions of `module` over `count` new modules, the longest first to the one
+/// that has least; in an order that depends on the functions alone.
 static std::vector<OwningOpRef<ModuleOp>> distribute(ModuleOp module, unsigned count) {
   std::vector<std::pair<int64_t, LLVM::LLVMFuncOp>> functions;
   for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
@@ -167,7 +190,8 @@ static std::vector<OwningOpRef<ModuleOp>> distribute(ModuleOp module, unsigned c
       size += static_cast<int64_t>(block.getOperations().size());
     functions.push_back({size, function});
   }
-  std::stable_sort(functions.begin(), functions.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::stable_sort(functions.begin(), functions.end(),
+                   [](const auto &a, const auto &b) { return a.first > b.first; });
   std::vector<OwningOpRef<ModuleOp>> parts;
   std::vector<int64_t> loads(count, 0);
   for (unsigned i = 0; i < count; ++i)
@@ -180,9 +204,12 @@ static std::vector<OwningOpRef<ModuleOp>> distribute(ModuleOp module, unsigned c
   return parts;
 }
 
-FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, unsigned threads, NativeTimes *times) {
+FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, unsigned threads,
+                                     NativeTimes *times) {
   using Clock = std::chrono::steady_clock;
-  auto millisecondsSince = [](Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); };
+  auto millisecondsSince = [](Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  };
   Clock::time_point start = Clock::now();
   OwningOpRef<ModuleOp> copy = kernels.clone();
   if (failed(lowerKernelsToLlvm(*copy, target)))

@@ -1,5 +1,6 @@
-// The derivative of blocked attention, without atomics: an iteration makes dq of one block of queries, or dk and dv of one block of keys.
-// Both recompute the scores from lse: 6·Dh + 8·Dh flops a visible pair, where one pass with shared sums would take 10·Dh.
+// The derivative of blocked attention, without atomics: an iteration makes dq of one block of
+// queries, or dk and dv of one block of keys. Both recompute the scores from lse: 6·Dh + 8·Dh flops
+// a visible pair, where one pass with shared sums would take 10·Dh.
 #include "passes/kernels/AttentionTiles.h"
 #include "passes/kernels/TaskOperands.h"
 
@@ -12,20 +13,20 @@ namespace nano::kernels {
 
 namespace {
 
-/// Iteration i is number i mod 2·blocks of head i / (2·blocks): first the blocks of queries, then those of keys. One code serves both kinds.
-/// The rows of its tiles are the iteration's own block ("mine"): q and dy, or k and v. The columns walk over blocks of the other kind ("theirs"):
-/// k and v that the queries see, or q and dy of the queries that see the keys. These are contiguous because `first` and `last` do not
-/// decrease: queries t with last[t] ≥ the first key and first[t] ≤ the last one, found by binary search.
+/// Iteration i is number i mod 2·blocks of head i / (2·blocks): first the blocks of queries, then
+/// those of keys. One code serves both kinds. The rows of its tiles are the iteration's own block
+/// ("mine"): q and dy, or k and v. The columns walk over blocks of the other kind ("theirs"): k and
+/// v that the queries see, or q and dy of the queries that see the keys. These are contiguous
+/// because `first` and `last` do not decrease: queries t with last[t] ≥ the first key and first[t]
+/// ≤ the last one, found by binary search.
 ///
-///   scores = mine₀·theirs₀ᵀ, products = mine₁·theirs₁ᵀ (dy·v), both turned into dS = gradient of the score, and P;
-///   sums₀ += dS·theirs₀ (dq or dk), and for keys sums₁ += P·theirs₁ (dv).
+///   scores = mine₀·theirs₀ᵀ, products = mine₁·theirs₁ᵀ (dy·v), both turned into dS = gradient of
+///   the score, and P; sums₀ += dS·theirs₀ (dq or dk), and for keys sums₁ += P·theirs₁ (dv).
 class AttentionGradEmitter {
 public:
   AttentionGradEmitter(KernelFrame &frame, graph::AttentionGradOp op)
       : op(op), t(frame, cast<RankedTensorType>(op.getQ().getType())), v(t.v), b(t.b), loc(t.loc),
-        mine(t.rowTokens()),
-        theirs(t.columnTokens()),
-        blocks(llvm::divideCeil(t.tokens, mine)) {}
+        mine(t.rowTokens()), theirs(t.columnTokens()), blocks(llvm::divideCeil(t.tokens, mine)) {}
 
   LogicalResult emit();
 
@@ -40,7 +41,9 @@ private:
 
   Value choose(Value a, Value c) { return arith::SelectOp::create(b, loc, ofQueries, a, c); }
   Value asIndex(Value i32) { return arith::IndexCastOp::create(b, loc, b.getIndexType(), i32); }
-  Value statistic(const HeadOperand &x, Value token) { return v.loadScalar(x.flat, t.placeOf(x, head, token, v.index(0))); }
+  Value statistic(const HeadOperand &x, Value token) {
+    return v.loadScalar(x.flat, t.placeOf(x, head, token, v.index(0)));
+  }
   /// The tile with number `number` of two.
   RowTile part(RowTile tile, Value number, int64_t rows) {
     tile.offset = v.mul(number, rows * tile.stride);
@@ -52,7 +55,8 @@ private:
   }
   /// The first of two where `number` is 0.
   HeadOperand part(const HeadOperand (&pair)[2], Value number) {
-    return t.pick(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, number, v.index(0)), pair[0], pair[1]);
+    return t.pick(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, number, v.index(0)),
+                  pair[0], pair[1]);
   }
 
   graph::AttentionGradOp op;
@@ -60,7 +64,8 @@ private:
   VectorOps &v;
   OpBuilder &b;
   Location loc;
-  const int64_t mine, theirs, blocks; // tokens of a block of rows, of a block of columns; blocks of rows
+  const int64_t mine, theirs,
+      blocks; // tokens of a block of rows, of a block of columns; blocks of rows
 
   HeadOperand queries[2], keys[2], lse, delta; // q and dy; k and v
   Value first, last;                           // arguments
@@ -138,7 +143,8 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
     Value factor = v.select(t.less(i, one), v.f32(scale), v.f32(1));
     t.packRows(part(rows, i, mine), part(myOperands, i), head, begin, count, v.index(mine), factor);
   });
-  t.loop(zero, v.index(2 * mine * sums.stride), t.lanes, [&](Value at) { v.store(v.splat(v.f32(0)), sums.memory, at); });
+  t.loop(zero, v.index(2 * mine * sums.stride), t.lanes,
+         [&](Value at) { v.store(v.splat(v.f32(0)), sums.memory, at); });
   emitRanges();
 
   Value from = asIndex(v.loadScalar(rangeBegins, zero));
@@ -147,8 +153,14 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
     columnBegin = column;
     columnEnd = t.minimum(v.add(column, v.index(theirs)), to);
     Value size = v.sub(columnEnd, columnBegin);
-    t.loop(zero, two, 1, [&](Value i) { t.packTransposed(part(turned, i, turnedElements), part(theirOperands, i), head, columnBegin, size); });
-    t.loop(zero, passes, 1, [&](Value i) { t.packPanels(part(columns, i, columnElements), part(theirOperands, i), head, columnBegin, size); });
+    t.loop(zero, two, 1, [&](Value i) {
+      t.packTransposed(part(turned, i, turnedElements), part(theirOperands, i), head, columnBegin,
+                       size);
+    });
+    t.loop(zero, passes, 1, [&](Value i) {
+      t.packPanels(part(columns, i, columnElements), part(theirOperands, i), head, columnBegin,
+                   size);
+    });
     t.branch(ofQueries, [] {}, [&] { emitStatistics(size); });
     t.loop(zero, count, t.registerRows, [&](Value row) { emitTile(row); });
   });
@@ -160,10 +172,12 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
       });
 }
 
-/// Tokens that each group of rows in registers meets. Both ends do not decrease from group to group.
+/// Tokens that each group of rows in registers meets. Both ends do not decrease from group to
+/// group.
 void AttentionGradEmitter::emitRanges() {
   t.loop(v.index(0), count, t.registerRows, [&](Value row) {
-    Value top = v.add(begin, row), past = t.minimum(v.add(top, v.index(t.registerRows)), end), at = v.div(row, t.registerRows);
+    Value top = v.add(begin, row), past = t.minimum(v.add(top, v.index(t.registerRows)), end),
+          at = v.div(row, t.registerRows);
     t.branch(
         ofQueries,
         [&] {
@@ -196,23 +210,29 @@ void AttentionGradEmitter::emitTile(Value row) {
   t.branch(t.less(from, to), [&] {
     IndexRange range{v.sub(from, columnBegin), v.sub(to, columnBegin)};
     t.loop(zero, two, 1, [&](Value i) {
-      t.multiply(part(scores, i, t.registerRows), part(rows, i, mine), row, part(turned, i, turnedElements), range);
+      t.multiply(part(scores, i, t.registerRows), part(rows, i, mine), row,
+                 part(turned, i, turnedElements), range);
     });
     emitGradient(range, row);
 
-    // All of these queries see all of these keys: the last query starts at the first key or before, the first one ends at the last key or behind.
-    Value top = v.add(begin, row), bottom = v.sub(t.minimum(v.add(top, v.index(t.registerRows)), end), v.index(1)), right = v.sub(to, v.index(1));
+    // All of these queries see all of these keys: the last query starts at the first key or before,
+    // the first one ends at the last key or behind.
+    Value top = v.add(begin, row),
+          bottom = v.sub(t.minimum(v.add(top, v.index(t.registerRows)), end), v.index(1)),
+          right = v.sub(to, v.index(1));
     Value seesFirst = t.lessEqual(t.indexAt(first, choose(bottom, right)), choose(from, top));
     Value seesLast = t.lessEqual(choose(right, bottom), t.indexAt(last, choose(top, from)));
     t.branch(t.both(seesFirst, seesLast), [] {}, [&] { emitMask(range, row); });
 
     t.loop(zero, passes, 1, [&](Value i) {
-      t.accumulate(part(sums, i, mine), row, part(scores, i, t.registerRows), part(columns, i, columnElements), range);
+      t.accumulate(part(sums, i, mine), row, part(scores, i, t.registerRows),
+                   part(columns, i, columnElements), range);
     });
   });
 }
 
-/// From s = scale·q·k and dy·v to the gradient of s and p = e^(f(s) − lse), for whole panels. Nothing reads what is outside `range`.
+/// From s = scale·q·k and dy·v to the gradient of s and p = e^(f(s) − lse), for whole panels.
+/// Nothing reads what is outside `range`.
 void AttentionGradEmitter::emitGradient(IndexRange range, Value row) {
   IndexRange whole = t.wholePanels(range);
   Value second = v.index(t.registerRows * scores.stride);
@@ -222,17 +242,22 @@ void AttentionGradEmitter::emitGradient(IndexRange range, Value row) {
   };
   t.loop(v.index(0), v.index(t.registerRows), 1, [&](Value r) {
     Value token = t.minimum(v.add(v.add(begin, row), r), v.sub(end, v.index(1)));
-    Value rowLogarithm = v.splat(statistic(lse, token)), rowDelta = v.splat(statistic(delta, token));
+    Value rowLogarithm = v.splat(statistic(lse, token)),
+          rowDelta = v.splat(statistic(delta, token));
     Value rowNumber = v.splat(t.toI32(token)), firstNumber = t.toI32(columnBegin);
     t.loop(whole.begin, whole.end, t.lanes, [&](Value column) {
-      Value place = v.add(v.mul(r, scores.stride), column), columnNumbers = v.addi(v.addi(firstNumber, t.toI32(column)), v.laneNumbers());
+      Value place = v.add(v.mul(r, scores.stride), column),
+            columnNumbers = v.addi(v.addi(firstNumber, t.toI32(column)), v.laneNumbers());
       Value query = choose(rowNumber, columnNumbers), key = choose(columnNumbers, rowNumber);
-      Value logarithm = choose(rowLogarithm, v.load(logarithms, column)), difference = choose(rowDelta, v.load(deltas, column));
-      Value raw = v.load(scores.memory, place), product = v.load(scores.memory, v.add(place, second));
+      Value logarithm = choose(rowLogarithm, v.load(logarithms, column)),
+            difference = choose(rowDelta, v.load(deltas, column));
+      Value raw = v.load(scores.memory, place),
+            product = v.load(scores.memory, v.add(place, second));
       Value score = orFail(t.apply(op.getScore(), {raw, query, key, headNumber}, raw), raw);
       Value weight = v.exp(v.subf(score, logarithm));
       Value gradient = v.mulf(weight, v.subf(product, difference));
-      gradient = orFail(t.apply(op.getScoreGrad(), {raw, query, key, headNumber, gradient}, gradient), raw);
+      gradient = orFail(
+          t.apply(op.getScoreGrad(), {raw, query, key, headNumber, gradient}, gradient), raw);
       v.store(gradient, scores.memory, place);
       v.store(weight, scores.memory, v.add(place, second));
     });
@@ -244,27 +269,34 @@ void AttentionGradEmitter::emitMask(IndexRange range, Value row) {
   IndexRange whole = t.wholePanels(range);
   t.loop(v.index(0), v.index(t.registerRows), 1, [&](Value r) {
     Value token = t.minimum(v.add(v.add(begin, row), r), v.sub(end, v.index(1)));
-    Value rowFirst = v.splat(t.toI32(t.indexAt(first, token))), rowLast = v.splat(t.toI32(t.indexAt(last, token)));
+    Value rowFirst = v.splat(t.toI32(t.indexAt(first, token))),
+          rowLast = v.splat(t.toI32(t.indexAt(last, token)));
     Value rowNumber = v.splat(t.toI32(token)), firstNumber = t.toI32(columnBegin);
     t.loop(whole.begin, whole.end, t.lanes, [&](Value column) {
       Value key = choose(v.addi(v.addi(firstNumber, t.toI32(column)), v.laneNumbers()), rowNumber);
-      Value from = choose(rowFirst, v.load(firsts, column)), to = choose(rowLast, v.load(lasts, column));
-      Value seen = arith::AndIOp::create(b, loc, v.compare(graph::Predicate::ge, key, from), v.compare(graph::Predicate::le, key, to));
+      Value from = choose(rowFirst, v.load(firsts, column)),
+            to = choose(rowLast, v.load(lasts, column));
+      Value seen = arith::AndIOp::create(b, loc, v.compare(graph::Predicate::ge, key, from),
+                                         v.compare(graph::Predicate::le, key, to));
       for (int64_t i = 0; i < 2; ++i) {
-        Value place = v.add(v.add(v.mul(r, scores.stride), column), v.index(i * t.registerRows * scores.stride));
+        Value place = v.add(v.add(v.mul(r, scores.stride), column),
+                            v.index(i * t.registerRows * scores.stride));
         v.store(v.select(seen, v.load(scores.memory, place), v.f32(0)), scores.memory, place);
       }
     });
   });
 }
 
-void AttentionGradEmitter::store(const RowTile &tile, Value number, ArrayRef<HeadOperand> results, double scale) {
+void AttentionGradEmitter::store(const RowTile &tile, Value number, ArrayRef<HeadOperand> results,
+                                 double scale) {
   if (results.empty())
     return;
   Value base = v.mul(number, mine * tile.stride);
   t.loop(v.index(0), count, 1, [&](Value row) {
     for (int64_t j = 0; j < t.sizeVectors; ++j) {
-      Value result = v.mulf(v.load(tile.memory, v.add(v.add(base, v.mul(row, tile.stride)), v.index(j * t.lanes))), v.f32(scale));
+      Value result = v.mulf(
+          v.load(tile.memory, v.add(v.add(base, v.mul(row, tile.stride)), v.index(j * t.lanes))),
+          v.f32(scale));
       for (const HeadOperand &out : results)
         t.storeVector(result, out, head, v.add(begin, row), j);
     }

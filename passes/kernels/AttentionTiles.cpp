@@ -17,18 +17,23 @@ using namespace mlir;
 namespace nano::kernels {
 
 AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries)
-    : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder), loc(frame.loc), tokens(queries.getDimSize(0)),
-      heads(queries.getDimSize(1)), size(queries.getDimSize(2)), lanes(frame.options.lanes), registerVectors(lanes >= 16 ? 4 : 2),
-      panelColumns(registerVectors * lanes), sizeVectors(llvm::divideCeil(size, lanes)), paddedSize(sizeVectors * lanes) {}
+    : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder),
+      loc(frame.loc), tokens(queries.getDimSize(0)), heads(queries.getDimSize(1)),
+      size(queries.getDimSize(2)), lanes(frame.options.lanes), registerVectors(lanes >= 16 ? 4 : 2),
+      panelColumns(registerVectors * lanes), sizeVectors(llvm::divideCeil(size, lanes)),
+      paddedSize(sizeVectors * lanes) {}
 
-int64_t AttentionTiles::rowTokens() const { return llvm::alignTo(std::min<int64_t>(tokens, 96), registerRows); }
+int64_t AttentionTiles::rowTokens() const {
+  return llvm::alignTo(std::min<int64_t>(tokens, 96), registerRows);
+}
 
 int64_t AttentionTiles::columnTokens() const {
-  int64_t fitting = std::clamp<int64_t>(16384 / size / panelColumns * panelColumns, 64, 512);
+  int64_t fitting = std::clamp<int64_t>(16384 / size / panelColumns * panelColumns, 64, 256);
   return llvm::alignTo(std::min(tokens, fitting), panelColumns);
 }
 
-//===- Arguments -----------------------------------------------------------------------------------------------------===//
+//===- Arguments
+//-----------------------------------------------------------------------------------------------------===//
 
 SmallVector<HeadOperand> AttentionTiles::resultsOf(Value value) {
   SmallVector<HeadOperand> results;
@@ -40,17 +45,21 @@ SmallVector<HeadOperand> AttentionTiles::resultsOf(Value value) {
 HeadOperand AttentionTiles::headOperand(Value argument) {
   SmallVector<int64_t> strides = stridesOf(cast<MemRefType>(argument.getType()));
   int64_t element = strides.size() > 2 ? strides[2] : 1;
-  return {frame.flat(argument), v.index(strides[0]), v.index(strides[1]), v.index(element), element == 1};
+  return {frame.flat(argument), v.index(strides[0]), v.index(strides[1]), v.index(element),
+          element == 1};
 }
 
 HeadOperand AttentionTiles::pick(Value condition, const HeadOperand &a, const HeadOperand &c) {
-  auto select = [&](Value x, Value y) -> Value { return x == y ? x : arith::SelectOp::create(b, loc, condition, x, y); };
+  auto select = [&](Value x, Value y) -> Value {
+    return x == y ? x : arith::SelectOp::create(b, loc, condition, x, y);
+  };
   auto anySize = [&](Value flat) -> Value {
-    auto type = MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(flat.getType()).getElementType());
+    auto type =
+        MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(flat.getType()).getElementType());
     return flat.getType() == type ? flat : memref::CastOp::create(b, loc, type, flat);
   };
-  return {select(anySize(a.flat), anySize(c.flat)), select(a.token, c.token), select(a.head, c.head), select(a.element, c.element),
-          a.contiguous && c.contiguous};
+  return {select(anySize(a.flat), anySize(c.flat)), select(a.token, c.token),
+          select(a.head, c.head), select(a.element, c.element), a.contiguous && c.contiguous};
 }
 
 Value AttentionTiles::placeOf(const HeadOperand &x, Value head, Value token, Value column) {
@@ -64,10 +73,12 @@ Value AttentionTiles::placeOf(const HeadOperand &x, Value head, Value token, Val
 
 Value AttentionTiles::indexAt(Value argument, Value t) {
   int64_t stride = stridesOf(cast<MemRefType>(argument.getType()))[0];
-  return arith::IndexCastOp::create(b, loc, b.getIndexType(), v.loadScalar(frame.flat(argument), v.mul(t, stride)));
+  return arith::IndexCastOp::create(b, loc, b.getIndexType(),
+                                    v.loadScalar(frame.flat(argument), v.mul(t, stride)));
 }
 
-//===- Control flow --------------------------------------------------------------------------------------------------===//
+//===- Control flow
+//--------------------------------------------------------------------------------------------------===//
 
 void AttentionTiles::loop(Value from, Value to, int64_t step, function_ref<void(Value)> body) {
   loop(from, to, step, {}, [&](Value i, ValueRange) {
@@ -102,23 +113,32 @@ void AttentionTiles::branch(Value condition, function_ref<void()> yes, function_
 
 Value AttentionTiles::minimum(Value a, Value c) { return arith::MinSIOp::create(b, loc, a, c); }
 Value AttentionTiles::maximum(Value a, Value c) { return arith::MaxSIOp::create(b, loc, a, c); }
-Value AttentionTiles::less(Value a, Value c) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, a, c); }
-Value AttentionTiles::lessEqual(Value a, Value c) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, a, c); }
+Value AttentionTiles::less(Value a, Value c) {
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, a, c);
+}
+Value AttentionTiles::lessEqual(Value a, Value c) {
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, a, c);
+}
 Value AttentionTiles::both(Value a, Value c) { return arith::AndIOp::create(b, loc, a, c); }
-Value AttentionTiles::toI32(Value index) { return arith::IndexCastOp::create(b, loc, b.getI32Type(), index); }
+Value AttentionTiles::toI32(Value index) {
+  return arith::IndexCastOp::create(b, loc, b.getI32Type(), index);
+}
 
 Value AttentionTiles::countBelow(Value argument, Value bound) {
-  // count + step is tried for every power of two from the highest on: the elements before it are below the bound if its last one is.
+  // count + step is tried for every power of two from the highest on: the elements before it are
+  // below the bound if its last one is.
   Value flat = frame.flat(argument), total = v.index(tokens);
   int64_t stride = stridesOf(cast<MemRefType>(argument.getType()))[0];
   int64_t bits = llvm::Log2_64(tokens) + 1;
-  return loop(v.index(0), v.index(bits), 1, v.index(0), [&](Value i, ValueRange counts) -> SmallVector<Value> {
-    Value step = arith::ShRUIOp::create(b, loc, v.index(int64_t(1) << (bits - 1)), i);
-    Value tried = v.add(counts[0], step);
-    Value at = v.sub(minimum(tried, total), v.index(1));
-    Value below = less(v.loadScalar(flat, v.mul(at, stride)), bound);
-    return {arith::SelectOp::create(b, loc, both(below, lessEqual(tried, total)), tried, counts[0])};
-  })[0];
+  return loop(v.index(0), v.index(bits), 1, v.index(0),
+              [&](Value i, ValueRange counts) -> SmallVector<Value> {
+                Value step = arith::ShRUIOp::create(b, loc, v.index(int64_t(1) << (bits - 1)), i);
+                Value tried = v.add(counts[0], step);
+                Value at = v.sub(minimum(tried, total), v.index(1));
+                Value below = less(v.loadScalar(flat, v.mul(at, stride)), bound);
+                return {arith::SelectOp::create(b, loc, both(below, lessEqual(tried, total)), tried,
+                                                counts[0])};
+              })[0];
 }
 
 void AttentionTiles::forPanels(function_ref<void(Value, int64_t)> body) {
@@ -131,7 +151,8 @@ void AttentionTiles::forPanels(function_ref<void(Value, int64_t)> body) {
     body(v.index(whole), rest);
 }
 
-//===- Tiles ---------------------------------------------------------------------------------------------------------===//
+//===- Tiles
+//---------------------------------------------------------------------------------------------------------===//
 
 RowTile AttentionTiles::allocateRows(int64_t rows, int64_t count) {
   return {frame.allocate(count * rows * paddedSize, b.getF32Type()), paddedSize};
@@ -142,7 +163,8 @@ PanelTile AttentionTiles::allocatePanels(int64_t rows, int64_t count) {
 }
 
 PanelTile AttentionTiles::allocateTransposed(int64_t columns, int64_t count) {
-  return {frame.allocate(count * llvm::alignTo(columns, panelColumns) * size, b.getF32Type()), size * panelColumns};
+  return {frame.allocate(count * llvm::alignTo(columns, panelColumns) * size, b.getF32Type()),
+          size * panelColumns};
 }
 
 Value AttentionTiles::offsetBy(Value offset, Value at) { return offset ? v.add(offset, at) : at; }
@@ -152,14 +174,18 @@ Value AttentionTiles::sizeMask(int64_t vector) {
   return left >= lanes ? Value() : v.maskBelow(v.index(left));
 }
 
-Value AttentionTiles::elementOffsets(const HeadOperand &x) { return v.muli(v.laneNumbers(), toI32(x.element)); }
+Value AttentionTiles::elementOffsets(const HeadOperand &x) {
+  return v.muli(v.laneNumbers(), toI32(x.element));
+}
 
 Value AttentionTiles::loadVector(const HeadOperand &x, Value head, Value row, int64_t vector) {
   Value at = placeOf(x, head, row, v.index(vector * lanes));
-  return x.contiguous ? v.load(x.flat, at, sizeMask(vector)) : v.gather(x.flat, at, elementOffsets(x), sizeMask(vector));
+  return x.contiguous ? v.load(x.flat, at, sizeMask(vector))
+                      : v.gather(x.flat, at, elementOffsets(x), sizeMask(vector));
 }
 
-void AttentionTiles::storeVector(Value value, const HeadOperand &x, Value head, Value row, int64_t vector) {
+void AttentionTiles::storeVector(Value value, const HeadOperand &x, Value head, Value row,
+                                 int64_t vector) {
   Value at = placeOf(x, head, row, v.index(vector * lanes));
   if (x.contiguous)
     v.store(value, x.flat, at, sizeMask(vector));
@@ -167,22 +193,27 @@ void AttentionTiles::storeVector(Value value, const HeadOperand &x, Value head, 
     v.scatter(value, x.flat, at, elementOffsets(x), sizeMask(vector));
 }
 
-void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value head, Value first, Value valid, Value rows, Value scale) {
+void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value head, Value first,
+                              Value valid, Value rows, Value scale) {
   Value last = v.sub(v.add(first, valid), v.index(1));
   loop(v.index(0), rows, 1, [&](Value r) {
     Value row = minimum(v.add(first, r), last), at = offsetBy(tile.offset, v.mul(r, tile.stride));
     for (int64_t j = 0; j < sizeVectors; ++j)
-      v.store(v.mulf(loadVector(x, head, row, j), scale), tile.memory, v.add(at, v.index(j * lanes)));
+      v.store(v.mulf(loadVector(x, head, row, j), scale), tile.memory,
+              v.add(at, v.index(j * lanes)));
   });
 }
 
-void AttentionTiles::packPanels(const PanelTile &tile, const HeadOperand &x, Value head, Value first, Value valid) {
+void AttentionTiles::packPanels(const PanelTile &tile, const HeadOperand &x, Value head,
+                                Value first, Value valid) {
   loop(v.index(0), valid, 1, [&](Value k) {
     Value row = v.add(first, k);
     for (int64_t j = 0; j < sizeVectors; ++j) {
-      int64_t panel = j / registerVectors, vectors = std::min(registerVectors, sizeVectors - panel * registerVectors);
+      int64_t panel = j / registerVectors,
+              vectors = std::min(registerVectors, sizeVectors - panel * registerVectors);
       Value at = offsetBy(tile.offset, v.mul(k, vectors * lanes));
-      v.store(loadVector(x, head, row, j), tile.memory, v.add(at, v.index(panel * tile.panelStride + j % registerVectors * lanes)));
+      v.store(loadVector(x, head, row, j), tile.memory,
+              v.add(at, v.index(panel * tile.panelStride + j % registerVectors * lanes)));
     }
   });
 }
@@ -207,19 +238,23 @@ SmallVector<Value> AttentionTiles::transpose(SmallVector<Value> rows) {
   return rows;
 }
 
-void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x, Value head, Value first, Value valid) {
+void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x, Value head,
+                                    Value first, Value valid) {
   Value last = v.sub(v.add(first, valid), v.index(1));
   loop(v.index(0), valid, lanes, [&](Value group) {
     Value panel = v.div(group, panelColumns);
-    Value base = v.add(offsetBy(tile.offset, v.mul(panel, tile.panelStride)), v.rem(group, panelColumns));
+    Value base =
+        v.add(offsetBy(tile.offset, v.mul(panel, tile.panelStride)), v.rem(group, panelColumns));
     SmallVector<Value> rows;
     for (int64_t i = 0; i < lanes; ++i)
       rows.push_back(minimum(v.add(v.add(first, group), v.index(i)), last));
     auto square = [&](Value column, int64_t columns) {
       SmallVector<Value> values;
       for (Value row : rows) {
-        Value at = placeOf(x, head, row, column), mask = columns < lanes ? v.maskBelow(v.index(columns)) : Value();
-        values.push_back(x.contiguous ? v.load(x.flat, at, mask) : v.gather(x.flat, at, elementOffsets(x), mask));
+        Value at = placeOf(x, head, row, column),
+              mask = columns < lanes ? v.maskBelow(v.index(columns)) : Value();
+        values.push_back(x.contiguous ? v.load(x.flat, at, mask)
+                                      : v.gather(x.flat, at, elementOffsets(x), mask));
       }
       values = transpose(values);
       Value at = v.add(base, v.mul(column, panelColumns));
@@ -234,13 +269,18 @@ void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x,
   });
 }
 
-//===- Products ------------------------------------------------------------------------------------------------------===//
+//===- Products
+//------------------------------------------------------------------------------------------------------===//
 
-SmallVector<Value> AttentionTiles::zeros(int64_t vectors) { return SmallVector<Value>(registerRows * vectors, v.splat(v.f32(0))); }
+SmallVector<Value> AttentionTiles::zeros(int64_t vectors) {
+  return SmallVector<Value>(registerRows * vectors, v.splat(v.f32(0)));
+}
 
-SmallVector<Value> AttentionTiles::product(ValueRange accumulators, const RowTile &left, Value row, const PanelTile &right, Value panel,
-                                           IndexRange range, int64_t vectors) {
-  Value leftAt = offsetBy(left.offset, v.mul(row, left.stride)), rightAt = offsetBy(right.offset, v.mul(panel, right.panelStride));
+SmallVector<Value> AttentionTiles::product(ValueRange accumulators, const RowTile &left, Value row,
+                                           const PanelTile &right, Value panel, IndexRange range,
+                                           int64_t vectors) {
+  Value leftAt = offsetBy(left.offset, v.mul(row, left.stride)),
+        rightAt = offsetBy(right.offset, v.mul(panel, right.panelStride));
   return loop(range.begin, range.end, 1, accumulators, [&](Value k, ValueRange sums) {
     SmallVector<Value> columns, next;
     Value at = v.add(rightAt, v.mul(k, vectors * lanes));
@@ -261,12 +301,14 @@ IndexRange AttentionTiles::wholePanels(IndexRange columns) {
   return {v.mul(v.div(columns.begin, panelColumns), panelColumns), v.mul(last, panelColumns)};
 }
 
-void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value row, const PanelTile &right, IndexRange columns) {
+void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value row,
+                              const PanelTile &right, IndexRange columns) {
   IndexRange whole = wholePanels(columns);
   loop(whole.begin, whole.end, panelColumns, [&](Value column) {
     Value at = offsetBy(tile.offset, column);
-    SmallVector<Value> sums = product(zeros(registerVectors), left, row, right, v.div(column, panelColumns),
-                                      {v.index(0), v.index(size)}, registerVectors);
+    SmallVector<Value> sums =
+        product(zeros(registerVectors), left, row, right, v.div(column, panelColumns),
+                {v.index(0), v.index(size)}, registerVectors);
     for (int64_t i = 0; i < int64_t(sums.size()); ++i) {
       int64_t offset = i / registerVectors * tile.stride + i % registerVectors * lanes;
       v.store(sums[i], tile.memory, v.add(at, v.index(offset)));
@@ -274,11 +316,13 @@ void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value ro
   });
 }
 
-void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &left, const PanelTile &right, IndexRange range,
-                                Value factors) {
+void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &left,
+                                const PanelTile &right, IndexRange range, Value factors) {
   forPanels([&](Value panel, int64_t vectors) {
     Value at = v.add(offsetBy(sums.offset, v.mul(row, sums.stride)), v.mul(panel, panelColumns));
-    auto place = [&](int64_t i) { return v.add(at, v.index(i / vectors * sums.stride + i % vectors * lanes)); };
+    auto place = [&](int64_t i) {
+      return v.add(at, v.index(i / vectors * sums.stride + i % vectors * lanes));
+    };
     SmallVector<Value> values;
     for (int64_t r = 0; r < registerRows; ++r) {
       Value factor = factors ? v.splat(v.loadScalar(factors, v.index(r))) : Value();
@@ -293,7 +337,8 @@ void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &l
   });
 }
 
-//===- Score regions ------------------------------------------------------------------------------------------------===//
+//===- Score regions
+//------------------------------------------------------------------------------------------------===//
 
 FailureOr<Value> AttentionTiles::apply(Region &region, ValueRange arguments, Value otherwise) {
   if (region.empty())

@@ -1,5 +1,6 @@
-// What the attention kernels are made of: operands of one head, packing into tiles, products of tiles, key ranges, score regions.
-// Tiles are f32 and lie in scratch memory; a product of tiles keeps its result in registers (`registerRows` × up to `registerVectors`).
+// What the attention kernels are made of: operands of one head, packing into tiles, products of
+// tiles, key ranges, score regions. Tiles are f32 and lie in scratch memory; a product of tiles
+// keeps its result in registers (`registerRows` × up to `registerVectors`).
 #pragma once
 
 #include "passes/kernels/KernelEmitter.h"
@@ -7,7 +8,8 @@
 
 namespace nano::kernels {
 
-/// A memref argument [T, H, Dh] or [T, H] in memory; elements of token t, head h and column d are at t·token + h·head + d·element (all of index type).
+/// A memref argument [T, H, Dh] or [T, H] in memory; elements of token t, head h and column d are
+/// at t·token + h·head + d·element (all of index type).
 struct HeadOperand {
   mlir::Value flat;
   mlir::Value token, head, element;
@@ -21,8 +23,9 @@ struct RowTile {
   mlir::Value offset = {}; ///< null: 0
 };
 
-/// The right operand of a product, [contraction, columns], in panels of up to `registerVectors` vectors of columns that are contiguous: panel p
-/// is at offset + p·panelStride, its row k at k·(the panel's columns).
+/// The right operand of a product, [contraction, columns], in panels of up to `registerVectors`
+/// vectors of columns that are contiguous: panel p is at offset + p·panelStride, its row k at
+/// k·(the panel's columns).
 struct PanelTile {
   mlir::Value memory;
   int64_t panelStride = 0;
@@ -45,32 +48,40 @@ public:
   mlir::Location loc;
   const int64_t tokens, heads, size; ///< T, H, Dh
   const int64_t lanes;
-  const int64_t registerRows = 6;        ///< rows of a product in registers
-  const int64_t registerVectors;         ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
-  const int64_t panelColumns;            ///< registerVectors · lanes
-  const int64_t sizeVectors, paddedSize; ///< vectors that hold a row of Dh elements, and their elements
+  const int64_t registerRows = 6; ///< rows of a product in registers
+  const int64_t registerVectors;  ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
+  const int64_t panelColumns;     ///< registerVectors · lanes
+  const int64_t sizeVectors;      ///< vectors that hold a row of Dh elements
+  const int64_t paddedSize;       ///< their elements
 
-  /// Tokens of a block whose tiles are packed as rows: many enough that packing the other side costs little beside the products.
+  /// Tokens of a block whose tiles are packed as rows: many enough that packing the other side
+  /// costs little beside the products.
   int64_t rowTokens() const;
-  /// Tokens of a block whose tiles are packed as panels: tiles of 64 KB, which stay in the second-level cache.
+  /// Tokens of a block whose tiles are packed as panels: tiles of 64 KB, which stay in the
+  /// second-level cache.
   int64_t columnTokens() const;
 
   // Arguments.
-  /// The arguments that the op's result `value` is written to: none when the task does not yield it.
+  /// The arguments that the op's result `value` is written to: none when the task does not yield
+  /// it.
   llvm::SmallVector<HeadOperand> resultsOf(mlir::Value value);
   HeadOperand headOperand(mlir::Value argument);
   /// `a` where the condition (i1) holds, else `c`.
   HeadOperand pick(mlir::Value condition, const HeadOperand &a, const HeadOperand &c);
   /// Where element (token, head, column) lies.
-  mlir::Value placeOf(const HeadOperand &x, mlir::Value head, mlir::Value token, mlir::Value column);
+  mlir::Value placeOf(const HeadOperand &x, mlir::Value head, mlir::Value token,
+                      mlir::Value column);
   /// Element t of an i32 [T] argument, as an index.
   mlir::Value indexAt(mlir::Value argument, mlir::Value t);
 
   // Control flow.
-  void loop(mlir::Value from, mlir::Value to, int64_t step, llvm::function_ref<void(mlir::Value)> body);
-  llvm::SmallVector<mlir::Value> loop(mlir::Value from, mlir::Value to, int64_t step, mlir::ValueRange inits,
-                                      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
-  void branch(mlir::Value condition, llvm::function_ref<void()> yes, llvm::function_ref<void()> no = nullptr);
+  void loop(mlir::Value from, mlir::Value to, int64_t step,
+            llvm::function_ref<void(mlir::Value)> body);
+  llvm::SmallVector<mlir::Value>
+  loop(mlir::Value from, mlir::Value to, int64_t step, mlir::ValueRange inits,
+       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  void branch(mlir::Value condition, llvm::function_ref<void()> yes,
+              llvm::function_ref<void()> no = nullptr);
   mlir::Value minimum(mlir::Value a, mlir::Value c); ///< of indices, signed
   mlir::Value maximum(mlir::Value a, mlir::Value c);
   mlir::Value less(mlir::Value a, mlir::Value c);      ///< a < c, signed
@@ -83,41 +94,56 @@ public:
   void forPanels(llvm::function_ref<void(mlir::Value panel, int64_t vectors)> body);
 
   // Tiles.
-  RowTile allocateRows(int64_t rows, int64_t count = 1);                ///< `count` tiles of rows of `paddedSize` elements
-  PanelTile allocatePanels(int64_t rows, int64_t count = 1);            ///< contraction over `rows` rows, Dh columns
-  PanelTile allocateTransposed(int64_t columns, int64_t count = 1);     ///< contraction over Dh, `columns` columns
-  mlir::Value offsetBy(mlir::Value offset, mlir::Value at);             ///< at + offset
-  /// Elements of token `row` of the operand, vector number `vector` (static); lanes past Dh read as 0.
+  /// `count` tiles of `rows` rows of `paddedSize` elements.
+  RowTile allocateRows(int64_t rows, int64_t count = 1);
+  /// `count` tiles with a contraction over `rows` rows, of Dh columns.
+  PanelTile allocatePanels(int64_t rows, int64_t count = 1);
+  /// `count` tiles with a contraction over Dh, of `columns` columns.
+  PanelTile allocateTransposed(int64_t columns, int64_t count = 1);
+  mlir::Value offsetBy(mlir::Value offset, mlir::Value at); ///< at + offset; a null offset is 0
+  /// Elements of token `row` of the operand, vector number `vector` (static); lanes past Dh read as
+  /// 0.
   mlir::Value loadVector(const HeadOperand &x, mlir::Value head, mlir::Value row, int64_t vector);
-  void storeVector(mlir::Value value, const HeadOperand &x, mlir::Value head, mlir::Value row, int64_t vector);
-  /// tile[r, :] ← scale (f32) · x[first + r, head, :] for r < rows; rows at or past `valid` (≥ 1) repeat the last valid one.
-  void packRows(const RowTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first, mlir::Value valid, mlir::Value rows,
-                mlir::Value scale);
+  void storeVector(mlir::Value value, const HeadOperand &x, mlir::Value head, mlir::Value row,
+                   int64_t vector);
+  /// tile[r, :] ← scale (f32) · x[first + r, head, :] for r < rows; rows at or past `valid` (≥ 1)
+  /// repeat the last valid one.
+  void packRows(const RowTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
+                mlir::Value valid, mlir::Value rows, mlir::Value scale);
   /// tile[k, d] ← x[first + k, head, d] for k < valid.
-  void packPanels(const PanelTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first, mlir::Value valid);
+  void packPanels(const PanelTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
+                  mlir::Value valid);
   /// tile[d, c] ← x[first + c, head, d] for c < valid; columns from there on are undefined.
-  void packTransposed(const PanelTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first, mlir::Value valid);
+  void packTransposed(const PanelTile &tile, const HeadOperand &x, mlir::Value head,
+                      mlir::Value first, mlir::Value valid);
 
   // Products.
   /// `registerRows` × `vectors` zero vectors.
   llvm::SmallVector<mlir::Value> zeros(int64_t vectors);
-  /// accumulators[r · vectors + j] += Σ k in range: left[row + r, k] · right[panel][k, j]: in order of k, with fused multiply-adds.
-  llvm::SmallVector<mlir::Value> product(mlir::ValueRange accumulators, const RowTile &left, mlir::Value row, const PanelTile &right,
-                                         mlir::Value panel, IndexRange range, int64_t vectors);
-  /// tile[r, panel] ← left[row + r, :] · right[:, panel] for the panels that hold the columns in range; contraction over Dh.
-  void multiply(const RowTile &tile, const RowTile &left, mlir::Value row, const PanelTile &right, IndexRange columns);
-  /// sums[row + r, :] ← factors[r] · sums[row + r, :] + left[r, range] · right[range, :]; without `factors` 1.
-  void accumulate(const RowTile &sums, mlir::Value row, const RowTile &left, const PanelTile &right, IndexRange range,
-                  mlir::Value factors = {});
+  /// accumulators[r · vectors + j] += Σ k in range: left[row + r, k] · right[panel][k, j]: in order
+  /// of k, with fused multiply-adds.
+  llvm::SmallVector<mlir::Value> product(mlir::ValueRange accumulators, const RowTile &left,
+                                         mlir::Value row, const PanelTile &right, mlir::Value panel,
+                                         IndexRange range, int64_t vectors);
+  /// tile[r, panel] ← left[row + r, :] · right[:, panel] for the panels that hold the columns in
+  /// range; contraction over Dh.
+  void multiply(const RowTile &tile, const RowTile &left, mlir::Value row, const PanelTile &right,
+                IndexRange columns);
+  /// sums[row + r, :] ← factors[r] · sums[row + r, :] + left[r, range] · right[range, :]; without
+  /// `factors` 1.
+  void accumulate(const RowTile &sums, mlir::Value row, const RowTile &left, const PanelTile &right,
+                  IndexRange range, mlir::Value factors = {});
   /// Columns rounded out to whole panels.
   IndexRange wholePanels(IndexRange columns);
 
-  /// The region (score, query, key, head[, gradient]) → score on f32 vectors; an empty region gives `otherwise`.
-  mlir::FailureOr<mlir::Value> apply(mlir::Region &region, mlir::ValueRange arguments, mlir::Value otherwise);
+  /// The region (score, query, key, head[, gradient]) → score on f32 vectors; an empty region gives
+  /// `otherwise`.
+  mlir::FailureOr<mlir::Value> apply(mlir::Region &region, mlir::ValueRange arguments,
+                                     mlir::Value otherwise);
 
 private:
   llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
-  mlir::Value sizeMask(int64_t vector);    ///< null where all lanes are inside Dh
+  mlir::Value sizeMask(int64_t vector);             ///< null where all lanes are inside Dh
   mlir::Value elementOffsets(const HeadOperand &x); ///< lane · element
 };
 

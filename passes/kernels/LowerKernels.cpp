@@ -86,18 +86,22 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
 
   void runOnOperation() override {
     if (lanes != 8 && lanes != 16) {
-      emitError(getOperation().getLoc()) << "nano-lower-kernels: lanes=" << lanes << ": must be 8 or 16";
+      emitError(getOperation().getLoc()) << "nano-lower-kernels: lanes=" << static_cast<int64_t>(lanes) << ": must be 8 or 16";
       return signalPassFailure();
     }
+    known.clear();
+    names.clear();
     ModuleOp module = getOperation();
-    auto kernels = module.lookupSymbol<ModuleOp>("kernels");
+    auto kernels = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
     if (!kernels) {
       OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
-      kernels = ModuleOp::create(atEnd, module.getLoc(), "kernels");
+      kernels = ModuleOp::create(atEnd, module.getLoc(), step::kernelModuleName);
     }
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
     SmallVector<step::TaskOp> tasks;
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
+    for (auto function : kernels.getOps<func::FuncOp>())
+      names.try_emplace(function.getSymName());
     for (step::TaskOp task : tasks)
       if (failed(lower(task, moduleBuilder)))
         return signalPassFailure();

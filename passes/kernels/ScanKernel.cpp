@@ -1,4 +1,5 @@
-// scan: y[t] = x[0] ∘ … ∘ x[t] for i32, ∘ a wrapping sum or a maximum. One iteration, sequential: about a nanosecond an element.
+// scan: y[t] = x[0] ∘ … ∘ x[t] for i32, ∘ a wrapping sum or a maximum. One iteration, sequential:
+// about a nanosecond an element.
 #include "passes/kernels/TaskOperands.h"
 #include "passes/kernels/VectorOps.h"
 
@@ -14,7 +15,9 @@ LogicalResult emitScanKernel(KernelFrame &frame) {
   VectorOps v(b, frame.loc, frame.options.lanes);
   Value x = argumentOf(frame, op.getX());
   SmallVector<Value> results = argumentsOfResult(frame, op.getResult());
-  auto at = [&](Value argument, Value t) { return v.mul(t, stridesOf(cast<MemRefType>(argument.getType()))[0]); };
+  auto at = [&](Value argument, Value t) {
+    return v.mul(t, stridesOf(cast<MemRefType>(argument.getType()))[0]);
+  };
   bool sums = op.getCombiner() == graph::Combiner::sum;
   int64_t tokens = op.getX().getType().getDimSize(0);
 
@@ -26,7 +29,8 @@ LogicalResult emitScanKernel(KernelFrame &frame) {
   Value neutral = v.i32(sums ? 0 : INT32_MIN);
   auto loop = scf::ForOp::create(b, frame.loc, v.index(0), v.index(tokens), v.index(1), neutral);
   b.setInsertionPointToStart(loop.getBody());
-  Value t = loop.getInductionVar(), element = v.loadScalar(frame.flat(x), at(x, t)), before = loop.getRegionIterArg(0);
+  Value t = loop.getInductionVar(), element = v.loadScalar(frame.flat(x), at(x, t)),
+        before = loop.getRegionIterArg(0);
   Value result = sums ? v.addi(before, element) : v.max(before, element);
   for (Value y : results)
     v.store(result, frame.flat(y), at(y, t));

@@ -1,5 +1,6 @@
-// scatter_add: y[v, :] = Σ of the rows x[t, :] with ids[t] = v, in order of t, accumulated in f32 registers.
-// Every call sorts the positions by id (counting sort, stable), so that each row of y is written once and each of x read once.
+// scatter_add: y[v, :] = Σ of the rows x[t, :] with ids[t] = v, in order of t, accumulated in f32
+// registers. Every call sorts the positions by id (counting sort, stable), so that each row of y is
+// written once and each of x read once.
 #include "passes/kernels/TaskOperands.h"
 #include "passes/kernels/VectorOps.h"
 
@@ -15,19 +16,22 @@ namespace nano::kernels {
 
 namespace {
 
-/// Iteration i of n has the rows v of y with i/n ≤ (v + number of ids below v) / (V + T) < (i + 1)/n: about equal numbers of rows written and read
-/// whatever the ids are, and the same rows however the range is split. Besides these rows a call takes O(T + V) steps.
+/// Iteration i of n has the rows v of y with i/n ≤ (v + number of ids below v) / (V + T) < (i +
+/// 1)/n: about equal numbers of rows written and read whatever the ids are, and the same rows
+/// however the range is split. Besides these rows a call takes O(T + V) steps.
 class ScatterAddEmitter {
 public:
   ScatterAddEmitter(KernelFrame &frame, graph::ScatterAddOp op)
-      : frame(frame), op(op), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder), loc(frame.loc) {}
+      : frame(frame), op(op), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder),
+        loc(frame.loc) {}
 
   LogicalResult emit();
 
 private:
   using LoopBody = function_ref<SmallVector<Value>(Value, ValueRange)>;
   SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body);
-  /// Sorts the positions of the calls' rows; returns the first of these rows, the one behind the last, and the first's first position.
+  /// Sorts the positions of the calls' rows; returns the first of these rows, the one behind the
+  /// last, and the first's first position.
   SmallVector<Value> emitSort();
   void emitRow(Value row, Value from, Value to);
   /// y[row, column … column + columns) ← the sum of x at positions [from, to).
@@ -50,7 +54,8 @@ private:
 
 } // namespace
 
-SmallVector<Value> ScatterAddEmitter::loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body) {
+SmallVector<Value> ScatterAddEmitter::loop(Value from, Value to, int64_t step, ValueRange inits,
+                                           LoopBody body) {
   auto forOp = scf::ForOp::create(b, loc, from, to, v.index(step), inits);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(forOp.getBody());
@@ -79,7 +84,8 @@ LogicalResult ScatterAddEmitter::emit() {
 
   // Enough work for the sort to count little.
   constexpr int64_t iterationBytes = int64_t(2) << 20, mostIterations = 16;
-  frame.iterations = std::clamp<int64_t>((rows + tokens) * size * 4 / iterationBytes, 1, mostIterations);
+  frame.iterations =
+      std::clamp<int64_t>((rows + tokens) * size * 4 / iterationBytes, 1, mostIterations);
   frame.grain = 1;
   SmallVector<Value> sorted = emitSort();
   loop(sorted[0], sorted[1], 1, sorted[2], [&](Value row, ValueRange from) -> SmallVector<Value> {
@@ -102,25 +108,32 @@ SmallVector<Value> ScatterAddEmitter::emitSort() {
     return SmallVector<Value>();
   });
 
-  // Counts become each row's first position; rows before this call's first and before its end are counted.
-  auto bound = [&](Value iteration) { return v.div(v.mul(iteration, rows + tokens), frame.iterations); };
+  // Counts become each row's first position; rows before this call's first and before its end are
+  // counted.
+  auto bound = [&](Value iteration) {
+    return v.div(v.mul(iteration, rows + tokens), frame.iterations);
+  };
   Value bounds[] = {bound(frame.begin), bound(frame.end)};
-  SmallVector<Value> ranges = loop(v.index(0), v.index(rows), 1, {v.i32(0), v.index(0), v.index(0)}, [&](Value row, ValueRange state) {
-    Value count = v.loadScalar(ends, row), weight = v.add(row, toIndex(state[0]));
-    v.store(state[0], ends, row);
-    SmallVector<Value> next = {v.addi(state[0], count)};
-    for (int i = 0; i < 2; ++i) {
-      Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, weight, bounds[i]);
-      next.push_back(v.add(state[i + 1], arith::IndexCastUIOp::create(b, loc, b.getIndexType(), below)));
-    }
-    return next;
-  });
+  SmallVector<Value> ranges = loop(
+      v.index(0), v.index(rows), 1, {v.i32(0), v.index(0), v.index(0)},
+      [&](Value row, ValueRange state) {
+        Value count = v.loadScalar(ends, row), weight = v.add(row, toIndex(state[0]));
+        v.store(state[0], ends, row);
+        SmallVector<Value> next = {v.addi(state[0], count)};
+        for (int i = 0; i < 2; ++i) {
+          Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, weight, bounds[i]);
+          next.push_back(
+              v.add(state[i + 1], arith::IndexCastUIOp::create(b, loc, b.getIndexType(), below)));
+        }
+        return next;
+      });
   Value first = ranges[1], end = ranges[2], size = v.sub(end, first);
   Value inRange = arith::MinUIOp::create(b, loc, first, v.index(rows - 1));
   Value firstPosition = toIndex(v.loadScalar(ends, inRange));
 
   loop(v.index(0), v.index(tokens), 1, {}, [&](Value t, ValueRange) {
-    Value id = idOf(t), mine = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, v.sub(id, first), size);
+    Value id = idOf(t),
+          mine = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, v.sub(id, first), size);
     auto ifOp = scf::IfOp::create(b, loc, mine, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
@@ -133,7 +146,8 @@ SmallVector<Value> ScatterAddEmitter::emitSort() {
 }
 
 void ScatterAddEmitter::emitRow(Value row, Value from, Value to) {
-  int64_t width = v.lanes * std::min<int64_t>(8, llvm::divideCeil(size, v.lanes)), whole = size / width;
+  int64_t width = v.lanes * std::min<int64_t>(8, llvm::divideCeil(size, v.lanes)),
+          whole = size / width;
   if (whole > 0)
     loop(v.index(0), v.index(whole), 1, {}, [&](Value block, ValueRange) {
       emitSums(row, from, to, v.mul(block, width), width);
@@ -145,18 +159,24 @@ void ScatterAddEmitter::emitRow(Value row, Value from, Value to) {
 
 void ScatterAddEmitter::emitSums(Value row, Value from, Value to, Value column, int64_t columns) {
   int64_t vectors = llvm::divideCeil(columns, v.lanes);
-  auto maskOf = [&](int64_t j) { return columns - j * v.lanes >= v.lanes ? Value() : v.maskBelow(v.index(columns - j * v.lanes)); };
+  auto maskOf = [&](int64_t j) {
+    return columns - j * v.lanes >= v.lanes ? Value() : v.maskBelow(v.index(columns - j * v.lanes));
+  };
   auto offsets = [&](int64_t stride) { return v.muli(v.laneNumbers(), v.i32(stride)); };
-  SmallVector<Value> sums = loop(from, to, 1, SmallVector<Value>(vectors, v.splat(v.f32(0))), [&](Value i, ValueRange partial) {
-    Value t = toIndex(v.loadScalar(positions, i));
-    Value at = v.add(v.mul(t, xStrides[0]), v.mul(column, xStrides[1]));
-    SmallVector<Value> next;
-    for (int64_t j = 0; j < vectors; ++j) {
-      Value place = v.add(at, v.index(j * v.lanes * xStrides[1]));
-      next.push_back(v.addf(partial[j], xStrides[1] == 1 ? v.load(x, place, maskOf(j)) : v.gather(x, place, offsets(xStrides[1]), maskOf(j))));
-    }
-    return next;
-  });
+  SmallVector<Value> sums = loop(
+      from, to, 1, SmallVector<Value>(vectors, v.splat(v.f32(0))),
+      [&](Value i, ValueRange partial) {
+        Value t = toIndex(v.loadScalar(positions, i));
+        Value at = v.add(v.mul(t, xStrides[0]), v.mul(column, xStrides[1]));
+        SmallVector<Value> next;
+        for (int64_t j = 0; j < vectors; ++j) {
+          Value place = v.add(at, v.index(j * v.lanes * xStrides[1]));
+          next.push_back(v.addf(
+              partial[j], xStrides[1] == 1 ? v.load(x, place, maskOf(j))
+                                           : v.gather(x, place, offsets(xStrides[1]), maskOf(j))));
+        }
+        return next;
+      });
   for (Value result : results) {
     SmallVector<int64_t> strides = stridesOf(cast<MemRefType>(result.getType()));
     Value at = v.add(v.mul(row, strides[0]), v.mul(column, strides[1])), flat = frame.flat(result);
@@ -170,6 +190,8 @@ void ScatterAddEmitter::emitSums(Value row, Value from, Value to, Value column, 
   }
 }
 
-LogicalResult emitScatterAddKernel(KernelFrame &frame) { return ScatterAddEmitter(frame, onlyOp<graph::ScatterAddOp>(frame)).emit(); }
+LogicalResult emitScatterAddKernel(KernelFrame &frame) {
+  return ScatterAddEmitter(frame, onlyOp<graph::ScatterAddOp>(frame)).emit();
+}
 
 } // namespace nano::kernels

@@ -162,10 +162,13 @@ void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
       continue;
     if (auto load = dyn_cast<LoadOp>(op)) {
       StateUse &state = states[load.getSymbolAttr()];
-      auto next = llvm::upper_bound(state.stores, position[&op]);
-      if (next != state.stores.end() && lastRead.lookup(load) > *next)
+      int64_t at = position[&op], last = lastRead.lookup(load);
+      auto next = llvm::upper_bound(state.stores, at);
+      if (next != state.stores.end() && last > *next) {
+        state.loads.push_back({at, at});
         continue;
-      state.loads.push_back(load);
+      }
+      state.loads.push_back({at, last});
       assign(load, whole(load.getSymbolAttr(), typeOf(load)));
     } else if (isViewOp(&op) && of(op.getOperand(0))) {
       if (std::optional<Place> place = viewPlace(&op, of(op.getOperand(0))))
@@ -205,12 +208,12 @@ bool Placement::oldValueIsDone(OpResult value, const Place &place, const Window 
   if (at <= window.after || lastRead.lookup(value) >= window.limit)
     return false;
   bool readHere = false;
-  for (LoadOp load : states[allRoots[place.root].symbol].loads) {
-    if (position[load] > window.store)
+  for (const Load &load : states[allRoots[place.root].symbol].loads) {
+    if (load.at > window.store)
       continue;
-    if (lastRead.lookup(load) > at)
+    if (load.lastRead > at)
       return false;
-    readHere |= lastRead.lookup(load) == at;
+    readHere |= load.lastRead == at;
   }
   return !readHere || mayOverwriteOperands(value, place);
 }

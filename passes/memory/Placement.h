@@ -83,10 +83,15 @@ private:
     int64_t after = -1, limit = never;
     int64_t store = never; ///< position of the store itself
   };
+  /// A load, and the position of the last op that reads the state's buffer for it: the load itself
+  /// when it is a copy.
+  struct Load {
+    int64_t at, lastRead;
+  };
   struct StateUse {
-    llvm::SmallVector<int64_t> stores;      ///< positions, increasing
-    llvm::SmallVector<graph::LoadOp> loads; ///< that are not copies
-    int64_t nextWrite = never;              ///< earliest write of any store that sweep 2 has seen
+    llvm::SmallVector<int64_t> stores; ///< positions, increasing
+    llvm::SmallVector<Load> loads;
+    int64_t nextWrite = never; ///< earliest write of any store that sweep 2 has seen
   };
 
   void number();

@@ -1,6 +1,7 @@
 // Attention kernels against the interpreter in double precision.
-// Tolerances are of |actual − expected| / (1 + |expected|): f32 2e-5 for y and lse, 1e-4 for gradients (sums over all queries); bf16 0.6 % (one
-// rounding of the result: 2⁻⁸, and the f32 error).
+// Tolerances are of |actual − expected| / (1 + |expected|): f32 2e-5 for y and lse, 1e-4 for
+// gradients (sums over all queries); bf16 0.6 % (one rounding of the result: 2⁻⁸, and the f32
+// error).
 #include "tests/codegen/AttentionTasks.h"
 #include "tests/codegen/TaskRunner.h"
 
@@ -32,7 +33,8 @@ const char *softCapGrad = R"(
   %e = nano.sub %one, %d : tensor<f32>
   %r = nano.mul %g, %e : tensor<f32>
 )";
-/// A linear penalty on the distance, by head: s + 0.01·(h + 1)·(k − q), times 1.5 for keys at odd places.
+/// A linear penalty on the distance, by head: s + 0.01·(h + 1)·(k − q), times 1.5 for keys at odd
+/// places.
 const char *distance = R"(
   %two = nano.constant 2.0 : tensor<i32>
   %half = nano.div %key, %two : tensor<i32>
@@ -75,8 +77,10 @@ void fillQkv(TaskRunner &runner, const KeyRanges &ranges, std::mt19937_64 &rando
   runner.setInput(4, ranges.last);
 }
 
-/// Runs whole and in parts, which must agree in every bit, and compares outputs with the interpreter's, which it returns.
-std::vector<TensorValue> check(TaskRunner &runner, std::vector<double> tolerances, std::mt19937_64 &random) {
+/// Runs whole and in parts, which must agree in every bit, and compares outputs with the
+/// interpreter's, which it returns.
+std::vector<TensorValue> check(TaskRunner &runner, std::vector<double> tolerances,
+                               std::mt19937_64 &random) {
   runner.run();
   std::vector<std::byte> whole = runner.outputBytes();
   std::vector<TensorValue> expected = runner.expected();
@@ -88,12 +92,15 @@ std::vector<TensorValue> check(TaskRunner &runner, std::vector<double> tolerance
 }
 
 /// Forward and backward kernels of one shape, at one vector width.
-void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random, int64_t lanes) {
-  SCOPED_TRACE("T " + std::to_string(shape.tokens) + ", H " + std::to_string(shape.heads) + ", Dh " + std::to_string(shape.size) + ", " +
-               shape.element + ", " + std::to_string(lanes) + " lanes");
+void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random,
+               int64_t lanes) {
+  SCOPED_TRACE("T " + std::to_string(shape.tokens) + ", H " + std::to_string(shape.heads) +
+               ", Dh " + std::to_string(shape.size) + ", " + shape.element + ", " +
+               std::to_string(lanes) + " lanes");
   bool isF32 = shape.element == "f32";
   auto forward = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
-  auto backward = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+  auto backward =
+      TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
   ASSERT_TRUE(forward && backward);
   fillQkv(*forward, ranges, random);
   TensorValue lse = check(*forward, {isF32 ? 2e-5 : 6e-3, 2e-5}, random)[1];
@@ -123,13 +130,15 @@ void checkOnce(const AttentionShape &shape, const KeyRanges &ranges, std::mt1993
 TEST(AttentionKernel, Causal) {
   std::mt19937_64 random(1);
   for (int64_t size : {32, 128})
-    checkBoth({.tokens = 200, .heads = 2, .size = size}, keyRanges(200, true, 1000, 1, 0, random), random);
+    checkBoth({.tokens = 200, .heads = 2, .size = size}, keyRanges(200, true, 1000, 1, 0, random),
+              random);
 }
 
 TEST(AttentionKernel, HeadSizesThatFillNoVector) {
   std::mt19937_64 random(2);
   for (int64_t size : {1, 20, 80, 136, 272})
-    checkOnce({.tokens = 70, .heads = 3, .size = size}, keyRanges(70, true, 1000, 1, 0.1, random), random);
+    checkOnce({.tokens = 70, .heads = 3, .size = size}, keyRanges(70, true, 1000, 1, 0.1, random),
+              random);
 }
 
 TEST(AttentionKernel, RandomShapesAndMasks) {
@@ -142,7 +151,8 @@ TEST(AttentionKernel, RandomShapesAndMasks) {
     shape.element = trial % 2 ? "bf16" : "f32";
     shape.packed = trial % 3 == 0;
     KeyRanges ranges = trial % 4 == 0 ? arbitraryRanges(shape.tokens, random)
-                                      : keyRanges(shape.tokens, trial % 4 != 1, 1 + trial % 3, 32, 0.02 * (trial % 5), random);
+                                      : keyRanges(shape.tokens, trial % 4 != 1, 1 + trial % 3, 32,
+                                                  0.02 * (trial % 5), random);
     checkOnce(shape, ranges, random);
   }
 }
@@ -186,11 +196,13 @@ TEST(AttentionKernel, StatisticsMayBeUnused) {
   check(*runner, {2e-5}, random);
 }
 
-/// Scores of some hundreds give weights of nearly 0 and 1 and no infinities. They are sums of products of about 2000: their error, and so that of the
-/// weights, is about 2⁻²⁴ of that times the square root of their number.
+/// Scores of some hundreds give weights of nearly 0 and 1 and no infinities. They are sums of
+/// products of about 2000: their error, and so that of the weights, is about 2⁻²⁴ of that times the
+/// square root of their number.
 TEST(AttentionKernel, LargeScores) {
   std::mt19937_64 random(7);
-  auto runner = TaskRunner::make(attentionText({.tokens = 140, .heads = 1, .size = 16}), kernels::emitAttentionKernel, 8);
+  auto runner = TaskRunner::make(attentionText({.tokens = 140, .heads = 1, .size = 16}),
+                                 kernels::emitAttentionKernel, 8);
   ASSERT_TRUE(runner);
   fillQkv(*runner, keyRanges(140, true, 1000, 1, 0, random), random);
   for (unsigned i : {0, 1})
@@ -198,7 +210,8 @@ TEST(AttentionKernel, LargeScores) {
   check(*runner, {2e-3, 2e-3}, random);
 }
 
-/// Keys that no query of a block sees are not read: NaN in them reaches nothing, although other heads' and blocks' queries are beside them.
+/// Keys that no query of a block sees are not read: NaN in them reaches nothing, although other
+/// heads' and blocks' queries are beside them.
 TEST(AttentionKernel, DoesNotReadUnseenKeys) {
   std::mt19937_64 random(8);
   const int64_t tokens = 400, unseenFrom = 120, unseenTo = 330;
@@ -229,7 +242,8 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
     forward->run();
     EXPECT_EQ(forward->outputBytes(), clean);
 
-    auto backward = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+    auto backward =
+        TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
     ASSERT_TRUE(backward);
     for (unsigned i = 0; i < 5; ++i)
       backward->setInput(i, forward->input(i));
@@ -239,11 +253,15 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
     backward->run();
     for (unsigned i = 0; i < 3; ++i) {
       TensorValue gradient = backward->output(i);
-      EXPECT_TRUE(std::none_of(gradient.data.begin(), gradient.data.end(), [](double x) { return std::isnan(x); })) << "output " << i;
+      EXPECT_TRUE(std::none_of(gradient.data.begin(), gradient.data.end(),
+                               [](double x) { return std::isnan(x); }))
+          << "output " << i;
       if (i == 0)
         continue;
       int64_t row = shape.heads * shape.size;
-      EXPECT_TRUE(std::all_of(gradient.data.begin() + unseenFrom * row, gradient.data.begin() + unseenTo * row, [](double x) { return x == 0; }))
+      EXPECT_TRUE(std::all_of(gradient.data.begin() + unseenFrom * row,
+                              gradient.data.begin() + unseenTo * row,
+                              [](double x) { return x == 0; }))
           << "a key that nobody sees has a gradient";
     }
   }
@@ -259,9 +277,12 @@ TEST(AttentionKernel, RefusesToOverwriteItsOperands) {
 
 TEST(AttentionKernel, RefusesScoresInEightBits) {
   AttentionShape shape{.tokens = 16, .size = 16};
-  shape.score = "%e = nano.cast %s : tensor<f32> -> tensor<f8E4M3FN>\n%r = nano.cast %e : tensor<f8E4M3FN> -> tensor<f32>";
+  shape.score = "%e = nano.cast %s : tensor<f32> -> tensor<f8E4M3FN>\n%r = nano.cast %e : "
+                "tensor<f8E4M3FN> -> tensor<f32>";
   shape.scoreGrad = shape.score;
-  const char *error = "'nano.cast' op has an 8-bit float type, which CPU kernels do not compute with";
+  const char *error =
+      "'nano.cast' op has an 8-bit float type, which CPU kernels do not compute with";
   EXPECT_EQ(TaskRunner::emissionError(attentionText(shape), kernels::emitAttentionKernel), error);
-  EXPECT_EQ(TaskRunner::emissionError(attentionGradText(shape), kernels::emitAttentionGradKernel), error);
+  EXPECT_EQ(TaskRunner::emissionError(attentionGradText(shape), kernels::emitAttentionGradKernel),
+            error);
 }

@@ -19,15 +19,18 @@ std::string shapeText(const AttentionShape &s, const std::string &element) {
 /// The memref type of part `part` of q, k, v, or of their gradients.
 std::string partType(const AttentionShape &s, int64_t part) {
   if (s.spread)
-    return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", shapeText(s, s.element), 2 * s.heads * s.size, 2 * s.size);
+    return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", shapeText(s, s.element),
+                   2 * s.heads * s.size, 2 * s.size);
   if (!s.packed)
     return "memref<" + shapeText(s, s.element) + ">";
   int64_t row = s.heads * s.size;
-  return formatv("memref<{0}, strided<[{1}, {2}, 1], offset: {3}>>", shapeText(s, s.element), 3 * row, s.size, part * row);
+  return formatv("memref<{0}, strided<[{1}, {2}, 1], offset: {3}>>", shapeText(s, s.element),
+                 3 * row, s.size, part * row);
 }
 
 /// Buffers for three parts named names[0 … 2].
-std::string parts(const AttentionShape &s, const std::string &buffer, std::array<const char *, 3> names) {
+std::string parts(const AttentionShape &s, const std::string &buffer,
+                  std::array<const char *, 3> names) {
   std::string text;
   std::string whole = formatv("memref<{0}x3x{1}x{2}x{3}>", s.tokens, s.heads, s.size, s.element);
   if (s.packed)
@@ -35,16 +38,20 @@ std::string parts(const AttentionShape &s, const std::string &buffer, std::array
   std::string wide = formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, s.heads, s.size, s.element);
   for (int64_t i = 0; i < 3; ++i)
     if (s.spread)
-      text += formatv("%{0}_wide = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_wide : {1} to {2}\n", names[i], wide, partType(s, i));
+      text += formatv(
+          "%{0}_wide = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_wide : {1} to {2}\n",
+          names[i], wide, partType(s, i));
     else if (s.packed)
-      text += formatv("%{0} = step.view %{1} : {2} to {3}\n", names[i], buffer, whole, partType(s, i));
+      text +=
+          formatv("%{0} = step.view %{1} : {2} to {3}\n", names[i], buffer, whole, partType(s, i));
     else
       text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", names[i], partType(s, i));
   return text;
 }
 
 std::string region(const std::string &ops, bool withGradient) {
-  return formatv("{{\n^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>{0}):\n{1}\nnano.yield %r : tensor<f32>\n}\n",
+  return formatv("{{\n^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: "
+                 "tensor<i32>{0}):\n{1}\nnano.yield %r : tensor<f32>\n}\n",
                  withGradient ? ", %g: tensor<f32>" : "", ops);
 }
 
@@ -53,36 +60,54 @@ std::string region(const std::string &ops, bool withGradient) {
 std::string attentionText(const AttentionShape &s) {
   std::string tensor = "tensor<" + shapeText(s, s.element) + ">";
   std::string text = "step.program @p {\n" + parts(s, "qkv", {"q", "k", "v"});
-  text += formatv("%first = step.buffer \"first\" : memref<{0}xi32>\n%last = step.buffer \"last\" : memref<{0}xi32>\n", s.tokens);
-  text += formatv("%y = step.buffer \"y\" : memref<{0}>\n%lse = step.buffer \"lse\" : memref<{1}x{2}xf32>\n", shapeText(s, s.element), s.tokens,
-                  s.heads);
+  text += formatv("%first = step.buffer \"first\" : memref<{0}xi32>\n%last = step.buffer \"last\" "
+                  ": memref<{0}xi32>\n",
+                  s.tokens);
+  text += formatv(
+      "%y = step.buffer \"y\" : memref<{0}>\n%lse = step.buffer \"lse\" : memref<{1}x{2}xf32>\n",
+      shapeText(s, s.element), s.tokens, s.heads);
   std::string statistics = formatv("memref<{0}x{1}xf32>", s.tokens, s.heads);
-  text += formatv("step.task ins(%q, %k, %v, %first, %last) outs(%y{0}) : ({1}, {2}, {3}, memref<{4}xi32>, memref<{4}xi32>) -> (memref<{5}>{6}) {{\n",
-                  s.statistics ? ", %lse" : "", partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, shapeText(s, s.element),
-                  s.statistics ? ", " + statistics : "");
-  text += formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n", tensor, s.tokens);
-  text += formatv("%ty, %tlse = nano.attention %tq, %tk, %tv, %tf, %tl scale 2.500000e-01 : ({0}, {0}, {0}, tensor<{1}xi32>, tensor<{1}xi32>)"
+  text += formatv("step.task ins(%q, %k, %v, %first, %last) outs(%y{0}) : ({1}, {2}, {3}, "
+                  "memref<{4}xi32>, memref<{4}xi32>) -> (memref<{5}>{6}) {{\n",
+                  s.statistics ? ", %lse" : "", partType(s, 0), partType(s, 1), partType(s, 2),
+                  s.tokens, shapeText(s, s.element), s.statistics ? ", " + statistics : "");
+  text +=
+      formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n",
+              tensor, s.tokens);
+  text += formatv("%ty, %tlse = nano.attention %tq, %tk, %tv, %tf, %tl scale 2.500000e-01 : ({0}, "
+                  "{0}, {0}, tensor<{1}xi32>, tensor<{1}xi32>)"
                   " -> ({0}, tensor<{1}x{2}xf32>)\n",
                   tensor, s.tokens, s.heads);
   if (!s.score.empty())
     text += region(s.score, false);
-  text += s.statistics ? formatv("nano.yield %ty, %tlse : {0}, tensor<{1}x{2}xf32>\n", tensor, s.tokens, s.heads).str()
+  text += s.statistics ? formatv("nano.yield %ty, %tlse : {0}, tensor<{1}x{2}xf32>\n", tensor,
+                                 s.tokens, s.heads)
+                             .str()
                        : formatv("nano.yield %ty : {0}\n", tensor).str();
   return text + "}\n}\n";
 }
 
 std::string attentionGradText(const AttentionShape &s) {
-  std::string tensor = "tensor<" + shapeText(s, s.element) + ">", statistics = formatv("{0}x{1}xf32", s.tokens, s.heads);
-  std::string text = "step.program @p {\n" + parts(s, "qkv", {"q", "k", "v"}) + parts(s, "dqkv", {"dq", "dk", "dv"});
-  text += formatv("%first = step.buffer \"first\" : memref<{0}xi32>\n%last = step.buffer \"last\" : memref<{0}xi32>\n", s.tokens);
-  text += formatv("%lse = step.buffer \"lse\" : memref<{0}>\n%delta = step.buffer \"delta\" : memref<{0}>\n%dy = step.buffer \"dy\" : memref<{1}>\n",
+  std::string tensor = "tensor<" + shapeText(s, s.element) + ">",
+              statistics = formatv("{0}x{1}xf32", s.tokens, s.heads);
+  std::string text = "step.program @p {\n" + parts(s, "qkv", {"q", "k", "v"}) +
+                     parts(s, "dqkv", {"dq", "dk", "dv"});
+  text += formatv("%first = step.buffer \"first\" : memref<{0}xi32>\n%last = step.buffer \"last\" "
+                  ": memref<{0}xi32>\n",
+                  s.tokens);
+  text += formatv("%lse = step.buffer \"lse\" : memref<{0}>\n%delta = step.buffer \"delta\" : "
+                  "memref<{0}>\n%dy = step.buffer \"dy\" : memref<{1}>\n",
                   statistics, shapeText(s, s.element));
   text += formatv("step.task ins(%q, %k, %v, %first, %last, %lse, %delta, %dy) outs(%dq, %dk, %dv)"
-                  " : ({0}, {1}, {2}, memref<{3}xi32>, memref<{3}xi32>, memref<{4}>, memref<{4}>, memref<{5}>) -> ({0}, {1}, {2}) {{\n",
-                  partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, statistics, shapeText(s, s.element));
-  text += formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, %tlse: tensor<{2}>, %td: tensor<{2}>, %tdy: {0}):\n",
+                  " : ({0}, {1}, {2}, memref<{3}xi32>, memref<{3}xi32>, memref<{4}>, memref<{4}>, "
+                  "memref<{5}>) -> ({0}, {1}, {2}) {{\n",
+                  partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, statistics,
+                  shapeText(s, s.element));
+  text += formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, "
+                  "%tlse: tensor<{2}>, %td: tensor<{2}>, %tdy: {0}):\n",
                   tensor, s.tokens, statistics);
-  text += formatv("%a, %b, %c = nano.attention_grad %tq, %tk, %tv, %tf, %tl, %tlse, %td, %tdy scale 2.500000e-01 : ({0}, {0}, {0}, tensor<{1}xi32>,"
+  text += formatv("%a, %b, %c = nano.attention_grad %tq, %tk, %tv, %tf, %tl, %tlse, %td, %tdy "
+                  "scale 2.500000e-01 : ({0}, {0}, {0}, tensor<{1}xi32>,"
                   " tensor<{1}xi32>, tensor<{2}>, tensor<{2}>, {0}) -> ({0}, {0}, {0})\n",
                   tensor, s.tokens, statistics);
   if (!s.score.empty())
@@ -91,16 +116,20 @@ std::string attentionGradText(const AttentionShape &s) {
   return text + "}\n}\n";
 }
 
-KeyRanges keyRanges(int64_t tokens, bool causal, int64_t window, int64_t block, double endOfDocument, std::mt19937_64 &random) {
+KeyRanges keyRanges(int64_t tokens, bool causal, int64_t window, int64_t block,
+                    double endOfDocument, std::mt19937_64 &random) {
   std::bernoulli_distribution ends(endOfDocument);
   std::vector<int64_t> document(tokens, 0);
   for (int64_t t = 1; t < tokens; ++t)
     document[t] = document[t - 1] + ends(random);
   KeyRanges ranges{{{tokens}, {}}, {{tokens}, {}}};
   for (int64_t t = 0; t < tokens; ++t) {
-    int64_t from = std::lower_bound(document.begin(), document.end(), document[t]) - document.begin();
-    int64_t to = std::upper_bound(document.begin(), document.end(), document[t]) - document.begin() - 1;
-    ranges.first.data.push_back(static_cast<double>(std::max(from, (t / block - window + 1) * block)));
+    int64_t from =
+        std::lower_bound(document.begin(), document.end(), document[t]) - document.begin();
+    int64_t to =
+        std::upper_bound(document.begin(), document.end(), document[t]) - document.begin() - 1;
+    ranges.first.data.push_back(
+        static_cast<double>(std::max(from, (t / block - window + 1) * block)));
     ranges.last.data.push_back(static_cast<double>(causal ? t : to));
   }
   return ranges;

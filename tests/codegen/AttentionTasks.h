@@ -11,10 +11,12 @@ namespace nano::test {
 struct AttentionShape {
   int64_t tokens = 128, heads = 2, size = 32;
   std::string element = "f32";
-  std::string score = {};    ///< ops from %s, %query, %key, %head (rank-0 tensors) to %r; empty: no region
-  std::string scoreGrad = {};///< ops from these and %g to %r
-  bool packed = false;    ///< q, k, v and their gradients are views of [T, 3, H, Dh] buffers
-  bool spread = false;    ///< elements of q, k, v and their gradients are two apart: views of [T, H, Dh, 2] buffers
+  std::string score =
+      {}; ///< ops from %s, %query, %key, %head (rank-0 tensors) to %r; empty: no region
+  std::string scoreGrad = {}; ///< ops from these and %g to %r
+  bool packed = false;        ///< q, k, v and their gradients are views of [T, 3, H, Dh] buffers
+  bool spread = false; ///< elements of q, k, v and their gradients are two apart: views of [T, H,
+                       ///< Dh, 2] buffers
   bool statistics = true; ///< attention yields lse
 };
 
@@ -27,9 +29,10 @@ std::string attentionGradText(const AttentionShape &shape);
 struct KeyRanges {
   TensorValue first, last;
 };
-/// Key k is seen by query q when they are in one document, k ≤ q (if causal), and ⌊q/block⌋ − ⌊k/block⌋ < window. Documents end with probability
-/// `endOfDocument` after each token.
-KeyRanges keyRanges(int64_t tokens, bool causal, int64_t window, int64_t block, double endOfDocument, std::mt19937_64 &random);
+/// Key k is seen by query q when they are in one document, k ≤ q (if causal), and ⌊q/block⌋ −
+/// ⌊k/block⌋ < window. Documents end with probability `endOfDocument` after each token.
+KeyRanges keyRanges(int64_t tokens, bool causal, int64_t window, int64_t block,
+                    double endOfDocument, std::mt19937_64 &random);
 /// Arbitrary non-decreasing ranges.
 KeyRanges arbitraryRanges(int64_t tokens, std::mt19937_64 &random);
 

@@ -1,5 +1,6 @@
 // scatter_add and scan kernels against the interpreter.
-// Tolerance of scatter_add, of |actual − expected| / (1 + |expected|): f32 1e-5 (sums of at most some hundred terms), bf16 0.4 % (one rounding).
+// Tolerance of scatter_add, of |actual − expected| / (1 + |expected|): f32 one rounding (6e-8) a
+// term, of up to twice the mean number of terms; bf16 0.4 % (one rounding).
 #include "tests/codegen/TaskRunner.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -26,23 +27,32 @@ std::string scatterText(const ScatterShape &s) {
       return type;
     }
     std::string whole = formatv("memref<{0}x{1}x{2}>", rows, s.size + 7, element);
-    std::string type = formatv("memref<{0}x{1}x{2}, strided<[{3}, 1], offset: 3>>", rows, s.size, element, s.size + 7);
-    text += formatv("%{0}_whole = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_whole : {1} to {2}\n", name, whole, type);
+    std::string type = formatv("memref<{0}x{1}x{2}, strided<[{3}, 1], offset: 3>>", rows, s.size,
+                               element, s.size + 7);
+    text += formatv(
+        "%{0}_whole = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_whole : {1} to {2}\n", name,
+        whole, type);
     return type;
   };
   std::string x = operand("x", s.tokens, s.from), y = operand("y", s.rows, s.to);
   text += formatv("%ids = step.buffer \"ids\" : memref<{0}xi32>\n", s.tokens);
-  text += formatv("step.task ins(%x, %ids) outs(%y) : ({0}, memref<{1}xi32>) -> {2} {{\n", x, s.tokens, y);
-  text += formatv("^bb0(%a: tensor<{0}x{1}x{2}>, %i: tensor<{0}xi32>):\n", s.tokens, s.size, s.from);
-  text += formatv("%r = nano.scatter_add %a, %i : (tensor<{0}x{1}x{2}>, tensor<{0}xi32>) -> tensor<{3}x{1}x{4}>\n", s.tokens, s.size, s.from, s.rows,
-                  s.to);
+  text += formatv("step.task ins(%x, %ids) outs(%y) : ({0}, memref<{1}xi32>) -> {2} {{\n", x,
+                  s.tokens, y);
+  text +=
+      formatv("^bb0(%a: tensor<{0}x{1}x{2}>, %i: tensor<{0}xi32>):\n", s.tokens, s.size, s.from);
+  text += formatv("%r = nano.scatter_add %a, %i : (tensor<{0}x{1}x{2}>, tensor<{0}xi32>) -> "
+                  "tensor<{3}x{1}x{4}>\n",
+                  s.tokens, s.size, s.from, s.rows, s.to);
   text += formatv("nano.yield %r : tensor<{0}x{1}x{2}>\n", s.rows, s.size, s.to);
   return text + "}\n}\n";
 }
 
 /// `ids` in [low, high); at least `iterations` iterations.
-void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt19937_64 &random, int64_t iterations = 1) {
-  SCOPED_TRACE(formatv("T {0}, V {1}, D {2}, {3} to {4}", shape.tokens, shape.rows, shape.size, shape.from, shape.to).str());
+void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt19937_64 &random,
+                  int64_t iterations = 1) {
+  SCOPED_TRACE(formatv("T {0}, V {1}, D {2}, {3} to {4}", shape.tokens, shape.rows, shape.size,
+                       shape.from, shape.to)
+                   .str());
   for (int64_t lanes : TaskRunner::lanes()) {
     auto runner = TaskRunner::make(scatterText(shape), kernels::emitScatterAddKernel, lanes);
     ASSERT_TRUE(runner);
@@ -51,7 +61,9 @@ void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt1
     runner->setInput(1, TensorValue::integers(runner->inputType(1), random, low, high));
     runner->run();
     std::vector<std::byte> whole = runner->outputBytes();
-    EXPECT_LE(largestError(runner->output(0), runner->expected()[0]), shape.to == "f32" ? 1e-5 : 4e-3);
+    double termsOfARow = static_cast<double>(shape.tokens) / static_cast<double>(high - low);
+    EXPECT_LE(largestError(runner->output(0), runner->expected()[0]),
+              shape.to == "f32" ? 1e-6 + 6e-8 * 2 * termsOfARow : 4e-3);
     std::vector<int64_t> cuts;
     for (int64_t i = 1; i < runner->iterations(); ++i)
       cuts.push_back(i);
@@ -61,10 +73,14 @@ void checkScatter(const ScatterShape &shape, int64_t low, int64_t high, std::mt1
 }
 
 std::string scanText(int64_t tokens, const std::string &combiner, bool inPlace) {
-  std::string text = formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}xi32>\n%y = step.buffer \"y\" : memref<{0}xi32>\n", tokens);
-  text += formatv("step.task ins(%x) outs(%{2}) : (memref<{0}xi32>) -> memref<{0}xi32> {{\n^bb0(%a: tensor<{0}xi32>):\n"
-                  "%r = nano.scan {1} %a : tensor<{0}xi32>\nnano.yield %r : tensor<{0}xi32>\n}\n}\n",
-                  tokens, combiner, inPlace ? "x" : "y");
+  std::string text = formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}xi32>\n%y = "
+                             "step.buffer \"y\" : memref<{0}xi32>\n",
+                             tokens);
+  text +=
+      formatv("step.task ins(%x) outs(%{2}) : (memref<{0}xi32>) -> memref<{0}xi32> {{\n^bb0(%a: "
+              "tensor<{0}xi32>):\n"
+              "%r = nano.scan {1} %a : tensor<{0}xi32>\nnano.yield %r : tensor<{0}xi32>\n}\n}\n",
+              tokens, combiner, inPlace ? "x" : "y");
   return text;
 }
 
@@ -82,16 +98,17 @@ TEST(ScatterAddKernel, AnyShape) {
   for (int64_t size : {1, 7, 16, 33, 128, 300})
     checkScatter({97, 53, size, size % 2 ? "bf16" : "f32", "f32"}, 0, 53, random);
   checkScatter({1, 1, 16}, 0, 1, random);
-  checkScatter({500, 3, 40}, 1, 2, random); // one id
+  checkScatter({500, 3, 40}, 1, 2, random);     // one id
   checkScatter({5, 900, 40}, 880, 900, random); // most rows are zero
 }
 
-/// Several iterations: ids spread over the rows, in a few of them, and all alike, so that most iterations have no row.
+/// Several iterations: ids spread over the rows, in a few of them, and all alike, so that most
+/// iterations have no row.
 TEST(ScatterAddKernel, IterationsShareTheRows) {
   std::mt19937_64 random(5);
-  checkScatter({400, 6000, 260}, 0, 6000, random, 3);
-  checkScatter({6000, 3000, 200, "bf16", "f32"}, 1200, 1210, random, 3);
-  checkScatter({9000, 1, 256}, 0, 1, random, 3);
+  checkScatter({400, 4000, 260}, 0, 4000, random, 2);
+  checkScatter({3000, 2500, 200, "bf16", "f32"}, 1200, 1210, random, 2);
+  checkScatter({5000, 1, 220}, 0, 1, random, 2);
 }
 
 TEST(ScatterAddKernel, StridedOperands) {
@@ -115,7 +132,8 @@ TEST(ScanKernel, SumsAndMaxima) {
   for (const char *combiner : {"sum", "max"})
     for (int64_t tokens : {1, 17, 1000})
       for (bool inPlace : {false, true}) {
-        auto runner = TaskRunner::make(scanText(tokens, combiner, inPlace), kernels::emitScanKernel, 8);
+        auto runner =
+            TaskRunner::make(scanText(tokens, combiner, inPlace), kernels::emitScanKernel, 8);
         ASSERT_TRUE(runner);
         runner->setInput(0, TensorValue::integers(runner->inputType(0), random, -100, 100));
         std::vector<TensorValue> expected = runner->expected();

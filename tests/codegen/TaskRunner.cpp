@@ -29,7 +29,8 @@ GuardedMemory::GuardedMemory(size_t bytes) : bytes(bytes) {
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t aligned = (bytes + 63) / 64 * 64;
   mapped = (aligned + page - 1) / page * page + page;
-  mapping = static_cast<std::byte *>(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mapping = static_cast<std::byte *>(
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   EXPECT_NE(static_cast<void *>(mapping), MAP_FAILED);
   EXPECT_EQ(mprotect(mapping + mapped - page, page, PROT_NONE), 0);
   begin = mapping + mapped - page - aligned;
@@ -38,8 +39,9 @@ GuardedMemory::GuardedMemory(size_t bytes) : bytes(bytes) {
 GuardedMemory::~GuardedMemory() { munmap(mapping, mapped); }
 
 TaskRunner::TaskRunner() : context(std::make_unique<MLIRContext>()) {
-  context->loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect, memref::MemRefDialect,
-                       scf::SCFDialect, vector::VectorDialect>();
+  context->loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect,
+                       func::FuncDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                       vector::VectorDialect>();
   codegen::loadNativeDialects(*context);
 }
 
@@ -75,7 +77,8 @@ std::string TaskRunner::emissionError(llvm::StringRef text, kernels::Emitter emi
   return first;
 }
 
-std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emitter emitter, int64_t lanes) {
+std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emitter emitter,
+                                             int64_t lanes) {
   std::unique_ptr<TaskRunner> runner(new TaskRunner);
   MLIRContext *context = runner->context.get();
   runner->module = parseSourceString<ModuleOp>(text, context);
@@ -99,7 +102,8 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
     ADD_FAILURE() << "the kernel is malformed";
     return nullptr;
   }
-  FailureOr<codegen::NativeCode> native = codegen::compileKernels(*runner->kernelModule, target, /*threads=*/1);
+  FailureOr<codegen::NativeCode> native =
+      codegen::compileKernels(*runner->kernelModule, target, /*threads=*/1);
   if (failed(native)) {
     ADD_FAILURE() << "the kernel does not compile";
     return nullptr;
@@ -166,7 +170,8 @@ void TaskRunner::setInput(unsigned i, const TensorValue &value) {
     if (element.isF32())
       reinterpret_cast<float *>(target.start)[at] = static_cast<float>(number);
     else if (element.isBF16())
-      reinterpret_cast<uint16_t *>(target.start)[at] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16);
+      reinterpret_cast<uint16_t *>(target.start)[at] =
+          static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16);
     else
       reinterpret_cast<int32_t *>(target.start)[at] = static_cast<int32_t>(number);
   });
@@ -180,7 +185,8 @@ TensorValue TaskRunner::read(Value operand) const {
     if (element.isF32())
       value.data.push_back(reinterpret_cast<const float *>(source.start)[at]);
     else if (element.isBF16())
-      value.data.push_back(std::bit_cast<float>(static_cast<uint32_t>(reinterpret_cast<const uint16_t *>(source.start)[at]) << 16));
+      value.data.push_back(std::bit_cast<float>(
+          static_cast<uint32_t>(reinterpret_cast<const uint16_t *>(source.start)[at]) << 16));
     else
       value.data.push_back(reinterpret_cast<const int32_t *>(source.start)[at]);
   });
@@ -227,7 +233,8 @@ std::vector<TensorValue> TaskRunner::expected() const {
   StateMap states;
   auto results = interpret(op(), operands, states);
   EXPECT_TRUE(succeeded(results));
-  return succeeded(results) ? std::vector<TensorValue>(results->begin(), results->end()) : std::vector<TensorValue>();
+  return succeeded(results) ? std::vector<TensorValue>(results->begin(), results->end())
+                            : std::vector<TensorValue>();
 }
 
 double largestError(const TensorValue &actual, const TensorValue &expected) {

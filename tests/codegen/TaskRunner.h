@@ -1,4 +1,5 @@
-// Runs the kernel of one step.task on this machine, beside the interpreter's answer for the same operands.
+// Runs the kernel of one step.task on this machine, beside the interpreter's answer for the same
+// operands.
 #pragma once
 
 #include "codegen/cpu/CpuTarget.h"
@@ -31,11 +32,14 @@ private:
   std::byte *mapping, *begin;
 };
 
-/// The task of a module that holds one program of buffers, views and one task; its kernel, compiled; memory for its buffers.
+/// The task of a module that holds one program of buffers, views and one task; its kernel,
+/// compiled; memory for its buffers.
 class TaskRunner {
 public:
-  /// Compiles `text`'s task with the emitter. Lanes choose the instruction set: 16 (AVX-512) or 8 (AVX2). Null, with a test failure, on errors.
-  static std::unique_ptr<TaskRunner> make(llvm::StringRef text, kernels::Emitter emitter, int64_t lanes);
+  /// Compiles `text`'s task with the emitter. Lanes choose the instruction set: 16 (AVX-512) or 8
+  /// (AVX2). Null, with a test failure, on errors.
+  static std::unique_ptr<TaskRunner> make(llvm::StringRef text, kernels::Emitter emitter,
+                                          int64_t lanes);
   /// The first error of emitting `text`'s kernel, or "" when there is none.
   static std::string emissionError(llvm::StringRef text, kernels::Emitter emitter);
   /// Vector widths that this machine can run.
@@ -53,8 +57,8 @@ public:
   /// All bytes of all buffers that are not inputs, for comparisons bit by bit.
   std::vector<std::byte> outputBytes() const;
 
-  /// Runs the iterations in parts [0, cuts[0]), [cuts[0], cuts[1]), …, in the given order reversed, with scratch memory poisoned before each; outputs
-  /// are poisoned first.
+  /// Runs the iterations in parts [0, cuts[0]), [cuts[0], cuts[1]), …, in the given order reversed,
+  /// with scratch memory poisoned before each; outputs are poisoned first.
   void run(std::vector<int64_t> cuts = {});
   /// Runs all iterations in calls of `each`, and nothing else: for timing.
   void runTimed(int64_t each);

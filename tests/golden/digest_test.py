@@ -41,7 +41,7 @@ MODULE = """module attributes {nano.hyperparameters = [{name = "x"}], step.arena
     step.record 3
   }
   module @kernels {
-    func.func @exp_12(%arg0: memref<?xf32>, %arg1: index) attributes {nano.reads = array<i64: 0>} {
+    func.func @exp_12(%arg0: memref<?xf32>, %arg1: index) attributes {nano.grain = 9 : i64, nano.reads = array<i64: 0>} {
       return
     }
   }

@@ -32,8 +32,8 @@ module attributes {nano.model = "small", nano.hyperparameters = [{name = "width"
     %x = arith.divf %step, %iterations : f64
     %w = arith.mulf %c, %x : f64
     %m = arith.maximumf %w, %one : f64
-    %b = arith.constant 128.0 : f64
-    %d = arith.divf %m, %b : f64
+    %tile = arith.constant 128.0 : f64
+    %d = arith.divf %m, %tile : f64
     %r = math.ceil %d : f64
     nano.yield %r : f64
   }
@@ -50,8 +50,8 @@ module attributes {nano.model = "small", nano.hyperparameters = [{name = "width"
     nano.yield %lr : f64
   }
   nano.muon @matrices lr @lr momentum @lr {steps = 5 : i64, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
-  nano.state @w : tensor<2x4x8xf32> {role = #nano.role<parameter>, init = #nano.init<normal, array<f64: 0.5, 2.0>>, optimizer = @matrices}
-  nano.state @grad.w : tensor<2x4x8xf32> {role = #nano.role<gradient>, init = #nano.init<constant, array<f64: 0.0>>}
+  nano.state @w : tensor<2x4x8xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.5, 2.0]>, optimizer = @matrices}
+  nano.state @grad.w : tensor<2x4x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 )mlir";
 
 const char *const programs = R"mlir(
@@ -134,8 +134,9 @@ protected:
     OwningOpRef<ModuleOp> module =
         withMemory ? planned(text) : parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << message;
-    if (module)
-      EXPECT_TRUE(failed(nano::codegen::writePlan(*module, {}))) << "a plan was written";
+    if (!module)
+      return message;
+    EXPECT_TRUE(failed(nano::codegen::writePlan(*module, {}))) << "a plan was written";
     return message;
   }
 
@@ -351,8 +352,8 @@ TEST_F(PlanWriterTest, everyOperationOfSchedules) {
   }
   EXPECT_EQ(evaluate("%t = arith.cmpf olt, %a, %b : f64\n%u = arith.cmpf ogt, %a, %b : f64\n%o = "
                      "arith.ori %t, %u : i1\n"
-                     "%n = arith.andi %t, %u : i1\n%x = arith.select %o, %a, %b : f64\n%r = "
-                     "arith.select %n, %b, %x : f64\n"),
+                     "%n = arith.andi %t, %u : i1\n%picked = arith.select %o, %a, %b : f64\n%r = "
+                     "arith.select %n, %b, %picked : f64\n"),
             2.5);
 }
 

@@ -3,9 +3,10 @@ review.
 
 Each function, program and kernel is a section: its distinct ops with attributes and types, how
 often each occurs, in order of first appearance. Left out are the wiring (values), the numbers of
-layers, the starts of chunks, and the places of buffers. A fused kernel or a task is one line, with
-the ops inside in order; a kernel is its signature. A section that hardly differs from the same
-section of an earlier stage, or from that of another program, is written as the difference."""
+layers, the starts of chunks, the places of buffers, and how kernels are cut over threads. A fused
+kernel or a task is one line, with the ops inside in order; a kernel is its signature. A section
+that hardly differs from the same section of an earlier stage, or from that of another program, is
+written as the difference."""
 
 import collections
 import itertools
@@ -13,8 +14,9 @@ import re
 
 _VALUES = re.compile(r"%[\w.$#-]+(?:, %[\w.$#-]+)*")
 _LAYER = re.compile(r"(?<=[A-Za-z]\.)\d+(?=\.[A-Za-z])")
-_PLACE = re.compile(r"(?:step\.)?offset = \d+ : i64(?:, )?|, (?:step\.)?offset = \d+ : i64")
-_FAR = re.compile(r"(?<=at )\d{4,}|(?<=offset: )\d{4,}") # chunks of rows
+_DROPPED = r"(?:(?:step\.)?offset|nano\.grain) = \d+ : i64"
+_PLACE = re.compile(f"{_DROPPED}(?:, )?|, {_DROPPED}")
+_FAR = re.compile(r"(?<=at )\d{4,}|(?<=offset: )\d{4,}")  # chunks of rows
 _TYPE = re.compile(r"\b(?:tensor|memref)<([^<>,]*)>")
 _ATTRIBUTE = re.compile(
     r"nano\.(?:model|training) = (?:\{[^{}]*\}|\"[^\"]*\")|step\.arena_bytes = \d+"

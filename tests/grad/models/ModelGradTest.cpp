@@ -37,8 +37,10 @@ constexpr Model models[] = {
 
 /// What `nanoc` prints at the end of stage `model`.
 std::string compile(const Model &model) {
-  std::string command = std::string(NANOC) + " compile " + NANO_MODELS + "/" + model.name +
-                        ".cpp --stop-after model" + small + model.options;
+  std::string command = NANOC;
+  for (const char *part :
+       {" compile ", NANO_MODELS, "/", model.name, ".cpp --stop-after model", small, model.options})
+    command += part;
   std::string text;
   FILE *pipe = popen(command.c_str(), "r");
   if (!pipe)

@@ -1,0 +1,571 @@
+// Draws sizes, parameters and ops of a model. The text of a program is made once, with a mark for
+// the sequence's length, and filled in for each program.
+#include "tests/e2e/RandomModel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <sstream>
+#include <vector>
+
+namespace nano::test {
+namespace {
+
+/// The dimension that a program's sequence length is filled in for.
+constexpr int64_t T = -1;
+constexpr const char *lengthMark = "$T";
+constexpr const char *inverseLengthMark = "$INV";
+
+using Shape = std::vector<int64_t>;
+
+struct Value {
+  std::string name;
+  Shape shape;
+  std::string element;
+};
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(9);
+  text << std::scientific << value;
+  return text.str();
+}
+
+std::string list(const Shape &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "[" + text + "]";
+}
+
+std::string typeOf(const Shape &shape, const std::string &element) {
+  std::string text = "tensor<";
+  for (int64_t size : shape)
+    text += (size == T ? lengthMark : std::to_string(size)) + "x";
+  return text + element + ">";
+}
+
+std::string replaced(std::string text, const std::string &mark, const std::string &by) {
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size()))
+    text.replace(at, mark.size(), by);
+  return text;
+}
+
+class Generator {
+public:
+  explicit Generator(uint64_t seed) : random(seed * 7919 + 17) {
+    static constexpr int64_t lengths[] = {8, 16, 24, 40, 48, 64}, vocabularies[] = {17, 32, 50, 80};
+    model.seqLen = lengths[pick(0, 5)];
+    model.valSeqLen = lengths[pick(0, 5)];
+    model.genSeqLen = lengths[pick(0, 2)];
+    model.vocabulary = vocabularies[pick(0, 3)];
+    model.sequences = pick(1, 3);
+    // Three in four models are f32 throughout.
+    bf16Percent = chance(25) ? 40 : 0;
+  }
+
+  RandomModel make() {
+    const int64_t width = randomWidth();
+    position = op({T}, "i32", "nano.iota 0 : ");
+    Value x = chance(50) ? embed(width) : cast(embed(width), "f32");
+    remember(x);
+    const int64_t steps = pick(3, 9);
+    for (int64_t i = 0; i < steps; ++i)
+      remember(step(choose()));
+    finish();
+    return model;
+  }
+
+private:
+  //===- Numbers -----------------------------------------------------------===//
+
+  int64_t pick(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool chance(int64_t percent) { return pick(1, 100) <= percent; }
+  int64_t randomWidth() {
+    static constexpr int64_t widths[] = {4, 8, 12, 16, 20, 32, 33, 48};
+    return widths[pick(0, 7)];
+  }
+  std::string randomFloat() {
+    if (!chance(bf16Percent))
+      return "f32";
+    model.hasBf16 = true;
+    return "bf16";
+  }
+
+  //===- Ops ---------------------------------------------------------------===//
+
+  /// `%n = text`, and the result's type behind it unless the text ends with the types.
+  Value op(const Shape &shape, const std::string &element, const std::string &text,
+           bool printType = true) {
+    Value result{"%v" + std::to_string(next++), shape, element};
+    body += "    " + result.name + " = " + text + (printType ? typeOf(shape, element) : "") + "\n";
+    return result;
+  }
+  Value unary(const std::string &name, const Value &x) {
+    return op(x.shape, x.element, "nano." + name + " " + x.name + " : ");
+  }
+  Value binary(const std::string &name, const Value &x, const Value &y) {
+    return op(x.shape, x.element, "nano." + name + " " + x.name + ", " + y.name + " : ");
+  }
+  Value constantText(const std::string &value, const Shape &shape, const std::string &element) {
+    return op(shape, element, "nano.constant " + value + " : ");
+  }
+  Value constant(double value, const Shape &shape, const std::string &element) {
+    return constantText(number(value), shape, element);
+  }
+  Value times(Value x, double factor) {
+    Value c = constant(factor, x.shape, x.element);
+    return binary("mul", x, c);
+  }
+  Value plus(Value x, double addend) {
+    Value c = constant(addend, x.shape, x.element);
+    return binary("add", x, c);
+  }
+  Value cast(Value x, const std::string &element) {
+    if (x.element == element)
+      return x;
+    return op(x.shape, element,
+              "nano.cast " + x.name + " : " + typeOf(x.shape, x.element) + " -> ");
+  }
+  Value broadcast(Value x, const Shape &shape, const Shape &dims) {
+    return op(shape, x.element,
+              "nano.broadcast " + x.name + " dims " + list(dims) + " : " +
+                  typeOf(x.shape, x.element) + " -> ");
+  }
+  Value reshape(Value x, const Shape &shape) {
+    return op(shape, x.element,
+              "nano.reshape " + x.name + " : " + typeOf(x.shape, x.element) + " -> ");
+  }
+  Value slice(Value x, int64_t dim, int64_t start, int64_t size) {
+    Shape shape = x.shape;
+    shape[dim] = size;
+    return op(shape, x.element,
+              "nano.slice " + x.name + " dim " + std::to_string(dim) + " at " +
+                  std::to_string(start) + " : " + typeOf(x.shape, x.element) + " -> ");
+  }
+  Value concat(const Value &x, const Value &y, int64_t dim) {
+    Shape shape = x.shape;
+    shape[dim] += y.shape[dim];
+    return op(shape, x.element,
+              "nano.concat " + x.name + ", " + y.name + " dim " + std::to_string(dim) + " : (" +
+                  typeOf(x.shape, x.element) + ", " + typeOf(y.shape, y.element) + ") -> ");
+  }
+  Value reduce(const char *combiner, Value x, const Shape &dims) {
+    Shape shape;
+    for (size_t i = 0; i < x.shape.size(); ++i)
+      if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(i)) == dims.end())
+        shape.push_back(x.shape[i]);
+    return op(shape, x.element,
+              std::string("nano.reduce ") + combiner + " " + x.name + " dims " + list(dims) +
+                  " : " + typeOf(x.shape, x.element) + " -> ");
+  }
+  /// x·op(w), the result of type `element`.
+  Value matmul(const Value &a, const Value &b, bool transposeA, bool transposeB, const Shape &shape,
+               const std::string &element) {
+    std::string flags = transposeA && transposeB ? " {transpose_a, transpose_b}"
+                        : transposeA             ? " {transpose_a}"
+                        : transposeB             ? " {transpose_b}"
+                                                 : "";
+    return op(shape, element,
+              "nano.matmul " + a.name + ", " + b.name + flags + " : (" +
+                  typeOf(a.shape, a.element) + ", " + typeOf(b.shape, b.element) + ") -> ");
+  }
+
+  //===- Parameters --------------------------------------------------------===//
+
+  Value parameter(const Shape &shape, const std::string &element, double deviation,
+                  double mean = 0) {
+    std::string name = "p" + std::to_string(parameters++);
+    bool isMuon = shape.size() >= 2 && element == "f32" && chance(50);
+    states += "  nano.state @" + name + " : " + typeOf(shape, element) +
+              " {role = #nano.role<parameter>, init = #nano.init<\"normal\", [" + number(mean) +
+              ", " + number(deviation) + "]>, optimizer = @" + (isMuon ? "muons" : "adams") + "}\n";
+    return op(shape, element, "nano.load @" + name + " : ");
+  }
+  Value embed(int64_t width) {
+    Value table = parameter({model.vocabulary, width}, randomFloat(), 1);
+    return op({T, width}, table.element,
+              "nano.gather " + table.name + ", %tokens : (" + typeOf(table.shape, table.element) +
+                  ", " + typeOf({T}, "i32") + ") -> ");
+  }
+  /// x [T, K] · a parameter, [T, N].
+  Value linear(Value x, int64_t columns, const std::string &element) {
+    const int64_t inner = x.shape[1];
+    const bool transpose = chance(70);
+    Value stored = parameter(transpose ? Shape{columns, inner} : Shape{inner, columns}, "f32",
+                             0.8 / std::sqrt(static_cast<double>(inner)));
+    Value weight = cast(stored, x.element);
+    return matmul(x, weight, false, transpose, {T, columns}, element);
+  }
+
+  //===- Pieces of models --------------------------------------------------===//
+
+  /// x/√(mean x² + ε) over the last dimension; LayerNorm when `centers`.
+  Value norm(Value given, bool centers) {
+    Value x = cast(given, "f32");
+    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+    const double inverse = 1.0 / static_cast<double>(x.shape[last]);
+    Shape kept;
+    for (int64_t i = 0; i < last; ++i)
+      kept.push_back(i);
+    if (centers) {
+      Value mean = broadcast(times(reduce("sum", x, {last}), inverse), x.shape, kept);
+      x = binary("sub", x, mean);
+    }
+    Value squares = binary("mul", x, x);
+    Value variance = plus(times(reduce("sum", squares, {last}), inverse), 0.1);
+    Value scale = broadcast(unary("rsqrt", variance), x.shape, kept);
+    return cast(binary("mul", x, scale), given.element);
+  }
+
+  Value softmax(Value given) {
+    Value x = cast(given, "f32");
+    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+    Shape kept;
+    for (int64_t i = 0; i < last; ++i)
+      kept.push_back(i);
+    Value highest = broadcast(reduce("max", apart(x, last), {last}), x.shape, kept);
+    Value shifted = binary("sub", x, highest);
+    Value powers = unary("exp", shifted);
+    Value sum = broadcast(reduce("sum", powers, {last}), x.shape, kept);
+    return cast(times(binary("div", powers, sum), 2), given.element);
+  }
+
+  /// x plus a number for each index of `dim`, so that no two elements are equal.
+  Value apart(Value x, int64_t dim) {
+    Value index = op(x.shape, "f32", "nano.iota " + std::to_string(dim) + " : ");
+    Value wave = unary("sin", index);
+    Value sum = binary("add", x, wave);
+    return sum;
+  }
+
+  /// First keys of queries: none masked, a window, or the document.
+  Value firstKeys() {
+    Value zero = constant(0, {T}, "i32");
+    switch (pick(0, 3)) {
+    case 0:
+      return zero;
+    case 1: {
+      Value reach = constant(static_cast<double>(pick(1, 20)), {T}, "i32");
+      Value start = binary("sub", position, reach);
+      return binary("max", start, zero);
+    }
+    case 2: {
+      Value loaded = op({}, "i32", "nano.load @window : ");
+      Value reach = broadcast(loaded, {T}, {});
+      Value start = binary("sub", position, reach);
+      return binary("max", start, zero);
+    }
+    default: {
+      Value mark = constant(0, {T}, "i32");
+      Value starts = op({T}, "i32",
+                        "nano.select eq, %tokens, " + mark.name + ", " + position.name + ", " +
+                            zero.name + " : " + typeOf({T}, "i32") + ", ");
+      return op({T}, "i32", "nano.scan max " + starts.name + " : ");
+    }
+    }
+  }
+
+  Value attention(Value x) {
+    const int64_t heads = pick(1, 3), size = 4 * pick(1, 8);
+    Value all = reshape(linear(x, 3 * heads * size, x.element), {T, 3 * heads, size});
+    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, heads),
+          v = slice(all, 1, 2 * heads, heads);
+    if (chance(50))
+      q = norm(q, false), k = norm(k, false);
+    Value first = firstKeys();
+    Value last = position;
+    if (chance(15))
+      last = constantText("$LAST", {T}, "i32");
+    std::string score;
+    if (chance(40)) {
+      score = " {\n    ^bb0(%s: tensor<f32>, %q: tensor<i32>, %k: tensor<i32>, %h: tensor<i32>):\n"
+              "      %d = nano.sub %k, %q : tensor<i32>\n"
+              "      %f = nano.cast %d : tensor<i32> -> tensor<f32>\n"
+              "      %c = nano.constant 1.000000e-01 : tensor<f32>\n"
+              "      %b = nano.mul %f, %c : tensor<f32>\n";
+      score += std::string("      %a = nano.") + (chance(50) ? "tanh" : "sin") +
+               " %s : tensor<f32>\n      %r = nano.add %a, %b : tensor<f32>\n"
+               "      nano.yield %r : tensor<f32>\n    }";
+    }
+    const std::string operand = typeOf({T, heads, size}, x.element), i32 = typeOf({T}, "i32");
+    Value y = op({T, heads, size}, x.element,
+                 "nano.attention " + q.name + ", " + k.name + ", " + v.name + ", " + first.name +
+                     ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " +
+                     operand + ", " + operand + ", " + i32 + ", " + i32 + ") -> (" + operand +
+                     ", " + typeOf({T, heads}, "f32") + ")" + score,
+                 false);
+    // The op has two results.
+    const size_t at = body.rfind("    " + y.name + " = ");
+    body.replace(at, 4 + y.name.size(), "    " + y.name + ":2");
+    y.name += "#0";
+    return reshape(y, {T, heads * size});
+  }
+
+  Value elementwise(Value x) {
+    switch (pick(0, 11)) {
+    case 0:
+      return unary("tanh", x);
+    case 1:
+      return unary("sigmoid", x);
+    case 2:
+      return unary("sin", x);
+    case 3:
+      return unary("cos", x);
+    case 4: {
+      Value bounded = unary("tanh", x);
+      return unary("exp", bounded);
+    }
+    case 5: {
+      Value squared = plus(binary("mul", x, x), 0.5);
+      return chance(50) ? unary("sqrt", squared) : unary("log", squared);
+    }
+    case 6: {
+      Value squared = plus(binary("mul", x, x), 0.5);
+      Value inverse = unary("rsqrt", squared);
+      return binary("mul", inverse, x);
+    }
+    case 7: { // relu²
+      Value zero = constant(0, x.shape, x.element);
+      Value relu = binary("max", x, zero);
+      return times(binary("mul", relu, relu), 0.5);
+    }
+    case 8: { // even positions keep x, others get −x, by position
+      Value limit = constantText("$MIDDLE", {T}, "i32");
+      Value where = broadcast(position, x.shape, {0}), middle = broadcast(limit, x.shape, {0});
+      Value negative = unary("neg", x);
+      return op(x.shape, x.element,
+                "nano.select lt, " + where.name + ", " + middle.name + ", " + x.name + ", " +
+                    negative.name + " : " + typeOf(x.shape, "i32") + ", ");
+    }
+    case 9: { // GELU (tanh)
+      Value cube = binary("mul", x, x);
+      cube = binary("mul", cube, x);
+      Value inside = times(cube, 0.044715);
+      inside = times(binary("add", inside, x), 0.7978845608);
+      Value gate = plus(unary("tanh", inside), 1);
+      return times(binary("mul", gate, x), 0.5);
+    }
+    case 10:
+      return op(x.shape, x.element,
+                "nano.rotate " + x.name + " by " + std::to_string(pick(0, x.shape.back() - 1)) +
+                    " : ");
+    default: {
+      Value low = constant(-0.4, x.shape, x.element);
+      return binary("min", x, low);
+    }
+    }
+  }
+
+  Value mixed(Value x) {
+    Value y = other(x);
+    switch (pick(0, 5)) {
+    case 0:
+      return times(binary("add", x, y), 0.7);
+    case 1:
+      return times(binary("sub", x, y), 0.7);
+    case 2: {
+      Value bounded = unary("tanh", y);
+      return binary("mul", x, bounded);
+    }
+    case 3: {
+      Value below = plus(binary("mul", y, y), 1);
+      return binary("div", x, below);
+    }
+    case 4: {
+      Value apartY = plus(y, 0.3);
+      return binary("max", x, apartY);
+    }
+    default: { // λ₀·x + λ₁·y
+      Value lambdas = cast(parameter({2}, "f32", 0.3, 0.6), x.element);
+      Value a = broadcast(slice(lambdas, 0, 0, 1), x.shape, {0});
+      Value b = broadcast(slice(lambdas, 0, 1, 1), x.shape, {0});
+      Value left = binary("mul", x, a), right = binary("mul", y, b);
+      return binary("add", left, right);
+    }
+    }
+  }
+
+  /// The next value, made of x [T, C].
+  Value step(Value x) {
+    const int64_t columns = x.shape[1];
+    switch (pick(0, 13)) {
+    case 0:
+    case 1:
+      return linear(norm(x, chance(30)), randomWidth(), randomFloat());
+    case 2: { // MLP with residual
+      Value hidden = elementwise(linear(norm(x, chance(50)), randomWidth(), x.element));
+      Value back = linear(hidden, columns, x.element);
+      return binary("add", x, back);
+    }
+    case 3:
+    case 4:
+      return attention(x);
+    case 5:
+      return softmax(x);
+    case 6: { // scale and bias by column
+      Value scale = broadcast(parameter({columns}, "f32", 0.2, 1), x.shape, {1});
+      Value bias = broadcast(parameter({columns}, "f32", 0.2), x.shape, {1});
+      Value wide = cast(x, "f32");
+      Value scaled = binary("mul", wide, scale);
+      return cast(binary("add", scaled, bias), x.element);
+    }
+    case 7: { // how all rows are, beside each row
+      Value sum = reduce("sum", cast(x, "f32"), {0});
+      Value factor = constantText(inverseLengthMark, {columns}, "f32");
+      Value mean = broadcast(binary("mul", sum, factor), x.shape, {1});
+      Value wide = cast(x, "f32");
+      return cast(binary("sub", wide, mean), x.element);
+    }
+    case 8: { // the same along the columns, as a maximum
+      Value highest = reduce("max", apart(cast(x, "f32"), 1), {1});
+      Value wide = cast(x, "f32"), repeated = broadcast(highest, x.shape, {0});
+      return cast(times(binary("add", wide, repeated), 0.6), x.element);
+    }
+    case 9: { // two parts change places
+      const int64_t cut = pick(1, columns - 1);
+      Value left = slice(x, 1, 0, cut), right = slice(x, 1, cut, columns - cut);
+      return concat(right, left, 1);
+    }
+    case 10: { // a gate of half of the columns on the other half
+      if (columns % 2 != 0)
+        return elementwise(x);
+      Value left = slice(x, 1, 0, columns / 2), right = slice(x, 1, columns / 2, columns / 2);
+      Value gate = unary("sigmoid", left);
+      return binary("mul", gate, right);
+    }
+    case 11: { // x·(xᵀ·y)/T: products of activations
+      Value y = other(x);
+      Value inner = times(matmul(x, y, true, false, {columns, columns}, x.element), 0.05);
+      Value outer =
+          times(matmul(x, unary("tanh", inner), false, chance(50), x.shape, x.element), 0.25);
+      return unary("tanh", outer);
+    }
+    case 12:
+      return cast(x, randomFloat());
+    default:
+      return chance(50) ? elementwise(x) : mixed(x);
+    }
+  }
+
+  //===- The pool of values ------------------------------------------------===//
+
+  void remember(const Value &value) { pool.push_back(value); }
+  Value choose() {
+    // Mostly the newest: chains grow long; sometimes an older one: it then has two uses.
+    const size_t index =
+        chance(70) ? pool.size() - 1 : static_cast<size_t>(pick(0, std::ssize(pool) - 1));
+    chosen.insert(chosen.end(), index);
+    return pool[index];
+  }
+  /// Another value of x's shape and type: an older one where there is one, else an embedding.
+  Value other(const Value &x) {
+    for (size_t i = pool.size(); i-- > 0;)
+      if (pool[i].shape == x.shape && pool[i].name != x.name && chance(60)) {
+        chosen.push_back(i);
+        return cast(pool[i], x.element);
+      }
+    return cast(embed(x.shape[1]), x.element);
+  }
+
+  /// Σ tanh(x)/(10·elements of a row), rank 0.
+  Value term(Value x) {
+    Value bounded = unary("tanh", x);
+    Value sum = reduce("sum", cast(bounded, "f32"), {0, 1});
+    return times(sum, 0.1 / static_cast<double>(x.shape[1]));
+  }
+
+  void finish() {
+    // Logits of the last value, the head padded like those of real models.
+    const int64_t columns = (model.vocabulary + 15) / 16 * 16;
+    Value x = pool.back();
+    Value z = cast(linear(chance(70) ? norm(x, false) : x, columns, x.element), "f32");
+    if (chance(50)) {
+      Value capped = unary("tanh", z);
+      z = times(capped, 4);
+    }
+    const std::string forward = body;
+    Value loss =
+        op({T}, "f32",
+           "nano.cross_entropy " + z.name + ", %targets : (" + typeOf(z.shape, "f32") + ", " +
+               typeOf({T}, "i32") + ") -> (" + typeOf({T}, "f32") + ", " + typeOf({T}, "f32") + ")",
+           false);
+    body.replace(body.rfind("    " + loss.name + " = "), 4 + loss.name.size(),
+                 "    " + loss.name + ":2");
+    loss.name += "#0";
+    Value total = reduce("sum", loss, {0});
+    for (size_t i = 0; i + 1 < pool.size(); ++i)
+      if (std::find(chosen.begin(), chosen.end(), i) == chosen.end()) {
+        Value more = term(pool[i]);
+        total = binary("add", total, more);
+      }
+    write(forward, z, total);
+  }
+
+  void write(const std::string &forward, const Value &logits, const Value &loss) {
+    auto filled = [&](std::string text, int64_t length) {
+      text = replaced(text, inverseLengthMark, number(1.0 / static_cast<double>(length)));
+      text = replaced(text, "$LAST", number(static_cast<double>(length - 1)));
+      text = replaced(text, "$MIDDLE", number(static_cast<double>(length / 2)));
+      return replaced(text, lengthMark, std::to_string(length));
+    };
+    auto lossProgram = [&](const char *name, int64_t length) {
+      return filled(std::string("  func.func @") + name +
+                        "(%tokens: tensor<$Txi32>, %targets: tensor<$Txi32>) -> tensor<f32> "
+                        "attributes {nano.role = \"" +
+                        name + "\"} {\n" + body + "    return " + loss.name +
+                        " : tensor<f32>\n  }\n",
+                    length);
+    };
+    auto size = [](const char *name, int64_t value) {
+      return std::string(name) + " = " + std::to_string(value) + " : i64, ";
+    };
+    static constexpr const char *scalarHead =
+        " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):\n";
+    model.text =
+        "module attributes {nano.model = \"random\", nano.hyperparameters = [], nano.training = {" +
+        size("seq_len", model.seqLen) + size("val_seq_len", model.valSeqLen) +
+        size("gen_seq_len", model.genSeqLen) +
+        size("global_batch", model.seqLen * model.sequences) + size("num_iterations", 10) +
+        size("vocab_size", model.vocabulary) + size("eos_token", 0) +
+        "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr\", grad_clip = " +
+        (chance(40) ? "5.000000e-01" : "0.000000e+00") + " : f64}} {\n" +
+        "  nano.scalar @lr : f32" + scalarHead +
+        "    %c = arith.constant 1.000000e-02 : f64\n    nano.yield %c : f64\n  }\n"
+        "  nano.scalar @momentum : f32" +
+        scalarHead +
+        "    %c = arith.constant 9.000000e-01 : f64\n    nano.yield %c : f64\n  }\n"
+        "  nano.scalar @window : i32" +
+        scalarHead +
+        "    %c = arith.constant 5.000000e+00 : f64\n    %w = arith.addf %step, %c : f64\n"
+        "    nano.yield %w : f64\n  }\n"
+        // An ε of the size of gradients: a step then follows a small gradient instead of its sign.
+        "  nano.adam @adams lr @lr {beta1 = 9.000000e-01 : f64, beta2 = 9.500000e-01 : f64, "
+        "eps = 1.000000e-02 : f64, weight_decay = 1.000000e-01 : f64}\n"
+        "  nano.muon @muons lr @lr momentum @momentum {coefficients = array<f64: 3.4445, -4.775, "
+        "2.0315>, compute_type = " +
+        (model.hasBf16 ? "bf16" : "f32") + ", steps = 5 : i64}\n" + states +
+        lossProgram("train", model.seqLen) + lossProgram("validate", model.valSeqLen) +
+        filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " + typeOf(logits.shape, "f32") +
+                   " attributes {nano.role = \"generate\"} {\n" + forward + "    return " +
+                   logits.name + " : " + typeOf(logits.shape, "f32") + "\n  }\n",
+               model.genSeqLen) +
+        "}\n";
+  }
+
+  std::mt19937_64 random;
+  RandomModel model;
+  int64_t bf16Percent = 0, next = 0, parameters = 0;
+  std::string body, states;
+  Value position;
+  std::vector<Value> pool;
+  std::vector<size_t> chosen; ///< places in the pool of values that something was made of
+};
+
+} // namespace
+
+RandomModel randomModel(uint64_t seed) { return Generator(seed).make(); }
+
+} // namespace nano::test

@@ -1,0 +1,24 @@
+// Random whole models in the graph dialect, as text: what the front end could have made of a model
+// file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace nano::test {
+
+/// A module that the pipeline takes at its first stage. All of its values stay of the order of one,
+/// no choice depends on a rounded value, and no maximum has ties, so that results can be compared
+/// with a tolerance and gradients with finite differences.
+struct RandomModel {
+  std::string text;
+  bool hasBf16 = false; ///< some value is rounded to bf16
+  int64_t seqLen = 0, valSeqLen = 0, genSeqLen = 0, vocabulary = 0, sequences = 0;
+};
+
+/// The model of the number `seed`: embedding, a few blocks of random ops over the sequence
+/// (products, attention, norms, softmaxes, gates, column sums, slices, element-wise chains), a head
+/// with cross-entropy, and terms that use every value that nothing else does.
+RandomModel randomModel(uint64_t seed);
+
+} // namespace nano::test

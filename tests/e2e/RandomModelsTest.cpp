@@ -1,0 +1,425 @@
+// Random models through the whole compiler and the CPU device, against the interpreter of the graph
+// dialect: losses, gradients (also against finite differences of the model as it was written),
+// optimizer states and parameters of two steps.
+#include "codegen/PlanWriter.h"
+#include "codegen/cpu/CpuTarget.h"
+#include "codegen/cpu/KernelLowering.h"
+#include "codegen/cpu/NativeCode.h"
+#include "compiler/Registration.h"
+#include "compiler/StageRunner.h"
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+#include "runtime/Device.h"
+#include "runtime/Start.h"
+#include "runtime/comm/LocalCommunicator.h"
+#include "runtime/plan/Expr.h"
+#include "runtime/plan/PlanFile.h"
+#include "tests/e2e/RandomModel.h"
+#include "tests/support/Interpreter.h"
+
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+using namespace mlir;
+
+namespace nano::test {
+namespace {
+
+constexpr int64_t steps = 2;
+
+/// Tokens and targets of one sequence.
+struct Sequence {
+  TensorValue tokens, targets;
+};
+
+/// What a run leaves: losses of every sequence by step, then values of states by step.
+struct Record {
+  std::vector<std::vector<double>> losses;
+  std::vector<StateMap> gradients, states;
+  double validation = 0;
+  TensorValue logits;
+};
+
+/// Relative distances that count as equal: of a number, and of a tensor in the Euclidean norm
+/// (elements whose gradient is nearly zero move by rounding errors, here and in any other program).
+struct Tolerance {
+  double loss, gradient, state;
+};
+constexpr Tolerance forF32 = {2e-5, 1e-3, 1e-3}, forBf16 = {2e-2, 1.5e-1, 5e-2};
+
+double normOf(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value * value;
+  return std::sqrt(sum);
+}
+
+double distance(const TensorValue &found, const TensorValue &wanted) {
+  EXPECT_EQ(found.size(), wanted.size());
+  std::vector<double> difference = wanted.data;
+  for (size_t i = 0; i < difference.size(); ++i)
+    difference[i] -= found.data[i];
+  return normOf(difference);
+}
+
+//===- Numbers on the device ---------------------------------------------------===//
+
+std::vector<char> packed(const TensorValue &value, plan::DType type) {
+  std::vector<char> bytes(value.data.size() * plan::sizeOf(type));
+  for (size_t i = 0; i < value.data.size(); ++i) {
+    if (type == plan::DType::I32) {
+      auto number = static_cast<int32_t>(value.data[i]);
+      std::memcpy(&bytes[4 * i], &number, 4);
+      continue;
+    }
+    auto number = static_cast<float>(value.data[i]);
+    uint32_t bits = 0;
+    std::memcpy(&bits, &number, 4);
+    if (type == plan::DType::BF16) {
+      uint16_t half = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+      std::memcpy(&bytes[2 * i], &half, 2);
+    } else {
+      std::memcpy(&bytes[4 * i], &bits, 4);
+    }
+  }
+  return bytes;
+}
+
+TensorValue unpacked(const std::vector<char> &bytes, plan::DType type,
+                     const std::vector<int64_t> &shape) {
+  TensorValue value{shape, std::vector<double>(bytes.size() / plan::sizeOf(type))};
+  for (size_t i = 0; i < value.data.size(); ++i) {
+    uint32_t bits = 0;
+    if (type == plan::DType::BF16)
+      std::memcpy(reinterpret_cast<char *>(&bits) + 2, &bytes[2 * i], 2);
+    else
+      std::memcpy(&bits, &bytes[4 * i], 4);
+    float number = 0;
+    std::memcpy(&number, &bits, 4);
+    value.data[i] = number;
+  }
+  return value;
+}
+
+//===- One model ---------------------------------------------------------------===//
+
+class RandomModels : public testing::TestWithParam<uint64_t> {
+protected:
+  void SetUp() override {
+    model = randomModel(GetParam());
+    path = testing::TempDir() + "nano-random-model-" + std::to_string(GetParam()) + ".mlir";
+    std::ofstream(path) << model.text;
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    codegen::loadNativeDialects(context);
+    original = parseSourceString<ModuleOp>(model.text, &context, path);
+    ASSERT_TRUE(original) << path;
+    random.seed(GetParam());
+    for (int64_t i = 0; i < steps * model.sequences; ++i)
+      batch.push_back(drawSequence(model.seqLen));
+    held = drawSequence(model.valSeqLen);
+    prompt = drawSequence(model.genSeqLen);
+  }
+  void TearDown() override {
+    if (!HasFailure())
+      std::remove(path.c_str());
+  }
+
+  Sequence drawSequence(int64_t length) {
+    auto type = RankedTensorType::get({length}, IntegerType::get(&context, 32));
+    return {TensorValue::integers(type, random, 0, model.vocabulary),
+            TensorValue::integers(type, random, 0, model.vocabulary)};
+  }
+
+  /// Everything up to the plan; `optimized` is the module after the stage of that name.
+  void compile();
+  /// Two steps, one validation and one generation by the interpreter.
+  void interpretRun();
+  /// The same by the plan on `world` ranks of the CPU device.
+  Record runPlan(int world);
+  Status runRank(Communicator &communicator, Record &record);
+  void compare(const Record &found, const std::string &who, bool hasGradients);
+  void checkFiniteDifferences(const StateMap &gradients);
+
+  FailureOr<double> interpretedLoss(ModuleOp module, StringRef role, const Sequence &sequence,
+                                    StateMap &states) {
+    auto results = interpret(graph::functionWithRole(module, role),
+                             {sequence.tokens, sequence.targets}, states, options);
+    if (failed(results))
+      return failure();
+    return results->front().data[0];
+  }
+  void setScalars(StateMap &states, int64_t step) const {
+    for (const plan::Scalar &scalar : plan.scalars)
+      states[scalar.name] = {{}, {plan::evaluate(scalar.value, variables(step))}};
+  }
+  plan::Variables variables(int64_t step) const {
+    return {double(step), double(plan.training.numIterations), double(model.sequences), 1};
+  }
+
+  MLIRContext context;
+  RandomModel model;
+  std::string path;
+  std::mt19937_64 random;
+  std::vector<Sequence> batch;
+  Sequence held, prompt;
+  OwningOpRef<ModuleOp> original, optimized;
+  plan::Plan plan;
+  StateMap initial;
+  Record wanted;
+  Options options;
+  Tolerance tolerance = forF32;
+};
+
+void RandomModels::compile() {
+  const auto target = codegen::CpuTarget::host();
+  ASSERT_TRUE(target);
+  OwningOpRef<ModuleOp> module = original->clone();
+  PipelineOptions pipeline;
+  if (model.sequences == 2)
+    pipeline.worlds = {1, 2};
+  pipeline.lanes = target->lanes();
+  for (const Stage &stage : stages()) {
+    if (!stage.addPasses)
+      break;
+    // Some models get a head in chunks, which at these sizes none would have.
+    if (stage.name == "fuse" && GetParam() % 3 == 0) {
+      PassManager passes(&context);
+      passes.addPass(createChunkRows({.maxBytes = 1024}));
+      ASSERT_TRUE(succeeded(passes.run(*module)));
+    }
+    runStage(stage, *module, pipeline, nullptr);
+    if (stage.name == "optimize")
+      optimized = module->clone();
+  }
+  codegen::PlanParts parts;
+  parts.worlds.assign(pipeline.worlds.begin(), pipeline.worlds.end());
+  auto native = codegen::compileKernels(module->lookupSymbol<ModuleOp>("kernels"), *target, 1);
+  ASSERT_TRUE(succeeded(native));
+  parts.code = native->code;
+  parts.cpuFeatures = native->cpuFeatures;
+  auto written = codegen::writePlan(*module, std::move(parts));
+  ASSERT_TRUE(succeeded(written));
+  // Through the file's bytes, as nanorun meets it.
+  Result<plan::Plan> read = plan::parse(plan::serialize(*written));
+  ASSERT_TRUE(read) << read.error().message;
+  plan = std::move(*read);
+
+  options.arithmetic = model.hasBf16 ? Arithmetic::rounded : Arithmetic::exact;
+  tolerance = model.hasBf16 ? forBf16 : forF32;
+  initializeStates(*optimized, initial, random);
+  for (const plan::State &state : plan.states) {
+    ASSERT_TRUE(initial.count(state.name)) << state.name;
+    TensorValue &value = initial[state.name];
+    value = unpacked(packed(value, state.type), state.type, value.shape);
+  }
+}
+
+void RandomModels::interpretRun() {
+  StateMap states = initial;
+  for (int64_t step = 0; step < steps; ++step) {
+    setScalars(states, step);
+    wanted.losses.emplace_back();
+    for (int64_t i = 0; i < model.sequences; ++i) {
+      auto loss = interpretedLoss(*optimized, i == 0 ? "first" : "next",
+                                  batch[step * model.sequences + i], states);
+      ASSERT_TRUE(succeeded(loss));
+      wanted.losses.back().push_back(*loss);
+    }
+    wanted.gradients.push_back(states);
+    ASSERT_TRUE(
+        succeeded(interpret(graph::functionWithRole(*optimized, "update"), {}, states, options)));
+    wanted.states.push_back(states);
+  }
+  // The model as written, not what the first stages made of it.
+  auto loss = interpretedLoss(*original, "validate", held, states);
+  auto logits =
+      interpret(graph::functionWithRole(*original, "generate"), {prompt.tokens}, states, options);
+  ASSERT_TRUE(succeeded(loss) && succeeded(logits));
+  wanted.validation = *loss;
+  wanted.logits = logits->front();
+}
+
+Status RandomModels::runRank(Communicator &communicator, Record &record) {
+  DeviceOptions deviceOptions;
+  deviceOptions.threads = 1;
+  Result<std::unique_ptr<Device>> made = loadDevice(plan, communicator, deviceOptions);
+  if (!made)
+    return made.error();
+  Device &device = **made;
+  Status status = ok();
+  auto put = [&](uint32_t buffer, const TensorValue &value, plan::DType type) {
+    const std::vector<char> bytes = packed(value, type);
+    if (status)
+      status = device.write(buffer, 0, bytes.data(), bytes.size());
+  };
+  auto get = [&](uint32_t buffer, plan::DType type, const std::vector<int64_t> &shape) {
+    int64_t count = 1;
+    for (int64_t size : shape)
+      count *= size;
+    std::vector<char> bytes(count * plan::sizeOf(type));
+    if (status)
+      status = device.read(buffer, 0, bytes.data(), bytes.size());
+    return unpacked(bytes, type, shape);
+  };
+  auto run = [&](const std::string &program) {
+    if (status)
+      status = device.run(program);
+  };
+  auto statesOf = [&](bool gradients) {
+    StateMap values;
+    for (const plan::State &state : plan.states)
+      if ((state.role == plan::State::Role::Gradient) == gradients)
+        values[state.name] = get(state.buffer, state.type, state.shape);
+    return values;
+  };
+
+  const plan::Training &training = plan.training;
+  for (const plan::State &state : plan.states)
+    put(state.buffer, initial.at(state.name), state.type);
+  for (int64_t step = 0; step < steps && status; ++step) {
+    status = writeScalars(plan, step, communicator.world(), device);
+    record.losses.emplace_back(model.sequences);
+    for (int64_t i = communicator.rank(); i < model.sequences; i += communicator.world()) {
+      const Sequence &sequence = batch[step * model.sequences + i];
+      put(training.tokensBuffer, sequence.tokens, plan::DType::I32);
+      put(training.targetsBuffer, sequence.targets, plan::DType::I32);
+      run(i < communicator.world() ? training.first : training.next);
+      record.losses.back()[i] = get(training.lossBuffer, plan::DType::F32, {}).data[0];
+    }
+    record.gradients.push_back(statesOf(true));
+    run(training.update);
+    record.states.push_back(statesOf(false));
+  }
+  put(training.valTokensBuffer, held.tokens, plan::DType::I32);
+  put(training.valTargetsBuffer, held.targets, plan::DType::I32);
+  run(training.validate);
+  record.validation = get(training.valLossBuffer, plan::DType::F32, {}).data[0];
+  put(training.genTokensBuffer, prompt.tokens, plan::DType::I32);
+  run(training.generate);
+  record.logits =
+      get(training.logitsBuffer, plan::DType::F32, {training.genSeqLen, training.logitsColumns});
+  return status;
+}
+
+Record RandomModels::runPlan(int world) {
+  LocalGroup group(world);
+  std::vector<Record> records(world);
+  std::mutex mutex;
+  std::string problem;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world; ++rank)
+    ranks.emplace_back([&, rank] {
+      Status status = runRank(group.communicator(rank), records[rank]);
+      if (status)
+        return;
+      std::lock_guard lock(mutex);
+      problem += status.error().message + "\n";
+      group.abort(rank, status.error().message);
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  EXPECT_EQ(problem, "");
+  for (int rank = 1; rank < world; ++rank)
+    for (int64_t step = 0; step < std::ssize(records[rank].losses); ++step)
+      for (int64_t i = rank; i < model.sequences; i += world)
+        records[0].losses[step][i] = records[rank].losses[step][i];
+  return std::move(records[0]);
+}
+
+void RandomModels::compare(const Record &found, const std::string &who, bool hasGradients) {
+  SCOPED_TRACE(who + "; the module is in " + path);
+  ASSERT_EQ(found.losses.size(), size_t(steps));
+  auto near = [&](const StateMap &all, const StateMap &expected, double limit, int64_t step) {
+    for (const auto &[name, value] : all)
+      EXPECT_LE(distance(value, expected.at(name)), limit * normOf(expected.at(name).data) + 1e-6)
+          << name << ", step " << step;
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t i = 0; i < model.sequences; ++i)
+      EXPECT_NEAR(found.losses[step][i], wanted.losses[step][i],
+                  tolerance.loss * std::abs(wanted.losses[step][i]))
+          << "loss of sequence " << i << ", step " << step;
+    if (hasGradients)
+      near(found.gradients[step], wanted.gradients[step], tolerance.gradient, step);
+    near(found.states[step], wanted.states[step], tolerance.state, step);
+  }
+  EXPECT_NEAR(found.validation, wanted.validation, tolerance.loss * std::abs(wanted.validation));
+  EXPECT_LE(distance(found.logits, wanted.logits), tolerance.gradient * normOf(wanted.logits.data));
+}
+
+/// Along a direction that is half the gradient and half random, the model as written changes by
+/// what the gradient says: a missing part of it shows in either half.
+void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
+  constexpr double distance = 1e-5;
+  for (const auto &[symbol, gradient] : gradients) {
+    const std::string name = symbol.substr(std::string("grad.").size());
+    const double norm = normOf(gradient.data);
+    ASSERT_GT(norm, 0) << name;
+    std::normal_distribution<double> normal;
+    std::vector<double> direction(gradient.data.size());
+    for (double &value : direction)
+      value = normal(random);
+    const double length = normOf(direction);
+    double slope = 0;
+    for (size_t i = 0; i < direction.size(); ++i) {
+      direction[i] = direction[i] / length + gradient.data[i] / norm;
+      slope += direction[i] * gradient.data[i];
+    }
+    double losses[2] = {0, 0};
+    for (int side = 0; side < 2; ++side) {
+      StateMap states = initial;
+      setScalars(states, 0);
+      for (size_t i = 0; i < direction.size(); ++i)
+        states[name].data[i] += (side == 0 ? -distance : distance) * direction[i];
+      for (int64_t i = 0; i < model.sequences; ++i) {
+        auto loss = interpretedLoss(*original, "train", batch[i], states);
+        ASSERT_TRUE(succeeded(loss));
+        losses[side] += *loss;
+      }
+    }
+    EXPECT_NEAR((losses[1] - losses[0]) / (2 * distance), slope, 2e-3 * norm + 1e-5) << name;
+  }
+}
+
+TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
+  try {
+    compile();
+  } catch (const std::exception &error) {
+    FAIL() << error.what() << "\nthe module is in " << path;
+  }
+  if (HasFatalFailure())
+    return;
+  interpretRun();
+  if (HasFatalFailure())
+    return;
+  const Record one = runPlan(1);
+  compare(one, "one rank", true);
+  if (model.sequences == 2)
+    compare(runPlan(2), "two ranks", false);
+  if (!model.hasBf16)
+    checkFiniteDifferences(one.gradients[0]);
+}
+
+/// NANO_RANDOM_MODELS=FIRST-LAST tries other models than the suite does.
+std::pair<uint64_t, uint64_t> range() {
+  unsigned long long first = 0, last = 15;
+  if (const char *text = std::getenv("NANO_RANDOM_MODELS"))
+    std::sscanf(text, "%llu-%llu", &first, &last);
+  return {first, last + 1};
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomModels, testing::Range(range().first, range().second),
+                         testing::PrintToStringParamName());
+
+} // namespace
+} // namespace nano::test

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""The commands as users meet them, with real plans and the real device: damaged plans, signals,
+checkpoints of other models, samples. What a message says in each case of bad input is tested beside the
+code that says it; here it must arrive as one line on stderr with exit status 2."""
+
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+from harness import BIN, TINY, RunTest, main, read_bytes, read_log, run_command, train_losses
+
+
+class CommandLine(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+        cls.plan = cls.compile("gpt_tiny", TINY, "m.plan", "--world", "1,2")
+
+    def refused(self, tool, *arguments, says, status=2):
+        """A command that must end with this status and one line that holds `says`."""
+        done = run_command(tool, *arguments)
+        self.assertEqual(done.returncode, status, (arguments, done.stderr))
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith(tool + ": "), done.stderr)
+        self.assertIn(says, done.stderr)
+
+    def changed(self, content):
+        path = self.path("changed.plan")
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def test_damaged_plans(self):
+        whole, source = read_bytes(self.plan), random.Random(4)
+        sections = [struct.unpack_from("<QQ", whole, 32 + 32 * i + 8) for i in range(3)]
+        places = [0, 8, 12, 16, 24, 40, 56]
+        places += [at + source.randrange(size) for at, size in sections for _ in range(3)]
+        places += [len(whole) - 1]
+        train = ("--train", self.path("t_*.bin"), "--steps", "1")
+        for place in places:
+            content = bytearray(whole)
+            content[place] ^= 1 << source.randrange(8)
+            self.refused("nanorun", self.changed(bytes(content)), *train, says="changed.plan: ")
+        for size in (0, 1, 31, 100, len(whole) // 2, len(whole) - 1):
+            self.refused("nanorun", self.changed(whole[:size]), *train, says="changed.plan: ")
+        self.refused("nanorun", self.changed(whole + b"x"), *train, says="changed.plan: ")
+        self.refused("nanorun", self.changed(whole[::-1]), "--describe", says="not a plan")
+        self.refused("nanorun", self.scratch.name, *train, says="not a file")
+        newer = whole[:8] + struct.pack("<I", 2) + whole[12:]
+        self.refused("nanorun", self.changed(newer), *train, says="format version 2")
+
+    def test_nothing_is_left_of_a_refused_compilation(self):
+        folder = self.path("nothing")
+        os.mkdir(folder)
+        plan = os.path.join(folder, "m.plan")
+        for options, says in (
+            (("--world", "3"), "cannot share"),
+            (("-D", "num_layers=5"), "num_layers"),
+            (("-D", "model_dim=100000000000"), "models/gpt124m.cpp:"),
+            (("-D", "seq_len=1152"), "multiple"),
+            (("-D", "width=5"), "width"),
+        ):
+            self.refused("nanoc", "compile", "models/gpt_tiny.cpp", "-o", plan, *options, says=says)
+            self.assertEqual(os.listdir(folder), [])
+        self.refused("nanoc", "compile", "models/gpt_tiny.cpp", "-o", folder, says="regular file")
+
+    def test_one_binary_and_no_device(self):
+        """nanorun alone says which library it misses beside itself."""
+        folder = self.path("alone")
+        os.mkdir(folder)
+        shutil.copy(os.path.join(BIN, "nanorun"), folder)
+        command = [os.path.join(folder, "nanorun"), self.plan, "--sample", "1"]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("libnano-device-cpu.so", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_sigterm_finishes_the_step_and_saves(self):
+        saves, log = self.path("saves"), self.path("interrupted.jsonl")
+        command = [
+            *(os.path.join(BIN, "nanorun"), self.plan, "--train", self.path("t_*.bin"), "--gpus", "2"),
+            *("--threads", "1", "--steps", "100000", "--save", saves, "--log", log),
+        ]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
+        )
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit and process.poll() is None:
+            if os.path.exists(log) and read_bytes(log).count(b"\n") > 3:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertRegex(errors, r"^nanorun: interrupted by SIGTERM after step \d+ of 100000; saved \S+\n$")
+        done = len(train_losses(read_log(log)))
+        self.assertEqual(os.listdir(saves), [f"step-{done:06}"])
+
+        # Nothing was lost: going on from there is the run that nobody interrupted, to the bit.
+        steps = ("--gpus", 2, "--steps", done + 2)
+        rest, parameters = self.train(self.plan, "rest", *steps, "--resume", saves)
+        whole, wanted = self.train(self.plan, "whole", *steps)
+        self.assertEqual(train_losses(rest), train_losses(whole)[done:])
+        self.assertEqual(read_bytes(parameters), read_bytes(wanted))
+
+    def test_sample(self):
+        saves = self.path("sampled")
+        self.train(self.plan, "sampled", "--steps", 12, "--save", saves)
+
+        def sample(*options):
+            words = (self.plan, "--resume", saves, "--sample", 40, "--threads", 1, *options)
+            found = [int(word) for word in self.ran("nanorun", *words).split()]
+            self.assertEqual(len(found), 40)
+            # Columns of the padded head are no tokens.
+            self.assertTrue(all(0 <= token < 257 for token in found), found)
+            return found
+
+        self.assertEqual(sample("--seed", 1), sample("--seed", 1))
+        self.assertNotEqual(sample("--seed", 1), sample("--seed", 2))
+        self.assertEqual(sample("--seed", 1, "--temperature", 0), sample("--seed", 2, "--temperature", 0))
+        # Twelve steps on tokens below 64 are enough to know that there are no others.
+        self.assertGreater(sum(token < 64 for token in sample("--temperature", 0.5)), 30)
+
+        prompt = self.path("prompt")
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("256 3 257")
+        words = ("--sample", 3, "--prompt-tokens", prompt)
+        self.refused("nanorun", self.plan, *words, says="'257' (number 3) is not a token")
+
+    def test_checkpoint_of_another_model(self):
+        saves = self.path("other")
+        self.train(self.plan, "other", "--steps", 1, "--save", saves)
+        plan = self.compile("gpt_tiny", {**TINY, "model_dim": 64}, "wider.plan")
+        words = ("--train", self.path("t_*.bin"), "--resume", saves)
+        self.refused("nanorun", plan, *words, says="model_dim was 32, is 64")
+
+    def test_loss_that_is_not_finite(self):
+        initial = self.path("nan.safetensors")
+        self.ran("nanorun", self.plan, "--steps", 0, "--dump-params", initial)
+        content = read_bytes(initial)
+        start = 8 + struct.unpack("<Q", content[:8])[0]
+        with open(initial, "wb") as file:
+            file.write(content[:start] + struct.pack("<f", float("nan")) * 64 + content[start + 256 :])
+        words = ("--train", self.path("t_*.bin"), "--init", initial, "--save", self.path("nan"))
+        self.refused("nanorun", self.plan, *words, says="at step 1", status=1)
+        self.assertEqual(os.listdir(self.path("nan")), [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+// Commands on a simulated arena.
+#include "StepExecutor.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::test {
+
+static MemRefType typeOf(Value view) { return cast<MemRefType>(view.getType()); }
+
+static int64_t lastSize(ArrayRef<int64_t> shape) { return shape.empty() ? 1 : shape.back(); }
+
+StepExecutor::StepExecutor(ModuleOp module)
+    : arena(size_t(module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt()) / 4,
+            std::numeric_limits<double>::quiet_NaN()) {
+  auto add = [&](Operation *op, StringRef attribute, ArrayRef<int64_t> shape) {
+    symbols[SymbolTable::getSymbolName(op).str()] = {
+        size_t(op->getAttrOfType<IntegerAttr>(attribute).getInt()) / 4, shape.vec()};
+  };
+  for (auto state : module.getOps<graph::StateOp>())
+    add(state, offsetAttrName, state.getTensorType().getShape());
+  for (auto scalar : module.getOps<graph::ScalarOp>())
+    add(scalar, offsetAttrName, {});
+  for (auto input : module.getOps<InputOp>())
+    add(input, "offset", cast<MemRefType>(input.getType()).getShape());
+}
+
+void StepExecutor::set(StringRef symbol, const TensorValue &value) {
+  std::copy(value.data.begin(), value.data.end(), arena.begin() + symbols.at(symbol.str()).first);
+}
+
+TensorValue StepExecutor::get(StringRef symbol) const {
+  auto [slot, shape] = symbols.at(symbol.str());
+  size_t count = size_t(ShapedType::getNumElements(shape));
+  return {shape, std::vector<double>(arena.begin() + slot, arena.begin() + slot + count)};
+}
+
+std::vector<size_t> StepExecutor::slotsOf(Value view) const {
+  Operation *buffer = bufferOf(view);
+  auto state = dyn_cast<StateOp>(buffer);
+  size_t start =
+      state ? symbols.at(state.getSymbol().str()).first : *cast<BufferOp>(buffer).getOffset() / 4;
+  auto [strides, offset] = typeOf(view).getStridesAndOffset();
+  ArrayRef<int64_t> shape = typeOf(view).getShape();
+  std::vector<size_t> slots;
+  for (int64_t linear = 0, count = typeOf(view).getNumElements(); linear < count; ++linear) {
+    int64_t rest = linear, element = offset;
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      element += rest % shape[dim] * strides[dim];
+      rest /= shape[dim];
+    }
+    slots.push_back(start + size_t(element));
+  }
+  return slots;
+}
+
+TensorValue StepExecutor::read(Value view) const {
+  TensorValue value;
+  value.shape = typeOf(view).getShape().vec();
+  for (size_t slot : slotsOf(view))
+    value.data.push_back(arena[slot]);
+  return value;
+}
+
+void StepExecutor::write(Value view, const TensorValue &value) {
+  for (auto [slot, element] : llvm::zip(slotsOf(view), value.data))
+    arena[slot] = element;
+}
+
+void StepExecutor::runTask(TaskOp task, std::mt19937_64 &random) {
+  // The task as a function.
+  OwningOpRef<ModuleOp> module = ModuleOp::create(task.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto function = func::FuncOp::create(
+      builder, task.getLoc(), "task",
+      builder.getFunctionType(task.getBody().getArgumentTypes(),
+                              task.getBody().front().getTerminator()->getOperandTypes()));
+  IRMapping mapping;
+  task.getBody().cloneInto(&function.getBody(), mapping);
+  Operation *yield = function.getBody().front().getTerminator();
+  builder.setInsertionPoint(yield);
+  func::ReturnOp::create(builder, task.getLoc(), yield->getOperands());
+  yield->erase();
+
+  int64_t columns = 1, rows = 1;
+  for (Value out : task.getOuts())
+    if (typeOf(out).getNumElements() >= columns * rows) {
+      columns = lastSize(typeOf(out).getShape());
+      rows = typeOf(out).getNumElements() / columns;
+    }
+  std::vector<int64_t> order(rows);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  // Without updates in place all rows see the same memory: one evaluation is enough.
+  bool inPlace = llvm::any_of(task.getOuts(), [&](Value out) {
+    return llvm::any_of(task.getIns(), [&](Value in) { return bufferKey(in) == bufferKey(out); });
+  });
+  StateMap states;
+  std::vector<std::vector<size_t>> slots;
+  for (Value out : task.getOuts())
+    slots.push_back(slotsOf(out));
+  for (int64_t row : inPlace ? order : std::vector<int64_t>{-1}) {
+    SmallVector<TensorValue> inputs;
+    for (Value in : task.getIns())
+      inputs.push_back(read(in));
+    auto results = interpret(function, inputs, states);
+    assert(succeeded(results));
+    for (auto [out, list] : llvm::enumerate(slots)) {
+      // Outputs with one value a row, or of another space altogether, belong to the row at the same
+      // share of their elements.
+      size_t count = list.size(), first = 0, last = count;
+      if (row >= 0) {
+        first = count * size_t(row) / size_t(rows);
+        last = count * size_t(row + 1) / size_t(rows);
+      }
+      for (size_t i = first; i < last; ++i)
+        arena[list[i]] = (*results)[out].data[i];
+    }
+  }
+}
+
+void StepExecutor::runMatmul(MatmulOp matmul) {
+  OpBuilder builder(matmul.getContext());
+  auto tensor = [&](Value view) { return tensorOf(typeOf(view)); };
+  OwningOpRef<ModuleOp> module = ModuleOp::create(matmul.getLoc());
+  builder.setInsertionPointToEnd(module->getBody());
+  SmallVector<Type> types;
+  SmallVector<TensorValue> inputs;
+  for (Value operand : {matmul.getA(), matmul.getB(), matmul.getD()})
+    if (operand) {
+      types.push_back(tensor(operand));
+      inputs.push_back(read(operand));
+    }
+  auto function = func::FuncOp::create(builder, matmul.getLoc(), "matmul",
+                                       builder.getFunctionType(types, {tensor(matmul.getC())}));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  Value addend = matmul.getD() ? Value(block->getArgument(2)) : Value();
+  Value product = graph::MatmulOp::create(
+      builder, matmul.getLoc(), tensor(matmul.getC()), block->getArgument(0), block->getArgument(1),
+      addend, matmul.getTransposeA(), matmul.getTransposeB(), matmul.getAlpha(), matmul.getBeta());
+  func::ReturnOp::create(builder, matmul.getLoc(), product);
+  StateMap states;
+  auto results = interpret(function, inputs, states);
+  assert(succeeded(results));
+  write(matmul.getC(), results->front());
+}
+
+void StepExecutor::run(ProgramOp program, std::mt19937_64 &random) {
+  for (Operation &op : program.getBody().front()) {
+    if (auto task = dyn_cast<TaskOp>(op)) {
+      runTask(task, random);
+    } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      runMatmul(matmul);
+    } else if (auto copy = dyn_cast<CopyOp>(op)) {
+      write(copy.getTarget(), read(copy.getSource()));
+    } else if (auto fill = dyn_cast<FillOp>(op)) {
+      for (size_t slot : slotsOf(fill.getBuffer()))
+        arena[slot] = 0;
+    }
+    // A collective of one rank changes nothing; events order nothing in a single thread.
+  }
+}
+
+} // namespace nano::test
