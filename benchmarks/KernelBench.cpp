@@ -1,4 +1,5 @@
-// Generated kernels on one core: bytes that must move a second, as a ratio to memcpy of as many bytes in the same run.
+// Generated kernels on one core: bytes that must move a second, as a ratio to memcpy of as many
+// bytes in the same run.
 #include "tests/codegen/TaskRunner.h"
 
 #include "passes/kernels/RowKernel.h"
@@ -96,15 +97,17 @@ step.program @p {
   }
 })";
 
-/// Soft-capped cross-entropy and its gradient in place of [512, 50304] bf16 logits; without the cap, `x` is the logit itself.
+/// Soft-capped cross-entropy and its gradient in place of [512, 50304] bf16 logits; without the
+/// cap, `x` is the logit itself.
 std::string crossEntropy(bool softCap) {
-  std::string cap = softCap ? R"(
+  std::string cap = softCap
+                        ? R"(
     %k = nano.constant 207.84609690826525 : $F
     %d = nano.div %f, %k : $F
     %sg = nano.sigmoid %d : $F
     %thirty = nano.constant 30.0 : $F
     %x = nano.mul %sg, %thirty : $F)"
-                            : "\n    %one1 = nano.constant 1.0 : $F\n    %x = nano.mul %f, %one1 : $F";
+                        : "\n    %one1 = nano.constant 1.0 : $F\n    %x = nano.mul %f, %one1 : $F";
   std::string capGrad = softCap ? R"(
     %g1 = nano.mul %g0, %thirty : $F
     %g2 = nano.sub %one, %sg : $F
@@ -193,10 +196,13 @@ void run(benchmark::State &state, const std::string &text, size_t bytes) {
 }
 
 BENCHMARK_CAPTURE(run, rmsnorm, rmsnorm, 2 * 4096 * 768 * 2)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(run, relu_squared, reluSquared, 2 * 4096 * 3072 * 2)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, relu_squared, reluSquared, 2 * 4096 * 3072 * 2)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, adam, adam, 7 * (size_t(4) << 22))->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(run, cross_entropy, crossEntropy(false), 2 * 512 * 50304 * 2)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(run, softcap_cross_entropy, crossEntropy(true), 2 * 512 * 50304 * 2)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, cross_entropy, crossEntropy(false), 2 * 512 * 50304 * 2)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, softcap_cross_entropy, crossEntropy(true), 2 * 512 * 50304 * 2)
+    ->Unit(benchmark::kMillisecond);
 
 } // namespace
 

@@ -2,9 +2,9 @@
 // asks for it, so that nanorun links none of them.
 #pragma once
 
-#include "runtime/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <memory>

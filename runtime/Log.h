@@ -11,8 +11,8 @@
 // Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
 #pragma once
 
-#include "runtime/Status.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -4,8 +4,8 @@
 
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
-#include "runtime/Status.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "runtime/Device.h"
-#include "runtime/Status.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -2,10 +2,10 @@
 // copy of the model is held.
 #pragma once
 
-#include "runtime/Status.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -9,10 +9,13 @@
 namespace nano::codegen {
 
 static const std::vector<std::string> v3 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"};
-static const std::vector<std::string> v4 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+static const std::vector<std::string> v4 = {"avx512f", "avx512bw", "avx512cd", "avx512dq",
+                                            "avx512vl"};
 
 std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> &features) {
-  auto has = [&](const std::string &name) { return std::find(features.begin(), features.end(), name) != features.end(); };
+  auto has = [&](const std::string &name) {
+    return std::find(features.begin(), features.end(), name) != features.end();
+  };
   if (!std::all_of(v3.begin(), v3.end(), has))
     return std::nullopt;
   CpuTarget target;
@@ -24,12 +27,14 @@ std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> 
 
 std::optional<CpuTarget> CpuTarget::host() {
   // LLVM's names differ from the kernel's in a few places.
-  static const std::vector<std::pair<std::string, std::string>> renamed = {{"bmi", "bmi1"}, {"lzcnt", "abm"}, {"avx512bf16", "avx512_bf16"}};
+  static const std::vector<std::pair<std::string, std::string>> renamed = {
+      {"bmi", "bmi1"}, {"lzcnt", "abm"}, {"avx512bf16", "avx512_bf16"}};
   std::vector<std::string> features;
   for (const auto &[name, isPresent] : llvm::sys::getHostCPUFeatures()) {
     if (!isPresent)
       continue;
-    auto it = std::find_if(renamed.begin(), renamed.end(), [&](const auto &entry) { return entry.first == name; });
+    auto it = std::find_if(renamed.begin(), renamed.end(),
+                           [&](const auto &entry) { return entry.first == name; });
     features.push_back(it == renamed.end() ? name.str() : it->second);
   }
   std::optional<CpuTarget> target = fromFeatures(features);

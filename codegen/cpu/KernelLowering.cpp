@@ -1,4 +1,5 @@
-// Upstream conversion patterns, a representation of bf16 that needs no hardware, and the kernels' calling convention.
+// Upstream conversion patterns, a representation of bf16 that needs no hardware, and the kernels'
+// calling convention.
 #include "codegen/cpu/KernelLowering.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -29,7 +30,8 @@ using namespace mlir;
 
 namespace nano::codegen {
 
-//===- bf16 ----------------------------------------------------------------------------------------------------------===//
+//===- bf16
+//----------------------------------------------------------------------------------------------------------===//
 
 /// `element`, in as many lanes as `like` has.
 static Type shapedLike(Type like, Type element) {
@@ -41,7 +43,8 @@ static Type shapedLike(Type like, Type element) {
 /// An integer constant, in as many lanes as `type` has.
 static Value constantOf(OpBuilder &b, Location loc, Type type, int64_t value) {
   auto integer = cast<IntegerType>(getElementTypeOrSelf(type));
-  Attribute attribute = b.getIntegerAttr(integer, APInt(integer.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
+  Attribute attribute = b.getIntegerAttr(
+      integer, APInt(integer.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
   if (auto vector = dyn_cast<VectorType>(type))
     attribute = DenseElementsAttr::get(vector, attribute);
   return LLVM::ConstantOp::create(b, loc, type, cast<TypedAttr>(attribute));
@@ -51,8 +54,10 @@ namespace {
 /// bf16 → f32: the same bits, sixteen zeros behind.
 struct WidenBf16 : OpConversionPattern<arith::ExtFOp> {
   using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(arith::ExtFOp op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getIn().getType()).isBF16() || !getElementTypeOrSelf(op.getType()).isF32())
+  LogicalResult matchAndRewrite(arith::ExtFOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getIn().getType()).isBF16() ||
+        !getElementTypeOrSelf(op.getType()).isF32())
       return failure();
     Location loc = op.getLoc();
     Type i32 = shapedLike(op.getType(), rewriter.getI32Type());
@@ -68,11 +73,14 @@ struct NarrowToBf16 : OpConversionPattern<arith::TruncFOp> {
   NarrowToBf16(const TypeConverter &converter, MLIRContext *context, bool inHardware)
       : OpConversionPattern(converter, context, /*benefit=*/2), inHardware(inHardware) {}
 
-  LogicalResult matchAndRewrite(arith::TruncFOp op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isBF16() || !getElementTypeOrSelf(op.getIn().getType()).isF32())
+  LogicalResult matchAndRewrite(arith::TruncFOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isBF16() ||
+        !getElementTypeOrSelf(op.getIn().getType()).isF32())
       return failure();
     Location loc = op.getLoc();
-    Type i16 = shapedLike(op.getType(), rewriter.getI16Type()), i32 = shapedLike(op.getType(), rewriter.getI32Type());
+    Type i16 = shapedLike(op.getType(), rewriter.getI16Type()),
+         i32 = shapedLike(op.getType(), rewriter.getI32Type());
     if (inHardware) {
       Value narrow = LLVM::FPTruncOp::create(rewriter, loc, op.getType(), adaptor.getIn());
       rewriter.replaceOpWithNewOp<LLVM::BitcastOp>(op, i16, narrow);
@@ -82,10 +90,12 @@ struct NarrowToBf16 : OpConversionPattern<arith::TruncFOp> {
     Value bits = LLVM::BitcastOp::create(rewriter, loc, i32, adaptor.getIn());
     Value upper = LLVM::LShrOp::create(rewriter, loc, bits, constant(16));
     Value odd = LLVM::AndOp::create(rewriter, loc, upper, constant(1));
-    Value rounded = LLVM::AddOp::create(rewriter, loc, bits, LLVM::AddOp::create(rewriter, loc, odd, constant(0x7fff)));
+    Value rounded = LLVM::AddOp::create(rewriter, loc, bits,
+                                        LLVM::AddOp::create(rewriter, loc, odd, constant(0x7fff)));
     rounded = LLVM::LShrOp::create(rewriter, loc, rounded, constant(16));
     Value magnitude = LLVM::AndOp::create(rewriter, loc, bits, constant(0x7fffffff));
-    Value isNan = LLVM::ICmpOp::create(rewriter, loc, LLVM::ICmpPredicate::ugt, magnitude, constant(0x7f800000));
+    Value isNan = LLVM::ICmpOp::create(rewriter, loc, LLVM::ICmpPredicate::ugt, magnitude,
+                                       constant(0x7f800000));
     Value quiet = LLVM::OrOp::create(rewriter, loc, upper, constant(0x40));
     Value result = LLVM::SelectOp::create(rewriter, loc, isNan, quiet, rounded);
     rewriter.replaceOpWithNewOp<LLVM::TruncOp>(op, i16, result);
@@ -96,15 +106,18 @@ struct NarrowToBf16 : OpConversionPattern<arith::TruncFOp> {
 
 struct ConstantBf16 : OpConversionPattern<arith::ConstantOp> {
   using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(arith::ConstantOp op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(arith::ConstantOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isBF16())
       return failure();
     TypedAttr value;
     if (auto dense = dyn_cast<DenseElementsAttr>(op.getValue()))
       value = dense.bitcast(rewriter.getI16Type());
     else
-      value = rewriter.getIntegerAttr(rewriter.getI16Type(), cast<FloatAttr>(op.getValue()).getValue().bitcastToAPInt());
-    rewriter.replaceOpWithNewOp<LLVM::ConstantOp>(op, shapedLike(op.getType(), rewriter.getI16Type()), value);
+      value = rewriter.getIntegerAttr(rewriter.getI16Type(),
+                                      cast<FloatAttr>(op.getValue()).getValue().bitcastToAPInt());
+    rewriter.replaceOpWithNewOp<LLVM::ConstantOp>(
+        op, shapedLike(op.getType(), rewriter.getI16Type()), value);
     return success();
   }
 };
@@ -112,25 +125,30 @@ struct ConstantBf16 : OpConversionPattern<arith::ConstantOp> {
 /// The plan's kernel returns nothing.
 struct Return : OpConversionPattern<func::ReturnOp> {
   using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(func::ReturnOp op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(func::ReturnOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
     rewriter.replaceOpWithNewOp<LLVM::ReturnOp>(op, ValueRange{});
     return success();
   }
 };
 
-//===- Functions -----------------------------------------------------------------------------------------------------===//
+//===- Functions
+//-----------------------------------------------------------------------------------------------------===//
 
 /// Lowers the body of one function; its arguments become the plan's.
 struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerFunction)
   explicit LowerFunction(const CpuTarget &target) : target(target) {}
   StringRef getArgument() const override { return "nano-lower-function"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<LLVM::LLVMDialect, cf::ControlFlowDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<LLVM::LLVMDialect, cf::ControlFlowDialect>();
+  }
 
   LogicalResult initialize(MLIRContext *context) override {
     LowerToLLVMOptions options(context);
     converter = std::make_shared<LLVMTypeConverter>(context, options);
-    converter->addConversion([](BFloat16Type type) { return IntegerType::get(type.getContext(), 16); });
+    converter->addConversion(
+        [](BFloat16Type type) { return IntegerType::get(type.getContext(), 16); });
     converter->addConversion([](VectorType type) -> std::optional<Type> {
       if (!type.getElementType().isBF16())
         return std::nullopt;
@@ -145,7 +163,8 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
     populateFinalizeMemRefToLLVMConversionPatterns(*converter, set);
     vector::populateVectorMaskMaterializationPatterns(set, /*force32BitVectorIndices=*/true);
     vector::populateVectorStepLoweringPatterns(set);
-    populateVectorToLLVMConversionPatterns(*converter, set, /*reassociateFPReductions=*/false, /*force32BitVectorIndices=*/true);
+    populateVectorToLLVMConversionPatterns(*converter, set, /*reassociateFPReductions=*/false,
+                                           /*force32BitVectorIndices=*/true);
     set.add<WidenBf16, ConstantBf16>(*converter, context, /*benefit=*/2);
     set.add<NarrowToBf16>(*converter, context, target.avx512Bf16);
     set.add<Return>(*converter, context);
@@ -163,16 +182,17 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
       return signalPassFailure();
     LLVMConversionTarget legal(getContext());
     legal.addLegalOp<func::FuncOp>();
-    // Nothing has to be undone: every pattern here either applies whole or not at all.
+    // With rollback (the default): without it, MLIR 22 loses a branch operand that is an argument
+    // of the block branched to.
     ConversionConfig config;
-    config.allowPatternRollback = false;
     config.foldingMode = DialectConversionFoldingMode::Never;
     if (failed(applyFullConversion(function, legal, patterns, config)))
       return signalPassFailure();
   }
 
 private:
-  /// (memref…, scratch, begin, end) → (ptr to pointers, scratch, i64, i64), with descriptors of constant strides made at the start.
+  /// (memref…, scratch, begin, end) → (ptr to pointers, scratch, i64, i64), with descriptors of
+  /// constant strides made at the start.
   void changeSignature(func::FuncOp function) {
     Block &entry = function.getBody().front();
     OpBuilder b = OpBuilder::atBlockBegin(&entry);
@@ -182,11 +202,14 @@ private:
     SmallVector<Type> types{pointer, pointer, i64, i64};
     for (Type type : types)
       entry.addArgument(type, loc);
-    auto asType = [&](Value value, Type type) { return UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0); };
+    auto asType = [&](Value value, Type type) {
+      return UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
+    };
     for (unsigned i = 0; i < old; ++i) {
       BlockArgument argument = entry.getArgument(i);
       if (i >= old - 2) {
-        argument.replaceAllUsesWith(asType(entry.getArgument(old + 2 + (i - (old - 2))), b.getIndexType()));
+        argument.replaceAllUsesWith(
+            asType(entry.getArgument(old + 2 + (i - (old - 2))), b.getIndexType()));
         continue;
       }
       if (argument.use_empty())
@@ -194,7 +217,8 @@ private:
       auto type = cast<MemRefType>(argument.getType());
       Value address = entry.getArgument(old + 1);
       if (i < old - 3) {
-        Value slot = LLVM::GEPOp::create(b, loc, pointer, pointer, entry.getArgument(old), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+        Value slot = LLVM::GEPOp::create(b, loc, pointer, pointer, entry.getArgument(old),
+                                         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
         auto load = LLVM::LoadOp::create(b, loc, pointer, slot);
         load.setInvariant(true);
         address = load;
@@ -230,7 +254,8 @@ private:
 static void replaceFunction(func::FuncOp function) {
   OpBuilder b(function);
   Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, i64, i64});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          {pointer, pointer, i64, i64});
   auto lowered = LLVM::LLVMFuncOp::create(b, function.getLoc(), function.getSymName(), type);
   lowered.getBody().takeBody(function.getBody());
   function.erase();

@@ -1,4 +1,5 @@
-// From kernel functions in upstream dialects to functions in the LLVM dialect with the plan's C signature.
+// From kernel functions in upstream dialects to functions in the LLVM dialect with the plan's C
+// signature.
 #pragma once
 
 #include "codegen/cpu/CpuTarget.h"
@@ -9,7 +10,8 @@ namespace nano::codegen {
 
 /// Replaces every func.func of `kernels` by an llvm.func
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
-/// in the LLVM dialect, several functions at a time. bf16 is held as i16. Errors: an op that has no lowering.
+/// in the LLVM dialect, several functions at a time. bf16 is held as i16. Errors: an op that has no
+/// lowering.
 mlir::LogicalResult lowerKernelsToLlvm(mlir::ModuleOp kernels, const CpuTarget &target);
 
 /// Makes the lowering's dialects and translations known to the context.

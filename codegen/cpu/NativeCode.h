@@ -13,7 +13,8 @@ namespace nano::codegen {
 
 /// A shared object and what it needs from the processor.
 struct NativeCode {
-  std::string code;                     ///< ELF bytes; one exported symbol a kernel, signature as in runtime/plan/Plan.h; no undefined symbols
+  std::string code; ///< ELF bytes; one exported symbol a kernel, signature as in
+                    ///< runtime/plan/Plan.h; no undefined symbols
   std::vector<std::string> cpuFeatures; ///< as /proc/cpuinfo spells them
 };
 
@@ -22,11 +23,13 @@ struct NativeTimes {
   double lowering = 0, objects = 0, linking = 0;
 };
 
-/// Compiles every func.func with nano.kernel of the module `kernels`, which stays as it is. Floating-point arithmetic is neither
-/// reassociated nor contracted here: fused multiply-adds are those that the kernels spell out, so the bits of a result do not depend on
-/// how a loop was split. Uses `threads` threads; equal modules give equal bytes. Errors, at the kernel or at the module: an op that
-/// has no lowering, LLVM's diagnostics, a linker that is missing or fails.
-mlir::FailureOr<NativeCode> compileKernels(mlir::ModuleOp kernels, const CpuTarget &target, unsigned threads = 2, NativeTimes *times = nullptr);
+/// Compiles every func.func with nano.kernel of the module `kernels`, which stays as it is.
+/// Floating-point arithmetic is neither reassociated nor contracted here: fused multiply-adds are
+/// those that the kernels spell out, so the bits of a result do not depend on how a loop was split.
+/// Uses `threads` threads; equal modules give equal bytes. Errors, at the kernel or at the module:
+/// an op that has no lowering, LLVM's diagnostics, a linker that is missing or fails.
+mlir::FailureOr<NativeCode> compileKernels(mlir::ModuleOp kernels, const CpuTarget &target,
+                                           unsigned threads = 2, NativeTimes *times = nullptr);
 
 /// A kernel as text for people: its summary and model lines, then its function.
 std::string kernelText(mlir::Operation *function);

@@ -61,8 +61,8 @@ MatmulOp rebuild(PatternRewriter &rewriter, Operation *at, MatmulOp matmul, Type
                           APFloat(beta));
 }
 
-/// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two. A wider result that fused ops read stays narrow in memory; they
-/// widen it for nothing.
+/// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two. A wider result that
+/// fused ops read stays narrow in memory; they widen it for nothing.
 struct FoldCast : OpRewritePattern<CastOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {

@@ -1,5 +1,6 @@
 // What every kernel emitter builds on: the kernel function of one task, and the table of emitters.
-// LowerKernels opens a KernelFrame for a task, picks the emitter by the task's content, and makes the launch.
+// LowerKernels opens a KernelFrame for a task, picks the emitter by the task's content, and makes
+// the launch.
 #pragma once
 
 #include "ir/step/Step.h"
@@ -17,22 +18,25 @@ struct KernelOptions {
 
 /// The kernel function of a task while it is written.
 ///
-/// The function has one memref argument a distinct operand of the task (an operand in both `ins` and `outs` is one argument), then
-/// `%scratch: memref<Nxi8>` (private to the call, 64-byte aligned, contents undefined), `%begin: index`, `%end: index`: it
-/// computes the iterations [begin, end) of an iteration space that the emitter chooses. Iterations are independent, and the bits
-/// of the result do not depend on how the range is split. Arguments have the operands' shapes and strides and offset 0. Two
-/// arguments may overlap only where the task updates a buffer in place through two views.
+/// The function has one memref argument a distinct operand of the task (an operand in both `ins`
+/// and `outs` is one argument), then
+/// `%scratch: memref<Nxi8>` (private to the call, 64-byte aligned, contents undefined), `%begin:
+/// index`, `%end: index`: it computes the iterations [begin, end) of an iteration space that the
+/// emitter chooses. Iterations are independent, and the bits of the result do not depend on how the
+/// range is split. Arguments have the operands' shapes and strides and offset 0. Two arguments may
+/// overlap only where the task updates a buffer in place through two views.
 ///
-/// The emitter writes the body at `builder` (it ends in the function's entry block) and sets `iterations` and `grain`. It uses
-/// scf, vector, arith, math and memref only. Private memory comes from `allocate`.
+/// The emitter writes the body at `builder` (it ends in the function's entry block) and sets
+/// `iterations` and `grain`. It uses scf, vector, arith, math and memref only. Private memory comes
+/// from `allocate`.
 class KernelFrame {
 public:
   /// How an operand's type becomes an argument's; `argumentType` by default.
   using ArgumentType = llvm::function_ref<mlir::MemRefType(mlir::MemRefType)>;
 
   /// Opens `func.func @name` at `moduleBuilder`'s insertion point, inside the module of kernels.
-  KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder, llvm::StringRef name,
-              ArgumentType typeOf = argumentType);
+  KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder,
+              llvm::StringRef name, ArgumentType typeOf = argumentType);
 
   step::TaskOp task;
   KernelOptions options;
@@ -42,22 +46,27 @@ public:
   mlir::Value begin, end;  ///< index: the iterations to compute
 
   int64_t iterations = 1; ///< set by the emitter: size of the iteration space
-  int64_t grain = 1;      ///< set by the emitter: the fewest iterations worth giving to one thread (about 10 µs of work)
+  int64_t grain = 1;      ///< set by the emitter: the fewest iterations worth giving to one thread
+                          ///< (about 10 µs of work)
 
   /// The argument (a memref with offset 0) of task operand `ins[i]` / `outs[i]`.
   mlir::Value input(unsigned i) const { return inputs[i]; }
   mlir::Value output(unsigned i) const { return outputs[i]; }
-  /// The argument as a rank-1 memref of contiguous elements from the operand's first on, for index arithmetic with `stridesOf`.
-  /// Made at the start of the function; asking again gives the same value.
+  /// The argument as a rank-1 memref of contiguous elements from the operand's first on, for index
+  /// arithmetic with `stridesOf`. Made at the start of the function; asking again gives the same
+  /// value.
   mlir::Value flat(mlir::Value argument);
-  /// Private memory for `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents undefined.
+  /// Private memory for `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents
+  /// undefined.
   mlir::Value allocate(int64_t elements, mlir::Type type);
 
-  /// True when `outs[output]` may share bytes with an input: it is one, or both are views of one buffer or state.
+  /// True when `outs[output]` may share bytes with an input: it is one, or both are views of one
+  /// buffer or state.
   bool updatesInPlace(unsigned output);
 
-  /// Ends the function: fixes the scratch argument's size, adds the return and the attributes nano.kernel, nano.reads,
-  /// nano.writes, nano.grain, nano.scratch_bytes and nano.summary. Called by LowerKernels after the emitter.
+  /// Ends the function: fixes the scratch argument's size, adds the return and the attributes
+  /// nano.kernel, nano.reads, nano.writes, nano.grain, nano.scratch_bytes and nano.summary. Called
+  /// by LowerKernels after the emitter.
   void finish();
 
   /// The launch's operands, one a kernel argument (memrefs outside the function).
@@ -77,7 +86,8 @@ private:
 /// Distinct operands of a task in order of ins, outs: what the kernel's arguments stand for.
 llvm::SmallVector<mlir::Value> distinctOperands(step::TaskOp task);
 
-/// True when two operands may overlap in memory: they are the same value, or views of one buffer or state.
+/// True when two operands may overlap in memory: they are the same value, or views of one buffer or
+/// state.
 bool mayOverlap(mlir::Value a, mlir::Value b);
 
 /// Strides (elements) of a memref type whose strides are static. The offset is ignored.

@@ -45,7 +45,8 @@ static std::string summaryOf(step::TaskOp task) {
   auto flush = [&] {
     if (count == 0)
       return;
-    summary += (summary.empty() ? "" : ", ") + last.str() + (count > 1 ? " ×" + std::to_string(count) : "");
+    summary += (summary.empty() ? "" : ", ") + last.str() +
+               (count > 1 ? " ×" + std::to_string(count) : "");
   };
   for (Operation &op : task.getBody().front().without_terminator()) {
     StringRef name = op.getName().stripDialect();
@@ -72,11 +73,14 @@ MemRefType KernelFrame::argumentType(MemRefType type) {
   }
   if (plain)
     return MemRefType::get(type.getShape(), type.getElementType());
-  return MemRefType::get(type.getShape(), type.getElementType(), StridedLayoutAttr::get(type.getContext(), 0, strides));
+  return MemRefType::get(type.getShape(), type.getElementType(),
+                         StridedLayoutAttr::get(type.getContext(), 0, strides));
 }
 
-KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuilder &moduleBuilder, StringRef name, ArgumentType typeOf)
-    : task(task), options(options), loc(linesOf(task)), builder(task.getContext()), operands(distinctOperands(task)) {
+KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuilder &moduleBuilder,
+                         StringRef name, ArgumentType typeOf)
+    : task(task), options(options), loc(linesOf(task)), builder(task.getContext()),
+      operands(distinctOperands(task)) {
   SmallVector<Type> types;
   for (Value operand : operands)
     types.push_back(typeOf(cast<MemRefType>(operand.getType())));
@@ -109,20 +113,24 @@ Value KernelFrame::flat(Value argument) {
   for (auto [size, stride] : llvm::zip(type.getShape(), stridesOf(type)))
     extent += (size - 1) * stride;
   OpBuilder atStart = OpBuilder::atBlockBegin(&function.getBody().front());
-  cached = memref::ReinterpretCastOp::create(atStart, loc, MemRefType::get({extent}, type.getElementType()), argument, /*offset=*/int64_t{0},
-                                             ArrayRef<int64_t>{extent}, ArrayRef<int64_t>{1});
+  cached = memref::ReinterpretCastOp::create(
+      atStart, loc, MemRefType::get({extent}, type.getElementType()), argument,
+      /*offset=*/int64_t{0}, ArrayRef<int64_t>{extent}, ArrayRef<int64_t>{1});
   return cached;
 }
 
 Value KernelFrame::allocate(int64_t elements, Type type) {
   OpBuilder atStart = OpBuilder::atBlockBegin(&function.getBody().front());
   Value offset = arith::ConstantIndexOp::create(atStart, loc, scratchBytes);
-  scratchBytes = llvm::alignTo(scratchBytes + elements * llvm::divideCeil(type.getIntOrFloatBitWidth(), 8), 64);
-  return memref::ViewOp::create(atStart, loc, MemRefType::get({elements}, type), scratch, offset, ValueRange{});
+  scratchBytes = llvm::alignTo(
+      scratchBytes + elements * llvm::divideCeil(type.getIntOrFloatBitWidth(), 8), 64);
+  return memref::ViewOp::create(atStart, loc, MemRefType::get({elements}, type), scratch, offset,
+                                ValueRange{});
 }
 
 bool KernelFrame::updatesInPlace(unsigned output) {
-  return llvm::any_of(task.getIns(), [&](Value in) { return mayOverlap(in, task.getOuts()[output]); });
+  return llvm::any_of(task.getIns(),
+                      [&](Value in) { return mayOverlap(in, task.getOuts()[output]); });
 }
 
 void KernelFrame::finish() {

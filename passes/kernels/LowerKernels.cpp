@@ -1,5 +1,5 @@
-// nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested module @kernels.
-// Tasks that differ in nothing but the number of iterations share one kernel.
+// nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested
+// module @kernels. Tasks that differ in nothing but the number of iterations share one kernel.
 #include "passes/kernels/KernelEmitter.h"
 #include "passes/kernels/RowKernel.h"
 
@@ -20,7 +20,8 @@ using namespace nano::kernels;
 
 namespace {
 
-/// The words that tell a kernel's reader what it is: the ops with a name of their own, else the plain arithmetic.
+/// The words that tell a kernel's reader what it is: the ops with a name of their own, else the
+/// plain arithmetic.
 std::string stemOf(step::TaskOp task) {
   Block &body = task.getBody().front();
   auto has = [&](auto... ops) { return (... || !body.getOps<decltype(ops)>().empty()); };
@@ -39,14 +40,18 @@ std::string stemOf(step::TaskOp task) {
     words.push_back(sums ? "sum" : "max");
   if (has(RotateOp()))
     words.push_back("rotate");
-  for (auto [word, found] : {std::pair("sincos", has(SinOp(), CosOp())), std::pair("tanh", has(TanhOp())), std::pair("sigmoid", has(SigmoidOp())),
-                             std::pair("log", has(LogOp()) && !maxes), std::pair("exp", has(ExpOp()) && !maxes), std::pair("sqrt", has(SqrtOp())),
-                             std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
+  for (auto [word, found] :
+       {std::pair("sincos", has(SinOp(), CosOp())), std::pair("tanh", has(TanhOp())),
+        std::pair("sigmoid", has(SigmoidOp())), std::pair("log", has(LogOp()) && !maxes),
+        std::pair("exp", has(ExpOp()) && !maxes), std::pair("sqrt", has(SqrtOp())),
+        std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
     if (found)
       words.push_back(word);
   if (words.size() < 2)
-    for (auto [word, found] : {std::pair("mul", has(MulOp())), std::pair("add", has(AddOp(), SubOp())), std::pair("div", has(DivOp())),
-                               std::pair("cast", has(CastOp())), std::pair("iota", has(IotaOp()))})
+    for (auto [word, found] :
+         {std::pair("mul", has(MulOp())), std::pair("add", has(AddOp(), SubOp())),
+          std::pair("div", has(DivOp())), std::pair("cast", has(CastOp())),
+          std::pair("iota", has(IotaOp()))})
       if (found && words.size() < 3)
         words.push_back(word);
   if (words.size() > 3)
@@ -77,7 +82,8 @@ std::string specialKey(step::TaskOp task) {
     for (Value in : task.getIns())
       os << (mayOverlap(in, out) ? '!' : '.');
   std::string text;
-  llvm::raw_string_ostream(text) << OpWithFlags(task, OpPrintingFlags().printGenericOpForm().useLocalScope());
+  llvm::raw_string_ostream(text) << OpWithFlags(
+      task, OpPrintingFlags().printGenericOpForm().useLocalScope());
   return key + text.substr(text.find("({"));
 }
 
@@ -86,7 +92,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
 
   void runOnOperation() override {
     if (lanes != 8 && lanes != 16) {
-      emitError(getOperation().getLoc()) << "nano-lower-kernels: lanes=" << static_cast<int64_t>(lanes) << ": must be 8 or 16";
+      emitError(getOperation().getLoc())
+          << "nano-lower-kernels: lanes=" << static_cast<int64_t>(lanes) << ": must be 8 or 16";
       return signalPassFailure();
     }
     known.clear();
@@ -121,7 +128,8 @@ private:
         if (op.getName().getStringRef() == candidate.op)
           special = &candidate;
     if (special && !llvm::hasSingleElement(ops))
-      return task.emitOpError("holds ") << special->op << " beside other ops; it must be a kernel of its own";
+      return task.emitOpError("holds ")
+             << special->op << " beside other ops; it must be a kernel of its own";
 
     std::optional<RowForm> form;
     std::string key;
@@ -139,9 +147,12 @@ private:
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
       KernelOptions options{lanes};
       // A row kernel's strides are in its code: its arguments are plain memory.
-      auto flatType = [](MemRefType type) { return MemRefType::get({ShapedType::kDynamic}, type.getElementType()); };
-      KernelFrame frame = special ? KernelFrame(task, options, moduleBuilder, nameOf(stem, key))
-                                  : KernelFrame(task, options, moduleBuilder, nameOf(stem, key), flatType);
+      auto flatType = [](MemRefType type) {
+        return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
+      };
+      KernelFrame frame =
+          special ? KernelFrame(task, options, moduleBuilder, nameOf(stem, key))
+                  : KernelFrame(task, options, moduleBuilder, nameOf(stem, key), flatType);
       if (failed(special ? special->emitter(frame) : emitRowKernel(frame, *form)))
         return failure();
       frame.finish();
@@ -149,8 +160,10 @@ private:
     }
     int64_t iterations = special ? it->second.iterations : rowIterations(*form, lanes);
     OpBuilder builder(task);
-    auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(), it->second.function.getSymNameAttr().getValue(),
-                                         distinctOperands(task), /*segments=*/1, task.getStream(), builder.getDenseI64ArrayAttr(iterations));
+    auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(),
+                                         it->second.function.getSymNameAttr().getValue(),
+                                         distinctOperands(task), /*segments=*/1, task.getStream(),
+                                         builder.getDenseI64ArrayAttr(iterations));
     launch->setLoc(task.getLoc());
     task.erase();
     return success();

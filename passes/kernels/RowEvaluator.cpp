@@ -18,11 +18,13 @@ static bool before(const std::pair<Value, Value> &a, const std::pair<Value, Valu
          std::pair(b.first.getAsOpaquePointer(), b.second.getAsOpaquePointer());
 }
 
-RowEvaluator::RowEvaluator(KernelFrame &frame) : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), splits(before) {
+RowEvaluator::RowEvaluator(KernelFrame &frame)
+    : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), splits(before) {
   scopes.push_back({nullptr, &frame.function.getBody().front(), {}, {}});
 }
 
-//===- The loop nest -------------------------------------------------------------------------------------------------===//
+//===- The loop nest
+//-------------------------------------------------------------------------------------------------===//
 
 void RowEvaluator::open(Operation *opener, Block *block) {
   scopes.back().opener = opener;
@@ -46,9 +48,12 @@ void RowEvaluator::moveTo(unsigned depth) {
     v.b.setInsertionPointToEnd(scope.block);
 }
 
-//===- Positions -----------------------------------------------------------------------------------------------------===//
+//===- Positions
+//-----------------------------------------------------------------------------------------------------===//
 
-static uintptr_t word(Value value) { return reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()); }
+static uintptr_t word(Value value) {
+  return reinterpret_cast<uintptr_t>(value.getAsOpaquePointer());
+}
 
 template <typename Make> Index RowEvaluator::cached(Key key, unsigned depth, Make make) {
   auto [it, isNew] = scopes[depth].indices.try_emplace(std::move(key));
@@ -61,16 +66,20 @@ template <typename Make> Index RowEvaluator::cached(Key key, unsigned depth, Mak
 }
 
 Index RowEvaluator::add(Index a, Index b) {
-  return cached({'+', word(a.value), word(b.value)}, std::max(a.depth, b.depth), [&] { return v.add(a.value, b.value); });
+  return cached({'+', word(a.value), word(b.value)}, std::max(a.depth, b.depth),
+                [&] { return v.add(a.value, b.value); });
 }
 Index RowEvaluator::mul(Index a, int64_t factor) {
-  return cached({'*', word(a.value), static_cast<uintptr_t>(factor)}, a.depth, [&] { return v.mul(a.value, factor); });
+  return cached({'*', word(a.value), static_cast<uintptr_t>(factor)}, a.depth,
+                [&] { return v.mul(a.value, factor); });
 }
 Index RowEvaluator::div(Index a, int64_t divisor) {
-  return cached({'/', word(a.value), static_cast<uintptr_t>(divisor)}, a.depth, [&] { return v.div(a.value, divisor); });
+  return cached({'/', word(a.value), static_cast<uintptr_t>(divisor)}, a.depth,
+                [&] { return v.div(a.value, divisor); });
 }
 Index RowEvaluator::rem(Index a, int64_t divisor) {
-  return cached({'%', word(a.value), static_cast<uintptr_t>(divisor)}, a.depth, [&] { return v.rem(a.value, divisor); });
+  return cached({'%', word(a.value), static_cast<uintptr_t>(divisor)}, a.depth,
+                [&] { return v.rem(a.value, divisor); });
 }
 
 /// The index of each lane as a vector<lanes x index>; for Lanes, counted from lane 0.
@@ -91,7 +100,8 @@ Value RowEvaluator::laneOffsets(Coordinate coordinate) {
 Coordinate RowEvaluator::combine(Coordinate high, Coordinate low, int64_t size) {
   if (high.kind == Kind::Uniform && getConstantIntValue(high.at.value) == 0)
     return low;
-  if (auto it = splits.find({high.at.value, low.at.value}); it != splits.end() && high.kind == Kind::Uniform && low.kind == Kind::Uniform)
+  if (auto it = splits.find({high.at.value, low.at.value});
+      it != splits.end() && high.kind == Kind::Uniform && low.kind == Kind::Uniform)
     return uniform(it->second);
   if (high.kind == Kind::Uniform && low.kind != Kind::Vector) {
     Index at = add(mul(high.at, size), low.at);
@@ -101,7 +111,9 @@ Coordinate RowEvaluator::combine(Coordinate high, Coordinate low, int64_t size) 
   }
   unsigned depth = std::max(high.at.depth, low.at.depth);
   Value a = laneOffsets(high), c = laneOffsets(low);
-  return {Kind::Vector, cached({'v', word(a), word(c), static_cast<uintptr_t>(size)}, depth, [&] { return v.addi(v.muli(a, v.index(size)), c); }),
+  return {Kind::Vector,
+          cached({'v', word(a), word(c), static_cast<uintptr_t>(size)}, depth,
+                 [&] { return v.addi(v.muli(a, v.index(size)), c); }),
           false};
 }
 
@@ -115,8 +127,10 @@ std::pair<Coordinate, Coordinate> RowEvaluator::split(Coordinate coordinate, int
     return {uniform(div(coordinate.at, size)), lanes(rem(coordinate.at, size), true)};
   Value all = laneOffsets(coordinate);
   auto make = [&](char name, auto operation) -> Coordinate {
-    return {Kind::Vector, cached({static_cast<uintptr_t>(name), word(all), static_cast<uintptr_t>(size)}, coordinate.at.depth,
-                                 [&]() -> Value { return operation(v.splat(v.index(size))); }),
+    return {Kind::Vector,
+            cached({static_cast<uintptr_t>(name), word(all), static_cast<uintptr_t>(size)},
+                   coordinate.at.depth,
+                   [&]() -> Value { return operation(v.splat(v.index(size))); }),
             false};
   };
   return {make('d', [&](Value n) { return arith::DivUIOp::create(v.b, v.loc, all, n); }),
@@ -139,7 +153,8 @@ size_t RowEvaluator::splitAt(Position &position, int64_t elements) {
     behind *= position[--at].size;
   if (behind == elements || at == 0)
     return at;
-  // The digit before `at` holds the border, unless sizes do not divide: then all digits become one first.
+  // The digit before `at` holds the border, unless sizes do not divide: then all digits become one
+  // first.
   int64_t size = elements / behind;
   if (elements % behind != 0 || (position[at - 1].size % size != 0 && at != 1)) {
     int64_t all = 1;
@@ -156,11 +171,14 @@ size_t RowEvaluator::splitAt(Position &position, int64_t elements) {
   return at;
 }
 
-//===- Memory --------------------------------------------------------------------------------------------------------===//
+//===- Memory
+//--------------------------------------------------------------------------------------------------------===//
 
 RowEvaluator::Address RowEvaluator::addressOf(MemRefType type, Position position) {
-  // Dimensions that are contiguous with each other form a group; each contributes its coordinate times its stride.
-  SmallVector<std::pair<int64_t, int64_t>> groups; // (elements of the group and behind, stride), last group first
+  // Dimensions that are contiguous with each other form a group; each contributes its coordinate
+  // times its stride.
+  SmallVector<std::pair<int64_t, int64_t>>
+      groups; // (elements of the group and behind, stride), last group first
   SmallVector<int64_t> strides = stridesOf(type);
   int64_t behind = 1, expected = -1;
   for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
@@ -205,7 +223,9 @@ RowEvaluator::Address RowEvaluator::addressOf(MemRefType type, Position position
   if (offsets && contiguous)
     scatter(laneOffsets(lanes(constant(0), false)));
   address.offsets = offsets;
-  address.kind = offsets ? Address::Kind::Scattered : contiguous ? Address::Kind::Contiguous : Address::Kind::Scalar;
+  address.kind = offsets      ? Address::Kind::Scattered
+                 : contiguous ? Address::Kind::Contiguous
+                              : Address::Kind::Scalar;
   return address;
 }
 
@@ -251,7 +271,8 @@ std::optional<Computed> RowEvaluator::fromStaged(Value value, Position &position
   return Computed{v.gather(memory, v.index(0), column.at.value, mask), depth()};
 }
 
-//===- Values --------------------------------------------------------------------------------------------------------===//
+//===- Values
+//--------------------------------------------------------------------------------------------------------===//
 
 RowEvaluator::Key RowEvaluator::keyOf(Value value, const Position &position) const {
   Key key{word(value), word(mask)};
@@ -300,7 +321,8 @@ Position RowEvaluator::broadcastOperand(graph::BroadcastOp op, Position position
     return {};
   if (from == elementsOf(op.getResult()))
     return position;
-  ArrayRef<int64_t> shape = op.getType().getShape(), sizes = cast<ShapedType>(op.getX().getType()).getShape();
+  ArrayRef<int64_t> shape = op.getType().getShape(),
+                    sizes = cast<ShapedType>(op.getX().getType()).getShape();
   Position kept;
   int64_t behind = elementsOf(op.getResult());
   for (auto [dim, size] : llvm::enumerate(shape)) {
@@ -320,26 +342,31 @@ Position RowEvaluator::broadcastOperand(graph::BroadcastOp op, Position position
 Coordinate RowEvaluator::rotated(Coordinate coordinate, int64_t shift, int64_t size) {
   if (shift == 0)
     return coordinate;
-  bool keepsLanes = coordinate.kind == Kind::Lanes && coordinate.aligned && size % v.lanes == 0 && shift % v.lanes == 0;
+  bool keepsLanes = coordinate.kind == Kind::Lanes && coordinate.aligned && size % v.lanes == 0 &&
+                    shift % v.lanes == 0;
   if (coordinate.kind == Kind::Uniform || keepsLanes) {
     Index moved = add(coordinate.at, constant(shift));
     if (auto known = getConstantIntValue(moved.value)) {
       moved = constant(*known % size);
     } else {
-      moved = cached({'r', word(moved.value), static_cast<uintptr_t>(size)}, moved.depth, [&]() -> Value {
-        Value wraps = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::uge, moved.value, v.index(size));
-        Value wrapped = v.sub(moved.value, v.index(size));
-        return arith::SelectOp::create(v.b, v.loc, wraps, wrapped, moved.value);
-      });
+      moved = cached({'r', word(moved.value), static_cast<uintptr_t>(size)}, moved.depth,
+                     [&]() -> Value {
+                       Value wraps = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::uge,
+                                                           moved.value, v.index(size));
+                       Value wrapped = v.sub(moved.value, v.index(size));
+                       return arith::SelectOp::create(v.b, v.loc, wraps, wrapped, moved.value);
+                     });
     }
     return keepsLanes ? lanes(moved, true) : uniform(moved);
   }
   Value all = laneOffsets(coordinate);
-  return {Kind::Vector, cached({'R', word(all), static_cast<uintptr_t>(shift), static_cast<uintptr_t>(size)}, coordinate.at.depth,
-                               [&]() -> Value {
-                                 Value moved = v.addi(all, v.index(shift));
-                                 return arith::RemUIOp::create(v.b, v.loc, moved, v.splat(v.index(size)));
-                               }),
+  return {Kind::Vector,
+          cached({'R', word(all), static_cast<uintptr_t>(shift), static_cast<uintptr_t>(size)},
+                 coordinate.at.depth,
+                 [&]() -> Value {
+                   Value moved = v.addi(all, v.index(shift));
+                   return arith::RemUIOp::create(v.b, v.loc, moved, v.splat(v.index(size)));
+                 }),
           false};
 }
 
@@ -354,12 +381,15 @@ Computed RowEvaluator::iota(graph::IotaOp op, Position position) {
   OpBuilder::InsertionGuard guard(v.b);
   moveTo(coordinate.at.depth);
   Type element = op.getType().getElementType(), i32 = v.b.getI32Type();
-  Value number = arith::IndexCastOp::create(v.b, v.loc, coordinate.kind == Kind::Vector ? Type(v.vectorOf(i32)) : i32, coordinate.at.value);
+  Value number = arith::IndexCastOp::create(
+      v.b, v.loc, coordinate.kind == Kind::Vector ? Type(v.vectorOf(i32)) : i32,
+      coordinate.at.value);
   if (coordinate.kind == Kind::Lanes)
     number = v.addi(number, v.laneNumbers());
   if (!element.isInteger(32)) {
     Type f32 = v.b.getF32Type();
-    number = arith::SIToFPOp::create(v.b, v.loc, VectorOps::isVector(number) ? Type(v.vectorOf(f32)) : f32, number);
+    number = arith::SIToFPOp::create(
+        v.b, v.loc, VectorOps::isVector(number) ? Type(v.vectorOf(f32)) : f32, number);
   }
   return {v.roundTo(element, number), coordinate.at.depth};
 }
@@ -376,7 +406,8 @@ FailureOr<Computed> RowEvaluator::gathered(graph::GatherOp op, Position position
     moveTo(id->depth);
     bool isVector = VectorOps::isVector(id->value);
     Type index = v.b.getIndexType();
-    Value cast = arith::IndexCastOp::create(v.b, v.loc, isVector ? Type(v.vectorOf(index)) : index, id->value);
+    Value cast = arith::IndexCastOp::create(v.b, v.loc, isVector ? Type(v.vectorOf(index)) : index,
+                                            id->value);
     row = {isVector ? Kind::Vector : Kind::Uniform, {cast, id->depth}, false};
   }
   Position place{{cast<ShapedType>(op.getTable().getType()).getShape().front(), row}};
@@ -384,10 +415,11 @@ FailureOr<Computed> RowEvaluator::gathered(graph::GatherOp op, Position position
   return evaluate(op.getTable(), place);
 }
 
-/// a·b ± c and c − a·b in f32 with one rounding, when nothing else needs the product. Decided by the graph alone, so that every copy of
-/// the loop's body rounds alike.
+/// a·b ± c and c − a·b in f32 with one rounding, when nothing else needs the product. Decided by
+/// the graph alone, so that every copy of the loop's body rounds alike.
 FailureOr<Computed> RowEvaluator::contracted(Operation *op, const Position &position) {
-  if (!isa<graph::AddOp, graph::SubOp>(op) || !getElementTypeOrSelf(op->getResult(0).getType()).isF32())
+  if (!isa<graph::AddOp, graph::SubOp>(op) ||
+      !getElementTypeOrSelf(op->getResult(0).getType()).isF32())
     return Computed{};
   auto productOf = [](Value value) {
     auto mul = value.getDefiningOp<graph::MulOp>();
@@ -402,7 +434,8 @@ FailureOr<Computed> RowEvaluator::contracted(Operation *op, const Position &posi
   }
   if (!product)
     return Computed{};
-  FailureOr<Computed> a = evaluate(product.getLhs(), position), b = evaluate(product.getRhs(), position), c = evaluate(other, position);
+  FailureOr<Computed> a = evaluate(product.getLhs(), position),
+                      b = evaluate(product.getRhs(), position), c = evaluate(other, position);
   if (failed(a) || failed(b) || failed(c))
     return failure();
   unsigned depth = std::max({a->depth, b->depth, c->depth});
@@ -439,25 +472,31 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
   if (auto it = rowScalars.find(value); it != rowScalars.end()) {
     if (merge(position).at.value == it->second.row)
       return it->second.computed;
-    return value.getDefiningOp()->emitOpError("is needed for other rows than the one at hand; it must be a kernel of its own");
+    return value.getDefiningOp()->emitOpError(
+        "is needed for other rows than the one at hand; it must be a kernel of its own");
   }
   if (std::optional<Computed> computed = fromStaged(value, position))
     return *computed;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     unsigned i = argument.getArgNumber();
-    return loadArgument(frame.input(i), cast<MemRefType>(frame.task.getIns()[i].getType()), position);
+    return loadArgument(frame.input(i), cast<MemRefType>(frame.task.getIns()[i].getType()),
+                        position);
   }
   if (auto it = stored.find(value); it != stored.end())
-    return loadArgument(frame.output(it->second), cast<MemRefType>(frame.task.getOuts()[it->second].getType()), position);
+    return loadArgument(frame.output(it->second),
+                        cast<MemRefType>(frame.task.getOuts()[it->second].getType()), position);
 
   Operation *op = value.getDefiningOp();
   return llvm::TypeSwitch<Operation *, FailureOr<Computed>>(op)
       .Case([&](graph::ReshapeOp reshape) { return evaluate(reshape.getX(), position); })
-      .Case([&](graph::BroadcastOp broadcast) { return evaluate(broadcast.getX(), broadcastOperand(broadcast, position)); })
+      .Case([&](graph::BroadcastOp broadcast) {
+        return evaluate(broadcast.getX(), broadcastOperand(broadcast, position));
+      })
       .Case([&](graph::RotateOp rotate) {
         int64_t size = rotate.getType().getShape().back();
         size_t at = splitAt(position, size);
-        Coordinate column = rotated(merge(ArrayRef(position).drop_front(at)), rotate.getShift(), size);
+        Coordinate column =
+            rotated(merge(ArrayRef(position).drop_front(at)), rotate.getShift(), size);
         position.truncate(at);
         position.push_back({size, column});
         return evaluate(rotate.getX(), position);
@@ -465,7 +504,8 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
       .Case([&](graph::ReduceOp reduce) -> FailureOr<Computed> {
         if (elementsOf(reduce.getX()) == elementsOf(reduce.getResult()))
           return evaluate(reduce.getX(), position);
-        return reduce.emitOpError("depends on another reduction of its kernel in a way that one pass over the rows cannot compute");
+        return reduce.emitOpError("depends on another reduction of its kernel in a way that one "
+                                  "pass over the rows cannot compute");
       })
       .Case([&](graph::IotaOp op) -> FailureOr<Computed> { return iota(op, position); })
       .Case([&](graph::GatherOp op) { return gathered(op, position); })

@@ -1,4 +1,5 @@
-// Evaluates a task's tensors at positions: one element or one vector of elements at a time, computing each only once where it is valid.
+// Evaluates a task's tensors at positions: one element or one vector of elements at a time,
+// computing each only once where it is valid.
 #pragma once
 
 #include "passes/kernels/KernelEmitter.h"
@@ -16,16 +17,18 @@ struct Index {
   unsigned depth = 0;
 };
 
-/// An index that all lanes share, that grows by one from lane to lane, or that is given lane by lane.
+/// An index that all lanes share, that grows by one from lane to lane, or that is given lane by
+/// lane.
 struct Coordinate {
   enum class Kind { Uniform, Lanes, Vector };
   Kind kind = Kind::Uniform;
-  Index at;             ///< Uniform: the index; Lanes: that of lane 0; Vector: vector<lanes x index>
+  Index at; ///< Uniform: the index; Lanes: that of lane 0; Vector: vector<lanes x index>
   bool aligned = false; ///< Lanes: a multiple of the number of lanes
 };
 
-/// The place of an element in row-major order as digits of mixed radix, the most significant first. Reshaping does not change it; the
-/// size of the first digit is never computed with, so one kernel serves any number of iterations.
+/// The place of an element in row-major order as digits of mixed radix, the most significant first.
+/// Reshaping does not change it; the size of the first digit is never computed with, so one kernel
+/// serves any number of iterations.
 struct Digit {
   int64_t size = 1;
   Coordinate coordinate;
@@ -38,8 +41,8 @@ struct Computed {
   unsigned depth = 0;
 };
 
-/// Walks the task's graph from the value that is asked for to the operands, emitting what is missing. Code for a value stands in the
-/// outermost loop whose indices it depends on.
+/// Walks the task's graph from the value that is asked for to the operands, emitting what is
+/// missing. Code for a value stands in the outermost loop whose indices it depends on.
 class RowEvaluator {
 public:
   RowEvaluator(KernelFrame &frame);
@@ -47,10 +50,11 @@ public:
   KernelFrame &frame;
   VectorOps v;
 
-  //===- The loop nest ----------------------------------------------------------------------------------------------===//
+  //===- The loop nest
+  //----------------------------------------------------------------------------------------------===//
 
-  /// Code goes to `block` from now on, one deeper; until `close`, values of outer depths are put before `opener`, the loop that
-  /// holds `block`.
+  /// Code goes to `block` from now on, one deeper; until `close`, values of outer depths are put
+  /// before `opener`, the loop that holds `block`.
   void open(mlir::Operation *opener, mlir::Block *block);
   void close();
   unsigned depth() const { return scopes.size() - 1; }
@@ -59,7 +63,8 @@ public:
   /// Mask of the lanes that vector loads may touch; null for all.
   mlir::Value mask;
 
-  //===- Positions --------------------------------------------------------------------------------------------------===//
+  //===- Positions
+  //--------------------------------------------------------------------------------------------------===//
 
   Index constant(int64_t value) { return {v.index(value), 0}; }
   Index add(Index a, Index b);
@@ -73,16 +78,19 @@ public:
   /// Splits a digit if need be so that the digits from the result on hold `elements` elements.
   size_t splitAt(Position &position, int64_t elements);
 
-  //===- Values -----------------------------------------------------------------------------------------------------===//
+  //===- Values
+  //-----------------------------------------------------------------------------------------------------===//
 
-  /// The element(s) of `value` at `position`: a scalar if all coordinates are uniform, else a vector.
+  /// The element(s) of `value` at `position`: a scalar if all coordinates are uniform, else a
+  /// vector.
   mlir::FailureOr<Computed> evaluate(mlir::Value value, Position position);
   /// Says what `value` is at `position`, at the present depth.
   void define(mlir::Value value, Position position, mlir::Value computed);
   /// Writes to element(s) of the argument for output `i`.
   void storeOutput(unsigned i, mlir::Value value, Position position);
 
-  /// A tensor of which `elements` (the last digits) of the present row are in private memory; `row` is the merged rest.
+  /// A tensor of which `elements` (the last digits) of the present row are in private memory; `row`
+  /// is the merged rest.
   struct Staged {
     mlir::Value memory;
     int64_t elements = 0;
@@ -108,7 +116,9 @@ private:
     std::map<Key, Computed> values;
   };
   std::vector<Scope> scopes;
-  std::map<std::pair<mlir::Value, mlir::Value>, Index, bool (*)(const std::pair<mlir::Value, mlir::Value> &, const std::pair<mlir::Value, mlir::Value> &)>
+  std::map<std::pair<mlir::Value, mlir::Value>, Index,
+           bool (*)(const std::pair<mlir::Value, mlir::Value> &,
+                    const std::pair<mlir::Value, mlir::Value> &)>
       splits; ///< (x div n, x mod n) → x
   llvm::DenseMap<mlir::Value, bool> uniforms;
 

@@ -13,13 +13,16 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-static int64_t product(ArrayRef<int64_t> sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+static int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
 
 int64_t elementsOf(Value value) { return product(cast<ShapedType>(value.getType()).getShape()); }
 
 int64_t costOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<graph::ExpOp, graph::SigmoidOp, graph::SinOp, graph::CosOp, graph::LogOp>([](auto) { return 20; })
+      .Case<graph::ExpOp, graph::SigmoidOp, graph::SinOp, graph::CosOp, graph::LogOp>(
+          [](auto) { return 20; })
       .Case<graph::TanhOp>([](auto) { return 30; })
       .Case<graph::SqrtOp, graph::RsqrtOp>([](auto) { return 8; })
       .Case<graph::DivOp>([](graph::DivOp div) {
@@ -51,10 +54,12 @@ static std::optional<int64_t> suffixOf(ArrayRef<int64_t> shape, int64_t columns)
   return size == columns ? std::optional(count) : std::nullopt;
 }
 
-/// True when all columns of one row are addressed alike by `op`: as consecutive elements, or not at all.
+/// True when all columns of one row are addressed alike by `op`: as consecutive elements, or not at
+/// all.
 static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements) {
   if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
-    ArrayRef<int64_t> shape = broadcast.getType().getShape(), from = cast<ShapedType>(broadcast.getX().getType()).getShape();
+    ArrayRef<int64_t> shape = broadcast.getType().getShape(),
+                      from = cast<ShapedType>(broadcast.getX().getType()).getShape();
     int64_t operandElements = elementsOf(broadcast.getX());
     if (operandElements == 1 || operandElements == product(shape) || product(shape) != elements)
       return operandElements == 1 || operandElements == product(shape);
@@ -85,7 +90,8 @@ static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements)
   return true;
 }
 
-/// Operand dimensions that a reduction removes, without those of size 1. Empty when nothing is summed.
+/// Operand dimensions that a reduction removes, without those of size 1. Empty when nothing is
+/// summed.
 static SmallVector<int64_t> reducedDims(graph::ReduceOp reduce) {
   ArrayRef<int64_t> shape = reduce.getX().getType().getShape();
   SmallVector<int64_t> dims;
@@ -95,16 +101,20 @@ static SmallVector<int64_t> reducedDims(graph::ReduceOp reduce) {
   return dims;
 }
 
-/// Sizes of the elements before, in and behind the reduced dimensions; an error when other dimensions stand between them.
+/// Sizes of the elements before, in and behind the reduced dimensions; an error when other
+/// dimensions stand between them.
 static FailureOr<std::array<int64_t, 3>> sizesOf(graph::ReduceOp reduce) {
   ArrayRef<int64_t> shape = reduce.getX().getType().getShape();
   SmallVector<int64_t> dims = reducedDims(reduce);
-  int64_t first = dims.front(), last = dims.back(), inside = product(shape.slice(first, last - first + 1)), reduced = 1;
+  int64_t first = dims.front(), last = dims.back(),
+          inside = product(shape.slice(first, last - first + 1)), reduced = 1;
   for (int64_t dim : dims)
     reduced *= shape[dim];
   if (inside != reduced)
-    return reduce.emitOpError("reduces dimensions with others between them; a kernel reduces neighbouring ones");
-  return std::array<int64_t, 3>{product(shape.take_front(first)), inside, product(shape.drop_front(last + 1))};
+    return reduce.emitOpError(
+        "reduces dimensions with others between them; a kernel reduces neighbouring ones");
+  return std::array<int64_t, 3>{product(shape.take_front(first)), inside,
+                                product(shape.drop_front(last + 1))};
 }
 
 FailureOr<RowForm> RowForm::of(step::TaskOp task) {
@@ -125,21 +135,25 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     bool isRow = (*sizes)[2] == 1;
     std::optional<std::array<int64_t, 3>> &seen = isRow ? rowSizes : columnSizes;
     if (seen && *seen != *sizes)
-      return reduce.emitOpError("reduces ") << (*sizes)[0] << "×" << (*sizes)[1] << "×" << (*sizes)[2]
-                                            << " elements where another reduction of the task has " << (*seen)[0] << "×" << (*seen)[1] << "×"
-                                            << (*seen)[2];
+      return reduce.emitOpError("reduces ")
+             << (*sizes)[0] << "×" << (*sizes)[1] << "×" << (*sizes)[2]
+             << " elements where another reduction of the task has " << (*seen)[0] << "×"
+             << (*seen)[1] << "×" << (*seen)[2];
     seen = *sizes;
     (isRow ? form.rowReduces : form.columnReduces).push_back(reduce);
   }
   if (rowSizes && columnSizes &&
-      ((*rowSizes)[1] != (*columnSizes)[2] || (*rowSizes)[0] != (*columnSizes)[0] * (*columnSizes)[1]))
-    return form.columnReduces.front().emitOpError("does not walk the rows that the task's row reductions do");
+      ((*rowSizes)[1] != (*columnSizes)[2] ||
+       (*rowSizes)[0] != (*columnSizes)[0] * (*columnSizes)[1]))
+    return form.columnReduces.front().emitOpError(
+        "does not walk the rows that the task's row reductions do");
 
   if (columnSizes) {
     form.iterations = (*columnSizes)[0];
     form.rows = (*columnSizes)[1];
     form.columns = (*columnSizes)[2];
-    bool hasFullOutput = llvm::any_of(yielded, [&](Value value) { return elementsOf(value) > form.iterations * form.columns; });
+    bool hasFullOutput = llvm::any_of(
+        yielded, [&](Value value) { return elementsOf(value) > form.iterations * form.columns; });
     form.kind = rowSizes || hasFullOutput ? Kind::Rows : Kind::Columns;
     return form;
   }
@@ -150,7 +164,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     return form;
   }
 
-  // No reduction: the longest rows whose elements are all addressed alike; a single one of all elements needs no rows at all.
+  // No reduction: the longest rows whose elements are all addressed alike; a single one of all
+  // elements needs no rows at all.
   auto suits = [&](int64_t columns) {
     for (Operation &op : body.without_terminator())
       if (!addressesRowsWhole(&op, columns, elements))
@@ -161,10 +176,13 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     });
   };
   bool oneSize = llvm::all_of(body.without_terminator(), [&](Operation &op) {
-    if (auto iota = dyn_cast<graph::IotaOp>(op); iota && iota.getType().getShape()[iota.getDim()] != elements)
+    if (auto iota = dyn_cast<graph::IotaOp>(op);
+        iota && iota.getType().getShape()[iota.getDim()] != elements)
       return false;
     return !isa<graph::RotateOp, graph::GatherOp>(op) &&
-           llvm::all_of(op.getOperands(), [&](Value value) { return elementsOf(value) == elements || elementsOf(value) == 1; });
+           llvm::all_of(op.getOperands(), [&](Value value) {
+             return elementsOf(value) == elements || elementsOf(value) == 1;
+           });
   });
   oneSize &= llvm::all_of(yielded, [&](Value value) { return elementsOf(value) == elements; });
   if (oneSize && suits(elements)) {
@@ -173,7 +191,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     return form;
   }
   form.kind = Kind::Rows;
-  Value widest = *llvm::max_element(yielded, [](Value a, Value b) { return elementsOf(a) < elementsOf(b); });
+  Value widest =
+      *llvm::max_element(yielded, [](Value a, Value b) { return elementsOf(a) < elementsOf(b); });
   ArrayRef<int64_t> shape = cast<ShapedType>(widest.getType()).getShape();
   int64_t last = 1;
   for (int64_t size : llvm::reverse(shape))
@@ -190,7 +209,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   return form;
 }
 
-//===- Keys ----------------------------------------------------------------------------------------------------------===//
+//===- Keys
+//----------------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// Prints a task's structure with values numbered in order.
@@ -205,7 +225,7 @@ public:
       os << (shaped.getNumElements() == 1 ? "1" : "n");
     } else {
       for (auto [i, size] : llvm::enumerate(shaped.getShape()))
-        i == 0 && size == extent && size != 1 ? os << "?," : os << size << ',';
+        i == 0 && size == extent &&size != 1 ? os << "?," : os << size << ',';
     }
     os << shaped.getElementType() << ']';
   }
@@ -217,7 +237,9 @@ public:
       if (form.kind != RowForm::Kind::Elements)
         llvm::interleaveComma(stridesOf(cast<MemRefType>(operand.getType())), os << '<');
     }
-    auto position = [&](Value value) { os << llvm::find(operands, value) - operands.begin() << ' '; };
+    auto position = [&](Value value) {
+      os << llvm::find(operands, value) - operands.begin() << ' ';
+    };
     os << "\nins ";
     llvm::for_each(task.getIns(), position);
     os << "outs ";
@@ -252,7 +274,8 @@ private:
 } // namespace
 
 std::string rowKey(step::TaskOp task, const RowForm &form) {
-  // The leading size of the widest output is a matter of the launch, except where it is a loop's bound.
+  // The leading size of the widest output is a matter of the launch, except where it is a loop's
+  // bound.
   int64_t extent = 1;
   if (form.kind != RowForm::Kind::Elements) {
     Value widest;
@@ -265,8 +288,8 @@ std::string rowKey(step::TaskOp task, const RowForm &form) {
   }
   KeyPrinter printer(form, extent);
   printer.task(task);
-  return printer.take() + "\n" + std::to_string(static_cast<int>(form.kind)) + " " + std::to_string(form.rows) + " " +
-         std::to_string(form.columns);
+  return printer.take() + "\n" + std::to_string(static_cast<int>(form.kind)) + " " +
+         std::to_string(form.rows) + " " + std::to_string(form.columns);
 }
 
 } // namespace nano::kernels

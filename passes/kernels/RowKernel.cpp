@@ -1,4 +1,5 @@
-// Loops of row kernels; what they compute is RowPlan's decision, how a value is computed RowEvaluator's.
+// Loops of row kernels; what they compute is RowPlan's decision, how a value is computed
+// RowEvaluator's.
 #include "passes/kernels/RowKernel.h"
 
 #include "passes/kernels/RowEvaluator.h"
@@ -13,7 +14,8 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-/// Columns that one iteration of the Columns form sums: as many vectors as there are accumulators to hide the adder's latency.
+/// Columns that one iteration of the Columns form sums: as many vectors as there are accumulators
+/// to hide the adder's latency.
 static int64_t columnStrip(const RowForm &form, int64_t lanes) {
   for (int64_t vectors : {8, 4, 2, 1})
     if (form.columns % (vectors * lanes) == 0 && (vectors < 8 || form.columns >= 64 * lanes))
@@ -66,7 +68,8 @@ private:
     return result;
   }
 
-  //===- Elements ---------------------------------------------------------------------------------------------------===//
+  //===- Elements
+  //---------------------------------------------------------------------------------------------------===//
 
   /// All outputs at one position.
   LogicalResult storeAll(const Position &position) {
@@ -88,7 +91,9 @@ private:
     int64_t unroll = cost <= 16 ? 2 : 1;
     Value count = v.sub(frame.end, frame.begin);
     Value whole = v.add(frame.begin, v.mul(v.div(count, unroll * lanes), unroll * lanes));
-    auto positionAt = [&](Index at) { return Position{{form.iterations, RowEvaluator::lanes(at, /*aligned=*/false)}}; };
+    auto positionAt = [&](Index at) {
+      return Position{{form.iterations, RowEvaluator::lanes(at, /*aligned=*/false)}};
+    };
     LogicalResult result = loop(frame.begin, whole, unroll * lanes, [&](Value at) -> LogicalResult {
       for (int64_t u = 0; u < unroll; ++u)
         if (failed(storeAll(positionAt(e.add({at, e.depth()}, e.constant(u * lanes))))))
@@ -105,10 +110,12 @@ private:
     });
   }
 
-  //===- Columns ----------------------------------------------------------------------------------------------------===//
+  //===- Columns
+  //----------------------------------------------------------------------------------------------------===//
 
   LogicalResult emitColumns() {
-    int64_t strip = columnStrip(form, lanes), strips = llvm::divideCeil(form.columns, strip), vectors = strip / lanes;
+    int64_t strip = columnStrip(form, lanes), strips = llvm::divideCeil(form.columns, strip),
+            vectors = strip / lanes;
     bool partial = form.columns % strip != 0;
     int64_t unroll = form.rows % 4 == 0 && vectors < 4 ? 4 : 1; // rows
     return loop(frame.begin, frame.end, 1, [&](Value i) -> LogicalResult {
@@ -125,19 +132,23 @@ private:
       SmallVector<Value> sums;
       for (graph::ReduceOp reduce : form.columnReduces)
         sums.append(vectors * unroll, v.splat(identity(reduce)));
-      FailureOr<SmallVector<Value>> totals = accumulate(v.index(0), v.index(form.rows), unroll, sums, [&](Value row, MutableArrayRef<Value> sums) {
-        for (int64_t j = 0; j < unroll; ++j) {
-          Digit rowDigit{form.rows, RowEvaluator::uniform(e.add({row, e.depth()}, e.constant(j)))};
-          for (int64_t u = 0; u < vectors; ++u) {
-            e.mask = masks[u];
-            for (size_t k = 0; k < form.columnReduces.size(); ++k)
-              if (failed(addTo(sums[(k * unroll + j) * vectors + u], form.columnReduces[k], {parallel, rowDigit, columns[u]})))
-                return failure();
-          }
-        }
-        e.mask = {};
-        return success();
-      });
+      FailureOr<SmallVector<Value>> totals = accumulate(
+          v.index(0), v.index(form.rows), unroll, sums,
+          [&](Value row, MutableArrayRef<Value> sums) {
+            for (int64_t j = 0; j < unroll; ++j) {
+              Digit rowDigit{form.rows,
+                             RowEvaluator::uniform(e.add({row, e.depth()}, e.constant(j)))};
+              for (int64_t u = 0; u < vectors; ++u) {
+                e.mask = masks[u];
+                for (size_t k = 0; k < form.columnReduces.size(); ++k)
+                  if (failed(addTo(sums[(k * unroll + j) * vectors + u], form.columnReduces[k],
+                                   {parallel, rowDigit, columns[u]})))
+                    return failure();
+              }
+            }
+            e.mask = {};
+            return success();
+          });
       if (failed(totals))
         return failure();
       for (int64_t u = 0; u < vectors; ++u) {
@@ -148,7 +159,8 @@ private:
           SmallVector<Value> parts;
           for (int64_t j = 0; j < unroll; ++j)
             parts.push_back((*totals)[(k * unroll + j) * vectors + u]);
-          e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), combineAll(reduce, parts)));
+          e.define(reduce.getResult(), position,
+                   v.roundTo(elementType(reduce), combineAll(reduce, parts)));
         }
         if (failed(storeAll(position)))
           return failure();
@@ -158,7 +170,8 @@ private:
     });
   }
 
-  //===- Rows -------------------------------------------------------------------------------------------------------===//
+  //===- Rows
+  //-------------------------------------------------------------------------------------------------------===//
 
   LogicalResult emitRows(int64_t cost) {
     int64_t vectors = llvm::divideCeil(form.columns, lanes);
@@ -172,7 +185,8 @@ private:
     for (const RowPass &pass : plan.passes)
       for (Value value : pass.kept) {
         Type element = getElementTypeOrSelf(value.getType());
-        keptMemory[value] = frame.allocate(form.columns, element.isInteger(32) ? element : v.b.getF32Type());
+        keptMemory[value] =
+            frame.allocate(form.columns, element.isInteger(32) ? element : v.b.getF32Type());
       }
 
     return loop(frame.begin, frame.end, 1, [&](Value i) -> LogicalResult {
@@ -181,7 +195,8 @@ private:
         return emitRow({iteration});
       if (failed(overColumns([&](Digit column) -> LogicalResult {
             for (graph::ReduceOp reduce : form.columnReduces)
-              v.store(v.splat(identity(reduce)), columnSums[reduce], column.coordinate.at.value, e.mask);
+              v.store(v.splat(identity(reduce)), columnSums[reduce], column.coordinate.at.value,
+                      e.mask);
             return success();
           })))
         return failure();
@@ -192,7 +207,8 @@ private:
       Position outer = dropOnes({iteration});
       for (graph::ReduceOp reduce : form.columnReduces)
         e.staged[reduce.getResult()] = {columnSums[reduce], form.columns, e.merge(outer).at.value};
-      return overColumns([&](Digit column) { return storeOutputs(plan.columnOutputs, {iteration, column}); });
+      return overColumns(
+          [&](Digit column) { return storeOutputs(plan.columnOutputs, {iteration, column}); });
     });
   }
 
@@ -213,7 +229,8 @@ private:
         return failure();
       for (size_t k = 0; k < sums->size(); ++k) {
         graph::ReduceOp reduce = pass.rowReduces[k];
-        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), (*sums)[k]), depth}, rowNumber};
+        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), (*sums)[k]), depth},
+                                            rowNumber};
       }
       for (Value value : pass.kept)
         e.staged[value] = {keptMemory[value], form.columns, rowNumber};
@@ -246,7 +263,8 @@ private:
   /// Calls `body` for every vector of columns, in a loop and for the masked rest.
   LogicalResult overColumns(llvm::function_ref<LogicalResult(Digit column)> body) {
     int64_t whole = form.columns / lanes * lanes;
-    if (whole > 0 && failed(loop(v.index(0), v.index(whole), lanes, [&](Value at) { return body(columnAt({at, e.depth()})); })))
+    if (whole > 0 && failed(loop(v.index(0), v.index(whole), lanes,
+                                 [&](Value at) { return body(columnAt({at, e.depth()})); })))
       return failure();
     if (whole == form.columns)
       return success();
@@ -264,13 +282,16 @@ private:
       bits.push_back(i < form.columns % lanes);
     if (!cachedTailMask) {
       OpBuilder atStart = OpBuilder::atBlockBegin(&frame.function.getBody().front());
-      cachedTailMask = arith::ConstantOp::create(atStart, v.loc, DenseElementsAttr::get(v.vectorOf(v.b.getI1Type()), bits));
+      cachedTailMask = arith::ConstantOp::create(
+          atStart, v.loc, DenseElementsAttr::get(v.vectorOf(v.b.getI1Type()), bits));
     }
     return cachedTailMask;
   }
 
-  /// One vector of columns of a pass: adds to `sums` (one a row reduction), writes what is kept and stored.
-  LogicalResult emitVector(const RowPass &pass, const Position &row, Digit column, MutableArrayRef<Value> sums) {
+  /// One vector of columns of a pass: adds to `sums` (one a row reduction), writes what is kept and
+  /// stored.
+  LogicalResult emitVector(const RowPass &pass, const Position &row, Digit column,
+                           MutableArrayRef<Value> sums) {
     Position position = row;
     position.push_back(column);
     for (size_t k = 0; k < sums.size(); ++k)
@@ -314,13 +335,15 @@ private:
     auto section = [&](int64_t from, int64_t to, int64_t step) -> LogicalResult {
       if (from == to)
         return success();
-      FailureOr<SmallVector<Value>> after =
-          accumulate(v.index(from * lanes), v.index(to * lanes), step * lanes, sums, [&](Value at, MutableArrayRef<Value> sums) {
+      FailureOr<SmallVector<Value>> after = accumulate(
+          v.index(from * lanes), v.index(to * lanes), step * lanes, sums,
+          [&](Value at, MutableArrayRef<Value> sums) {
             for (int64_t u = 0; u < step; ++u) {
               SmallVector<Value> own;
               for (int64_t k = 0; k < reduces; ++k)
                 own.push_back(sums[k * unroll + u]);
-              if (failed(emitVector(pass, row, columnAt(e.add({at, e.depth()}, e.constant(u * lanes))), own)))
+              if (failed(emitVector(pass, row,
+                                    columnAt(e.add({at, e.depth()}, e.constant(u * lanes))), own)))
                 return failure();
               for (int64_t k = 0; k < reduces; ++k)
                 sums[k * unroll + u] = own[k];
@@ -348,7 +371,8 @@ private:
     return totals(pass, sums, unroll);
   }
 
-  /// A pass over a short row without a loop: what a pass computed is still in registers for the next.
+  /// A pass over a short row without a loop: what a pass computed is still in registers for the
+  /// next.
   FailureOr<SmallVector<Value>> emitStraight(const RowPass &pass, const Position &row) {
     int64_t vectors = llvm::divideCeil(form.columns, lanes), reduces = pass.rowReduces.size();
     int64_t unroll = std::min<int64_t>(vectors, 4);
@@ -382,24 +406,28 @@ private:
     return totals(pass, sums, unroll);
   }
 
-  //===- Reductions -------------------------------------------------------------------------------------------------===//
+  //===- Reductions
+  //-------------------------------------------------------------------------------------------------===//
 
   static Type elementType(graph::ReduceOp reduce) { return getElementTypeOrSelf(reduce.getType()); }
 
   Value identity(graph::ReduceOp reduce) {
-    return v.f32(reduce.getCombiner() == graph::Combiner::sum ? 0.0 : -std::numeric_limits<double>::infinity());
+    return v.f32(reduce.getCombiner() == graph::Combiner::sum
+                     ? 0.0
+                     : -std::numeric_limits<double>::infinity());
   }
 
   Value combine(graph::ReduceOp reduce, Value a, Value c) {
     return reduce.getCombiner() == graph::Combiner::sum ? v.addf(a, c) : v.max(a, c);
   }
 
-  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A product that only this sum needs is not
-  /// rounded by itself.
+  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
+  /// product that only this sum needs is not rounded by itself.
   LogicalResult addTo(Value &sum, graph::ReduceOp reduce, const Position &position) {
     Value x = reduce.getX(), next;
     auto product = x.getDefiningOp<graph::MulOp>();
-    bool contract = product && product->hasOneUse() && elementType(reduce).isF32() && reduce.getCombiner() == graph::Combiner::sum;
+    bool contract = product && product->hasOneUse() && elementType(reduce).isF32() &&
+                    reduce.getCombiner() == graph::Combiner::sum;
     FailureOr<Computed> a = e.evaluate(contract ? product.getLhs() : x, position);
     if (failed(a))
       return failure();
@@ -432,14 +460,16 @@ private:
     for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
       graph::ReduceOp reduce = pass.rowReduces[k];
       Value all = combineAll(reduce, SmallVector<Value>(sums.slice(k * unroll, unroll)));
-      results.push_back(reduce.getCombiner() == graph::Combiner::sum ? v.sumLanes(all) : v.maxLanes(all));
+      results.push_back(reduce.getCombiner() == graph::Combiner::sum ? v.sumLanes(all)
+                                                                     : v.maxLanes(all));
     }
     return results;
   }
 
   /// A loop that carries `sums`; the values after it.
-  FailureOr<SmallVector<Value>> accumulate(Value from, Value to, int64_t step, ArrayRef<Value> sums,
-                                           llvm::function_ref<LogicalResult(Value at, MutableArrayRef<Value> sums)> body) {
+  FailureOr<SmallVector<Value>>
+  accumulate(Value from, Value to, int64_t step, ArrayRef<Value> sums,
+             llvm::function_ref<LogicalResult(Value at, MutableArrayRef<Value> sums)> body) {
     auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step), sums);
     e.open(loop, loop.getBody());
     SmallVector<Value> next(loop.getRegionIterArgs());
@@ -468,6 +498,8 @@ private:
 };
 } // namespace
 
-LogicalResult emitRowKernel(KernelFrame &frame, const RowForm &form) { return RowKernel(frame, form).emit(); }
+LogicalResult emitRowKernel(KernelFrame &frame, const RowForm &form) {
+  return RowKernel(frame, form).emit();
+}
 
 } // namespace nano::kernels

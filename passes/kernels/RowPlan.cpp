@@ -13,7 +13,8 @@ using Values = llvm::SetVector<Value>;
 class Planner {
 public:
   Planner(KernelFrame &frame, const RowForm &form, bool straight)
-      : frame(frame), form(form), straight(straight), yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
+      : frame(frame), form(form), straight(straight),
+        yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
 
   FailureOr<RowPlan> plan() {
     if (failed(placeOutputs()))
@@ -57,8 +58,9 @@ private:
       else if (elements == form.iterations * form.rows && !isAfterRows(value))
         result.rowOutputs.push_back(i);
       else
-        return frame.task.emitOpError("output ") << i << " has " << elements << " elements where its kernel computes " << form.iterations << "×"
-                                                 << form.rows << "×" << form.columns;
+        return frame.task.emitOpError("output ")
+               << i << " has " << elements << " elements where its kernel computes "
+               << form.iterations << "×" << form.rows << "×" << form.columns;
     }
     return success();
   }
@@ -128,10 +130,12 @@ private:
       });
     if (form.isRowReduce(value.getDefiningOp()))
       return false;
-    return llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value operand) { return readsOverwritten(operand, inPlace, seen); });
+    return llvm::any_of(value.getDefiningOp()->getOperands(),
+                        [&](Value operand) { return readsOverwritten(operand, inPlace, seen); });
   }
 
-  /// A rotation reads other columns than the one at hand: what it reads is kept before these are overwritten.
+  /// A rotation reads other columns than the one at hand: what it reads is kept before these are
+  /// overwritten.
   void keepRotated(ArrayRef<unsigned> inPlace) {
     unsigned last = result.passes.size() - 1;
     Values values;
@@ -168,14 +172,16 @@ private:
         for (Value root : roots(result.passes[j]))
           collect(root, after, later);
       for (Value value : now)
-        if (later.contains(value) && isExpensive(value.getDefiningOp()) && elementsOf(value) == form.elements() && isColumnwise(value))
+        if (later.contains(value) && isExpensive(value.getDefiningOp()) &&
+            elementsOf(value) == form.elements() && isColumnwise(value))
           result.passes[i].kept.push_back(value);
       inMemory = after;
       inMemory.insert(result.passes[i].kept.begin(), result.passes[i].kept.end());
     }
   }
 
-  /// False for values that are the same in all columns of a row, which are computed once a row anyway.
+  /// False for values that are the same in all columns of a row, which are computed once a row
+  /// anyway.
   bool isColumnwise(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || isa<graph::IotaOp>(op))
@@ -183,7 +189,8 @@ private:
     if (form.isRowReduce(op) || elementsOf(value) == 1)
       return false;
     if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
-      return elementsOf(broadcast.getX()) > form.iterations * form.rows && isColumnwise(broadcast.getX());
+      return elementsOf(broadcast.getX()) > form.iterations * form.rows &&
+             isColumnwise(broadcast.getX());
     return llvm::any_of(op->getOperands(), [&](Value operand) { return isColumnwise(operand); });
   }
 
@@ -215,7 +222,9 @@ private:
 };
 } // namespace
 
-FailureOr<RowPlan> RowPlan::of(KernelFrame &frame, const RowForm &form, bool straight) { return Planner(frame, form, straight).plan(); }
+FailureOr<RowPlan> RowPlan::of(KernelFrame &frame, const RowForm &form, bool straight) {
+  return Planner(frame, form, straight).plan();
+}
 
 int64_t costOfAll(ValueRange values) {
   int64_t cost = 0;

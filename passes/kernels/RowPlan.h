@@ -9,21 +9,25 @@ namespace nano::kernels {
 /// One loop over the columns of a row.
 struct RowPass {
   llvm::SmallVector<graph::ReduceOp> rowReduces, columnReduces; ///< that take this pass's elements
-  llvm::SmallVector<mlir::Value> kept;                          ///< tensors written to private memory for later passes
-  llvm::SmallVector<unsigned> outputs;                          ///< outputs stored
-  int64_t cost = 0;                                             ///< of the code for one vector of columns
+  llvm::SmallVector<mlir::Value> kept; ///< tensors written to private memory for later passes
+  llvm::SmallVector<unsigned> outputs; ///< outputs stored
+  int64_t cost = 0;                    ///< of the code for one vector of columns
 
-  bool isEmpty() const { return rowReduces.empty() && columnReduces.empty() && kept.empty() && outputs.empty(); }
+  bool isEmpty() const {
+    return rowReduces.empty() && columnReduces.empty() && kept.empty() && outputs.empty();
+  }
 };
 
 /// The passes over a row, and what is stored outside them.
 struct RowPlan {
   llvm::SmallVector<RowPass, 2> passes;
-  llvm::SmallVector<unsigned> rowOutputs;    ///< one number a row
-  llvm::SmallVector<unsigned> columnOutputs; ///< computed from column reductions, after the last row
+  llvm::SmallVector<unsigned> rowOutputs; ///< one number a row
+  llvm::SmallVector<unsigned>
+      columnOutputs; ///< computed from column reductions, after the last row
 
-  /// The plan of a task, or an error at the op or task that does not fit. With `straight`, a row's vectors all stay in registers: nothing
-  /// is kept in memory, and outputs are stored after the last pass.
+  /// The plan of a task, or an error at the op or task that does not fit. With `straight`, a row's
+  /// vectors all stay in registers: nothing is kept in memory, and outputs are stored after the
+  /// last pass.
   static mlir::FailureOr<RowPlan> of(KernelFrame &frame, const RowForm &form, bool straight);
 };
 

@@ -1,5 +1,6 @@
-// exp, log, tanh, sigmoid, sin, cos as polynomials after range reduction; coefficients of S. Moshier's Cephes library (single precision).
-// Reductions multiply by an integer n with fused multiply-adds: the first step is exact.
+// exp, log, tanh, sigmoid, sin, cos as polynomials after range reduction; coefficients of S.
+// Moshier's Cephes library (single precision). Reductions multiply by an integer n with fused
+// multiply-adds: the first step is exact.
 #include "passes/kernels/VectorOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,12 +34,14 @@ Value VectorOps::polynomial(Value x, ArrayRef<double> coefficients) {
 }
 
 Value VectorOps::exp(Value x) {
-  // e^x = 2^n · e^r, n = round(x / ln 2), |r| ≤ ln 2 / 2. The exponent is added to e^r's bits, which is exact while the result is normal.
+  // e^x = 2^n · e^r, n = round(x / ln 2), |r| ≤ ln 2 / 2. The exponent is added to e^r's bits,
+  // which is exact while the result is normal.
   Value shifted = fma(x, f32(1.44269504088896341), f32(roundingMagic));
   Value n = subf(shifted, f32(roundingMagic));
   Value r = fma(n, f32(-0.693147182464599609375), x);
   r = fma(n, f32(1.904654299958e-9), r);
-  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+                           1.6666665459e-1, 5.0000001201e-1});
   p = addf(fma(p, mulf(r, r), r), f32(1.0));
   Value exponent = bits(shifted), shift = i32(23);
   spread({&exponent, &shift});
@@ -62,15 +65,18 @@ Value VectorOps::log(Value x) {
   Value m = fromBits(subi(word, arith::ShLIOp::create(b, loc, biased, shift)));
   Value exponent = select(small, subi(biased, i32(23)), biased);
   Type f32Type = b.getF32Type();
-  Value e = arith::SIToFPOp::create(b, loc, isVector(x) ? Type(vectorOf(f32Type)) : f32Type, exponent);
+  Value e =
+      arith::SIToFPOp::create(b, loc, isVector(x) ? Type(vectorOf(f32Type)) : f32Type, exponent);
   Value f = subf(m, f32(1.0)), z = mulf(f, f);
-  Value y = polynomial(f, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-                           2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  Value y = polynomial(f, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
+                           1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
+                           3.3333331174e-1});
   y = mulf(y, mulf(f, z));
   y = fma(e, f32(-2.12194440e-4), y);
   y = fma(z, f32(-0.5), y);
   y = fma(e, f32(0.693359375), addf(f, y));
-  y = select(compare(graph::Predicate::eq, x, f32(0.0)), f32(-std::numeric_limits<double>::infinity()), y);
+  y = select(compare(graph::Predicate::eq, x, f32(0.0)),
+             f32(-std::numeric_limits<double>::infinity()), y);
   y = select(compare(graph::Predicate::eq, x, infinity), infinity, y);
   Value zero = f32(0.0), operand = x;
   spread({&operand, &zero});
@@ -84,7 +90,8 @@ Value VectorOps::tanh(Value x) {
   spread({&word, &signMask, &valueMask});
   Value magnitude = fromBits(arith::AndIOp::create(b, loc, word, valueMask));
   Value z = mulf(x, x);
-  Value p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
+                           -3.33332819422e-1});
   Value near = fma(mulf(p, z), x, x);
   Value far = subf(f32(1.0), divf(f32(2.0), addf(exp(addf(magnitude, magnitude)), f32(1.0))));
   Value sign = arith::AndIOp::create(b, loc, word, signMask);
@@ -95,7 +102,8 @@ Value VectorOps::tanh(Value x) {
 Value VectorOps::sigmoid(Value x) { return divf(f32(1.0), addf(f32(1.0), exp(negf(x)))); }
 
 Value VectorOps::sinCos(Value x, int64_t quadrant) {
-  // r = x − n·π/2 in three steps (the first exact for |n| < 2^16), then sine or cosine of r and its sign by n mod 4.
+  // r = x − n·π/2 in three steps (the first exact for |n| < 2^16), then sine or cosine of r and its
+  // sign by n mod 4.
   Value shifted = fma(x, f32(0.63661977236758134), f32(roundingMagic));
   Value n = subf(shifted, f32(roundingMagic));
   Value r = fma(n, f32(-1.57079637050628662109375), x);
@@ -110,7 +118,8 @@ Value VectorOps::sinCos(Value x, int64_t quadrant) {
   Value one = i32(1), two = i32(2), thirty = i32(30);
   spread({&count, &one, &two, &thirty});
   Value odd = compare(graph::Predicate::ne, arith::AndIOp::create(b, loc, count, one), i32(0));
-  Value sign = arith::ShLIOp::create(b, loc, Value(arith::AndIOp::create(b, loc, count, two)), thirty);
+  Value sign =
+      arith::ShLIOp::create(b, loc, Value(arith::AndIOp::create(b, loc, count, two)), thirty);
   return fromBits(arith::XOrIOp::create(b, loc, bits(select(odd, cosine, sine)), sign));
 }
 

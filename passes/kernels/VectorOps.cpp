@@ -16,7 +16,8 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-//===- Constants and shapes ------------------------------------------------------------------------------------------===//
+//===- Constants and shapes
+//------------------------------------------------------------------------------------------===//
 
 Value VectorOps::constant(TypedAttr value) {
   Value &cached = constants[value];
@@ -33,8 +34,12 @@ Value VectorOps::constant(TypedAttr value) {
 }
 
 Value VectorOps::index(int64_t value) { return constant(b.getIndexAttr(value)); }
-Value VectorOps::f32(double value) { return constant(b.getF32FloatAttr(static_cast<float>(value))); }
-Value VectorOps::i32(int64_t value) { return constant(b.getI32IntegerAttr(static_cast<int32_t>(value))); }
+Value VectorOps::f32(double value) {
+  return constant(b.getF32FloatAttr(static_cast<float>(value)));
+}
+Value VectorOps::i32(int64_t value) {
+  return constant(b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
 VectorType VectorOps::vectorOf(Type element) const { return VectorType::get({lanes}, element); }
 
 Value VectorOps::splat(Value scalar) {
@@ -42,7 +47,8 @@ Value VectorOps::splat(Value scalar) {
     return scalar;
   VectorType type = vectorOf(scalar.getType());
   if (auto op = scalar.getDefiningOp<arith::ConstantOp>())
-    return constant(cast<TypedAttr>(DenseElementsAttr::get(type, ArrayRef<Attribute>(op.getValue()))));
+    return constant(
+        cast<TypedAttr>(DenseElementsAttr::get(type, ArrayRef<Attribute>(op.getValue()))));
   Value &cached = splats[scalar];
   if (cached)
     return cached;
@@ -66,7 +72,8 @@ void VectorOps::spread(std::initializer_list<Value *> values) {
     *value = splat(*value);
 }
 
-//===- Index arithmetic ----------------------------------------------------------------------------------------------===//
+//===- Index arithmetic
+//----------------------------------------------------------------------------------------------===//
 
 Value VectorOps::add(Value a, Value c) {
   auto x = getConstantIntValue(a), y = getConstantIntValue(c);
@@ -112,7 +119,8 @@ Value VectorOps::rem(Value a, int64_t divisor) {
   return arith::RemUIOp::create(b, loc, a, index(divisor));
 }
 
-//===- Memory --------------------------------------------------------------------------------------------------------===//
+//===- Memory
+//--------------------------------------------------------------------------------------------------------===//
 
 Value VectorOps::maskBelow(Value count) {
   return vector::CreateMaskOp::create(b, loc, vectorOf(b.getI1Type()), ValueRange{count});
@@ -133,7 +141,9 @@ Value VectorOps::load(Value flat, Value at, Value mask) {
   return widen(vector::MaskedLoadOp::create(b, loc, type, flat, ValueRange{at}, mask, zero));
 }
 
-Value VectorOps::loadScalar(Value flat, Value at) { return widen(memref::LoadOp::create(b, loc, flat, ValueRange{at})); }
+Value VectorOps::loadScalar(Value flat, Value at) {
+  return widen(memref::LoadOp::create(b, loc, flat, ValueRange{at}));
+}
 
 Value VectorOps::gather(Value flat, Value at, Value offsets, Value mask) {
   VectorType type = vectorOf(cast<MemRefType>(flat.getType()).getElementType());
@@ -143,7 +153,8 @@ Value VectorOps::gather(Value flat, Value at, Value offsets, Value mask) {
   return widen(vector::GatherOp::create(b, loc, type, flat, ValueRange{at}, offsets, mask, zero));
 }
 
-/// `value` as memory of element type `stored` holds it. Undoes a widening instead of converting twice.
+/// `value` as memory of element type `stored` holds it. Undoes a widening instead of converting
+/// twice.
 static Value narrow(OpBuilder &b, Location loc, Value value, Type stored) {
   if (!stored.isBF16())
     return value;
@@ -172,7 +183,8 @@ void VectorOps::scatter(Value value, Value flat, Value at, Value offsets, Value 
   vector::ScatterOp::create(b, loc, Type(), flat, ValueRange{at}, offsets, mask, value);
 }
 
-//===- Arithmetic ----------------------------------------------------------------------------------------------------===//
+//===- Arithmetic
+//----------------------------------------------------------------------------------------------------===//
 
 /// The one value of a constant vector of equal floats.
 static bool splatConstant(Value value, FloatAttr &attribute) {
@@ -187,9 +199,15 @@ template <typename Op> static Value binary(OpBuilder &b, Location loc, Value a, 
   return Op::create(b, loc, a, c);
 }
 
-Value VectorOps::addf(Value a, Value c) { return spread({&a, &c}), binary<arith::AddFOp>(b, loc, a, c); }
-Value VectorOps::subf(Value a, Value c) { return spread({&a, &c}), binary<arith::SubFOp>(b, loc, a, c); }
-Value VectorOps::mulf(Value a, Value c) { return spread({&a, &c}), binary<arith::MulFOp>(b, loc, a, c); }
+Value VectorOps::addf(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::AddFOp>(b, loc, a, c);
+}
+Value VectorOps::subf(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::SubFOp>(b, loc, a, c);
+}
+Value VectorOps::mulf(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::MulFOp>(b, loc, a, c);
+}
 Value VectorOps::divf(Value a, Value c) {
   spread({&a, &c});
   FloatAttr attribute;
@@ -201,10 +219,18 @@ Value VectorOps::divf(Value a, Value c) {
   return binary<arith::DivFOp>(b, loc, a, c);
 }
 Value VectorOps::negf(Value a) { return arith::NegFOp::create(b, loc, a); }
-Value VectorOps::fma(Value a, Value c, Value d) { return spread({&a, &c, &d}), math::FmaOp::create(b, loc, a, c, d); }
-Value VectorOps::addi(Value a, Value c) { return spread({&a, &c}), binary<arith::AddIOp>(b, loc, a, c); }
-Value VectorOps::subi(Value a, Value c) { return spread({&a, &c}), binary<arith::SubIOp>(b, loc, a, c); }
-Value VectorOps::muli(Value a, Value c) { return spread({&a, &c}), binary<arith::MulIOp>(b, loc, a, c); }
+Value VectorOps::fma(Value a, Value c, Value d) {
+  return spread({&a, &c, &d}), math::FmaOp::create(b, loc, a, c, d);
+}
+Value VectorOps::addi(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::AddIOp>(b, loc, a, c);
+}
+Value VectorOps::subi(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::SubIOp>(b, loc, a, c);
+}
+Value VectorOps::muli(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::MulIOp>(b, loc, a, c);
+}
 
 /// The one value of a constant scalar or splat.
 static std::optional<int64_t> splatConstant(Value value) {
@@ -212,7 +238,8 @@ static std::optional<int64_t> splatConstant(Value value) {
   if (!matchPattern(value, m_Constant(&attribute)))
     return std::nullopt;
   if (auto dense = dyn_cast<DenseIntElementsAttr>(attribute))
-    return dense.isSplat() ? std::optional(dense.getSplatValue<APInt>().getSExtValue()) : std::nullopt;
+    return dense.isSplat() ? std::optional(dense.getSplatValue<APInt>().getSExtValue())
+                           : std::nullopt;
   if (auto integer = dyn_cast<IntegerAttr>(attribute))
     return integer.getInt();
   return std::nullopt;
@@ -242,11 +269,13 @@ Value VectorOps::floorDivi(Value a, Value c) {
   Value isZero = compare(graph::Predicate::eq, c, zero);
   Value x = arith::ExtSIOp::create(b, loc, wide, a);
   Value y = arith::ExtSIOp::create(b, loc, wide, select(isZero, one, c));
-  Value quotient = arith::TruncIOp::create(b, loc, a.getType(), Value(arith::DivSIOp::create(b, loc, x, y)));
+  Value quotient =
+      arith::TruncIOp::create(b, loc, a.getType(), Value(arith::DivSIOp::create(b, loc, x, y)));
   Value remainder = subi(a, muli(quotient, c));
   Value opposite = arith::XOrIOp::create(b, loc, remainder, c);
   Value inexact = compare(graph::Predicate::ne, remainder, zero);
-  Value below = arith::AndIOp::create(b, loc, inexact, compare(graph::Predicate::lt, opposite, zero));
+  Value below =
+      arith::AndIOp::create(b, loc, inexact, compare(graph::Predicate::lt, opposite, zero));
   return select(isZero, zero, select(below, subi(quotient, one), quotient));
 }
 
@@ -307,10 +336,13 @@ Value VectorOps::roundTo(Type stored, Value value) {
   return widen(narrow(b, loc, value, stored));
 }
 
-//===- Reductions over lanes -----------------------------------------------------------------------------------------===//
+//===- Reductions over lanes
+//-----------------------------------------------------------------------------------------===//
 
 Value VectorOps::lanesTree(Value vector, Value (VectorOps::*combine)(Value, Value)) {
-  auto extract = [&](Value from, int64_t at) -> Value { return vector::ExtractOp::create(b, loc, from, at); };
+  auto extract = [&](Value from, int64_t at) -> Value {
+    return vector::ExtractOp::create(b, loc, from, at);
+  };
   int64_t width = lanes;
   for (; width > 1; width /= 2) {
     SmallVector<int64_t> low, high;
@@ -330,11 +362,15 @@ Value VectorOps::lanesTree(Value vector, Value (VectorOps::*combine)(Value, Valu
 Value VectorOps::sumLanes(Value vector) { return lanesTree(vector, &VectorOps::addf); }
 Value VectorOps::maxLanes(Value vector) { return lanesTree(vector, &VectorOps::max); }
 
-//===- Graph ops -----------------------------------------------------------------------------------------------------===//
+//===- Graph ops
+//-----------------------------------------------------------------------------------------------------===//
 
-/// A number of element type `from` converted to element type `to`, both in register form (bf16 is f32).
+/// A number of element type `from` converted to element type `to`, both in register form (bf16 is
+/// f32).
 static Value convert(VectorOps &v, Value value, Type from, Type to) {
-  auto shaped = [&](Type element) { return VectorOps::isVector(value) ? Type(v.vectorOf(element)) : element; };
+  auto shaped = [&](Type element) {
+    return VectorOps::isVector(value) ? Type(v.vectorOf(element)) : element;
+  };
   if (from.isInteger(32) && to.isInteger(32))
     return value;
   if (from.isInteger(32))
@@ -353,7 +389,8 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   if (!llvm::all_of(op->getOperandTypes(), supported) || !supported(element))
     return op->emitOpError("has an 8-bit float type, which CPU kernels do not compute with");
   bool integer = element.isInteger(32);
-  auto pick = [&](Value (VectorOps::*ofFloat)(Value, Value), Value (VectorOps::*ofInt)(Value, Value)) -> Value {
+  auto pick = [&](Value (VectorOps::*ofFloat)(Value, Value),
+                  Value (VectorOps::*ofInt)(Value, Value)) -> Value {
     return (this->*(integer ? ofInt : ofFloat))(operands[0], operands[1]);
   };
   Value result =
@@ -374,10 +411,12 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
           .Case([&](graph::MaxOp) { return max(operands[0], operands[1]); })
           .Case([&](graph::MinOp) { return min(operands[0], operands[1]); })
           .Case([&](graph::SelectOp select) {
-            return this->select(compare(select.getPredicate(), operands[0], operands[1]), operands[2], operands[3]);
+            return this->select(compare(select.getPredicate(), operands[0], operands[1]),
+                                operands[2], operands[3]);
           })
           .Case([&](graph::CastOp cast) {
-            return convert(*this, operands[0], getElementTypeOrSelf(cast.getX().getType()), element);
+            return convert(*this, operands[0], getElementTypeOrSelf(cast.getX().getType()),
+                           element);
           })
           .Case([&](graph::ConstantOp constant) {
             double value = constant.getValue().convertToDouble();
@@ -385,7 +424,8 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
               return i32(static_cast<int64_t>(value));
             APFloat rounded(value);
             bool lossy = false;
-            rounded.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+            rounded.convert(cast<FloatType>(element).getFloatSemantics(),
+                            APFloat::rmNearestTiesToEven, &lossy);
             return f32(rounded.convertToDouble());
           })
           .Default([](Operation *) { return Value(); });

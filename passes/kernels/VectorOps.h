@@ -1,5 +1,6 @@
-// Emission of vector code: loads and stores that convert, masks, element-wise graph ops, special functions, fixed-order reductions.
-// Values are f32 or i32, scalar or vectors of `lanes`; bf16 exists in memory only and is f32 rounded to bf16 in registers.
+// Emission of vector code: loads and stores that convert, masks, element-wise graph ops, special
+// functions, fixed-order reductions. Values are f32 or i32, scalar or vectors of `lanes`; bf16
+// exists in memory only and is f32 rounded to bf16 in registers.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -9,12 +10,14 @@
 
 namespace nano::kernels {
 
-/// Builds ops at `builder`'s insertion point. Arithmetic takes scalars and vectors of `lanes`; a scalar beside a vector is spread.
-/// No op here reorders or contracts floating-point arithmetic by itself; `fma` is explicit. Constants stand at the start of the
-/// function, once each; a spread scalar stands behind the scalar's definition, so neither costs anything inside loops.
+/// Builds ops at `builder`'s insertion point. Arithmetic takes scalars and vectors of `lanes`; a
+/// scalar beside a vector is spread. No op here reorders or contracts floating-point arithmetic by
+/// itself; `fma` is explicit. Constants stand at the start of the function, once each; a spread
+/// scalar stands behind the scalar's definition, so neither costs anything inside loops.
 class VectorOps {
 public:
-  VectorOps(mlir::OpBuilder &builder, mlir::Location loc, int64_t lanes) : b(builder), loc(loc), lanes(lanes) {}
+  VectorOps(mlir::OpBuilder &builder, mlir::Location loc, int64_t lanes)
+      : b(builder), loc(loc), lanes(lanes) {}
 
   mlir::OpBuilder &b;
   mlir::Location loc;
@@ -22,10 +25,10 @@ public:
 
   // Constants and shapes.
   mlir::Value index(int64_t value);
-  mlir::Value f32(double value); ///< scalar, rounded to f32
-  mlir::Value i32(int64_t value); ///< scalar
+  mlir::Value f32(double value);         ///< scalar, rounded to f32
+  mlir::Value i32(int64_t value);        ///< scalar
   mlir::Value splat(mlir::Value scalar); ///< to a vector; a vector stays
-  mlir::Value laneNumbers(); ///< vector<lanes x i32>: 0, 1, 2, …
+  mlir::Value laneNumbers();             ///< vector<lanes x i32>: 0, 1, 2, …
   mlir::VectorType vectorOf(mlir::Type element) const;
   static bool isVector(mlir::Value value) { return llvm::isa<mlir::VectorType>(value.getType()); }
 
@@ -39,21 +42,26 @@ public:
   // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16 or i32; `at` an index in elements.
   /// Mask of the lanes < count (count: index, may be ≥ lanes or ≤ 0).
   mlir::Value maskBelow(mlir::Value count);
-  /// `lanes` elements from `at`; bf16 becomes f32. Lanes outside the mask are not touched in memory and read as 0.
+  /// `lanes` elements from `at`; bf16 becomes f32. Lanes outside the mask are not touched in memory
+  /// and read as 0.
   mlir::Value load(mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   mlir::Value loadScalar(mlir::Value flat, mlir::Value at);
   /// Elements flat[at + offsets[lane]], offsets a vector of index or i32.
   mlir::Value gather(mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
-  /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 memory is rounded to nearest even.
+  /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 memory is rounded to
+  /// nearest even.
   void store(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   /// flat[at + offsets[lane]] ← value[lane] for the lanes of the mask.
-  void scatter(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
+  void scatter(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value offsets,
+               mlir::Value mask = {});
 
   // Arithmetic on f32.
   mlir::Value addf(mlir::Value a, mlir::Value c);
   mlir::Value subf(mlir::Value a, mlir::Value c);
   mlir::Value mulf(mlir::Value a, mlir::Value c);
-  mlir::Value divf(mlir::Value a, mlir::Value c); ///< by a constant: multiplied by its reciprocal (1.5 units in the last place)
+  mlir::Value divf(
+      mlir::Value a,
+      mlir::Value c); ///< by a constant: multiplied by its reciprocal (1.5 units in the last place)
   mlir::Value negf(mlir::Value a);
   mlir::Value fma(mlir::Value a, mlir::Value c, mlir::Value d); ///< a·c + d, one rounding
   // Arithmetic on i32: wrapping.
@@ -67,11 +75,13 @@ public:
   mlir::Value select(mlir::Value mask, mlir::Value a, mlir::Value c);
   /// i1 or a vector of i1. With a NaN, only `ne` holds.
   mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c);
-  /// The value rounded to what memory of element type `stored` would hold (bf16), still f32; other types: unchanged.
+  /// The value rounded to what memory of element type `stored` would hold (bf16), still f32; other
+  /// types: unchanged.
   mlir::Value roundTo(mlir::Type stored, mlir::Value value);
 
-  // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute error, for |x| ≤ 5e4.
-  // NaN in, NaN out; infinities as in libm; results below the smallest normal number may become 0.
+  // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute
+  // error, for |x| ≤ 5e4. NaN in, NaN out; infinities as in libm; results below the smallest normal
+  // number may become 0.
   mlir::Value exp(mlir::Value x);
   mlir::Value log(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
@@ -85,19 +95,22 @@ public:
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
 
-  /// The graph op `op` (unary, binary, select, cast, constant) on values: one element of its result, or a vector of them, given the
-  /// operands' elements in f32/i32. Rounds where the op's type is bf16. Fails, with an error at the op, for ops that are not
-  /// element-wise and for 8-bit floats.
+  /// The graph op `op` (unary, binary, select, cast, constant) on values: one element of its
+  /// result, or a vector of them, given the operands' elements in f32/i32. Rounds where the op's
+  /// type is bf16. Fails, with an error at the op, for ops that are not element-wise and for 8-bit
+  /// floats.
   mlir::FailureOr<mlir::Value> elementwise(mlir::Operation *op, mlir::ValueRange operands);
 
 private:
   mlir::Value constant(mlir::TypedAttr value);
-  mlir::Value lanesTree(mlir::Value vector, mlir::Value (VectorOps::*combine)(mlir::Value, mlir::Value));
+  mlir::Value lanesTree(mlir::Value vector,
+                        mlir::Value (VectorOps::*combine)(mlir::Value, mlir::Value));
   mlir::Value sinCos(mlir::Value x, int64_t quadrant);
-  mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> coefficients); ///< highest power first
-  mlir::Value bits(mlir::Value x);       ///< f32 → i32
-  mlir::Value fromBits(mlir::Value x);   ///< i32 → f32
-  mlir::Value widen(mlir::Value loaded); ///< bf16 → f32
+  mlir::Value polynomial(mlir::Value x,
+                         llvm::ArrayRef<double> coefficients); ///< highest power first
+  mlir::Value bits(mlir::Value x);                             ///< f32 → i32
+  mlir::Value fromBits(mlir::Value x);                         ///< i32 → f32
+  mlir::Value widen(mlir::Value loaded);                       ///< bf16 → f32
   /// Makes all operands vectors if one is.
   void spread(std::initializer_list<mlir::Value *> values);
 

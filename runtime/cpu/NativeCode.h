@@ -1,7 +1,7 @@
 // The plan's native code, loaded into the process from memory.
 #pragma once
 
-#include "runtime/Status.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <memory>

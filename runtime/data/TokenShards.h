@@ -3,8 +3,8 @@
 // them.
 #pragma once
 
-#include "runtime/Status.h"
 #include "runtime/files/MappedFile.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <memory>

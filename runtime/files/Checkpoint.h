@@ -13,9 +13,9 @@
 #pragma once
 
 #include "runtime/States.h"
-#include "runtime/Status.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 // fsync, rename, fsync the directory.
 #pragma once
 
-#include "runtime/Status.h"
+#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A file seen as read-only memory: pages come from the disk when they are touched.
 #pragma once
 
-#include "runtime/Status.h"
+#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

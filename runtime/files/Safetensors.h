@@ -3,10 +3,10 @@
 // tensor.
 #pragma once
 
-#include "runtime/Status.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/MappedFile.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,13 +1,20 @@
 // Row kernels against the interpreter: random tasks of every kind, whole and in parts.
-// Tolerances are of |actual − expected| / (1 + |expected|): 1e-4 for tasks in f32 (sums of up to 1030 terms, in another order and with fused
-// multiply-adds); 0.08 when some value is rounded to bf16, as a rounding that goes the other way is 2⁻⁷ and later ops enlarge it. A wrong
-// element is off by about 1.
+// Tolerances are of |actual − expected| / (1 + |expected|): 1e-4 for tasks in f32 (sums of up to
+// 1030 terms, in another order and with fused multiply-adds); 0.08 when some value is rounded to
+// bf16, as a rounding that goes the other way is 2⁻⁷ and later ops enlarge it. A wrong element is
+// off by about 1.
 #include "tests/codegen/RandomTasks.h"
 #include "tests/codegen/TaskRunner.h"
 
 #include "passes/kernels/RowKernel.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -27,7 +34,9 @@ std::vector<TensorValue> interpretTask(step::TaskOp task, ArrayRef<TensorValue> 
   OwningOpRef<ModuleOp> module = ModuleOp::create(task.getLoc());
   OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
   auto results = body.getTerminator()->getOperandTypes();
-  auto function = func::FuncOp::create(b, task.getLoc(), "task", b.getFunctionType(body.getArgumentTypes(), SmallVector<Type>(results)));
+  auto function =
+      func::FuncOp::create(b, task.getLoc(), "task",
+                           b.getFunctionType(body.getArgumentTypes(), SmallVector<Type>(results)));
   Block *entry = function.addEntryBlock();
   b.setInsertionPointToEnd(entry);
   IRMapping mapping;
@@ -58,7 +67,9 @@ void check(const RandomTask &random, int64_t lanes, uint64_t seed) {
   for (unsigned i = 0; i < task.getIns().size(); ++i) {
     RankedTensorType type = runner->inputType(i);
     int64_t bound = random.integerBound[i];
-    inputs.push_back(type.getElementType().isInteger(32) ? TensorValue::integers(type, engine, 0, bound) : TensorValue::normal(type, engine));
+    inputs.push_back(type.getElementType().isInteger(32)
+                         ? TensorValue::integers(type, engine, 0, bound)
+                         : TensorValue::normal(type, engine));
   }
   auto run = [&](std::vector<int64_t> cuts) {
     for (unsigned i = 0; i < inputs.size(); ++i)
@@ -80,12 +91,14 @@ void check(const RandomTask &random, int64_t lanes, uint64_t seed) {
   for (size_t i = 0; i < expected.size(); ++i)
     ASSERT_LE(largestError(whole[i], expected[i]), tolerance) << "output " << i;
   int64_t n = runner->iterations();
-  for (const std::vector<int64_t> &cuts : {std::vector<int64_t>{n / 3, n / 2 + 1}, {n - 1}, {0, 1}}) {
+  for (const std::vector<int64_t> &cuts :
+       {std::vector<int64_t>{n / 3, n / 2 + 1}, {n - 1}, {0, 1}}) {
     if (cuts.back() > n)
       continue;
     std::vector<TensorValue> parts = run(cuts);
     for (size_t i = 0; i < parts.size(); ++i)
-      ASSERT_EQ(parts[i].data, whole[i].data) << "output " << i << " depends on how iterations are split";
+      ASSERT_EQ(parts[i].data, whole[i].data)
+          << "output " << i << " depends on how iterations are split";
   }
 }
 
@@ -98,14 +111,58 @@ TEST_P(RandomTasks, MatchTheInterpreter) {
 }
 
 std::string nameOfKind(const testing::TestParamInfo<std::tuple<TaskKind, int64_t>> &info) {
-  static const char *names[] = {"Elements", "Rows", "RowReductions", "ColumnReductions", "MixedReductions"};
-  return std::string(names[static_cast<int>(std::get<0>(info.param))]) + std::to_string(std::get<1>(info.param));
+  static const char *names[] = {"Elements", "Rows", "RowReductions", "ColumnReductions",
+                                "MixedReductions"};
+  return std::string(names[static_cast<int>(std::get<0>(info.param))]) +
+         std::to_string(std::get<1>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RandomTasks,
-                         testing::Combine(testing::Values(TaskKind::Elements, TaskKind::Rows, TaskKind::RowReductions, TaskKind::ColumnReductions,
-                                                          TaskKind::MixedReductions),
-                                          testing::ValuesIn(TaskRunner::lanes())),
-                         nameOfKind);
+INSTANTIATE_TEST_SUITE_P(
+    All, RandomTasks,
+    testing::Combine(testing::Values(TaskKind::Elements, TaskKind::Rows, TaskKind::RowReductions,
+                                     TaskKind::ColumnReductions, TaskKind::MixedReductions),
+                     testing::ValuesIn(TaskRunner::lanes())),
+    nameOfKind);
+
+/// A task's key and its kernel as text.
+std::pair<std::string, std::string> keyAndKernel(const std::string &text) {
+  MLIRContext context;
+  context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
+                      math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                      vector::VectorDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  step::TaskOp task;
+  module->walk([&](step::TaskOp found) { task = found; });
+  FailureOr<kernels::RowForm> form = kernels::RowForm::of(task);
+  EXPECT_TRUE(succeeded(form));
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  kernels::KernelFrame frame(task, {}, builder, "kernel", [](MemRefType type) {
+    return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
+  });
+  EXPECT_TRUE(succeeded(kernels::emitRowKernel(frame, *form)));
+  frame.finish();
+  std::string kernel;
+  llvm::raw_string_ostream(kernel) << OpWithFlags(frame.function);
+  return {kernels::rowKey(task, *form), kernel};
+}
+
+// Tasks with equal keys are served by one kernel, so what is emitted for either must be the same.
+TEST(SharedKernels, EqualKeysMeanEqualKernels) {
+  int64_t shared = 0, apart = 0;
+  for (TaskKind kind : {TaskKind::Elements, TaskKind::Rows, TaskKind::RowReductions,
+                        TaskKind::ColumnReductions, TaskKind::MixedReductions})
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      std::string first = randomTask(kind, seed, 6).text;
+      auto [key, kernel] = keyAndKernel(first);
+      for (int64_t leading : {1, 2, 15}) {
+        std::string second = randomTask(kind, seed, leading).text;
+        auto [otherKey, otherKernel] = keyAndKernel(second);
+        (key == otherKey ? shared : apart) += 1;
+        if (key == otherKey)
+          ASSERT_EQ(kernel, otherKernel) << first << second;
+      }
+    }
+  EXPECT_GT(shared, apart);
+}
 
 } // namespace

@@ -21,8 +21,10 @@ struct Tensor {
 
 class Generator {
 public:
-  Generator(TaskKind kind, uint64_t seed) : kind(kind), random(seed * 7919 + static_cast<uint64_t>(kind)) {
-    static const int64_t columnChoices[] = {1, 2, 5, 8, 15, 16, 17, 24, 31, 32, 48, 64, 80, 100, 128, 144, 200, 256, 259, 512, 1030};
+  Generator(TaskKind kind, uint64_t seed, int64_t leading)
+      : kind(kind), random(seed * 7919 + static_cast<uint64_t>(kind)) {
+    static const int64_t columnChoices[] = {1,  2,  5,   8,   15,  16,  17,  24,  31,  32,  48,
+                                            64, 80, 100, 128, 144, 200, 256, 259, 512, 1030};
     bool hasMiddle = kind == TaskKind::ColumnReductions || kind == TaskKind::MixedReductions;
     int64_t rank = hasMiddle ? pick(2, 3) : kind == TaskKind::Elements ? pick(0, 3) : pick(1, 3);
     for (int64_t i = 0; i + 1 < rank; ++i)
@@ -30,6 +32,8 @@ public:
     if (rank > 0)
       full.push_back(columnChoices[pick(0, std::size(columnChoices) - 1)]);
     bf16Share = pick(0, 2) == 0 ? 0 : pick(1, 6);
+    if (leading > 0 && full.size() > 1)
+      full.front() = leading;
   }
 
   RandomTask make() {
@@ -44,7 +48,9 @@ public:
   }
 
 private:
-  int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+  int64_t pick(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  }
   bool chance(int64_t percent) { return pick(1, 100) <= percent; }
 
   Extent randomExtent() {
@@ -87,7 +93,9 @@ private:
       text += std::to_string(size) + "x";
     return text + element + ">";
   }
-  std::string type(Extent extent, const std::string &element) const { return typeText("tensor", shapeOf(extent), element); }
+  std::string type(Extent extent, const std::string &element) const {
+    return typeText("tensor", shapeOf(extent), element);
+  }
   std::string type(const Tensor &tensor) const { return type(tensor.extent, tensor.element); }
 
   std::string floatType() {
@@ -105,7 +113,9 @@ private:
     return tensor;
   }
 
-  Tensor unary(const std::string &op, const Tensor &x) { return emit(x.extent, x.element, "nano." + op + " " + x.name + " : " + type(x)); }
+  Tensor unary(const std::string &op, const Tensor &x) {
+    return emit(x.extent, x.element, "nano." + op + " " + x.name + " : " + type(x));
+  }
   Tensor binary(const std::string &op, const Tensor &x, const Tensor &y) {
     return emit(x.extent, x.element, "nano." + op + " " + x.name + ", " + y.name + " : " + type(x));
   }
@@ -117,7 +127,8 @@ private:
   Tensor cast(const Tensor &x, const std::string &element) {
     if (x.element == element)
       return x;
-    return emit(x.extent, element, "nano.cast " + x.name + " : " + type(x) + " -> " + type(x.extent, element));
+    return emit(x.extent, element,
+                "nano.cast " + x.name + " : " + type(x) + " -> " + type(x.extent, element));
   }
 
   /// A memref with the shape, perhaps part of a wider buffer.
@@ -144,7 +155,8 @@ private:
     view.pop_back();
     view += ", strided<[" + layout + "], offset: " + std::to_string(start * strides[dim]) + ">>";
     program << "    " << name << "w = step.buffer " << quoted << " : " << source << "\n";
-    program << "    " << name << " = step.view " << name << "w : " << source << " to " << view << "\n";
+    program << "    " << name << " = step.view " << name << "w : " << source << " to " << view
+            << "\n";
     memrefTypes[name] = view;
     return name;
   }
@@ -170,12 +182,18 @@ private:
     return x.element == "i32" ? scaled(cast(x, "f32"), 0.05) : x;
   }
 
-  Tensor scaled(const Tensor &x, double factor) { return binary("mul", x, constant(factor, x.extent, x.element)); }
+  Tensor scaled(const Tensor &x, double factor) {
+    return binary("mul", x, constant(factor, x.extent, x.element));
+  }
   /// x² + 1
-  Tensor positive(const Tensor &x) { return binary("add", binary("mul", x, x), constant(1.0, x.extent, x.element)); }
+  Tensor positive(const Tensor &x) {
+    return binary("add", binary("mul", x, x), constant(1.0, x.extent, x.element));
+  }
 
   /// 2·x − 41: of both signs, never 0.
-  Tensor odd(const Tensor &x) { return binary("sub", binary("add", x, x), constant(41, x.extent, "i32")); }
+  Tensor odd(const Tensor &x) {
+    return binary("sub", binary("add", x, x), constant(41, x.extent, "i32"));
+  }
 
   /// `x` with another extent and element type.
   Tensor as(Tensor x, Extent extent, const std::string &element) {
@@ -198,7 +216,9 @@ private:
         dims = std::to_string(to.size() - 1);
       else if (x.extent != Extent::Scalar)
         return as(constant(0.25, Extent::Scalar, element), extent, element);
-      return emit(extent, element, "nano.broadcast " + x.name + " dims [" + dims + "] : " + type(x) + " -> " + type(extent, element));
+      return emit(extent, element,
+                  "nano.broadcast " + x.name + " dims [" + dims + "] : " + type(x) + " -> " +
+                      type(extent, element));
     }
     return as(constant(-0.5, Extent::Scalar, element), extent, element);
   }
@@ -271,7 +291,8 @@ private:
       if (kind == TaskKind::Rows || kind == TaskKind::RowReductions) {
         Tensor x = anyFloat();
         Tensor whole = as(x, Extent::Full, x.element);
-        emit(Extent::Full, whole.element, "nano.rotate " + whole.name + " by " + std::to_string(shift()) + " : " + type(whole));
+        emit(Extent::Full, whole.element,
+             "nano.rotate " + whole.name + " by " + std::to_string(shift()) + " : " + type(whole));
       }
       break;
     case 15:
@@ -298,7 +319,9 @@ private:
       pickBy(divided, b, x, y);
       return;
     }
-    Tensor i = emit(Extent::Full, "i32", "nano.iota " + std::to_string(pick(0, full.size() - 1)) + " : " + type(Extent::Full, "i32"));
+    Tensor i = emit(Extent::Full, "i32",
+                    "nano.iota " + std::to_string(pick(0, full.size() - 1)) + " : " +
+                        type(Extent::Full, "i32"));
     Tensor ids = as(input(chance(50) ? Extent::Row : Extent::Full, "i32"), Extent::Full, "i32");
     if (chance(30))
       i = binary("div", binary("sub", i, ids), constant(pick(1, 9), Extent::Full, "i32"));
@@ -311,7 +334,8 @@ private:
   void pickBy(const Tensor &a, const Tensor &b, const Tensor &x, const Tensor &y) {
     static const char *predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
     emit(x.extent, x.element,
-         std::string("nano.select ") + predicates[pick(0, 5)] + ", " + a.name + ", " + b.name + ", " + x.name + ", " + y.name + " : " + type(a) + ", " + type(x));
+         std::string("nano.select ") + predicates[pick(0, 5)] + ", " + a.name + ", " + b.name +
+             ", " + x.name + ", " + y.name + " : " + type(a) + ", " + type(x));
   }
 
   /// Into another shape and back.
@@ -330,15 +354,19 @@ private:
       other = chance(50) ? Shape{elements} : Shape{elements, 1};
     }
     std::string middle = fresh(), otherType = typeText("tensor", other, "f32");
-    body << "    " << middle << " = nano.reshape " << x.name << " : " << type(x) << " -> " << otherType << "\n";
+    body << "    " << middle << " = nano.reshape " << x.name << " : " << type(x) << " -> "
+         << otherType << "\n";
     std::string sine = fresh();
     body << "    " << sine << " = nano.sin " << middle << " : " << otherType << "\n";
-    emit(Extent::Full, "f32", "nano.reshape " + sine + " : " + otherType + " -> " + type(Extent::Full, "f32"));
+    emit(Extent::Full, "f32",
+         "nano.reshape " + sine + " : " + otherType + " -> " + type(Extent::Full, "f32"));
   }
 
   void reduce() {
-    bool columnwise = kind == TaskKind::ColumnReductions || (kind == TaskKind::MixedReductions && chance(40));
-    bool rowwise = kind == TaskKind::RowReductions || (kind == TaskKind::MixedReductions && !columnwise);
+    bool columnwise =
+        kind == TaskKind::ColumnReductions || (kind == TaskKind::MixedReductions && chance(40));
+    bool rowwise =
+        kind == TaskKind::RowReductions || (kind == TaskKind::MixedReductions && !columnwise);
     if (!columnwise && !rowwise)
       return;
     if (columnwise) {
@@ -353,7 +381,8 @@ private:
     if (isSum && chance(40) && x.element == "f32")
       x = binary("mul", x, as(anyFloat(), Extent::Full, "f32"));
     Tensor total = emit(Extent::Row, x.element,
-                        std::string("nano.reduce ") + (isSum ? "sum " : "max ") + x.name + " dims [" + std::to_string(full.size() - 1) + "] : " + type(x) +
+                        std::string("nano.reduce ") + (isSum ? "sum " : "max ") + x.name +
+                            " dims [" + std::to_string(full.size() - 1) + "] : " + type(x) +
                             " -> " + type(Extent::Row, x.element));
     if (isSum)
       scaled(total, 1.0 / static_cast<double>(full.back()));
@@ -366,7 +395,8 @@ private:
     x = as(x, Extent::Full, x.element);
     bool isSum = chance(75);
     Tensor total = emit(Extent::Reduced, x.element,
-                        std::string("nano.reduce ") + (isSum ? "sum " : "max ") + x.name + " dims [" + std::to_string(full.size() - 2) + "] : " + type(x) +
+                        std::string("nano.reduce ") + (isSum ? "sum " : "max ") + x.name +
+                            " dims [" + std::to_string(full.size() - 2) + "] : " + type(x) +
                             " -> " + type(Extent::Reduced, x.element));
     if (isSum)
       total = scaled(total, 1.0 / static_cast<double>(full[full.size() - 2]));
@@ -387,7 +417,9 @@ private:
     inputTensors.push_back({"", Extent::Scalar, "none"});
     Tensor ids = input(Extent::Row, "i32", rows);
     emit(Extent::Full, element,
-         "nano.gather " + table.name + ", " + ids.name + " : (" + typeText("tensor", shape, element) + ", " + type(ids) + ") -> " + type(Extent::Full, element));
+         "nano.gather " + table.name + ", " + ids.name + " : (" +
+             typeText("tensor", shape, element) + ", " + type(ids) + ") -> " +
+             type(Extent::Full, element));
   }
 
   RandomTask finish() {
@@ -404,7 +436,8 @@ private:
     int64_t count = kind == TaskKind::ColumnReductions ? 0 : pick(1, 3);
     std::vector<Tensor> candidates;
     for (const Tensor &value : values)
-      if (value.extent == Extent::Full || (value.extent == Extent::Row && kind != TaskKind::Elements && kind != TaskKind::Rows))
+      if (value.extent == Extent::Full ||
+          (value.extent == Extent::Row && kind != TaskKind::Elements && kind != TaskKind::Rows))
         candidates.push_back(value);
     if (kind != TaskKind::ColumnReductions)
       results.push_back(as(values.back(), Extent::Full, values.back().element));
@@ -417,7 +450,8 @@ private:
       std::string target;
       // In place of an input that has its extent and type.
       for (size_t i = 0; i < ins.size() && target.empty(); ++i)
-        if (!taken[i] && inputTensors[i].extent == result.extent && inputTensors[i].element == result.element && result.extent == Extent::Full &&
+        if (!taken[i] && inputTensors[i].extent == result.extent &&
+            inputTensors[i].element == result.element && result.extent == Extent::Full &&
             chance(35)) {
           taken[i] = true;
           target = ins[i];
@@ -438,8 +472,10 @@ private:
       argumentText += separator + arguments[i];
     }
     std::ostringstream text;
-    text << "module {\n  step.program @p {\n" << program.str() << "    step.task ins(" << inNames << ") outs(" << outNames << ") : (" << inTypes << ") -> ("
-         << outTypes << ") {\n    ^bb0(" << argumentText << "):\n" << body.str() << "    nano.yield " << yields << " : " << yieldTypes << "\n    }\n  }\n}\n";
+    text << "module {\n  step.program @p {\n"
+         << program.str() << "    step.task ins(" << inNames << ") outs(" << outNames << ") : ("
+         << inTypes << ") -> (" << outTypes << ") {\n    ^bb0(" << argumentText << "):\n"
+         << body.str() << "    nano.yield " << yields << " : " << yieldTypes << "\n    }\n  }\n}\n";
     task.text = text.str();
     return task;
   }
@@ -457,6 +493,8 @@ private:
 };
 } // namespace
 
-RandomTask randomTask(TaskKind kind, uint64_t seed) { return Generator(kind, seed).make(); }
+RandomTask randomTask(TaskKind kind, uint64_t seed, int64_t leading) {
+  return Generator(kind, seed, leading).make();
+}
 
 } // namespace nano::test

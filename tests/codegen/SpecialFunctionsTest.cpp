@@ -1,5 +1,6 @@
-// exp, log, tanh, sigmoid, sin, cos, sqrt, rsqrt of generated kernels against libm in double precision: relative error at most 2e-7 over the ranges where
-// results are normal numbers (sin, cos: absolute error, for |x| ≤ 5e4); and what they make of NaN, infinities and zeros.
+// exp, log, tanh, sigmoid, sin, cos, sqrt, rsqrt of generated kernels against libm in double
+// precision: relative error at most 2e-7 over the ranges where results are normal numbers (sin,
+// cos: absolute error, for |x| ≤ 5e4); and what they make of NaN, infinities and zeros.
 #include "tests/codegen/TaskRunner.h"
 
 #include "passes/kernels/RowKernel.h"
@@ -29,10 +30,13 @@ mlir::LogicalResult emitRow(kernels::KernelFrame &frame) {
 std::vector<double> run(const std::string &op, std::vector<double> inputs, int64_t lanes) {
   size_t given = inputs.size();
   inputs.resize(count, 0.5);
-  std::string text = llvm::formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}xf32>\n%y = step.buffer \"y\" : memref<{0}xf32>\n"
-                                   "step.task ins(%x) outs(%y) : (memref<{0}xf32>) -> memref<{0}xf32> {{\n^bb0(%a: tensor<{0}xf32>):\n"
-                                   "%r = nano.{1} %a : tensor<{0}xf32>\nnano.yield %r : tensor<{0}xf32>\n}\n}\n",
-                                   count, op);
+  std::string text =
+      llvm::formatv("step.program @p {{\n%x = step.buffer \"x\" : memref<{0}xf32>\n%y = "
+                    "step.buffer \"y\" : memref<{0}xf32>\n"
+                    "step.task ins(%x) outs(%y) : (memref<{0}xf32>) -> memref<{0}xf32> "
+                    "{{\n^bb0(%a: tensor<{0}xf32>):\n"
+                    "%r = nano.{1} %a : tensor<{0}xf32>\nnano.yield %r : tensor<{0}xf32>\n}\n}\n",
+                    count, op);
   auto runner = TaskRunner::make(text, emitRow, lanes);
   EXPECT_TRUE(runner);
   runner->setInput(0, TensorValue{{count}, inputs});
@@ -46,8 +50,9 @@ struct Function {
   std::string op;
   std::function<double(double)> exact;
   double low, high;
-  bool logarithmic = false; ///< arguments spread evenly by magnitude, of both signs when low is negative
-  bool absolute = false;    ///< the error is absolute
+  bool logarithmic =
+      false; ///< arguments spread evenly by magnitude, of both signs when low is negative
+  bool absolute = false; ///< the error is absolute
 };
 
 std::ostream &operator<<(std::ostream &os, const Function &function) { return os << function.op; }
@@ -86,20 +91,22 @@ TEST_P(SpecialFunctions, AreAccurate) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-INSTANTIATE_TEST_SUITE_P(All, SpecialFunctions,
-                         testing::Values(Function{"exp", [](double x) { return std::exp(x); }, -87.3, 88.7},
-                                         Function{"exp", [](double x) { return std::exp(x); }, -1, 1, true},
-                                         Function{"log", [](double x) { return std::log(x); }, 1e-38, 3e38, true},
-                                         Function{"log", [](double x) { return std::log(x); }, 0.4, 2.5},
-                                         Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12},
-                                         Function{"tanh", [](double x) { return std::tanh(x); }, -2, 2, true},
-                                         Function{"sigmoid", sigmoid, -85, 85}, Function{"sigmoid", sigmoid, -4, 4},
-                                         Function{"sin", [](double x) { return std::sin(x); }, -5e4, 5e4, false, true},
-                                         Function{"sin", [](double x) { return std::sin(x); }, -7, 7, true, true},
-                                         Function{"cos", [](double x) { return std::cos(x); }, -5e4, 5e4, false, true},
-                                         Function{"cos", [](double x) { return std::cos(x); }, -7, 7, true, true},
-                                         Function{"sqrt", [](double x) { return std::sqrt(x); }, 1e-37, 3e38, true},
-                                         Function{"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1e-37, 3e38, true}));
+INSTANTIATE_TEST_SUITE_P(
+    All, SpecialFunctions,
+    testing::Values(Function{"exp", [](double x) { return std::exp(x); }, -87.3, 88.7},
+                    Function{"exp", [](double x) { return std::exp(x); }, -1, 1, true},
+                    Function{"log", [](double x) { return std::log(x); }, 1e-38, 3e38, true},
+                    Function{"log", [](double x) { return std::log(x); }, 0.4, 2.5},
+                    Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12},
+                    Function{"tanh", [](double x) { return std::tanh(x); }, -2, 2, true},
+                    Function{"sigmoid", sigmoid, -85, 85}, Function{"sigmoid", sigmoid, -4, 4},
+                    Function{"sin", [](double x) { return std::sin(x); }, -5e4, 5e4, false, true},
+                    Function{"sin", [](double x) { return std::sin(x); }, -7, 7, true, true},
+                    Function{"cos", [](double x) { return std::cos(x); }, -5e4, 5e4, false, true},
+                    Function{"cos", [](double x) { return std::cos(x); }, -7, 7, true, true},
+                    Function{"sqrt", [](double x) { return std::sqrt(x); }, 1e-37, 3e38, true},
+                    Function{"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1e-37, 3e38,
+                             true}));
 
 TEST(SpecialFunctions, TreatExceptionalArgumentsAsLibmDoes) {
   struct Case {
@@ -107,12 +114,39 @@ TEST(SpecialFunctions, TreatExceptionalArgumentsAsLibmDoes) {
     double x, expected;
   };
   const Case cases[] = {
-      {"exp", infinity, infinity}, {"exp", -infinity, 0},  {"exp", nan, nan},        {"exp", 0, 1},           {"exp", 100, infinity},  {"exp", -200, 0},
-      {"log", infinity, infinity}, {"log", 0, -infinity},  {"log", -1, nan},         {"log", nan, nan},       {"log", 1, 0},           {"tanh", infinity, 1},
-      {"tanh", -infinity, -1},     {"tanh", nan, nan},     {"tanh", 0, 0},           {"tanh", 50, 1},         {"sigmoid", infinity, 1}, {"sigmoid", -infinity, 0},
-      {"sigmoid", nan, nan},       {"sigmoid", 0, 0.5},    {"sigmoid", -200, 0},     {"sin", 0, 0},           {"cos", 0, 1},           {"sin", nan, nan},
-      {"cos", nan, nan},           {"sin", infinity, nan}, {"cos", -infinity, nan},  {"sqrt", 0, 0},          {"sqrt", -1, nan},       {"sqrt", infinity, infinity},
-      {"rsqrt", 0, infinity},      {"rsqrt", infinity, 0}, {"rsqrt", nan, nan},
+      {"exp", infinity, infinity},
+      {"exp", -infinity, 0},
+      {"exp", nan, nan},
+      {"exp", 0, 1},
+      {"exp", 100, infinity},
+      {"exp", -200, 0},
+      {"log", infinity, infinity},
+      {"log", 0, -infinity},
+      {"log", -1, nan},
+      {"log", nan, nan},
+      {"log", 1, 0},
+      {"tanh", infinity, 1},
+      {"tanh", -infinity, -1},
+      {"tanh", nan, nan},
+      {"tanh", 0, 0},
+      {"tanh", 50, 1},
+      {"sigmoid", infinity, 1},
+      {"sigmoid", -infinity, 0},
+      {"sigmoid", nan, nan},
+      {"sigmoid", 0, 0.5},
+      {"sigmoid", -200, 0},
+      {"sin", 0, 0},
+      {"cos", 0, 1},
+      {"sin", nan, nan},
+      {"cos", nan, nan},
+      {"sin", infinity, nan},
+      {"cos", -infinity, nan},
+      {"sqrt", 0, 0},
+      {"sqrt", -1, nan},
+      {"sqrt", infinity, infinity},
+      {"rsqrt", 0, infinity},
+      {"rsqrt", infinity, 0},
+      {"rsqrt", nan, nan},
   };
   for (int64_t lanes : TaskRunner::lanes())
     for (const char *op : {"exp", "log", "tanh", "sigmoid", "sin", "cos", "sqrt", "rsqrt"}) {

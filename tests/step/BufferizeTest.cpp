@@ -1,8 +1,8 @@
 // Bufferization keeps the meaning: random functions over states, interpreted as graphs and executed
 // as planned step programs on a simulated arena, leave the same results and states, and pass both
 // proofs.
-#include "StepExecutor.h"
 #include "passes/Passes.h"
+#include "tests/step/StepExecutor.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -79,9 +79,9 @@ void Generator::view() {
     SmallVector<int64_t> sizes;
     int64_t rest = typeOf(x).getNumElements();
     while (rest > 1 && sizes.size() < 3) {
-      int64_t factor = sizes.size() == 2 ? rest : std::array<int64_t, 4>{2, 3, 4, 6}[below(4)];
-      if (rest % factor != 0)
-        continue;
+      int64_t factor = std::array<int64_t, 4>{2, 3, 4, 6}[below(4)];
+      if (sizes.size() == 2 || rest % factor != 0)
+        factor = rest;
       sizes.push_back(factor);
       rest /= factor;
       if (below(3) == 0 && rest > 1) {
@@ -241,7 +241,7 @@ TEST(Bufferize, keepsTheMeaning) {
                       memref::MemRefDialect>();
   context.disableMultithreading();
   int64_t inPlace = 0, copies = 0, views = 0;
-  for (uint32_t seed = 0; seed < 20000; ++seed) {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     OwningOpRef<ModuleOp> graph = Generator(context, seed).run();
     ASSERT_TRUE(succeeded(verify(*graph)));
@@ -288,9 +288,9 @@ TEST(Bufferize, keepsTheMeaning) {
     lowered->walk([&](nano::step::ViewOp) { ++views; });
   }
   // The functions reach what they are meant to reach.
-  EXPECT_GT(inPlace, 200);
-  EXPECT_GT(copies, 200);
-  EXPECT_GT(views, 500);
+  EXPECT_GT(inPlace, 800);
+  EXPECT_GT(copies, 800);
+  EXPECT_GT(views, 2000);
 }
 
 } // namespace

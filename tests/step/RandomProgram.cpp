@@ -1,5 +1,5 @@
 // Generates and damages step programs.
-#include "RandomProgram.h"
+#include "tests/step/RandomProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

@@ -1,5 +1,5 @@
 // Commands on a simulated arena.
-#include "StepExecutor.h"
+#include "tests/step/StepExecutor.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

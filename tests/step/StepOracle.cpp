@@ -1,5 +1,5 @@
 // Byte by byte, pair by pair.
-#include "StepOracle.h"
+#include "tests/step/StepOracle.h"
 
 #include "ir/step/Step.h"
 

@@ -1,8 +1,8 @@
 // Random programs through batching, scheduling and memory planning: the proofs accept what these
 // make, and reject exactly the damage that a brute-force oracle rejects.
-#include "RandomProgram.h"
-#include "StepOracle.h"
 #include "passes/Passes.h"
+#include "tests/step/RandomProgram.h"
+#include "tests/step/StepOracle.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/Sampler.h"
-#include "runtime/Status.h"
 #include "runtime/Trainer.h"
+#include "runtime/plan/Status.h"
 
 #include <optional>
 #include <string>
