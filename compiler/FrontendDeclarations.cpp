@@ -51,9 +51,10 @@ Name::Name(std::initializer_list<Piece> pieces, Line at) {
 }
 
 Defaults::Defaults(std::initializer_list<Default> list, Line at) : at(at) {
+  if (list.size() > sizeof values / sizeof values[0])
+    fail(at, fmt::format("NANO_DEFAULTS: {} values; at most 64 are possible", list.size()));
   for (const Default &value : list)
-    if (count < 64)
-      values[count++] = value;
+    values[count++] = value;
 }
 
 void throwListOutOfRange(int64_t i, int64_t count) {

@@ -9,15 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
-
-extern char *
-    *environ; // NOLINT(readability-redundant-declaration): unistd.h declares it for GNU only
 
 namespace nano {
 
@@ -101,6 +100,40 @@ void run(const std::vector<std::string> &command, const std::string &model) {
         fmt::format("{}: does not compile; the message of {} stands above", model, command[0]));
 }
 
+/// What a terminate handler can see.
+std::string loadedModel, directoryToRemove;
+
+/// An exception of a static object's constructor ends in std::terminate: it cannot pass the dynamic
+/// linker.
+[[noreturn]] void reportThrowingConstructor() {
+  std::string what;
+  try {
+    if (const std::exception_ptr thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::exception &error) {
+    what = error.what();
+  } catch (...) {
+    what = "no std::exception";
+  }
+  fmt::print(stderr, "nanoc: {}: a static object threw while the model was loaded: {}\n",
+             loadedModel, what);
+  std::error_code ignored;
+  fs::remove_all(directoryToRemove, ignored);
+  _exit(2);
+}
+
+/// Opens a library and runs the constructors of its static objects.
+void *load(const std::string &library, const std::string &model, const std::string &directory) {
+  loadedModel = model;
+  directoryToRemove = directory;
+  const std::terminate_handler before = std::set_terminate(reportThrowingConstructor);
+  void *opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::set_terminate(before);
+  if (!opened)
+    throw ModelError(fmt::format("{}: the compiled model cannot be loaded: {}", model, dlerror()));
+  return opened;
+}
+
 } // namespace
 
 ModelFile::ModelFile(const std::string &path) : text(readFile(path)) {
@@ -118,9 +151,7 @@ ModelFile::ModelFile(const std::string &path) : text(readFile(path)) {
     command.push_back(word);
   run(command, path);
 
-  void *opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!opened)
-    throw ModelError(fmt::format("{}: the compiled model cannot be loaded: {}", path, dlerror()));
+  void *opened = load(library, path, directory.path.string());
   loaded.body = reinterpret_cast<void (*)()>(dlsym(opened, "nanoModel"));
   if (!loaded.body)
     throw ModelError(fmt::format("{}: defines no model; write NANO_MODEL {{ … }}", path));

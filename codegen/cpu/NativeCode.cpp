@@ -29,6 +29,7 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 using namespace mlir;
 
@@ -124,7 +125,7 @@ struct TemporaryDirectory {
   std::error_code error = llvm::sys::fs::createUniqueDirectory("nanoc", path);
   ~TemporaryDirectory() {
     if (!error)
-      llvm::sys::fs::remove_directories(path);
+      std::ignore = llvm::sys::fs::remove_directories(path);
   }
   std::string file(const Twine &name) const { return (path + "/" + name).str(); }
 };

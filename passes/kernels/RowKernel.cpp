@@ -218,7 +218,7 @@ private:
   }
 
   /// All passes over one row.
-  LogicalResult emitRow(Position row) {
+  LogicalResult emitRow(const Position &row) {
     Value rowNumber = e.merge(dropOnes(row)).at.value;
     unsigned depth = e.depth();
     for (const RowPass &pass : plan.passes) {

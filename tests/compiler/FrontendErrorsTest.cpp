@@ -389,6 +389,18 @@ TEST(FrontendErrors, WhatABodyThrows) {
             "the model reads position 3 of a list of 3");
 }
 
+TEST(FrontendErrors, MoreThanATableHolds) {
+  const Default one{"layers", 6};
+  EXPECT_THROW(
+      Defaults({one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one,
+                one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one,
+                one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one, one,
+                one, one, one, one, one, one, one, one, one, one, one, one, one, one}),
+      ModelError);
+  EXPECT_EQ(saidBy([] { hyper("word", std::initializer_list<const char *>{}, ""); }),
+            "hyper: 'word' allows no value");
+}
+
 TEST(FrontendErrors, UseOutsideOfAModel) { EXPECT_THROW(step(), ModelError); }
 
 //===- Hyperparameters ---------------------------------------------------------===//

@@ -3,7 +3,7 @@
 batch in different ways, from one micro-batch to four on each. Sums of gradients are then taken in
 another order, so runs agree within rounding; the same number of ranks repeats to the bit."""
 
-from harness import GPT124M, RunTest, main, read_bytes, train_losses, val_losses
+from harness import GPT124M, RunTest, main, overrides, read_bytes, train_losses, val_losses
 
 # Four sequences a step. At 6 layers every kind of connection is there except the layer without attention.
 SIZES = {**GPT124M, "num_layers": 6, "global_batch": 1024}
@@ -14,8 +14,7 @@ class Ranks(RunTest):
     def test_ranks(self):
         self.make_shards()
         initial = self.path("initial.safetensors")
-        words = [word for name, value in SIZES.items() for word in ("-D", f"{name}={value}")]
-        self.ran("nano-reference", "gpt124m", *words, "--random-init", initial, "--seed", 5)
+        self.ran("nano-reference", "gpt124m", *overrides(SIZES), "--random-init", initial, "--seed", 5)
         plan = self.compile("gpt124m", SIZES, "m.plan", "--world", "1,2,4")
         options = ("--init", initial, "--steps", STEPS, "--val", self.path("v.bin"), "--val-tokens", 1280)
 

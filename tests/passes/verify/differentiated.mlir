@@ -1,0 +1,82 @@
+// RUN: nano-opt %s -nano-verify-differentiated -split-input-file -verify-diagnostics
+
+// Right.
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
+nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
+  nano.accumulate %x, @grad.w : tensor<8xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{no function has the role 'train'}}
+module {}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+// expected-error @below {{parameter 'w' gets no gradient: nothing is accumulated into @grad.w}}
+nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
+nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
+  return
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
+// expected-error @below {{must have role gradient, element type f32 and the shape of parameter 'w'}}
+nano.state @grad.w : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%x: tensor<4xf32>) attributes {nano.role = "train"} {
+  nano.accumulate %x, @grad.w : tensor<4xf32>
+  return
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
+nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
+  // expected-note @below {{the first is here}}
+  nano.accumulate %x, @grad.w : tensor<8xf32>
+  // expected-error @below {{is the second into @grad.w}}
+  nano.accumulate %x, @grad.w : tensor<8xf32>
+  return
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
+nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @other : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
+  nano.accumulate %x, @grad.w : tensor<8xf32>
+  // expected-error @below {{into @other, which is no parameter's gradient}}
+  nano.accumulate %x, @other : tensor<8xf32>
+  return
+}

@@ -1,0 +1,118 @@
+// RUN: nano-opt %s -nano-verify-liveness -split-input-file -verify-diagnostics
+
+// What is right: parts of a buffer written one by one, bytes used again after the last read, an output written whole.
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.input @out : memref<8x4xf32> {output, offset = 0 : i64}
+  step.program @right {
+    %out = step.state @out : memref<8x4xf32>
+    %x = step.buffer "x" {offset = 512 : i64} : memref<8x2xf32>
+    %y = step.buffer "y" {offset = 512 : i64} : memref<8x2xf32>
+    %left = step.view %out : memref<8x4xf32> to memref<8x2xf32, strided<[4, 1]>>
+    %right = step.view %out : memref<8x4xf32> to memref<8x2xf32, strided<[4, 1], offset: 2>>
+    step.fill %x : memref<8x2xf32>
+    step.task ins(%x) outs(%left) : (memref<8x2xf32>) -> memref<8x2xf32, strided<[4, 1]>> {
+    ^bb0(%a: tensor<8x2xf32>):
+      nano.yield %a : tensor<8x2xf32>
+    }
+    step.fill %y : memref<8x2xf32>
+    step.task ins(%y) outs(%right) : (memref<8x2xf32>) -> memref<8x2xf32, strided<[4, 1], offset: 2>> {
+    ^bb0(%a: tensor<8x2xf32>):
+      nano.yield %a : tensor<8x2xf32>
+    }
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<8xf32>
+    // expected-error-re @below {{program @p: step.copy ({{.*}}liveness.mlir:32) reads byte 0 of buffer 'x' ({{.*}}liveness.mlir:29), which no command has written}}
+    step.copy %x to %y : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// One element of the row is missing.
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<2x4xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<2x4xf32>
+    %part = step.view %x : memref<2x4xf32> to memref<2x3xf32, strided<[4, 1]>>
+    step.task ins() outs(%part) : () -> memref<2x3xf32, strided<[4, 1]>> {
+      %c = nano.constant 0.0 : tensor<2x3xf32>
+      nano.yield %c : tensor<2x3xf32>
+    }
+    // expected-error @below {{reads byte 12 of buffer 'x'}}
+    step.copy %x to %y : memref<2x4xf32>, memref<2x4xf32>
+  }
+}
+
+// -----
+
+// Two live buffers overlap: the second takes the first's last bytes.
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<128xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<128xf32>
+    %z = step.buffer "z" {offset = 1024 : i64} : memref<128xf32>
+    step.fill %x : memref<128xf32>
+    // expected-note @below {{the command that overwrites it}}
+    step.fill %y : memref<128xf32>
+    // expected-error-re @below {{step.copy ({{.*}}) reads byte 256 of buffer 'x' ({{.*}}), which step.fill ({{.*}}) has overwritten: it writes buffer 'y' ({{.*}}) to the same place of the arena}}
+    step.copy %x to %z : memref<128xf32>, memref<128xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 0 : i64}
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    // expected-error-re @below {{writes buffer 'x' ({{.*}}) over state 'w' ({{.*}}), which lives from step to step}}
+    step.fill %x : memref<8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.input @loss : memref<2xf32> {output, offset = 0 : i64}
+  // expected-error @below {{program @p: the host reads byte 4 of output 'loss'}}
+  step.program @p {
+    %loss = step.state @loss : memref<2xf32>
+    %first = step.view %loss : memref<2xf32> to memref<1xf32, strided<[1]>>
+    step.fill %first : memref<1xf32, strided<[1]>>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  nano.state @v : tensor<128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 0 : i64}
+  // expected-error-re @below {{state 'w' ({{.*}}) overlaps state 'v' ({{.*}}) in the arena, and both live from step to step}}
+  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 256 : i64}
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.program @p {
+    // expected-error @below {{has no offset in the arena: nano-plan-memory runs first}}
+    %x = step.buffer "x" : memref<8xf32>
+    step.fill %x : memref<8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 256 : i64} {
+  step.program @p {
+    // expected-error @below {{ends at byte 288, beyond the arena of 256 bytes}}
+    %x = step.buffer "x" {offset = 256 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+  }
+}

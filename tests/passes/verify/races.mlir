@@ -1,0 +1,115 @@
+// RUN: nano-opt %s -nano-verify-races -split-input-file -verify-diagnostics
+
+// What is right: a collective beside a computation, ordered where they meet; an update in place; parts that do not overlap.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @right {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %x = step.buffer "x" {offset = 256 : i64} : memref<2x8xf32>
+    %row = step.view %x : memref<2x8xf32> to memref<8xf32, strided<[1]>>
+    %other = step.view %x : memref<2x8xf32> to memref<8xf32, strided<[1], offset: 8>>
+    step.fill %g : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    step.record 1 {stream = 1 : i64}
+    step.fill %x : memref<2x8xf32>
+    step.copy %row to %other : memref<8xf32, strided<[1]>>, memref<8xf32, strided<[1], offset: 8>>
+    step.task ins(%x) outs(%x) : (memref<2x8xf32>) -> memref<2x8xf32> {
+    ^bb0(%a: tensor<2x8xf32>):
+      %e = nano.exp %a : tensor<2x8xf32>
+      nano.yield %e : tensor<2x8xf32>
+    }
+    step.wait 1
+    step.copy %g to %row : memref<8xf32>, memref<8xf32, strided<[1]>>
+  }
+}
+
+// -----
+
+// The event is missing.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %x = step.buffer "x" {offset = 256 : i64} : memref<8xf32>
+    step.fill %g : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    // expected-note @below {{the other command}}
+    step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    // expected-error-re @below {{program @p: step.copy ({{.*}}races.mlir:40) on stream 0 reads buffer 'g' ({{.*}}races.mlir:32) while step.all_reduce ({{.*}}races.mlir:38) on stream 1 writes buffer 'g' ({{.*}}races.mlir:32) at the same place of the arena: no event orders them}}
+    step.copy %g to %x : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// Two buffers of one place: y is written while the collective still works on x.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<128xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<128xf32>
+    step.fill %x : memref<128xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    // expected-note @below {{the other command}}
+    step.all_reduce %x {stream = 1 : i64} : memref<128xf32>
+    // expected-error-re @below {{on stream 0 writes buffer 'y' {{.*}} while {{.*}} on stream 1 writes buffer 'x'}}
+    step.fill %y : memref<128xf32>
+  }
+}
+
+// -----
+
+// A row is not in the other's way, a column is.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<4x8xf32>
+    %row = step.view %x : memref<4x8xf32> to memref<1x8xf32, strided<[8, 1], offset: 8>>
+    %next = step.view %x : memref<4x8xf32> to memref<1x8xf32, strided<[8, 1], offset: 16>>
+    %column = step.view %x : memref<4x8xf32> to memref<4x1xf32, strided<[8, 1], offset: 3>>
+    // expected-note @below {{the other command}}
+    step.all_reduce %row {stream = 1 : i64} : memref<1x8xf32, strided<[8, 1], offset: 8>>
+    step.fill %next : memref<1x8xf32, strided<[8, 1], offset: 16>>
+    // expected-error @below {{no event orders them}}
+    step.task ins() outs(%column) : () -> memref<4x1xf32, strided<[8, 1], offset: 3>> {
+      %c = nano.constant 0.0 : tensor<4x1xf32>
+      nano.yield %c : tensor<4x1xf32>
+    }
+  }
+}
+
+// -----
+
+// An output half over an input.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<12xf32>
+    %low = step.view %x : memref<12xf32> to memref<8xf32, strided<[1]>>
+    %high = step.view %x : memref<12xf32> to memref<8xf32, strided<[1], offset: 4>>
+    // expected-error-re @below {{writes buffer 'x' ({{.*}}) and reads buffer 'x' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.copy %low to %high : memref<8xf32, strided<[1]>>, memref<8xf32, strided<[1], offset: 4>>
+  }
+}
+
+// -----
+
+// A product over its own factor.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
+    // expected-error @below {{it is no update in place}}
+    step.matmul %x, %x into %x : memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {offset = 256 : i64} : memref<8xf32>
+    step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    // expected-error-re @below {{on stream 2 and {{.*}} on stream 1 have no order, so ranks could enter these collectives in different ones}}
+    step.all_reduce %h {stream = 2 : i64} : memref<8xf32>
+  }
+}
