@@ -7,7 +7,6 @@ using namespace mlir;
 using nano::plan::Command;
 using nano::plan::DType;
 using nano::plan::Ref;
-namespace step = nano::step;
 
 namespace nano::codegen {
 

@@ -11,8 +11,6 @@
 
 using namespace mlir;
 using namespace nano::plan;
-namespace step = nano::step;
-namespace graph = nano::graph;
 
 namespace nano::codegen {
 namespace {

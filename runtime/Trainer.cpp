@@ -3,6 +3,7 @@
 
 #include "runtime/Interrupt.h"
 #include "runtime/Log.h"
+#include "runtime/Times.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/data/TokenShards.h"
 #include "runtime/files/Checkpoint.h"
@@ -160,12 +161,13 @@ Status Job::openOutputs() {
   if (!options.save.empty())
     if (Status status = makeWritableDirectory(options.save); !status)
       return badInput("--save " + status.error().message);
-  if (!options.dumpParams.empty()) {
-    // Created and dropped at once: a place that cannot be written shows before hours of training,
-    // not after.
-    if (Result<AtomicFile> probe = AtomicFile::create(options.dumpParams); !probe)
-      return badInput("--dump-params " + probe.error().message);
-  }
+  // Created and dropped at once: a place that cannot be written shows before hours of training,
+  // not after.
+  for (auto [name, path] :
+       {std::pair("--dump-params", &options.dumpParams), std::pair("--times", &options.times)})
+    if (!path->empty())
+      if (Result<AtomicFile> probe = AtomicFile::create(*path); !probe)
+        return badInput(fmt::format("{} {}", name, probe.error().message));
   if (!options.log.empty()) {
     Result<Log> opened = Log::open(options.log, /*append=*/start.manifest() != nullptr);
     if (!opened)
@@ -196,6 +198,7 @@ private:
   /// Rank 0 saves a checkpoint after `steps` optimizer steps.
   Status save(int64_t steps);
   Status dumpParameters();
+  Status writeTimes();
   /// Announces the run to the log and the eye.
   Status announce();
   /// The error that ends a run after a signal, with a checkpoint where one was asked for.
@@ -232,6 +235,7 @@ private:
 Status Rank::run() {
   DeviceOptions deviceOptions;
   deviceOptions.threads = job.options.threads;
+  deviceOptions.profile = rank == 0 && !job.options.times.empty();
   Result<std::unique_ptr<Device>> made = job.makeDevice(plan, communicator, deviceOptions);
   if (!made)
     return made.error();
@@ -267,6 +271,8 @@ Status Rank::run() {
         return interrupted(steps);
     }
   } while (steps < job.steps);
+  if (Status status = writeTimes(); !status)
+    return status;
   return dumpParameters();
 }
 
@@ -434,6 +440,22 @@ Status Rank::interrupted(int64_t steps) {
     fate = fmt::format("saved {}/{}", job.options.save, checkpointName(steps));
   return failed(fmt::format("interrupted by {} after step {} of {}; {}",
                             InterruptGuard::signalName(), steps, job.steps, fate));
+}
+
+Status Rank::writeTimes() {
+  if (rank != 0 || job.options.times.empty())
+    return ok();
+  Result<AtomicFile> file = AtomicFile::create(job.options.times);
+  if (!file)
+    return badInput("--times " + file.error().message);
+  if (Status status = file->writer().append(timesText(plan, job.planHash, device->describe(),
+                                                      job.steps - job.firstStep, device->times()));
+      !status)
+    return status;
+  if (Status status = file->publish(); !status)
+    return status;
+  job.console.say(fmt::format("wrote {}", job.options.times));
+  return ok();
 }
 
 Status Rank::dumpParameters() {

@@ -31,7 +31,8 @@ struct TrainOptions {
   int64_t valTokens = 10485760;
   std::string log;
   std::string dumpParams;
-  int threads = 0; ///< as DeviceOptions
+  std::string times; ///< file for the times of rank 0's commands
+  int threads = 0;   ///< as DeviceOptions
 };
 
 /// Trains, validates and saves as the options say; everything that they name is checked before the

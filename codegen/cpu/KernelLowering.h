@@ -10,8 +10,8 @@ namespace nano::codegen {
 
 /// Replaces every func.func of `kernels` by an llvm.func
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
-/// in the LLVM dialect, several functions at a time. bf16 is held as i16. Errors: an op that has no
-/// lowering.
+/// in the LLVM dialect, several functions at a time. bf16 is held as i16 (converted in hardware,
+/// where the target can: there subnormal numbers become 0). Errors: an op that has no lowering.
 mlir::LogicalResult lowerKernelsToLlvm(mlir::ModuleOp kernels, const CpuTarget &target);
 
 /// Makes the lowering's dialects and translations known to the context.

@@ -23,8 +23,9 @@ struct Packing {
 };
 
 /// Tries several orders of placing items, each into the tightest gap that fits (best fit), and
-/// keeps the best result; then moves what stands highest to the front of the order and tries again.
-/// Stops at the lower bound. Deterministic; O(n²) an order with a small constant.
-Packing pack(const std::vector<Item> &items);
+/// keeps the best result; then searches for a better order near the best one. Stops at the lower
+/// bound or at `enough` bytes, and near them in the search. Deterministic; O(n²) an order with a
+/// small constant.
+Packing pack(const std::vector<Item> &items, int64_t enough = 0);
 
 } // namespace nano::memory

@@ -52,18 +52,24 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       input.setOffsetAttr(take(step::contiguousBytes(cast<MemRefType>(input.getType()))));
 
     step::KernelTable kernels(module);
-    int64_t arena = top, floor = top;
+    std::vector<Lifetimes> lifetimes;
+    std::vector<std::vector<Item>> items;
+    int64_t mostLive = 0;
     for (auto program : module.getOps<step::ProgramOp>()) {
-      Lifetimes lifetimes = lifetimesOf(program, kernels);
-      std::vector<Item> items = packingItems(lifetimes);
-      Packing packing = pack(items);
-      for (auto [lifetime, offset] : llvm::zip(lifetimes.buffers, packing.offsets))
+      lifetimes.push_back(lifetimesOf(program, kernels));
+      items.push_back(packingItems(lifetimes.back()));
+      mostLive = std::max(mostLive, liveBytes(items.back()));
+    }
+    int64_t arena = top;
+    for (auto [program, list] : llvm::zip(lifetimes, items)) {
+      // The arena is as large as the largest program needs: no other need be packed tighter.
+      Packing packing = pack(list, mostLive);
+      for (auto [lifetime, offset] : llvm::zip(program.buffers, packing.offsets))
         lifetime.buffer.setOffset(top + offset);
       arena = std::max(arena, top + packing.bytes);
-      floor = std::max(floor, top + liveBytes(items));
     }
     module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
-    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(floor));
+    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(top + mostLive));
   }
 };
 

@@ -112,7 +112,7 @@ LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
   MLIRContext *context = module.getContext();
   auto tokenType = RankedTensorType::get({*tokens}, IntegerType::get(context, 32));
   SmallVector<Type> expected(generates ? 1 : 2, tokenType);
-  if (function.getArgumentTypes() != TypeRange(expected))
+  if (TypeRange(function.getArgumentTypes()) != TypeRange(expected))
     return function.emitError("function @") << function.getSymName() << " must take "
                                             << (generates ? "tokens" : "tokens and targets")
                                             << " of type " << tokenType << " (" << sizeName << ")";

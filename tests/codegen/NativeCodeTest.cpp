@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <elf.h>
 
 using namespace mlir;
 using namespace nano;

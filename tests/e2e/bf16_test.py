@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """gpt124m in bf16: it learns, and stays near the same run in f32.
 
-Both start from the same parameters, rounded to bf16 where they are stored so. A bf16 number has 8 bits:
-one op errs by up to 2⁻⁹ relative, a loss here by about as much after the first forward pass. Updates
+Both start from the same parameters, rounded to bf16 where they are stored so. A bf16 number has 8
+bits: one op errs by up to 2⁻⁹ relative, a loss by no more, as errors of many tokens cancel. Updates
 then differ in the places where a gradient is small (Adam and Newton–Schulz do not depend on a
 gradient's size), and the runs part slowly."""
 
@@ -17,7 +17,8 @@ class Bf16(RunTest):
     def test_trains_like_f32(self):
         self.make_shards()
         initial = self.path("initial.safetensors")
-        self.ran("nano-reference", "gpt124m", *overrides(GPT124M), "--random-init", initial, "--seed", 3)
+        words = overrides(GPT124M)
+        self.ran("nano-reference", "gpt124m", *words, "--random-init", initial, "--seed", 3)
         runs = {}
         for dtype in ("f32", "bf16"):
             plan = self.compile("gpt124m", {**GPT124M, "dtype": dtype}, dtype + ".plan")

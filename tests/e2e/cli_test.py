@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The commands as users meet them, with real plans and the real device: damaged plans, signals,
-checkpoints of other models, samples. What a message says in each case of bad input is tested beside the
-code that says it; here it must arrive as one line on stderr with exit status 2."""
+checkpoints of other models, samples. What a message says in each case of bad input is tested beside
+the code that says it; here it must arrive as one line on stderr with exit status 2."""
 
+import json
 import os
 import random
 import shutil
@@ -83,8 +84,8 @@ class CommandLine(RunTest):
     def test_sigterm_finishes_the_step_and_saves(self):
         saves, log = self.path("saves"), self.path("interrupted.jsonl")
         command = [
-            *(os.path.join(BIN, "nanorun"), self.plan, "--train", self.path("t_*.bin"), "--gpus", "2"),
-            *("--threads", "1", "--steps", "100000", "--save", saves, "--log", log),
+            *(os.path.join(BIN, "nanorun"), self.plan, "--train", self.path("t_*.bin")),
+            *("--gpus", "2", "--threads", "1", "--steps", "100000", "--save", saves, "--log", log),
         ]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
@@ -97,7 +98,8 @@ class CommandLine(RunTest):
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, errors)
-        self.assertRegex(errors, r"^nanorun: interrupted by SIGTERM after step \d+ of 100000; saved \S+\n$")
+        says = r"^nanorun: interrupted by SIGTERM after step \d+ of 100000; saved \S+\n$"
+        self.assertRegex(errors, says)
         done = len(train_losses(read_log(log)))
         self.assertEqual(os.listdir(saves), [f"step-{done:06}"])
 
@@ -122,7 +124,8 @@ class CommandLine(RunTest):
 
         self.assertEqual(sample("--seed", 1), sample("--seed", 1))
         self.assertNotEqual(sample("--seed", 1), sample("--seed", 2))
-        self.assertEqual(sample("--seed", 1, "--temperature", 0), sample("--seed", 2, "--temperature", 0))
+        likeliest = ("--temperature", 0)
+        self.assertEqual(sample("--seed", 1, *likeliest), sample("--seed", 2, *likeliest))
         # Twelve steps on tokens below 64 are enough to know that there are no others.
         self.assertGreater(sum(token < 64 for token in sample("--temperature", 0.5)), 30)
 
@@ -139,13 +142,36 @@ class CommandLine(RunTest):
         words = ("--train", self.path("t_*.bin"), "--resume", saves)
         self.refused("nanorun", plan, *words, says="model_dim was 32, is 64")
 
+    def test_times(self):
+        path = self.path("times.json")
+        log, _ = self.train(self.plan, "timed", "--steps", 3, "--times", path)
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        self.assertEqual((found["model"], found["steps"]), ("gpt_tiny", 3))
+        self.assertEqual(found["plan_hash"], log[0]["plan_hash"])
+        commands = found["commands"]
+        # Four micro-batches a step on one rank: one run of `first`, three of `next`, one update.
+        runs = {"first": 3, "next": 9, "update": 3}
+        self.assertEqual({each["program"] for each in commands}, set(runs))
+        self.assertTrue(all(each["runs"] == runs[each["program"]] for each in commands))
+        self.assertLessEqual({"launch", "matmul"}, {each["kind"] for each in commands})
+        self.assertTrue(all("kernel" in each for each in commands if each["kind"] == "launch"))
+        whole = sum(entry["step_ms"] for entry in log if "step_ms" in entry)
+        spent = sum(each["ms"] for each in commands)
+        self.assertLessEqual(spent, whole)
+        self.assertGreater(spent, 0.3 * whole)
+        # The place is looked at before the first step.
+        words = (self.plan, "--train", self.path("t_*.bin"), "--steps", 1)
+        self.refused("nanorun", *words, "--times", self.path("no/x"), says="--times")
+
     def test_loss_that_is_not_finite(self):
         initial = self.path("nan.safetensors")
         self.ran("nanorun", self.plan, "--steps", 0, "--dump-params", initial)
         content = read_bytes(initial)
         start = 8 + struct.unpack("<Q", content[:8])[0]
+        spoilt = struct.pack("<64f", *[float("nan")] * 64)
         with open(initial, "wb") as file:
-            file.write(content[:start] + struct.pack("<f", float("nan")) * 64 + content[start + 256 :])
+            file.write(content[:start] + spoilt + content[start + len(spoilt) :])
         words = ("--train", self.path("t_*.bin"), "--init", initial, "--save", self.path("nan"))
         self.refused("nanorun", self.plan, *words, says="at step 1", status=1)
         self.assertEqual(os.listdir(self.path("nan")), [])

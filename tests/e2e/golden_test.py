@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The losses of a short seeded run of gpt_tiny in f32, against tests/golden/gpt_tiny/losses.txt, which
-`tools/update-goldens` writes (it calls this file with --update).
+"""The losses of a short seeded run of gpt_tiny in f32, against tests/golden/gpt_tiny/losses.txt,
+which `tools/update-goldens` writes (it calls this file with --update).
 
-On the processor that wrote the file the run repeats to the bit; processors with other vectors sum in
-another order, hence the tolerance. A change of this size in a loss is a change of the model, the
+On the processor that wrote the file the run repeats to the bit; processors with other vectors sum
+in another order, hence the tolerance. A change of this size in a loss is a change of the model, the
 optimizers, the initial values or the order of the data."""
 
 import os
@@ -26,7 +26,8 @@ class Golden(RunTest):
         lines = [f"{step} {loss:.7f}" for step, loss in enumerate(train_losses(log), 1)]
         lines += [f"validation {loss:.7f}" for loss in val_losses(log)]
         sizes = " ".join(f"{name}={value}" for name, value in TINY.items())
-        return f"# models/gpt_tiny.cpp {sizes}: losses of its first steps\n" + "\n".join(lines) + "\n"
+        title = f"# models/gpt_tiny.cpp {sizes}: losses of its first steps"
+        return "\n".join([title, *lines]) + "\n"
 
     def test_losses(self):
         with open(PAGE, encoding="utf-8") as file:

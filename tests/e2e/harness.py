@@ -16,8 +16,8 @@ BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
 LIMIT = 110  # seconds that one command may take, on a machine that does other things too
 
 EOS = 256
-# gpt124m with all of its parts (12 layers: skips, value embeddings, long and short windows, the layer
-# without attention), small. Every parameter is kept wide enough for vectors and narrow enough for a test.
+# gpt124m with all of its parts (12 layers: skips, value embeddings, long and short windows, the
+# layer without attention), small.
 GPT124M = {
     "num_layers": 12,
     "model_dim": 64,
@@ -106,8 +106,8 @@ def read_safetensors(path):
 
 
 def round_to_bf16(source, path, is_rounded, narrow):
-    """Writes the f32 tensors of a safetensors file again, those whose name `is_rounded` accepts rounded
-    to the nearest bf16 (even on ties): as bf16 when `narrow`, else still in f32."""
+    """Writes the f32 tensors of a safetensors file again, those whose name `is_rounded` accepts
+    rounded to the nearest bf16 (even on ties): as bf16 when `narrow`, else still in f32."""
     header, data = {}, b""
     for name, values in read_safetensors(source).items():
         kind, content = "F32", values
@@ -115,7 +115,9 @@ def round_to_bf16(source, path, is_rounded, narrow):
             bits = array.array("I", values.tobytes())
             halves = [(word + 0x7FFF + (word >> 16 & 1)) >> 16 for word in bits]
             kind = "BF16" if narrow else "F32"
-            content = array.array("H", halves) if narrow else array.array("I", [h << 16 for h in halves])
+            content = array.array("H", halves)
+            if not narrow:
+                content = array.array("I", [half << 16 for half in halves])
         raw = content.tobytes()
         header[name] = {"dtype": kind, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
@@ -202,7 +204,7 @@ class RunTest(unittest.TestCase):
             self.assertLessEqual(abs(a - b), tolerance * abs(b), f"{what} {place}: {a} and {b}")
 
     def assert_parameters_near(self, found, wanted, tolerance):
-        """Two safetensors files with the same tensors, each within a relative distance in the norm."""
+        """Two safetensors files with the same tensors, each within a relative distance."""
         found, wanted = read_safetensors(found), read_safetensors(wanted)
         self.assertEqual(sorted(found), sorted(wanted))
         for name in wanted:

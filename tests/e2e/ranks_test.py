@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The update does not depend on the number of ranks: 1, 2 and 4 ranks share the sequences of a global
-batch in different ways, from one micro-batch to four on each. Sums of gradients are then taken in
-another order, so runs agree within rounding; the same number of ranks repeats to the bit."""
+"""The update does not depend on the number of ranks: 1, 2 and 4 ranks share the sequences of a
+global batch in different ways, from four micro-batches to one on each. Sums of gradients are then
+taken in another order, so runs agree within rounding; the same number of ranks repeats to the
+bit."""
 
 from harness import GPT124M, RunTest, main, overrides, read_bytes, train_losses, val_losses
 
-# Four sequences a step. At 6 layers every kind of connection is there except the layer without attention.
+# Four sequences a step. At 6 layers every connection is there but the layer without attention.
 SIZES = {**GPT124M, "num_layers": 6, "global_batch": 1024}
 STEPS = 10
 
@@ -14,9 +15,11 @@ class Ranks(RunTest):
     def test_ranks(self):
         self.make_shards()
         initial = self.path("initial.safetensors")
-        self.ran("nano-reference", "gpt124m", *overrides(SIZES), "--random-init", initial, "--seed", 5)
+        words = overrides(SIZES)
+        self.ran("nano-reference", "gpt124m", *words, "--random-init", initial, "--seed", 5)
         plan = self.compile("gpt124m", SIZES, "m.plan", "--world", "1,2,4")
-        options = ("--init", initial, "--steps", STEPS, "--val", self.path("v.bin"), "--val-tokens", 1280)
+        options = ("--init", initial, "--steps", STEPS, "--val", self.path("v.bin"))
+        options += ("--val-tokens", 1280)
 
         runs = {}
         for ranks in (1, 2, 4):

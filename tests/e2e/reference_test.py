@@ -2,10 +2,10 @@
 """Whole f32 runs against nano-reference, which computes the same training in double precision with
 plain loops and shares nothing with the compiler or the runtime.
 
-Both start from parameters that nano-reference draws. From gpt124m's own initial values no f32 run can
-be compared with an exact one: projections and head are zero, so the gradients of the scalars (lambdas,
-skip_weights) are exactly zero in theory and rounding noise in f32, and Adam's first updates, which do
-not depend on a gradient's size, turn that noise into whole steps.
+Both start from parameters that nano-reference draws. From gpt124m's own initial values no f32 run
+can be compared with an exact one: projections and head are zero, so the gradients of the scalars
+(lambdas, skip_weights) are exactly zero in theory and rounding noise in f32, and Adam's first
+updates, which do not depend on a gradient's size, turn that noise into whole steps.
 
 For the same reason parameters are compared by the norm of a tensor and not element by element: an
 embedding row whose gradient is nearly zero moves by lr · sign(noise) in either run."""

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Equal commands give equal bits: two runs, a run stopped and resumed twice, another number of threads."""
+"""Equal commands give equal bits: two runs, two compilations, a run stopped and resumed twice,
+another number of threads."""
 
 import os
 
@@ -52,16 +53,16 @@ class Repeatable(RunTest):
                 for steps in (3, 8, STEPS):
                     options = ("--resume", saves) if os.path.exists(saves) else ()
                     self.ran(
-                        *("nanorun", plan, "--train", self.path("t_*.bin"), "--threads", 1, *common),
-                        *("--steps", steps, "--save", saves, "--save-every", 2, *options),
-                        *("--log", log, "--dump-params", parameters),
+                        *("nanorun", plan, "--train", self.path("t_*.bin"), *common),
+                        *("--threads", 1, "--steps", steps, "--save", saves, "--save-every", 2),
+                        *(*options, "--log", log, "--dump-params", parameters),
                     )
                 self.assert_same((read_log(log), parameters), whole, name)
                 self.assertEqual(sorted(os.listdir(saves))[-1], f"step-{STEPS:06}")
 
     def test_threads(self):
-        """Kernels split over independent iterations and no product is split along its inner dimension,
-        so the number of threads changes no bit either."""
+        """Kernels split over independent iterations, and oneDNN adds up products of these sizes in
+        one order: the number of threads changes no bit. Only the kernels' part is promised."""
         for dtype in ("f32", "bf16"):
             one = self.train(self.plan(dtype), "one", "--steps", 2)
             for threads in (2, 3):

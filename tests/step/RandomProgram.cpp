@@ -6,7 +6,6 @@
 
 using namespace mlir;
 using namespace nano::step;
-namespace graph = nano::graph;
 
 namespace nano::test {
 namespace {

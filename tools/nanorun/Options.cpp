@@ -40,9 +40,9 @@ std::string isTemperature(const std::string &text) {
 
 /// Options that mean nothing without training, and --sample that excludes them.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",      "--val",        "--gpus", "--steps",
-                             "--save",       "--save-every", "--log",  "--val-every",
-                             "--val-tokens", "--dump-params"};
+  const char *trainOnly[] = {"--train",      "--val",         "--gpus", "--steps",
+                             "--save",       "--save-every",  "--log",  "--val-every",
+                             "--val-tokens", "--dump-params", "--times"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -114,6 +114,8 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("FILE.jsonl");
   app.add_option("--dump-params", train.dumpParams, "Write the parameters after the last step")
       ->type_name("FILE.safetensors");
+  app.add_option("--times", train.times, "Write what every command of the plan took in all")
+      ->type_name("FILE.json");
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
       app.add_option("--sample", sample, "Instead of training, print N generated token ids")

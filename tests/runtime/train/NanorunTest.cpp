@@ -80,6 +80,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--val-tokens N=10485760",
                              "--log",
                              "--dump-params",
+                             "--times",
                              "--threads",
                              "--describe",
                              "--sample",

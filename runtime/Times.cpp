@@ -1,0 +1,80 @@
+// Times of commands as JSON.
+#include "runtime/Times.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+namespace nano {
+
+namespace {
+
+using nlohmann::ordered_json;
+using plan::Command;
+
+const char *nameOf(Command::Kind kind) {
+  switch (kind) {
+  case Command::Kind::Launch:
+    return "launch";
+  case Command::Kind::Matmul:
+    return "matmul";
+  case Command::Kind::AllReduce:
+    return "all_reduce";
+  case Command::Kind::Fill:
+    return "fill";
+  case Command::Kind::Copy:
+    return "copy";
+  case Command::Kind::RecordEvent:
+    return "record";
+  case Command::Kind::WaitEvent:
+    return "wait";
+  }
+  return "unknown";
+}
+
+} // namespace
+
+std::string timesText(const plan::Plan &plan, const std::string &planHash,
+                      const std::string &device, int64_t steps,
+                      const std::vector<CommandTime> &times) {
+  std::unordered_map<const Command *, const CommandTime *> byCommand;
+  for (const CommandTime &time : times)
+    byCommand[time.command] = &time;
+  ordered_json commands = ordered_json::array();
+  for (const plan::Program &program : plan.programs)
+    for (size_t i = 0; i < program.commands.size(); ++i) {
+      const Command &command = program.commands[i];
+      auto found = byCommand.find(&command);
+      if (found == byCommand.end())
+        continue;
+      const CommandTime &time = *found->second;
+      ordered_json entry = {{"program", program.name},
+                            {"command", i},
+                            {"kind", nameOf(command.kind)},
+                            {"label", command.label}};
+      if (command.location.line)
+        entry["at"] = fmt::format("{}:{}", command.location.file, command.location.line);
+      entry["runs"] = time.runs;
+      entry["ms"] = 1e3 * time.seconds;
+      if (command.kind == Command::Kind::Launch) {
+        entry["kernel"] = plan.kernels[command.kernel].name;
+        entry["summary"] = plan.kernels[command.kernel].summary;
+      }
+      if (command.kind == Command::Kind::Matmul) {
+        entry["shape"] = {command.m, command.n, command.k, command.batch};
+        double operations = 2.0 * double(command.m) * double(command.n) * double(command.k) *
+                            double(command.batch) * double(time.runs);
+        if (time.seconds > 0)
+          entry["gflops"] = 1e-9 * operations / time.seconds;
+      }
+      commands.push_back(std::move(entry));
+    }
+  ordered_json all = {{"model", plan.model},
+                      {"plan_hash", planHash},
+                      {"device", device},
+                      {"steps", steps},
+                      {"commands", std::move(commands)}};
+  return all.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace nano

@@ -1,0 +1,21 @@
+// What `--times` writes: where the time of a run went, command by command.
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// One JSON object: "model", "plan_hash", "device", "steps" (optimizer steps of this run), and
+/// "commands", one object each in the plan's order: "program", "command" (its index there), "kind",
+/// "label", "at" (model file and line, where known), "runs", "ms" (of all runs together); of a
+/// launch also "kernel" and "summary", of a product "shape" [m, n, k, batch] and "gflops" a second.
+std::string timesText(const plan::Plan &plan, const std::string &planHash,
+                      const std::string &device, int64_t steps,
+                      const std::vector<CommandTime> &times);
+
+} // namespace nano
