@@ -52,7 +52,7 @@ struct Record {
 struct Tolerance {
   double loss, gradient, state;
 };
-constexpr Tolerance forF32 = {2e-5, 1e-3, 1e-3}, forBf16 = {2e-2, 1.5e-1, 5e-2};
+constexpr Tolerance forF32 = {2e-5, 1e-3, 1e-3}, forBf16 = {1e-2, 5e-2, 2e-2};
 
 double normOf(const std::vector<double> &values) {
   double sum = 0;
@@ -143,7 +143,7 @@ protected:
   /// Everything up to the plan; `optimized` is the module after the stage of that name.
   void compile();
   /// Two steps, one validation and one generation by the interpreter.
-  void interpretRun();
+  void interpretRun(Arithmetic arithmetic, Record &record);
   /// The same by the plan on `world` ranks of the CPU device.
   Record runPlan(int world);
   Status runRank(Communicator &communicator, Record &record);
@@ -175,7 +175,8 @@ protected:
   OwningOpRef<ModuleOp> original, optimized;
   plan::Plan plan;
   StateMap initial;
-  Record wanted;
+  Record wanted;    ///< by the interpreter, rounding where the model says so
+  Record unrounded; ///< the same without any rounding
   Options options;
   Tolerance tolerance = forF32;
 };
@@ -214,7 +215,6 @@ void RandomModels::compile() {
   ASSERT_TRUE(read) << read.error().message;
   plan = std::move(*read);
 
-  options.arithmetic = model.hasBf16 ? Arithmetic::rounded : Arithmetic::exact;
   tolerance = model.hasBf16 ? forBf16 : forF32;
   initializeStates(*optimized, initial, random);
   for (const plan::State &state : plan.states) {
@@ -224,29 +224,30 @@ void RandomModels::compile() {
   }
 }
 
-void RandomModels::interpretRun() {
+void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
+  options.arithmetic = arithmetic;
   StateMap states = initial;
   for (int64_t step = 0; step < steps; ++step) {
     setScalars(states, step);
-    wanted.losses.emplace_back();
+    record.losses.emplace_back();
     for (int64_t i = 0; i < model.sequences; ++i) {
       auto loss = interpretedLoss(*optimized, i == 0 ? "first" : "next",
                                   batch[step * model.sequences + i], states);
       ASSERT_TRUE(succeeded(loss));
-      wanted.losses.back().push_back(*loss);
+      record.losses.back().push_back(*loss);
     }
-    wanted.gradients.push_back(states);
+    record.gradients.push_back(states);
     ASSERT_TRUE(
         succeeded(interpret(graph::functionWithRole(*optimized, "update"), {}, states, options)));
-    wanted.states.push_back(states);
+    record.states.push_back(states);
   }
   // The model as written, not what the first stages made of it.
   auto loss = interpretedLoss(*original, "validate", held, states);
   auto logits =
       interpret(graph::functionWithRole(*original, "generate"), {prompt.tokens}, states, options);
   ASSERT_TRUE(succeeded(loss) && succeeded(logits));
-  wanted.validation = *loss;
-  wanted.logits = logits->front();
+  record.validation = *loss;
+  record.logits = logits->front();
 }
 
 Status RandomModels::runRank(Communicator &communicator, Record &record) {
@@ -347,26 +348,35 @@ void RandomModels::compare(const Record &found, const std::string &who, bool has
            : dot == std::string::npos  ? std::string()
                                        : name.substr(dot);
   };
-  auto near = [&](const StateMap &all, const StateMap &expected, double limit, int64_t step) {
+  // Where the roundings to bf16 move a value by more than the tolerance, one rounding that falls
+  // the other way can move it as far.
+  auto near = [&](const StateMap &all, const StateMap &expected, const StateMap &exact,
+                  double limit, int64_t step) {
     std::map<std::string, double> largest;
     for (const auto &[name, value] : all)
       largest[kind(name)] = std::max(largest[kind(name)], normOf(expected.at(name).data));
     for (const auto &[name, value] : all)
       EXPECT_LE(distance(value, expected.at(name)),
-                limit * (normOf(expected.at(name).data) + 0.01 * largest[kind(name)]))
+                limit * (normOf(expected.at(name).data) + 0.01 * largest[kind(name)]) +
+                    distance(exact.at(name), expected.at(name)))
           << name << ", step " << step;
   };
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t i = 0; i < model.sequences; ++i)
       EXPECT_NEAR(found.losses[step][i], wanted.losses[step][i],
-                  tolerance.loss * std::abs(wanted.losses[step][i]))
+                  tolerance.loss * std::abs(wanted.losses[step][i]) +
+                      std::abs(unrounded.losses[step][i] - wanted.losses[step][i]))
           << "loss of sequence " << i << ", step " << step;
     if (hasGradients)
-      near(found.gradients[step], wanted.gradients[step], tolerance.gradient, step);
-    near(found.states[step], wanted.states[step], tolerance.state, step);
+      near(found.gradients[step], wanted.gradients[step], unrounded.gradients[step],
+           tolerance.gradient, step);
+    near(found.states[step], wanted.states[step], unrounded.states[step], tolerance.state, step);
   }
-  EXPECT_NEAR(found.validation, wanted.validation, tolerance.loss * std::abs(wanted.validation));
-  EXPECT_LE(distance(found.logits, wanted.logits), tolerance.gradient * normOf(wanted.logits.data));
+  EXPECT_NEAR(found.validation, wanted.validation,
+              tolerance.loss * std::abs(wanted.validation) +
+                  std::abs(unrounded.validation - wanted.validation));
+  EXPECT_LE(distance(found.logits, wanted.logits), tolerance.gradient * normOf(wanted.logits.data) +
+                                                       distance(unrounded.logits, wanted.logits));
 }
 
 /// Along a direction that is half the gradient and half random, the model as written changes by
@@ -376,7 +386,6 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
   for (const auto &[symbol, gradient] : gradients) {
     const std::string name = symbol.substr(std::string("grad.").size());
     const double norm = normOf(gradient.data);
-    ASSERT_GT(norm, 0) << name;
     std::normal_distribution<double> normal;
     std::vector<double> direction(gradient.data.size());
     for (double &value : direction)
@@ -384,7 +393,7 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
     const double length = normOf(direction);
     double slope = 0;
     for (size_t i = 0; i < direction.size(); ++i) {
-      direction[i] = direction[i] / length + gradient.data[i] / norm;
+      direction[i] = direction[i] / length + (norm > 0 ? gradient.data[i] / norm : 0);
       slope += direction[i] * gradient.data[i];
     }
     double losses[2] = {0, 0};
@@ -411,7 +420,14 @@ TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
   }
   if (HasFatalFailure())
     return;
-  interpretRun();
+  interpretRun(Arithmetic::exact, unrounded);
+  if (HasFatalFailure())
+    return;
+  wanted = unrounded;
+  if (model.hasBf16) {
+    wanted = {};
+    interpretRun(Arithmetic::rounded, wanted);
+  }
   if (HasFatalFailure())
     return;
   const Record one = runPlan(1);

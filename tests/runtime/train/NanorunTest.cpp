@@ -66,28 +66,13 @@ TEST_F(NanorunTest, HelpAndVersion) {
   ProcessResult help = runProcess({NANORUN, "--help"});
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.errors, "");
-  for (const char *option : {"--train",
-                             "--val",
-                             "--gpus",
-                             "--backend",
-                             "--steps",
-                             "--seed",
-                             "--init",
-                             "--save",
-                             "--save-every",
-                             "--resume",
-                             "--val-every",
-                             "--val-tokens N=10485760",
-                             "--log",
-                             "--dump-params",
-                             "--times",
-                             "--threads",
-                             "--describe",
-                             "--sample",
-                             "--prompt-tokens",
-                             "--temperature T=0.8",
-                             "--version",
-                             "Exit status"})
+  for (const char *option :
+       {"--train",      "--val",         "--gpus",          "--backend",
+        "--steps",      "--seed",        "--init",          "--save",
+        "--save-every", "--resume",      "--val-every",     "--val-tokens N=10485760",
+        "--log",        "--dump-params", "--times",         "--threads",
+        "--describe",   "--sample",      "--prompt-tokens", "--temperature T=0.8",
+        "--version",    "Exit status"})
     EXPECT_CONTAINS(help.output, option);
   ProcessResult version = runProcess({NANORUN, "--version"});
   EXPECT_EQ(version.status, 0);
