@@ -65,8 +65,8 @@ bool Mapping::allocate(uint64_t bytes) {
   *this = Mapping();
   mapped = address;
   mappedBytes = wanted;
-  auto aligned = (reinterpret_cast<uintptr_t>(address) + hugePage - 1) / hugePage * hugePage;
-  start = reinterpret_cast<std::byte *>(aligned);
+  uint64_t past = reinterpret_cast<uintptr_t>(address) % hugePage;
+  start = static_cast<std::byte *>(address) + (past ? hugePage - past : 0);
   madvise(start, size_t(bytes), MADV_HUGEPAGE);
   return true;
 }

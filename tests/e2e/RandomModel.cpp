@@ -508,7 +508,8 @@ private:
     auto filled = [&](std::string text, int64_t length) {
       text = replaced(text, inverseLengthMark, number(1.0 / static_cast<double>(length)));
       text = replaced(text, "$LAST", number(static_cast<double>(length - 1)));
-      text = replaced(text, "$MIDDLE", number(static_cast<double>(length / 2)));
+      const int64_t middle = length / 2;
+      text = replaced(text, "$MIDDLE", number(static_cast<double>(middle)));
       return replaced(text, lengthMark, std::to_string(length));
     };
     auto lossProgram = [&](const char *name, int64_t length) {
