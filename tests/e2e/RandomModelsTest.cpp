@@ -21,7 +21,6 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -439,9 +438,12 @@ TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
 
 /// NANO_RANDOM_MODELS=FIRST-LAST tries other models than the suite does.
 std::pair<uint64_t, uint64_t> range() {
-  unsigned long long first = 0, last = 15;
-  if (const char *text = std::getenv("NANO_RANDOM_MODELS"))
-    std::sscanf(text, "%llu-%llu", &first, &last);
+  const char *text = std::getenv("NANO_RANDOM_MODELS");
+  if (!text)
+    return {0, 16};
+  char *end = nullptr;
+  uint64_t first = std::strtoull(text, &end, 10);
+  uint64_t last = *end == '-' ? std::strtoull(end + 1, nullptr, 10) : first;
   return {first, last + 1};
 }
 

@@ -102,7 +102,7 @@ TEST(CpuDevice, PassesOperandsAtTheirOffsets) {
   for (int i = 0; i < 1000; ++i) {
     float want = 0.5f;
     if (i >= 10 && i < 510)
-      want += 2 * values[size_t(i - 10 + 100)];
+      want += 2 * values[size_t(i) + 90];
     if (i >= 800)
       want += -3 * values[size_t(i - 800)];
     ASSERT_EQ(got[size_t(i)], want) << i;

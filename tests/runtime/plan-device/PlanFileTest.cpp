@@ -226,38 +226,23 @@ TEST_F(PlanFile, KeepsTheOldFileWhenTheDiskIsFull) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), fs::directory_iterator()), 1);
 }
 
-TEST_F(PlanFile, ParsesTenThousandCommandsInMilliseconds) {
+TEST_F(PlanFile, RestoresTenThousandCommands) {
   Plan plan = fullPlan();
   for (Program &program : plan.programs) {
     std::vector<Command> once = program.commands;
     while (program.commands.size() < 2000)
       program.commands.insert(program.commands.end(), once.begin(), once.end());
   }
-  std::string bytes = serialize(plan);
-  // Processor time, so that other work on the machine does not count.
-  auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-  };
-  double best = 1;
-  for (int i = 0; i < 10; ++i) {
-    double start = now();
-    Result<Plan> restored = parse(bytes);
-    best = std::min(best, now() - start);
-    ASSERT_TRUE(restored) << restored.error().message;
-  }
-  RecordProperty("bytes", std::to_string(bytes.size()));
-  RecordProperty("milliseconds", std::to_string(best * 1e3));
-#ifdef __SANITIZE_ADDRESS__
-  EXPECT_LT(best, 1);
-#else
-  EXPECT_LT(best, 0.030);
-#endif
+  Result<Plan> restored = parse(serialize(plan));
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_TRUE(*restored == plan);
 }
 
 TEST_F(PlanFile, DescribesItself) {
   std::string text = describe(fullPlan());
+  const char *parameter =
+      "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
+      "test.cpp:12\n";
   for (const char *part :
        {"model gpt \"full\" – 1, target cpu\n",
         "worlds 1 2\n",
@@ -266,8 +251,7 @@ TEST_F(PlanFile, DescribesItself) {
         "  seq_len = 16  (overridden)\n",
         "  y  f32[4,16,16]  4096 bytes (4.0 KiB) at ",
         "  test.cpp:7\n",
-        "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
-        "test.cpp:12\n",
+        parameter,
         "  parameter skip_weights  f32[3] in skip_weights = 3 values",
         "  lr.adam  f32 = 0.6 * select(step < 100, 1, -0.25)\n",
         "  add_scaled: mul, add, scratch 4.0 KiB  test.cpp:20  other.cpp:3\n",
