@@ -240,9 +240,15 @@ TEST_F(PlanFile, RestoresTenThousandCommands) {
 
 TEST_F(PlanFile, DescribesItself) {
   std::string text = describe(fullPlan());
+  const char *matmul =
+      "  @0 matmul 2x [4x5]*[5x8] out y:f32 = 0.12 * in x+256:bf16 * in embed.weight:bf16^T + "
+      "-1.5 * in y+512:f32  \"q·kᵀ\"\n";
   const char *parameter =
       "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
       "test.cpp:12\n";
+  const char *training =
+      "training: first first, next next, update update; sequences of 16 tokens, global batch 64, "
+      "100 steps, vocabulary 30\n";
   for (const char *part :
        {"model gpt \"full\" – 1, target cpu\n",
         "worlds 1 2\n",
@@ -257,16 +263,14 @@ TEST_F(PlanFile, DescribesItself) {
         "  add_scaled: mul, add, scratch 4.0 KiB  test.cpp:20  other.cpp:3\n",
         "program first: 9 commands, 2 streams, 3 events\n",
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",
-        "  @0 matmul 2x [4x5]*[5x8] out y:f32 = 0.12 * in x+256:bf16 * in embed.weight:bf16^T + "
-        "-1.5 * in y+512:f32  \"q·kᵀ\"\n",
+        matmul,
         "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32\n",
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
         "  @0 fill out embed.weight of 256 bf16\n",
         "  @0 copy in x, out y of 32 f32\n",
         "  @0 record event 2\n",
         "  @1 wait for event 2\n",
-        "training: first first, next next, update update; sequences of 16 tokens, global batch 64, "
-        "100 steps, vocabulary 30\n"})
+        training})
     EXPECT_NE(text.find(part), std::string::npos) << part;
   EXPECT_LT(text.find("  x  f32"), text.find("  loss  f32")) << "largest buffers first";
 }
