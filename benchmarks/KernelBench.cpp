@@ -57,6 +57,37 @@ step.program @p {
   }
 })";
 
+/// bf16 [4096, 3072] to e4m3 under one scale.
+const char *quantize = R"(
+step.program @p {
+  %x = step.buffer "x" : memref<4096x3072xbf16>
+  %s = step.buffer "s" : memref<f32>
+  %q = step.buffer "q" : memref<4096x3072xf8E4M3FN>
+  step.task ins(%x, %s) outs(%q) : (memref<4096x3072xbf16>, memref<f32>) -> memref<4096x3072xf8E4M3FN> {
+  ^bb0(%a: tensor<4096x3072xbf16>, %scale: tensor<f32>):
+    %one = nano.constant 1.0 : tensor<f32>
+    %i = nano.div %one, %scale : tensor<f32>
+    %b = nano.broadcast %i dims [] : tensor<f32> -> tensor<4096x3072xf32>
+    %f = nano.cast %a : tensor<4096x3072xbf16> -> tensor<4096x3072xf32>
+    %p = nano.mul %f, %b : tensor<4096x3072xf32>
+    %c = nano.cast %p : tensor<4096x3072xf32> -> tensor<4096x3072xf8E4M3FN>
+    nano.yield %c : tensor<4096x3072xf8E4M3FN>
+  }
+})";
+
+/// max |x| of rows of [4096, 3072] bf16.
+const char *amax = R"(
+step.program @p {
+  %x = step.buffer "x" : memref<4096x3072xbf16>
+  %y = step.buffer "y" : memref<4096xbf16>
+  step.task ins(%x) outs(%y) : (memref<4096x3072xbf16>) -> memref<4096xbf16> {
+  ^bb0(%a: tensor<4096x3072xbf16>):
+    %m = nano.abs %a : tensor<4096x3072xbf16>
+    %r = nano.reduce max %m dims [1] : tensor<4096x3072xbf16> -> tensor<4096xbf16>
+    nano.yield %r : tensor<4096xbf16>
+  }
+})";
+
 /// Adam's update in place of 4 Mi parameters in f32.
 const char *adam = R"(
 step.program @p {
@@ -198,6 +229,8 @@ void run(benchmark::State &state, const std::string &text, size_t bytes) {
 BENCHMARK_CAPTURE(run, rmsnorm, rmsnorm, 2 * 4096 * 768 * 2)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, relu_squared, reluSquared, 2 * 4096 * 3072 * 2)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, quantize, quantize, 3 * 4096 * 3072)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, amax, amax, 2 * 4096 * 3072)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, adam, adam, 7 * (size_t(4) << 22))->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, cross_entropy, crossEntropy(false), 2 * 512 * 50304 * 2)
     ->Unit(benchmark::kMillisecond);

@@ -60,16 +60,25 @@ const Shape shapes[] = {
 
 double bestSquare[2] = {};
 
+/// What is multiplied: one type throughout, or e4m3 with scales to bf16.
+struct Kind {
+  DType type;
+  bool blocks = false; ///< e4m3: scales of 1×128 of A and 128×128 of B, not one each
+};
+
 /// A plan with one program of one product, its device, and data of ordinary size in A and B.
 class Product {
 public:
-  Product(const Shape &shape, DType type) {
+  Product(const Shape &shape, Kind kind) {
+    DType type = kind.type;
     plan.model = "bench";
     plan.target = "cpu";
     plan.worlds = {1};
     Command command;
     command.kind = Command::Kind::Matmul;
-    command.aType = command.bType = command.cType = type;
+    bool scaled = type == DType::F8E4M3FN;
+    command.aType = command.bType = type;
+    command.cType = scaled ? DType::BF16 : type;
     command.m = shape.m, command.n = shape.n, command.k = shape.k, command.batch = shape.batch;
     command.transposeA = shape.transposed[0] == 'T';
     command.transposeB = shape.transposed[1] == 'T';
@@ -81,8 +90,15 @@ public:
     command.beta = shape.beta;
     command.a = {buffer("a", type, shape.batch * shape.m * shape.k), 0};
     command.b = {buffer("b", type, shape.batch * shape.k * shape.n), 0};
-    command.c = {buffer("c", type, shape.batch * shape.m * shape.n), 0, true, true};
+    command.c = {buffer("c", command.cType, shape.batch * shape.m * shape.n), 0, true, true};
     command.d = command.c;
+    if (scaled) {
+      command.scaled = true;
+      command.scaleA = {buffer("scale_a", DType::F32, shape.m * shape.k), 0};
+      command.scaleB = {buffer("scale_b", DType::F32, shape.n * shape.k), 0};
+      if (kind.blocks)
+        command.scaleBlock = command.scaleRowsB = 128;
+    }
     plan.programs.push_back({"main", {command}, 1, 0});
     if (Status status = plan::validate(plan); !status)
       fail(status.error());
@@ -121,6 +137,8 @@ private:
       uint32_t bits = std::bit_cast<uint32_t>(value);
       if (target.type == DType::BF16)
         bits >>= 16;
+      if (target.type == DType::F8E4M3FN)
+        bits = state >> 24 & 0xbf; // no NaN
       std::copy_n(reinterpret_cast<const char *>(&bits), plan::sizeOf(target.type),
                   bytes.data() + uint64_t(i) * plan::sizeOf(target.type));
     }
@@ -133,7 +151,7 @@ private:
   std::unique_ptr<Device> device;
 };
 
-void measure(benchmark::State &state, const Shape &shape, DType type, bool isSquare) {
+void measure(benchmark::State &state, const Shape &shape, Kind type, bool isSquare) {
   using Clock = std::chrono::steady_clock;
   Product product(shape, type);
   product.run();
@@ -146,7 +164,7 @@ void measure(benchmark::State &state, const Shape &shape, DType type, bool isSqu
     best = std::min(best, seconds);
   }
   double gflops = 2e-9 * double(shape.batch * shape.m * shape.n) * double(shape.k) / best;
-  double &square = bestSquare[type == DType::BF16];
+  double &square = bestSquare[type.type != DType::F32];
   if (isSquare)
     square = std::max(square, gflops);
   state.counters["GFLOP/s"] = gflops;
@@ -159,9 +177,10 @@ int main(int argc, char **argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv))
     return 2;
-  benchmark::AddCustomContext("device", Product(squares[0], DType::F32).describe());
-  auto add = [](const Shape &shape, DType type, bool isSquare) {
-    std::string name = std::string(plan::nameOf(type)) + " " + shape.name + " " + shape.transposed;
+  benchmark::AddCustomContext("device", Product(squares[0], {DType::F32}).describe());
+  auto add = [](const Shape &shape, Kind type, bool isSquare) {
+    std::string name = std::string(plan::nameOf(type.type)) + (type.blocks ? " blocks " : " ") +
+                       shape.name + " " + shape.transposed;
     benchmark::RegisterBenchmark(name.c_str(), measure, shape, type, isSquare)
         ->UseManualTime()
         ->MinTime(0.2)
@@ -169,10 +188,14 @@ int main(int argc, char **argv) {
   };
   for (DType type : {DType::F32, DType::BF16}) {
     for (const Shape &shape : squares)
-      add(shape, type, true);
+      add(shape, {type}, true);
     for (const Shape &shape : shapes)
-      add(shape, type, false);
+      add(shape, {type}, false);
   }
+  for (bool blocks : {false, true})
+    for (const Shape &shape : shapes)
+      if (shape.batch == 1)
+        add(shape, {DType::F8E4M3FN, blocks}, false);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

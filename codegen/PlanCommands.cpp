@@ -48,6 +48,8 @@ private:
         start.offset + uint64_t(offset * step::elementBytes(typeOf(buffer).getElementType()));
     ref.read = read;
     ref.written = written;
+    ref.bytes = uint64_t(typeOf(buffer).getNumElements() *
+                         step::elementBytes(typeOf(buffer).getElementType()));
     return ref;
   }
 
@@ -114,6 +116,18 @@ void CommandWriter::matmul(step::MatmulOp op, Command &command) {
     command.ldd = d.leading;
     command.strideD = d.batchStride;
     command.beta = op.getBeta().convertToDouble();
+  }
+  if (!op.getScaleA())
+    return;
+  command.scaled = true;
+  command.scaleA = ref(op.getScaleA(), true, false);
+  command.scaleB = ref(op.getScaleB(), true, false);
+  ArrayRef<int64_t> scalesA = typeOf(op.getScaleA()).getShape(),
+                    scalesB = typeOf(op.getScaleB()).getShape();
+  if (!scalesA.empty()) {
+    command.scaleBlock = graph::ScaledMatmulOp::blockSize;
+    command.scaleRowsA = command.m / scalesA[command.transposeA ? 1 : 0];
+    command.scaleRowsB = command.n / scalesB[command.transposeB ? 0 : 1];
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "codegen/PlanCommands.h"
 #include "codegen/PlanExpr.h"
+#include "codegen/cuda/CudaEmitter.h"
 #include "ir/graph/Program.h"
 #include "ir/step/Step.h"
 #include "runtime/plan/Expr.h"
@@ -21,6 +22,7 @@ public:
     plan.target = std::move(parts.target);
     plan.worlds = std::move(parts.worlds);
     plan.code = std::move(parts.code);
+    plan.sources = std::move(parts.sources);
     plan.cpuFeatures = std::move(parts.cpuFeatures);
     plan.source = std::move(parts.source);
   }
@@ -201,13 +203,32 @@ void PlanWriter::addKernels() {
   auto nested = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
   if (!nested)
     return;
+  const bool isCuda = plan.target == "cuda";
+  llvm::StringMap<int64_t> segments;
+  if (isCuda)
+    segments = largestLaunches(module);
   for (auto function : nested.getOps<func::FuncOp>()) {
+    // What kernels call is part of their code.
+    if (!function->hasAttr("nano.kernel"))
+      continue;
     const step::KernelInfo *info = kernels.find(function.getSymNameAttr());
     Kernel kernel;
     kernel.name = function.getSymName();
     if (auto summary = function->getAttrOfType<StringAttr>("nano.summary"))
       kernel.summary = summary.str();
-    kernel.scratchBytes = uint64_t(info->scratchBytes);
+    if (isCuda) {
+      auto integer = [&](StringRef name) {
+        auto value = function->getAttrOfType<IntegerAttr>(name);
+        return value ? value.getInt() : 0;
+      };
+      kernel.source = kernel.name + ".cu";
+      kernel.threads = uint32_t(integer("nano.threads"));
+      kernel.iterationsPerBlock = integer("nano.block_iterations");
+      kernel.sharedBytes = uint64_t(info->scratchBytes);
+      kernel.maxSegments = uint32_t(std::max<int64_t>(1, segments.lookup(function.getSymName())));
+    } else {
+      kernel.scratchBytes = uint64_t(info->scratchBytes);
+    }
     function.getLoc()->walk([&](mlir::Location part) {
       if (auto line = dyn_cast<FileLineColLoc>(part)) {
         plan::Location location = planLocation(line);
@@ -278,6 +299,8 @@ LogicalResult PlanWriter::training() {
       training.validate = name;
     else if (role == "generate")
       training.generate = name;
+    else if (role == "measure")
+      training.measure = name;
   }
   if (failed(take(size("seq_len"), training.seqLen)) ||
       failed(take(size("val_seq_len"), training.valSeqLen)) ||
@@ -297,6 +320,17 @@ LogicalResult PlanWriter::training() {
                                   failed(take(input("train.targets"), training.targetsBuffer)) ||
                                   failed(take(input("train.loss"), training.lossBuffer))))
     return failure();
+  if (auto weights = module->getAttrOfType<ArrayAttr>("nano.fp8_products");
+      weights && !training.measure.empty()) {
+    if (failed(take(input("train.report"), training.reportBuffer)))
+      return failure();
+    for (auto entry : weights.getAsRange<DictionaryAttr>()) {
+      auto weight = entry.getAs<StringAttr>("weight"), recipe = entry.getAs<StringAttr>("recipe");
+      if (!weight || !recipe)
+        return module.emitError("nano.fp8_products: an entry lacks weight or recipe");
+      training.scaledWeights.push_back({weight.str(), recipe.str()});
+    }
+  }
   const std::string &validate = training.validate, &generate = training.generate;
   if (!validate.empty() && (failed(take(input(validate + ".tokens"), training.valTokensBuffer)) ||
                             failed(take(input(validate + ".targets"), training.valTargetsBuffer)) ||

@@ -1,4 +1,4 @@
-// Step IR and native code to a plan: the last thing that the compiler does.
+// Step IR and kernels' code to a plan: the last thing that the compiler does.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -15,6 +15,7 @@ struct PlanParts {
   std::string target = "cpu";
   std::vector<int64_t> worlds = {1};    ///< numbers of ranks that it can run on
   std::string code;                     ///< CPU: ELF bytes that define the kernels
+  std::vector<plan::Source> sources;    ///< CUDA: "<kernel>.cu" of each kernel, and headers
   std::vector<std::string> cpuFeatures; ///< what the code needs
   std::string source;                   ///< the model file's text
 };

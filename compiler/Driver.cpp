@@ -5,9 +5,11 @@
 #include "codegen/cpu/CpuTarget.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
+#include "codegen/cuda/CudaEmitter.h"
 #include "compiler/CrashMessage.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
+#include "compiler/ScalesFile.h"
 #include "compiler/StageRunner.h"
 #include "ir/graph/Program.h"
 #include "passes/fuse/Traffic.h"
@@ -47,9 +49,12 @@ void loadDialects(MLIRContext &context) {
   context.loadAllAvailableDialects();
 }
 
-TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &overrides) {
+TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &overrides,
+                  const std::string &scales = {}) {
   frontend::TraceInput input = file.input();
   input.overrides = overrides;
+  if (!scales.empty())
+    input.scales = readScalesFile(scales);
   return frontend::traceModel(context, input);
 }
 
@@ -69,11 +74,19 @@ void checkWorlds(ModuleOp module, const std::vector<int64_t> &worlds) {
                                    world, world, batch / length, batch, length));
 }
 
+/// A plan that no machine can hold is not written; its model's sizes are a mistake.
+void checkArena(ModuleOp module, const std::string &model) {
+  constexpr int64_t limit = int64_t(1) << 40;
+  const memory::MemorySummary held = memory::summarizeMemory(module);
+  if (held.arena > limit)
+    throw ModelError(fmt::format("{}: the model asks for sizes that do not fit: {}, more than 1 TiB"
+                                 "; {}",
+                                 model, memory::memoryLine(held), memory::peakLine(held, 1)));
+}
+
 void checkTarget(const std::string &target) {
-  if (target == "cuda")
-    throw ModelError("--target cuda: this build of nanoc has no CUDA target; use --target cpu");
-  if (target != "cpu")
-    throw ModelError(fmt::format("--target {}: no such target; there is cpu", target));
+  if (target != "cpu" && target != "cuda")
+    throw ModelError(fmt::format("--target {}: no such target; there are cpu and cuda", target));
 }
 
 //===- What a step moves -------------------------------------------------------===//
@@ -125,8 +138,9 @@ public:
                                    options.stopAfter, stageNames()));
     if (!last && options.output.empty())
       throw ModelError("compile: where should the plan go? Give -o OUT.plan");
+    const bool isCuda = options.target == "cuda";
     const std::optional<codegen::CpuTarget> target = codegen::CpuTarget::host();
-    if (!target)
+    if (!target && !isCuda)
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
     if (!options.dumpDirectory.empty())
@@ -137,17 +151,24 @@ public:
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    model = trace(context, file, options.overrides);
+    model = trace(context, file, options.overrides, options.fp8Scales);
     checkWorlds(module(), options.worlds);
     if (dump)
       dump->write(module(), "frontend");
 
     PipelineOptions pipeline;
     pipeline.worlds.assign(options.worlds.begin(), options.worlds.end());
-    pipeline.lanes = target->lanes();
+    pipeline.target = options.target;
+    if (isCuda)
+      pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
+    else
+      pipeline.lanes = target->lanes();
+    pipeline.reportFp8 = options.reportFp8;
     for (const Stage &stage : stages()) {
       if (stage.addPasses)
         runPasses(stage, pipeline);
+      else if (isCuda)
+        writeCudaPlan(file.source());
       else
         writePlan(*target, file.source());
       if (&stage == last)
@@ -171,8 +192,30 @@ private:
     runStage(stage, module(), pipeline, dump ? &*dump : nullptr);
     if (stage.name == "fuse")
       fused = measureStep(module());
-    if (stage.name == "kernels" && dump)
+    if (stage.name == "kernels" && dump && options.target == "cpu")
       dump->writeKernels(module());
+    if (stage.name == "memory")
+      checkArena(module(), options.model);
+  }
+
+  /// The stage `plan` for CUDA: every kernel's source, and the plan.
+  void writeCudaPlan(const std::string &source) {
+    begin("code");
+    codegen::PlanParts parts;
+    parts.target = options.target;
+    parts.worlds = options.worlds;
+    parts.source = source;
+    runReporting(&context, "plan", [&]() -> LogicalResult {
+      FailureOr<std::vector<plan::Source>> sources = codegen::cudaSources(module());
+      if (failed(sources))
+        return failure();
+      parts.sources = std::move(*sources);
+      return success();
+    });
+    if (dump)
+      for (const plan::Source &file : parts.sources)
+        dump->writeSource(file.name, file.text);
+    writeParts(std::move(parts));
   }
 
   /// The stage `plan`: native code for every kernel, and the plan.
@@ -194,6 +237,10 @@ private:
       parts.cpuFeatures = std::move(native->cpuFeatures);
       return success();
     });
+    writeParts(std::move(parts));
+  }
+
+  void writeParts(codegen::PlanParts parts) {
     begin("plan");
     runReporting(&context, "plan", [&]() -> LogicalResult {
       FailureOr<plan::Plan> written = codegen::writePlan(module(), std::move(parts));
@@ -232,6 +279,8 @@ private:
                static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
     fmt::print("{}: {}\n", plan.model,
                options.reportMemory ? memory::memoryReport(held) : memory::memoryLine(held));
+    if (const std::string peak = memory::peakLine(held); !options.reportMemory && !peak.empty())
+      fmt::print("{}: {}\n", plan.model, peak);
     std::error_code ignored;
     fmt::print("{}: {}, for {} rank{}, compiled in {:.2f} s\n", options.output,
                bytesText(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),

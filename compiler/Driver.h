@@ -13,11 +13,13 @@ struct CompileOptions {
   std::string model;  ///< the model file
   std::string output; ///< the plan file; may be empty with `stopAfter`
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
+  std::string fp8Scales; ///< --fp8-scales; empty: none
   std::string target = "cpu";
   std::vector<int64_t> worlds{1};
   std::string dumpDirectory; ///< --dump-ir; empty: none
   std::string stopAfter;     ///< a stage's name; empty: none
   bool reportMemory = false;
+  bool reportFp8 = false;
   bool timing = false;
 };
 

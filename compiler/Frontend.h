@@ -75,11 +75,13 @@ public:
   char text[120];
 };
 
+/// Things in a List at most.
+inline constexpr int64_t longestList = int64_t(1) << 20;
+
 /// A fixed number of things: layers, for example.
 template <typename T> class List {
 public:
-  explicit List(int64_t count)
-      : things(new T[count > 0 ? count : 0]), count(count > 0 ? count : 0) {}
+  explicit List(int64_t count) : things(new T[sizeFor(count)]), count(sizeFor(count)) {}
   ~List() { delete[] things; }
   List(const List &) = delete;
   List &operator=(const List &) = delete;
@@ -94,14 +96,22 @@ private:
       throwOutOfRange(i, count);
     return i;
   }
+  static int64_t sizeFor(int64_t count) {
+    if (count > longestList)
+      throwTooLong(count);
+    return count > 0 ? count : 0;
+  }
   [[noreturn]] static void throwOutOfRange(int64_t i, int64_t count);
+  [[noreturn]] static void throwTooLong(int64_t count);
   T *things;
   int64_t count;
 };
 [[noreturn]] void throwListOutOfRange(int64_t i, int64_t count);
+[[noreturn]] void throwListTooLong(int64_t count);
 template <typename T> void List<T>::throwOutOfRange(int64_t i, int64_t count) {
   throwListOutOfRange(i, count);
 }
+template <typename T> void List<T>::throwTooLong(int64_t count) { throwListTooLong(count); }
 
 //===- Hyperparameters ---------------------------------------------------------===//
 
@@ -406,6 +416,27 @@ Optimizer muon(const char *name, const Muon &how, Line at = Line::here());
 /// Declares a parameter. `name` is its name in checkpoints; `type` the type that it is stored in.
 Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
              const Optimizer &optimizer, Line at = Line::here());
+
+/// How the three matrix products with a weight run in training: y = x·Wᵀ, ∂L/∂x and ∂L/∂W.
+struct Fp8 {
+  enum Recipe : uint8_t {
+    Off,     ///< in the compute type
+    Static,  ///< operands in 8 bits, divided by the scales given here or by --fp8-scales
+    Current, ///< by what each tensor's own largest magnitude asks for
+    Delayed, ///< by what the largest magnitudes of the last steps ask for
+    Block,   ///< a scale for every 128 elements; for 128×128 of the weight
+  };
+  Recipe recipe = Off;
+  double input = 0, weight = 0, gradient = 0; ///< Static: scales of x, W and ∂L/∂y
+  int64_t history = 16;                       ///< Delayed: steps
+  double margin = 0;                          ///< all but Static: powers of two left unused
+};
+/// Chooses it for a parameter; `-D fp8.<parameter>=off|static|current|delayed|block` comes before.
+/// Validation and sampling use the weight as it is.
+void fp8Products(const At &weight, const Fp8 &how);
+/// Declares the hyperparameters fp8_recipe (delayed, current or block), fp8_history and fp8_margin,
+/// and returns what they say.
+Fp8 fp8Hyper(Line at = Line::here());
 
 /// A schedule as a single number {} of type f32 or i32 (rounded to nearest) in the programs:
 /// changes without recompilation.

@@ -60,6 +60,11 @@ Defaults::Defaults(std::initializer_list<Default> list, Line at) : at(at) {
 void throwListOutOfRange(int64_t i, int64_t count) {
   throw ModelError(fmt::format("the model reads position {} of a list of {}", i, count));
 }
+void throwListTooLong(int64_t count) {
+  throw ModelError(fmt::format("the model asks for sizes that do not fit: a list of {} things; at "
+                               "most {}",
+                               count, longestList));
+}
 
 int64_t hyper(const char *name, int64_t value, const char *about, int64_t least, Line at) {
   return Recorder::current().hyper(name, value, about, least, at);
@@ -142,6 +147,8 @@ Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
              const Optimizer &optimizer, Line at) {
   return Recorder::current().param(name.text, shape, type, init, optimizer, at);
 }
+void fp8Products(const At &weight, const Fp8 &how) { Recorder::current().fp8Products(weight, how); }
+Fp8 fp8Hyper(Line at) { return Recorder::current().fp8Hyper(at); }
 Tensor scalar(const char *name, const Sched &value, DType type, Line at) {
   return Recorder::current().scalar(name, value, type, at);
 }

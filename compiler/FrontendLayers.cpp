@@ -149,6 +149,12 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
     fail(q.at, fmt::format("{}: q, k and v differ: {}, {} and {}", what, describe(query),
                            describe(key), describe(value)));
   const int64_t rows = typeOf(query).getDimSize(0), heads = typeOf(query).getDimSize(1);
+  // Kernels are written for one size of a head, and grow with it.
+  constexpr int64_t largestHead = 4096;
+  if (const int64_t size = typeOf(query).getDimSize(2); size > largestHead)
+    fail(q.at, fmt::format("{}: the model asks for sizes that do not fit: heads of {} elements; at "
+                           "most {}",
+                           what, size, largestHead));
   const Value first = recorder.value(how.first, q.at, "attention's first");
   const Value last = recorder.value(how.last, q.at, "attention's last");
   checkRows(first, rows, q.at, what, "first");

@@ -1,6 +1,7 @@
 // The pipeline as prose: what happens to a model, stage by stage, and why in this order.
 #include "compiler/Pipeline.h"
 
+#include "codegen/cuda/CudaEmitter.h"
 #include "compiler/Stages.h"
 #include "passes/Passes.h"
 
@@ -55,8 +56,21 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createDistribute(distribute));
 }
 
+/// Products of linear layers from 8-bit operands.
+void addFp8(OpPassManager &passes, const PipelineOptions &options) {
+  // After differentiation, because the recipe differs forward and backward, and after `first` and
+  // `next` are programs, because weights are converted in one of them; after distribution, because
+  // what ranks have seen is summed as gradients are. Before fusion, so that conversions and
+  // magnitudes become part of the kernels that make the operands.
+  ScaleProductsOptions scaling;
+  scaling.kMajor = options.kMajor;
+  passes.addPass(createScaleProducts(scaling));
+  // Reads the finished `first`, and is fused like any other program.
+  passes.addPass(createMeasureProducts());
+}
+
 /// What will be one kernel is one op.
-void addFuse(OpPassManager &passes, const PipelineOptions &) {
+void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
   passes.addPass(createChunkRows());
@@ -64,6 +78,9 @@ void addFuse(OpPassManager &passes, const PipelineOptions &) {
   passes.addPass(createFoldMatmulEpilogues());
   // Last on tensors: it fixes which tensors exist in memory, and all that follows is about those.
   passes.addPass(createFuse());
+  // On final kernels; changes nothing.
+  if (options.reportFp8)
+    passes.addPass(createReportCasts());
   // A gate: bufferization knows kernels, calls, collectives, views and state, and nothing else.
   passes.addPass(createVerifyFused());
 }
@@ -80,14 +97,18 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
   // launches and what they touch.
   LowerKernelsOptions kernels;
+  kernels.target = options.target;
   kernels.lanes = options.lanes;
   passes.addPass(createLowerKernels(kernels));
 }
 
 /// Commands on streams, with events.
-void addSchedule(OpPassManager &passes, const PipelineOptions &) {
+void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
-  passes.addPass(createBatchLaunches());
+  BatchLaunchesOptions batches;
+  if (options.target == "cuda")
+    batches.maxParameterBytes = codegen::maxParameterBytes;
+  passes.addPass(createBatchLaunches(batches));
   // After all commands stand; before memory, because two buffers may share bytes only where this
   // order keeps them apart.
   passes.addPass(createSchedule());
@@ -111,6 +132,7 @@ constexpr Stage table[] = {
     {"differentiate", "train also computes every parameter's gradient", addDifferentiate},
     {"optimize", "the step as programs: first, next, update", addOptimize},
     {"distribute", "gradients are summed over ranks before the update", addDistribute},
+    {"fp8", "products of linear layers from 8-bit operands, where the model asks for it", addFp8},
     {"fuse", "what becomes one kernel is one op", addFuse},
     {"buffers", "every tensor has a buffer or is a view of one", addBuffers},
     {"kernels", "every task is a kernel in loops and vectors", addKernels},
@@ -148,7 +170,11 @@ struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
   Option<std::string> upTo{*this, "up-to", llvm::cl::desc("the last stage to run"),
                            llvm::cl::init("verify")};
   ListOption<int64_t> worlds{*this, "worlds", llvm::cl::desc("numbers of ranks")};
-  Option<int64_t> lanes{*this, "lanes", llvm::cl::desc("f32 lanes of a vector"),
+  Option<bool> kMajor{*this, "k-major",
+                      llvm::cl::desc("8-bit operands with the inner dimension last")};
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu or cuda"),
+                             llvm::cl::init("cpu")};
+  Option<int64_t> lanes{*this, "lanes", llvm::cl::desc("CPU: f32 lanes of a vector"),
                         llvm::cl::init(16)};
 };
 } // namespace
@@ -165,7 +191,9 @@ void registerPipelines() {
         PipelineOptions options;
         if (!flags.worlds.empty())
           options.worlds.assign(flags.worlds.begin(), flags.worlds.end());
+        options.target = flags.target;
         options.lanes = flags.lanes;
+        options.kMajor = flags.kMajor;
         buildPipeline(passes, options, *last);
       });
 }

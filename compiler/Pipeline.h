@@ -5,6 +5,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <string>
 
 namespace nano {
 
@@ -13,7 +14,10 @@ struct Stage;
 /// What passes are told about the target and the run.
 struct PipelineOptions {
   llvm::SmallVector<int64_t> worlds{1}; ///< the numbers of ranks that the plan must run on
-  int64_t lanes = 16;                   ///< f32 lanes of the target's vectors
+  std::string target = "cpu";           ///< "cpu" or "cuda"
+  int64_t lanes = 16;                   ///< CPU: f32 lanes of its vectors
+  bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
+  bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
 };
 
 /// Adds the passes of all stages up to and including `last`.

@@ -221,10 +221,11 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
     fail(at, fmt::format("{}: '{}' is declared inside a program; declare it before", what, symbol));
   if (symbol.empty())
     fail(at, fmt::format("{}: the name is empty", what));
-  static constexpr const char *reserved[] = {
-      "train",    "first",    "next",    "update",
-      "validate", "generate", "kernels", graph::gradScaleSymbol.data()};
-  if (llvm::is_contained(reserved, symbol) || StringRef(symbol).starts_with("grad."))
+  static constexpr const char *reserved[] = {"train",   "first",    "next",
+                                             "update",  "validate", "generate",
+                                             "measure", "kernels",  graph::gradScaleSymbol.data()};
+  if (llvm::is_contained(reserved, symbol) || StringRef(symbol).starts_with("grad.") ||
+      StringRef(symbol).starts_with("fp8."))
     fail(at, fmt::format("{}: the name '{}' is the compiler's own; choose another", what, symbol));
   auto [entry, isNew] = symbols.try_emplace(symbol, at);
   if (!isNew)
@@ -290,6 +291,7 @@ std::string initText(const Init &init) {
 
 Tensor Recorder::param(const char *name, const Shape &shape, DType type, const Init &init,
                        const Optimizer &optimizer, Line at) {
+  countOp(at);
   const std::string what = fmt::format("param '{}'", name);
   const OptimizerRecord &group = optimizerOf(optimizer, what.c_str(), at);
   if (type != f32 && type != bf16)
@@ -347,6 +349,7 @@ void Recorder::training(const Training &training, Line at) {
 }
 
 TracedModel Recorder::finish() {
+  finishFp8();
   std::vector<std::string> known;
   for (const HyperparameterRecord &record : hyperparameters)
     known.push_back(record.name);

@@ -106,6 +106,15 @@ RankedTensorType Recorder::tensorType(ArrayRef<int64_t> shape, Type element, Lin
   return RankedTensorType::get(shape, element);
 }
 
+void Recorder::countOp(Line at) {
+  // Some ten times what gpt124m has.
+  constexpr int64_t limit = int64_t(1) << 16;
+  if (++opCount > limit)
+    fail(at, fmt::format("the model asks for sizes that do not fit: more than {} ops and "
+                         "parameters; give it fewer layers",
+                         limit));
+}
+
 Tensor Recorder::handle(Value value) {
   Tensor tensor;
   tensor.program = program;

@@ -87,6 +87,7 @@ public:
 
   /// Creates an op of one result at the point of recording.
   template <typename OpTy, typename... Args> mlir::Value op(Line at, Args &&...args) {
+    countOp(at);
     return OpTy::create(builder, location(at), std::forward<Args>(args)...)->getResult(0);
   }
   mlir::Value constant(double number, mlir::RankedTensorType type, Line at);
@@ -116,6 +117,8 @@ public:
   Optimizer muon(const char *name, const Muon &how, Line at);
   Tensor param(const char *name, const Shape &shape, DType type, const Init &init,
                const Optimizer &optimizer, Line at);
+  void fp8Products(const At &weight, const Fp8 &how);
+  Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
 
   void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
@@ -124,6 +127,9 @@ public:
                     Line at);
 
 private:
+  /// Throws when the model has more ops and parameters than it may.
+  void countOp(Line at);
+
   struct Declared {
     std::string symbol;
     mlir::RankedTensorType type;
@@ -139,6 +145,9 @@ private:
   std::optional<std::string> override(HyperparameterRecord &record);
   std::string hyperContext(const HyperparameterRecord &record, const std::string &value,
                            Line at) const;
+  /// Writes the policies of FP8 products to the parameters: the model's, those of -D fp8.<name>,
+  /// and the scales of a file.
+  void finishFp8();
   void takeSymbol(const std::string &symbol, const char *what, Line at);
   const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
   void useSched(const Sched &sched, const char *what, Line at) const;
@@ -155,6 +164,7 @@ private:
   uint32_t model;            ///< what handles of declarations carry
   uint32_t program = 0;      ///< what handles of the present program carry; 0: none
   uint32_t outerProgram = 0; ///< while a score function is recorded: the program around it
+  int64_t opCount = 0; ///< of all programs, and parameters
   std::vector<mlir::Value> values;
   std::vector<Declared> declared;
   std::vector<SchedNode> scheds{SchedNode{}};
@@ -164,6 +174,11 @@ private:
   llvm::StringMap<Line> symbols;
   std::vector<bool> overrideUsed, defaultUsed;
 
+  struct Fp8Record {
+    Fp8 how;
+    Line at;
+  };
+  llvm::StringMap<Fp8Record> fp8Records; ///< by parameter
   std::optional<Training> how;
   Line howAt{};
   int64_t trainTokens = 0, validateTokens = 0, generateTokens = 0;

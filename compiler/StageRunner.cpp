@@ -88,6 +88,11 @@ void IrDump::writeKernels(ModuleOp module) {
                 [&](llvm::raw_ostream &file) { file << codegen::kernelText(kernel); });
 }
 
+void IrDump::writeSource(const std::string &name, const std::string &text) {
+  writeFile(fmt::format("{}/kernels/{}", directory, name),
+            [&](llvm::raw_ostream &file) { file << text; });
+}
+
 //===- Stages ------------------------------------------------------------------===//
 
 namespace {
@@ -105,11 +110,14 @@ std::string lineText(Location location) {
   return text;
 }
 
-/// Collects the first error instead of printing it.
+/// Collects the first error instead of printing it; prints remarks.
 class FirstError {
 public:
   explicit FirstError(MLIRContext *context)
       : handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+            fmt::print(stderr, "nanoc: {}remark: {}\n", lineText(diagnostic.getLocation()),
+                       diagnostic.str());
           if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
             return;
           // What the pass manager adds when it writes a reproducer.

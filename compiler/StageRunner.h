@@ -49,6 +49,8 @@ public:
   void write(mlir::ModuleOp module, const std::string &name);
   /// Every function of the module of kernels, one file each in kernels/.
   void writeKernels(mlir::ModuleOp module);
+  /// A file of kernels/.
+  void writeSource(const std::string &name, const std::string &text);
 
 private:
   void writeFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print);

@@ -4,7 +4,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,12 +27,20 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// Static FP8 scales from a file.
+struct ScalesFile {
+  std::string path;
+  /// Of input, weight and gradient, by the weight's name.
+  std::map<std::string, std::array<double, 3>> scales;
+};
+
 struct TraceInput {
   std::string name;                   ///< of the model
   std::string file;                   ///< the model file, for messages
   void (*body)() = nullptr;           ///< what NANO_MODEL defines
   const Defaults *defaults = nullptr; ///< what NANO_DEFAULTS defines, if anything
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
+  std::optional<ScalesFile> scales;                           ///< --fp8-scales
 };
 
 struct HyperparameterRecord {

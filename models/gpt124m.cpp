@@ -1,6 +1,6 @@
 // The NanoGPT speedrun's 124M model and its training step, as MODEL.md states them: value
 // embeddings, skip connections, sliding windows over packed documents, Muon for the matrices and
-// Adam for the rest. The FP8 head is not supported yet.
+// Adam for the rest.
 #include "compiler/Frontend.h"
 
 using namespace nano::frontend;
@@ -18,7 +18,10 @@ NANO_MODEL {
   const auto steps = hyper("num_iterations", 1770, "optimizer steps");
   const auto eos = hyper("eos_token", 50256, "the token that begins a document", 0);
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
-  hyper("fp8", {"off"}, "FP8 matrix products: not supported yet");
+  enum { Off, Head, Mlp, All };
+  const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
+                        "whose matrix products run in FP8 in training: the head's, the MLPs', all");
+  const Fp8 scaling = fp8Hyper();
   require(L % 2 == 0, "num_layers must be even");
   require(Dh % 4 == 0, "head_dim must be a multiple of 4");
   require(T % 128 == 0 && valT % 128 == 0, "seq_len and val_seq_len must be multiples of 128");
@@ -66,6 +69,22 @@ NANO_MODEL {
   const Tensor lmHead =
       param("lm_head.weight", {(vocab + 127) / 128 * 128, D}, f32, constant(0), head);
   const Tensor skipWeights = param("skip_weights", {L / 2}, f32, constant(1), scalars);
+
+  if (fp8 == Head || fp8 == All)
+    fp8Products(lmHead, {.recipe = Fp8::Static,
+                         .input = sqrt(D) / 448,
+                         .weight = 24.0 / 448,
+                         .gradient = 1.0 / 448});
+  for (int i = 0; i < L; ++i) {
+    if (fp8 == All && i != 7) {
+      fp8Products(layers[i].qkv, scaling);
+      fp8Products(layers[i].project, scaling);
+    }
+    if (fp8 == Mlp || fp8 == All) {
+      fp8Products(layers[i].mlpIn, scaling);
+      fp8Products(layers[i].mlpOut, scaling);
+    }
+  }
 
   auto logits = [&](Tensor tokens) {
     const int64_t T = tokens.size(0);

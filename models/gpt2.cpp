@@ -27,6 +27,10 @@ NANO_MODEL {
   const auto eos =
       hyper("eos_token", 50256, "the token that begins a document; the mask does not use it", 0);
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
+  enum { Off, Head, Mlp, All };
+  const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
+                        "whose matrix products run in FP8 in training: the head's, the MLPs', all");
+  const Fp8 scaling = fp8Hyper();
   require(D % H == 0, "model_dim must be a multiple of num_heads");
   require(T % block == 0 && valT % block == 0,
           "seq_len and val_seq_len must be multiples of block_size");
@@ -73,6 +77,19 @@ NANO_MODEL {
         .mlpOut = {weight({"h.", i, ".mlp.c_proj.weight"}, D, 4 * D, small),
                    vector({"h.", i, ".mlp.c_proj.bias"}, D, 0)}};
   const Affine lnFinal = {vector("ln_f.weight", D, 1), vector("ln_f.bias", D, 0)};
+
+  if (fp8 == Head || fp8 == All)
+    fp8Products(wte, scaling);
+  for (const Layer &p : layers) {
+    if (fp8 == All) {
+      fp8Products(p.attend.weight, scaling);
+      fp8Products(p.attendOut.weight, scaling);
+    }
+    if (fp8 == Mlp || fp8 == All) {
+      fp8Products(p.mlpIn.weight, scaling);
+      fp8Products(p.mlpOut.weight, scaling);
+    }
+  }
 
   auto layerNormOf = [&](Tensor x, const Affine &p) {
     return layerNorm(x, p.weight, p.bias, 1e-5);

@@ -1,30 +1,48 @@
 // Finds a device's shared library beside the running program and makes a device of it.
 #include "runtime/Device.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 
 namespace nano {
 
+Status checkDevice(const plan::Plan &plan, const std::string &device) {
+  if (device == plan.target || (device == "emulator" && plan.target == "cuda"))
+    return ok();
+  return badInput(
+      "device " + device + " does not run this plan, which is for " + plan.target +
+      (plan.target == "cuda" ? "; choose cuda or emulator" : "; compile it with --target cuda"));
+}
+
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
                                            const DeviceOptions &options) {
   namespace fs = std::filesystem;
+  const std::string &chosen = options.device.empty() ? plan.target : options.device;
+  if (Status status = checkDevice(plan, chosen); !status)
+    return status.error();
   std::error_code error;
   fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path();
-  std::string name = "libnano-device-" + plan.target + ".so";
+  std::string name = "libnano-device-" + chosen + ".so";
   fs::path library = beside / name;
   if (!fs::exists(library, error))
     library = beside.parent_path() / "lib" / name;
   if (!fs::exists(library, error))
-    return badInput("the plan is for target " + plan.target + ", whose " + name +
-                    " is neither in " + beside.string() + " nor in " +
-                    (beside.parent_path() / "lib").string() +
+    return badInput("the plan is for target " + plan.target + ", and " + name + " is neither in " +
+                    beside.string() + " nor in " + (beside.parent_path() / "lib").string() +
                     "; build it, or compile the model for a target that this build has");
+
+  // How long OpenMP's threads spin for the next parallel region before they sleep, about 10 µs:
+  // longer than the gaps inside a step. The default of several milliseconds keeps cores busy that
+  // other programs, or the ranks beside this one, need, and makes a step several times slower on a
+  // machine that does something else too. Read once, when the library loads; what the user has set
+  // stays.
+  setenv("GOMP_SPINCOUNT", "1000", 0);
 
   // The library stays loaded for the rest of the process: its threads may outlive the device.
   void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
-    return badInput("cannot load the device of target " + plan.target + ": " + dlerror() +
+    return badInput("cannot load device " + chosen + ": " + dlerror() +
                     "; run tools/setup to install what it needs");
   auto create = reinterpret_cast<CreateDeviceFn>(dlsym(handle, createDeviceSymbol));
   if (!create)

@@ -7,19 +7,29 @@
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nano {
 
 /// Options of a device that the user can set.
 struct DeviceOptions {
+  std::string device; ///< which one: "cpu", "cuda", "emulator"; empty: that of the plan's target
   int threads =
       0; ///< CPU threads of one rank; 0: the machine's cores divided by the ranks in this process
   int localRanks =
       0; ///< ranks in this process, which share its cores and memory; 0: all of the communicator's
   bool profile = false; ///< measure every command, for `Device::times`
+  bool trace = false;   ///< keep when every command ran, for `Device::takeSpans`
+  bool waitForEach =
+      false; ///< run commands one by one and wait for each, so that an error names its command
+  bool tune = false;    ///< choose the algorithms of matrix products by measurement
+  std::string tuneFile; ///< where such choices are kept; empty: nowhere
+  std::function<void(const std::string &)> report; ///< receives lines for the user; may be empty
 };
 
 /// What one command of the plan took, over all runs so far.
@@ -29,25 +39,56 @@ struct CommandTime {
   double seconds = 0;
 };
 
+/// When one command ran.
+struct CommandSpan {
+  const plan::Command *command = nullptr;
+  double start = 0; ///< seconds since the device was made
+  double seconds = 0;
+};
+
+/// What the device reaches at best, measured; 0 where it was not.
+struct DeviceRates {
+  double copyBytes = 0;                            ///< bytes read plus bytes written a second
+  double f32Flops = 0, bf16Flops = 0, f8Flops = 0; ///< of matrix products, a second
+};
+
 /// One rank's view of a device: its arena, and the plan's programs made ready to run on it.
 /// The plan outlives the device. All calls come from the rank's own thread.
 class Device {
 public:
   virtual ~Device() = default;
 
-  /// Copies `bytes` bytes into buffer `buffer` at byte `offset`.
+  /// Copies `bytes` bytes into buffer `buffer` at byte `offset`, as if after the programs started
+  /// so far; `data` is free again on return.
   virtual Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) = 0;
   /// Copies `bytes` bytes out of buffer `buffer` at byte `offset`; waits for the programs started
   /// so far.
   virtual Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) = 0;
-  /// Runs the program of that name to its end. A failure names the command, its model line and what
-  /// went wrong.
+  /// As `read`, but the data need only be there after the next `wait`, until when `data` stays.
+  virtual Status readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
+    return read(buffer, offset, data, bytes);
+  }
+  /// Runs the program of that name, or starts it: `wait` and `read` wait for its end and report
+  /// what went wrong after this call returned. A failure names the command, its model line and what
+  /// went wrong, as far as the device knows them.
   virtual Status run(const std::string &program) = 0;
+  /// Runs one command of a program to its end.
+  virtual Status runCommand(const std::string &program, size_t command) = 0;
+  /// Waits for everything that was started.
+  virtual Status wait() { return ok(); }
   /// One line for the log: processor or GPU name, threads, library versions.
   virtual std::string describe() const = 0;
   /// With DeviceOptions::profile: the time of every command that has run, in the plan's order; else
   /// nothing.
   virtual std::vector<CommandTime> times() const { return {}; }
+  /// With DeviceOptions::trace: every command that has run since the last call, in the order of
+  /// their starts; else nothing.
+  virtual std::vector<CommandSpan> takeSpans() { return {}; }
+  /// With DeviceOptions::trace: what floors of times are computed from; nothing where the device
+  /// does not measure it.
+  virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
+  /// Names and values for the log: versions, sizes, choices.
+  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 };
 
 /// The entry point of a device library, `extern "C"`; null and `*error` filled when the device
@@ -56,8 +97,12 @@ using CreateDeviceFn = Device *(*)(const plan::Plan *plan, Communicator *communi
                                    const DeviceOptions *options, Error *error);
 inline constexpr const char *createDeviceSymbol = "nanoCreateDevice";
 
-/// Loads `libnano-device-<target>.so` from beside the running executable (or ../lib) and makes a
-/// device of it.
+/// Whether a device of that name runs this plan: the plan's target, or the emulator for a plan for
+/// cuda. BadInput otherwise.
+Status checkDevice(const plan::Plan &plan, const std::string &device);
+
+/// Loads `libnano-device-<device>.so` from beside the running executable (or ../lib) and makes a
+/// device of it, of the one that the options name or else of the plan's target.
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
                                            const DeviceOptions &options);
 

@@ -53,6 +53,9 @@ Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
   ordered_json hyperparameters = ordered_json::object();
   for (const plan::Hyperparameter &h : plan.hyperparameters)
     hyperparameters.push_back({h.name, valueOf(h.value)});
+  ordered_json deviceFacts = ordered_json::object();
+  for (const auto &[name, value] : facts.deviceFacts)
+    deviceFacts.push_back({name, valueOf(value)});
   int64_t parameters = 0;
   for (const plan::State &state : plan.states) {
     int64_t elements = state.role == plan::State::Role::Parameter ? 1 : 0;
@@ -74,7 +77,8 @@ Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
                        {"global_batch", plan.training.globalBatch},
                        {"vocab_size", plan.training.vocabSize},
                        {"parameters", parameters},
-                       {"hyperparameters", hyperparameters}}));
+                       {"hyperparameters", hyperparameters},
+                       {"device_facts", deviceFacts}}));
 }
 
 Status Log::step(const StepFacts &facts) {
@@ -90,6 +94,24 @@ Status Log::step(const StepFacts &facts) {
 Status Log::validation(int64_t step, double loss, uint64_t tokens) {
   return write(
       toText({{"event", "val"}, {"step", step}, {"val_loss", loss}, {"val_tokens", tokens}}));
+}
+
+Status Log::fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts) {
+  ordered_json products = ordered_json::array();
+  for (const ScaledWeightFacts &row : facts) {
+    ordered_json product{{"product", row.weight->name}, {"recipe", row.weight->recipe}};
+    for (size_t k = 0; k < conversionNames.size(); ++k) {
+      const ConversionFacts &seen = row.conversions[k];
+      product[conversionNames[k]] = {{"amax", seen.amax},
+                                     {"scale", seen.scale},
+                                     {"saturated", seen.cut},
+                                     {"flushed", seen.lost}};
+    }
+    for (size_t k = 0; k < errorNames.size(); ++k)
+      product["error"][errorNames[k]] = row.errors[k];
+    products.push_back(product);
+  }
+  return write(toText({{"event", "fp8"}, {"step", step}, {"products", products}}));
 }
 
 Status Log::checkpoint(int64_t step, const std::string &path) {

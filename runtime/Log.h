@@ -2,7 +2,7 @@
 //
 //   {"event":"run", "plan_hash", "model", "target", "world", "device", "versions", "seed",
 //    "first_step", "steps", "seq_len", "global_batch", "vocab_size", "parameters",
-//    "hyperparameters": {name: number or text}}
+//    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}}
 //   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
 //   {"event":"checkpoint", "step", "path"}
@@ -11,6 +11,7 @@
 // Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
 #pragma once
 
+#include "runtime/Fp8Report.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -19,13 +20,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace nano {
 
 /// What the line of event "run" says beside what the plan says.
 struct RunFacts {
   std::string planHash;
-  std::string device; ///< Device::describe()
+  std::string device;                                           ///< Device::describe()
+  std::vector<std::pair<std::string, std::string>> deviceFacts; ///< Device::facts()
   int world = 1;
   uint64_t seed = 0;
   int64_t firstStep = 0; ///< steps done before this run
@@ -52,6 +56,8 @@ public:
   Status run(const plan::Plan &plan, const RunFacts &facts);
   Status step(const StepFacts &facts);
   Status validation(int64_t step, double loss, uint64_t tokens);
+  /// What FP8 products saw in rank 0's first micro-batch of a step, counted from 1.
+  Status fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts);
   Status checkpoint(int64_t step, const std::string &path);
   Status end(int64_t step, const std::string &reason);
 

@@ -79,6 +79,8 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
   LocalGroup group(1);
   DeviceOptions deviceOptions;
   deviceOptions.threads = options.threads;
+  deviceOptions.tuneFile = options.tuneFile;
+  deviceOptions.report = [&](const std::string &line) { console.say(line); };
   Result<std::unique_ptr<Device>> device = makeDevice(plan, group.communicator(0), deviceOptions);
   if (!device)
     return device.error();

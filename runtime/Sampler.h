@@ -20,6 +20,7 @@ struct SampleOptions {
   double temperature = 0.8; ///< logits are divided by it; 0: always the likeliest token
   StartOptions start;       ///< its seed is also that of the choices
   int threads = 0;          ///< as DeviceOptions
+  std::string tuneFile;     ///< as DeviceOptions
 };
 
 /// The generated tokens, without the prompt. The model sees the last genSeqLen tokens; run-time

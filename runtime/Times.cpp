@@ -7,8 +7,6 @@
 
 namespace nano {
 
-namespace {
-
 using nlohmann::ordered_json;
 using plan::Command;
 
@@ -31,8 +29,6 @@ const char *nameOf(Command::Kind kind) {
   }
   return "unknown";
 }
-
-} // namespace
 
 std::string timesText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t steps,

@@ -10,6 +10,9 @@
 
 namespace nano {
 
+/// "launch", "matmul", "all_reduce", "fill", "copy", "record" or "wait".
+const char *nameOf(plan::Command::Kind kind);
+
 /// One JSON object: "model", "plan_hash", "device", "steps" (optimizer steps of this run), and
 /// "commands", one object each in the plan's order: "program", "command" (its index there), "kind",
 /// "label", "at" (model file and line, where known), "runs", "ms" (of all runs together); of a

@@ -1,9 +1,12 @@
 // The training loop.
 #include "runtime/Trainer.h"
 
+#include "runtime/Fp8Report.h"
 #include "runtime/Interrupt.h"
 #include "runtime/Log.h"
+#include "runtime/NonFinite.h"
 #include "runtime/Times.h"
+#include "runtime/Trace.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/data/TokenShards.h"
 #include "runtime/files/Checkpoint.h"
@@ -66,6 +69,12 @@ Status Job::prepare() {
         options.world, fmt::join(plan.worlds, ", ")));
   if (options.saveEvery > 0 && options.save.empty())
     return badInput("--save-every: needs --save DIR");
+  if (options.fp8Report)
+    if (Status status = Fp8Meter::check(plan, "--fp8-report"); !status)
+      return status;
+  if (!options.calibrate.empty())
+    if (Status status = Fp8Meter::check(plan, "--calibrate"); !status)
+      return status;
   if (options.valEvery > 0 && options.val.empty())
     return badInput("--val-every: needs --val 'GLOB'");
 
@@ -91,6 +100,9 @@ Status Job::prepare() {
         fmt::format("--steps {}: the model's schedules end at step {}; they are followed beyond",
                     steps, training.numIterations));
   steps = std::max(steps, firstStep);
+  if (steps == firstStep && (options.fp8Report || !options.calibrate.empty()))
+    return badInput(fmt::format("{}: there is no step to measure; ask for more --steps",
+                                options.fp8Report ? "--fp8-report" : "--calibrate"));
 
   if (steps > firstStep)
     if (Status status = openTraining(); !status)
@@ -164,7 +176,8 @@ Status Job::openOutputs() {
   // Created and dropped at once: a place that cannot be written shows before hours of training,
   // not after.
   for (auto [name, path] :
-       {std::pair("--dump-params", &options.dumpParams), std::pair("--times", &options.times)})
+       {std::pair("--dump-params", &options.dumpParams), std::pair("--times", &options.times),
+        std::pair("--calibrate", &options.calibrate), std::pair("--profile", &options.profile)})
     if (!path->empty())
       if (Result<AtomicFile> probe = AtomicFile::create(*path); !probe)
         return badInput(fmt::format("{} {}", name, probe.error().message));
@@ -182,7 +195,7 @@ class Rank {
 public:
   Rank(Job &job, Communicator &communicator)
       : job(job), plan(job.plan), training(job.plan.training), communicator(communicator),
-        rank(communicator.rank()), world(communicator.world()), reader(job.reader),
+        rank(communicator.rank()), world(communicator.world()), meter(job.plan), reader(job.reader),
         progress(job.console, job.steps) {}
 
   /// The run from the first step to the last, with what comes between and after.
@@ -191,14 +204,20 @@ public:
 private:
   /// Optimizer step `step` (0-based).
   Status trainStep(int64_t step);
+  /// Gives the device inputs and targets of sequence `sequence` of the batch.
+  Status writeBatch(size_t sequence);
   /// The losses of this rank's sequences of the batch, at their places among all.
-  Status microBatches(std::vector<float> &losses);
+  Status microBatches(int64_t step, std::vector<float> &losses);
   /// After `steps` optimizer steps. True when a signal cut it short.
   Result<bool> validate(int64_t steps);
-  /// Rank 0 saves a checkpoint after `steps` optimizer steps.
-  Status save(int64_t steps);
+  /// Rank 0 saves a checkpoint after `steps` optimizer steps. `from`: where its data go on; null:
+  /// behind the batch that was taken last.
+  Status save(int64_t steps, const DataPosition *from = nullptr);
   Status dumpParameters();
   Status writeTimes();
+  /// Measures FP8 products on the micro-batch at hand, where step `step` is one to be measured.
+  Status measure(int64_t step);
+  Status writeScales();
   /// Announces the run to the log and the eye.
   Status announce();
   /// The error that ends a run after a signal, with a checkpoint where one was asked for.
@@ -220,22 +239,36 @@ private:
     return steps == job.steps || (every > 0 && steps % every == 0);
   }
 
+  /// The error for a loss that is not finite, that of sequence `sequence` of step `step` (0-based):
+  /// saves the state before the step, and looks for the first buffer with such a value.
+  Error notFinite(int64_t step, size_t sequence, float loss);
+  Status writeTrace();
+
   Job &job;
   const plan::Plan &plan;
   const plan::Training &training;
   Communicator &communicator;
   const int rank, world;
+  Fp8Meter meter;
   std::unique_ptr<Device> device;
   std::optional<BatchReader> reader;
   Progress progress;
   std::vector<int32_t> tokens, targets;
   int64_t savedStep = -1;
+  DataPosition batchStart;        ///< where the batch of the current step begins
+  std::vector<CommandSpan> spans; ///< of the last step, for --profile
 };
 
 Status Rank::run() {
   DeviceOptions deviceOptions;
   deviceOptions.threads = job.options.threads;
   deviceOptions.profile = rank == 0 && !job.options.times.empty();
+  deviceOptions.trace = rank == 0 && !job.options.profile.empty();
+  deviceOptions.waitForEach = job.options.checkCommands;
+  deviceOptions.tune = job.options.tune;
+  deviceOptions.tuneFile = job.options.tuneFile;
+  if (rank == 0)
+    deviceOptions.report = [this](const std::string &line) { job.console.say(line); };
   Result<std::unique_ptr<Device>> made = job.makeDevice(plan, communicator, deviceOptions);
   if (!made)
     return made.error();
@@ -271,7 +304,13 @@ Status Rank::run() {
         return interrupted(steps);
     }
   } while (steps < job.steps);
+  if (Status status = device->wait(); !status)
+    return status;
   if (Status status = writeTimes(); !status)
+    return status;
+  if (Status status = writeTrace(); !status)
+    return status;
+  if (Status status = writeScales(); !status)
     return status;
   return dumpParameters();
 }
@@ -282,6 +321,7 @@ Status Rank::announce() {
   RunFacts facts;
   facts.planHash = job.planHash;
   facts.device = device->describe();
+  facts.deviceFacts = device->facts();
   facts.world = world;
   facts.seed = job.start.seed();
   facts.firstStep = job.firstStep;
@@ -299,53 +339,63 @@ Status Rank::announce() {
   return job.log.run(plan, facts);
 }
 
-Status Rank::microBatches(std::vector<float> &losses) {
+Status Rank::writeBatch(size_t sequence) {
   tokens.resize(size_t(training.seqLen));
   targets.resize(size_t(training.seqLen));
   uint64_t bytes = tokens.size() * sizeof(int32_t);
+  if (Status status = reader->read(sequence, tokens.data(), targets.data()); !status)
+    return status;
+  if (Status status = device->write(training.tokensBuffer, 0, tokens.data(), bytes); !status)
+    return status;
+  return device->write(training.targetsBuffer, 0, targets.data(), bytes);
+}
+
+Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
   for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
-    if (Status status = reader->read(sequence, tokens.data(), targets.data()); !status)
-      return status;
-    if (Status status = device->write(training.tokensBuffer, 0, tokens.data(), bytes); !status)
-      return status;
-    if (Status status = device->write(training.targetsBuffer, 0, targets.data(), bytes); !status)
+    if (Status status = writeBatch(sequence); !status)
       return status;
     bool isFirst = sequence < size_t(world);
+    if (isFirst)
+      if (Status status = measure(step); !status)
+        return status;
     if (Status status = device->run(isFirst ? training.first : training.next); !status)
       return status;
-    if (Status status = device->read(training.lossBuffer, 0, &losses[sequence], sizeof(float));
+    if (Status status = device->readLater(training.lossBuffer, 0, &losses[sequence], sizeof(float));
         !status)
       return status;
   }
-  return ok();
+  return device->wait();
 }
 
 Status Rank::trainStep(int64_t step) {
   auto begin = std::chrono::steady_clock::now();
+  batchStart = reader->position();
   if (reader->next() && rank == 0)
     job.console.say(
         fmt::format("step {}: past the last shard, reading starts again at the first", step + 1));
   if (Status status = writeScalars(plan, step, world, *device); !status)
     return status;
   std::vector<float> losses(size_t(training.globalBatch / training.seqLen));
-  if (Status status = microBatches(losses); !status)
-    return status;
+  auto inStep = [&](const Status &status) {
+    return Error{status.error().kind, fmt::format("step {}: {}", step + 1, status.error().message)};
+  };
+  if (Status status = microBatches(step, losses); !status)
+    return inStep(status);
   if (Status status = share(losses, "losses of the micro-batches"); !status)
     return status;
 
   double sum = 0;
   for (size_t sequence = 0; sequence < losses.size(); ++sequence) {
     if (!std::isfinite(losses[sequence]))
-      return failed(fmt::format(
-          "the loss is {} at step {} (sequence {} of the batch, rank {}); stopped before the "
-          "update, earlier checkpoints are as they were",
-          losses[sequence], step + 1, sequence, sequence % size_t(world)));
+      return notFinite(step, sequence, losses[sequence]);
     sum += losses[sequence];
   }
   if (Status status = device->run(training.update); !status)
-    return status;
+    return inStep(status);
   if (rank != 0)
     return ok();
+  if (std::vector<CommandSpan> taken = device->takeSpans(); !taken.empty())
+    spans = std::move(taken);
 
   StepFacts facts;
   facts.step = step + 1;
@@ -380,9 +430,12 @@ Result<bool> Rank::validate(int64_t steps) {
       return status.error();
     if (Status status = device->run(training.validate); !status)
       return status.error();
-    if (Status status = device->read(training.valLossBuffer, 0, &losses[i], sizeof(float)); !status)
+    if (Status status = device->readLater(training.valLossBuffer, 0, &losses[i], sizeof(float));
+        !status)
       return status.error();
   }
+  if (Status status = device->wait(); !status)
+    return status.error();
   Result<bool> cut = anyInterrupted();
   if (!cut || *cut)
     return cut;
@@ -404,14 +457,14 @@ Result<bool> Rank::validate(int64_t steps) {
   return false;
 }
 
-Status Rank::save(int64_t steps) {
+Status Rank::save(int64_t steps, const DataPosition *from) {
   if (rank == 0) {
     Manifest manifest = manifestOf(plan, job.planHash);
     manifest.step = steps;
     manifest.seed = job.start.seed();
     manifest.world = world;
     if (reader) {
-      const DataPosition &position = reader->position();
+      const DataPosition &position = from ? *from : reader->position();
       manifest.shard = position.shard;
       manifest.shardFile = job.trainShards->name(position.shard);
       manifest.position = position.position;
@@ -440,6 +493,90 @@ Status Rank::interrupted(int64_t steps) {
     fate = fmt::format("saved {}/{}", job.options.save, checkpointName(steps));
   return failed(fmt::format("interrupted by {} after step {} of {}; {}",
                             InterruptGuard::signalName(), steps, job.steps, fate));
+}
+
+Error Rank::notFinite(int64_t step, size_t sequence, float loss) {
+  const size_t owner = sequence % size_t(world);
+  std::string fate = "nothing saved, there was no --save";
+  if (!job.options.save.empty() && savedStep == step) {
+    fate = fmt::format("the state before it is in {}/{}", job.options.save, checkpointName(step));
+  } else if (!job.options.save.empty()) {
+    Status saved = save(step, &batchStart);
+    fate = saved ? fmt::format("saved the state before it, {}/{}", job.options.save,
+                               checkpointName(step))
+                 : saved.error().message;
+  }
+  // Every rank runs what it ran before, since programs may hold collectives; the owner of the
+  // sequence looks on.
+  std::string place = "run again with checks, it appeared in no buffer";
+  const size_t rounds = sequence / size_t(world) + 1;
+  for (size_t i = size_t(rank); i < rounds * size_t(world); i += size_t(world)) {
+    if (Status status = writeBatch(i); !status)
+      return status.error();
+    Result<std::optional<NonFinite>> found =
+        runChecked(plan, *device, i < size_t(world) ? training.first : training.next);
+    if (!found) {
+      place = "running again with checks failed: " + found.error().message;
+      break;
+    }
+    if (*found) {
+      place = "first in " + toString(plan, **found);
+      break;
+    }
+  }
+  if (size_t(rank) != owner)
+    (void)communicator.barrier("search for the loss's cause"); // ended by the owner's error
+  return failed(
+      fmt::format("the loss is {} at step {} (sequence {} of the batch, rank {}), stopped "
+                  "before the update; {}; {}",
+                  loss, step + 1, sequence, owner, place, fate));
+}
+
+Status Rank::writeTrace() {
+  if (rank != 0 || job.options.profile.empty())
+    return ok();
+  Result<AtomicFile> file = AtomicFile::create(job.options.profile);
+  if (!file)
+    return badInput("--profile " + file.error().message);
+  if (Status status = file->writer().append(
+          traceText(plan, job.planHash, device->describe(), job.steps, spans, device->rates()));
+      !status)
+    return status;
+  if (Status status = file->publish(); !status)
+    return status;
+  job.console.say(fmt::format("wrote {}", job.options.profile));
+  return ok();
+}
+
+Status Rank::measure(int64_t step) {
+  const TrainOptions &options = job.options;
+  const bool shows =
+      options.fp8Report && (step == job.firstStep || due(options.valEvery, step + 1));
+  if (rank != 0 || (!shows && options.calibrate.empty()))
+    return ok();
+  if (Status status = meter.measure(*device); !status || !shows)
+    return status;
+  if (step + 1 == job.steps)
+    job.console.say(
+        fmt::format("FP8 in the first micro-batch of step {}:\n{}", step + 1, meter.table()));
+  return job.log.fp8(step + 1, meter.last());
+}
+
+Status Rank::writeScales() {
+  if (rank != 0 || job.options.calibrate.empty())
+    return ok();
+  Result<std::string> text = meter.scales();
+  if (!text)
+    return text.error();
+  Result<AtomicFile> file = AtomicFile::create(job.options.calibrate);
+  if (!file)
+    return badInput("--calibrate " + file.error().message);
+  if (Status status = file->writer().append(*text); !status)
+    return status;
+  if (Status status = file->publish(); !status)
+    return status;
+  job.console.say(fmt::format("wrote {}", job.options.calibrate));
+  return ok();
 }
 
 Status Rank::writeTimes() {

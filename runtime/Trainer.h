@@ -5,7 +5,8 @@
 // of the batch and run `first` (m = 0) or `next`; make the losses known to all ranks; run `update`.
 // A loss is looked at before the update, so that a step whose loss is not finite leaves the states
 // of the last good one. The mean loss is summed in f64 in the order of the sequences, so it depends
-// neither on timing nor on which rank had which sequence.
+// neither on timing nor on which rank had which sequence. FP8 products are measured on rank 0's
+// first micro-batch of a step, before it is trained on; a run is the same with it and without.
 #pragma once
 
 #include "runtime/Progress.h"
@@ -31,14 +32,20 @@ struct TrainOptions {
   int64_t valTokens = 10485760;
   std::string log;
   std::string dumpParams;
-  std::string times; ///< file for the times of rank 0's commands
-  int threads = 0;   ///< as DeviceOptions
+  std::string times;                        ///< file for the times of rank 0's commands
+  std::string profile;                      ///< file for the trace of rank 0's last step
+  std::string tuneFile;                     ///< as DeviceOptions
+  bool tune = false, checkCommands = false; ///< as DeviceOptions::tune, waitForEach
+  bool fp8Report = false; ///< measure FP8 products at the first step, the last, and with validation
+  std::string calibrate;  ///< file for the scales that FP8 products need, measured at every step
+  int threads = 0;        ///< as DeviceOptions
 };
 
 /// Trains, validates and saves as the options say; everything that they name is checked before the
 /// first step. `planHash`: plan::planHash(plan). BadInput: bad options, files or shards; Failed:
-/// the run failed, a loss was not finite (nothing of that step is kept), or SIGINT or SIGTERM came
-/// (the step was finished and, with `save`, saved; the message says so).
+/// the run failed, a loss was not finite (nothing of that step is kept; the state before it is
+/// saved where there is `save`, and the message names the first buffer with such a value), or
+/// SIGINT or SIGTERM came (the step was finished and, with `save`, saved; the message says so).
 Status train(const plan::Plan &plan, const std::string &planHash, const TrainOptions &options,
              const MakeDevice &makeDevice, Console &console);
 

@@ -2,6 +2,8 @@
 // calling convention.
 #include "codegen/cpu/KernelLowering.h"
 
+#include "codegen/cpu/Float8Lowering.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
@@ -105,20 +107,22 @@ struct NarrowToBf16 : OpConversionPattern<arith::TruncFOp> {
   bool inHardware;
 };
 
-struct ConstantBf16 : OpConversionPattern<arith::ConstantOp> {
+/// Constants of bf16 and f8 are their bits.
+struct ConstantNarrow : OpConversionPattern<arith::ConstantOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(arith::ConstantOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isBF16())
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    if (!element || element.getWidth() > 16)
       return failure();
+    Type integer = rewriter.getIntegerType(element.getWidth());
     TypedAttr value;
     if (auto dense = dyn_cast<DenseElementsAttr>(op.getValue()))
-      value = dense.bitcast(rewriter.getI16Type());
+      value = dense.bitcast(integer);
     else
-      value = rewriter.getIntegerAttr(rewriter.getI16Type(),
+      value = rewriter.getIntegerAttr(integer,
                                       cast<FloatAttr>(op.getValue()).getValue().bitcastToAPInt());
-    rewriter.replaceOpWithNewOp<LLVM::ConstantOp>(
-        op, shapedLike(op.getType(), rewriter.getI16Type()), value);
+    rewriter.replaceOpWithNewOp<LLVM::ConstantOp>(op, shapedLike(op.getType(), integer), value);
     return success();
   }
 };
@@ -166,7 +170,8 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
     vector::populateVectorStepLoweringPatterns(set);
     populateVectorToLLVMConversionPatterns(*converter, set, /*reassociateFPReductions=*/false,
                                            /*force32BitVectorIndices=*/true);
-    set.add<WidenBf16, ConstantBf16>(*converter, context, /*benefit=*/2);
+    set.add<WidenBf16, ConstantNarrow>(*converter, context, /*benefit=*/2);
+    populateFloat8Patterns(*converter, set);
     set.add<NarrowToBf16>(*converter, context, target.avx512Bf16);
     set.add<Return>(*converter, context);
     patterns = FrozenRewritePatternSet(std::move(set));

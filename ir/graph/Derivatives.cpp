@@ -27,6 +27,13 @@ Gradients NegOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   return {g.neg(resultGrads[0])};
 }
 
+/// dx = −dy where x < 0, else dy
+Gradients AbsOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  Value dy = resultGrads[0], zero = g.constant(0, getX().getType());
+  return {g.select(Predicate::lt, getX(), zero, g.neg(dy), dy)};
+}
+
 /// dx = dy·y
 Gradients ExpOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   GraphBuilder g(builder, getLoc());
@@ -218,6 +225,12 @@ Gradients RotateOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) 
   int64_t columns = tensorType(getX()).getShape().back(), shift = getShift();
   return {RotateOp::create(builder, getLoc(), getX().getType(), resultGrads[0],
                            (columns - shift) % columns)};
+}
+
+Gradients TransposeOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (tensorType(getX()).getElementType().isInteger())
+    return {Value()};
+  return {GraphBuilder(builder, getLoc()).transpose(resultGrads[0])};
 }
 
 /// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it.

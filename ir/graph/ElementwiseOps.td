@@ -32,6 +32,7 @@ class Nano_UnaryOp<string mnemonic, string what, string equation, string details
 }
 
 def Nano_NegOp : Nano_UnaryOp<"neg", "negation", "y = −x">;
+def Nano_AbsOp : Nano_UnaryOp<"abs", "absolute value", "y = |x|", " The derivative has slope 1 at 0.">;
 def Nano_ExpOp : Nano_UnaryOp<"exp", "exponential", "y = eˣ">;
 def Nano_LogOp : Nano_UnaryOp<"log", "natural logarithm", "y = ln x", " NaN below zero.">;
 def Nano_SqrtOp : Nano_UnaryOp<"sqrt", "square root", "y = √x", " NaN below zero.">;

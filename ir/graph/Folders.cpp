@@ -99,6 +99,12 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   return adaptor.getX();
 }
 
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  if (auto inner = getX().getDefiningOp<TransposeOp>())
+    return inner.getX();
+  return adaptor.getX();
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
   if (getInputs().size() == 1)
     return getInputs().front();

@@ -67,6 +67,7 @@ Value GraphBuilder::div(Value a, Value b) { return binary<DivOp>(a, b); }
 Value GraphBuilder::mul(Value a, double b) { return mul(a, constant(b, a.getType())); }
 Value GraphBuilder::add(Value a, double b) { return add(a, constant(b, a.getType())); }
 Value GraphBuilder::neg(Value x) { return NegOp::create(builder, location, x.getType(), x); }
+Value GraphBuilder::abs(Value x) { return AbsOp::create(builder, location, x.getType(), x); }
 Value GraphBuilder::sqrt(Value x) { return SqrtOp::create(builder, location, x.getType(), x); }
 
 Value GraphBuilder::select(Predicate predicate, Value a, Value b, Value x, Value y) {
@@ -82,6 +83,39 @@ Value GraphBuilder::matmul(Value a, Value b, bool transposeA, bool transposeB, T
   shape[rank - 1] = sizesB[transposeB ? rank - 2 : rank - 1];
   return MatmulOp::create(builder, location, RankedTensorType::get(shape, elementType), a, b,
                           transposeA, transposeB);
+}
+
+Value GraphBuilder::transpose(Value x) {
+  SmallVector<int64_t> shape(tensorType(x).getShape());
+  std::swap(shape.back(), shape[shape.size() - 2]);
+  return TransposeOp::create(builder, location, tensorType(x).clone(shape), x);
+}
+
+Value GraphBuilder::quantize(Value x, Value scale, Type elementType) {
+  return QuantizeOp::create(builder, location, tensorType(x).clone(elementType), x, scale);
+}
+
+Value GraphBuilder::dequantize(Value q, Value scale, Type elementType) {
+  return DequantizeOp::create(builder, location, tensorType(q).clone(elementType), q, scale);
+}
+
+void GraphBuilder::splitBlocks(ArrayRef<int64_t> shape, ArrayRef<int64_t> blocks,
+                               SmallVectorImpl<int64_t> &split, SmallVectorImpl<int64_t> &dims) {
+  for (auto [size, count] : llvm::zip_equal(shape, blocks)) {
+    dims.push_back(static_cast<int64_t>(split.size()));
+    split.push_back(count);
+    if (count != size)
+      split.push_back(size / count);
+  }
+}
+
+Value GraphBuilder::expand(Value scale, ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> blocks = tensorType(scale).getShape();
+  if (blocks.empty())
+    return broadcast(scale, shape);
+  SmallVector<int64_t> split, dims;
+  splitBlocks(shape, blocks, split, dims);
+  return reshape(broadcast(scale, split, dims), shape);
 }
 
 } // namespace nano::graph

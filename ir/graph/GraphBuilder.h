@@ -42,11 +42,25 @@ public:
   Value mul(Value a, double b);
   Value add(Value a, double b);
   Value neg(Value x);
+  Value abs(Value x);
   Value sqrt(Value x);
   /// predicate(a, b) ? x : y
   Value select(Predicate predicate, Value a, Value b, Value x, Value y);
   /// op(a)·op(b), batched over leading dimensions; the result has element type `elementType`.
   Value matmul(Value a, Value b, bool transposeA, bool transposeB, mlir::Type elementType);
+  /// The last two dimensions exchanged.
+  Value transpose(Value x);
+
+  /// See nano.quantize and nano.dequantize; `scale` is rank 0 or has one number a block.
+  Value quantize(Value x, Value scale, mlir::Type elementType);
+  Value dequantize(Value q, Value scale, mlir::Type elementType);
+  /// The scale of each element of a tensor of `shape`.
+  Value expand(Value scale, llvm::ArrayRef<int64_t> shape);
+  /// `shape` with each dimension of several blocks split in two, the number of blocks and their
+  /// size; and where in it the dimensions of `blocks` (of the same rank) are.
+  static void splitBlocks(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> blocks,
+                          llvm::SmallVectorImpl<int64_t> &split,
+                          llvm::SmallVectorImpl<int64_t> &dims);
 
 private:
   template <typename OpTy> Value binary(Value a, Value b);
@@ -54,6 +68,17 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location location;
 };
+
+inline bool isFloat8(mlir::Type element) {
+  return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(element);
+}
+
+/// The type that the gradient of a tensor has: its own, or f32 where its elements are f8.
+inline mlir::RankedTensorType gradientType(mlir::Type type) {
+  auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+  return isFloat8(tensor.getElementType()) ? tensor.clone(mlir::Float32Type::get(type.getContext()))
+                                           : tensor;
+}
 
 /// The ranked tensor type of a value.
 inline mlir::RankedTensorType tensorType(mlir::Value value) {

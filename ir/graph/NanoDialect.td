@@ -37,6 +37,7 @@ def NanoDialect : Dialect {
 
 def Nano_Tensor : StaticShapeTensorOf<[F32, BF16, F8E4M3FN, F8E5M2, I32]>;
 def Nano_FloatTensor : StaticShapeTensorOf<[F32, BF16]>;
+def Nano_Float8Tensor : StaticShapeTensorOf<[F8E4M3FN, F8E5M2]>;
 def Nano_NumberTensor : StaticShapeTensorOf<[F32, BF16, I32]>;
 def Nano_F32Tensor : StaticShapeTensorOf<[F32]>;
 def Nano_I32Tensor : StaticShapeTensorOf<[I32]>;
@@ -93,8 +94,8 @@ def Nano_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
   let description = "An op that states its own derivative as graph ops.";
   let methods = [InterfaceMethod<[{
       Builds, at `builder`'s insertion point, the vector-Jacobian product of this op. `resultGrads` has one value a result, null
-      where the loss does not depend on that result. Returns one value an operand, of the operand's type; null where the
-      operand has no derivative (integers) or none is needed.
+      where the loss does not depend on that result. Returns one value an operand, of the operand's type, or f32 where that is
+      f8 (`gradientType`); null where the operand has no derivative (integers) or none is needed.
     }],
     "::llvm::SmallVector<::mlir::Value>", "buildDerivative",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGrads)>];

@@ -5,6 +5,7 @@
 include "ir/graph/ComputeOps.td"
 include "ir/graph/ElementwiseOps.td"
 include "ir/graph/ProgramOps.td"
+include "ir/graph/ScaledOps.td"
 include "ir/graph/ShapeOps.td"
 
 #endif // NANO_IR_GRAPH_OPS_TD

@@ -133,6 +133,31 @@ def Nano_RotateOp : Nano_Op<"rotate", [Pure, SameOperandsAndResultType, DeclareO
   let hasVerifier = 1;
 }
 
+def Nano_TransposeOp : Nano_Op<"transpose", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+  let summary = "the last two dimensions exchanged";
+  let description = [{
+    y[…, j, i] = x[…, i, j]. It is made by the kernel that makes x, or else by one that copies.
+
+    Operands: `x`, of the result's element type and at least two dimensions.
+
+    Errors: fewer dimensions; a result that is not x's type with its last two sizes exchanged.
+
+    Example:
+
+    ```mlir
+    func.func @example(%x: tensor<4x8xf8E4M3FN>) -> tensor<8x4xf8E4M3FN> {
+      %y = nano.transpose %x : tensor<4x8xf8E4M3FN> -> tensor<8x4xf8E4M3FN>
+      return %y : tensor<8x4xf8E4M3FN>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_Tensor:$x);
+  let results = (outs Nano_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
 def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "sum or maximum over dimensions";
   let description = [{

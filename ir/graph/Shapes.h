@@ -13,4 +13,11 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape);
 /// The shape of a ranked tensor type as shapeText prints it.
 std::string shapeText(mlir::Type type);
 
+/// What is wrong with `scales` as the block scales of a product's operand of `shape` (two
+/// dimensions, the inner one last or first), for a message behind the operand's name; empty when
+/// they fit: one scale for every `block` elements along the inner dimension and for every 1 or
+/// `block` along the other.
+std::string blockScaleError(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> scales,
+                            bool innerIsLast, int64_t block);
+
 } // namespace nano::graph

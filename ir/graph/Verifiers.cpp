@@ -355,6 +355,18 @@ LogicalResult ConcatOp::verify() {
   return success();
 }
 
+LogicalResult TransposeOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult());
+  if (from.size() < 2)
+    return emitOpError("needs at least two dimensions, has ") << shapeText(from);
+  SmallVector<int64_t> expected(from);
+  std::swap(expected.back(), expected[from.size() - 2]);
+  if (elementOf(getX()) != elementOf(getResult()) || ArrayRef<int64_t>(expected) != to)
+    return emitOpError("result must be ")
+           << cast<RankedTensorType>(getX().getType()).clone(expected) << ", is " << getType();
+  return success();
+}
+
 LogicalResult RotateOp::verify() {
   if (rankOf(getX()) == 0)
     return emitOpError("needs at least one dimension");

@@ -65,6 +65,9 @@ void LaunchOp::getAccesses(const KernelTable &kernels, Accesses &accesses) {
 void MatmulOp::getAccesses(const KernelTable &, Accesses &accesses) {
   accesses.push_back({getA(), true, false});
   accesses.push_back({getB(), true, false});
+  for (Value scale : {getScaleA(), getScaleB()})
+    if (scale)
+      accesses.push_back({scale, true, false});
   if (getD())
     accesses.push_back({getD(), true, false});
   accesses.push_back({getC(), false, true});

@@ -181,12 +181,14 @@ def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUser
   }];
 }
 
-def Step_MatmulOp : Step_Command<"matmul"> {
+def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments]> {
   let summary = "c = alpha·op(a)·op(b) + beta·d, a library call";
   let description = [{
     As `nano.matmul`, on buffers whose last dimension has stride 1 and whose leading dimensions are one batch with one stride. `d` has c's shape; it may be c.
+    With `scale_a` and `scale_b`, f32, as `nano.scaled_matmul`: then a and b are matrices of f8.
 
-    Errors: ranks below 2; inner or batch dimensions that differ; a result or `d` of another shape; a layout that the library cannot express.
+    Errors: ranks below 2; inner or batch dimensions that differ; a result or `d` of another shape; a layout that the library cannot express; f8 operands
+    without scales, or scales without; one scale alone; scales of other sizes than `nano.scaled_matmul`'s, or not contiguous.
 
     ```mlir
     step.program @p {
@@ -197,13 +199,23 @@ def Step_MatmulOp : Step_Command<"matmul"> {
       step.fill %w : memref<32x16xf32>
       step.matmul %x, %w into %y {transpose_b} : memref<8x16xf32>, memref<32x16xf32>, memref<8x32xf32>
       step.matmul %x, %w add %y into %y {transpose_b} : memref<8x16xf32>, memref<32x16xf32>, memref<8x32xf32>, memref<8x32xf32>
+      %q = step.buffer "q" : memref<8x16xf8E5M2>
+      %p = step.buffer "p" : memref<32x16xf8E4M3FN>
+      %s = step.buffer "s" : memref<f32>
+      step.fill %q : memref<8x16xf8E5M2>
+      step.fill %p : memref<32x16xf8E4M3FN>
+      step.fill %s : memref<f32>
+      step.matmul %q, %p scales(%s, %s) into %y {transpose_b} : memref<8x16xf8E5M2>, memref<32x16xf8E4M3FN>, memref<f32>, memref<f32>, memref<8x32xf32>
     }
     ```
   }];
-  let arguments = (ins Step_MemRef:$a, Step_MemRef:$b, Optional<Step_MemRef>:$d, Step_MemRef:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+  let arguments = (ins Step_MemRef:$a, Step_MemRef:$b, Optional<Step_MemRef>:$scale_a, Optional<Step_MemRef>:$scale_b,
+                       Optional<Step_MemRef>:$d, Step_MemRef:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        DefaultValuedAttr<F64Attr, "1.0">:$alpha, DefaultValuedAttr<F64Attr, "1.0">:$beta,
                        DefaultValuedAttr<I64Attr, "0">:$stream);
-  let assemblyFormat = "$a `,` $b (`add` $d^)? `into` $c attr-dict `:` type(operands)";
+  let assemblyFormat = [{
+    $a `,` $b (`scales` `(` $scale_a^ `,` $scale_b `)`)? (`add` $d^)? `into` $c attr-dict `:` type(operands)
+  }];
   let hasVerifier = 1;
 }
 

@@ -1,4 +1,5 @@
 // What must hold of each op of the `step` dialect.
+#include "ir/graph/Shapes.h"
 #include "ir/step/Step.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -198,6 +199,47 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+/// The scales of f8 operands: none for other types, else two, each one number or one a block.
+static LogicalResult verifyScales(MatmulOp op, const MatrixLayout &a, const MatrixLayout &b) {
+  auto typeOf = [](Value buffer) { return cast<MemRefType>(buffer.getType()); };
+  auto isFloat8 = [&](Value buffer) {
+    return isa<Float8E4M3FNType, Float8E5M2Type>(typeOf(buffer).getElementType());
+  };
+  Value scaleA = op.getScaleA(), scaleB = op.getScaleB();
+  bool scaled = isFloat8(op.getA());
+  if (scaled != isFloat8(op.getB()))
+    return op.emitOpError("one operand is f8, the other is not: ")
+           << op.getA().getType() << " and " << op.getB().getType();
+  if (!scaleA || !scaleB) {
+    if (scaled || scaleA || scaleB)
+      return op.emitOpError("f8 operands need two scales: `scales(%a, %b)`");
+    return success();
+  }
+  if (!scaled)
+    return op.emitOpError("scales belong to f8 operands; these are ")
+           << typeOf(op.getA()).getElementType();
+  if (a.batch != 1 || b.batch != 1)
+    return op.emitOpError("f8 operands must be single matrices");
+  for (Value scale : {scaleA, scaleB})
+    if (!typeOf(scale).getElementType().isF32() || !isContiguous(typeOf(scale)))
+      return op.emitOpError("scale ")
+             << typeOf(scale) << " is not contiguous memory of f32 elements";
+  if ((typeOf(scaleA).getRank() == 0) != (typeOf(scaleB).getRank() == 0))
+    return op.emitOpError("one scale is a number, the other is one a block: ")
+           << typeOf(scaleA) << " and " << typeOf(scaleB);
+  if (typeOf(scaleA).getRank() == 0)
+    return success();
+  for (bool left : {true, false}) {
+    const MatrixLayout &layout = left ? a : b;
+    std::string message = nano::graph::blockScaleError(
+        {layout.rows, layout.columns}, typeOf(left ? scaleA : scaleB).getShape(),
+        left ? !op.getTransposeA() : op.getTransposeB(), nano::graph::ScaledMatmulOp::blockSize);
+    if (!message.empty())
+      return op.emitOpError(left ? "scale_a " : "scale_b ") << message;
+  }
+  return success();
+}
+
 LogicalResult MatmulOp::verify() {
   struct Operand {
     const char *name;
@@ -220,6 +262,8 @@ LogicalResult MatmulOp::verify() {
   int64_t n = getTransposeB() ? b.rows : b.columns, inner = getTransposeB() ? b.columns : b.rows;
   if (k != inner)
     return emitOpError("inner dimensions differ: ") << k << " and " << inner;
+  if (failed(verifyScales(*this, a, b)))
+    return failure();
   if (a.batch != b.batch || a.batch != c.batch)
     return emitOpError("batch sizes differ: ") << a.batch << ", " << b.batch << " and " << c.batch;
   if (c.rows != m || c.columns != n)

@@ -1,22 +1,33 @@
-// nano-chunk-rows: computes wide row-wise chains in chunks of rows, so that their intermediates
-// stay small.
+// nano-chunk-rows: computes wide row-wise chains (the head, its loss and the gradient of the
+// logits) in chunks of rows, so that the logits exist a chunk at a time.
 //
-//   %z = nano.matmul %x, %w {transpose_b}       : [T, D] × [V, D]ᵀ → [T, V]      T/n rows at a
-//   time, for each chunk: %l = nano.cross_entropy %z, %t              : [T, V] → [T]              ⇒
-//   z, l, dz of the chunk; dx and l are concatenated, %dx = nano.matmul %dz, %w                   :
-//   [T, V] × [V, D] → [T, D]       dW is summed by the product's addend %dw = nano.matmul %dz, %x
-//   {transpose_a}     : [T, V]ᵀ × [T, D] → [V, D]
+//   %z = nano.matmul %x, %w {transpose_b}          : [T, D] × [V, D]ᵀ → [T, V]
+//   %l = nano.cross_entropy f(%z), %t              : [T, V] → [T]
+//   %dx = nano.matmul %dz, %w                      : [T, V] × [V, D] → [T, D]
+//   %dw = nano.matmul %dz, %x {transpose_a}        : [T, V]ᵀ × [T, D] → [V, D]
+// ⇒
+//   for each chunk of T/n rows: z, l, dz and dx of the chunk; l and dx are concatenated, dw is
+//   summed by the product's addend.
 //
-// A chain starts at a product whose rows are much wider than its operand's and whose result is
-// larger than `max-bytes`. It takes in every op that reads or makes a tensor of at least that many
-// elements, and what lies between them. Each must compute row t of its results from row t of its
-// operands, or sum over rows. When one does not, the chain is left whole and a remark names the op.
+// A chain starts at a product whose rows are much wider than its operand's. It takes in every op
+// that reads or makes a tensor of at least as many elements as the product's result, and what lies
+// between them (`RowChain`): any function of the logits, conversions to 8-bit floats with the
+// products that read them, transposes for those. Each must compute row t of its results from row t
+// of its operands, or combine rows. When one does not, the chain is left whole and a remark names
+// the op.
+//
+// The chunks are as large as may be without raising the step's peak of memory: what all programs
+// hold elsewhere is estimated (`Holdings`), and a chunk may hold what is left beside the tensors
+// that live across its chain. A chain that fits is left whole.
+//
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/GraphBuilder.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
+#include "passes/fuse/Holdings.h"
+#include "passes/fuse/RowChain.h"
 
-#include "llvm/ADT/SetVector.h"
+#include <map>
 
 namespace nano {
 #define GEN_PASS_DEF_CHUNKROWS
@@ -24,6 +35,7 @@ namespace nano {
 } // namespace nano
 
 using namespace mlir;
+using namespace nano;
 using namespace nano::graph;
 
 namespace {
@@ -33,272 +45,274 @@ int64_t bytesOf(Value value) {
   return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
 }
 
+int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
+
 /// A product widens its rows by at least this factor to start a chain: the head does, an MLP does
 /// not.
 constexpr int64_t widening = 8;
+/// Chunks that hold fewer bytes than this are not worth their number, whatever the peak.
+constexpr int64_t leastBytes = int64_t{64} << 20;
+/// Nor are chunks that hold less than this many times what each adds to the sums over all rows (the
+/// weight's gradient is read and written once a chunk).
+constexpr int64_t leastPerSum = 2;
+/// Chunks at most.
+constexpr int64_t mostChunks = 256;
 
-/// How one op of a chain is computed chunk by chunk.
-struct RowForm {
-  SmallVector<bool> rowOperand; ///< one an operand: sliced, or the same for every chunk
-  bool sums = false;            ///< the results are sums over rows; else they have rows
-};
-
-/// How `op` acts on rows when the chain has `rows` of them; nothing when it mixes rows.
-std::optional<RowForm> rowForm(Operation *op, int64_t rows) {
-  RowForm form;
-  form.rowOperand.assign(op->getNumOperands(), true);
-  auto startsWithRows = [&](Value value) {
-    RankedTensorType type = tensorType(value);
-    return type.getRank() > 0 && type.getDimSize(0) == rows;
-  };
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return iota.getDim() == 0 ? std::nullopt : std::optional(form);
-  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    bool hasRows = !broadcast.getDims().empty() && broadcast.getDims().front() == 0 &&
-                   startsWithRows(broadcast.getX());
-    form.rowOperand[0] = hasRows;
-    return startsWithRows(broadcast) ? std::optional(form) : std::nullopt;
-  }
-  if (auto reduce = dyn_cast<ReduceOp>(op)) {
-    form.sums = llvm::is_contained(reduce.getDims(), 0);
-    return form.sums && reduce.getCombiner() != Combiner::sum ? std::nullopt : std::optional(form);
-  }
-  if (auto matmul = dyn_cast<MatmulOp>(op)) {
-    if (tensorType(matmul.getA()).getRank() != 2)
-      return std::nullopt;
-    if (matmul.getTransposeA()) {
-      form.sums = true;
-      bool good = startsWithRows(matmul.getA()) && !matmul.getTransposeB() && !matmul.getAddend();
-      return good ? std::optional(form) : std::nullopt;
-    }
-    form.rowOperand[1] = false;
-    return startsWithRows(matmul.getA()) ? std::optional(form) : std::nullopt;
-  }
-  if (auto gather = dyn_cast<GatherOp>(op)) {
-    form.rowOperand[0] = false;
-    return form;
-  }
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return slice.getDim() == 0 ? std::nullopt : std::optional(form);
-  if (op->hasTrait<ElementwiseOp>() || isa<CrossEntropyOp, RotateOp>(op))
-    return llvm::all_of(op->getResults(), startsWithRows) ? std::optional(form) : std::nullopt;
-  return std::nullopt;
-}
-
-/// One chain of ops over wide rows.
-class Chain {
+/// Writes a chain out chunk by chunk.
+class Splitter {
 public:
-  Chain(MatmulOp root, int64_t maxBytes)
-      : root(root), maxBytes(maxBytes), rows(tensorType(root).getDimSize(0)) {}
-
-  /// Collects the chain's ops; false (and `obstacle` set) when one of them mixes rows.
-  bool collect() {
-    add(root);
-    for (bool changed = true; changed;) {
-      size_t before = ops.size();
-      for (size_t i = 0; i < ops.size(); ++i) {
-        for (Value result : ops[i]->getResults())
-          if (isWide(result))
-            for (Operation *user : result.getUsers())
-              add(user);
-        for (Value operand : ops[i]->getOperands())
-          if (isWide(operand) && operand.getDefiningOp())
-            add(operand.getDefiningOp());
-      }
-      addBetween();
-      changed = ops.size() != before;
-    }
-    std::vector<Operation *> sorted(ops.begin(), ops.end());
-    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (Operation *op : sorted) {
-      std::optional<RowForm> form = rowForm(op, rows);
-      // A sum is complete after the last chunk only.
-      if (form && form->sums &&
-          llvm::any_of(op->getUsers(), [&](Operation *user) { return ops.contains(user); }))
-        form.reset();
-      if (!form) {
-        obstacle = op;
-        return false;
-      }
-      ordered.emplace_back(op, *form);
-    }
-    return true;
-  }
+  Splitter(RowChain &chain, int64_t chunk)
+      : chain(chain), chunk(chunk), builder(chain.ops.back().first) {}
 
   /// Replaces the chain by its chunks, where its last op stood; what reads its results from before
-  /// moves behind them.
-  LogicalResult split() {
-    int64_t chunk = chunkRows();
-    OpBuilder builder(ordered.back().first);
-    llvm::DenseMap<Value, SmallVector<Value>> parts;
-    for (int64_t start = 0; start < rows; start += chunk)
-      cloneChunk(builder, start, chunk, parts);
-    for (auto &[op, form] : ordered)
+  /// has to be moved behind them.
+  void split() {
+    for (int64_t start = 0; start < chain.rows; start += chunk)
+      cloneChunk(start);
+    for (auto &[op, form] : chain.ops)
       for (Value result : op->getResults()) {
-        SmallVector<Value> &values = parts[result];
-        Value whole = values.back();
-        if (!form.sums &&
-            llvm::any_of(result.getUsers(), [&](Operation *user) { return !ops.contains(user); }))
-          whole = ConcatOp::create(builder, op->getLoc(), result.getType(), values,
-                                   builder.getI64IntegerAttr(0));
-        result.replaceUsesWithIf(whole,
-                                 [&](OpOperand &use) { return !ops.contains(use.getOwner()); });
+        auto leaves = [&](OpOperand &use) { return !chain.contains(use.getOwner()); };
+        if (llvm::any_of(result.getUses(), leaves))
+          result.replaceUsesWithIf(whole(op, form, result), leaves);
       }
-    Block *chainBlock = block();
-    for (auto &[op, form] : llvm::reverse(ordered))
+    for (auto &[op, form] : llvm::reverse(chain.ops))
       op->erase();
-    llvm::DenseMap<Operation *, int64_t> key;
-    for (auto [index, op] : llvm::enumerate(*chainBlock))
-      key[&op] = index;
-    return nano::sortBlock(*chainBlock, nano::stateOrder(*chainBlock), key);
   }
-
-  Operation *obstacle = nullptr;
 
 private:
-  Block *block() const { return MatmulOp(root)->getBlock(); }
-
-  bool isWide(Value value) const {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    return type && type.getRank() > 0 && type.getDimSize(0) == rows &&
-           type.getNumElements() >= tensorType(MatmulOp(root).getResult()).getNumElements();
+  /// A result of the chain, from its parts.
+  Value whole(Operation *op, const RowForm &form, Value result) {
+    ArrayRef<Value> values = parts[result];
+    if (!form.combines)
+      return ConcatOp::create(builder, op->getLoc(), result.getType(), values,
+                              builder.getI64IntegerAttr(form.result.dim));
+    return GraphBuilder(builder, op->getLoc())
+        .cast(values.back(), tensorType(result).getElementType());
   }
 
-  void add(Operation *op) {
-    if (op->getBlock() == block() && !op->hasTrait<OpTrait::IsTerminator>())
-      ops.insert(op);
+  /// The rows of the chunk of a value from outside the chain.
+  Value slice(Value value, RowDim where, int64_t start, Location loc) {
+    if (!where)
+      return value;
+    Value &slice = slices[{value.getAsOpaquePointer(), where.dim}];
+    if (slice)
+      return slice;
+    RankedTensorType type = RowChain::withRows(value.getType(), where, chunk);
+    if (auto constant = value.getDefiningOp<ConstantOp>())
+      slice = GraphBuilder(builder, loc).constant(constant.getValue().convertToDouble(), type);
+    else
+      slice = SliceOp::create(builder, loc, type, value, builder.getI64IntegerAttr(where.dim),
+                              builder.getI64IntegerAttr(start / where.unit));
+    return slice;
   }
 
-  /// Adds what depends on the chain and what the chain depends on at once.
-  void addBetween() {
-    llvm::SmallDenseSet<Operation *> depends;
-    SmallVector<Operation *> candidates;
-    for (Operation &op : *block()) {
-      bool reached = ops.contains(&op) || llvm::any_of(op.getOperands(), [&](Value operand) {
-                       return depends.contains(operand.getDefiningOp());
-                     });
-      if (!reached)
-        continue;
-      depends.insert(&op);
-      if (!ops.contains(&op))
-        candidates.push_back(&op);
-    }
-    llvm::SmallDenseSet<Operation *> needed;
-    for (Operation *op : llvm::reverse(candidates))
-      if (llvm::any_of(op->getUsers(), [&](Operation *user) {
-            return ops.contains(user) || needed.contains(user);
-          }))
-        needed.insert(op);
-    for (Operation *op : needed)
-      add(op);
-  }
-
-  /// Rows of a chunk: the largest divisor of the rows, of 128 where there is one, that keeps every
-  /// tensor within the limit.
-  int64_t chunkRows() const {
-    int64_t rowBytes = 1;
-    for (auto &[op, form] : ordered)
-      for (Value result : op->getResults())
-        if (!form.sums)
-          rowBytes = std::max(rowBytes, bytesOf(result) / rows);
-    int64_t limit = std::max<int64_t>(1, maxBytes / rowBytes);
-    int64_t best = 1, bestAligned = 0;
-    for (int64_t size = 1; size <= std::min(limit, rows); ++size)
-      if (rows % size == 0) {
-        best = size;
-        if (size % 128 == 0)
-          bestAligned = size;
-      }
-    return bestAligned ? bestAligned : best;
-  }
-
-  void cloneChunk(OpBuilder &builder, int64_t start, int64_t chunk,
-                  llvm::DenseMap<Value, SmallVector<Value>> &parts) {
+  void cloneChunk(int64_t start) {
     IRMapping mapping;
-    llvm::DenseMap<Value, Value> slices;
-    auto withRows = [&](Value value) {
-      SmallVector<int64_t> shape(tensorType(value).getShape());
-      shape[0] = chunk;
-      return tensorType(value).clone(shape);
-    };
-    for (auto &[op, form] : ordered) {
+    slices.clear();
+    for (auto &[op, form] : chain.ops) {
       SmallVector<Value> operands;
-      for (auto [operand, isRow] : llvm::zip(op->getOperands(), form.rowOperand)) {
-        Value value = mapping.lookupOrDefault(operand);
-        if (isRow && value == operand) {
-          Value &slice = slices[operand];
-          if (!slice)
-            slice = SliceOp::create(builder, op->getLoc(), withRows(operand), operand,
-                                    builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(start));
-          value = slice;
-        }
-        operands.push_back(value);
+      for (auto [operand, where] : llvm::zip(op->getOperands(), form.operands)) {
+        Value mapped = mapping.lookupOrDefault(operand);
+        operands.push_back(mapped == operand ? slice(operand, where, start, op->getLoc()) : mapped);
       }
       Operation *copy = op->clone();
       builder.insert(copy);
       copy->setOperands(operands);
       for (auto [result, newResult] : llvm::zip(op->getResults(), copy->getResults())) {
-        if (!form.sums)
-          newResult.setType(withRows(result));
+        newResult.setType(RowChain::withRows(result.getType(), form.result, chunk));
         Value value = newResult;
-        if (form.sums && start > 0)
-          value = accumulate(builder, copy, parts[result].back());
-        mapping.map(result, value);
-        parts[result].push_back(value);
+        SmallVector<Value> &before = parts[result];
+        if (form.combines)
+          value = combine(copy, *form.combines, before.empty() ? Value() : before.back());
+        mapping.map(result, form.isLocal ? Value(newResult) : value);
+        before.push_back(value);
       }
     }
   }
 
-  /// The sum of a chunk's result and of those before it.
-  static Value accumulate(OpBuilder &builder, Operation *copy, Value before) {
-    if (auto matmul = dyn_cast<MatmulOp>(copy)) {
-      matmul.getAddendMutable().assign(before);
-      return matmul;
-    }
-    return AddOp::create(builder, copy->getLoc(), before.getType(), before, copy->getResult(0));
+  /// What a chunk's result and those before it combine to; sums of products are kept in f32.
+  Value combine(Operation *copy, Combiner combiner, Value before) {
+    GraphBuilder g(builder, copy->getLoc());
+    Value result = copy->getResult(0);
+    auto sumInto = [&](auto product) {
+      product.getResult().setType(tensorType(result).clone(builder.getF32Type()));
+      if (before)
+        product.getAddendMutable().assign(before);
+    };
+    if (auto matmul = dyn_cast<MatmulOp>(copy))
+      sumInto(matmul);
+    else if (auto matmul = dyn_cast<ScaledMatmulOp>(copy))
+      sumInto(matmul);
+    else if (before && combiner == Combiner::max)
+      return MaxOp::create(builder, copy->getLoc(), before, result);
+    else if (before)
+      return g.add(before, result);
+    return result;
   }
 
-  MatmulOp root;
-  int64_t maxBytes, rows;
-  llvm::SetVector<Operation *> ops;
-  SmallVector<std::pair<Operation *, RowForm>> ordered;
+  RowChain &chain;
+  int64_t chunk;
+  OpBuilder builder;
+  llvm::DenseMap<Value, SmallVector<Value>> parts;
+  std::map<std::pair<const void *, int64_t>, Value> slices; ///< of the present chunk
 };
 
 struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
   using ChunkRowsBase::ChunkRowsBase;
 
   void runOnOperation() override {
-    if (maxBytes < 1) {
-      getOperation().emitError("max-bytes must be at least 1, is ") << maxBytes.getValue();
+    if (maxBytes < 0) {
+      getOperation().emitError("max-bytes must not be negative, is ") << maxBytes.getValue();
       return signalPassFailure();
     }
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      llvm::SmallDenseSet<Operation *> left;
-      while (MatmulOp root = findRoot(function, left)) {
-        Chain chain(root, maxBytes);
-        if (chain.collect()) {
-          if (failed(chain.split()))
-            return signalPassFailure();
-          continue;
-        }
-        left.insert(root);
-        root.emitRemark("left whole: ")
-            << chain.obstacle->getName() << " mixes rows of a tensor of " << bytesOf(root)
-            << " bytes";
+    std::vector<RowChain> chains;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal())
+        collect(function, chains);
+    if (chains.empty())
+      return;
+    std::vector<int64_t> chunks = maxBytes > 0 ? forcedChunks(chains) : plannedChunks(chains);
+    llvm::SetVector<Block *> changed;
+    for (auto [chain, chunk] : llvm::zip(chains, chunks)) {
+      if (report)
+        chain.root->emitRemark("computed in ")
+            << chain.rows / chunk << " chunks of " << chunk << " rows";
+      if (chunk == chain.rows)
+        continue;
+      changed.insert(chain.root->getBlock());
+      Splitter(chain, chunk).split();
+    }
+    for (Block *block : changed) {
+      llvm::DenseMap<Operation *, int64_t> key;
+      for (auto [index, op] : llvm::enumerate(*block))
+        key[&op] = index;
+      if (failed(sortBlock(*block, stateOrder(*block), key)))
+        return signalPassFailure();
+    }
+  }
+
+private:
+  /// Finds the function's chains; a product that belongs to one does not start another.
+  void collect(func::FuncOp function, std::vector<RowChain> &chains) {
+    size_t first = chains.size();
+    for (Operation &op : function.getBody().front()) {
+      if (!isRoot(&op) || llvm::any_of(ArrayRef(chains).drop_front(first),
+                                       [&](const RowChain &other) { return other.contains(&op); }))
+        continue;
+      RowChain chain(&op);
+      if (chain.collect()) {
+        bool overlaps = llvm::any_of(chain.ops, [&](const auto &member) {
+          return llvm::any_of(ArrayRef(chains).drop_front(first),
+                              [&](const RowChain &other) { return other.contains(member.first); });
+        });
+        if (!overlaps)
+          chains.push_back(std::move(chain));
+      } else if (isLarge(&op) && (report || chain.isLogits())) {
+        InFlightDiagnostic remark = op.emitRemark("left whole: ");
+        remark << chain.obstacle->getName() << " mixes rows of a tensor of "
+               << bytesOf(op.getResult(0)) << " bytes";
+        remark.attachNote(chain.obstacle->getLoc()) << "which is this op";
       }
     }
   }
 
-  /// The first product whose rows are wide and that no earlier attempt left whole.
-  MatmulOp findRoot(func::FuncOp function, const llvm::SmallDenseSet<Operation *> &left) {
-    for (auto matmul : function.getOps<MatmulOp>()) {
-      RankedTensorType type = tensorType(matmul);
-      bool widens = type.getRank() == 2 && !matmul.getTransposeA() &&
-                    type.getDimSize(1) >= widening * tensorType(matmul.getA()).getDimSize(1);
-      if (widens && type.getDimSize(0) > 1 && bytesOf(matmul) > maxBytes && !left.contains(matmul))
-        return matmul;
+  bool isLarge(Operation *op) {
+    return bytesOf(op->getResult(0)) > (maxBytes > 0 ? maxBytes.getValue() : leastBytes);
+  }
+
+  /// A product of many rows that are wide.
+  bool isRoot(Operation *op) {
+    bool transposes = true;
+    if (auto matmul = dyn_cast<MatmulOp>(op))
+      transposes = matmul.getTransposeA();
+    else if (auto matmul = dyn_cast<ScaledMatmulOp>(op))
+      transposes = matmul.getTransposeA();
+    if (transposes)
+      return false;
+    RankedTensorType type = tensorType(op->getResult(0));
+    return type.getRank() == 2 && type.getDimSize(0) > 1 &&
+           type.getDimSize(1) >= widening * tensorType(op->getOperand(0)).getDimSize(1);
+  }
+
+  /// The largest divisor of the rows, a multiple of 128 where there is one, of which `fits` holds;
+  /// else the smallest.
+  static int64_t largestChunk(const RowChain &chain, llvm::function_ref<bool(int64_t)> fits) {
+    int64_t step = chain.rows % 128 == 0 ? 128 : chain.alignment();
+    if (chain.rows % step != 0)
+      return chain.rows;
+    int64_t best = 0;
+    for (int64_t count = std::min(mostChunks, chain.rows / step); count >= 1; --count) {
+      int64_t size = chain.rows / count;
+      if (chain.rows % count == 0 && size % step == 0 && (best == 0 || fits(size)))
+        best = size;
     }
-    return {};
+    return best;
+  }
+
+  /// Chunks of which no tensor has more than `max-bytes` bytes.
+  std::vector<int64_t> forcedChunks(std::vector<RowChain> &chains) {
+    std::vector<int64_t> chunks;
+    for (const RowChain &chain : chains) {
+      int64_t rowBytes = 1;
+      for (auto &[op, form] : chain.ops)
+        if (form.result)
+          for (Value result : op->getResults())
+            rowBytes = std::max(rowBytes, bytesOf(result) / chain.rows);
+      chunks.push_back(
+          largestChunk(chain, [&](int64_t size) { return size * rowBytes <= maxBytes; }));
+    }
+    return chunks;
+  }
+
+  /// The largest chunks with which no chain holds more than is held elsewhere in any program, or
+  /// than the smallest chunks of some chain must hold.
+  std::vector<int64_t> plannedChunks(std::vector<RowChain> &chains) {
+    struct Demand {
+      int64_t beside = 0; ///< bytes that live across the chain
+      int64_t rowBytes = 0, least = 0;
+    };
+    std::vector<Demand> demands(chains.size());
+    int64_t peak = 0;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      Block *block = &function.getBody().front();
+      Holdings holdings(*block);
+      llvm::DenseSet<Value> inner;
+      for (auto [chain, demand] : llvm::zip(chains, demands)) {
+        if (chain.root->getBlock() != block)
+          continue;
+        demand.least = leastBytes;
+        for (auto &[op, form] : chain.ops)
+          for (Value result : op->getResults()) {
+            if (chain.isInner(result))
+              inner.insert(result);
+            if (form.combines)
+              demand.least =
+                  std::max(demand.least, leastPerSum * elementsOf(result) * int64_t{sizeof(float)});
+          }
+      }
+      auto isOuter = [&](Value value) { return !inner.contains(value); };
+      peak = std::max(peak, holdings.most(holdings.all(), isOuter));
+      for (auto [chain, demand] : llvm::zip(chains, demands)) {
+        if (chain.root->getBlock() != block)
+          continue;
+        SmallVector<Operation *> ops(llvm::make_first_range(chain.ops));
+        Holdings::Span span = holdings.spanOf(ops);
+        demand.beside = holdings.most(span, isOuter);
+        demand.rowBytes =
+            holdings.most(span, [&](Value value) { return chain.isInner(value); }) / chain.rows;
+        int64_t whole = demand.rowBytes * chain.rows;
+        peak = std::max(peak, demand.beside + std::min(demand.least, whole));
+      }
+    }
+    std::vector<int64_t> chunks;
+    for (auto [chain, demand] : llvm::zip(chains, demands)) {
+      int64_t budget = std::max(demand.least, peak - demand.beside);
+      chunks.push_back(
+          largestChunk(chain, [&](int64_t size) { return size * demand.rowBytes <= budget; }));
+    }
+    return chunks;
   }
 };
 

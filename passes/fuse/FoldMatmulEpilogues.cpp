@@ -41,10 +41,11 @@ std::pair<Value, double> scaled(Value value) {
   return {value, 1.0};
 }
 
-/// A product that only `user` reads and that can still take a scale.
-MatmulOp foldableProduct(Value value) {
-  auto matmul = value.getDefiningOp<MatmulOp>();
-  return matmul && value.hasOneUse() ? matmul : MatmulOp();
+/// A product, nano.matmul or nano.scaled_matmul, that only one op reads and that can still take a
+/// scale.
+template <typename Product> Product foldableProduct(Value value) {
+  auto matmul = value.getDefiningOp<Product>();
+  return matmul && value.hasOneUse() ? matmul : Product();
 }
 
 /// Whether the library may read `value` as its C operand at no extra cost: not when it would have
@@ -53,22 +54,45 @@ bool isAddend(Value value) {
   return !value.getDefiningOp() || !isa<BroadcastOp, ConstantOp, IotaOp>(value.getDefiningOp());
 }
 
-MatmulOp rebuild(PatternRewriter &rewriter, Operation *at, MatmulOp matmul, Type type, Value addend,
-                 double alpha, double beta) {
-  Location location = rewriter.getFusedLoc({matmul.getLoc(), at->getLoc()});
-  return MatmulOp::create(rewriter, location, type, matmul.getA(), matmul.getB(), addend,
-                          matmul.getTransposeA(), matmul.getTransposeB(), APFloat(alpha),
-                          APFloat(beta));
+/// `matmul` with another result type, addend, alpha and beta, where `at` stands.
+template <typename Product>
+Value rebuild(PatternRewriter &rewriter, Operation *at, Product matmul, Type type, Value addend,
+              double alpha, double beta) {
+  auto op = cast<Product>(rewriter.clone(*matmul));
+  op->setLoc(rewriter.getFusedLoc({matmul.getLoc(), at->getLoc()}));
+  op.getResult().setType(cast<RankedTensorType>(type));
+  op.getAddendMutable().assign(addend ? ValueRange(addend) : ValueRange());
+  op.setAlphaAttr(rewriter.getF64FloatAttr(alpha));
+  op.setBetaAttr(rewriter.getF64FloatAttr(beta));
+  return op;
+}
+
+/// True for a cast to a wider type that kernels alone read, and of which no product can be made
+/// part: they widen a narrow result for nothing.
+bool isWidenedInKernels(CastOp op) {
+  if (tensorType(op).getElementTypeBitWidth() <= tensorType(op.getX()).getElementTypeBitWidth())
+    return false;
+  auto takesProduct = [&](Operation *user) {
+    if (isa<MulOp>(user))
+      return scaled(user->getResult(0)).second != 1.0;
+    return isa<AddOp>(user) && isAddend(user->getOperand(user->getOperand(0) == op ? 1 : 0));
+  };
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    return (user->hasTrait<ElementwiseOp>() ||
+            isa<CrossEntropyOp, QuantizeOp, ReduceOp, RotateOp>(user)) &&
+           !(op->hasOneUse() && takesProduct(user));
+  });
 }
 
 /// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two. A wider result that
-/// fused ops read stays narrow in memory; they widen it for nothing.
-struct FoldCast : OpRewritePattern<CastOp> {
-  using OpRewritePattern::OpRewritePattern;
+/// only fused ops read stays narrow in memory.
+template <typename Product> struct FoldCast : OpRewritePattern<CastOp> {
+  using OpRewritePattern<CastOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
-    MatmulOp matmul = foldableProduct(op.getX());
+    Product matmul = foldableProduct<Product>(op.getX());
     Type element = tensorType(op).getElementType();
-    if (!matmul || matmul.getAddend() || !(element.isF32() || element.isBF16()))
+    if (!matmul || matmul.getAddend() || !(element.isF32() || element.isBF16()) ||
+        isWidenedInKernels(op))
       return failure();
     rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
                                    matmul.getAlpha().convertToDouble(), 1.0));
@@ -77,11 +101,11 @@ struct FoldCast : OpRewritePattern<CastOp> {
 };
 
 /// c·matmul ⇒ matmul with alpha.
-struct FoldScale : OpRewritePattern<MulOp> {
-  using OpRewritePattern::OpRewritePattern;
+template <typename Product> struct FoldScale : OpRewritePattern<MulOp> {
+  using OpRewritePattern<MulOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
     auto [product, scale] = scaled(op.getResult());
-    MatmulOp matmul = product != op.getResult() ? foldableProduct(product) : MatmulOp();
+    Product matmul = product != op.getResult() ? foldableProduct<Product>(product) : Product();
     if (!matmul || matmul.getAddend())
       return failure();
     rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
@@ -92,20 +116,21 @@ struct FoldScale : OpRewritePattern<MulOp> {
 
 /// c·x + matmul ⇒ matmul with addend x and beta c. Of two products the later one takes the other as
 /// its addend.
-struct FoldAdd : OpRewritePattern<AddOp> {
-  using OpRewritePattern::OpRewritePattern;
+template <typename Product> struct FoldAdd : OpRewritePattern<AddOp> {
+  using OpRewritePattern<AddOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(AddOp op, PatternRewriter &rewriter) const override {
     if (isa<IntegerType>(tensorType(op).getElementType()))
       return failure();
-    MatmulOp left = foldableProduct(op.getLhs()), right = foldableProduct(op.getRhs());
+    Product left = foldableProduct<Product>(op.getLhs()),
+            right = foldableProduct<Product>(op.getRhs());
     if (left && left.getAddend())
-      left = {};
+      left = Product();
     if (right && right.getAddend())
-      right = {};
+      right = Product();
     if (!left && !right)
       return failure();
     bool takeRight = right && (!left || left->isBeforeInBlock(right));
-    MatmulOp matmul = takeRight ? right : left;
+    Product matmul = takeRight ? right : left;
     auto [addend, beta] = scaled(takeRight ? op.getLhs() : op.getRhs());
     if (!isAddend(addend))
       return failure();
@@ -117,20 +142,21 @@ struct FoldAdd : OpRewritePattern<AddOp> {
 
 /// bf16(f32(x) + f32(matmul)) ⇒ matmul with addend x, all in bf16: the sum is formed in f32 and
 /// rounded once either way.
-struct FoldMixedAdd : OpRewritePattern<CastOp> {
-  using OpRewritePattern::OpRewritePattern;
+template <typename Product> struct FoldMixedAdd : OpRewritePattern<CastOp> {
+  using OpRewritePattern<CastOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
     auto add = op.getX().getDefiningOp<AddOp>();
     if (!add || !add->hasOneUse())
       return failure();
-    for (auto [productSide, addendSide] :
-         {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())}) {
+    for (bool right : {true, false}) {
+      Value productSide = right ? add.getRhs() : add.getLhs();
+      Value addendSide = right ? add.getLhs() : add.getRhs();
       auto productCast = productSide.getDefiningOp<CastOp>();
       auto addendCast = addendSide.getDefiningOp<CastOp>();
       if (!productCast || !addendCast || !productCast->hasOneUse() ||
           addendCast.getX().getType() != op.getType())
         continue;
-      MatmulOp matmul = foldableProduct(productCast.getX());
+      Product matmul = foldableProduct<Product>(productCast.getX());
       if (!matmul || matmul.getAddend() || !isAddend(addendCast.getX()))
         continue;
       rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), addendCast.getX(),
@@ -144,7 +170,9 @@ struct FoldMixedAdd : OpRewritePattern<CastOp> {
 struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatmulEpilogues> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<FoldAdd, FoldCast, FoldMixedAdd, FoldScale>(&getContext());
+    patterns.add<FoldAdd<MatmulOp>, FoldCast<MatmulOp>, FoldMixedAdd<MatmulOp>, FoldScale<MatmulOp>,
+                 FoldAdd<ScaledMatmulOp>, FoldCast<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>,
+                 FoldScale<ScaledMatmulOp>>(&getContext());
     // No constant folding or CSE: recomputed forward values must stay apart from the originals.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false);

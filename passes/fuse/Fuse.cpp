@@ -18,6 +18,7 @@
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
+#include "passes/fuse/Softmax.h"
 #include "passes/fuse/Traffic.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -37,9 +38,9 @@ using namespace nano::graph;
 
 namespace {
 
-/// Groups that read one tensor join only when they lie within this many ops: farther apart, joining
-/// would keep other tensors alive longer.
-constexpr int64_t siblingDistance = 96;
+/// Groups join only when they lie within this many ops: farther apart, joining would keep other
+/// tensors alive longer, and undo recomputation.
+constexpr int64_t joinDistance = 96;
 /// A tensor that siblings share must have at least this many bytes to be worth a join.
 constexpr int64_t siblingBytes = 4096;
 /// A kernel's operands and results at most: they are pointers in registers and streams in the
@@ -47,6 +48,11 @@ constexpr int64_t siblingBytes = 4096;
 constexpr size_t maxOperands = 40;
 /// A number is computed anew in every kernel that reads it when this many ops or fewer make it.
 constexpr int64_t maxScalarCost = 8;
+
+int64_t bytesOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
+}
 
 int64_t lastSize(RankedTensorType type) { return type.getRank() == 0 ? 1 : type.getShape().back(); }
 
@@ -326,25 +332,69 @@ private:
     return true;
   }
 
-  /// Joins every fusible op with the groups of its operands. A second round finds what the first
-  /// one's joins made possible.
+  /// Joins producers with what reads them, last op first, so that what a kernel alone needs is in
+  /// it before another kernel can take it: first values of which one group is the only reader,
+  /// which then disappear; then those that others read as well, which are then read once less.
+  /// Further rounds find what the joins made possible.
   void joinProducers() {
+    SmallVector<Operation *> ops;
+    for (Operation &op : llvm::reverse(block))
+      if (isFusible(&op))
+        ops.push_back(&op);
     for (bool changed = true; changed;) {
       changed = false;
-      for (Operation &op : block) {
-        if (!isFusible(&op))
-          continue;
-        for (OpOperand &use : op.getOpOperands())
-          if (Operation *producer = use.get().getDefiningOp(); producer && isFusible(producer))
-            if (readsInPlace(use) || isCheap(producer))
-              changed |= tryJoinProducer(producer, &op);
-      }
+      for (Operation *op : ops)
+        changed |= joinOnlyReader(op);
+      for (Operation *op : ops)
+        changed |= joinReaders(op);
     }
   }
 
+  /// Joins `op` with the one group that reads its result.
+  bool joinOnlyReader(Operation *op) {
+    int64_t reader = -1;
+    for (OpOperand &use : op->getResult(0).getUses()) {
+      if (!isFusible(use.getOwner()) || !(readsInPlace(use) || isCheap(op)))
+        return false;
+      int64_t id = find(use.getOwner());
+      if (reader >= 0 && reader != id)
+        return false;
+      reader = id;
+    }
+    return reader >= 0 && (isNear(op, reader) || makesMore(op)) && tryJoinProducer(op, reader);
+  }
+
+  /// Joins `op` with every group near it that reads its result.
+  bool joinReaders(Operation *op) {
+    bool changed = false;
+    for (OpOperand &use : op->getResult(0).getUses())
+      if (isFusible(use.getOwner()) && (readsInPlace(use) || isCheap(op)) &&
+          isNear(op, find(use.getOwner())))
+        changed |= tryJoinProducer(op, find(use.getOwner()));
+    return changed;
+  }
+
+  /// True when joining `op`'s group with the later group `reader` keeps nothing alive for long.
+  bool isNear(Operation *op, int64_t reader) {
+    return groups[reader].lastIndex - groups[find(op)].lastIndex <= joinDistance;
+  }
+
+  /// True when what the group of `op` reads has no more bytes than the op's result: computing it
+  /// where it is needed keeps no more alive.
+  bool makesMore(Operation *op) {
+    int64_t id = find(op), bytes = 0;
+    llvm::SmallDenseSet<Value> inputs;
+    for (Operation *member : groups[id].ops)
+      for (Value operand : member->getOperands())
+        if (!(operand.getDefiningOp() && find(operand.getDefiningOp()) == id) &&
+            inputs.insert(operand).second)
+          bytes += bytesOf(operand);
+    return bytes <= bytesOf(op->getResult(0));
+  }
+
   /// A cheap producer has one user and joins it whatever its own shape.
-  bool tryJoinProducer(Operation *producer, Operation *consumer) {
-    int64_t a = find(producer), b = find(consumer);
+  bool tryJoinProducer(Operation *producer, int64_t b) {
+    int64_t a = find(producer);
     if (a == b)
       return false;
     if (isCheap(producer) && producer->hasOneUse() && groups[a].ops.size() == 1) {
@@ -368,7 +418,7 @@ private:
       llvm::append_range(values, op.getResults());
     for (Value value : values) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type || type.getNumElements() * type.getElementTypeBitWidth() / 8 < siblingBytes)
+      if (!type || bytesOf(value) < siblingBytes)
         continue;
       llvm::SmallSetVector<int64_t, 8> readers;
       for (Operation *user : value.getUsers())
@@ -379,7 +429,7 @@ private:
                  [&](int64_t x, int64_t y) { return groups[x].firstIndex < groups[y].firstIndex; });
       for (size_t i = 0; i + 1 < ids.size(); ++i) {
         int64_t a = find(ids[i]), b = find(ids[i + 1]);
-        if (a != b && groups[b].firstIndex - groups[a].lastIndex <= siblingDistance)
+        if (a != b && groups[b].firstIndex - groups[a].lastIndex <= joinDistance)
           tryJoin(a, b);
       }
     }
@@ -410,6 +460,7 @@ private:
     for (Group &group : groups) {
       if (!group.fusible || group.ops.empty())
         continue;
+      dropRepeats(group.ops);
       dropRimReshapes(group);
       if (!group.ops.empty())
         emitGroup(group);
@@ -418,7 +469,6 @@ private:
   }
 
   void emitGroup(Group &group) {
-    dropRepeats(group.ops);
     llvm::SmallDenseSet<Operation *> members(group.ops.begin(), group.ops.end());
     llvm::SmallSetVector<Value, 16> inputs;
     SmallVector<Value> outputs;
@@ -446,6 +496,7 @@ private:
       op->moveBefore(body, body->end());
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, location, outputs);
+    nano::reuseExponentials(*body);
     for (auto [position, input] : llvm::enumerate(inputs.takeVector()))
       input.replaceUsesWithIf(body->getArgument(position),
                               [&](OpOperand &use) { return members.contains(use.getOwner()); });

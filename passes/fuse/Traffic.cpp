@@ -13,21 +13,21 @@ int64_t bytesOf(Value value) {
   return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
 }
 
-bool isView(Operation *op) { return isa<ReshapeOp, SliceOp, ConcatOp>(op); }
+bool isView(Operation *op) { return isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op); }
 bool isFree(Operation *op) {
   return isView(op) || isa<ConstantOp, IotaOp, LoadOp, StoreOp, func::ReturnOp>(op);
 }
 
 /// Ops whose operands and results cross memory however kernels are formed.
 bool crossesMemory(Operation *op) {
-  return isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
-             StoreOp, AccumulateOp, func::ReturnOp>(op);
+  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
+             AllReduceOp, LoadOp, StoreOp, AccumulateOp, func::ReturnOp>(op);
 }
 
 /// The tensor that a chain of views shows.
 Value withoutViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshapeOp, SliceOp>(op))
+    if (!isa<ReshapeOp, SliceOp, TransposeOp>(op))
       break;
     value = op->getOperand(0);
   }

@@ -42,10 +42,6 @@ using namespace nano::graph;
 
 namespace {
 
-bool isFloat8(Type element) {
-  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8;
-}
-
 /// What has come together of one value's gradient.
 struct Gradient {
   /// The sum of the contributions to the whole value, or null.
@@ -153,10 +149,10 @@ LogicalResult Backward::findRelevant(Value loss) {
       return op->emitError() << "no derivative of " << op->getName()
                              << " is known, and the loss depends on parameters through it";
     for (Value result : op->getResults())
-      if (isFloat8(tensorType(result).getElementType()))
+      if (isFloat8(tensorType(result).getElementType()) && !isa<QuantizeOp, TransposeOp>(op))
         return op->emitError()
                << "no derivative flows through " << result.getType()
-               << "; quantise after differentiation, or outside of what parameters lead to";
+               << "; use nano.quantize, or quantise outside of what parameters lead to";
   }
   return success();
 }
@@ -276,7 +272,7 @@ LogicalResult Backward::visit(Operation *op) {
     for (auto [operand, contribution] : llvm::zip_equal(op->getOperands(), contributions)) {
       if (!contribution || !active.contains(operand))
         continue;
-      if (contribution.getType() != operand.getType())
+      if (contribution.getType() != gradientType(operand.getType()))
         return op->emitError() << "derivative of type " << contribution.getType()
                                << " for an operand of type " << operand.getType();
       contribute(operand, contribution, op->getLoc());

@@ -172,7 +172,7 @@ void Recomputation::findNeeded() {
         stretches.push_back(stretch);
     }
     stretch += endsStretch(&op);
-    if (!firstProduct && isa<MatmulOp>(op))
+    if (!firstProduct && isa<MatmulOp, ScaledMatmulOp>(op))
       firstProduct = &op;
   }
   for (auto &[value, stretches] : needed)
@@ -284,7 +284,7 @@ void Recomputation::keepShared() {
 /// `op` with the ops that only carry its result to an accumulator, when it is a product that does
 /// not do more; else nothing.
 SmallVector<Operation *> Recomputation::sinkable(Operation *op) {
-  if (!isa<MatmulOp>(op))
+  if (!isa<MatmulOp, ScaledMatmulOp>(op))
     return {};
   SmallVector<Operation *> group{op};
   while (!isa<AccumulateOp>(group.back())) {

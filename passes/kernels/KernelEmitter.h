@@ -11,9 +11,15 @@
 
 namespace nano::kernels {
 
+/// What kernels run on: threads of a processor, each with a range of iterations, or blocks of a GPU's
+/// threads.
+enum class Target { Cpu, Cuda };
+
 /// What the target is like, as far as kernels depend on it.
 struct KernelOptions {
-  int64_t lanes = 16; ///< f32 lanes of a vector: 16 (AVX-512) or 8 (AVX2)
+  int64_t lanes = 16; ///< elements of a vector. CPU: 16 (AVX-512) or 8 (AVX2); CUDA: what a thread
+                      ///< loads at once, chosen by each emitter
+  Target target = Target::Cpu;
 };
 
 /// The kernel function of a task while it is written.
@@ -29,6 +35,11 @@ struct KernelOptions {
 /// The emitter writes the body at `builder` (it ends in the function's entry block) and sets
 /// `iterations` and `grain`. It uses scf, vector, arith, math and memref only. Private memory comes
 /// from `allocate`.
+///
+/// Target CUDA: the function is what one thread of a block does, and [begin, end) are the block's
+/// iterations, `blockIterations` of them except in the last block. `%scratch` is the block's shared
+/// memory (memory space 3). What upstream dialects lack is a func.call of the device library's
+/// function of that name: see `callDevice`.
 class KernelFrame {
 public:
   /// How an operand's type becomes an argument's; `argumentType` by default.
@@ -48,6 +59,8 @@ public:
   int64_t iterations = 1; ///< set by the emitter: size of the iteration space
   int64_t grain = 1;      ///< set by the emitter: the fewest iterations worth giving to one thread
                           ///< (about 10 µs of work)
+  int64_t threads = 0;    ///< CUDA, set by the emitter: threads of a block, a multiple of 32
+  int64_t blockIterations = 1; ///< CUDA, set by the emitter: iterations of a block
 
   /// The argument (a memref with offset 0) of task operand `ins[i]` / `outs[i]`.
   mlir::Value input(unsigned i) const { return inputs[i]; }
@@ -57,8 +70,12 @@ public:
   /// value.
   mlir::Value flat(mlir::Value argument);
   /// Private memory for `elements` of `type`, as memref<elements x type>, 64-byte aligned; contents
-  /// undefined.
+  /// undefined. CUDA: memory that the block shares.
   mlir::Value allocate(int64_t elements, mlir::Type type);
+  /// A call of the device library's function nano::`callee`, which may name template arguments
+  /// ("groupSum<16>"); its result, null when it has none.
+  mlir::Value callDevice(mlir::OpBuilder &b, llvm::StringRef callee, mlir::Type result,
+                         mlir::ValueRange operands);
 
   /// True when `outs[output]` may share bytes with an input: it is one, or both are views of one
   /// buffer or state.
@@ -76,6 +93,8 @@ public:
   static mlir::MemRefType argumentType(mlir::MemRefType type);
 
 private:
+  mlir::MemRefType scratchType(int64_t bytes);
+
   llvm::SmallVector<mlir::Value> operands;        // distinct operands of the task
   llvm::SmallVector<mlir::Value> inputs, outputs; // arguments by position in ins, outs
   llvm::DenseMap<mlir::Value, mlir::Value> flats;
@@ -92,6 +111,13 @@ bool mayOverlap(mlir::Value a, mlir::Value b);
 
 /// Strides (elements) of a memref type whose strides are static. The offset is ignored.
 llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
+
+/// Memory space of what a block of threads shares, in types of memrefs.
+inline constexpr int64_t sharedMemorySpace = 3;
+
+/// The largest power of two, at most 16, that divides the address of the operand's first element: what
+/// a kernel for CUDA may assume. 16 for single numbers, which are loaded as such.
+int64_t alignmentOf(mlir::Value operand);
 
 /// An emitter writes the kernel of `frame.task`, or emits an error at the task and fails.
 using Emitter = mlir::LogicalResult (*)(KernelFrame &frame);

@@ -19,6 +19,14 @@ SmallVector<Value> distinctOperands(step::TaskOp task) {
 
 bool mayOverlap(Value a, Value b) { return step::bufferKey(a) == step::bufferKey(b); }
 
+int64_t alignmentOf(Value operand) {
+  auto type = cast<MemRefType>(operand.getType());
+  int64_t bytes = step::layoutOf(type).offset * step::elementBytes(type.getElementType());
+  if (bytes == 0 || type.getNumElements() == 1)
+    return 16;
+  return std::min<int64_t>(16, int64_t{1} << llvm::countr_zero(static_cast<uint64_t>(bytes)));
+}
+
 SmallVector<int64_t> stridesOf(MemRefType type) {
   int64_t offset = 0;
   SmallVector<int64_t> strides;
@@ -84,7 +92,7 @@ KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuil
   SmallVector<Type> types;
   for (Value operand : operands)
     types.push_back(typeOf(cast<MemRefType>(operand.getType())));
-  types.push_back(MemRefType::get({ShapedType::kDynamic}, builder.getI8Type()));
+  types.push_back(scratchType(ShapedType::kDynamic));
   types.push_back(builder.getIndexType());
   types.push_back(builder.getIndexType());
   function = func::FuncOp::create(moduleBuilder, loc, name, builder.getFunctionType(types, {}));
@@ -124,8 +132,29 @@ Value KernelFrame::allocate(int64_t elements, Type type) {
   Value offset = arith::ConstantIndexOp::create(atStart, loc, scratchBytes);
   scratchBytes = llvm::alignTo(
       scratchBytes + elements * llvm::divideCeil(type.getIntOrFloatBitWidth(), 8), 64);
-  return memref::ViewOp::create(atStart, loc, MemRefType::get({elements}, type), scratch, offset,
-                                ValueRange{});
+  auto viewType = MemRefType::get({elements}, type, MemRefLayoutAttrInterface(),
+                                  cast<MemRefType>(scratch.getType()).getMemorySpace());
+  return memref::ViewOp::create(atStart, loc, viewType, scratch, offset, ValueRange{});
+}
+
+Value KernelFrame::callDevice(OpBuilder &b, StringRef callee, Type result, ValueRange operands) {
+  auto module = function->getParentOfType<ModuleOp>();
+  TypeRange results = result ? TypeRange(result) : TypeRange();
+  if (!module.lookupSymbol(callee)) {
+    OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+    auto declaration = func::FuncOp::create(atStart, module.getLoc(), callee,
+                                            b.getFunctionType(operands.getTypes(), results));
+    declaration.setPrivate();
+  }
+  auto call = func::CallOp::create(b, loc, callee, results, operands);
+  return result ? call.getResult(0) : Value();
+}
+
+MemRefType KernelFrame::scratchType(int64_t bytes) {
+  Attribute space;
+  if (options.target == Target::Cuda)
+    space = builder.getI64IntegerAttr(sharedMemorySpace);
+  return MemRefType::get({bytes}, builder.getI8Type(), MemRefLayoutAttrInterface(), space);
 }
 
 bool KernelFrame::updatesInPlace(unsigned output) {
@@ -137,7 +166,7 @@ void KernelFrame::finish() {
   OpBuilder atEnd = OpBuilder::atBlockEnd(&function.getBody().front());
   func::ReturnOp::create(atEnd, loc);
 
-  scratch.setType(MemRefType::get({scratchBytes}, builder.getI8Type()));
+  scratch.setType(scratchType(scratchBytes));
   SmallVector<Type> types(function.getBody().front().getArgumentTypes());
   function.setFunctionType(builder.getFunctionType(types, {}));
 
@@ -154,6 +183,19 @@ void KernelFrame::finish() {
   function->setAttr("nano.grain", builder.getI64IntegerAttr(grain));
   function->setAttr("nano.scratch_bytes", builder.getI64IntegerAttr(scratchBytes));
   function->setAttr("nano.summary", builder.getStringAttr(summaryOf(task)));
+  if (options.target != Target::Cuda)
+    return;
+  function->setAttr("nano.threads", builder.getI64IntegerAttr(threads));
+  function->setAttr("nano.block_iterations", builder.getI64IntegerAttr(blockIterations));
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    bool isWritten = llvm::any_of(
+        task.getOuts(), [&, operand = operand](Value out) { return mayOverlap(out, operand); });
+    function.setArgAttr(i, "nano.name", builder.getStringAttr(step::nameOf(operand)));
+    function.setArgAttr(i, "nano.alignment", builder.getI64IntegerAttr(alignmentOf(operand)));
+    // What nobody writes while the kernel runs may come through the read-only cache.
+    if (!isWritten)
+      function.setArgAttr(i, "nano.constant", builder.getUnitAttr());
+  }
 }
 
 } // namespace nano::kernels

@@ -1,5 +1,8 @@
 // nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested
 // module @kernels. Tasks that differ in nothing but the number of iterations share one kernel.
+#include "passes/kernels/CudaRowLayout.h"
+#include "passes/kernels/CudaTemplateKernels.h"
+#include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/KernelEmitter.h"
 #include "passes/kernels/RowKernel.h"
 
@@ -91,6 +94,12 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
   using Base::Base;
 
   void runOnOperation() override {
+    if (target != "cpu" && target != "cuda") {
+      emitError(getOperation().getLoc())
+          << "nano-lower-kernels: target=" << target.getValue() << ": there are cpu and cuda";
+      return signalPassFailure();
+    }
+    isCuda = target == "cuda";
     if (lanes != 8 && lanes != 16) {
       emitError(getOperation().getLoc())
           << "nano-lower-kernels: lanes=" << static_cast<int64_t>(lanes) << ": must be 8 or 16";
@@ -110,8 +119,9 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     for (auto function : kernels.getOps<func::FuncOp>())
       names.try_emplace(function.getSymName());
     for (step::TaskOp task : tasks)
-      if (failed(lower(task, moduleBuilder)))
-        return signalPassFailure();
+      for (step::TaskOp part : isCuda ? separateTransposes(task) : SmallVector<step::TaskOp>{task})
+        if (failed(lower(part, moduleBuilder)))
+          return signalPassFailure();
   }
 
 private:
@@ -130,6 +140,8 @@ private:
     if (special && !llvm::hasSingleElement(ops))
       return task.emitOpError("holds ")
              << special->op << " beside other ops; it must be a kernel of its own";
+    if (isCuda && (special || isTransposingCopy(task)))
+      return lowerToTemplates(task, moduleBuilder);
 
     std::optional<RowForm> form;
     std::string key;
@@ -141,11 +153,15 @@ private:
         return failure();
       form = std::move(*found);
       key = rowKey(task, *form);
+      // A block's accesses are as wide as the operands' first bytes allow.
+      if (isCuda)
+        for (Value operand : distinctOperands(task))
+          key += " " + std::to_string(alignmentOf(operand));
     }
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
-      KernelOptions options{lanes};
+      KernelOptions options{lanes, isCuda ? Target::Cuda : Target::Cpu};
       // A row kernel's strides are in its code: its arguments are plain memory.
       auto flatType = [](MemRefType type) {
         return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
@@ -153,18 +169,48 @@ private:
       KernelFrame frame =
           special ? KernelFrame(task, options, moduleBuilder, nameOf(stem, key))
                   : KernelFrame(task, options, moduleBuilder, nameOf(stem, key), flatType);
-      if (failed(special ? special->emitter(frame) : emitRowKernel(frame, *form)))
+      if (failed(special  ? special->emitter(frame)
+                 : isCuda ? emitCudaRowKernel(frame, *form)
+                          : emitRowKernel(frame, *form)))
         return failure();
       frame.finish();
       it->second = {frame.function, frame.iterations};
     }
-    int64_t iterations = special ? it->second.iterations : rowIterations(*form, lanes);
+    int64_t iterations = special  ? it->second.iterations
+                         : isCuda ? CudaRowLayout::of(task, *form).iterations(*form)
+                                  : rowIterations(*form, lanes);
     OpBuilder builder(task);
     auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(),
                                          it->second.function.getSymNameAttr().getValue(),
                                          distinctOperands(task), /*segments=*/1, task.getStream(),
                                          builder.getDenseI64ArrayAttr(iterations));
     launch->setLoc(task.getLoc());
+    task.erase();
+    return success();
+  }
+
+  /// Attention, scatter and scan are templates of the device library.
+  LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
+    OpBuilder builder(task);
+    FailureOr<std::vector<TemplateCall>> launches = templateCalls(task, builder);
+    if (failed(launches))
+      return failure();
+    for (const TemplateCall &launch : *launches) {
+      std::string key = templateKey(launch);
+      auto [it, isNew] = known.try_emplace(key);
+      if (isNew) {
+        FailureOr<func::FuncOp> function =
+            templateFunction(task, launch, nameOf(launch.stem, key), moduleBuilder);
+        if (failed(function))
+          return failure();
+        it->second = {*function, launch.iterations};
+      }
+      auto op = step::LaunchOp::create(builder, it->second.function.getLoc(),
+                                       it->second.function.getSymName(), launch.operands,
+                                       /*segments=*/1, task.getStream(),
+                                       builder.getDenseI64ArrayAttr(launch.iterations));
+      op->setLoc(task.getLoc());
+    }
     task.erase();
     return success();
   }
@@ -180,6 +226,7 @@ private:
     llvm_unreachable("keys with equal hashes");
   }
 
+  bool isCuda = false;
   llvm::StringMap<Kernel> known;
   llvm::StringMap<char> names;
 };

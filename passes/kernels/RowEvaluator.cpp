@@ -21,6 +21,7 @@ static bool before(const std::pair<Value, Value> &a, const std::pair<Value, Valu
 RowEvaluator::RowEvaluator(KernelFrame &frame)
     : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), splits(before) {
   scopes.push_back({nullptr, &frame.function.getBody().front(), {}, {}});
+  v.usesLibrary = frame.options.target == Target::Cuda;
 }
 
 //===- The loop nest
@@ -104,6 +105,8 @@ Coordinate RowEvaluator::combine(Coordinate high, Coordinate low, int64_t size) 
       it != splits.end() && high.kind == Kind::Uniform && low.kind == Kind::Uniform)
     return uniform(it->second);
   if (high.kind == Kind::Uniform && low.kind != Kind::Vector) {
+    if (auto it = splits.find({high.at.value, low.at.value}); it != splits.end())
+      return lanes(it->second, low.aligned);
     Index at = add(mul(high.at, size), low.at);
     if (low.kind == Kind::Uniform)
       return uniform(at);
@@ -123,8 +126,11 @@ std::pair<Coordinate, Coordinate> RowEvaluator::split(Coordinate coordinate, int
     splits.try_emplace({high.value, low.value}, coordinate.at);
     return {uniform(high), uniform(low)};
   }
-  if (coordinate.kind == Kind::Lanes && coordinate.aligned && size % v.lanes == 0)
-    return {uniform(div(coordinate.at, size)), lanes(rem(coordinate.at, size), true)};
+  if (coordinate.kind == Kind::Lanes && coordinate.aligned && size % v.lanes == 0) {
+    Index high = div(coordinate.at, size), low = rem(coordinate.at, size);
+    splits.try_emplace({high.value, low.value}, coordinate.at);
+    return {uniform(high), lanes(low, true)};
+  }
   Value all = laneOffsets(coordinate);
   auto make = [&](char name, auto operation) -> Coordinate {
     return {Kind::Vector,
@@ -271,8 +277,38 @@ std::optional<Computed> RowEvaluator::fromStaged(Value value, Position &position
   return Computed{v.gather(memory, v.index(0), column.at.value, mask), depth()};
 }
 
+std::optional<Computed> RowEvaluator::fromHeld(Value value, Position &position) {
+  auto it = held.find(value);
+  if (it == held.end() || !own.column)
+    return std::nullopt;
+  size_t at = splitAt(position, own.elements);
+  Coordinate column = merge(ArrayRef(position).drop_front(at));
+  if (column.kind != Kind::Lanes || column.at.value != own.column ||
+      merge(ArrayRef(position).take_front(at)).at.value != own.row)
+    return std::nullopt;
+  OpBuilder::InsertionGuard guard(v.b);
+  moveTo(depth());
+  return Computed{v.loadScalar(it->second, own.slot), depth()};
+}
+
 //===- Values
 //--------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Where kernels become text for readers, values are called after the graph op that they are.
+class Named {
+public:
+  Named(VectorOps &v, Operation *op) : v(v), before(v.loc) {
+    if (v.usesLibrary)
+      v.loc = NameLoc::get(StringAttr::get(op->getContext(), op->getName().stripDialect()));
+  }
+  ~Named() { v.loc = before; }
+
+private:
+  VectorOps &v;
+  Location before;
+};
+} // namespace
 
 RowEvaluator::Key RowEvaluator::keyOf(Value value, const Position &position) const {
   Key key{word(value), word(mask)};
@@ -441,6 +477,7 @@ FailureOr<Computed> RowEvaluator::contracted(Operation *op, const Position &posi
   unsigned depth = std::max({a->depth, b->depth, c->depth});
   OpBuilder::InsertionGuard guard(v.b);
   moveTo(depth);
+  Named name(v, op);
   bool subtracts = isa<graph::SubOp>(op);
   Value x = subtracts && !productFirst ? v.negf(a->value) : a->value;
   Value z = subtracts && productFirst ? v.negf(c->value) : c->value;
@@ -462,6 +499,7 @@ FailureOr<Computed> RowEvaluator::elementwise(Operation *op, const Position &pos
   }
   OpBuilder::InsertionGuard guard(v.b);
   moveTo(depth);
+  Named name(v, op);
   FailureOr<Value> result = v.elementwise(op, operands);
   if (failed(result))
     return failure();
@@ -475,6 +513,8 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
     return value.getDefiningOp()->emitOpError(
         "is needed for other rows than the one at hand; it must be a kernel of its own");
   }
+  if (std::optional<Computed> computed = fromHeld(value, position))
+    return *computed;
   if (std::optional<Computed> computed = fromStaged(value, position))
     return *computed;
   if (auto argument = dyn_cast<BlockArgument>(value)) {

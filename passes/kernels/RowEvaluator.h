@@ -98,6 +98,17 @@ public:
   };
   /// Tensors that need not be computed from now on.
   llvm::DenseMap<mlir::Value, Staged> staged;
+
+  /// Tensors of which every thread keeps the elements of its own columns in registers:
+  /// memref<n x vector<lanes x T>>. They are read where the position is the thread's own.
+  llvm::DenseMap<mlir::Value, mlir::Value> held;
+  /// Where the thread is: vector `slot` of the `elements` (the last digits) of `row` begins at
+  /// `column`. `column` null: nowhere.
+  struct Own {
+    int64_t elements = 0;
+    mlir::Value row, column, slot;
+  };
+  Own own;
   /// Tensors that were stored already: their output.
   llvm::DenseMap<mlir::Value, unsigned> stored;
   /// Row reductions' results: one number for the present row.
@@ -138,6 +149,7 @@ private:
   Computed loadArgument(mlir::Value argument, mlir::MemRefType type, Position position);
   mlir::FailureOr<Computed> compute(mlir::Value value, Position &position);
   std::optional<Computed> fromStaged(mlir::Value value, Position &position);
+  std::optional<Computed> fromHeld(mlir::Value value, Position &position);
   Position broadcastOperand(graph::BroadcastOp op, Position position);
   Coordinate rotated(Coordinate coordinate, int64_t shift, int64_t size);
   mlir::FailureOr<Computed> elementwise(mlir::Operation *op, const Position &position);

@@ -34,6 +34,8 @@ Value VectorOps::polynomial(Value x, ArrayRef<double> coefficients) {
 }
 
 Value VectorOps::exp(Value x) {
+  if (usesLibrary)
+    return math::ExpOp::create(b, loc, x);
   // e^x = 2^n · e^r, n = round(x / ln 2), |r| ≤ ln 2 / 2. The exponent is added to e^r's bits,
   // which is exact while the result is normal.
   Value shifted = fma(x, f32(1.44269504088896341), f32(roundingMagic));
@@ -55,6 +57,8 @@ Value VectorOps::exp(Value x) {
 }
 
 Value VectorOps::log(Value x) {
+  if (usesLibrary)
+    return math::LogOp::create(b, loc, x);
   // ln x = e·ln 2 + ln m, √½ ≤ m < √2. Subnormal numbers are scaled by 2^23 first.
   Value infinity = f32(std::numeric_limits<double>::infinity());
   Value small = compare(graph::Predicate::lt, x, f32(1.17549435e-38));
@@ -85,6 +89,8 @@ Value VectorOps::log(Value x) {
 }
 
 Value VectorOps::tanh(Value x) {
+  if (usesLibrary)
+    return math::TanhOp::create(b, loc, x);
   // Near 0 an odd polynomial, else 1 − 2/(e^2|x| + 1) with x's sign.
   Value word = bits(x), signMask = i32(INT32_MIN), valueMask = i32(INT32_MAX);
   spread({&word, &signMask, &valueMask});
@@ -102,6 +108,10 @@ Value VectorOps::tanh(Value x) {
 Value VectorOps::sigmoid(Value x) { return divf(f32(1.0), addf(f32(1.0), exp(negf(x)))); }
 
 Value VectorOps::sinCos(Value x, int64_t quadrant) {
+  if (usesLibrary && quadrant == 0)
+    return math::SinOp::create(b, loc, x);
+  if (usesLibrary)
+    return math::CosOp::create(b, loc, x);
   // r = x − n·π/2 in three steps (the first exact for |n| < 2^16), then sine or cosine of r and its
   // sign by n mod 4.
   Value shifted = fma(x, f32(0.63661977236758134), f32(roundingMagic));
@@ -124,6 +134,10 @@ Value VectorOps::sinCos(Value x, int64_t quadrant) {
 }
 
 Value VectorOps::sqrt(Value x) { return math::SqrtOp::create(b, loc, x); }
-Value VectorOps::rsqrt(Value x) { return divf(f32(1.0), sqrt(x)); }
+Value VectorOps::rsqrt(Value x) {
+  if (usesLibrary)
+    return math::RsqrtOp::create(b, loc, x);
+  return divf(f32(1.0), sqrt(x));
+}
 
 } // namespace nano::kernels

@@ -127,8 +127,13 @@ Value VectorOps::maskBelow(Value count) {
   return vector::CreateMaskOp::create(b, loc, vectorOf(b.getI1Type()), ValueRange{count});
 }
 
+/// True for the element types that exist in memory only: bf16 and f8.
+static bool isNarrow(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+}
+
 Value VectorOps::widen(Value loaded) {
-  if (!getElementTypeOrSelf(loaded.getType()).isBF16())
+  if (!isNarrow(getElementTypeOrSelf(loaded.getType())))
     return loaded;
   Type f32 = b.getF32Type();
   return arith::ExtFOp::create(b, loc, isVector(loaded) ? Type(vectorOf(f32)) : f32, loaded);
@@ -157,15 +162,18 @@ Value VectorOps::gather(Value flat, Value at, Value offsets, Value mask) {
 /// `value` as memory of element type `stored` holds it. Undoes a widening instead of converting
 /// twice.
 static Value narrow(OpBuilder &b, Location loc, Value value, Type stored) {
-  if (!stored.isBF16())
+  if (!isNarrow(stored))
     return value;
   if (auto widened = value.getDefiningOp<arith::ExtFOp>())
-    return widened.getIn();
+    if (getElementTypeOrSelf(widened.getIn().getType()) == stored)
+      return widened.getIn();
   Type type = stored;
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     type = VectorType::get(vector.getShape(), stored);
   return arith::TruncFOp::create(b, loc, type, value);
 }
+
+Value VectorOps::narrowed(Value value, Type stored) { return narrow(b, loc, value, stored); }
 
 void VectorOps::store(Value value, Value flat, Value at, Value mask) {
   value = narrow(b, loc, value, cast<MemRefType>(flat.getType()).getElementType());
@@ -330,10 +338,12 @@ Value VectorOps::compare(graph::Predicate predicate, Value a, Value c) {
 }
 
 Value VectorOps::roundTo(Type stored, Value value) {
-  if (!stored.isBF16())
+  if (!isNarrow(stored))
     return value;
+  // Every f8 number is one of bf16.
   if (auto widened = value.getDefiningOp<arith::ExtFOp>())
-    return value;
+    if (stored.isBF16() || getElementTypeOrSelf(widened.getIn().getType()) == stored)
+      return value;
   return widen(narrow(b, loc, value, stored));
 }
 
@@ -360,14 +370,22 @@ Value VectorOps::lanesTree(Value vector, Value (VectorOps::*combine)(Value, Valu
   return vector;
 }
 
-Value VectorOps::sumLanes(Value vector) { return lanesTree(vector, &VectorOps::addf); }
-Value VectorOps::maxLanes(Value vector) { return lanesTree(vector, &VectorOps::max); }
+Value VectorOps::sumLanes(Value vector) {
+  if (usesLibrary)
+    return vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, vector);
+  return lanesTree(vector, &VectorOps::addf);
+}
+Value VectorOps::maxLanes(Value vector) {
+  if (usesLibrary)
+    return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXIMUMF, vector);
+  return lanesTree(vector, &VectorOps::max);
+}
 
 //===- Graph ops
 //-----------------------------------------------------------------------------------------------------===//
 
-/// A number of element type `from` converted to element type `to`, both in register form (bf16 is
-/// f32).
+/// A number of element type `from` converted to element type `to`, both in register form (bf16 and
+/// f8 are f32).
 static Value convert(VectorOps &v, Value value, Type from, Type to) {
   auto shaped = [&](Type element) {
     return VectorOps::isVector(value) ? Type(v.vectorOf(element)) : element;
@@ -383,12 +401,6 @@ static Value convert(VectorOps &v, Value value, Type from, Type to) {
 
 FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
-  auto supported = [](Type type) {
-    type = getElementTypeOrSelf(type);
-    return type.isF32() || type.isBF16() || type.isInteger(32);
-  };
-  if (!llvm::all_of(op->getOperandTypes(), supported) || !supported(element))
-    return op->emitOpError("has an 8-bit float type, which CPU kernels do not compute with");
   bool integer = element.isInteger(32);
   auto pick = [&](Value (VectorOps::*ofFloat)(Value, Value),
                   Value (VectorOps::*ofInt)(Value, Value)) -> Value {
@@ -397,6 +409,7 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   Value result =
       llvm::TypeSwitch<Operation *, Value>(op)
           .Case([&](graph::NegOp) { return negf(operands[0]); })
+          .Case([&](graph::AbsOp) -> Value { return math::AbsFOp::create(b, loc, operands[0]); })
           .Case([&](graph::ExpOp) { return exp(operands[0]); })
           .Case([&](graph::LogOp) { return log(operands[0]); })
           .Case([&](graph::SqrtOp) { return sqrt(operands[0]); })
@@ -433,7 +446,8 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   if (!result)
     return op->emitOpError("is not element-wise");
   // These give one of their operands, which are rounded already, up to the sign.
-  if (isa<graph::ConstantOp, graph::SelectOp, graph::MaxOp, graph::MinOp, graph::NegOp>(op))
+  if (isa<graph::AbsOp, graph::ConstantOp, graph::SelectOp, graph::MaxOp, graph::MinOp,
+          graph::NegOp>(op))
     return result;
   return roundTo(element, result);
 }

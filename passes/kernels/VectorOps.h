@@ -1,6 +1,7 @@
 // Emission of vector code: loads and stores that convert, masks, element-wise graph ops, special
 // functions, fixed-order reductions. Values are f32 or i32, scalar or vectors of `lanes`; bf16
-// exists in memory only and is f32 rounded to bf16 in registers.
+// and f8 exist in memory only and are f32 rounded to them in registers. The conversions are
+// arith.extf and arith.truncf; to f8 the latter saturates.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -22,6 +23,9 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
   int64_t lanes;
+  /// Special functions and sums over lanes stay ops (of the math and vector dialects), which the
+  /// target has functions for.
+  bool usesLibrary = false;
 
   // Constants and shapes.
   mlir::Value index(int64_t value);
@@ -39,17 +43,18 @@ public:
   mlir::Value div(mlir::Value a, int64_t divisor); ///< a ≥ 0
   mlir::Value rem(mlir::Value a, int64_t divisor); ///< a ≥ 0
 
-  // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16 or i32; `at` an index in elements.
+  // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16, f8 or i32; `at` an index in
+  // elements.
   /// Mask of the lanes < count (count: index, may be ≥ lanes or ≤ 0).
   mlir::Value maskBelow(mlir::Value count);
-  /// `lanes` elements from `at`; bf16 becomes f32. Lanes outside the mask are not touched in memory
-  /// and read as 0.
+  /// `lanes` elements from `at`; bf16 and f8 become f32. Lanes outside the mask are not touched in
+  /// memory and read as 0.
   mlir::Value load(mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   mlir::Value loadScalar(mlir::Value flat, mlir::Value at);
   /// Elements flat[at + offsets[lane]], offsets a vector of index or i32.
   mlir::Value gather(mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
-  /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 memory is rounded to
-  /// nearest even.
+  /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 or f8 memory is
+  /// rounded to nearest even, f8 saturates.
   void store(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   /// flat[at + offsets[lane]] ← value[lane] for the lanes of the mask.
   void scatter(mlir::Value value, mlir::Value flat, mlir::Value at, mlir::Value offsets,
@@ -75,9 +80,11 @@ public:
   mlir::Value select(mlir::Value mask, mlir::Value a, mlir::Value c);
   /// i1 or a vector of i1. With a NaN, only `ne` holds.
   mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c);
-  /// The value rounded to what memory of element type `stored` would hold (bf16), still f32; other
-  /// types: unchanged.
+  /// The value rounded to what memory of element type `stored` would hold (bf16, f8), still f32;
+  /// other types: unchanged.
   mlir::Value roundTo(mlir::Type stored, mlir::Value value);
+  /// The value as memory of element type `stored` holds it: bf16 and f8 become narrow.
+  mlir::Value narrowed(mlir::Value value, mlir::Type stored);
 
   // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute
   // error, for |x| ≤ 5e4. NaN in, NaN out; infinities as in libm; results below the smallest normal
@@ -97,8 +104,7 @@ public:
 
   /// The graph op `op` (unary, binary, select, cast, constant) on values: one element of its
   /// result, or a vector of them, given the operands' elements in f32/i32. Rounds where the op's
-  /// type is bf16. Fails, with an error at the op, for ops that are not element-wise and for 8-bit
-  /// floats.
+  /// type is bf16 or f8. Fails, with an error at the op, for ops that are not element-wise.
   mlir::FailureOr<mlir::Value> elementwise(mlir::Operation *op, mlir::ValueRange operands);
 
 private:
@@ -110,7 +116,7 @@ private:
                          llvm::ArrayRef<double> coefficients); ///< highest power first
   mlir::Value bits(mlir::Value x);                             ///< f32 → i32
   mlir::Value fromBits(mlir::Value x);                         ///< i32 → f32
-  mlir::Value widen(mlir::Value loaded);                       ///< bf16 → f32
+  mlir::Value widen(mlir::Value loaded);                       ///< bf16, f8 → f32
   /// Makes all operands vectors if one is.
   void spread(std::initializer_list<mlir::Value *> values);
 

@@ -73,7 +73,15 @@ public:
 private:
   LogicalResult emit(Operation &op);
   void emitMatmul(MatmulOp op);
+  void emitScaledMatmul(ScaledMatmulOp op);
+  /// A product's operand: the tensor's place, or a dense copy of it where `fits` says no.
+  Value productOperand(Operation *product, Value tensor, function_ref<bool(MemRefType)> fits);
   void emitTask(Operation &op);
+  /// True for a transpose that is not a view of its operand but made beside it.
+  bool hasOwnPlace(TransposeOp transpose) const {
+    return !placement.isDropped(transpose) && isMadeBeside(transpose) &&
+           placement.of(transpose).root != placement.of(transpose.getX()).root;
+  }
   /// Copies a tensor to `target`, a place for the same elements in the same order; nothing when it
   /// lies there.
   void emitCopy(Value tensor, const Place &target, Location loc);
@@ -134,6 +142,8 @@ LogicalResult Bufferizer::emit(Operation &op) {
   } else if (isa<func::ReturnOp>(op)) {
     for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
       emitCopy(value, placement.whole(symbol, typeOf(value)), loc);
+  } else if (auto transpose = dyn_cast<TransposeOp>(op); transpose && hasOwnPlace(transpose)) {
+    return success(); // its operand's kernel has written it
   } else if (isViewOp(&op)) {
     std::optional<Place> view = viewPlace(&op, placement.of(op.getOperand(0)));
     if (!view || *view != placement.of(op.getResult(0)))
@@ -144,6 +154,8 @@ LogicalResult Bufferizer::emit(Operation &op) {
       emitCopy(part, place, loc);
   } else if (auto matmul = dyn_cast<MatmulOp>(op)) {
     emitMatmul(matmul);
+  } else if (auto scaled = dyn_cast<ScaledMatmulOp>(op)) {
+    emitScaledMatmul(scaled);
   } else if (auto allReduce = dyn_cast<AllReduceOp>(op)) {
     emitCopy(allReduce.getX(), placement.of(allReduce), loc);
     step::AllReduceOp::create(builder, loc, memref(allReduce.getResult()));
@@ -153,22 +165,38 @@ LogicalResult Bufferizer::emit(Operation &op) {
   return success();
 }
 
+Value Bufferizer::productOperand(Operation *product, Value tensor,
+                                 function_ref<bool(MemRefType)> fits) {
+  Value value = memref(tensor);
+  if (fits(cast<MemRefType>(value.getType())))
+    return value;
+  Location loc = product->getLoc();
+  Value dense = declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
+                                        builder.getStringAttr(bufferName(product) + ".operand"),
+                                        IntegerAttr());
+  emitMove(value, dense, loc);
+  return dense;
+}
+
+static bool isMatrix(MemRefType type) { return step::matrixLayout(type).has_value(); }
+
 void Bufferizer::emitMatmul(MatmulOp op) {
-  Location loc = op.getLoc();
-  auto operand = [&](Value tensor) {
-    Value value = memref(tensor);
-    if (step::matrixLayout(cast<MemRefType>(value.getType())))
-      return value;
-    Value dense =
-        declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
-                                builder.getStringAttr(bufferName(op) + ".operand"), IntegerAttr());
-    emitMove(value, dense, loc);
-    return dense;
-  };
+  auto operand = [&](Value tensor) { return productOperand(op, tensor, isMatrix); };
   Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
   Value d = op.getAddend() ? operand(op.getAddend()) : Value();
-  step::MatmulOp::create(builder, loc, a, b, d, memref(op), op.getTransposeA(), op.getTransposeB(),
-                         op.getAlpha(), op.getBeta());
+  step::MatmulOp::create(builder, op.getLoc(), a, b, Value(), Value(), d, memref(op),
+                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
+}
+
+void Bufferizer::emitScaledMatmul(ScaledMatmulOp op) {
+  auto operand = [&](Value tensor) { return productOperand(op, tensor, isMatrix); };
+  auto scale = [&](Value tensor) { return productOperand(op, tensor, step::isContiguous); };
+  Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
+  Value scaleA = scale(op.getScaleA());
+  Value scaleB = op.getScaleB() == op.getScaleA() ? scaleA : scale(op.getScaleB());
+  Value d = op.getAddend() ? operand(op.getAddend()) : Value();
+  step::MatmulOp::create(builder, op.getLoc(), a, b, scaleA, scaleB, d, memref(op),
+                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
 }
 
 step::TaskOp Bufferizer::openTask(Location loc, ValueRange ins, ValueRange outs) {
@@ -190,8 +218,21 @@ void Bufferizer::emitTask(Operation &op) {
     SmallVector<Value> ins;
     for (Value input : fused.getInputs())
       ins.push_back(memref(input));
+    // A result's transpose with a place of its own is one more output: the same value, written with
+    // its rows as columns.
+    SmallVector<Value> again;
+    for (OpResult result : fused.getResults())
+      for (Operation *user : result.getUsers())
+        if (auto transpose = dyn_cast<TransposeOp>(user); transpose && hasOwnPlace(transpose)) {
+          outs.push_back(
+              memref(transposedPlace(transpose, placement.of(transpose)), typeOf(result)));
+          again.push_back(
+              fused.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
+        }
     auto task = step::TaskOp::create(builder, op.getLoc(), ins, outs);
     task.getBody().takeBody(fused.getBody());
+    Operation *yield = task.getBody().front().getTerminator();
+    yield->insertOperands(yield->getNumOperands(), again);
     return;
   }
   // A single op; what its regions use from outside are inputs too.
@@ -297,7 +338,7 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
                                        SmallVectorImpl<FlatSymbolRefAttr> &outputs) {
   auto role = function->getAttrOfType<StringAttr>("nano.role");
   StringRef kind = role ? role.getValue() : "";
-  bool isMicroBatch = kind == "first" || kind == "next" || kind == "train";
+  bool isMicroBatch = kind == "first" || kind == "next" || kind == "train" || kind == "measure";
   StringRef prefix = isMicroBatch ? "train" : function.getSymName();
   static constexpr StringLiteral argumentNames[] = {"tokens", "targets"};
   OpBuilder builder(function);
@@ -323,7 +364,7 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
     if (failed(declare(i < 2 ? argumentNames[i].str() : "argument" + std::to_string(i), type, false,
                        inputs)))
       return failure();
-  StringRef first = kind == "generate" ? "logits" : "loss";
+  StringRef first = kind == "generate" ? "logits" : kind == "measure" ? "report" : "loss";
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
     if (failed(declare(i == 0 ? first.str() : "result" + std::to_string(i), type, true, outputs)))
       return failure();

@@ -108,6 +108,28 @@ std::string memoryLine(const MemorySummary &summary) {
          aboveFloor(summary.arena, summary.floor);
 }
 
+std::string peakLine(const MemorySummary &summary, size_t holders) {
+  auto largest =
+      llvm::max_element(summary.programs, [](const ProgramMemory &a, const ProgramMemory &b) {
+        return a.bytes < b.bytes;
+      });
+  if (largest == summary.programs.end() || largest->holders.empty())
+    return "";
+  std::string text =
+      largest->name + " holds " + bytesText(largest->floor) + " at " + largest->moment;
+  const char *separator = ": ";
+  for (const ProgramMemory::Holder &holder :
+       llvm::ArrayRef(largest->holders).take_front(std::min(holders, largest->holders.size()))) {
+    text += separator + bytesText(holder.bytes) + " " + holder.name;
+    if (holder.count > 1)
+      text += " × " + std::to_string(holder.count);
+    if (!holder.line.empty())
+      text += " (" + holder.line + ")";
+    separator = ", ";
+  }
+  return text;
+}
+
 std::string memoryReport(const MemorySummary &summary, size_t rows) {
   std::string text;
   llvm::raw_string_ostream out(text);

@@ -55,11 +55,27 @@ std::optional<Place> viewPlace(Operation *view, const Place &source) {
     normalise(to, place.strides);
     return place;
   }
+  if (isa<TransposeOp>(view)) {
+    std::swap(place.strides.back(), place.strides[place.strides.size() - 2]);
+    normalise(to, place.strides);
+    return place;
+  }
   std::optional<SmallVector<int64_t>> strides = step::reshapeStrides(from, source.strides, to);
   if (!strides)
     return std::nullopt;
   place.strides = std::move(*strides);
   return place;
+}
+
+Place transposedPlace(TransposeOp transpose, const Place &result) {
+  Place place = result;
+  std::swap(place.strides.back(), place.strides[place.strides.size() - 2]);
+  normalise(typeOf(transpose.getX()).getShape(), place.strides);
+  return place;
+}
+
+bool isMadeBeside(TransposeOp transpose) {
+  return transpose.getX().getDefiningOp<FusedOp>() && !transpose.getX().hasOneUse();
 }
 
 SmallVector<Place> partPlaces(ConcatOp concat, const Place &whole) {
@@ -180,6 +196,12 @@ void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
 //===- Sweep 2: values that must go somewhere
 //----------------------------------------------------------------------===//
 
+static Value addendOf(Operation *product) {
+  if (auto matmul = dyn_cast<MatmulOp>(product))
+    return matmul.getAddend();
+  return cast<ScaledMatmulOp>(product).getAddend();
+}
+
 bool Placement::mayOverwriteOperands(OpResult value, const Place &place) {
   Operation *op = value.getOwner();
   std::optional<InPlace> inPlace;
@@ -189,9 +211,10 @@ bool Placement::mayOverwriteOperands(OpResult value, const Place &place) {
       continue;
     if (!sameElements(read, typeOf(operand.get()).getShape(), place, typeOf(value).getShape()))
       return false;
-    if (auto matmul = dyn_cast<MatmulOp>(op)) {
-      if (operand.get() != matmul.getAddend() || operand.get() == matmul.getA() ||
-          operand.get() == matmul.getB())
+    if (isa<MatmulOp, ScaledMatmulOp>(op)) {
+      // Over the addend, when no other operand is the same tensor.
+      Value addend = addendOf(op);
+      if (operand.get() != addend || llvm::count(op->getOperands(), addend) > 1)
         return false;
     } else if (!isa<AllReduceOp>(op)) {
       if (!inPlace)
@@ -228,10 +251,24 @@ bool Placement::put(Value value, const Place &place, const Window &window) {
                                         typeOf(reshape.getX()).getShape());
     return strides && put(reshape.getX(), {place.root, place.offset, *strides}, window);
   }
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    Place of = transposedPlace(transpose, place);
+    if (!isMadeBeside(transpose))
+      return put(transpose.getX(), of, window);
+    auto made = cast<OpResult>(transpose.getX());
+    if (FlatSymbolRefAttr symbol = allRoots[place.root].symbol) {
+      if (!oldValueIsDone(made, of, window))
+        return false;
+      int64_t &next = states[symbol].nextWrite;
+      next = std::min(next, position[made.getOwner()]);
+    }
+    assign(value, place);
+    return true;
+  }
   if (isa<LoadOp, SliceOp>(op))
     return false;
   MemRefType type = memref(value, place);
-  if ((isa<MatmulOp>(op) && !step::matrixLayout(type)) ||
+  if ((isa<MatmulOp, ScaledMatmulOp>(op) && !step::matrixLayout(type)) ||
       (isa<AllReduceOp>(op) && !step::isContiguous(type)))
     return false;
   if (FlatSymbolRefAttr symbol = allRoots[place.root].symbol) {
@@ -284,7 +321,8 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
 Place Placement::dyingOperand(OpResult value) {
   Operation *op = value.getOwner();
   RankedTensorType type = typeOf(value);
-  bool mayReuse = op->hasTrait<ElementwiseOp>() || isa<FusedOp, MatmulOp, AllReduceOp>(op);
+  bool mayReuse =
+      op->hasTrait<ElementwiseOp>() || isa<FusedOp, MatmulOp, ScaledMatmulOp, AllReduceOp>(op);
   if (!mayReuse)
     return {};
   int64_t at = position[op];
@@ -304,16 +342,39 @@ Place Placement::dyingOperand(OpResult value) {
   return {};
 }
 
+/// True when a matrix product, which needs dense rows, reads the tensor.
+static bool isFactor(Value tensor) {
+  return llvm::any_of(tensor.getUsers(),
+                      [](Operation *user) { return isa<MatmulOp, ScaledMatmulOp>(user); });
+}
+
+/// The transpose that alone reads a kernel's result, if a product reads it in turn: then the kernel
+/// writes rows as columns.
+static TransposeOp onlyTransposed(OpResult result) {
+  if (!isa<FusedOp>(result.getOwner()) || !result.hasOneUse())
+    return {};
+  auto transpose = dyn_cast<TransposeOp>(*result.user_begin());
+  return transpose && isFactor(transpose) ? transpose : TransposeOp();
+}
+
 void Placement::placeRest() {
   for (Operation &op : block) {
     if (isDropped(&op))
       continue;
+    if (auto transpose = dyn_cast<TransposeOp>(op);
+        transpose && !of(transpose) && isMadeBeside(transpose) && isFactor(transpose))
+      assign(transpose, newRoot(transpose));
     if (isViewOp(&op) && !of(op.getResult(0)))
       if (std::optional<Place> place = viewPlace(&op, of(op.getOperand(0))))
         assign(op.getResult(0), *place);
     for (OpResult result : op.getResults()) {
       if (of(result))
         continue;
+      if (TransposeOp transpose = onlyTransposed(result)) {
+        assign(transpose, newRoot(transpose));
+        assign(result, transposedPlace(transpose, of(transpose)));
+        continue;
+      }
       Place place = dyingOperand(result);
       assign(result, place ? place : newRoot(result));
     }

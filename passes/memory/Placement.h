@@ -38,10 +38,16 @@ mlir::MemRefType memrefAt(const Place &place, mlir::RankedTensorType type);
 
 /// True for ops that give another view of their operand's elements, where strides can express it.
 inline bool isViewOp(mlir::Operation *op) {
-  return llvm::isa<graph::ReshapeOp, graph::SliceOp>(op);
+  return llvm::isa<graph::ReshapeOp, graph::SliceOp, graph::TransposeOp>(op);
 }
-/// The place of a reshape's or slice's result when it is a view of its operand at `source`.
+/// The place of a reshape's, slice's or transpose's result when it is a view of its operand at
+/// `source`.
 std::optional<Place> viewPlace(mlir::Operation *view, const Place &source);
+/// The place of a transpose's operand when its result at `result` is a view of it.
+Place transposedPlace(graph::TransposeOp transpose, const Place &result);
+/// True for a transpose that can have a place of its own, not a view of its operand: the kernel
+/// that makes the operand, which others read too, writes both.
+bool isMadeBeside(graph::TransposeOp transpose);
 /// The place of each operand of a concat whose result lies at `whole`.
 llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 

@@ -3,9 +3,13 @@
 //
 // After it, `update` reads every gradient accumulator, scales it to the mean over the sequences of
 // the global batch, clips where the model asks for it, and stores new parameters and optimizer
-// states. Newton–Schulz is matrix products and element-wise ops that fusion sees. It runs after
-// differentiation, which declares the accumulators, and before distribution, which sums them over
-// ranks.
+// states. Newton–Schulz is matrix products and element-wise ops that fusion sees; matrices of one
+// size go through it together, as one batch:
+//
+//   @a : [768, 768], @b : [3, 768, 768], … ⇒ concat : [4, 768, 768] ⇒ NS5 ⇒ slices
+//
+// because a product of single matrices is too small for a GPU. It runs after differentiation, which
+// declares the accumulators, and before distribution, which sums them over ranks.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -28,8 +32,9 @@ namespace {
 /// Writes the updates of one module's parameters.
 class OptimizerExpander {
 public:
-  explicit OptimizerExpander(ModuleOp module)
-      : module(module), symbols(module), declarations(module.getBodyRegion()) {
+  OptimizerExpander(ModuleOp module, int64_t maxBatchElements)
+      : module(module), symbols(module), declarations(module.getBodyRegion()),
+        maxBatchElements(maxBatchElements) {
     for (auto state : module.getOps<StateOp>())
       if (state.getRole() == Role::Parameter)
         parameters.push_back(state);
@@ -56,11 +61,14 @@ public:
       clip(builder, *limit);
     for (StateOp parameter : parameters) {
       Operation *optimizer = symbols.lookup(*parameter.getOptimizer());
-      if (failed(isa<AdamOp>(optimizer)
-                     ? updateWithAdam(builder, parameter, cast<AdamOp>(optimizer))
-                     : updateWithMuon(builder, parameter, cast<MuonOp>(optimizer))))
+      if (auto muon = dyn_cast<MuonOp>(optimizer))
+        addToBatch(parameter, muon);
+      else if (failed(updateWithAdam(builder, parameter, cast<AdamOp>(optimizer))))
         return failure();
     }
+    for (const MuonBatch &batch : batches)
+      if (failed(updateWithMuon(builder, batch)))
+        return failure();
     func::ReturnOp::create(builder, module.getLoc());
     return success();
   }
@@ -217,16 +225,50 @@ private:
     return success();
   }
 
+  //===- Muon ------------------------------------------------------------===//
+
+  struct MuonParameter {
+    StateOp state;
+    MuonOp muon;
+    RankedTensorType type;
+
+    ArrayRef<int64_t> matrix() const { return type.getShape().take_back(2); }
+    int64_t elements() const { return type.getNumElements(); }
+    /// How many matrices there are along the leading axes.
+    int64_t count() const { return elements() / (matrix()[0] * matrix()[1]); }
+    /// True when NS5 is the same computation for both.
+    bool fits(const MuonParameter &other) const {
+      MuonOp a = muon, b = other.muon;
+      return matrix() == other.matrix() && a.getSteps() == b.getSteps() &&
+             a.getCoefficients() == b.getCoefficients() && a.getComputeType() == b.getComputeType();
+    }
+  };
+  /// Parameters whose matrices are orthogonalised together.
+  using MuonBatch = SmallVector<MuonParameter>;
+
+  void addToBatch(StateOp state, MuonOp muon) {
+    MuonParameter parameter{state, muon, state.getTensorType()};
+    for (MuonBatch &batch : llvm::reverse(batches)) {
+      if (!parameter.fits(batch.front()))
+        continue;
+      int64_t elements = parameter.elements();
+      for (const MuonParameter &member : batch)
+        elements += member.elements();
+      if (elements > maxBatchElements)
+        break;
+      batch.push_back(parameter);
+      return;
+    }
+    batches.push_back({parameter});
+  }
+
   /// NS5: `steps` times A = X·Xᵀ, B = b·A + c·A·A, X ← a·X + B·X. Where rows > cols the same
   /// iteration is written for the transposed matrix without moving it: A = Xᵀ·X, X ← a·X + X·B.
-  /// Jordan et al. 2024.
+  /// Jordan et al. 2024. `x` has norms of at most 1, in the compute type.
   Value orthogonalize(OpBuilder &builder, Location loc, Value x, MuonOp muon) {
     GraphBuilder g(builder, loc);
-    RankedTensorType type = tensorType(x);
-    int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2),
-            cols = type.getDimSize(rank - 1);
-    bool tall = rows > cols;
-    Type compute = muon.getComputeType();
+    ArrayRef<int64_t> matrix = tensorType(x).getShape().take_back(2);
+    bool tall = matrix[0] > matrix[1];
     auto [a, b, c] =
         std::tuple(muon.getCoefficients()[0], muon.getCoefficients()[1], muon.getCoefficients()[2]);
     /// alpha·left·right + beta·addend
@@ -234,39 +276,94 @@ private:
       return MatmulOp::create(builder, loc, addend.getType(), left, right, addend, false, false,
                               APFloat(alpha), APFloat(beta));
     };
-    x = g.toF32(g.cast(x, compute));
-    Value norm = g.sqrt(g.reduce(Combiner::sum, g.mul(x, x), {rank - 2, rank - 1}));
-    auto batch = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
-    x = g.cast(g.div(x, g.broadcast(g.add(norm, 1e-7), type.getShape(), batch)), compute);
     for (int64_t step = 0; step < static_cast<int64_t>(muon.getSteps()); ++step) {
-      Value gram = g.matmul(x, x, tall, !tall, compute);
+      Value gram = g.matmul(x, x, tall, !tall, muon.getComputeType());
       Value polynomial = sum(c, gram, gram, b, gram);
       x = tall ? sum(1, x, polynomial, a, x) : sum(1, polynomial, x, a, x);
     }
-    return g.toF32(x);
+    return x;
   }
 
-  LogicalResult updateWithMuon(OpBuilder &builder, StateOp parameter, MuonOp muon) {
-    GraphBuilder g(builder, parameter.getLoc());
-    RankedTensorType stored = parameter.getTensorType();
-    FailureOr<std::string> nameB = declareState(parameter, "muon_b", builder.getF32Type());
+  /// Stores the parameter's new momentum; its Nesterov momentum divided by the Frobenius norm of
+  /// each matrix, in the compute type.
+  FailureOr<Value> normalizedMomentum(OpBuilder &builder, MuonParameter parameter) {
+    StateOp state = parameter.state;
+    GraphBuilder g(builder, state.getLoc());
+    RankedTensorType stored = parameter.type;
+    FailureOr<std::string> nameB = declareState(state, "muon_b", builder.getF32Type());
     if (failed(nameB))
       return failure();
-    Value momentum = loadScalar(g, muon.getMomentum());
-    Value grad = g.mul(gradient(g, parameter), scale);
+    Value momentum = loadScalar(g, parameter.muon.getMomentum());
+    Value grad = g.mul(gradient(g, state), scale);
     Value b = g.load(*nameB, stored.clone(builder.getF32Type()));
     Value keep = g.sub(g.scalar(1), momentum);
     b = g.add(b, g.mul(g.sub(grad, b), keep));
     g.store(b, *nameB);
     Value nesterov = g.add(grad, g.mul(g.sub(b, grad), momentum));
-    Value direction = orthogonalize(builder, parameter.getLoc(), nesterov, muon);
-    ArrayRef<int64_t> matrix = stored.getShape().take_back(2);
-    Value rate = loadScalar(g, muon.getLr());
+
+    Type compute = parameter.muon.getComputeType();
+    int64_t rank = stored.getRank();
+    Value x = g.toF32(g.cast(nesterov, compute));
+    Value norm = g.sqrt(g.reduce(Combiner::sum, g.mul(x, x), {rank - 2, rank - 1}));
+    auto leading = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
+    return g.cast(g.div(x, g.broadcast(g.add(norm, 1e-7), stored.getShape(), leading)), compute);
+  }
+
+  /// p ← p − lr·√max(1, rows/cols)·direction
+  void takeStep(OpBuilder &builder, MuonParameter parameter, Value direction) {
+    StateOp state = parameter.state;
+    GraphBuilder g(builder, state.getLoc());
+    RankedTensorType stored = parameter.type;
+    ArrayRef<int64_t> matrix = parameter.matrix();
+    Value rate = loadScalar(g, parameter.muon.getLr());
     if (matrix[0] > matrix[1])
       rate = g.mul(rate, std::sqrt(static_cast<double>(matrix[0]) / matrix[1]));
-    Value p = g.toF32(g.load(parameter.getSymName(), stored));
-    p = g.sub(p, g.mul(direction, rate));
-    g.store(g.cast(p, stored.getElementType()), parameter.getSymName());
+    Value p = g.toF32(g.load(state.getSymName(), stored));
+    p = g.sub(p, g.mul(g.toF32(direction), rate));
+    g.store(g.cast(p, stored.getElementType()), state.getSymName());
+  }
+
+  LogicalResult updateWithMuon(OpBuilder &builder, ArrayRef<MuonParameter> batch) {
+    SmallVector<Value> momenta;
+    for (const MuonParameter &parameter : batch) {
+      FailureOr<Value> x = normalizedMomentum(builder, parameter);
+      if (failed(x))
+        return failure();
+      momenta.push_back(*x);
+    }
+    MuonParameter first = batch.front();
+    if (batch.size() == 1) {
+      Value direction = orthogonalize(builder, first.state.getLoc(), momenta.front(), first.muon);
+      takeStep(builder, first, direction);
+      return success();
+    }
+
+    auto stackOf = [&](int64_t count) {
+      return SmallVector<int64_t>{count, first.matrix()[0], first.matrix()[1]};
+    };
+    SmallVector<Location> locations;
+    int64_t count = 0;
+    for (auto [parameter, x] : llvm::zip_equal(batch, momenta)) {
+      StateOp state = parameter.state;
+      x = GraphBuilder(builder, state.getLoc()).reshape(x, stackOf(parameter.count()));
+      count += parameter.count();
+      locations.push_back(state.getLoc());
+    }
+    Location loc = FusedLoc::get(builder.getContext(), locations);
+    auto type = RankedTensorType::get(stackOf(count), first.muon.getComputeType());
+    Value stack = ConcatOp::create(builder, loc, type, momenta, builder.getI64IntegerAttr(0));
+    stack = orthogonalize(builder, loc, stack, first.muon);
+    int64_t offset = 0;
+    for (const MuonParameter &parameter : batch) {
+      StateOp state = parameter.state;
+      Value slice =
+          SliceOp::create(builder, state.getLoc(), type.clone(stackOf(parameter.count())), stack,
+                          builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(offset));
+      offset += parameter.count();
+      slice =
+          GraphBuilder(builder, state.getLoc()).reshape(slice, parameter.type.getShape());
+      takeStep(builder, parameter, slice);
+    }
     return success();
   }
 
@@ -274,18 +371,22 @@ private:
   SymbolTable symbols;
   OpBuilder declarations; ///< where scalars are declared
   SmallVector<StateOp> parameters;
+  int64_t maxBatchElements;
+  SmallVector<MuonBatch> batches;
   llvm::StringSet<> declared;
   Value scale; ///< what a summed gradient is multiplied by, rank 0
 };
 
 struct ExpandOptimizers : public nano::impl::ExpandOptimizersBase<ExpandOptimizers> {
+  using ExpandOptimizersBase::ExpandOptimizersBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (functionWithRole(module, "update")) {
       module.emitError("the module has an update program already");
       return signalPassFailure();
     }
-    if (failed(OptimizerExpander(module).run()))
+    if (failed(OptimizerExpander(module, maxBatchElements).run()))
       signalPassFailure();
   }
 };

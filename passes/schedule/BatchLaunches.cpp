@@ -31,8 +31,9 @@ namespace {
 /// One sweep over the commands of a program, in program order or against it.
 class Sweep {
 public:
-  Sweep(const KernelTable &kernels, int64_t maxBytes, bool upwards)
-      : kernels(kernels), maxBytes(maxBytes), upwards(upwards) {}
+  Sweep(const KernelTable &kernels, int64_t maxBytes, int64_t maxParameterBytes, bool upwards)
+      : kernels(kernels), maxBytes(maxBytes), maxParameterBytes(maxParameterBytes),
+        upwards(upwards) {}
 
   /// Merges launches and returns the commands in their new order.
   std::vector<Operation *> run(ArrayRef<Operation *> commands);
@@ -49,9 +50,10 @@ private:
 
   int64_t slotFor(Operation *command, ArrayRef<Access> accesses);
   int64_t bytesKeptAlive(ArrayRef<Access> accesses) const;
+  bool fits(const Slot &slot, LaunchOp launch) const;
 
   const KernelTable &kernels;
-  int64_t maxBytes;
+  int64_t maxBytes, maxParameterBytes;
   bool upwards;
   std::vector<Slot> slots;
   llvm::DenseMap<const void *, Touched> touched;
@@ -66,6 +68,20 @@ int64_t Sweep::bytesKeptAlive(ArrayRef<Access> accesses) const {
     if ((upwards ? access.writes : access.reads) && isa<BufferOp>(bufferOf(access.buffer)))
       bytes += contiguousBytes(cast<MemRefType>(access.buffer.getType()));
   return bytes;
+}
+
+/// True when the batch and the launch together are small enough to be a kernel's parameters: a pointer
+/// an operand, and the size and the first block of each set of operands.
+bool Sweep::fits(const Slot &slot, LaunchOp launch) const {
+  if (maxParameterBytes == 0)
+    return true;
+  auto bytesOf = [](LaunchOp part) {
+    return 8 * (int64_t(part.getBuffers().size()) + 2 * int64_t(part.getSegments()));
+  };
+  int64_t bytes = 8 + bytesOf(launch) + bytesOf(cast<LaunchOp>(slot.first));
+  for (LaunchOp joined : slot.joined)
+    bytes += bytesOf(joined);
+  return bytes <= maxParameterBytes;
 }
 
 /// The slot of a batch that the command joins, or a new one.
@@ -84,7 +100,8 @@ int64_t Sweep::slotFor(Operation *command, ArrayRef<Access> accesses) {
     auto &open = batches[{launch.getKernelAttr(), launch.getStream()}];
     int64_t bytes = bytesKeptAlive(accesses);
     auto *slot = llvm::upper_bound(open, after);
-    if (slot != open.end() && slots[*slot].bytes + bytes <= maxBytes) {
+    if (slot != open.end() && slots[*slot].bytes + bytes <= maxBytes &&
+        fits(slots[*slot], launch)) {
       slots[*slot].joined.push_back(launch);
       slots[*slot].bytes += bytes;
       return *slot;
@@ -170,7 +187,7 @@ struct BatchLaunches : public nano::impl::BatchLaunchesBase<BatchLaunches> {
         if (isa<StepCommandOpInterface>(op))
           commands.push_back(&op);
       for (bool upwards : {true, false})
-        commands = Sweep(kernels, maxBytes, upwards).run(commands);
+        commands = Sweep(kernels, maxBytes, maxParameterBytes, upwards).run(commands);
       Block &block = program.getBody().front();
       for (Operation *command : commands)
         command->moveBefore(&block, block.end());

@@ -27,8 +27,9 @@ struct VerifyFused : public nano::impl::VerifyFusedBase<VerifyFused> {
 
 private:
   static bool isKernelOfItsOwn(Operation *op) {
-    return isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
-               StoreOp, AccumulateOp, CrossEntropyOp, ConcatOp, FusedOp>(op);
+    return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
+               AllReduceOp, LoadOp, StoreOp, AccumulateOp, TransposeOp, CrossEntropyOp, ConcatOp,
+               FusedOp>(op);
   }
 
   LogicalResult check(Operation &op) {
@@ -38,8 +39,9 @@ private:
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       return success();
     }
-    if (isa<MatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, AllReduceOp, LoadOp,
-            StoreOp, ReshapeOp, SliceOp, ConcatOp, func::ReturnOp>(op))
+    if (isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
+            AllReduceOp, LoadOp, StoreOp, ReshapeOp, SliceOp, TransposeOp, ConcatOp,
+            func::ReturnOp>(op))
       return success();
     return op.emitOpError("outside of kernels: nano-fuse puts it into a nano.fused");
   }

@@ -79,7 +79,8 @@ bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAcces
   if (read.buffer != written.buffer || !(read.bytes == written.bytes))
     return false;
   if (auto matmul = dyn_cast<step::MatmulOp>(command)) {
-    if (read.value == matmul.getA() || read.value == matmul.getB())
+    if (llvm::is_contained({matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()},
+                           read.value))
       return false;
   } else if (isa<step::CopyOp>(command)) {
     return false;

@@ -59,13 +59,13 @@ public:
   uint64_t scratchBytes() const override { return primitiveScratch.get_desc().get_size(); }
   std::string implementation() const override { return name; }
 
-  Status run(const void *a, const void *b, void *c, const void *d, void *scratch) override {
+  Status run(const MatmulOperands &operands, void *scratch) override {
     if (addition == Addition::Copied)
-      copyToC(c, d);
+      copyToC(operands.c, operands.d);
     try {
-      left.set_data_handle(const_cast<void *>(a));
-      right.set_data_handle(const_cast<void *>(b));
-      result.set_data_handle(c);
+      left.set_data_handle(const_cast<void *>(operands.a));
+      right.set_data_handle(const_cast<void *>(operands.b));
+      result.set_data_handle(operands.c);
       primitiveScratch.set_data_handle(scratch);
       primitive.execute(stream, arguments);
       stream.wait();
@@ -201,17 +201,17 @@ public:
     return "f32 copies + " + product->implementation();
   }
 
-  Status run(const void *aData, const void *bData, void *c, const void *d, void *scratch) override {
+  Status run(const MatmulOperands &operands, void *scratch) override {
     auto *floats = static_cast<float *>(scratch);
     float *aCopy = floats, *bCopy = aCopy + a.padded(), *cCopy = bCopy + b.padded();
-    convert(a, aData, aCopy);
-    convert(b, bData, bCopy);
+    convert(a, operands.a, aCopy);
+    convert(b, operands.b, bCopy);
     void *inner = static_cast<std::byte *>(scratch) + innerOffset();
     if (!rounds)
-      return product->run(aCopy, bCopy, c, d, inner);
-    if (Status status = product->run(aCopy, bCopy, cCopy, nullptr, inner); !status)
+      return product->run({aCopy, bCopy, operands.c, operands.d}, inner);
+    if (Status status = product->run({aCopy, bCopy, cCopy}, inner); !status)
       return status;
-    round(cCopy, static_cast<uint16_t *>(c), static_cast<const uint16_t *>(d));
+    round(cCopy, static_cast<uint16_t *>(operands.c), static_cast<const uint16_t *>(operands.d));
     return ok();
   }
 
@@ -279,9 +279,10 @@ private:
 } // namespace
 
 MatmulProblem problemOf(const plan::Command &c) {
-  MatmulProblem p = {c.aType,   c.bType,   c.cType,   c.transposeA, c.transposeB, c.m,   c.n,
-                     c.k,       c.batch,   c.lda,     c.ldb,        c.ldc,        c.ldd, c.strideA,
-                     c.strideB, c.strideC, c.strideD, c.alpha,      c.beta,       false};
+  MatmulProblem p = {c.aType, c.bType,   c.cType,      c.transposeA, c.transposeB, c.m,
+                     c.n,     c.k,       c.batch,      c.lda,        c.ldb,        c.ldc,
+                     c.ldd,   c.strideA, c.strideB,    c.strideC,    c.strideD,    c.alpha,
+                     c.beta,  c.scaled,  c.scaleBlock, c.scaleRowsA, c.scaleRowsB, false};
   p.inPlace = c.beta != 0 && c.c.buffer == c.d.buffer && c.c.offset == c.d.offset &&
               c.ldc == c.ldd && (c.batch == 1 || c.strideC == c.strideD);
   if (c.batch == 1)
@@ -289,6 +290,10 @@ MatmulProblem problemOf(const plan::Command &c) {
   if (c.beta == 0)
     p.ldd = p.strideD = 0;
   return p;
+}
+
+std::unique_ptr<Matmul> makeDirectMatmul(const MatmulProblem &problem, const ThreadTeam &team) {
+  return DirectMatmul::make(problem, team);
 }
 
 Matmuls::Matmuls(const ThreadTeam &team) : team(team) {}
@@ -299,9 +304,13 @@ Result<Matmul *> Matmuls::get(const MatmulProblem &problem) {
   if (product)
     return product.get();
   try {
-    product = DirectMatmul::make(problem, team);
-    if (!product)
-      product = ConvertedMatmul::make(problem, team);
+    if (problem.scaled) {
+      product = makeScaledMatmul(problem, team);
+    } else {
+      product = makeDirectMatmul(problem, team);
+      if (!product)
+        product = ConvertedMatmul::make(problem, team);
+    }
   } catch (const dnnl::error &error) {
     return failed(std::string("oneDNN cannot compute this product: ") + error.what());
   }

@@ -21,6 +21,8 @@ struct MatmulProblem {
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
   int64_t strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   double alpha = 1, beta = 0;
+  bool scaled = false; ///< the operands have scales, f32 (plan::Command)
+  int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
   bool inPlace = false; ///< beta ≠ 0 and D is C
 
   auto operator<=>(const MatmulProblem &) const = default;
@@ -29,25 +31,39 @@ struct MatmulProblem {
 /// The problem of a Matmul command of a valid plan.
 MatmulProblem problemOf(const plan::Command &command);
 
+/// Where a product's operands lie.
+struct MatmulOperands {
+  const void *a = nullptr, *b = nullptr;
+  void *c = nullptr;
+  const void *d = nullptr;                          ///< read when beta ≠ 0
+  const float *scaleA = nullptr, *scaleB = nullptr; ///< of a scaled product
+};
+
 /// A product that is ready to run: C[b] = alpha · op(A[b]) · op(B[b]) + beta · D[b].
 class Matmul {
 public:
   virtual ~Matmul() = default;
   /// Scratch memory that `run` needs, in bytes.
   virtual uint64_t scratchBytes() const = 0;
-  /// Runs it with all threads of the team. `d` is read when beta ≠ 0; `scratch` is 64-byte aligned.
-  virtual Status run(const void *a, const void *b, void *c, const void *d, void *scratch) = 0;
+  /// Runs it with all threads of the team. `scratch` is 64-byte aligned.
+  virtual Status run(const MatmulOperands &operands, void *scratch) = 0;
   /// The implementation that computes it, for benchmarks: oneDNN's name, or "f32 copies + " and
   /// oneDNN's name.
   virtual std::string implementation() const = 0;
 };
+
+/// oneDNN as it is; null when it has no optimized implementation for the operands' types.
+std::unique_ptr<Matmul> makeDirectMatmul(const MatmulProblem &problem, const ThreadTeam &team);
+/// A scaled product of f8 matrices (ScaledMatmul.cpp); null when oneDNN multiplies neither bf16 nor
+/// f32.
+std::unique_ptr<Matmul> makeScaledMatmul(const MatmulProblem &problem, const ThreadTeam &team);
 
 /// The distinct products of a plan.
 ///
 /// Operands that oneDNN takes as they are (both f32, or both bf16 on a processor with AVX-512) run
 /// directly, transposes as strides. Others (bf16 without AVX-512, fp8, mixed types) are first
 /// converted to f32 copies, which is exact; then the product is summed in f32 and rounded once to
-/// C's type.
+/// C's type. Products with scales are computed tile by tile.
 class Matmuls {
 public:
   explicit Matmuls(const ThreadTeam &team);

@@ -2,9 +2,7 @@
 #include "runtime/cpu/Memory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
-#include <numeric>
 #include <string>
 #include <sys/mman.h>
 #include <utility>
@@ -13,15 +11,6 @@ namespace nano::cpu {
 namespace {
 
 constexpr uint64_t hugePage = uint64_t(2) << 20;
-
-std::string gibibytes(uint64_t bytes) {
-  char text[32];
-  if (bytes >= uint64_t(1) << 29)
-    std::snprintf(text, sizeof text, "%.1f GiB", double(bytes) / double(uint64_t(1) << 30));
-  else
-    std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / double(uint64_t(1) << 20));
-  return text;
-}
 
 /// The number behind `key` in a file of "key number" lines; `otherwise` when there is none.
 uint64_t entry(const char *path, const std::string &key, uint64_t otherwise) {
@@ -83,29 +72,6 @@ uint64_t availableMemory() {
     available = std::min(available, limit - std::min(limit, used));
   }
   return available;
-}
-
-Error outOfMemory(const plan::Plan &plan, int ranks, uint64_t available) {
-  std::vector<const plan::Buffer *> largest;
-  for (const plan::Buffer &buffer : plan.buffers)
-    largest.push_back(&buffer);
-  size_t shown = std::min<size_t>(3, largest.size());
-  std::partial_sort(largest.begin(), largest.begin() + shown, largest.end(),
-                    [](auto *a, auto *b) { return a->bytes > b->bytes; });
-  std::string text = "out of memory: the plan needs " + gibibytes(plan.arenaBytes);
-  if (ranks > 1)
-    text += " for each of " + std::to_string(ranks) + " ranks";
-  text += " and " + gibibytes(available) + " are available; largest buffers: ";
-  for (size_t i = 0; i < shown; ++i) {
-    text += (i ? ", " : "") + largest[i]->name + " " + gibibytes(largest[i]->bytes);
-    if (largest[i]->location.line)
-      text +=
-          " (" + largest[i]->location.file + ":" + std::to_string(largest[i]->location.line) + ")";
-  }
-  text += "; compile the model with a smaller seq_len (-D seq_len=...)";
-  if (ranks > 1)
-    text += ", or use fewer ranks";
-  return badInput(text);
 }
 
 } // namespace nano::cpu

@@ -32,8 +32,4 @@ private:
 /// group leaves.
 uint64_t availableMemory();
 
-/// The line for the user when `ranks` arenas of `plan` do not fit: the need, the rest, the largest
-/// buffers with their model lines, and what to change.
-Error outOfMemory(const plan::Plan &plan, int ranks, uint64_t available);
-
 } // namespace nano::cpu

@@ -40,7 +40,11 @@ NativeCode::~NativeCode() {
 }
 
 KernelFn NativeCode::find(const std::string &symbol) const {
-  return reinterpret_cast<KernelFn>(dlsym(handle, symbol.c_str()));
+  return reinterpret_cast<KernelFn>(address(symbol));
+}
+
+void *NativeCode::address(const std::string &symbol) const {
+  return dlsym(handle, symbol.c_str());
 }
 
 } // namespace nano::cpu

@@ -24,6 +24,8 @@ public:
 
   /// The function of that name, null when there is none.
   KernelFn find(const std::string &symbol) const;
+  /// The address of a symbol of any kind, null when there is none.
+  void *address(const std::string &symbol) const;
 
 private:
   NativeCode(int file, void *handle) : file(file), handle(handle) {}

@@ -87,6 +87,8 @@ void Describer::header() {
   }
   line("code " + std::to_string(plan.code.size()) + " bytes, model source " +
        std::to_string(plan.source.size()) + " bytes");
+  for (const Source &source : plan.sources)
+    line("  " + source.name + "  " + std::to_string(source.text.size()) + " bytes");
   line("hyperparameters:");
   for (const Hyperparameter &item : plan.hyperparameters)
     line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : ""));
@@ -143,6 +145,12 @@ void Describer::states() {
       text += ": " + kernel.summary;
     if (kernel.scratchBytes)
       text += ", scratch " + size(kernel.scratchBytes);
+    if (!kernel.source.empty())
+      text += ", " + kernel.source + ", " + std::to_string(kernel.iterationsPerBlock) +
+              " iterations by " + std::to_string(kernel.threads) + " threads, " +
+              std::to_string(kernel.maxSegments) + " segments at most";
+    if (kernel.sharedBytes)
+      text += ", shared " + size(kernel.sharedBytes);
     for (const Location &location : kernel.locations)
       text += place(location);
     line(text);
@@ -175,6 +183,12 @@ std::string Describer::action(const Command &command) const {
       text += number(command.alpha) + " * ";
     text += matrix(command.a, command.aType, command.transposeA) + " * " +
             matrix(command.b, command.bType, command.transposeB);
+    if (command.scaled)
+      text += " scaled by " + operand(command.scaleA) + ", " + operand(command.scaleB);
+    if (command.scaleBlock)
+      text += " for blocks of " + std::to_string(command.scaleRowsA) + "x" +
+              std::to_string(command.scaleBlock) + ", " + std::to_string(command.scaleBlock) + "x" +
+              std::to_string(command.scaleRowsB);
     if (command.beta != 0)
       text += " + " + (command.beta != 1 ? number(command.beta) + " * " : "") +
               matrix(command.d, command.cType, false);
@@ -232,6 +246,8 @@ std::string Describer::run() {
   if (!training.generate.empty())
     line("sampling: " + training.generate + ", sequences of " + std::to_string(training.genSeqLen) +
          " tokens");
+  for (const ScaledWeight &weight : training.scaledWeights)
+    line("FP8 products: " + weight.name + ", " + weight.recipe + " scaling");
   return std::move(out);
 }
 

@@ -118,6 +118,8 @@ struct Ref {
   uint64_t offset = 0;  ///< bytes from the buffer's start
   bool written = false; ///< the callee writes this operand (it may read it too when `read` is set)
   bool read = true;     ///< the callee reads this operand
+  uint64_t bytes = 0;   ///< bytes of data in the operand, gaps between rows not counted; a gather
+                        ///< may touch fewer; 0 where nobody needs to know
   bool operator==(const Ref &) const = default;
 };
 
@@ -126,11 +128,19 @@ struct Ref {
 /// which computes iterations [begin, end) of the kernel's iteration space; iterations are
 /// independent of each other and of how the range is split, so results do not depend on the number
 /// of threads. `scratch` is private to the call, 64-byte aligned.
+/// CUDA: `extern "C" __global__ void name(const __grid_constant__ nano::Launch<A, maxSegments>)` in
+/// the source of that name, A being the number of operands; a block computes `iterationsPerBlock`
+/// iterations of one segment with `threads` threads. Kernels of this kind have no scratch.
 struct Kernel {
   std::string name;    ///< symbol; readable and unique, e.g. "rmsnorm_residual_3f2a"
   std::string summary; ///< the graph ops that it came from, one line
   uint64_t scratchBytes = 0;
   std::vector<Location> locations; ///< model lines of the fused ops
+  std::string source;              ///< CUDA: name of the one of Plan::sources that defines it
+  uint32_t threads = 0;            ///< CUDA: threads in a block, a multiple of 32
+  int64_t iterationsPerBlock = 0;  ///< CUDA: the last block of a segment may have fewer
+  uint64_t sharedBytes = 0;        ///< CUDA: dynamic shared memory of a block
+  uint32_t maxSegments = 0;        ///< CUDA: the most segments that one launch takes
   bool operator==(const Kernel &) const = default;
 };
 
@@ -163,6 +173,14 @@ struct Command {
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
   int64_t strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   double alpha = 1, beta = 0;
+  // Scaled products of f8 matrices (batch 1): every element of A and B stands for itself times a
+  // scale, f32. When scaleBlock is 0 each has one scale. Else op(A) has one for scaleRowsA rows and
+  // scaleBlock columns, op(B) one for scaleBlock rows and scaleRowsB columns, contiguous, with the
+  // dimensions of A and B as they are stored; what lies between two multiples of scaleBlock along k
+  // is summed in f32 before it is multiplied by its scales and added to the rest.
+  bool scaled = false;
+  Ref scaleA, scaleB;
+  int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
 
   // AllReduce: element-wise sum over ranks, in rank order, in place over each of `refs`; `count`
   // elements of `type` each. Fill: every byte of refs[0] (`count` elements) becomes zero. Copy:
@@ -193,6 +211,25 @@ struct Hyperparameter {
   bool operator==(const Hyperparameter &) const = default;
 };
 
+/// A file of device code: a kernel's text, or a header that kernels include by this name.
+struct Source {
+  std::string name; ///< a file name without folders, e.g. "rmsnorm_3f2a.cu", "nano_kernels.h"
+  std::string text;
+  bool operator==(const Source &) const = default;
+};
+
+/// A parameter whose matrix products run in FP8: a row of the report. Its columns: for the
+/// products' input, the weight and the gradient each the largest magnitude, the scale (0: one a
+/// block), the share of elements beyond the format's largest number and the share rounded to zero;
+/// then ‖y₈ − y‖/‖y‖ against the product in the compute type, of the forward product, the
+/// gradient of the input and that of the weight. What there is not is 0.
+struct ScaledWeight {
+  std::string name;   ///< the parameter's
+  std::string recipe; ///< "static", "current", "delayed", "block"
+  bool operator==(const ScaledWeight &) const = default;
+};
+inline constexpr int64_t reportColumns = 15;
+
 /// How the training loop uses the programs. All programs take inputs from `tokens` and `targets`.
 /// A step runs `first` on the rank's first micro-batch, `next` on each further one, then `update`.
 struct Training {
@@ -215,6 +252,12 @@ struct Training {
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
   std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
+  /// How well FP8 scales fit: `measure` reads what `first` reads, before it, leaves all states as
+  /// they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty name: no such
+  /// program.
+  std::string measure;
+  uint32_t reportBuffer = 0;
+  std::vector<ScaledWeight> scaledWeights;
   bool operator==(const Training &) const = default;
 };
 
@@ -234,8 +277,9 @@ struct Plan {
   std::vector<Kernel> kernels;
   std::vector<Program> programs;
   Training training;
-  std::string code;   ///< CPU: an ELF shared object with the kernels' symbols
-  std::string source; ///< the model file's text
+  std::vector<Source> sources; ///< CUDA: the kernels and the headers that they include
+  std::string code;            ///< CPU: an ELF shared object with the kernels' symbols
+  std::string source;          ///< the model file's text
   bool operator==(const Plan &) const = default;
 };
 

@@ -12,7 +12,7 @@
 namespace nano::plan {
 
 /// The version of the format that `serialize` writes and the newest that `parse` reads.
-inline constexpr uint32_t planVersion = 1;
+inline constexpr uint32_t planVersion = 2;
 
 /// The plan as the bytes of a plan file. Equal plans give equal bytes, and
 /// `serialize(*parse(serialize(p))) == serialize(p)`.

@@ -204,20 +204,20 @@ private:
     if (bits > 3)
       access.fail("expected 0 to 3: 1 for read plus 2 for written");
     return {node[first].integer<uint32_t>(), node[first + 1].integer<uint64_t>(), (bits & 2) != 0,
-            (bits & 1) != 0};
+            (bits & 1) != 0, node[first + 3].integer<uint64_t>()};
   }
   static Ref ref(const Node &node) {
-    node.expectSize(3);
+    node.expectSize(4);
     return ref(node, 0);
   }
   /// The refs that fill the list from item `first` on.
   static std::vector<Ref> refs(const Node &node, size_t first) {
     size_t size = node.size();
-    if (size < first || (size - first) % 3)
-      node.fail("expected " + std::to_string(first) + " items and then triples");
+    if (size < first || (size - first) % 4)
+      node.fail("expected " + std::to_string(first) + " items and then groups of four");
     std::vector<Ref> result;
-    result.reserve((size - first) / 3);
-    for (; first < size; first += 3)
+    result.reserve((size - first) / 4);
+    for (; first < size; first += 4)
       result.push_back(ref(node, first));
     return result;
   }
@@ -336,6 +336,15 @@ void Reader::kernel(const Node &node, Kernel &kernel) {
     at.fail("expected pairs of file and line");
   for (size_t i = 0; i < at.size(); i += 2)
     kernel.locations.push_back(location(at, i));
+  if (auto source = object.find("source")) {
+    kernel.source = source->string();
+    Node block = object["block"];
+    block.expectSize(4);
+    kernel.threads = block[0].integer<uint32_t>();
+    kernel.iterationsPerBlock = block[1].integer<int64_t>();
+    kernel.sharedBytes = block[2].integer<uint64_t>();
+    kernel.maxSegments = block[3].integer<uint32_t>();
+  }
   object.close();
 }
 
@@ -380,6 +389,13 @@ void Reader::matmul(Object &object, const Node &sizes, Command &command) {
   command.c = ref(object["c"]);
   if (command.beta != 0)
     command.d = ref(object["d"]);
+  if (auto scale = object.find("scaleA")) {
+    command.scaled = true;
+    command.scaleA = ref(*scale);
+    command.scaleB = ref(object["scaleB"]);
+    if (auto blocks = object.find("scaleBlocks"))
+      fill(*blocks, {&command.scaleBlock, &command.scaleRowsA, &command.scaleRowsB});
+  }
 }
 
 void Reader::command(const Node &node, Command &command) {
@@ -451,6 +467,17 @@ void Reader::training(const Node &node, Training &training) {
   training.genTokensBuffer = object["genTokensBuffer"].integer<uint32_t>();
   training.logitsBuffer = object["logitsBuffer"].integer<uint32_t>();
   training.logScalar = object["logScalar"].string();
+  if (auto measure = object.find("measure")) {
+    training.measure = measure->string();
+    training.reportBuffer = object["reportBuffer"].integer<uint32_t>();
+    list(object["scaledWeights"], training.scaledWeights,
+         [](const Node &item, ScaledWeight &weight) {
+           Object object(item);
+           weight.name = object["name"].string();
+           weight.recipe = object["recipe"].string();
+           object.close();
+         });
+  }
   object.close();
 }
 
@@ -479,6 +506,13 @@ void Reader::read(const Node &root, Plan &plan) {
        [&](const Node &item, Scalar &value) { scalar(item, value); });
   list(object["kernels"], plan.kernels,
        [&](const Node &item, Kernel &value) { kernel(item, value); });
+  if (auto sources = object.find("sources"))
+    list(*sources, plan.sources, [](const Node &item, Source &value) {
+      Object object(item);
+      value.name = object["name"].string();
+      value.text = object["text"].string();
+      object.close();
+    });
   list(object["programs"], plan.programs,
        [&](const Node &item, Program &value) { program(item, value); });
   training(object["training"], plan.training);

@@ -45,6 +45,7 @@ void append(Json &list, const Ref &ref) {
   list.push_back(ref.buffer);
   list.push_back(ref.offset);
   list.push_back(unsigned(ref.read) + 2 * unsigned(ref.written));
+  list.push_back(ref.bytes);
 }
 
 Json toJson(const Ref &ref) {
@@ -152,6 +153,11 @@ Json Writer::kernel(const Kernel &kernel) {
   for (const Location &location : kernel.locations)
     append(list, location);
   json["at"] = std::move(list);
+  if (!kernel.source.empty()) {
+    json["source"] = kernel.source;
+    json["block"] = {kernel.threads, kernel.iterationsPerBlock, kernel.sharedBytes,
+                     kernel.maxSegments};
+  }
   return json;
 }
 
@@ -193,6 +199,12 @@ Json Writer::command(const Command &command) {
     json["c"] = toJson(command.c);
     if (command.beta != 0)
       json["d"] = toJson(command.d);
+    if (command.scaled) {
+      json["scaleA"] = toJson(command.scaleA);
+      json["scaleB"] = toJson(command.scaleB);
+      if (command.scaleBlock)
+        json["scaleBlocks"] = {command.scaleBlock, command.scaleRowsA, command.scaleRowsB};
+    }
     break;
   case Kind::AllReduce:
     json["allReduce"] = nameOf(command.type);
@@ -229,7 +241,7 @@ void Writer::program(const Program &program) {
 }
 
 Json Writer::training(const Training &training) {
-  return {{"first", training.first},
+  Json object{{"first", training.first},
           {"next", training.next},
           {"update", training.update},
           {"validate", training.validate},
@@ -253,6 +265,15 @@ Json Writer::training(const Training &training) {
           {"genTokensBuffer", training.genTokensBuffer},
           {"logitsBuffer", training.logitsBuffer},
           {"logScalar", training.logScalar}};
+  if (training.measure.empty())
+    return object;
+  object.push_back({"measure", training.measure});
+  object.push_back({"reportBuffer", training.reportBuffer});
+  Json weights = Json::array();
+  for (const ScaledWeight &weight : training.scaledWeights)
+    weights.push_back({{"name", weight.name}, {"recipe", weight.recipe}});
+  object.push_back({"scaledWeights", weights});
+  return object;
 }
 
 std::string Writer::write(const Plan &plan) {
@@ -279,6 +300,11 @@ std::string Writer::write(const Plan &plan) {
   });
   key("kernels");
   lines(plan.kernels, [&](const Kernel &item) { return kernel(item); });
+  if (!plan.sources.empty()) {
+    key("sources");
+    lines(plan.sources,
+          [](const Source &item) { return Json{{"name", item.name}, {"text", item.text}}; });
+  }
   key("programs");
   out += '[';
   for (size_t i = 0; i < plan.programs.size(); ++i) {

@@ -11,6 +11,10 @@
 namespace nano::plan {
 namespace {
 
+/// Limits of every GPU that CUDA plans are for: dynamic shared memory of a block, parameters of a
+/// kernel.
+constexpr uint64_t maxSharedBytes = 227 * 1024, maxParameterBytes = 32764;
+
 /// The rule that a plan breaks; caught in `validate`.
 struct Violation {
   std::string message;
@@ -89,10 +93,13 @@ private:
   void check(const Command &command, const Program &program);
   void check(const Expr &expr, int depth) const;
   void launch(const Command &command) const;
+  void cudaLaunch(const Command &command) const;
   void matmul(const Command &command) const;
+  void scales(const Command &command) const;
   void moves(const Command &command) const;
   void scalars();
   void kernels();
+  void cudaKernels();
   void training();
 
   const Plan &plan;
@@ -159,7 +166,15 @@ void Validator::kernels() {
   std::unordered_set<std::string> names;
   for (const Kernel &kernel : plan.kernels)
     named("kernel", kernel.name, names);
-  if (plan.target != "cpu" || plan.kernels.empty())
+  if (plan.target == "cuda")
+    return cudaKernels();
+  item = "the plan";
+  require(plan.sources.empty(), "it has device code, which is for target cuda only");
+  for (const Kernel &kernel : plan.kernels) {
+    item = "kernel " + quoted(kernel.name);
+    require(kernel.source.empty(), "it names device code, which is for target cuda only");
+  }
+  if (plan.kernels.empty())
     return;
   item = "the plan";
   auto symbols = definedSymbols(plan.code);
@@ -168,6 +183,28 @@ void Validator::kernels() {
   for (const Kernel &kernel : plan.kernels) {
     item = "kernel " + quoted(kernel.name);
     require(symbols->count(kernel.name) == 1, "the native code does not define it");
+  }
+}
+
+void Validator::cudaKernels() {
+  std::unordered_set<std::string> names;
+  for (const Source &source : plan.sources) {
+    named("source", source.name, names);
+    require(source.name.find('/') == std::string::npos && source.name != "." && source.name != "..",
+            "the name is not a plain file name");
+  }
+  item = "the plan";
+  require(plan.code.empty(), "it has native code, which is for target cpu only");
+  for (const Kernel &kernel : plan.kernels) {
+    item = "kernel " + quoted(kernel.name);
+    if (!names.count(kernel.source))
+      fail("its source " + quoted(kernel.source) + " does not exist");
+    require(kernel.threads >= 32 && kernel.threads <= 1024 && kernel.threads % 32 == 0,
+            "the number of threads is not a multiple of 32 from 32 to 1024");
+    require(kernel.iterationsPerBlock >= 1, "a block has no iteration");
+    require(kernel.sharedBytes <= maxSharedBytes, "it needs more shared memory than a block has");
+    require(kernel.maxSegments >= 1, "it takes no segment");
+    require(kernel.scratchBytes == 0, "it needs scratch memory, which is for target cpu only");
   }
 }
 
@@ -213,8 +250,24 @@ void Validator::launch(const Command &command) const {
     require(segment.iterations >= 0, "the number of iterations is negative");
     require(segment.grain >= 1, "the grain is below 1");
     for (const Ref &ref : segment.args)
-      inside(ref, 0, "an operand");
+      inside(ref, ref.bytes, "an operand");
   }
+  if (plan.target == "cuda")
+    cudaLaunch(command);
+}
+
+void Validator::cudaLaunch(const Command &command) const {
+  const Kernel &kernel = plan.kernels[command.kernel];
+  require(command.segments.size() <= kernel.maxSegments, "it has more segments than the kernel");
+  size_t args = command.segments[0].args.size();
+  uint64_t blocks = 0;
+  for (const Command::Segment &segment : command.segments) {
+    require(segment.args.size() == args, "its segments differ in their number of operands");
+    blocks = plus(blocks, uint64_t(segment.iterations) / uint64_t(kernel.iterationsPerBlock) + 1);
+  }
+  require(blocks <= INT32_MAX, "it needs more blocks than a grid has");
+  require(plus(8, times(kernel.maxSegments, times(args + 2, 8))) <= maxParameterBytes,
+          "its operands need more than the 32764 bytes that a kernel's parameters may have");
 }
 
 void Validator::matmul(const Command &command) const {
@@ -246,6 +299,30 @@ void Validator::matmul(const Command &command) const {
   require(command.batch == 1 || command.strideC > 0, "C: all matrices of the batch are the same");
   if (command.beta != 0)
     operand("D", command.d, command.cType, m, n, command.ldd, command.strideD);
+  if (command.scaled)
+    scales(command);
+}
+
+void Validator::scales(const Command &command) const {
+  auto isFloat8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
+  require(isFloat8(command.aType) && isFloat8(command.bType), "it has scales, but no f8 operands");
+  require(command.batch == 1, "it has scales and a batch");
+  int64_t block = command.scaleBlock;
+  require(block == 0 || block == 128, "its scales are for blocks of another size than 128");
+  require(block == 0 || command.k % block == 0, "k is not a multiple of the blocks' size");
+  auto scale = [&](const char *what, const Ref &ref, int64_t outer, int64_t rows) {
+    uint64_t count = 1;
+    if (block) {
+      if ((rows != 1 && rows != block) || outer % rows)
+        fail(std::string(what) + ": the blocks' size does not divide the operand's");
+      count = times(uint64_t(outer / rows), uint64_t(command.k / block));
+    }
+    if (ref.offset % sizeof(float))
+      fail(std::string(what) + ": the offset is not a multiple of the element size");
+    inside(ref, times(count, sizeof(float)), what);
+  };
+  scale("the scale of A", command.scaleA, command.m, command.scaleRowsA);
+  scale("the scale of B", command.scaleB, command.n, command.scaleRowsB);
 }
 
 void Validator::moves(const Command &command) const {
@@ -314,6 +391,17 @@ void Validator::training() {
     inside({training.logitsBuffer, 0},
            times(times(uint64_t(training.genSeqLen), uint64_t(training.logitsColumns)), 4),
            "the logits");
+  }
+  if (program(training.measure)) {
+    require(trains && !training.scaledWeights.empty(),
+            "there is a measuring program, but nothing that it measures");
+    for (const ScaledWeight &weight : training.scaledWeights)
+      if (std::none_of(plan.states.begin(), plan.states.end(), [&](const State &state) {
+            return state.role == State::Role::Parameter && state.name == weight.name;
+          }))
+        fail("the measured weight " + quoted(weight.name) + " is no parameter");
+    inside({training.reportBuffer, 0},
+           times(times(training.scaledWeights.size(), uint64_t(reportColumns)), 4), "the report");
   }
   if (!training.logScalar.empty())
     require(std::any_of(plan.scalars.begin(), plan.scalars.end(),

@@ -274,15 +274,3 @@ TEST(AttentionKernel, RefusesToOverwriteItsOperands) {
   EXPECT_EQ(TaskRunner::emissionError(text, kernels::emitAttentionKernel),
             "'step.task' op cannot write q in place: other iterations read it");
 }
-
-TEST(AttentionKernel, RefusesScoresInEightBits) {
-  AttentionShape shape{.tokens = 16, .size = 16};
-  shape.score = "%e = nano.cast %s : tensor<f32> -> tensor<f8E4M3FN>\n%r = nano.cast %e : "
-                "tensor<f8E4M3FN> -> tensor<f32>";
-  shape.scoreGrad = shape.score;
-  const char *error =
-      "'nano.cast' op has an 8-bit float type, which CPU kernels do not compute with";
-  EXPECT_EQ(TaskRunner::emissionError(attentionText(shape), kernels::emitAttentionKernel), error);
-  EXPECT_EQ(TaskRunner::emissionError(attentionGradText(shape), kernels::emitAttentionGradKernel),
-            error);
-}

@@ -161,6 +161,18 @@ static void forElements(MemRefType type, llvm::function_ref<void(int64_t)> visit
   }
 }
 
+/// The byte of a number of an f8 type, and back.
+static uint8_t encodeFloat8(double number, FloatType type) {
+  APFloat value(number);
+  bool lossy = false;
+  value.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+  return static_cast<uint8_t>(value.bitcastToAPInt().getZExtValue());
+}
+
+static double decodeFloat8(uint8_t byte, FloatType type) {
+  return APFloat(type.getFloatSemantics(), APInt(8, byte)).convertToDouble();
+}
+
 void TaskRunner::setInput(unsigned i, const TensorValue &value) {
   View target = view(taskOp().getIns()[i]);
   Type element = target.type.getElementType();
@@ -172,6 +184,8 @@ void TaskRunner::setInput(unsigned i, const TensorValue &value) {
     else if (element.isBF16())
       reinterpret_cast<uint16_t *>(target.start)[at] =
           static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16);
+    else if (auto type = dyn_cast<FloatType>(element))
+      reinterpret_cast<uint8_t *>(target.start)[at] = encodeFloat8(number, type);
     else
       reinterpret_cast<int32_t *>(target.start)[at] = static_cast<int32_t>(number);
   });
@@ -187,12 +201,15 @@ TensorValue TaskRunner::read(Value operand) const {
     else if (element.isBF16())
       value.data.push_back(std::bit_cast<float>(
           static_cast<uint32_t>(reinterpret_cast<const uint16_t *>(source.start)[at]) << 16));
+    else if (auto type = dyn_cast<FloatType>(element))
+      value.data.push_back(decodeFloat8(reinterpret_cast<const uint8_t *>(source.start)[at], type));
     else
       value.data.push_back(reinterpret_cast<const int32_t *>(source.start)[at]);
   });
   return value;
 }
 
+std::byte *TaskRunner::inputMemory(unsigned i) const { return view(taskOp().getIns()[i]).start; }
 TensorValue TaskRunner::input(unsigned i) const { return read(taskOp().getIns()[i]); }
 TensorValue TaskRunner::output(unsigned i) const { return read(taskOp().getOuts()[i]); }
 

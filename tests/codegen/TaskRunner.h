@@ -52,7 +52,8 @@ public:
 
   /// Fills the memory of ins[i], rounding to its type.
   void setInput(unsigned i, const TensorValue &value);
-  TensorValue input(unsigned i) const; ///< as rounded
+  std::byte *inputMemory(unsigned i) const; ///< where the memory of ins[i] starts
+  TensorValue input(unsigned i) const;      ///< as rounded
   TensorValue output(unsigned i) const;
   /// All bytes of all buffers that are not inputs, for comparisons bit by bit.
   std::vector<std::byte> outputBytes() const;

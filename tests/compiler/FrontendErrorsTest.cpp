@@ -218,6 +218,20 @@ TEST(FrontendErrors, Attention) {
                                {.first = t, .last = t, .scale = 1.0 / 0.0});
             }),
             "attention: the scale is not finite");
+  EXPECT_EQ(saidIn([&](Tensor, Tensor, Tensor t) {
+              const Tensor wide = full({4, 1, 4097}, 0.0, f32);
+              return attention(wide, wide, wide, {.first = t, .last = t});
+            }),
+            "attention: the model asks for sizes that do not fit: heads of 4097 elements; at most "
+            "4096");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) {
+              Tensor sum = x;
+              for (int i = 0; i < 100'000; ++i)
+                sum = sum + x;
+              return sum;
+            }),
+            "the model asks for sizes that do not fit: more than 65536 ops and parameters; give it "
+            "fewer layers");
   EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
               return attention(heads(x), heads(x), heads(x), {.first = t});
             }),
@@ -387,6 +401,8 @@ TEST(FrontendErrors, WhatABodyThrows) {
               list[3] = 1;
             }),
             "the model reads position 3 of a list of 3");
+  EXPECT_EQ(errorOf([] { List<int> list(longestList + 1); }),
+            "the model asks for sizes that do not fit: a list of 1048577 things; at most 1048576");
 }
 
 TEST(FrontendErrors, MoreThanATableHolds) {

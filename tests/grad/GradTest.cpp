@@ -76,7 +76,7 @@ void checkDerivative(Instance &in, unsigned chosen) {
     if (isFloat(op->getResultTypes()[r]) && (chosen >> r & 1)) {
       weights[r] = TensorValue::normal(cast<ShapedType>(op->getResultTypes()[r]), in.random);
       resultGradients[r] =
-          in.block->addArgument(op->getResultTypes()[r], in.builder.getUnknownLoc());
+          in.block->addArgument(gradientType(op->getResultTypes()[r]), in.builder.getUnknownLoc());
       arguments.push_back(*weights[r]);
     }
 
@@ -88,7 +88,7 @@ void checkDerivative(Instance &in, unsigned chosen) {
     if (!derivative)
       continue;
     EXPECT_TRUE(isFloat(operand.getType())) << "a derivative for an integer operand";
-    EXPECT_EQ(derivative.getType(), operand.getType());
+    EXPECT_EQ(derivative.getType(), gradientType(operand.getType()));
     returned.push_back(derivative);
   }
   for (Operation *built = op->getNextNode(); built; built = built->getNextNode())

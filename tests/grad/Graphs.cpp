@@ -204,6 +204,33 @@ constexpr const char *layernorm = R"(
     return %loss : tensor<f32>
 )";
 
+/// Products from 8-bit floats: a scale from the largest magnitude, a constant one, one a row; the
+/// derivative is that of the plain products, and none flows through what scales.
+constexpr const char *quantized = R"(
+    %embed = nano.load @embed : tensor<5x4xf32>
+    %rows = nano.gather %embed, %tokens : (tensor<5x4xf32>, tensor<6xi32>) -> tensor<6x4xf32>
+    %x = nano.sin %rows : tensor<6x4xf32>
+    %magnitude = nano.abs %x : tensor<6x4xf32>
+    %amax = nano.reduce max %magnitude dims [0, 1] : tensor<6x4xf32> -> tensor<f32>
+    %largest = nano.constant 448.0 : tensor<f32>
+    %sx = nano.div %amax, %largest : tensor<f32>
+    %sw = nano.constant 0.05 : tensor<f32>
+    %qx = nano.quantize %x, %sx : tensor<6x4xf32>, tensor<f32> -> tensor<6x4xf8E4M3FN>
+    %w = nano.load @w : tensor<5x4xf32>
+    %wc = nano.cast %w : tensor<5x4xf32> -> tensor<5x4xbf16>
+    %qw = nano.quantize %wc, %sw : tensor<5x4xbf16>, tensor<f32> -> tensor<5x4xf8E4M3FN>
+    %z = nano.scaled_matmul %qx, %qw scales(%sx, %sw) {transpose_b} : (tensor<6x4xf8E4M3FN>, tensor<5x4xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<6x5xf32>
+    %t = nano.tanh %z : tensor<6x5xf32>
+    %rowmax = nano.constant 0.1 : tensor<6x1xf32>
+    %qt = nano.quantize %t, %rowmax : tensor<6x5xf32>, tensor<6x1xf32> -> tensor<6x5xf8E5M2>
+    %d = nano.dequantize %qt, %rowmax : tensor<6x5xf8E5M2>, tensor<6x1xf32> -> tensor<6x5xf32>
+    %qwt = nano.transpose %qw : tensor<5x4xf8E4M3FN> -> tensor<4x5xf8E4M3FN>
+    %logits = nano.scaled_matmul %qx, %qwt scales(%sx, %sw) add %d {alpha = 2.0 : f64} : (tensor<6x4xf8E4M3FN>, tensor<4x5xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+    %each, %lse = nano.cross_entropy %logits, %targets : (tensor<6x5xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
+    %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+)";
+
 constexpr Graph all[] = {
     {"tied", "w 5x4xf32", tied, false},
     {"twice", "a 6x4xf32, b 3xf32", twice},
@@ -212,6 +239,7 @@ constexpr Graph all[] = {
     {"layernorm",
      "wte 5x4xf32, wpe 6x4xf32, scale 4xf32, shift 4xf32, w 4x8xf32, b 8xf32, w2 8x4xf32",
      layernorm},
+    {"quantized", "embed 5x4xf32, w 5x4xf32", quantized},
 };
 
 } // namespace

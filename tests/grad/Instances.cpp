@@ -193,6 +193,68 @@ void matmul(Instance &in) {
   in.op = op;
 }
 
+void transpose(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(2, 4));
+  std::vector<int64_t> sizes = type.getShape().vec();
+  std::swap(sizes.back(), sizes[sizes.size() - 2]);
+  Value x = in.operand(type);
+  in.op = TransposeOp::create(in.builder, in.location, type.clone(sizes), x);
+}
+
+Type float8(Instance &in) {
+  return in.flip() ? Type(in.builder.getType<Float8E4M3FNType>())
+                   : Type(in.builder.getType<Float8E5M2Type>());
+}
+
+/// Scales of a tensor of `sizes`: one, or some for blocks.
+Value scale(Instance &in, const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> blocks;
+  if (in.flip())
+    for (int64_t size : sizes)
+      blocks.push_back(in.flip() ? size : 1);
+  return in.operand(in.f32(blocks), positive);
+}
+
+void quantize(Instance &in) {
+  RankedTensorType type = in.floatType();
+  Value x = in.operand(type), s = scale(in, type.getShape().vec());
+  in.op = QuantizeOp::create(in.builder, in.location, type.clone(float8(in)), x, s);
+}
+
+void dequantize(Instance &in) {
+  RankedTensorType type = in.floatType();
+  Value q = in.operand(type.clone(float8(in))), s = scale(in, type.getShape().vec());
+  in.op = DequantizeOp::create(in.builder, in.location, type, q, s);
+}
+
+void scaledMatmul(Instance &in) {
+  bool transposeA = in.flip(), transposeB = in.flip(), blocks = in.flip();
+  int64_t m = in.draw(1, 2), n = in.draw(1, 2), k = blocks ? 128 * in.draw(1, 2) : in.draw(1, 4);
+  auto sizes = [](int64_t outer, int64_t inner, bool innerIsLast) {
+    return innerIsLast ? std::vector{outer, inner} : std::vector{inner, outer};
+  };
+  auto scales = [&](int64_t outer, bool innerIsLast) {
+    return in.f32(blocks ? sizes(outer, k / 128, innerIsLast) : std::vector<int64_t>());
+  };
+  auto operand = [&](int64_t outer, bool innerIsLast) {
+    return in.operand(RankedTensorType::get(sizes(outer, k, innerIsLast), float8(in)));
+  };
+  RankedTensorType result = in.floatType(std::vector{m, n});
+  Value a = operand(m, !transposeA), b = operand(n, transposeB);
+  Value scaleA = in.operand(scales(m, !transposeA), positive);
+  Value scaleB = in.operand(scales(n, transposeB), positive);
+  Value addend = in.flip() ? in.operand(result) : Value();
+  auto op = ScaledMatmulOp::create(in.builder, in.location, result, a, b, scaleA, scaleB,
+                                   transposeA, transposeB);
+  if (addend)
+    op.getAddendMutable().assign(addend);
+  if (in.flip())
+    op.setAlphaAttr(in.builder.getF64FloatAttr(0.75));
+  if (in.flip())
+    op.setBetaAttr(in.builder.getF64FloatAttr(-1.5));
+  in.op = op;
+}
+
 void gather(Instance &in) {
   int64_t rows = in.draw(1, 5), columns = in.draw(1, 4), tokens = in.draw(1, 6);
   RankedTensorType table = in.floatType(std::vector{rows, columns});
@@ -264,6 +326,7 @@ void scan(Instance &in) {
 const Generator *findGenerator(StringRef name) {
   static const std::map<std::string, Generator> generators = {
       {"nano.neg", unary<NegOp>},
+      {"nano.abs", unary<AbsOp, awayFromZero>},
       {"nano.exp", unary<ExpOp>},
       {"nano.log", unary<LogOp, positive>},
       {"nano.sqrt", unary<SqrtOp, positive>},
@@ -287,6 +350,10 @@ const Generator *findGenerator(StringRef name) {
       {"nano.rotate", rotate},
       {"nano.reduce", reduce},
       {"nano.matmul", matmul},
+      {"nano.transpose", transpose},
+      {"nano.quantize", quantize},
+      {"nano.dequantize", dequantize},
+      {"nano.scaled_matmul", scaledMatmul},
       {"nano.gather", gather},
       {"nano.scatter_add", scatterAdd},
       {"nano.attention", attention},

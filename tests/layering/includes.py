@@ -25,7 +25,14 @@ DEVICES = (
 )  # loaded on demand: nobody includes them
 RULES = {
     "ir": ("ir",),
-    "passes": ("ir", "passes"),
+    # The sizes of the device library's templates are constant expressions of headers of their own.
+    "passes": (
+        "ir",
+        "passes",
+        "codegen/cuda/device/nano_attention_shape.h",
+        "codegen/cuda/device/nano_scatter_shape.h",
+        "codegen/cuda/device/nano_transpose_shape.h",
+    ),
     "codegen": ("ir", "codegen", "runtime/plan"),
     "compiler": COMPILER_SIDE,
     "runtime/plan": ("runtime/plan",),
@@ -33,7 +40,7 @@ RULES = {
     "runtime/comm": RUNTIME_SIDE + ("runtime/cuda",),
     "runtime/cpu": RUNTIME_SIDE + ("runtime/cpu",),
     "runtime/cuda": RUNTIME_SIDE + ("runtime/cuda",),
-    "runtime/emulator": RUNTIME_SIDE + ("runtime/emulator",),
+    "runtime/emulator": RUNTIME_SIDE + ("runtime/emulator", "runtime/cpu"),
     "models": ("compiler/Frontend.h", "models"),
     "tools": COMPILER_SIDE + ("tools",),
     "tools/nanorun": RUNTIME_SIDE + ("tools/nanorun",),
@@ -44,6 +51,10 @@ RULES = {
     + ("models", "benchmarks", "tests/codegen/TaskRunner.h", "tests/codegen/AttentionTasks.h"),
     "cmake": (),  # the header that is precompiled for the compiler's rooms
 }
+
+# The device library: headers that travel inside plans and the emulator, so that kernels' compilers
+# find them by bare name. They include each other and nothing else.
+DEVICE_TEXT = ("codegen/cuda/device", "runtime/emulator/device")
 
 # Libraries: headers by pattern, and the only rooms that may include them.
 COMPILER_ROOMS = ("ir", "passes", "codegen", "compiler", "tools", "tests", "benchmarks", "cmake")
@@ -75,6 +86,10 @@ def room_of(path, rooms=RULES):
 def judge(root, path, quote, target):
     """What is wrong with file `path` including `target`, or None."""
     room = room_of(path)
+    if os.path.dirname(path) in DEVICE_TEXT:
+        if any(os.path.exists(os.path.join(root, folder, target)) for folder in DEVICE_TEXT):
+            return None
+        return f"{target}: a header of the device library includes others of it by bare name only"
     for name, pattern, allowed in LIBRARIES:
         if pattern.match(target):
             return (

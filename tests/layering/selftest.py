@@ -129,6 +129,13 @@ class IncludesTest(PlantedTree):
         self.expect("ir/graph/A.cpp", 1, '#include "B.h"')
         self.expect("ir/graph/A.cpp", 1, '#include "../graph/B.h"')
 
+    def test_the_device_library_includes_itself_by_bare_name(self):
+        self.plant("codegen/cuda/device/nano_types.h", "#pragma once")
+        self.allow("codegen/cuda/device/nano_kernels.h", '#include "nano_types.h"')
+        self.allow("runtime/emulator/device/nano_primitives.h", '#include "nano_types.h"')
+        for include in ("<stdint.h>", '"codegen/cuda/device/nano_types.h"'):
+            self.expect("codegen/cuda/device/nano_scan.h", 1, f"#include {include}")
+
     def test_a_new_room_needs_a_rule(self):
         self.expect("attic/A.cpp", 2, "#include <vector>")
 

@@ -2,6 +2,7 @@
 // then the two optimizers.
 #include "tests/reference/Gpt124m.h"
 
+#include "tests/reference/Float8.h"
 #include "tests/reference/Ops.h"
 
 #include <algorithm>
@@ -27,6 +28,10 @@ bool isEmbedding(const std::string &name) {
   return name == "embed.weight" || name.starts_with("value_embeds.");
 }
 
+// Scales of the head's products in FP8.
+Real inputScale(int64_t modelDim) { return std::sqrt(Real(modelDim)) / 448; }
+constexpr Real weightScale = Real(24) / 448, gradientScale = Real(1) / 448;
+
 /// logits = 30·sigmoid(z / (7.5·√D)).
 Real softCap(Real z, int64_t modelDim) {
   return 30 / (1 + std::exp(-z / (Real(7.5) * std::sqrt(Real(modelDim)))));
@@ -51,8 +56,9 @@ Hyperparameters gpt124mHyperparameters() {
   values.declareInteger("global_batch", 8 * 49152);
   values.declareInteger("num_iterations", 1770);
   values.declareInteger("eos_token", 50256, 0);
-  values.declareWord("dtype", "f32");
-  values.declareWord("fp8", "off");
+  values.declareWord("dtype", {"f32"});
+  values.declareWord("fp8", {"off", "head"});
+  values.declareWord("fp8.lm_head.weight", {"static", "current", "delayed", "block"});
   return values;
 }
 
@@ -60,7 +66,8 @@ Gpt124m::Gpt124m(Hyperparameters values)
     : Model(std::move(values)), layers(sizes().integer("num_layers")),
       heads(sizes().integer("num_heads")), headDim(sizes().integer("head_dim")),
       modelDim(sizes().integer("model_dim")), attentionDim(heads * headDim),
-      paddedVocab((sizes().integer("vocab_size") + 127) / 128 * 128) {
+      paddedVocab((sizes().integer("vocab_size") + 127) / 128 * 128),
+      headScaling(sizes().word("fp8") == "head" ? sizes().word("fp8.lm_head.weight") : "off") {
   require(layers % 2 == 0, "-D num_layers: must be even");
   require(headDim % 4 == 0 && headDim >= 8, "-D head_dim: must be a multiple of 4, at least 8");
   require(sizes().integer("seq_len") % blockSize == 0, "-D seq_len: must be a multiple of 128");
@@ -152,6 +159,8 @@ struct Gpt124m::Activations {
   Vec x0;       // norm(embedded)
   std::vector<LayerValues> layers;
   Vec headIn; // norm(output of the last layer)
+  // What the head's products read: headIn and W themselves, or in 8 bits.
+  Vec headOperand, headWeight;
   Vec logits; // 30·sigmoid(headIn·W_headᵀ / (7.5·√D)), [T, padded vocab]
 };
 
@@ -199,7 +208,8 @@ Real Gpt124m::tokenLossSum(const Tensors &parameters, const Sequence &sequence, 
 
 Real Gpt124m::lossWithWindow(const Tensors &parameters, const Sequence &sequence, int64_t window,
                              Tensors *gradients) const {
-  const Activations all = forward(parameters, sequence, window);
+  const Activations all =
+      forward(parameters, sequence, window, headScaling != "off" && gradients != nullptr);
   Vec dLogits(gradients ? all.logits.size() : 0);
   Real loss = 0;
   for (size_t t = 0; t < sequence.inputs.size(); ++t)
@@ -211,7 +221,7 @@ Real Gpt124m::lossWithWindow(const Tensors &parameters, const Sequence &sequence
 }
 
 Gpt124m::Activations Gpt124m::forward(const Tensors &parameters, const Sequence &sequence,
-                                      int64_t window) const {
+                                      int64_t window, bool scaled) const {
   const Vec &skipWeights = parameters.at("skip_weights").data;
   const int64_t eos = sizes().integer("eos_token");
 
@@ -254,11 +264,73 @@ Gpt124m::Activations Gpt124m::forward(const Tensors &parameters, const Sequence 
   }
 
   all.headIn = rmsNorm(x, modelDim, normEpsilon);
-  all.logits =
-      linear(all.headIn, parameters.at("lm_head.weight").data.data(), modelDim, paddedVocab);
+  const Vec &weight = parameters.at("lm_head.weight").data;
+  all.headOperand = all.headIn;
+  all.headWeight = weight;
+  if (scaled)
+    scaleHead(all);
+  all.logits = linear(all.headOperand, all.headWeight.data(), modelDim, paddedVocab);
   for (Real &logit : all.logits)
     logit = softCap(logit, modelDim);
   return all;
+}
+
+void Gpt124m::Delayed::see(const Vec &x) {
+  for (Real value : x)
+    largest = std::max(largest, std::abs(value));
+}
+
+void Gpt124m::Delayed::endStep(Real largestNumber) {
+  history.insert(history.begin(), largest);
+  history.resize(std::min<size_t>(history.size(), 16));
+  const Real most = *std::max_element(history.begin(), history.end());
+  if (most > 0)
+    scale = most / largestNumber;
+  largest = 0;
+}
+
+void Gpt124m::scaleHead(Activations &all) const {
+  if (headScaling == "block") {
+    all.headOperand = throughFloat8Blocks(e4m3, all.headIn, modelDim, 1, blockSize);
+    all.headWeight = throughFloat8Blocks(e4m3, all.headWeight, modelDim, blockSize, blockSize);
+    return;
+  }
+  Real input = inputScale(modelDim), weight = weightScale;
+  if (headScaling == "current")
+    input = scaleFor(e4m3, all.headIn);
+  if (headScaling == "delayed") {
+    input = delayedInput.scale;
+    delayedInput.see(all.headIn);
+  }
+  if (headScaling != "static")
+    weight = scaleFor(e4m3, all.headWeight);
+  all.headOperand = throughFloat8(e4m3, input, all.headIn);
+  all.headWeight = throughFloat8(e4m3, weight, all.headWeight);
+}
+
+void Gpt124m::scaleHeadBackward(const Vec &dz, const Activations &all, Vec &dHeadIn,
+                                Vec &dWeight) const {
+  auto products = [&](const Vec &x, const Vec &g, Vec &dW) {
+    return linearBackward(x, all.headWeight.data(), g, modelDim, paddedVocab, dW.data());
+  };
+  if (headScaling == "block") {
+    // Blocks lie along the dimension that a product sums over: columns for ∂x, tokens for ∂W.
+    Vec unused(dWeight.size());
+    dHeadIn =
+        products(all.headOperand, throughFloat8Blocks(e4m3, dz, paddedVocab, 1, blockSize), unused);
+    products(throughFloat8Blocks(e4m3, all.headIn, modelDim, blockSize, 1),
+             throughFloat8Blocks(e4m3, dz, paddedVocab, blockSize, 1), dWeight);
+    return;
+  }
+  Real gradient = gradientScale;
+  if (headScaling == "current")
+    gradient = scaleFor(e5m2, dz);
+  if (headScaling == "delayed") {
+    gradient = delayedGradient.scale;
+    delayedGradient.see(dz);
+  }
+  dHeadIn = products(all.headOperand, headScaling == "off" ? dz : throughFloat8(e5m2, gradient, dz),
+                     dWeight);
 }
 
 Vec Gpt124m::attentionBackward(const Tensors &parameters, const Sequence &sequence, int64_t layer,
@@ -311,9 +383,8 @@ void Gpt124m::backward(const Tensors &parameters, const Sequence &sequence, cons
   // Head: logits = 30·sigmoid(z / (7.5·√D)), z = headIn·Wᵀ, headIn = norm(x).
   for (size_t i = 0; i < dLogits.size(); ++i)
     dLogits[i] *= softCapDerivative(all.logits[i], modelDim);
-  const Vec dHeadIn =
-      linearBackward(all.headIn, parameters.at("lm_head.weight").data.data(), dLogits, modelDim,
-                     paddedVocab, gradients.at("lm_head.weight").data.data());
+  Vec dHeadIn;
+  scaleHeadBackward(dLogits, all, dHeadIn, gradients.at("lm_head.weight").data);
   Vec dx = rmsNormBackward(all.layers.back().output, dHeadIn, modelDim, normEpsilon);
 
   Vec dx0(all.x0.size(), 0);
@@ -369,6 +440,10 @@ void Gpt124m::backward(const Tensors &parameters, const Sequence &sequence, cons
 
 void Gpt124m::update(Tensors &parameters, Tensors &gradients, OptimizerState &state,
                      int64_t step) const {
+  if (headScaling == "delayed") {
+    delayedInput.endStep(e4m3.largest);
+    delayedGradient.endStep(e5m2.largest);
+  }
   const AdamConstants constants{0.8, 0.95, 1e-10, 0};
   const Real factor = learningRateFactor(step);
   for (auto &[name, parameter] : parameters) {

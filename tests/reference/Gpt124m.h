@@ -41,7 +41,9 @@ private:
   struct Activations;
 
   Vec embeddingRows(const Tensor &table, const Sequence &sequence) const;
-  Activations forward(const Tensors &parameters, const Sequence &sequence, int64_t window) const;
+  /// `scaled`: the head's product in FP8.
+  Activations forward(const Tensors &parameters, const Sequence &sequence, int64_t window,
+                      bool scaled) const;
   void attentionForward(const Tensors &parameters, const Sequence &sequence, int64_t layer,
                         int64_t window, const std::vector<int64_t> &documents,
                         LayerValues &values) const;
@@ -51,7 +53,20 @@ private:
   void backward(const Tensors &parameters, const Sequence &sequence, const Activations &all,
                 Vec dLogits, Tensors &gradients) const;
 
+  /// What the head's products read in training with fp8=head: operands as 8 bits show them.
+  void scaleHead(Activations &all) const;
+  void scaleHeadBackward(const Vec &dz, const Activations &all, Vec &dHeadIn, Vec &dWeight) const;
+
   int64_t layers, heads, headDim, modelDim, attentionDim, paddedVocab;
+  std::string headScaling; ///< "off", "static", "current", "delayed", "block"
+  /// Delayed scaling of one tensor: the largest magnitudes of this step and of up to 16 before it.
+  struct Delayed {
+    Real scale = 1, largest = 0;
+    std::vector<Real> history;
+    void see(const Vec &x);
+    void endStep(Real largestNumber);
+  };
+  mutable Delayed delayedInput, delayedGradient;
 };
 
 } // namespace nano::reference

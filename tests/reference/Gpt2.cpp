@@ -77,7 +77,7 @@ Hyperparameters gpt2Hyperparameters() {
   values.declareReal("adam_eps", 1e-8);
   values.declareReal("grad_clip", 1.0);
   values.declareInteger("eos_token", 50256, 0);
-  values.declareWord("dtype", "f32");
+  values.declareWord("dtype", {"f32"});
   return values;
 }
 

@@ -1,21 +1,22 @@
 // Declaring, overriding and reading hyperparameters.
 #include "tests/reference/Hyperparameters.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 namespace nano::reference {
 
 void Hyperparameters::declareInteger(const std::string &name, int64_t defaultValue, int64_t least) {
-  entries[name] = {Entry::integerKind, Real(defaultValue), least, ""};
+  entries[name] = {Entry::integerKind, Real(defaultValue), least, {}};
 }
 
 void Hyperparameters::declareReal(const std::string &name, Real defaultValue) {
-  entries[name] = {Entry::realKind, defaultValue, 0, ""};
+  entries[name] = {Entry::realKind, defaultValue, 0, {}};
 }
 
-void Hyperparameters::declareWord(const std::string &name, const std::string &onlyValue) {
-  entries[name] = {Entry::wordKind, 0, 0, onlyValue};
+void Hyperparameters::declareWord(const std::string &name, std::vector<std::string> known) {
+  entries[name] = {Entry::wordKind, 0, 0, std::move(known)};
 }
 
 void Hyperparameters::override(const std::string &assignment) {
@@ -34,11 +35,17 @@ void Hyperparameters::override(const std::string &assignment) {
   Entry &entry = found->second;
   const char *end = text.data() + text.size();
   switch (entry.kind) {
-  case Entry::wordKind:
-    if (text != entry.word)
-      throw InputError("-D " + assignment + ": the reference knows only " + name + "=" +
-                       entry.word);
+  case Entry::wordKind: {
+    const auto word = std::find(entry.words.begin(), entry.words.end(), text);
+    if (word == entry.words.end()) {
+      std::string known;
+      for (const std::string &other : entry.words)
+        known += (known.empty() ? "" : ", ") + name + "=" + other;
+      throw InputError("-D " + assignment + ": the reference knows only " + known);
+    }
+    std::iter_swap(entry.words.begin(), word);
     return;
+  }
   case Entry::integerKind: {
     int64_t value = 0;
     const auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -64,5 +71,9 @@ int64_t Hyperparameters::integer(const std::string &name) const {
 }
 
 Real Hyperparameters::real(const std::string &name) const { return entries.at(name).value; }
+
+const std::string &Hyperparameters::word(const std::string &name) const {
+  return entries.at(name).words.front();
+}
 
 } // namespace nano::reference

@@ -11,8 +11,8 @@ public:
   void declareInteger(const std::string &name, int64_t defaultValue, int64_t least = 1);
   /// A finite real number.
   void declareReal(const std::string &name, Real defaultValue);
-  /// A word of which the reference knows only one value.
-  void declareWord(const std::string &name, const std::string &onlyValue);
+  /// One of the words that the reference knows; the first is the default.
+  void declareWord(const std::string &name, std::vector<std::string> known);
 
   /// Applies one `name=value`. InputError for a missing '=', an unknown name (the known ones are
   /// listed) or a value that the name does not take.
@@ -21,13 +21,14 @@ public:
   /// Values of declared names; asking for another name is a mistake of the caller.
   int64_t integer(const std::string &name) const;
   Real real(const std::string &name) const;
+  const std::string &word(const std::string &name) const;
 
 private:
   struct Entry {
     enum { integerKind, realKind, wordKind } kind;
     Real value = 0;
     int64_t least = 0;
-    std::string word;
+    std::vector<std::string> words; ///< the chosen one first
   };
   std::map<std::string, Entry> entries;
 };

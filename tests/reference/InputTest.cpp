@@ -192,7 +192,7 @@ TEST_F(Command, RefusesSizesThatDoNotFitGpt124m) {
   refused("num_layers=4", "num_layers takes an integer from 6");
   refused("head_dim=6", "head_dim: must be a multiple of 4");
   refused("seq_len=64", "multiple of");
-  refused("fp8=head", "fp8=off");
+  refused("fp8=mlp", "fp8=off, fp8=head");
 }
 
 TEST_F(Command, RefusesAnUnwritableOutput) {

@@ -54,6 +54,10 @@ TEST(MemoryReport, holdersByLine) {
   EXPECT_EQ(first.holders[0].count, 2);
 
   EXPECT_EQ(nano::memory::memoryLine(summary), "arena 24.83 kB a rank, at the floor");
+  EXPECT_EQ(
+      nano::memory::peakLine(summary, 1),
+      "first holds 20.48 kB at step.fill (models/m.cpp:78): 16.38 kB h × 2 (models/m.cpp:41)");
+  EXPECT_EQ(nano::memory::peakLine({}), "");
   std::string report = nano::memory::memoryReport(summary, 1);
   EXPECT_NE(report.find("16.38 kB   80.0%  h × 2  models/m.cpp:41"), std::string::npos) << report;
   EXPECT_NE(report.find("4.10 kB   20.0%  at 1 other lines"), std::string::npos) << report;

@@ -282,12 +282,64 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_EQ(name(update.commands[4].refs[1]), "w");
 }
 
+/// Scales of one number each, and of blocks that lie as their operands do.
+TEST_F(PlanWriterTest, scaledProducts) {
+  std::string text = std::string(header) + R"mlir(
+  step.program @update attributes {role = "update"} {
+    %x = step.buffer "x" : memref<256x8xf8E5M2>
+    %w = step.buffer "w" : memref<384x256xf8E4M3FN>
+    %y = step.buffer "y" : memref<8x384xbf16>
+    %s = step.buffer "s" : memref<2x4xf32>
+    %one = step.view %s : memref<2x4xf32> to memref<f32, strided<[], offset: 3>>
+    %sx = step.buffer "sx" : memref<2x8xf32>
+    %sw = step.buffer "sw" : memref<3x2xf32>
+    step.fill %x : memref<256x8xf8E5M2>
+    step.fill %w : memref<384x256xf8E4M3FN>
+    step.fill %s : memref<2x4xf32>
+    step.fill %sx : memref<2x8xf32>
+    step.fill %sw : memref<3x2xf32>
+    step.matmul %x, %w scales(%one, %one) into %y {transpose_a, transpose_b}
+      : memref<256x8xf8E5M2>, memref<384x256xf8E4M3FN>, memref<f32, strided<[], offset: 3>>, memref<f32, strided<[], offset: 3>>, memref<8x384xbf16>
+    step.matmul %x, %w scales(%sx, %sw) into %y {transpose_a, transpose_b}
+      : memref<256x8xf8E5M2>, memref<384x256xf8E4M3FN>, memref<2x8xf32>, memref<3x2xf32>, memref<8x384xbf16>
+  }
+}
+)mlir";
+  OwningOpRef<ModuleOp> module = planned(text);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  const nano::plan::Program &update = plan->programs[0];
+  ASSERT_EQ(update.commands.size(), 7u);
+  const Command &one = update.commands[5], &blocks = update.commands[6];
+  EXPECT_EQ(one.aType, DType::F8E5M2);
+  EXPECT_EQ(one.bType, DType::F8E4M3FN);
+  EXPECT_TRUE(one.scaled);
+  EXPECT_EQ(one.scaleBlock, 0);
+  EXPECT_EQ(plan->buffers[one.scaleA.buffer].name, "update/s");
+  EXPECT_EQ(one.scaleB.offset, 12u);
+  EXPECT_TRUE(blocks.scaled);
+  EXPECT_EQ(blocks.scaleBlock, 128);
+  EXPECT_EQ(blocks.scaleRowsA, 1);
+  EXPECT_EQ(blocks.scaleRowsB, 128);
+  EXPECT_EQ(plan->buffers[blocks.scaleA.buffer].name, "update/sx");
+  EXPECT_EQ(plan->buffers[blocks.scaleB.buffer].name, "update/sw");
+}
+
 TEST_F(PlanWriterTest, survivesTheFileFormat) {
   OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
   ASSERT_TRUE(module);
   FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
   ASSERT_TRUE(succeeded(plan));
-  plan->target = "cuda"; // the rules about native symbols are not what this is about
+  // The rules about native symbols are not what this is about: the kernel becomes one of a GPU.
+  plan->target = "cuda";
+  plan->sources = {{"scale.cu", ""}};
+  nano::plan::Kernel &kernel = plan->kernels[0];
+  kernel.source = "scale.cu";
+  kernel.scratchBytes = 0;
+  kernel.threads = 32;
+  kernel.iterationsPerBlock = 1;
+  kernel.maxSegments = 2;
   auto status = nano::plan::validate(*plan);
   EXPECT_TRUE(bool(status)) << status.error().message;
   std::string bytes = nano::plan::serialize(*plan);

@@ -195,8 +195,8 @@ void Generator::command() {
           c->columns != a->rows)
         continue;
       bool accumulate = isWritten(storage.value) && chance(50);
-      MatmulOp::create(builder, loc, w, w, accumulate ? storage.value : Value(), storage.value,
-                       false, true, APFloat(1.0), APFloat(1.0));
+      MatmulOp::create(builder, loc, w, w, Value(), Value(), accumulate ? storage.value : Value(),
+                       storage.value, false, true, APFloat(1.0), APFloat(1.0));
       markWritten(storage.value);
       return;
     }

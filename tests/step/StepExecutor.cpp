@@ -134,7 +134,9 @@ void StepExecutor::runMatmul(MatmulOp matmul) {
   builder.setInsertionPointToEnd(module->getBody());
   SmallVector<Type> types;
   SmallVector<TensorValue> inputs;
-  for (Value operand : {matmul.getA(), matmul.getB(), matmul.getD()})
+  bool scaled = matmul.getScaleA() != nullptr;
+  for (Value operand :
+       {matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB(), matmul.getD()})
     if (operand) {
       types.push_back(tensor(operand));
       inputs.push_back(read(operand));
@@ -143,10 +145,17 @@ void StepExecutor::runMatmul(MatmulOp matmul) {
                                        builder.getFunctionType(types, {tensor(matmul.getC())}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  Value addend = matmul.getD() ? Value(block->getArgument(2)) : Value();
-  Value product = graph::MatmulOp::create(
-      builder, matmul.getLoc(), tensor(matmul.getC()), block->getArgument(0), block->getArgument(1),
-      addend, matmul.getTransposeA(), matmul.getTransposeB(), matmul.getAlpha(), matmul.getBeta());
+  Value addend = matmul.getD() ? Value(block->getArguments().back()) : Value();
+  Value a = block->getArgument(0), b = block->getArgument(1), product;
+  if (scaled)
+    product = graph::ScaledMatmulOp::create(builder, matmul.getLoc(), tensor(matmul.getC()), a, b,
+                                            block->getArgument(2), block->getArgument(3), addend,
+                                            matmul.getTransposeA(), matmul.getTransposeB(),
+                                            matmul.getAlpha(), matmul.getBeta());
+  else
+    product = graph::MatmulOp::create(builder, matmul.getLoc(), tensor(matmul.getC()), a, b, addend,
+                                      matmul.getTransposeA(), matmul.getTransposeB(),
+                                      matmul.getAlpha(), matmul.getBeta());
   func::ReturnOp::create(builder, matmul.getLoc(), product);
   StateMap states;
   auto results = interpret(function, inputs, states);

@@ -82,7 +82,9 @@ Unrolled unroll(ModuleOp module, ProgramOp program) {
     for (const Access &access : accessesOf(command, kernels)) {
       Touch touch{bufferKey(access.buffer), addressesOf(access.buffer, result.starts), access.reads,
                   access.writes};
-      touch.isFactor = matmul && (access.buffer == matmul.getA() || access.buffer == matmul.getB());
+      touch.isFactor = matmul && llvm::is_contained({matmul.getA(), matmul.getB(),
+                                                     matmul.getScaleA(), matmul.getScaleB()},
+                                                    access.buffer);
       touch.isSource = isa<CopyOp>(op);
       touch.sorted = touch.bytes;
       std::sort(touch.sorted.begin(), touch.sorted.end());

@@ -11,12 +11,7 @@ using namespace nano::graph;
 
 namespace nano::test {
 
-namespace {
-
-/// The matrices of the last two dimensions, transposed where asked, as [batch][rows][columns].
-std::vector<double> matrices(const TensorValue &x, bool transpose) {
-  if (!transpose)
-    return x.data;
+std::vector<double> transposed(const TensorValue &x) {
   int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2], area = rows * columns;
   std::vector<double> result(x.data.size());
   for (int64_t batch = 0; batch < x.size(); batch += area)
@@ -26,14 +21,17 @@ std::vector<double> matrices(const TensorValue &x, bool transpose) {
   return result;
 }
 
+namespace {
+
 /// y = alpha·op(a)·op(b) + beta·addend.
-TensorValue matmul(MatmulOp op, const TensorValue &a, const TensorValue &b,
+template <typename Product>
+TensorValue matmul(Product op, const TensorValue &a, const TensorValue &b,
                    const TensorValue *addend) {
   TensorValue y = TensorValue::filled(cast<ShapedType>(op.getType()), 0);
   int64_t n = y.shape.back(), m = y.shape[y.shape.size() - 2], area = m * n;
   int64_t k = op.getTransposeA() ? a.shape[a.shape.size() - 2] : a.shape.back();
-  std::vector<double> left = matrices(a, op.getTransposeA()),
-                      right = matrices(b, op.getTransposeB());
+  std::vector<double> left = op.getTransposeA() ? transposed(a) : a.data,
+                      right = op.getTransposeB() ? transposed(b) : b.data;
   double alpha = op.getAlpha().convertToDouble(), beta = op.getBeta().convertToDouble();
   for (int64_t batch = 0; batch < (area ? y.size() / area : 0); ++batch)
     for (int64_t r = 0; r < m; ++r) {
@@ -48,6 +46,42 @@ TensorValue matmul(MatmulOp op, const TensorValue &a, const TensorValue &b,
   for (int64_t i = 0; i < y.size(); ++i)
     y.data[i] = alpha * y.data[i] + (addend ? beta * addend->data[i] : 0);
   return y;
+}
+
+/// What each element is multiplied by: one scale a block, of equal blocks along every dimension.
+std::vector<double> scalesOf(const TensorValue &x, const TensorValue &scale) {
+  if (scale.shape.empty())
+    return std::vector<double>(x.data.size(), scale.data[0]);
+  std::vector<double> result(x.data.size());
+  std::vector<int64_t> strides = stridesOf(x.shape), scaleStrides = stridesOf(scale.shape);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    int64_t place = 0;
+    for (size_t d = 0; d < x.shape.size(); ++d)
+      place += i / strides[d] % x.shape[d] / (x.shape[d] / scale.shape[d]) * scaleStrides[d];
+    result[i] = scale.data[place];
+  }
+  return result;
+}
+
+/// f32(q)·scale, in double.
+TensorValue dequantized(const TensorValue &q, const TensorValue &scale) {
+  TensorValue x = q;
+  std::vector<double> scales = scalesOf(q, scale);
+  for (int64_t i = 0; i < x.size(); ++i)
+    x.data[i] *= scales[i];
+  return x;
+}
+
+/// x/scale; in rounded arithmetic as f32 does it, with the reciprocal.
+TensorValue quantized(const TensorValue &x, const TensorValue &scale, Arithmetic arithmetic) {
+  TensorValue q = x;
+  std::vector<double> scales = scalesOf(x, scale);
+  for (int64_t i = 0; i < q.size(); ++i)
+    if (arithmetic == Arithmetic::rounded)
+      q.data[i] = static_cast<float>(q.data[i]) * (1.0F / static_cast<float>(scales[i]));
+    else
+      q.data[i] /= scales[i];
+  return q;
 }
 
 /// Names the first id that lies outside [0, rows).
@@ -187,6 +221,14 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
   if (auto product = dyn_cast<MatmulOp>(op))
     return Values{
         matmul(product, *operands[0], *operands[1], product.getAddend() ? operands[2] : nullptr)};
+  if (auto product = dyn_cast<ScaledMatmulOp>(op))
+    return Values{matmul(product, dequantized(*operands[0], *operands[2]),
+                         dequantized(*operands[1], *operands[3]),
+                         product.getAddend() ? operands[4] : nullptr)};
+  if (isa<DequantizeOp>(op))
+    return Values{dequantized(*operands[0], *operands[1])};
+  if (isa<QuantizeOp>(op))
+    return Values{quantized(*operands[0], *operands[1], options.arithmetic)};
   if (auto gather = dyn_cast<GatherOp>(op)) {
     TensorValue y = emptyResult(op);
     int64_t columns = y.shape[1];

@@ -206,6 +206,7 @@ using Binary = double (*)(double, double);
 Unary unaryMeaning(Operation *op) {
   return TypeSwitch<Operation *, Unary>(op)
       .Case([](NegOp) -> Unary { return [](double x) { return -x; }; })
+      .Case([](AbsOp) -> Unary { return [](double x) { return std::abs(x); }; })
       .Case([](ExpOp) -> Unary { return [](double x) { return std::exp(x); }; })
       .Case([](LogOp) -> Unary { return [](double x) { return std::log(x); }; })
       .Case([](SqrtOp) -> Unary { return [](double x) { return std::sqrt(x); }; })
@@ -325,7 +326,8 @@ void copyPart(TensorValue &part, TensorValue &whole, int64_t dim, int64_t start)
 
 FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands operands,
                                                       bool &known) {
-  if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, ReduceOp, ScanOp>(op)) {
+  if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, TransposeOp, ReduceOp, ScanOp>(
+          op)) {
     known = false;
     return failure();
   }
@@ -355,6 +357,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
     int64_t columns = result.shape.back(), shift = rotate.getShift();
     for (int64_t i = 0; i < result.size(); ++i)
       result.data[i] = operands[0]->data[i / columns * columns + (i % columns + shift) % columns];
+  } else if (isa<TransposeOp>(op)) {
+    result.data = transposed(*operands[0]);
   } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
     bool isSum = reduce.getCombiner() == Combiner::sum;
     llvm::fill(result.data, isSum ? 0.0 : -INFINITY);

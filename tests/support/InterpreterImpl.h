@@ -53,6 +53,8 @@ private:
 std::vector<int64_t> shapeOf(mlir::Type type);
 /// Distance between neighbours along each dimension of a row-major tensor.
 std::vector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape);
+/// The elements of a tensor with its last two dimensions exchanged.
+std::vector<double> transposed(const TensorValue &x);
 /// The integer that an i32 element holds after wrapping at 32 bits.
 double wrapInteger(double value);
 

@@ -118,6 +118,59 @@ TEST_F(InterpreterTest, MultipliesMatrices) {
   EXPECT_EQ(results[1].data, (Data{5, 11, 14, 23}));
 }
 
+/// What lies halfway between two numbers of the type goes to the even one; the rest to the nearest.
+TEST_F(InterpreterTest, QuantizesWithOneScaleOrOneABlock) {
+  const char *text =
+      R"(func.func @f(%x: tensor<2x4xf32>, %s: tensor<f32>, %b: tensor<2x2xf32>) -> (tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>) {
+    %q = nano.quantize %x, %s : tensor<2x4xf32>, tensor<f32> -> tensor<2x4xf8E5M2>
+    %p = nano.quantize %x, %b : tensor<2x4xf32>, tensor<2x2xf32> -> tensor<2x4xf8E4M3FN>
+    %y = nano.dequantize %p, %b : tensor<2x4xf8E4M3FN>, tensor<2x2xf32> -> tensor<2x4xf32>
+    %t = nano.transpose %q : tensor<2x4xf8E5M2> -> tensor<4x2xf8E5M2>
+    return %q, %p, %y, %t : tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>
+  })";
+  std::vector<TensorValue> arguments = {
+      {{2, 4}, {3, -1, 17, 1e6, 0.5, 2, -19, NAN}}, {{}, {0.5}}, {{2, 2}, {1, 2, 0.25, 1}}};
+  auto rounded = run(text, arguments, Arithmetic::rounded);
+  ASSERT_EQ(rounded.size(), 4U);
+  Data q = rounded[0].data;
+  EXPECT_TRUE(std::isnan(q.back()));
+  q.back() = 0;
+  EXPECT_EQ(q, (Data{6, -2, 32, 57344, 1, 4, -40, 0})); // 34 and −38 lie halfway, to even
+  Data p = rounded[1].data;
+  p.back() = 0;
+  EXPECT_EQ(p, (Data{3, -1, 8, 448, 2, 8, -20, 0})); // 8.5 and 19 too
+  Data y = rounded[2].data;
+  y.back() = 0;
+  EXPECT_EQ(y, (Data{3, -1, 16, 896, 0.5, 2, -20, 0}));
+  EXPECT_EQ(rounded[3].data[1], 1); // its row 0, column 1 is row 1, column 0 of q
+  auto exact = run(text, arguments);
+  EXPECT_EQ(exact[0].data[3], 2e6);
+  EXPECT_EQ(exact[2].data[6], -19);
+}
+
+/// [1, 2]·[3, 4]ᵀ with scales 0.5 and 4, and sums over blocks of 128 with their own scales.
+TEST_F(InterpreterTest, MultipliesScaledMatrices) {
+  auto results = run(
+      R"(func.func @f(%a: tensor<1x2xf8E5M2>, %b: tensor<1x2xf8E4M3FN>, %sa: tensor<f32>, %sb: tensor<f32>, %d: tensor<1x1xf32>) -> tensor<1x1xf32> {
+    %y = nano.scaled_matmul %a, %b scales(%sa, %sb) add %d {transpose_b, alpha = 3.0 : f64, beta = -1.0 : f64}
+        : (tensor<1x2xf8E5M2>, tensor<1x2xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<1x1xf32>) -> tensor<1x1xf32>
+    return %y : tensor<1x1xf32>
+  })",
+      {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}, {{}, {0.5}}, {{}, {4}}, {{1, 1}, {6}}});
+  EXPECT_EQ(results[0].data, (Data{3 * 0.5 * 4 * 11 - 6}));
+  results = run(
+      R"(func.func @f(%a: tensor<1x256xf8E5M2>, %b: tensor<256x128xf8E4M3FN>, %sa: tensor<1x2xf32>, %sb: tensor<2x1xf32>) -> tensor<1x128xf32> {
+    %y = nano.scaled_matmul %a, %b scales(%sa, %sb)
+        : (tensor<1x256xf8E5M2>, tensor<256x128xf8E4M3FN>, tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x128xf32>
+    return %y : tensor<1x128xf32>
+  })",
+      {{{1, 256}, Data(256, 1)},
+       {{256, 128}, Data(256 * 128, 2)},
+       {{1, 2}, {0.5, 8}},
+       {{2, 1}, {3, 0.25}}});
+  EXPECT_EQ(results[0].data, Data(128, 256 * 0.5 * 3 + 256 * 8 * 0.25));
+}
+
 TEST_F(InterpreterTest, ReadsAndFillsTables) {
   auto results = run(
       R"(func.func @f(%w: tensor<3x2xf32>, %ids: tensor<4xi32>) -> (tensor<4x2xf32>, tensor<3x2xf32>) {

@@ -56,6 +56,10 @@ int main(int argc, char **argv) {
   compile->add_option("-o,--output", options.output, "The plan file to write")->type_name("FILE");
   addOverrides(*compile, overrides);
   compile
+      ->add_option("--fp8-scales", options.fp8Scales,
+                   "Static scales for the products that run in FP8, as nanorun --calibrate writes")
+      ->type_name("FILE.json");
+  compile
       ->add_option("--target", options.target,
                    "The device that the plan is for; cuda when nanoc was built with CUDA")
       ->type_name("cpu")
@@ -78,6 +82,8 @@ int main(int argc, char **argv) {
       ->type_name("STAGE");
   compile->add_flag("--report-memory", options.reportMemory,
                     "Says who holds memory at the peak, by model line");
+  compile->add_flag("--report-fp8", options.reportFp8,
+                    "Says which 8-bit conversions are kernels of their own, and why");
   compile->add_flag("--timing", options.timing, "Says how many seconds each phase took");
 
   CLI::App *params =

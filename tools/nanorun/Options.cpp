@@ -40,9 +40,10 @@ std::string isTemperature(const std::string &text) {
 
 /// Options that mean nothing without training, and --sample that excludes them.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",      "--val",         "--gpus", "--steps",
-                             "--save",       "--save-every",  "--log",  "--val-every",
-                             "--val-tokens", "--dump-params", "--times"};
+  const char *trainOnly[] = {
+      "--train",   "--val",       "--gpus",           "--steps",       "--save",  "--save-every",
+      "--log",     "--val-every", "--val-tokens",     "--dump-params", "--times", "--fp8-report",
+      "--profile", "--tune",      "--check-commands", "--calibrate"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -80,6 +81,12 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--backend", options.backend, "What the plan must be for; default: what it is for")
       ->type_name("cpu|cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+  app.add_option("--device", options.device,
+                 "What runs the plan; default: what it is for. The emulator runs plans for cuda on "
+                 "the CPU and checks their kernels; NANO_EMULATOR=fast leaves the checks out, "
+                 "NANO_EMULATOR_SEED=N is that of the order of threads")
+      ->type_name("cpu|cuda|emulator")
+      ->check(CLI::IsMember({"cpu", "cuda", "emulator"}).description(""));
   app.add_option("--threads", train.threads,
                  "CPU threads of one rank; default: the machine's cores by ranks")
       ->type_name("N")
@@ -116,6 +123,19 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("FILE.safetensors");
   app.add_option("--times", train.times, "Write what every command of the plan took in all")
       ->type_name("FILE.json");
+  app.add_flag("--fp8-report", train.fp8Report,
+               "Log how FP8 scales fit, at the first step, the last and with validations");
+  app.add_option("--calibrate", train.calibrate,
+                 "Measure FP8 products at every step; write static scales for nanoc --fp8-scales")
+      ->type_name("OUT.json");
+  app.add_option("--profile", train.profile,
+                 "Write a trace of the last step, command by command, for ui.perfetto.dev")
+      ->type_name("OUT.json");
+  app.add_flag("--tune", train.tune,
+               "Measure algorithms for the plan's matrix products; keep the choice in "
+               "OUT.plan.tune.json, which later runs use");
+  app.add_flag("--check-commands", train.checkCommands,
+               "Wait for every command, so that an error names its command (slow)");
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
       app.add_option("--sample", sample, "Instead of training, print N generated token ids")
@@ -140,6 +160,7 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
     std::replace(message.begin(), message.end(), '\n', ' ');
     return badInput(fmt::format("{} (see nanorun --help)", message));
   }
+  train.tuneFile = options.plan + ".tune.json";
   if (stepsOption->count() > 0)
     train.steps = steps;
   if (sampleOption->count() > 0)

@@ -14,6 +14,7 @@ namespace nano {
 struct Options {
   std::string plan;
   std::string backend; ///< "cpu", "cuda" or empty
+  std::string device;  ///< "cpu", "cuda", "emulator" or empty
   bool describe = false;
   TrainOptions train;
   std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training

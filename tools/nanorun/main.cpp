@@ -21,6 +21,15 @@ Status printDescription(const plan::Plan &plan) {
   return ok();
 }
 
+/// Makes the device that the command line asks for.
+MakeDevice deviceOf(const Options &options) {
+  return [device = options.device](const plan::Plan &plan, Communicator &communicator,
+                                   DeviceOptions deviceOptions) {
+    deviceOptions.device = device;
+    return loadDevice(plan, communicator, deviceOptions);
+  };
+}
+
 Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Options &options) {
   Console console(stderr, Console::isTerminal(stderr));
   SampleOptions sampleOptions;
@@ -29,7 +38,9 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   sampleOptions.temperature = options.temperature;
   sampleOptions.start = options.train.start;
   sampleOptions.threads = options.train.threads;
-  Result<std::vector<int32_t>> tokens = sample(plan, hash, sampleOptions, loadDevice, console);
+  sampleOptions.tuneFile = options.train.tuneFile;
+  Result<std::vector<int32_t>> tokens =
+      sample(plan, hash, sampleOptions, deviceOf(options), console);
   if (!tokens)
     return tokens.error();
   fmt::print("{}\n", fmt::join(*tokens, " "));
@@ -51,13 +62,16 @@ Status run(int argc, char **argv) {
   if (!options.backend.empty() && options.backend != plan->target)
     return badInput(fmt::format("--backend {}: {} was compiled for {}; compile it with --target {}",
                                 options.backend, options.plan, plan->target, options.backend));
+  if (!options.device.empty())
+    if (Status status = checkDevice(*plan, options.device); !status)
+      return badInput("--device: " + status.error().message);
   if (options.describe)
     return printDescription(*plan);
   std::string hash = plan::planHash(*plan);
   if (options.sample)
     return sampleTokens(*plan, hash, options);
   Console console(stdout, Console::isTerminal(stdout));
-  return train(*plan, hash, options.train, loadDevice, console);
+  return train(*plan, hash, options.train, deviceOf(options), console);
 }
 
 /// An error's message is one line, whatever names it quotes.

@@ -1,4 +1,4 @@
-// RUN: not nano-opt %s -nano-chunk-rows=max-bytes=0 2>&1 | FileCheck %s
+// RUN: not nano-opt %s -nano-chunk-rows=max-bytes=-1 2>&1 | FileCheck %s
 
-// CHECK: error: max-bytes must be at least 1, is 0
+// CHECK: error: max-bytes must not be negative, is -1
 module {}

@@ -38,12 +38,64 @@ func.func @stays_whole(%x: tensor<1024x32xf32>, %w: tensor<128x32xf32>) -> tenso
 
 // -----
 
-// CHECK-LABEL: func.func @mixes_rows
-func.func @mixes_rows(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>) -> tensor<256x256xf32> {
-  // expected-remark@+1 {{left whole: nano.reshape mixes rows of a tensor of 262144 bytes}}
+// Rows that a reshape keeps in order are rows of the chain still.
+// CHECK-LABEL: func.func @reshaped
+// CHECK:       nano.reshape %{{.*}} : tensor<128x256xf32> -> tensor<64x512xf32>
+// CHECK:       nano.reshape %{{.*}} : tensor<64x512xf32> -> tensor<128x256xf32>
+// CHECK:       nano.concat %{{.*}}, %{{.*}} dim 0
+func.func @reshaped(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>) -> tensor<256x256xf32> {
   %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
   %r = nano.reshape %z : tensor<256x256xf32> -> tensor<128x512xf32>
   %e = nano.exp %r : tensor<128x512xf32>
   %y = nano.reshape %e : tensor<128x512xf32> -> tensor<256x256xf32>
   return %y : tensor<256x256xf32>
+}
+
+// -----
+
+// A maximum over all rows is the maximum of those of the chunks; the sum of a narrow product is kept in f32.
+// CHECK-LABEL: func.func @combined
+// CHECK:       %[[A0:.*]] = nano.reduce max %{{.*}} dims [0, 1] : tensor<128x256xf32> -> tensor<f32>
+// CHECK:       %[[DW0:.*]] = nano.matmul {{.*}} {transpose_a} : {{.*}} -> tensor<256x16xf32>
+// CHECK:       %[[A1:.*]] = nano.reduce max
+// CHECK:       %[[A:.*]] = nano.max %[[A0]], %[[A1]] : tensor<f32>
+// CHECK:       %[[DW1:.*]] = nano.matmul {{.*}} add %[[DW0]] {transpose_a} : {{.*}} -> tensor<256x16xf32>
+// CHECK:       %[[DW:.*]] = nano.cast %[[DW1]] : tensor<256x16xf32> -> tensor<256x16xbf16>
+// CHECK:       return %[[A]], %[[DW]]
+func.func @combined(%x: tensor<256x16xbf16>, %w: tensor<256x16xbf16>) -> (tensor<f32>, tensor<256x16xbf16>) {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xbf16>, tensor<256x16xbf16>) -> tensor<256x256xbf16>
+  %f = nano.cast %z : tensor<256x256xbf16> -> tensor<256x256xf32>
+  %n = nano.neg %f : tensor<256x256xf32>
+  %a = nano.reduce max %n dims [0, 1] : tensor<256x256xf32> -> tensor<f32>
+  %dw = nano.matmul %z, %x {transpose_a} : (tensor<256x256xbf16>, tensor<256x16xbf16>) -> tensor<256x16xbf16>
+  return %a, %dw : tensor<f32>, tensor<256x16xbf16>
+}
+
+// -----
+
+// A product of another kind is left whole without a word.
+// CHECK-LABEL: func.func @no_loss
+// CHECK-NOT:   nano.slice
+func.func @no_loss(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>) -> tensor<256x256xf32> {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  %m = nano.reduce max %z dims [0] : tensor<256x256xf32> -> tensor<256xf32>
+  %b = nano.broadcast %m dims [1] : tensor<256xf32> -> tensor<256x256xf32>
+  %y = nano.sub %z, %b : tensor<256x256xf32>
+  return %y : tensor<256x256xf32>
+}
+
+// -----
+
+// What all rows are needed for before any of them goes on cannot be chunked.
+// CHECK-LABEL: func.func @mixes_rows
+// CHECK-NOT:   nano.slice
+func.func @mixes_rows(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>, %t: tensor<256xi32>) -> tensor<256xf32> {
+  // expected-remark@+1 {{left whole: nano.reduce mixes rows of a tensor of 262144 bytes}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  // expected-note@+1 {{which is this op}}
+  %m = nano.reduce max %z dims [0] : tensor<256x256xf32> -> tensor<256xf32>
+  %b = nano.broadcast %m dims [1] : tensor<256xf32> -> tensor<256x256xf32>
+  %y = nano.sub %z, %b : tensor<256x256xf32>
+  %loss, %lse = nano.cross_entropy %y, %t : (tensor<256x256xf32>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>)
+  return %loss : tensor<256xf32>
 }

@@ -22,6 +22,19 @@ func.func @mixed_residual(%x: tensor<8x16xbf16>, %h: tensor<8x32xbf16>, %w: tens
   return %y : tensor<8x16xbf16>
 }
 
+// Products of 8-bit floats take the same.
+// CHECK-LABEL: func.func @scaled
+// CHECK-NEXT:  %[[Y:.*]] = nano.scaled_matmul %arg1, %arg2 scales(%arg3, %arg3) add %arg0 {alpha = 5.000000e-01 : f64, transpose_b} : {{.*}} -> tensor<8x16xf32>
+// CHECK-NEXT:  return %[[Y]]
+func.func @scaled(%x: tensor<8x16xf32>, %h: tensor<8x32xf8E5M2>, %w: tensor<16x32xf8E4M3FN>, %s: tensor<f32>) -> tensor<8x16xf32> {
+  %p = nano.scaled_matmul %h, %w scales(%s, %s) {transpose_b} : (tensor<8x32xf8E5M2>, tensor<16x32xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x16xbf16>
+  %c = nano.constant 0.5 : tensor<8x16xf32>
+  %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %t = nano.mul %f, %c : tensor<8x16xf32>
+  %y = nano.add %x, %t : tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
 // A step of Newton–Schulz needs no kernel but its three products.
 // CHECK-LABEL: func.func @newton_schulz
 // CHECK-NEXT:  %[[A:.*]] = nano.matmul %arg0, %arg0 {transpose_b}
@@ -63,4 +76,16 @@ func.func @one_rounding(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>) -> tensor
   %p = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
   %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
   return %f : tensor<8x16xf32>
+}
+
+// What a kernel widens for nothing stays narrow in memory.
+// CHECK-LABEL: func.func @widened_in_kernels
+// CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
+// CHECK-NEXT:  nano.cast %[[P]]
+func.func @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %c: tensor<16xf32>) -> tensor<8x16xf32> {
+  %p = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
+  %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %w = nano.broadcast %c dims [1] : tensor<16xf32> -> tensor<8x16xf32>
+  %y = nano.add %f, %w : tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
 }

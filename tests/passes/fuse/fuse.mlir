@@ -20,10 +20,15 @@ func.func @norm(%x: tensor<512x64xbf16>) -> tensor<512x64xbf16> {
 
 // -----
 
-// The loss and the gradient of the logits read the logits once, in one kernel.
+// The loss and the gradient of the logits read the logits once, in one kernel, and the gradient reuses the loss's exponentials.
 // CHECK-LABEL: func.func @loss_and_gradient
 // CHECK:       %[[BOTH:.*]]:2 = nano.fused(%arg0, %arg1) : (tensor<512x1024xbf16>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512x1024xbf16>) {
-// CHECK-COUNT-2: nano.exp
+// CHECK:         nano.reduce max
+// CHECK:         %[[E:.*]] = nano.exp
+// CHECK:         %[[S:.*]] = nano.reduce sum %[[E]] dims [1]
+// CHECK:         %[[I:.*]] = nano.div %{{.*}}, %[[S]] : tensor<512xf32>
+// CHECK:         %[[B:.*]] = nano.broadcast %[[I]] dims [0]
+// CHECK:         nano.mul %[[E]], %[[B]]
 // CHECK-NOT:     nano.exp
 // CHECK-NOT:   nano.fused
 // CHECK:       return %[[BOTH]]#0, %[[BOTH]]#1
@@ -35,6 +40,67 @@ func.func @loss_and_gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> 
   %p = nano.exp %d : tensor<512x1024xf32>
   %g = nano.cast %p : tensor<512x1024xf32> -> tensor<512x1024xbf16>
   return %loss, %g : tensor<512xf32>, tensor<512x1024xbf16>
+}
+
+// -----
+
+// Softcapped logits have a bound, which stands for their maximum: the log-sum-exp takes one pass.
+// CHECK-LABEL: func.func @softcap
+// CHECK:       %[[ALL:.*]]:2 = nano.fused
+// CHECK:         %[[M:.*]] = nano.constant 1.500000e+01 : tensor<512x1024xf32>
+// CHECK:         nano.tanh
+// CHECK-NOT:     nano.reduce max
+// CHECK:         %[[D:.*]] = nano.sub %{{.*}}, %[[M]] : tensor<512x1024xf32>
+// CHECK:         %[[E:.*]] = nano.exp %[[D]]
+// CHECK:         nano.mul %[[E]]
+// CHECK-NOT:     nano.exp
+// CHECK:       return
+func.func @softcap(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> (tensor<512xf32>, tensor<512x1024xbf16>) {
+  %c = nano.constant 15.0 : tensor<512x1024xf32>
+  %f = nano.cast %z : tensor<512x1024xbf16> -> tensor<512x1024xf32>
+  %q = nano.div %f, %c : tensor<512x1024xf32>
+  %h = nano.tanh %q : tensor<512x1024xf32>
+  %x = nano.mul %h, %c : tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %d = nano.sub %x, %b : tensor<512x1024xf32>
+  %p = nano.exp %d : tensor<512x1024xf32>
+  %g = nano.cast %p : tensor<512x1024xf32> -> tensor<512x1024xbf16>
+  return %loss, %g : tensor<512xf32>, tensor<512x1024xbf16>
+}
+
+// -----
+
+// A cap so wide that exponentials below it vanish is none.
+// CHECK-LABEL: func.func @wide_cap
+// CHECK:         nano.reduce max
+func.func @wide_cap(%z: tensor<512x1024xf32>, %t: tensor<512xi32>) -> tensor<512xf32> {
+  %c = nano.constant 50.0 : tensor<512x1024xf32>
+  %h = nano.tanh %z : tensor<512x1024xf32>
+  %x = nano.mul %h, %c : tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  return %loss : tensor<512xf32>
+}
+
+// -----
+
+// An exponential of the loss that another kernel needs does not cross memory for it: that kernel has its own.
+// CHECK-LABEL: func.func @another_kernel
+// CHECK:       nano.fused
+// CHECK:         nano.yield %{{.*}}, %{{.*}} : tensor<512xf32>, tensor<512xf32>
+// CHECK:       nano.matmul
+// CHECK:       nano.fused
+// CHECK:         nano.exp
+// CHECK:         nano.yield
+func.func @another_kernel(%x: tensor<512x512xf32>, %t: tensor<512xi32>, %v: tensor<512x512xf32>) -> (tensor<512xf32>, tensor<512x512xf32>) {
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x512xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  %l = nano.broadcast %loss dims [0] : tensor<512xf32> -> tensor<512x512xf32>
+  %q = nano.matmul %l, %v : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x512xf32>
+  %d = nano.sub %x, %b : tensor<512x512xf32>
+  %p = nano.exp %d : tensor<512x512xf32>
+  %g = nano.mul %p, %q : tensor<512x512xf32>
+  return %loss, %g : tensor<512xf32>, tensor<512x512xf32>
 }
 
 // -----
@@ -51,6 +117,57 @@ func.func @through_a_product(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> te
   %s = nano.tanh %p : tensor<64x64xf32>
   %y = nano.add %a, %s : tensor<64x64xf32>
   return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// What only one kernel needs belongs to it, though its operand is made elsewhere: %m, of two early values, is not written out.
+// CHECK-LABEL: func.func @only_reader
+// CHECK:       %[[X:.*]] = nano.fused(%arg0) : (tensor<512x64xbf16>) -> tensor<512x64xbf16>
+// CHECK:         nano.exp
+// CHECK-NOT:     nano.mul
+// CHECK:       %[[P:.*]] = nano.matmul %[[X]], %arg1
+// CHECK:       nano.fused(%{{.*}}, %{{.*}}) : (tensor<512x64xbf16>, tensor<512x64xbf16>) -> tensor<512x64xbf16>
+// CHECK:         nano.mul
+// CHECK:         nano.add
+func.func @only_reader(%a: tensor<512x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<512x64xbf16> {
+  %c = nano.constant 3.0 : tensor<512x64xf32>
+  %f = nano.cast %a : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %e = nano.exp %f : tensor<512x64xf32>
+  %x = nano.cast %e : tensor<512x64xf32> -> tensor<512x64xbf16>
+  %xf = nano.cast %x : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %m = nano.mul %xf, %c : tensor<512x64xf32>
+  %p = nano.matmul %x, %w : (tensor<512x64xbf16>, tensor<64x64xbf16>) -> tensor<512x64xbf16>
+  %pf = nano.cast %p : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %s = nano.add %pf, %m : tensor<512x64xf32>
+  %y = nano.cast %s : tensor<512x64xf32> -> tensor<512x64xbf16>
+  return %y : tensor<512x64xbf16>
+}
+
+// -----
+
+// A value that the backward pass recomputes is not made by the forward kernel that makes what it rests on: %h crosses, %u and %v do not.
+// CHECK-LABEL: func.func @recomputed
+// CHECK:       %[[F:.*]]:2 = nano.fused(%arg0) : (tensor<512x64xf32>) -> (tensor<512x64xbf16>, tensor<512x64xbf16>)
+// CHECK:       nano.matmul %[[F]]#1
+// CHECK:       nano.fused(%[[F]]#0, %{{.*}}) : (tensor<512x64xbf16>, tensor<512x64xbf16>) -> (tensor<512x64xbf16>, tensor<512x64xbf16>)
+func.func @recomputed(%p: tensor<512x64xf32>, %w: tensor<64x64xbf16>) -> (tensor<512x64xbf16>, tensor<64x64xf32>) {
+  %e = nano.neg %p : tensor<512x64xf32>
+  %h = nano.cast %e : tensor<512x64xf32> -> tensor<512x64xbf16>
+  %hf = nano.cast %h : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %t = nano.tanh %hf : tensor<512x64xf32>
+  %y = nano.cast %t : tensor<512x64xf32> -> tensor<512x64xbf16>
+  %g = nano.matmul %y, %w : (tensor<512x64xbf16>, tensor<64x64xbf16>) -> tensor<512x64xbf16>
+  %hf2 = nano.cast %h : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %u = nano.mul %hf2, %hf2 : tensor<512x64xf32>
+  %v = nano.tanh %u : tensor<512x64xf32>
+  %y2 = nano.cast %v : tensor<512x64xf32> -> tensor<512x64xbf16>
+  %gf = nano.cast %g : tensor<512x64xbf16> -> tensor<512x64xf32>
+  %uv = nano.mul %u, %v : tensor<512x64xf32>
+  %d = nano.mul %gf, %uv : tensor<512x64xf32>
+  %dx = nano.cast %d : tensor<512x64xf32> -> tensor<512x64xbf16>
+  %dw = nano.matmul %y2, %dx {transpose_a} : (tensor<512x64xbf16>, tensor<512x64xbf16>) -> tensor<64x64xf32>
+  return %dx, %dw : tensor<512x64xbf16>, tensor<64x64xf32>
 }
 
 // -----

@@ -55,16 +55,3 @@ step.program @other_rows {
     nano.yield %c : tensor<2x6xf32>
   }
 }
-
-// -----
-
-step.program @eight_bits {
-  %x = step.buffer "x" : memref<4x64xf32>
-  %y = step.buffer "y" : memref<4x64xf8E4M3FN>
-  step.task ins(%x) outs(%y) : (memref<4x64xf32>) -> memref<4x64xf8E4M3FN> {
-  ^bb0(%a: tensor<4x64xf32>):
-    // expected-error @+1 {{has an 8-bit float type, which CPU kernels do not compute with}}
-    %c = nano.cast %a : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
-    nano.yield %c : tensor<4x64xf8E4M3FN>
-  }
-}

@@ -1,5 +1,6 @@
 // RUN: nano-opt %s -split-input-file --nano-expand-optimizers | FileCheck %s
 // RUN: nano-opt %s -split-input-file --nano-expand-optimizers --mlir-print-debuginfo | FileCheck %s --check-prefix=LINES
+// RUN: nano-opt %s -split-input-file --nano-expand-optimizers=max-batch-elements=24 | FileCheck %s --check-prefix=SMALL
 
 // Adam: bf16 states beside a bf16 parameter, arithmetic in f32, one pair of bias corrections a group.
 nano.scalar @lr : f32 {
@@ -148,3 +149,37 @@ nano.state @grad.tall : tensor<3x8x2xf32> {role = #nano.role<gradient>, init = #
 // The step of a tall matrix is longer: √(8/2).
 // CHECK: nano.constant 2.000000e+00 : tensor<f32>
 // CHECK: nano.store %{{.*}}, @tall : tensor<3x8x2xf32>
+
+// -----
+
+// Matrices of one size are orthogonalised together, up to 24 numbers: @a and @c are a batch, @d would make it too large. @b has another size.
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.muon @matrices lr @lr momentum @lr {steps = 1, coefficients = array<f64: 3.5, -4.75, 2.0>, compute_type = f32}
+nano.state @a : tensor<2x4xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @matrices}
+nano.state @b : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @matrices}
+nano.state @c : tensor<2x2x4xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @matrices}
+nano.state @d : tensor<2x4xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @matrices}
+nano.state @grad.a : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @grad.b : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @grad.c : tensor<2x2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @grad.d : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// SMALL-LABEL: func.func @update()
+// SMALL: nano.store %{{.*}}, @a.muon_b : tensor<2x4xf32>
+// SMALL: nano.store %{{.*}}, @c.muon_b : tensor<2x2x4xf32>
+// SMALL: %[[C:.*]] = nano.div %{{.*}} : tensor<2x2x4xf32>
+// SMALL: %[[A:.*]] = nano.reshape %{{.*}} : tensor<2x4xf32> -> tensor<1x2x4xf32>
+// SMALL: %[[X:.*]] = nano.concat %[[A]], %[[C]] dim 0 : (tensor<1x2x4xf32>, tensor<2x2x4xf32>) -> tensor<3x2x4xf32>
+// SMALL: nano.matmul %[[X]], %[[X]] {transpose_b} : (tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<3x2x2xf32>
+// SMALL: %[[O:.*]] = nano.matmul %{{.*}}, %[[X]] add %[[X]]
+// SMALL: nano.slice %[[O]] dim 0 at 0 : tensor<3x2x4xf32> -> tensor<1x2x4xf32>
+// SMALL: nano.store %{{.*}}, @a : tensor<2x4xf32>
+// SMALL: nano.slice %[[O]] dim 0 at 1 : tensor<3x2x4xf32> -> tensor<2x2x4xf32>
+// SMALL: nano.store %{{.*}}, @c : tensor<2x2x4xf32>
+// SMALL: nano.matmul %[[B:.*]], %[[B]] {transpose_b} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+// SMALL: nano.store %{{.*}}, @b : tensor<2x3xf32>
+// SMALL: nano.matmul %[[D:.*]], %[[D]] {transpose_b} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+// SMALL: nano.store %{{.*}}, @d : tensor<2x4xf32>

@@ -294,7 +294,7 @@ TEST(CpuDevice, MissingDeviceIsAClearLine) {
   builder.plan.target = "abacus";
   Error error = refusal(builder.plan);
   EXPECT_EQ(error.exitStatus(), 2);
-  EXPECT_NE(error.message.find("target abacus, whose libnano-device-abacus.so is neither in"),
+  EXPECT_NE(error.message.find("target abacus, and libnano-device-abacus.so is neither in"),
             std::string::npos)
       << error.message;
 }

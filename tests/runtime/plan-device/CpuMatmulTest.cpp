@@ -238,6 +238,159 @@ TEST(CpuMatmul, ConvertsWhatTheLibraryDoesNotTake) {
                         0.25, beta, inPlace});
 }
 
+/// A scaled product and its scales: one each, or blocks of 128 along k and `rowsA`, `rowsB` across.
+struct ScaledCase {
+  DType a = DType::F8E4M3FN, b = DType::F8E4M3FN, c = DType::F32;
+  bool transposeA = false, transposeB = false;
+  int64_t m = 1, n = 1, k = 1, pad = 0;
+  int64_t block = 0, rowsA = 1, rowsB = 1;
+  double alpha = 1, beta = 0;
+  bool inPlace = false;
+  int threads = 1;
+};
+
+/// Every element against Σ over k of alpha · (a·scale_a) · (b·scale_b) + beta · d in f64, where
+/// each element has its own scale. Tolerance as above: scales are applied in f32 to f32 sums, at
+/// most three roundings for each block, which the 8 in it covers.
+void multiplyScaled(const ScaledCase &t) {
+  std::mt19937 random(unsigned(t.m * 31 + t.n * 7 + t.k));
+  std::uniform_real_distribution<float> uniform(0.25F, 4);
+  PlanBuilder builder;
+  int64_t lda = (t.transposeA ? t.m : t.k) + t.pad, ldb = (t.transposeB ? t.k : t.n) + 2 * t.pad;
+  int64_t ldc = t.n + t.pad;
+  Data a(t.a, (t.transposeA ? t.k : t.m) * lda, random);
+  Data b(t.b, (t.transposeB ? t.n : t.k) * ldb, random);
+  Data c(t.c, t.m * ldc, random), d(t.c, t.m * ldc, random);
+  int64_t blocks = t.block ? t.k / t.block : 1;
+  std::vector<float> scales[2];
+  scales[0].resize(size_t(t.block ? blocks * (t.m / t.rowsA) : 1));
+  scales[1].resize(size_t(t.block ? blocks * (t.n / t.rowsB) : 1));
+  for (auto &list : scales)
+    for (float &scale : list)
+      scale = uniform(random);
+  auto input = [&](const char *name, const Data &data) {
+    return builder.buffer(name, data.type, {int64_t(data.values.size())});
+  };
+  auto scaleBuffer = [&](const char *name, const std::vector<float> &list) {
+    return builder.buffer(name, DType::F32, {int64_t(list.size())});
+  };
+  uint32_t bufferA = input("a", a), bufferB = input("b", b), bufferC = input("c", c),
+           bufferD = input("d", d), bufferSa = scaleBuffer("scale_a", scales[0]),
+           bufferSb = scaleBuffer("scale_b", scales[1]);
+  Command &command = builder.command(Command::Kind::Matmul);
+  command.a = {bufferA, 0};
+  command.b = {bufferB, 0};
+  command.c = {bufferC, 0, true, false};
+  command.d = {t.inPlace ? bufferC : bufferD, 0};
+  command.aType = t.a, command.bType = t.b, command.cType = t.c;
+  command.transposeA = t.transposeA, command.transposeB = t.transposeB;
+  command.m = t.m, command.n = t.n, command.k = t.k;
+  command.lda = lda, command.ldb = ldb, command.ldc = command.ldd = ldc;
+  command.alpha = t.alpha, command.beta = t.beta;
+  command.scaled = true;
+  command.scaleA = {bufferSa, 0};
+  command.scaleB = {bufferSb, 0};
+  command.scaleBlock = t.block, command.scaleRowsA = t.rowsA, command.scaleRowsB = t.rowsB;
+  Status valid = plan::validate(builder.plan);
+  ASSERT_TRUE(valid) << valid.error().message;
+  LocalGroup group(1);
+  DeviceOptions options;
+  options.threads = t.threads;
+  auto device = loadDevice(builder.plan, group.communicator(0), options);
+  ASSERT_TRUE(device) << device.error().message;
+  auto write = [&](uint32_t buffer, const void *data, uint64_t bytes) {
+    ASSERT_TRUE((*device)->write(buffer, 0, data, bytes));
+  };
+  write(bufferA, a.bytes.data(), a.bytes.size());
+  write(bufferB, b.bytes.data(), b.bytes.size());
+  write(bufferC, c.bytes.data(), c.bytes.size());
+  write(bufferD, d.bytes.data(), d.bytes.size());
+  write(bufferSa, scales[0].data(), scales[0].size() * sizeof(float));
+  write(bufferSb, scales[1].data(), scales[1].size() * sizeof(float));
+  Status status = (*device)->run("main");
+  ASSERT_TRUE(status) << status.error().message;
+  std::string bytes(c.bytes.size(), '\0');
+  ASSERT_TRUE((*device)->read(bufferC, 0, bytes.data(), bytes.size()));
+
+  auto scaleOf = [&](int which, int64_t outer, int64_t rows, bool blocksAreLast, int64_t row,
+                     int64_t j) {
+    if (!t.block)
+      return double(scales[which][0]);
+    int64_t at = row / rows, block = j / t.block;
+    return double(
+        scales[which][size_t(blocksAreLast ? at * blocks + block : block * (outer / rows) + at)]);
+  };
+  for (int64_t row = 0; row < t.m; ++row)
+    for (int64_t column = 0; column < ldc; ++column) {
+      auto at = size_t(row * ldc + column);
+      double value = 0, sum = 0, magnitude = 0;
+      if (t.c == DType::F32) {
+        float f;
+        std::memcpy(&f, bytes.data() + 4 * at, 4);
+        value = f;
+      } else {
+        uint16_t bits;
+        std::memcpy(&bits, bytes.data() + 2 * at, 2);
+        value = fromBf16(bits);
+      }
+      if (column >= t.n) {
+        ASSERT_EQ(value, c.values[at]) << "wrote to the padding";
+        continue;
+      }
+      auto add = [&](double term) {
+        sum += term;
+        magnitude += std::abs(term);
+      };
+      for (int64_t j = 0; j < t.k; ++j)
+        add(t.alpha * a.values[size_t(t.transposeA ? j * lda + row : row * lda + j)] *
+            scaleOf(0, t.m, t.rowsA, !t.transposeA, row, j) *
+            b.values[size_t(t.transposeB ? column * ldb + j : j * ldb + column)] *
+            scaleOf(1, t.n, t.rowsB, t.transposeB, column, j));
+      if (t.beta != 0)
+        add(t.beta * (t.inPlace ? c : d).values[at]);
+      double tolerance = magnitude * double(t.k + 8) * std::ldexp(1, -24);
+      if (t.c == DType::BF16)
+        tolerance += std::abs(sum) * std::ldexp(1, -8);
+      ASSERT_NEAR(value, sum, tolerance)
+          << "C[" << row << "," << column << "] of " << t.m << "×" << t.n << "×" << t.k
+          << (t.transposeA ? " T" : " N") << (t.transposeB ? "T" : "N") << " block " << t.block;
+    }
+}
+
+TEST(CpuMatmul, ScaledByOneNumberEach) {
+  struct Types {
+    DType a, b, c;
+  };
+  for (Types types : {Types{DType::F8E4M3FN, DType::F8E4M3FN, DType::BF16},
+                      {DType::F8E5M2, DType::F8E4M3FN, DType::F32}})
+    for (bool transposeA : {no, yes})
+      for (bool transposeB : {no, yes})
+        for (auto [beta, inPlace] : {std::pair(0.0, no), {0.5, no}, {0.5, yes}})
+          for (auto [m, n, k] : {std::array<int64_t, 3>{20, 33, 48}, {1, 1, 1}, {130, 64, 200}})
+            multiplyScaled({types.a, types.b, types.c, transposeA, transposeB, m, n, k, m % 3, 0, 1,
+                            1, beta == 0 ? 1 : 0.25, beta, inPlace, m == 20 ? 1 : 2});
+}
+
+TEST(CpuMatmul, ScaledByBlocks) {
+  for (bool transposeA : {no, yes})
+    for (bool transposeB : {no, yes})
+      for (auto [rowsA, rowsB] : {std::pair<int64_t, int64_t>{1, 1}, {1, 128}, {128, 1}})
+        for (auto [beta, inPlace] : {std::pair(0.0, no), {-1.5, yes}})
+          for (int64_t k : {128, 384})
+            multiplyScaled({DType::F8E5M2, DType::F8E4M3FN, k == 128 ? DType::BF16 : DType::F32,
+                            transposeA, transposeB, rowsA == 1 ? 37 : 128, rowsB == 1 ? 70 : 256, k,
+                            3, 128, rowsA, rowsB, 1, beta, inPlace, 2});
+}
+
+/// Tiles of fewer rows, columns and blocks than there are: the sizes reach over the limits on the
+/// memory of tiles.
+TEST(CpuMatmul, ScaledProductsOfManyTiles) {
+  // 8 MiB of f32 sums a tile: with 2048 columns several blocks are not multiplied together.
+  multiplyScaled(
+      {DType::F8E4M3FN, DType::F8E4M3FN, DType::F32, no, yes, 5, 4100, 256, 0, 128, 1, 1});
+  multiplyScaled({DType::F8E4M3FN, DType::F8E5M2, DType::BF16, yes, no, 70, 3, 131072, 0, 0});
+}
+
 TEST(CpuMatmul, RepeatsBitForBit) {
   for (DType type : {DType::F32, DType::BF16}) {
     Case large = {type, type, DType::F32, yes, no, 200, 256, 1024};

@@ -54,7 +54,7 @@ void expectBad(const Result<Plan> &result, const std::string &name, const std::s
 
 /// The bytes of a plan file put together here, from the words of docs/plan-format.md.
 std::string container(const std::string &meta, const std::string &code, const std::string &source,
-                      uint32_t version = 1) {
+                      uint32_t version = 2) {
   auto number = [](uint64_t value, int bytes) {
     return std::string(reinterpret_cast<const char *>(&value), size_t(bytes));
   };
@@ -82,6 +82,20 @@ TEST_F(PlanFile, RestoresEveryField) {
   EXPECT_EQ(planHash(*restored), planHash(plan));
 }
 
+TEST_F(PlanFile, RestoresDeviceCode) {
+  Plan plan = test::fullCudaPlan();
+  std::string bytes = serialize(plan);
+  Result<Plan> restored = parse(bytes);
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_TRUE(*restored == plan);
+  EXPECT_EQ(serialize(*restored), bytes);
+  std::string text = describe(plan);
+  for (const char *part : {"target cuda\n", "  nano_kernels.h  37 bytes\n",
+                           "  halve: a test, halve.cu, 32 iterations by 256 threads, 8 segments at "
+                           "most, shared 2.0 KiB"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
 TEST_F(PlanFile, KeepsNumbersExactly) {
   Plan plan = fullPlan();
   double third = 1.0 / 3, tiny = 5e-324;
@@ -105,7 +119,7 @@ TEST_F(PlanFile, FollowsTheDocumentedLayout) {
 TEST_F(PlanFile, HashIsStable) {
   Plan plan = fullPlan();
   plan.code.clear();
-  EXPECT_EQ(planHash(plan), "8190e164e338539ee8a4b999be7ad617");
+  EXPECT_EQ(planHash(plan), "2344b514b0ad3538b4941b36a9759b08");
   EXPECT_NE(planHash(fullPlan()), planHash(plan));
 }
 
@@ -133,7 +147,7 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", 2), "n.plan"), "n.plan", "format version 2");
+  expectBad(parse(container("{}", "", "", 3), "n.plan"), "n.plan", "format version 3");
   expectBad(parse(container("{}", "", "", 0), "n.plan"), "n.plan", "header");
 }
 
@@ -261,10 +275,12 @@ TEST_F(PlanFile, DescribesItself) {
         "  parameter skip_weights  f32[3] in skip_weights = 3 values",
         "  lr.adam  f32 = 0.6 * select(step < 100, 1, -0.25)\n",
         "  add_scaled: mul, add, scratch 4.0 KiB  test.cpp:20  other.cpp:3\n",
-        "program first: 9 commands, 2 streams, 3 events\n",
+        "program first: 10 commands, 2 streams, 3 events\n",
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",
         matmul,
         "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32\n",
+        "  @0 matmul [4x128]*[128x8] out y:f32 = in x:f8e5m2 * in x+1024:f8e4m3fn^T scaled by in "
+        "logits, in logits+64 for blocks of 1x128, 128x1\n",
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
         "  @0 fill out embed.weight of 256 bf16\n",
         "  @0 copy in x, out y of 32 f32\n",

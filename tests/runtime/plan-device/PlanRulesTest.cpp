@@ -8,12 +8,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 namespace nano::plan {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Pointer = Json::json_pointer;
+using test::fullCudaPlan;
 using test::fullPlan;
 
 /// Reads the metadata; the error's text, or empty.
@@ -39,15 +41,22 @@ void places(const Json &json, const Pointer &at, std::vector<Pointer> &list) {
 }
 
 /// One program is enough for what follows.
-Json document() {
-  Json json = Json::parse(metadataText(fullPlan()));
+Json document(const Plan &plan = fullPlan()) {
+  Json json = Json::parse(metadataText(plan));
   while (json["programs"].size() > 1)
     json["programs"].erase(json["programs"].size() - 1);
   return json;
 }
 
-TEST(PlanFields, EveryFieldHasAType) {
-  Json good = document();
+/// The document of a plan for the CPU and that of one for CUDA.
+class PlanFields : public testing::TestWithParam<bool> {
+protected:
+  Json good = document(GetParam() ? fullCudaPlan() : fullPlan());
+};
+INSTANTIATE_TEST_SUITE_P(Targets, PlanFields, testing::Bool(),
+                         [](const auto &info) { return info.param ? "cuda" : "cpu"; });
+
+TEST_P(PlanFields, EveryFieldHasAType) {
   ASSERT_EQ(read(good.dump()), "");
   std::vector<Pointer> list;
   places(good, Pointer(), list);
@@ -67,10 +76,10 @@ TEST(PlanFields, EveryFieldHasAType) {
   }
 }
 
-TEST(PlanFields, NoFieldMayBeMissing) {
-  Json good = document();
-  const std::set<std::string> optional = {"at",     "label", "stream",    "transpose",
-                                          "stride", "scale", "optimizer", "learningRate"};
+TEST_P(PlanFields, NoFieldMayBeMissing) {
+  const std::set<std::string> optional = {"at",      "label",      "stream",    "transpose",
+                                          "stride",  "scale",      "optimizer", "learningRate",
+                                          "sources", "scaleBlocks"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -91,8 +100,7 @@ TEST(PlanFields, NoFieldMayBeMissing) {
   EXPECT_GT(removed, 150);
 }
 
-TEST(PlanFields, NoFieldIsUnknown) {
-  Json good = document();
+TEST_P(PlanFields, NoFieldIsUnknown) {
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   for (const Pointer &place : list)
@@ -103,7 +111,7 @@ TEST(PlanFields, NoFieldIsUnknown) {
     }
 }
 
-TEST(PlanFields, ErrorsNameThePlace) {
+TEST(PlanErrors, NameThePlace) {
   Json json = document();
   auto with = [&](const char *place, const Json &value) {
     Json changed = json;
@@ -140,10 +148,29 @@ struct Rule {
   std::function<void(Plan &)> breakIt;
 };
 
+/// Each rule's change to `good` makes a plan that reading refuses with the rule's message.
+void expectRefused(const Plan &good, std::span<const Rule> rules) {
+  Status status = validate(good);
+  ASSERT_TRUE(status) << status.error().message;
+  for (const Rule &rule : rules) {
+    Plan plan = good;
+    rule.breakIt(plan);
+    Result<Plan> result = parse(serialize(plan), "r.plan");
+    ASSERT_FALSE(result) << rule.message;
+    EXPECT_EQ(result.error().exitStatus(), 2);
+    EXPECT_EQ(result.error().message.rfind("r.plan: invalid plan: ", 0), 0u)
+        << result.error().message;
+    EXPECT_NE(result.error().message.find(rule.message), std::string::npos)
+        << result.error().message << "\n  for: " << rule.message;
+    EXPECT_NE(result.error().message.find("; recompile"), std::string::npos);
+  }
+}
+
 TEST(PlanRules, EachIsChecked) {
   auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
   auto product = [](Plan &plan) -> Command & { return plan.programs[0].commands[2]; };
   auto reduce = [](Plan &plan) -> Command & { return plan.programs[0].commands[4]; };
+  auto scaled = [](Plan &plan) -> Command & { return plan.programs[0].commands[9]; };
   auto fill = [](Plan &plan) -> Command & { return plan.programs[0].commands[5]; };
   auto copy = [](Plan &plan) -> Command & { return plan.programs[0].commands[6]; };
   const Rule rules[] = {
@@ -190,8 +217,10 @@ TEST(PlanRules, EachIsChecked) {
       {"it has no segment", [&](Plan &p) { launch(p).segments = {}; }},
       {"iterations is negative", [&](Plan &p) { launch(p).segments[0].iterations = -1; }},
       {"the grain is below 1", [&](Plan &p) { launch(p).segments[0].grain = 0; }},
-      {"an operand needs 0 bytes at offset 4097",
+      {"an operand needs 400 bytes at offset 4097",
        [&](Plan &p) { launch(p).segments[0].args[0].offset = 4097; }},
+      {"an operand needs 4033 bytes at offset 64",
+       [&](Plan &p) { launch(p).segments[0].args[0].bytes = 4033; }},
       {"buffer 12 does not exist", [&](Plan &p) { launch(p).segments[0].args[0].buffer = 12; }},
       {"a size is not positive", [&](Plan &p) { product(p).k = 0; }},
       {"an operand is i32", [&](Plan &p) { product(p).aType = DType::I32; }},
@@ -205,6 +234,18 @@ TEST(PlanRules, EachIsChecked) {
       {"D needs", [&](Plan &p) { product(p).strideD = 2000; }},
       {"A needs 18446744073709551615 bytes", [&](Plan &p) { product(p).strideA = INT64_MAX; }},
       {"all matrices of the batch are the same", [&](Plan &p) { product(p).strideC = 0; }},
+      {"it has scales, but no f8 operands", [&](Plan &p) { scaled(p).aType = DType::BF16; }},
+      {"it has scales and a batch", [&](Plan &p) { scaled(p).batch = 2, scaled(p).strideC = 1; }},
+      {"for blocks of another size than 128", [&](Plan &p) { scaled(p).scaleBlock = 64; }},
+      {"k is not a multiple of the blocks' size", [&](Plan &p) { scaled(p).k = 127; }},
+      {"the scale of A: the blocks' size does not divide the operand's",
+       [&](Plan &p) { scaled(p).scaleRowsA = 2; }},
+      {"the scale of B: the blocks' size does not divide the operand's",
+       [&](Plan &p) { scaled(p).scaleRowsB = 128; }},
+      {"the scale of A: the offset is not a multiple of the element size",
+       [&](Plan &p) { scaled(p).scaleA.offset = 2; }},
+      {"the scale of B needs 32 bytes at offset 3044",
+       [&](Plan &p) { scaled(p).scaleB.offset = 3044; }},
       {"wrong number of element counts", [&](Plan &p) { reduce(p).counts = {1}; }},
       {"neither f32 nor bf16", [&](Plan &p) { reduce(p).type = DType::I32; }},
       {"a number of elements is negative", [&](Plan &p) { reduce(p).counts[0] = -1; }},
@@ -231,6 +272,11 @@ TEST(PlanRules, EachIsChecked) {
       {"the validation tokens needs", [](Plan &p) { p.training.valSeqLen = 17; }},
       {"the logits needs", [](Plan &p) { p.training.logitsColumns = 49; }},
       {"fewer columns than the vocabulary", [](Plan &p) { p.training.logitsColumns = 29; }},
+      {"training: program 'm' does not exist", [](Plan &p) { p.training.measure = "m"; }},
+      {"nothing that it measures", [](Plan &p) { p.training.scaledWeights.clear(); }},
+      {"the measured weight 'w' is no parameter",
+       [](Plan &p) { p.training.scaledWeights[1].name = "w"; }},
+      {"the report", [](Plan &p) { p.training.reportBuffer = p.training.lossBuffer; }},
       {"scalar for the log does not exist", [](Plan &p) { p.training.logScalar = "lr"; }},
   };
   Plan incomplete = fullPlan();
@@ -238,20 +284,47 @@ TEST(PlanRules, EachIsChecked) {
       .value.operands.clear(); // a file cannot say this: its reader counts operands
   EXPECT_EQ(validate(incomplete).error().message,
             "scalar 'window': an operation has the wrong number of operands");
-  Status status = validate(fullPlan());
-  ASSERT_TRUE(status) << status.error().message;
-  for (const Rule &rule : rules) {
-    Plan plan = fullPlan();
-    rule.breakIt(plan);
-    Result<Plan> result = parse(serialize(plan), "r.plan");
-    ASSERT_FALSE(result) << rule.message;
-    EXPECT_EQ(result.error().exitStatus(), 2);
-    EXPECT_EQ(result.error().message.rfind("r.plan: invalid plan: ", 0), 0u)
-        << result.error().message;
-    EXPECT_NE(result.error().message.find(rule.message), std::string::npos)
-        << result.error().message << "\n  for: " << rule.message;
-    EXPECT_NE(result.error().message.find("; recompile"), std::string::npos);
-  }
+  expectRefused(fullPlan(), rules);
+}
+
+TEST(PlanRules, EachOfDeviceCodeIsChecked) {
+  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
+  const Rule forCpu[] = {
+      {"the plan: it has device code", [](Plan &p) { p.sources = {{"a.cu", ""}}; }},
+      {"kernel 'halve': it names device code", [](Plan &p) { p.kernels[1].source = "a.cu"; }},
+  };
+  expectRefused(fullPlan(), forCpu);
+  const Rule forCuda[] = {
+      {"source 'halve.cu': the name is used twice",
+       [](Plan &p) { p.sources[0].name = "halve.cu"; }},
+      {"source '': the name is empty", [](Plan &p) { p.sources[2].name = ""; }},
+      {"source '../x.h': the name is not a plain file name",
+       [](Plan &p) { p.sources[2].name = "../x.h"; }},
+      {"the name is not a plain file name", [](Plan &p) { p.sources[2].name = ".."; }},
+      {"it has native code", [](Plan &p) { p.code = "x"; }},
+      {"kernel 'halve': its source 'gone.cu' does not exist",
+       [](Plan &p) { p.kernels[1].source = "gone.cu"; }},
+      {"its source '' does not exist", [](Plan &p) { p.kernels[1].source.clear(); }},
+      {"multiple of 32 from 32 to 1024", [](Plan &p) { p.kernels[0].threads = 0; }},
+      {"multiple of 32 from 32 to 1024", [](Plan &p) { p.kernels[0].threads = 100; }},
+      {"multiple of 32 from 32 to 1024", [](Plan &p) { p.kernels[0].threads = 1056; }},
+      {"a block has no iteration", [](Plan &p) { p.kernels[0].iterationsPerBlock = 0; }},
+      {"more shared memory than a block has",
+       [](Plan &p) { p.kernels[0].sharedBytes = 227 * 1024 + 1; }},
+      {"it takes no segment", [](Plan &p) { p.kernels[0].maxSegments = 0; }},
+      {"it needs scratch memory", [](Plan &p) { p.kernels[0].scratchBytes = 1; }},
+      {"command 0 'residual': it has more segments than the kernel",
+       [](Plan &p) { p.kernels[0].maxSegments = 1; }},
+      {"differ in their number of operands",
+       [&](Plan &p) { launch(p).segments[1].args.pop_back(); }},
+      {"more blocks than a grid has",
+       [&](Plan &p) { launch(p).segments[1].iterations = INT64_MAX / 2; }},
+      {"more than the 32764 bytes", [](Plan &p) { p.kernels[0].maxSegments = 819; }},
+  };
+  expectRefused(fullCudaPlan(), forCuda);
+  Plan largest = fullCudaPlan();
+  largest.kernels[0].maxSegments = 818; // 8 + 818 · (3 + 2) · 8 = 32,728 bytes
+  EXPECT_TRUE(validate(largest));
 }
 
 } // namespace

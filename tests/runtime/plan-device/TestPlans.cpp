@@ -46,7 +46,10 @@ uint32_t PlanBuilder::kernel(const std::string &name, uint64_t scratchBytes) {
   for (uint32_t i = 0; i < plan.kernels.size(); ++i)
     if (plan.kernels[i].name == name)
       return i;
-  plan.kernels.push_back({name, "a test", scratchBytes, {}});
+  Kernel &kernel = plan.kernels.emplace_back();
+  kernel.name = name;
+  kernel.summary = "a test";
+  kernel.scratchBytes = scratchBytes;
   return uint32_t(plan.kernels.size() - 1);
 }
 
@@ -130,7 +133,7 @@ Plan fullPlan() {
   Command &launch = builder.command(Command::Kind::Launch, "residual");
   launch.location = {"test.cpp", 20};
   launch.kernel = addScaled;
-  launch.segments = {{{{x, 64}, {scalars, 0}, {y, 128, true, true}}, 100, 8},
+  launch.segments = {{{{x, 64, false, true, 400}, {scalars, 0}, {y, 128, true, true}}, 100, 8},
                      {{{x, 1024}, {scalars, 0}, {y, 1024, true, true}}, 50, 1}};
   Command &launch2 = builder.command(Command::Kind::Launch);
   launch2.kernel = halve;
@@ -168,6 +171,18 @@ Plan fullPlan() {
   Command &wait = builder.command(Command::Kind::WaitEvent);
   wait.event = 2;
   wait.stream = 1;
+  Command &scaled = builder.command(Command::Kind::Matmul);
+  scaled.a = {x, 0};
+  scaled.b = {x, 1024};
+  scaled.c = {y, 0, true, false};
+  scaled.aType = DType::F8E5M2, scaled.bType = DType::F8E4M3FN;
+  scaled.transposeB = true;
+  scaled.m = 4, scaled.n = 8, scaled.k = 128;
+  scaled.lda = scaled.ldb = 128, scaled.ldc = 8;
+  scaled.scaled = true;
+  scaled.scaleA = {logits, 0};
+  scaled.scaleB = {logits, 64};
+  scaled.scaleBlock = 128;
   for (const char *name : {"next", "update", "validate", "generate"}) {
     plan.programs.push_back(plan.programs[0]);
     plan.programs.back().name = name;
@@ -177,6 +192,31 @@ Plan fullPlan() {
   training = {"first", "next", "update",   "validate", 16,     16,      64,     100,
               30,      29,     tokens,     targets,    tokens, targets, loss,   valLoss,
               false,   true,   "generate", 16,         48,     tokens,  logits, "lr.adam"};
+  training.measure = "generate";
+  training.reportBuffer = logits;
+  training.scaledWeights = {{"embed.weight", "static"}, {"embed.weight", "block"}};
+  return plan;
+}
+
+Plan fullCudaPlan() {
+  Plan plan = fullPlan();
+  plan.target = "cuda";
+  plan.code.clear();
+  plan.cpuFeatures.clear();
+  uint32_t number = 0;
+  for (Kernel &kernel : plan.kernels) {
+    ++number;
+    kernel.source = kernel.name + ".cu";
+    kernel.scratchBytes = 0;
+    kernel.threads = 128 * number;
+    kernel.iterationsPerBlock = 16 * number;
+    kernel.sharedBytes = 1024 * number;
+    kernel.maxSegments = 4 * number;
+    plan.sources.push_back(
+        {kernel.source, "#include \"nano_kernels.h\"\nextern \"C\" __global__ void " + kernel.name +
+                            "(const __grid_constant__ nano::Launch<3, 4> launch) {}\n"});
+  }
+  plan.sources.push_back({"nano_kernels.h", "#pragma once // tab\t, quote \", \\, ·\n"});
   return plan;
 }
 

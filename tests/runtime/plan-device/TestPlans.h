@@ -16,6 +16,8 @@ const std::string &otherKernelCode();
 /// A valid plan in which every field has a value other than its default and every kind of command
 /// occurs.
 plan::Plan fullPlan();
+/// The same for target cuda, with a source of every kernel and a header.
+plan::Plan fullCudaPlan();
 
 /// Builds plans piece by piece: buffers one behind the other, one program "main".
 class PlanBuilder {

@@ -66,13 +66,31 @@ TEST_F(NanorunTest, HelpAndVersion) {
   ProcessResult help = runProcess({NANORUN, "--help"});
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.errors, "");
-  for (const char *option :
-       {"--train",      "--val",         "--gpus",          "--backend",
-        "--steps",      "--seed",        "--init",          "--save",
-        "--save-every", "--resume",      "--val-every",     "--val-tokens N=10485760",
-        "--log",        "--dump-params", "--times",         "--threads",
-        "--describe",   "--sample",      "--prompt-tokens", "--temperature T=0.8",
-        "--version",    "Exit status"})
+  for (const char *option : {"--train",
+                             "--val",
+                             "--gpus",
+                             "--backend",
+                             "--steps",
+                             "--seed",
+                             "--init",
+                             "--save",
+                             "--save-every",
+                             "--resume",
+                             "--val-every",
+                             "--val-tokens N=10485760",
+                             "--log",
+                             "--dump-params",
+                             "--times",
+                             "--threads",
+                             "--profile",
+                             "--tune",
+                             "--check-commands",
+                             "--describe",
+                             "--sample",
+                             "--prompt-tokens",
+                             "--temperature T=0.8",
+                             "--version",
+                             "Exit status"})
     EXPECT_CONTAINS(help.output, option);
   ProcessResult version = runProcess({NANORUN, "--version"});
   EXPECT_EQ(version.status, 0);
@@ -93,6 +111,8 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--save-every", "0", "--save", "@s"}, "--save-every");
   expectBad({"--backend", "tpu"}, "--backend");
   expectBad({"--backend", "cuda"}, "was compiled for cpu");
+  expectBad({"--device", "tpu"}, "--device");
+  expectBad({"--device", "emulator"}, "device emulator does not run this plan, which is for cpu");
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
   expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");

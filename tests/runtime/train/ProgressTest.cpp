@@ -75,7 +75,8 @@ TEST(Log, Lines) {
   {
     auto log = Log::open(scratch / "log.jsonl", false);
     ASSERT_TRUE(log);
-    ASSERT_TRUE(log->run(plan, {"abc", "cpu \xff", 2, UINT64_MAX, 3, 9}));
+    ASSERT_TRUE(log->run(
+        plan, {"abc", "cpu \xff", {{"gpu", "G 1"}, {"bytes", "12"}}, 2, UINT64_MAX, 3, 9}));
     ASSERT_TRUE(log->step({4, 1.0 / 3, 12.5, 1000, 0.05}));
     ASSERT_TRUE(log->validation(4, 2.5, 640));
     ASSERT_TRUE(log->checkpoint(4, "runs/a/step-000004"));
@@ -88,6 +89,8 @@ TEST(Log, Lines) {
   EXPECT_EQ(events[0]["event"], "run");
   EXPECT_EQ(events[0]["plan_hash"], "abc");
   EXPECT_EQ(events[0]["world"], 2);
+  EXPECT_EQ(events[0]["device_facts"]["gpu"], "G 1");
+  EXPECT_EQ(events[0]["device_facts"]["bytes"], 12);
   EXPECT_EQ(events[0]["seed"], UINT64_MAX);
   EXPECT_EQ(events[0]["parameters"], 100);
   EXPECT_EQ(events[0]["hyperparameters"],

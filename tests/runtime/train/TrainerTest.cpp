@@ -377,8 +377,9 @@ TEST_F(TrainerTest, LossThatIsNotFiniteStops) {
     options.log = scratch / "log.jsonl";
     EXPECT_EQ(
         failure(1),
-        "the loss is nan at step 6 (sequence 0 of the batch, rank 0); stopped before the update, "
-        "earlier checkpoints are as they were");
+        "the loss is nan at step 6 (sequence 0 of the batch, rank 0), stopped before the "
+        "update; run again with checks, it appeared in no buffer; the state before it is in " +
+            options.save + "/step-000005");
     EXPECT_EQ(events("step").size(), 5u);
     EXPECT_EQ(events("end")[0]["step"], 5);
     EXPECT_TRUE(openCheckpoint(options.save + "/step-000005"));
@@ -386,10 +387,47 @@ TEST_F(TrainerTest, LossThatIsNotFiniteStops) {
   }
 }
 
+/// The state before the step is saved, goes on where that step's batch begins, and the buffer is
+/// named with the command that wrote it.
+TEST_F(TrainerTest, LossThatIsNotFiniteIsSavedAndFound) {
+  auto make = [](const char *nanStep) {
+    plan::Plan made = makePlan({}, {{"fake_nan_step", nanStep, true}});
+    plan::Command all;
+    all.kind = plan::Command::Kind::Fill;
+    all.label = "all of it";
+    all.location = {"bigram.cpp", 3};
+    all.refs = {{made.training.lossBuffer, 0, true, false}};
+    all.counts = {1};
+    for (size_t program : {0, 1}) // first, next
+      made.programs[program].commands = {all};
+    return made;
+  };
+  plan = make("0");
+  std::string whole = parameters();
+  plan = make("6");
+  for (int world : {1, 2}) {
+    options.world = world;
+    options.save = scratch / ("saves" + std::to_string(world));
+    EXPECT_EQ(failure(1),
+              "the loss is nan at step 6 (sequence 0 of the batch, rank 0), stopped before the "
+              "update; first in buffer 'loss' (bigram.cpp:1), element 0 = nan, written by program "
+              "'first', command 0 'all of it' (bigram.cpp:3); saved the state before it, " +
+                  options.save + "/step-000005");
+  }
+  plan = make("0");
+  options.world = 1;
+  options.start.resume = scratch / "saves1";
+  EXPECT_EQ(parameters(), whole);
+  options.start.resume.clear();
+  options.save.clear();
+  plan = make("6");
+  EXPECT_CONTAINS(failure(1), "(bigram.cpp:3); nothing saved, there was no --save");
+}
+
 TEST_F(TrainerTest, FailureOfOneRankEndsAll) {
   plan = makePlan({}, {{"fake_fail_step", "3", true}, {"fake_fail_rank", "2", true}});
   options.world = 4;
-  EXPECT_EQ(failure(1), "fake failure");
+  EXPECT_EQ(failure(1), "step 3: fake failure");
 }
 
 TEST_F(TrainerTest, ExceptionOfADeviceIsAnError) {

@@ -1,0 +1,727 @@
+// The attention and scatter templates on a GPU: results against a double-precision reference, then
+// times of every choice of tiles, so that one run tells which to choose. Prints TFLOP/s by the
+// usual count: 4·Dh a visible pair forward, 10·Dh backward, whatever a template really computes.
+#include "codegen/cuda/device/nano_scatter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#define CHECK(CALL)                                                                                \
+  do {                                                                                             \
+    const cudaError_t status = (CALL);                                                             \
+    if (status != cudaSuccess) {                                                                   \
+      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #CALL, cudaGetErrorString(status));       \
+      std::exit(1);                                                                                \
+    }                                                                                              \
+  } while (false)
+
+namespace {
+
+//===- Data
+//-------------------------------------------------------------------------------------===//
+
+template <class T> T *allocate(size_t count) {
+  T *pointer = nullptr;
+  CHECK(cudaMalloc(&pointer, count * sizeof(T)));
+  return pointer;
+}
+
+/// Values of about normal distribution: sums of four uniform ones from a hash of place and seed.
+__global__ void fill(nano::bf16 *x, long long count, unsigned seed, float deviation) {
+  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
+    unsigned long long h = (i + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ h >> 31) * 0x94d049bb133111ebULL;
+    h ^= h >> 29;
+    float sum = 0;
+    for (int j = 0; j < 4; ++j)
+      sum += float(h >> 16 * j & 0xffff) / 65536.0f - 0.5f;
+    x[i] = nano::bf16(sum * 1.7320508f * deviation);
+  }
+}
+
+__global__ void rowDots(const nano::bf16 *a, const nano::bf16 *b, float *result, long long rows,
+                        int size) {
+  const long long row = blockIdx.x * 8LL + threadIdx.x / 32;
+  if (row >= rows)
+    return;
+  float sum = 0;
+  for (int d = threadIdx.x % 32; d < size; d += 32)
+    sum += float(a[row * size + d]) * float(b[row * size + d]);
+  sum = nano::warpSum(sum);
+  if (threadIdx.x % 32 == 0)
+    result[row] = sum;
+}
+
+/// Documents as in web text, of some hundreds of tokens with a long tail, or of one length; a
+/// window of `window` blocks of 128 keys.
+struct Mask {
+  std::vector<int> first, last;
+  double pairs = 0; ///< of one head
+  static Mask make(int tokens, int documentLength, int window, unsigned seed) {
+    std::mt19937 random(seed);
+    std::lognormal_distribution<double> lengths(6.2, 1.0);
+    Mask mask;
+    int start = 0, end = 0;
+    for (int t = 0; t < tokens; ++t) {
+      if (t == end) {
+        start = t;
+        end = t + (documentLength ? documentLength : 16 + int(lengths(random)));
+      }
+      mask.first.push_back(std::max(start, (t / 128 - window + 1) * 128));
+      mask.last.push_back(t);
+      mask.pairs += t - mask.first.back() + 1;
+    }
+    return mask;
+  }
+};
+
+struct Arguments {
+  void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv;
+};
+
+template <int Tokens, int Heads, int HeadSize, bool Capped = false> struct Attention {
+  using Element = nano::bf16;
+  static constexpr int tokens = Tokens, heads = Heads, headSize = HeadSize;
+  static constexpr bool vectorRows = true, hasScore = Capped;
+  static constexpr float scale = 0.12f;
+  // A soft cap, for the templates' paths with a score function.
+  static NANO_DEVICE float score(float s, int, int, int) { return 8 * nano::tanh(s / 8); }
+  static NANO_DEVICE float scoreGrad(float s, int, int, int, float gradient) {
+    const float t = nano::tanh(s / 8);
+    return gradient * (1 - t * t);
+  }
+};
+
+template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {
+  using E = typename A::Element;
+  constexpr int row = A::heads * A::headSize, head = A::headSize;
+  nano::AttentionOperands<A> x;
+  x.q = {static_cast<const E *>(a.q), row, head};
+  x.k = {static_cast<const E *>(a.k), row, head};
+  x.v = {static_cast<const E *>(a.v), row, head};
+  x.first = {static_cast<const int *>(a.first)};
+  x.last = {static_cast<const int *>(a.last)};
+  x.y[0] = {static_cast<E *>(a.y), row, head};
+  x.lse[0] = {static_cast<float *>(a.lse), A::heads, 1};
+  return x;
+}
+
+template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const Arguments &a) {
+  using E = typename A::Element;
+  constexpr int row = A::heads * A::headSize, head = A::headSize;
+  nano::AttentionGradOperands<A> x;
+  x.q = {static_cast<const E *>(a.q), row, head};
+  x.k = {static_cast<const E *>(a.k), row, head};
+  x.v = {static_cast<const E *>(a.v), row, head};
+  x.first = {static_cast<const int *>(a.first)};
+  x.last = {static_cast<const int *>(a.last)};
+  x.lse = {static_cast<const float *>(a.lse), A::heads, 1};
+  x.delta = {static_cast<const float *>(a.delta), A::heads, 1};
+  x.dy = {static_cast<const E *>(a.dy), row, head};
+  x.dq[0] = {static_cast<E *>(a.dq), row, head};
+  x.dk[0] = {static_cast<E *>(a.dk), row, head};
+  x.dv[0] = {static_cast<E *>(a.dv), row, head};
+  return x;
+}
+
+//===- Kernels under test
+//-----------------------------------------------------------------------===//
+
+template <class A>
+constexpr int forwardThreads = nano::attentionForwardLaunch(nano::attentionShapeOf<A>).threads;
+template <class A>
+constexpr int gradThreads = nano::attentionGradLaunch(nano::attentionShapeOf<A>).threads;
+
+template <class A>
+__global__ void __launch_bounds__(forwardThreads<A>, 1)
+    forwardDefault(const __grid_constant__ Arguments a) {
+  nano::attentionForward<A>(blockIdx.x, forwardOperands<A>(a));
+}
+template <class A>
+__global__ void __launch_bounds__(gradThreads<A>, 1)
+    backwardDefault(const __grid_constant__ Arguments a) {
+  nano::attentionBackward<A>(blockIdx.x, gradOperands<A>(a));
+}
+template <class A, class Tiles, nano::AttentionPart part>
+__global__ void __launch_bounds__(Tiles::threads, 1) tiled(const __grid_constant__ Arguments a) {
+  if constexpr (part == nano::AttentionPart::Forward)
+    nano::tiledForward<A, Tiles>(blockIdx.x, forwardOperands<A>(a));
+  else if constexpr (part == nano::AttentionPart::Queries)
+    nano::tiledQueryGrad<A, Tiles>(blockIdx.x, gradOperands<A>(a));
+  else
+    nano::tiledKeyGrad<A, Tiles>(blockIdx.x, gradOperands<A>(a));
+}
+template <class A, class Choice>
+__global__ void __launch_bounds__(Choice::Queries::threads, 1)
+    tiledBoth(const __grid_constant__ Arguments a) {
+  nano::tiledBackward<A, Choice>(blockIdx.x, gradOperands<A>(a));
+}
+
+enum class Part { Forward, Queries, Keys, Backward };
+
+struct Variant {
+  std::string name;
+  Part part;
+  void (*kernel)(Arguments);
+  nano::TemplateLaunch launch;
+};
+
+template <class Tiles> std::string nameOf() {
+  if constexpr (Tiles::useWarpgroups)
+    return "hopper " + std::to_string(Tiles::columns) + " columns, " +
+           std::to_string(Tiles::stages) + " stages";
+  else
+    return "mma " + std::to_string(Tiles::warpRows) + "x" + std::to_string(Tiles::warps) +
+           " rows, " + std::to_string(Tiles::columns) + " columns";
+}
+template <class A, class Tiles, nano::AttentionPart part> Variant variant() {
+  const char *names[] = {"forward ", "dq ", "dk, dv "};
+  const Part parts[] = {Part::Forward, Part::Queries, Part::Keys};
+  return {names[int(part)] + nameOf<Tiles>(),
+          parts[int(part)],
+          tiled<A, Tiles, part>,
+          {Tiles::threads, A::heads * nano::divideUp(A::tokens, Tiles::rows),
+           Tiles::sharedBytes(part, A::headSize)}};
+}
+template <class A, class Tiles> Variant forward() {
+  return variant<A, Tiles, nano::AttentionPart::Forward>();
+}
+template <class A, class Tiles> Variant ofQueries() {
+  return variant<A, Tiles, nano::AttentionPart::Queries>();
+}
+template <class A, class Tiles> Variant ofKeys() {
+  return variant<A, Tiles, nano::AttentionPart::Keys>();
+}
+template <class A, class Choice> Variant both() {
+  return {"backward in one launch " + nameOf<typename Choice::Queries>(), Part::Backward,
+          tiledBoth<A, Choice>, nano::tiledGradLaunch<Choice>(nano::attentionShapeOf<A>)};
+}
+template <class A> std::vector<Variant> defaults() {
+  return {{"chosen forward", Part::Forward, forwardDefault<A>,
+           nano::attentionForwardLaunch(nano::attentionShapeOf<A>)},
+          {"chosen backward", Part::Backward, backwardDefault<A>,
+           nano::attentionGradLaunch(nano::attentionShapeOf<A>)}};
+}
+/// Hopper's tiles, all of which are tested at odd shapes too.
+struct HopperChoice {
+  using Forward = nano::HopperTiles<128, 3>;
+  using Queries = nano::HopperTiles<64, 4>;
+  using Keys = nano::HopperTiles<64, 4>;
+};
+template <class A> std::vector<Variant> onHopper() {
+  return {forward<A, HopperChoice::Forward>(), both<A, HopperChoice>()};
+}
+
+//===- Reference
+//--------------------------------------------------------------------------------===//
+
+struct Sample {
+  int head, token, from, to; ///< from … to − 1: keys of a query, or queries of a key
+};
+
+template <class Reduce>
+__device__ double reduceBlock(double value, double *scratch, Reduce reduce) {
+  scratch[threadIdx.x] = value;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half)
+      scratch[threadIdx.x] = reduce(scratch[threadIdx.x], scratch[threadIdx.x + half]);
+    __syncthreads();
+  }
+  const double result = scratch[0];
+  __syncthreads();
+  return result;
+}
+
+template <class A>
+__device__ void scoreAndGrad(double raw, int q, int k, int h, double &score, double &slope) {
+  score = raw;
+  slope = 1;
+  if (A::hasScore) {
+    score = A::score(float(raw), q, k, h);
+    slope = A::scoreGrad(float(raw), q, k, h, 1);
+  }
+}
+
+/// One block of 128 threads a sample: y, dq (of a query) or dk, dv (of a key) and lse in doubles.
+template <class A, bool ofQueries>
+__global__ void reference(Arguments a, const Sample *samples, double *results) {
+  constexpr int D = A::headSize;
+  extern __shared__ double shared[];
+  const Sample sample = samples[blockIdx.x];
+  const int h = sample.head, count = sample.to - sample.from;
+  double *const weights = shared + 128, *const gradients = weights + count;
+  const auto *q = static_cast<const nano::bf16 *>(a.q), *k = static_cast<const nano::bf16 *>(a.k),
+             *v = static_cast<const nano::bf16 *>(a.v), *dy = static_cast<const nano::bf16 *>(a.dy);
+  const auto *lse = static_cast<const float *>(a.lse), *delta = static_cast<const float *>(a.delta);
+  auto row = [&](const nano::bf16 *x, int t) { return x + (long long)(t * A::heads + h) * D; };
+  double largest = -1e300;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    const int query = ofQueries ? sample.token : sample.from + i,
+              key = ofQueries ? sample.from + i : sample.token;
+    double s = 0, product = 0, slope;
+    for (int d = 0; d < D; ++d) {
+      s += double(float(row(q, query)[d])) * double(float(row(k, key)[d]));
+      product += double(float(row(dy, query)[d])) * double(float(row(v, key)[d]));
+    }
+    scoreAndGrad<A>(s * A::scale, query, key, h, weights[i], slope);
+    gradients[i] = (product - delta[query * A::heads + h]) * slope;
+    largest = fmax(largest, weights[i]);
+  }
+  __syncthreads();
+  double logarithm = 0;
+  if (ofQueries) {
+    largest = reduceBlock(largest, shared, [](double x, double y) { return fmax(x, y); });
+    double sum = 0;
+    for (int i = threadIdx.x; i < count; i += blockDim.x)
+      sum += ::exp(weights[i] - largest);
+    logarithm = largest + ::log(reduceBlock(sum, shared, [](double x, double y) { return x + y; }));
+  }
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    weights[i] =
+        ::exp(weights[i] - (ofQueries ? logarithm : double(lse[(sample.from + i) * A::heads + h])));
+    gradients[i] *= weights[i] * A::scale;
+  }
+  __syncthreads();
+  double *const result = results + blockIdx.x * (2LL * D + 1);
+  for (int d = threadIdx.x; d < D; d += blockDim.x) {
+    double weighted = 0, gradient = 0;
+    for (int i = 0; i < count; ++i) {
+      weighted += weights[i] * double(float(row(ofQueries ? v : dy, sample.from + i)[d]));
+      gradient += gradients[i] * double(float(row(ofQueries ? k : q, sample.from + i)[d]));
+    }
+    result[d] = weighted;
+    result[D + d] = gradient;
+  }
+  if (threadIdx.x == 0)
+    result[2 * D] = logarithm;
+}
+
+//===- A case: one shape and mask
+//---------------------------------------------------------------===//
+
+float decode(uint16_t bits) {
+  const uint32_t word = uint32_t(bits) << 16;
+  float value;
+  std::copy_n(reinterpret_cast<const char *>(&word), 4, reinterpret_cast<char *>(&value));
+  return value;
+}
+
+bool allRight = true;
+
+/// Relative difference of norms, and the largest difference relative to the root mean square.
+struct Difference {
+  double squares = 0, reference = 0, largest = 0;
+  long long count = 0;
+  void add(double actual, double expected) {
+    const double d = std::abs(actual - expected);
+    squares += d * d;
+    reference += expected * expected;
+    largest = std::isnan(d) ? INFINITY : std::max(largest, d);
+    ++count;
+  }
+  double norm() const { return std::sqrt(squares / reference); }
+  double worst() const { return largest / std::sqrt(reference / double(count)); }
+};
+
+/// Weights, gradients of scores and results are rounded to bf16 (2⁻⁹ relative, each independent):
+/// norms agree within 0.6 %, each element within 6 % of the root mean square (results of several
+/// times that are rounded too).
+void judge(const char *what, const Difference &d, double normTolerance = 6e-3,
+           double worstTolerance = 6e-2) {
+  const bool right = d.norm() <= normTolerance && d.worst() <= worstTolerance;
+  allRight &= right;
+  std::printf("  %-4s norm %.1e worst %.1e%s", what, d.norm(), d.worst(), right ? "" : "  WRONG");
+}
+
+template <class A> class Case {
+public:
+  static constexpr long long elements = (long long)A::tokens * A::heads * A::headSize,
+                             statistics = (long long)A::tokens * A::heads;
+
+  Case() {
+    for (void **x : {&a.q, &a.k, &a.v, &a.dy, &a.y, &a.dq, &a.dk, &a.dv})
+      *x = allocate<nano::bf16>(elements);
+    for (void **x : {&a.lse, &a.delta})
+      *x = allocate<float>(statistics);
+    for (void **x : {&a.first, &a.last})
+      *x = allocate<int>(A::tokens);
+    unsigned seed = 1;
+    for (void *x : {a.q, a.k, a.v, a.dy})
+      fill<<<1024, 256>>>(static_cast<nano::bf16 *>(x), elements, seed++, 1);
+    CHECK(cudaDeviceSynchronize());
+  }
+  ~Case() {
+    for (void *x : {a.q, a.k, a.v, a.dy, a.y, a.dq, a.dk, a.dv, a.lse, a.delta, a.first, a.last})
+      cudaFree(x);
+  }
+
+  /// Chooses the mask, and makes right statistics with the chosen forward kernel.
+  void use(const char *name, Mask m) {
+    mask = std::move(m);
+    CHECK(cudaMemcpy(a.first, mask.first.data(), A::tokens * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(a.last, mask.last.data(), A::tokens * 4, cudaMemcpyHostToDevice));
+    std::printf("\n%s: T %d, H %d, Dh %d, %.0f keys a query\n", name, A::tokens, A::heads,
+                A::headSize, mask.pairs / A::tokens);
+    std::mt19937 random(7);
+    const int edges[] = {0, A::tokens - 1, A::tokens / 2, A::tokens / 3};
+    queries.clear();
+    keys.clear();
+    for (int i = 0; i < 96; ++i) {
+      const int t = i < 4 ? edges[i] : int(random() % A::tokens), h = random() % A::heads;
+      queries.push_back({h, t, mask.first[t], mask.last[t] + 1});
+      const auto from = std::lower_bound(mask.last.begin(), mask.last.end(), t),
+                 to = std::upper_bound(mask.first.begin(), mask.first.end(), t);
+      keys.push_back({h, t, int(from - mask.last.begin()), int(to - mask.first.begin())});
+    }
+    prepared = false;
+  }
+
+  void test(const Variant &variant) {
+    if (!prepared && variant.part != Part::Forward)
+      std::exit((std::printf("a forward variant must be tested first\n"), 1));
+    for (void *x : {a.y, a.dq, a.dk, a.dv})
+      if (variant.part != Part::Forward ? x != a.y : x == a.y)
+        CHECK(cudaMemset(x, 0xff, elements * 2));
+    if (variant.part == Part::Forward)
+      CHECK(cudaMemset(a.lse, 0xff, statistics * 4));
+    launch(variant);
+    CHECK(cudaDeviceSynchronize());
+    if (variant.part == Part::Forward) {
+      rowDots<<<unsigned((statistics + 7) / 8), 256>>>(
+          static_cast<nano::bf16 *>(a.dy), static_cast<nano::bf16 *>(a.y),
+          static_cast<float *>(a.delta), statistics, A::headSize);
+      prepared = true;
+    }
+    std::printf("%-38s", variant.name.c_str());
+    const int D = A::headSize;
+    const std::vector<double> ofQueries = expected<true>(queries), ofKeys = expected<false>(keys);
+    auto compare = [&](const char *name, void *actual, const std::vector<Sample> &samples,
+                       const std::vector<double> &wanted, int offset) {
+      std::vector<uint16_t> rows(elements);
+      CHECK(cudaMemcpy(rows.data(), actual, elements * 2, cudaMemcpyDeviceToHost));
+      Difference difference;
+      for (size_t i = 0; i < samples.size(); ++i)
+        for (int d = 0; d < D; ++d)
+          difference.add(
+              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * D + d]),
+              wanted[i * (2 * D + 1) + offset + d]);
+      judge(name, difference);
+    };
+    if (variant.part == Part::Forward) {
+      compare("y", a.y, queries, ofQueries, 0);
+      std::vector<float> lse(statistics);
+      CHECK(cudaMemcpy(lse.data(), a.lse, statistics * 4, cudaMemcpyDeviceToHost));
+      Difference difference;
+      for (size_t i = 0; i < queries.size(); ++i)
+        difference.add(lse[queries[i].token * A::heads + queries[i].head],
+                       ofQueries[i * (2 * D + 1) + 2 * D]);
+      judge("lse", difference, 1e-5, 1e-4); // f32
+    }
+    if (variant.part == Part::Queries || variant.part == Part::Backward)
+      compare("dq", a.dq, queries, ofQueries, D);
+    if (variant.part == Part::Keys || variant.part == Part::Backward) {
+      compare("dk", a.dk, keys, ofKeys, D);
+      compare("dv", a.dv, keys, ofKeys, 0);
+    }
+    // The same bits again.
+    std::vector<uint16_t> before = bits(variant), after = (launch(variant), bits(variant));
+    const bool same = before == after;
+    allRight &= same;
+    std::printf("%s\n", same ? "" : "  NOT THE SAME BITS AGAIN");
+  }
+
+  void time(const Variant &variant) {
+    std::vector<float> times;
+    cudaEvent_t from, to;
+    CHECK(cudaEventCreate(&from));
+    CHECK(cudaEventCreate(&to));
+    for (int i = 0; i < 13; ++i) {
+      CHECK(cudaEventRecord(from));
+      launch(variant);
+      CHECK(cudaEventRecord(to));
+      CHECK(cudaEventSynchronize(to));
+      float milliseconds;
+      CHECK(cudaEventElapsedTime(&milliseconds, from, to));
+      if (i >= 3)
+        times.push_back(milliseconds);
+    }
+    std::sort(times.begin(), times.end());
+    const double seconds = times[times.size() / 2] * 1e-3;
+    // dq has 3 products of 2·Dh, dk and dv 4, both together count as 5.
+    const double flops = variant.part == Part::Forward   ? 4
+                         : variant.part == Part::Queries ? 6
+                         : variant.part == Part::Keys    ? 8
+                                                         : 10;
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(variant.kernel)));
+    int blocks = 0;
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, reinterpret_cast<const void *>(variant.kernel), variant.launch.threads,
+        variant.launch.sharedBytes));
+    std::printf(
+        "%-38s %8.3f ms  %6.1f TFLOP/s%s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
+        variant.name.c_str(), seconds * 1e3,
+        flops * A::headSize * mask.pairs * A::heads / seconds / 1e12,
+        variant.part == Part::Queries || variant.part == Part::Keys ? " (computed)" : "",
+        attributes.numRegs, attributes.localSizeBytes, variant.launch.sharedBytes / 1024, blocks);
+    std::fflush(stdout);
+    CHECK(cudaEventDestroy(from));
+    CHECK(cudaEventDestroy(to));
+  }
+
+private:
+  void launch(const Variant &variant) {
+    CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(variant.kernel),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               variant.launch.sharedBytes));
+    variant.kernel<<<unsigned(variant.launch.iterations), variant.launch.threads,
+                     variant.launch.sharedBytes>>>(a);
+    CHECK(cudaGetLastError());
+  }
+
+  std::vector<uint16_t> bits(const Variant &variant) {
+    std::vector<uint16_t> all;
+    auto add = [&](void *x) {
+      all.resize(all.size() + elements);
+      CHECK(
+          cudaMemcpy(all.data() + all.size() - elements, x, elements * 2, cudaMemcpyDeviceToHost));
+    };
+    if (variant.part == Part::Forward)
+      add(a.y);
+    if (variant.part == Part::Queries || variant.part == Part::Backward)
+      add(a.dq);
+    if (variant.part == Part::Keys || variant.part == Part::Backward) {
+      add(a.dk);
+      add(a.dv);
+    }
+    return all;
+  }
+
+  template <bool ofQueries> std::vector<double> expected(const std::vector<Sample> &samples) {
+    const size_t count = samples.size() * (2 * A::headSize + 1);
+    int longest = 0;
+    for (const Sample &sample : samples)
+      longest = std::max(longest, sample.to - sample.from);
+    auto *places = allocate<Sample>(samples.size());
+    auto *results = allocate<double>(count);
+    CHECK(cudaMemcpy(places, samples.data(), samples.size() * sizeof(Sample),
+                     cudaMemcpyHostToDevice));
+    const int bytes = (128 + 2 * longest) * 8;
+    CHECK(cudaFuncSetAttribute(reference<A, ofQueries>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               bytes));
+    reference<A, ofQueries><<<unsigned(samples.size()), 128, bytes>>>(a, places, results);
+    CHECK(cudaGetLastError());
+    std::vector<double> host(count);
+    CHECK(cudaMemcpy(host.data(), results, count * 8, cudaMemcpyDeviceToHost));
+    CHECK(cudaFree(places));
+    CHECK(cudaFree(results));
+    return host;
+  }
+
+  Arguments a{};
+  Mask mask;
+  std::vector<Sample> queries, keys;
+  bool prepared = false;
+};
+
+//===- Scatter
+//----------------------------------------------------------------------------------===//
+
+struct Embedding {
+  using Element = nano::bf16;
+  using Result = float;
+  static constexpr int tokens = 49152, rows = 50257, columns = 768;
+  static constexpr bool vectorRows = true;
+};
+constexpr nano::ScatterShape embeddingShape = {Embedding::tokens, Embedding::rows,
+                                               Embedding::columns};
+
+__global__ void __launch_bounds__(nano::scatterSortThreads)
+    sortKernel(const int *ids, int *scratch) {
+  nano::scatterSort<Embedding>(blockIdx.x, {ids}, scratch);
+}
+__global__ void __launch_bounds__(nano::scatterSumThreads)
+    sumKernel(const nano::bf16 *x, const int *scratch, float *y) {
+  nano::ScatterOperands<Embedding> operands;
+  operands.x = {x, Embedding::columns};
+  operands.scratch = scratch;
+  operands.y[0] = {y, Embedding::columns};
+  nano::scatterSum<Embedding>(blockIdx.x, operands);
+}
+
+double medianSeconds(const std::function<void()> &work) {
+  std::vector<float> times;
+  cudaEvent_t from, to;
+  CHECK(cudaEventCreate(&from));
+  CHECK(cudaEventCreate(&to));
+  for (int i = 0; i < 23; ++i) {
+    CHECK(cudaEventRecord(from));
+    work();
+    CHECK(cudaEventRecord(to));
+    CHECK(cudaEventSynchronize(to));
+    float milliseconds;
+    CHECK(cudaEventElapsedTime(&milliseconds, from, to));
+    if (i >= 3)
+      times.push_back(milliseconds);
+  }
+  std::sort(times.begin(), times.end());
+  CHECK(cudaEventDestroy(from));
+  CHECK(cudaEventDestroy(to));
+  return times[times.size() / 2] * 1e-3;
+}
+
+double copyRate() {
+  const size_t bytes = size_t(1) << 30;
+  auto *from = allocate<char>(bytes), *to = allocate<char>(bytes);
+  CHECK(cudaMemset(from, 1, bytes));
+  const double seconds =
+      medianSeconds([&] { CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice)); });
+  CHECK(cudaFree(from));
+  CHECK(cudaFree(to));
+  return 2 * double(bytes) / seconds;
+}
+
+/// Ids of a Zipf distribution, as tokens of text have.
+void scatter(double bytesPerSecond) {
+  constexpr long long T = Embedding::tokens, V = Embedding::rows, D = Embedding::columns;
+  std::mt19937 random(3);
+  std::vector<double> weights;
+  for (int i = 0; i < V; ++i)
+    weights.push_back(1.0 / (i + 3));
+  std::discrete_distribution<int> zipf(weights.begin(), weights.end());
+  std::vector<int> ids;
+  for (int t = 0; t < T; ++t)
+    ids.push_back(zipf(random));
+  auto *x = allocate<nano::bf16>(T * D);
+  auto *y = allocate<float>(V * D);
+  auto *deviceIds = allocate<int>(T),
+       *scratch = allocate<int>(nano::scatterScratchBytes(embeddingShape) / 4);
+  fill<<<1024, 256>>>(x, T * D, 5, 1);
+  CHECK(cudaMemcpy(deviceIds, ids.data(), T * 4, cudaMemcpyHostToDevice));
+  CHECK(cudaMemset(y, 0xff, V * D * 4));
+  constexpr auto sortLaunch = nano::scatterSortLaunch(embeddingShape),
+                 sumLaunch = nano::scatterSumLaunch(embeddingShape);
+  CHECK(cudaFuncSetAttribute(sortKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             sortLaunch.sharedBytes));
+  auto sort = [&] {
+    sortKernel<<<unsigned(sortLaunch.iterations), sortLaunch.threads, sortLaunch.sharedBytes>>>(
+        deviceIds, scratch);
+    CHECK(cudaGetLastError());
+  };
+  auto sum = [&] {
+    sumKernel<<<unsigned(sumLaunch.iterations), sumLaunch.threads, sumLaunch.sharedBytes>>>(
+        x, scratch, y);
+    CHECK(cudaGetLastError());
+  };
+  sort();
+  sum();
+  CHECK(cudaDeviceSynchronize());
+  std::vector<uint16_t> rows(T * D);
+  std::vector<float> actual(V * D), again(V * D);
+  std::vector<double> wanted(V * D);
+  CHECK(cudaMemcpy(rows.data(), x, T * D * 2, cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(actual.data(), y, V * D * 4, cudaMemcpyDeviceToHost));
+  for (long long t = 0; t < T; ++t)
+    for (long long d = 0; d < D; ++d)
+      wanted[ids[t] * D + d] += decode(rows[t * D + d]);
+  Difference difference;
+  for (long long i = 0; i < V * D; ++i)
+    difference.add(actual[i], wanted[i]);
+  std::printf("\nscatter: T %lld, V %lld, D %lld, %ld tokens of the commonest id\n", T, V, D,
+              long(std::count(ids.begin(), ids.end(), 0)));
+  judge("y", difference, 1e-6, 1e-4); // f32 sums of up to some thousand elements
+  sort();
+  sum();
+  CHECK(cudaMemcpy(again.data(), y, V * D * 4, cudaMemcpyDeviceToHost));
+  const bool same = actual == again;
+  allRight &= same;
+  std::printf("%s\n", same ? "" : "  NOT THE SAME BITS AGAIN");
+  const double sortSeconds = medianSeconds(sort), sumSeconds = medianSeconds(sum);
+  const double bytes = double(T * D * 2 + V * D * 4 + 4 * (T + V));
+  std::printf(
+      "  sort %.1f us, sum %.1f us; bytes of the sum over time %.2f of a device copy, of both "
+      "%.2f\n",
+      sortSeconds * 1e6, sumSeconds * 1e6, bytes / sumSeconds / bytesPerSecond,
+      bytes / (sumSeconds + sortSeconds) / bytesPerSecond);
+  for (void *p : {static_cast<void *>(x), static_cast<void *>(y), static_cast<void *>(deviceIds),
+                  static_cast<void *>(scratch)})
+    CHECK(cudaFree(p));
+}
+
+/// Of the chosen tiles at a shape that is a multiple of nothing, with and without a score function.
+template <class A> void oddCase(const char *name) {
+  Case<A> odd;
+  odd.use(name, Mask::make(A::tokens, 0, 3, 11));
+  std::vector<Variant> variants = defaults<A>();
+  for (const Variant &variant : onHopper<A>())
+    variants.push_back(variant);
+  for (const Variant &variant : variants)
+    odd.test(variant);
+}
+
+} // namespace
+
+int main() {
+  cudaDeviceProp properties;
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
+  const double bytesPerSecond = copyRate();
+  std::printf("device copy: %.0f GB/s read and written\n", bytesPerSecond / 1e9);
+
+  oddCase<Attention<1333, 3, 128>>("odd");
+  oddCase<Attention<1333, 3, 64>>("odd");
+  oddCase<Attention<777, 2, 128, true>>("odd, soft cap");
+  oddCase<Attention<777, 2, 64, true>>("odd, soft cap");
+
+  {
+    using A = Attention<49152, 6, 128>;
+    using nano::AttentionTiles, nano::HopperTiles;
+    std::vector<Variant> variants = defaults<A>();
+    for (const Variant &v :
+         {forward<A, AttentionTiles<32, 4, 64>>(),   forward<A, AttentionTiles<32, 4, 32>>(),
+          forward<A, AttentionTiles<16, 8, 64>>(),   forward<A, AttentionTiles<16, 4, 64>>(),
+          forward<A, HopperTiles<128, 3>>(),         forward<A, HopperTiles<128, 2>>(),
+          forward<A, HopperTiles<64, 4>>(),          ofQueries<A, AttentionTiles<32, 4, 32>>(),
+          ofQueries<A, AttentionTiles<16, 8, 64>>(), ofQueries<A, AttentionTiles<16, 4, 64>>(),
+          ofQueries<A, HopperTiles<64, 4>>(),        ofQueries<A, HopperTiles<64, 2>>(),
+          ofQueries<A, HopperTiles<128, 2>>(),       ofKeys<A, AttentionTiles<16, 4, 48>>(),
+          ofKeys<A, AttentionTiles<16, 4, 64>>(),    ofKeys<A, AttentionTiles<16, 4, 32>>(),
+          ofKeys<A, AttentionTiles<16, 8, 32>>(),    ofKeys<A, HopperTiles<64, 4>>(),
+          ofKeys<A, HopperTiles<64, 2>>(),           both<A, HopperChoice>()})
+      variants.push_back(v);
+    Case<A> large;
+    large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
+    for (const Variant &v : variants)
+      large.test(v);
+    for (const Variant &v : variants)
+      large.time(v);
+    for (int window : {14, 7, 2}) {
+      large.use(("documents, window of " + std::to_string(window)).c_str(),
+                Mask::make(A::tokens, 0, window, 1));
+      for (const Variant &v : variants)
+        large.time(v);
+    }
+  }
+  {
+    using A = Attention<49152, 12, 64>;
+    Case<A> large;
+    large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
+    std::vector<Variant> variants = defaults<A>();
+    for (const Variant &v : onHopper<A>())
+      variants.push_back(v);
+    for (const Variant &v : variants)
+      large.test(v);
+    for (const Variant &v : variants)
+      large.time(v);
+  }
+  scatter(bytesPerSecond);
+  std::printf("\n%s\n", allRight ? "all right" : "SOMETHING IS WRONG");
+  return allRight ? 0 : 1;
+}

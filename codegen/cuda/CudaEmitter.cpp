@@ -1,0 +1,128 @@
+// The frame of a kernel's source: comment, includes, signature, operands; CudaPrinter fills it.
+#include "codegen/cuda/CudaEmitter.h"
+
+#include "codegen/cuda/CudaPrinter.h"
+#include "codegen/cuda/CudaTemplates.h"
+#include "ir/step/Step.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace nano::codegen {
+
+static int64_t integer(func::FuncOp kernel, StringRef name) {
+  auto value = kernel->getAttrOfType<IntegerAttr>(name);
+  return value ? value.getInt() : 0;
+}
+
+/// "models/gpt124m.cpp:41, 43": the model lines that the kernel came from.
+static std::string linesText(func::FuncOp kernel) {
+  std::map<std::string, std::set<unsigned>> lines;
+  kernel.getLoc()->walk([&](Location part) {
+    if (auto line = dyn_cast<FileLineColLoc>(part))
+      lines[line.getFilename().str()].insert(line.getLine());
+    return WalkResult::advance();
+  });
+  std::string text;
+  for (const auto &[file, numbers] : lines)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : "; ", file, fmt::join(numbers, ", "));
+  return text;
+}
+
+FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
+  int64_t arguments = kernel.getNumArguments() - 3;
+  if (8 + segments * 8 * (arguments + 2) > maxParameterBytes)
+    return kernel.emitOpError("is launched over ")
+           << segments << " sets of " << arguments << " operands, which are more than the "
+           << maxParameterBytes << " bytes that parameters may have";
+  std::string name = kernel.getSymName().str();
+  std::string summary;
+  if (auto attribute = kernel->getAttrOfType<StringAttr>("nano.summary"))
+    summary = attribute.str();
+  std::string text = cudaComment(name + ": " + summary);
+  if (std::string lines = linesText(kernel); !lines.empty())
+    text += cudaComment(lines);
+  text += "#include \"nano_kernels.h\"\n";
+
+  CudaPrinter printer(2);
+  std::string definitions;
+  auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
+  if (form) {
+    FailureOr<std::string> own = templateDefinitions(kernel, text);
+    if (failed(own))
+      return failure();
+    definitions = *own;
+    printer.names.take("x"); // the template's operands
+  }
+  std::string body;
+  for (int64_t i = 0; i < arguments; ++i) {
+    BlockArgument argument = kernel.getArgument(i);
+    std::string wanted = fmt::format("operand_{}", i);
+    if (auto attribute = kernel.getArgAttrOfType<StringAttr>(i, "nano.name"))
+      wanted = attribute.str();
+    std::string pointer = printer.names.take(wanted);
+    bool isConstant = kernel.getArgAttr(i, "nano.constant") != nullptr;
+    body += fmt::format("  auto *{} = work.template pointer<{}{}>({});\n", pointer,
+                        isConstant ? "const " : "",
+                        cudaType(cast<MemRefType>(argument.getType()).getElementType()), i);
+    printer.define(argument, pointer, isConstant);
+    if (auto alignment = kernel.getArgAttrOfType<IntegerAttr>(i, "nano.alignment"))
+      printer.align(argument, alignment.getInt());
+  }
+  int64_t blockIterations = integer(kernel, "nano.block_iterations");
+  printer.define(kernel.getArgument(arguments + 1), "work.begin");
+  printer.define(kernel.getArgument(arguments + 2), "work.end");
+  printer.knowDivisor(kernel.getArgument(arguments + 1), blockIterations & -blockIterations);
+  if (form) {
+    FailureOr<std::string> call = templateCall(kernel, printer);
+    if (failed(call))
+      return failure();
+    printer.out = *call;
+  } else if (failed(printer.block(kernel.getBody().front()))) {
+    return failure();
+  }
+
+  text += definitions;
+  text += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
+                      "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
+                      integer(kernel, "nano.threads"), form ? ", 1" : "", name, arguments,
+                      segments);
+  text += fmt::format("  const auto work = launch.find(blockIdx.x, {});\n", blockIterations);
+  return text + body + printer.out + "}\n";
+}
+
+llvm::StringMap<int64_t> largestLaunches(ModuleOp module) {
+  llvm::StringMap<int64_t> largest;
+  module.walk([&](step::LaunchOp launch) {
+    int64_t &segments = largest[launch.getKernel()];
+    segments = std::max<int64_t>(segments, launch.getSegments());
+  });
+  return largest;
+}
+
+FailureOr<std::vector<plan::Source>> cudaSources(ModuleOp module) {
+  std::vector<plan::Source> sources;
+  llvm::StringMap<int64_t> segments = largestLaunches(module);
+  if (auto kernels = module.lookupSymbol<ModuleOp>(step::kernelModuleName))
+    for (auto kernel : kernels.getOps<func::FuncOp>()) {
+      if (!kernel->hasAttr("nano.kernel"))
+        continue;
+      FailureOr<std::string> text =
+          cudaKernelText(kernel, std::max<int64_t>(1, segments.lookup(kernel.getSymName())));
+      if (failed(text))
+        return failure();
+      sources.push_back({(kernel.getSymName() + ".cu").str(), std::move(*text)});
+    }
+  for (plan::Source &header : deviceLibrary())
+    sources.push_back(std::move(header));
+  return sources;
+}
+
+} // namespace nano::codegen

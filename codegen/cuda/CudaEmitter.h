@@ -1,0 +1,32 @@
+// Kernels of the kernel IR as CUDA C++: one source a kernel, and the device library that they include.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <string>
+#include <vector>
+
+namespace nano::codegen {
+
+/// Bytes that a kernel's parameters may have: 32,764 on every GPU of compute capability 7 and above.
+inline constexpr int64_t maxParameterBytes = 32764;
+
+/// The text of one kernel, for launches of up to `segments` sets of operands. Errors, at the op: an
+/// operation without a form in CUDA C++; more operands than parameters have room for.
+mlir::FailureOr<std::string> cudaKernelText(mlir::func::FuncOp kernel, int64_t segments);
+
+/// The most sets of operands that a launch of each kernel has, by name; 1 for kernels that nothing
+/// launches.
+llvm::StringMap<int64_t> largestLaunches(mlir::ModuleOp module);
+
+/// Sources of all kernels of a module after scheduling ("<kernel>.cu"), then the device library.
+mlir::FailureOr<std::vector<plan::Source>> cudaSources(mlir::ModuleOp module);
+
+/// The headers of the device library, as they are in codegen/cuda/device.
+std::vector<plan::Source> deviceLibrary();
+
+} // namespace nano::codegen

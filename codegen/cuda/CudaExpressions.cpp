@@ -1,0 +1,232 @@
+// Arithmetic, conversions and loads of a kernel as C++ expressions.
+#include "codegen/cuda/CudaPrinter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+
+namespace nano::codegen {
+
+/// a ∘ b. Lanes that are equal stay one number while both sides are.
+CudaText CudaPrinter::binary(Operation *op, const char *symbol, CudaText::Precedence precedence) {
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  auto tighter = static_cast<CudaText::Precedence>(precedence + 1);
+  bool isScalar = values[a].isScalar && values[b].isScalar;
+  Type type = getElementTypeOrSelf(op->getResult(0).getType());
+  // Sums of i32 wrap, which C++ leaves undefined; vectors do so by themselves.
+  bool isScalarText = isScalar || !isa<VectorType>(op->getResult(0).getType());
+  if (type.isInteger(32) && isScalarText && isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+    return {fmt::format("int(unsigned({}) {} unsigned({}))", use(a), symbol, use(b)),
+            CudaText::Primary, isScalar};
+  return {fmt::format("{} {} {}", use(a, precedence), symbol, use(b, tighter)), precedence, isScalar};
+}
+
+CudaText CudaPrinter::function(Operation *op, StringRef name, bool scalarStays) {
+  bool isScalar = scalarStays && isa<VectorType>(op->getResult(0).getType());
+  for (Value operand : op->getOperands())
+    isScalar &= values[operand].isScalar;
+  std::vector<std::string> arguments;
+  for (Value operand : op->getOperands())
+    arguments.push_back(scalarStays ? use(operand) : useVector(operand));
+  return {fmt::format("nano::{}({})", name.str(), fmt::join(arguments, ", ")), CudaText::Primary,
+          isScalar};
+}
+
+static const char *symbolOf(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::eq:
+    return "==";
+  case arith::CmpIPredicate::ne:
+    return "!=";
+  case arith::CmpIPredicate::slt:
+  case arith::CmpIPredicate::ult:
+    return "<";
+  case arith::CmpIPredicate::sle:
+  case arith::CmpIPredicate::ule:
+    return "<=";
+  case arith::CmpIPredicate::sgt:
+  case arith::CmpIPredicate::ugt:
+    return ">";
+  case arith::CmpIPredicate::sge:
+  case arith::CmpIPredicate::uge:
+    return ">=";
+  }
+  llvm_unreachable("a predicate");
+}
+
+/// Null for predicates that C++ has no operator for.
+static const char *symbolOf(arith::CmpFPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpFPredicate::OEQ:
+    return "==";
+  case arith::CmpFPredicate::UNE:
+    return "!=";
+  case arith::CmpFPredicate::OLT:
+    return "<";
+  case arith::CmpFPredicate::OLE:
+    return "<=";
+  case arith::CmpFPredicate::OGT:
+    return ">";
+  case arith::CmpFPredicate::OGE:
+    return ">=";
+  default:
+    return nullptr;
+  }
+}
+
+std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
+  using Result = std::optional<CudaText>;
+  auto plain = [&](const char *symbol, CudaText::Precedence precedence) -> Result {
+    return binary(op, symbol, precedence);
+  };
+  auto called = [&](StringRef name) -> Result { return function(op, name); };
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case<arith::AddFOp, arith::AddIOp>([&](auto) { return plain("+", CudaText::Sum); })
+      .Case<arith::SubFOp, arith::SubIOp>([&](auto) { return plain("-", CudaText::Sum); })
+      .Case<arith::MulFOp, arith::MulIOp>([&](auto) { return plain("*", CudaText::Product); })
+      .Case<arith::DivUIOp, arith::DivSIOp>([&](auto) { return plain("/", CudaText::Product); })
+      .Case<arith::RemUIOp, arith::RemSIOp>([&](auto) { return plain("%", CudaText::Product); })
+      .Case<arith::ShRSIOp>([&](auto) { return plain(">>", CudaText::Shift); })
+      .Case<arith::ShLIOp>([&](auto) { return plain("<<", CudaText::Shift); })
+      .Case<arith::AndIOp>([&](auto) { return plain("&", CudaText::And); })
+      .Case<arith::OrIOp>([&](auto) { return plain("|", CudaText::Or); })
+      .Case<arith::XOrIOp>([&](auto) { return plain("^", CudaText::Or); })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp compare) {
+        return plain(symbolOf(compare.getPredicate()), CudaText::Compare);
+      })
+      .Case<arith::CmpFOp>([&](arith::CmpFOp compare) -> Result {
+        const char *symbol = symbolOf(compare.getPredicate());
+        return symbol ? plain(symbol, CudaText::Compare) : std::nullopt;
+      })
+      .Case<arith::DivFOp>([&](auto) { return called("quotient"); })
+      .Case<arith::NegFOp>([&](arith::NegFOp neg) -> Result {
+        return CudaText{"-" + use(neg.getOperand(), CudaText::Primary), CudaText::Unary,
+                        values[neg.getOperand()].isScalar};
+      })
+      .Case<arith::MaximumFOp, arith::MaxSIOp>([&](auto) { return called("maximum"); })
+      .Case<arith::MinimumFOp, arith::MinSIOp>([&](auto) { return called("minimum"); })
+      .Case<math::FmaOp>([&](auto) { return called("fma"); })
+      .Case<math::ExpOp>([&](auto) { return called("exp"); })
+      .Case<math::LogOp>([&](auto) { return called("log"); })
+      .Case<math::TanhOp>([&](auto) { return called("tanh"); })
+      .Case<math::SqrtOp>([&](auto) { return called("sqrt"); })
+      .Case<math::RsqrtOp>([&](auto) { return called("rsqrt"); })
+      .Case<math::SinOp>([&](auto) { return called("sine"); })
+      .Case<math::CosOp>([&](auto) { return called("cosine"); })
+      .Case<math::AbsFOp>([&](auto) { return called("abs"); })
+      .Case<vector::ReductionOp>([&](vector::ReductionOp reduction) -> Result {
+        bool isSum = reduction.getKind() == vector::CombiningKind::ADD;
+        return function(op, isSum ? "sum" : "largest", /*scalarStays=*/false);
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+std::optional<CudaText> CudaPrinter::conversion(Operation *op) {
+  if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::FPToSIOp, arith::IndexCastOp,
+           arith::IndexCastUIOp, arith::ExtSIOp, arith::TruncIOp>(op))
+    return std::nullopt;
+  Type type = op->getResult(0).getType();
+  bool isVector = isa<VectorType>(type), isScalar = isVector && values[op->getOperand(0)].isScalar;
+  std::string element = cudaType(getElementTypeOrSelf(type));
+  const std::string &operand = values[op->getOperand(0)].text;
+  if (isVector && !isScalar)
+    return CudaText{fmt::format("nano::to<{}>({})", element, operand)};
+  return CudaText{fmt::format("{}({})", element, operand), CudaText::Primary, isScalar};
+}
+
+std::optional<CudaText> CudaPrinter::choice(Operation *op) {
+  auto select = dyn_cast<arith::SelectOp>(op);
+  if (!select)
+    return std::nullopt;
+  Value condition = select.getCondition(), a = select.getTrueValue(), b = select.getFalseValue();
+  bool isScalar = values[condition].isScalar && values[a].isScalar && values[b].isScalar;
+  if (isScalar || !isa<VectorType>(a.getType()))
+    return CudaText{fmt::format("{} ? {} : {}", use(condition, CudaText::Or),
+                                use(a, CudaText::Or), use(b, CudaText::Or)),
+                    CudaText::Choice, isScalar};
+  if (!isa<VectorType>(condition.getType()) || values[condition].isScalar)
+    return CudaText{fmt::format("{} ? {} : {}", use(condition, CudaText::Or), useVector(a),
+                                useVector(b)),
+                    CudaText::Choice};
+  return CudaText{
+      fmt::format("nano::select({}, {}, {})", use(condition), use(a), use(b))};
+}
+
+std::optional<CudaText> CudaPrinter::expression(Operation *op) {
+  for (auto kind : {&CudaPrinter::arithmetic, &CudaPrinter::conversion, &CudaPrinter::choice})
+    if (std::optional<CudaText> text = (this->*kind)(op))
+      return text;
+  using Result = std::optional<CudaText>;
+  auto reading = [&](Value memref) { return constants.lookup(memref) ? "read" : "load"; };
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case<arith::ConstantOp>([&](arith::ConstantOp constant) -> Result {
+        auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+        if (!dense) {
+          std::string text = cudaLiteral(constant.getValue());
+          return CudaText{text, text.front() == '-' ? CudaText::Unary : CudaText::Primary};
+        }
+        if (dense.isSplat()) {
+          std::string text = cudaLiteral(dense.getSplatValue<Attribute>());
+          return CudaText{text, text.front() == '-' ? CudaText::Unary : CudaText::Primary, true};
+        }
+        std::vector<std::string> lanes;
+        for (Attribute lane : dense.getValues<Attribute>())
+          lanes.push_back(cudaLiteral(lane));
+        bool counts = llvm::all_of(llvm::enumerate(lanes), [](const auto &lane) {
+          return lane.value() == std::to_string(lane.index());
+        });
+        if (counts && dense.getElementType().isInteger(32))
+          return CudaText{fmt::format("nano::laneNumbers<{}>()", lanes.size())};
+        return CudaText{
+            fmt::format("{}{{{{{}}}}}", cudaType(dense.getType()), fmt::join(lanes, ", "))};
+      })
+      .Case<vector::BroadcastOp>([&](vector::BroadcastOp broadcast) -> Result {
+        CudaText text = values[broadcast.getSource()];
+        text.isScalar = true;
+        return text;
+      })
+      .Case<vector::CreateMaskOp>([&](vector::CreateMaskOp mask) -> Result {
+        int64_t lanes = mask.getType().getNumElements();
+        Value count = mask.getOperands()[0];
+        // Whole vectors are inside or outside where lanes divide the count.
+        if (divisorOf(count) >= lanes)
+          return CudaText{fmt::format("nano::wholly({} > 0)", use(count, CudaText::Shift))};
+        return CudaText{fmt::format("nano::first<{}>({})", lanes, use(count))};
+      })
+      .Case<vector::LoadOp>([&](vector::LoadOp load) -> Result {
+        Value at = load.getIndices()[0];
+        return CudaText{fmt::format("nano::{}{}({})", reading(load.getBase()),
+                                    accessArguments(load.getVectorType(), load.getBase(), at),
+                                    address(load.getBase(), at))};
+      })
+      .Case<vector::MaskedLoadOp>([&](vector::MaskedLoadOp load) -> Result {
+        Value at = load.getIndices()[0];
+        return CudaText{fmt::format("nano::{}{}({}, {})", reading(load.getBase()),
+                                    accessArguments(load.getVectorType(), load.getBase(), at),
+                                    address(load.getBase(), at), use(load.getMask()))};
+      })
+      .Case<vector::GatherOp>([&](vector::GatherOp gather) -> Result {
+        Attribute all;
+        std::string mask = matchPattern(gather.getMask(), m_Constant(&all))
+                               ? ""
+                               : ", " + use(gather.getMask());
+        return CudaText{fmt::format("nano::gatherLanes({}, {}{})",
+                                    address(gather.getBase(), gather.getOffsets()[0]),
+                                    useVector(gather.getIndices()), mask)};
+      })
+      .Case<memref::LoadOp>([&](memref::LoadOp load) -> Result {
+        Value at = load.getIndices()[0];
+        if (constants.lookup(load.getMemRef()))
+          return CudaText{fmt::format("nano::read({})", address(load.getMemRef(), at))};
+        return CudaText{
+            fmt::format("{}[{}]", use(load.getMemRef(), CudaText::Primary), use(at))};
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+} // namespace nano::codegen

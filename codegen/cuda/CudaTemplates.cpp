@@ -1,0 +1,207 @@
+// The struct that describes an op to its template, and the call, from the kernel function's attributes.
+#include "codegen/cuda/CudaTemplates.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+
+namespace nano::codegen {
+
+namespace {
+/// A template kernel's attributes, read.
+class TemplateKernel {
+public:
+  explicit TemplateKernel(func::FuncOp kernel)
+      : kernel(kernel), name(kernel->getAttrOfType<StringAttr>(templateAttrName)),
+        shape(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.shape")),
+        operands(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands")),
+        results(kernel->getAttrOfType<ArrayAttr>("nano.results")) {}
+
+  LogicalResult verify(size_t sizes, size_t operandCount, size_t resultCount) {
+    if (!shape || !operands || !results || shape.size() != int64_t(sizes) ||
+        operands.size() != int64_t(operandCount) || results.size() != resultCount)
+      return kernel.emitOpError("has not the attributes of template ") << name;
+    return success();
+  }
+
+  BlockArgument operand(unsigned i) { return kernel.getArgument(operands[i]); }
+  ArrayRef<int64_t> places(unsigned result) {
+    return cast<DenseI64ArrayAttr>(results[result]).asArrayRef();
+  }
+  static std::string elementOf(BlockArgument argument) {
+    return cudaType(cast<MemRefType>(argument.getType()).getElementType());
+  }
+  bool isOne(StringRef attribute) {
+    auto value = kernel->getAttrOfType<BoolAttr>(attribute);
+    return value && value.getValue();
+  }
+
+  func::FuncOp kernel;
+  StringAttr name;
+  DenseI64ArrayAttr shape, operands;
+  ArrayAttr results;
+};
+
+/// "{q, 2304, 128}": pointer and strides, without those that the type's default is for.
+std::string view(BlockArgument argument, const std::string &pointer) {
+  auto type = cast<MemRefType>(argument.getType());
+  int64_t offset = 0;
+  SmallVector<int64_t> strides;
+  if (failed(type.getStridesAndOffset(strides, offset)))
+    return pointer;
+  return fmt::format("{{{}, {}}}", pointer, fmt::join(strides, ", "));
+}
+
+int64_t strideOf(BlockArgument argument) {
+  int64_t offset = 0;
+  SmallVector<int64_t> strides;
+  auto type = cast<MemRefType>(argument.getType());
+  return succeeded(type.getStridesAndOffset(strides, offset)) && !strides.empty() ? strides[0] : 1;
+}
+
+/// A score function of the struct: its statements from the function that the attribute names.
+LogicalResult scoreText(func::FuncOp kernel, StringRef attribute, StringRef name,
+                        ArrayRef<const char *> parameters, std::string &text) {
+  auto symbol = kernel->getAttrOfType<FlatSymbolRefAttr>(attribute);
+  auto function = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
+  if (!function || function.isDeclaration() || function.getNumArguments() != parameters.size())
+    return kernel.emitOpError("names ") << symbol << ", which is no score function";
+  CudaPrinter printer(4);
+  std::vector<std::string> list;
+  for (auto [argument, parameter] : llvm::zip(function.getArguments(), parameters)) {
+    printer.define(argument, printer.names.take(parameter));
+    list.push_back(cudaType(argument.getType()) + " " + parameter);
+  }
+  if (failed(printer.block(function.getBody().front())))
+    return failure();
+  text += fmt::format("  static NANO_DEVICE float {}({}) {{\n{}  }}\n", name.str(),
+                      fmt::join(list, ", "), printer.out);
+  return success();
+}
+
+FailureOr<std::string> attentionStruct(TemplateKernel &k) {
+  bool isGrad = k.name == "attention_grad";
+  if (failed(k.verify(5, isGrad ? 8 : 5, isGrad ? 3 : 2)))
+    return failure();
+  auto scale = k.kernel->getAttrOfType<FloatAttr>("nano.scale");
+  if (!scale)
+    return k.kernel.emitOpError("has no nano.scale");
+  bool hasScore = k.kernel->hasAttr("nano.score");
+  std::string text = fmt::format(
+      "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = {}, "
+      "headSize = {};\n  static constexpr bool vectorRows = {};\n  static constexpr float scale = {};\n"
+      "  static constexpr bool hasScore = {};\n",
+      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[4] != 0,
+      cudaLiteral(FloatAttr::get(Float32Type::get(scale.getContext()), scale.getValueAsDouble())),
+      hasScore);
+  if (hasScore && failed(scoreText(k.kernel, "nano.score", "score",
+                                   {"s", "query", "key", "head"}, text)))
+    return failure();
+  if (hasScore && isGrad &&
+      failed(scoreText(k.kernel, "nano.score_grad", "scoreGrad",
+                       {"s", "query", "key", "head", "gradient"}, text)))
+    return failure();
+  return text + "};\n";
+}
+
+FailureOr<std::string> scatterStruct(TemplateKernel &k) {
+  bool isSum = k.name == "scatter_sum";
+  if (failed(k.verify(4, isSum ? 2 : 1, 1)))
+    return failure();
+  std::string types;
+  if (isSum)
+    types = fmt::format("  using Element = {};\n  using Result = {};\n",
+                        TemplateKernel::elementOf(k.operand(0)),
+                        TemplateKernel::elementOf(k.kernel.getArgument(k.places(0)[0])));
+  return fmt::format("\nstruct Scatter {{\n{}  static constexpr int tokens = {}, rows = {}, columns = "
+                     "{};\n  static constexpr bool vectorRows = {};\n}};\n",
+                     types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
+}
+} // namespace
+
+FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &includes) {
+  TemplateKernel k(kernel);
+  StringRef name = k.name.getValue();
+  if (name == "attention" || name == "attention_grad") {
+    includes += "#include \"nano_attention.h\"\n";
+    return attentionStruct(k);
+  }
+  if (name == "scatter_sort" || name == "scatter_sum") {
+    includes += "#include \"nano_scatter.h\"\n";
+    return scatterStruct(k);
+  }
+  if (name == "transpose") {
+    includes += "#include \"nano_transpose.h\"\n";
+    if (failed(k.verify(8, 1, 1)))
+      return failure();
+    return std::string();
+  }
+  if (name != "scan")
+    return kernel.emitOpError("asks for ") << k.name << ", which is no template";
+  includes += "#include \"nano_scan.h\"\n";
+  if (failed(k.verify(1, 1, 1)))
+    return failure();
+  return std::string();
+}
+
+FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
+  TemplateKernel k(kernel);
+  StringRef name = k.name.getValue();
+  auto pointer = [&](BlockArgument argument) { return printer.nameOf(argument); };
+  auto member = [&](StringRef member, BlockArgument argument) {
+    return fmt::format("  x.{} = {};\n", member.str(), view(argument, pointer(argument)));
+  };
+  auto placed = [&](ArrayRef<const char *> members) {
+    std::string text;
+    for (auto [result, name] : llvm::enumerate(members))
+      for (auto [i, place] : llvm::enumerate(k.places(result)))
+        text += member(fmt::format("{}[{}]", name, i), kernel.getArgument(place));
+    return text;
+  };
+  auto counts = [&] {
+    std::string text;
+    for (unsigned i = 0; i < k.results.size(); ++i)
+      text += fmt::format(", {}", k.places(i).size());
+    return text;
+  };
+  auto members = [&](ArrayRef<const char *> names) {
+    std::string text;
+    for (auto [i, name] : llvm::enumerate(names))
+      text += member(name, k.operand(i));
+    return text;
+  };
+  if (name == "attention")
+    return fmt::format("  nano::AttentionOperands<Attention{}> x;\n", counts()) +
+           members({"q", "k", "v", "first", "last"}) + placed({"y", "lse"}) +
+           "  nano::attentionForward<Attention>(work.begin, x);\n";
+  if (name == "attention_grad")
+    return fmt::format("  nano::AttentionGradOperands<Attention{}> x;\n", counts()) +
+           members({"q", "k", "v", "first", "last", "lse", "delta", "dy"}) +
+           placed({"dq", "dk", "dv"}) + "  nano::attentionBackward<Attention>(work.begin, x);\n";
+  if (name == "scatter_sort")
+    return fmt::format("  nano::scatterSort<Scatter>(work.begin, {}, {});\n",
+                       view(k.operand(0), pointer(k.operand(0))),
+                       pointer(kernel.getArgument(k.places(0)[0])));
+  if (name == "scatter_sum")
+    return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", counts()) +
+           member("x", k.operand(0)) +
+           fmt::format("  x.scratch = {};\n", pointer(k.operand(1))) + placed({"y"}) +
+           "  nano::scatterSum<Scatter>(work.begin, x);\n";
+  if (name == "transpose")
+    return fmt::format("  // Matrices, sizes, and strides of matrices and rows.\n"
+                       "  constexpr nano::TransposeShape shape = {{{}}};\n"
+                       "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
+                       fmt::join(k.shape.asArrayRef().drop_back(), ", "), k.shape[7] != 0,
+                       pointer(k.operand(0)), pointer(kernel.getArgument(k.places(0)[0])));
+  std::string text;
+  BlockArgument x = k.operand(0);
+  for (int64_t place : k.places(0))
+    text += fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n", kernel->getAttrOfType<IntegerAttr>("nano.threads").getInt(),
+                        k.isOne("nano.maximum"), k.shape[0], pointer(x), strideOf(x),
+                        pointer(kernel.getArgument(place)), strideOf(kernel.getArgument(place)));
+  return text;
+}
+
+} // namespace nano::codegen

@@ -1,0 +1,10 @@
+# cmake -DTEMPLATE=… -DOUTPUT=… -DFOLDER=… -P: the folder's headers as raw strings in OUTPUT.
+file(GLOB paths ${FOLDER}/*.h)
+list(SORT paths)
+set(headers "")
+foreach(path ${paths})
+  get_filename_component(name ${path} NAME)
+  file(READ ${path} text)
+  string(APPEND headers "      {\"${name}\", R\"nano(${text})nano\"},\n")
+endforeach()
+configure_file(${TEMPLATE} ${OUTPUT} @ONLY)

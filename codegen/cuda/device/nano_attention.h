@@ -1,0 +1,184 @@
+// Attention of every head over a packed sequence and its vector-Jacobian product (nano.attention,
+// nano.attention_grad): what a generated kernel passes, and the two entry points.
+//
+// A generated kernel describes its op with a struct, `A` below, and makes one call. For
+//   %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.2e-01 : … { soft cap of 15 }
+// with q, k, v views of one buffer [T, 3, H, Dh] it reads:
+//
+//   #include "nano_kernels.h"
+//   #include "nano_attention.h"
+//   struct Attention {
+//     using Element = nano::bf16;        // of q, k, v, y, dy, dq, dk, dv: nano::bf16 or float
+//     static constexpr int tokens = 49152, heads = 6, headSize = 128; // T, H, Dh
+//     static constexpr bool vectorRows = true;    // as in AttentionShape
+//     static constexpr float scale = 0.12f;
+//     static constexpr bool hasScore = true;      // false: the functions below may be left out
+//     // The score region: f(scale·q·k). No memory, no state, the same value for the same
+//     arguments. static NANO_DEVICE float score(float s, int query, int key, int head) {
+//       return 15.0f * nano::tanh(s / 15.0f);
+//     }
+//     // The score_grad region: the gradient before f from that behind it (backward only).
+//     static NANO_DEVICE float scoreGrad(float s, int query, int key, int head, float gradient) {
+//       const float f = nano::tanh(s / 15.0f);
+//       return gradient * (1.0f - f * f);
+//     }
+//   };
+//   extern "C" __global__ void __launch_bounds__(128, 1)
+//   attention_2cfa(const __grid_constant__ nano::Launch<7, 1> launch) {
+//     const auto work = launch.find(blockIdx.x);
+//     nano::AttentionOperands<Attention> x;
+//     x.q = {work.template pointer<const nano::bf16>(0), 3 * 768, 128}; // strides: token, head
+//     x.k = {work.template pointer<const nano::bf16>(1), 3 * 768, 128};
+//     x.v = {work.template pointer<const nano::bf16>(2), 3 * 768, 128};
+//     x.first = {work.template pointer<const int>(3)};
+//     x.last = {work.template pointer<const int>(4)};
+//     x.y[0] = {work.template pointer<nano::bf16>(5), 768, 128};
+//     x.lse[0] = {work.template pointer<float>(6), 6, 1};
+//     nano::attentionForward<Attention>(work.first, x);
+//   }
+//
+// Threads, iterations and dynamic shared bytes of a launch are attentionForwardLaunch(shape) and
+// attentionGradLaunch(shape) of nano_attention_shape.h; iterationsPerBlock is 1, iterations of a
+// segment count from 0. The kernel is declared with __launch_bounds__(threads, 1), without which
+// setmaxnreg has no effect. A result has as many places in memory as the template arguments of the
+// operands say (0: not wanted). Operands and results do not overlap.
+//
+// The mask is data: query t sees keys first[t] … last[t], both included, both never decreasing.
+// From these each block finds the range of its tiles by itself (forward: first of its first query
+// to last of its last one; keys: by a search in `last` and `first`), leaves out tiles that a warp's
+// rows do not see, and masks element by element only tiles that they see in part.
+//
+// Every sum has an order that depends on the shapes and on first and last alone; there are no
+// atomics. Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
+// attentionOnTensorCores(shape).
+#pragma once
+
+#include "nano_attention_shape.h"
+#include "nano_primitives.h"
+
+namespace nano {
+
+/// An operand [T, H, Dh] or [T, H] in memory: element (t, h, d) is at base[t·token + h·head +
+/// d·element]. A stride of elements other than 1 is for `vectorRows` = false only.
+template <class T> struct HeadView {
+  T *base;
+  long long token, head, element = 1;
+  NANO_DEVICE T *row(long long t, int h) const { return base + t * token + h * head; }
+};
+
+/// An i32 operand [T].
+struct TokenView {
+  const int *base;
+  long long stride = 1;
+  NANO_DEVICE int operator[](long long t) const { return base[t * stride]; }
+};
+
+/// Operands of attentionForward; yCount and lseCount places for the results.
+template <class A, int yCount = 1, int lseCount = 1> struct AttentionOperands {
+  using Element = typename A::Element;
+  static constexpr int yPlaces = yCount, lsePlaces = lseCount;
+  HeadView<const Element> q, k, v;
+  TokenView first, last;
+  HeadView<Element> y[yCount > 0 ? yCount : 1];
+  HeadView<float> lse[lseCount > 0 ? lseCount : 1]; ///< natural logarithm
+};
+
+/// Operands of attentionBackward.
+template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct AttentionGradOperands {
+  using Element = typename A::Element;
+  static constexpr int dqPlaces = dqCount, dkPlaces = dkCount, dvPlaces = dvCount;
+  HeadView<const Element> q, k, v;
+  TokenView first, last;
+  HeadView<const float> lse, delta;
+  HeadView<const Element> dy;
+  HeadView<Element> dq[dqCount > 0 ? dqCount : 1], dk[dkCount > 0 ? dkCount : 1],
+      dv[dvCount > 0 ? dvCount : 1];
+};
+
+template <class A>
+constexpr AttentionShape attentionShapeOf = AttentionShape{
+    A::tokens, A::heads, A::headSize, sizeof(typename A::Element) == 2, A::vectorRows};
+
+NANO_DEVICE int larger(int a, int b) { return a > b ? a : b; }
+NANO_DEVICE int smaller(int a, int b) { return a < b ? a : b; }
+
+/// The number of elements below `bound` of a view of `count` elements that never decrease, by a
+/// warp: 32 probes at a time.
+NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
+  int low = 0, high = count;
+  while (low < high) {
+    const int step = (high - low + 31) / 32, probe = low + (laneIndex() + 1) * step - 1;
+    const bool below = probe < high && view[probe] < bound;
+    low += warpSum(int32_t(below)) * step;
+    high = smaller(high, low + step - 1);
+  }
+  return low;
+}
+
+} // namespace nano
+
+#include "nano_attention_hopper.h"
+#include "nano_attention_mma.h"
+#include "nano_attention_plain.h"
+
+namespace nano {
+
+template <class A> using AttentionTilesOf = AttentionTileChoice<A::headSize, A::hasScore>;
+
+/// attentionForward with given tiles.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void tiledForward(long long iteration, const Operands &x) {
+  if constexpr (Tiles::useWarpgroups)
+    hopper::attentionForward<A, Tiles>(iteration, x);
+  else
+    mma::attentionForward<A, Tiles>(iteration, x);
+}
+/// The part of attentionBackward for dq, or for dk and dv, with given tiles.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void tiledQueryGrad(long long iteration, const Operands &x) {
+  if constexpr (Tiles::useWarpgroups)
+    hopper::attentionQueryGrad<A, Tiles>(iteration, x);
+  else
+    mma::attentionQueryGrad<A, Tiles>(iteration, x);
+}
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void tiledKeyGrad(long long iteration, const Operands &x) {
+  if constexpr (Tiles::useWarpgroups)
+    hopper::attentionKeyGrad<A, Tiles>(iteration, x);
+  else
+    mma::attentionKeyGrad<A, Tiles>(iteration, x);
+}
+/// attentionBackward with the tiles of a choice.
+template <class A, class Choice, class Operands>
+NANO_DEVICE void tiledBackward(long long iteration, const Operands &x) {
+  using Queries = typename Choice::Queries;
+  constexpr long long queryBlocks = A::heads * divideUp(A::tokens, Queries::rows);
+  if (iteration < queryBlocks)
+    tiledQueryGrad<A, Queries>(iteration, x);
+  else
+    tiledKeyGrad<A, typename Choice::Keys>(iteration - queryBlocks, x);
+}
+
+/// y and lse of one block of queries: iteration i of attentionForwardLaunch's. All threads of the
+/// block call it.
+template <class A, int yCount, int lseCount>
+NANO_DEVICE void attentionForward(long long iteration,
+                                  const AttentionOperands<A, yCount, lseCount> &x) {
+  if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
+    tiledForward<A, typename AttentionTilesOf<A>::Forward>(iteration, x);
+  else
+    plain::attentionForward<A>(iteration, x);
+}
+
+/// dq of one block of queries, or dk and dv of one block of keys: iteration i of
+/// attentionGradLaunch's. All threads of the block call it.
+template <class A, int dqCount, int dkCount, int dvCount>
+NANO_DEVICE void attentionBackward(long long iteration,
+                                   const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
+  if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
+    tiledBackward<A, AttentionTilesOf<A>>(iteration, x);
+  else
+    plain::attentionBackward<A>(iteration, x);
+}
+
+} // namespace nano

@@ -1,0 +1,338 @@
+// Tiles of bf16 in shared memory and their products on tensor cores by warps, for the attention
+// templates: copies, fragments, ranges of keys, the score function. Included by nano_attention.h.
+#pragma once
+
+namespace nano::mma {
+
+constexpr float log2e = 1.44269504f, ln2 = 0.693147181f, infinity = __builtin_bit_cast(float, 0x7f800000u);
+
+/// Scores are turned into exponents of two one by one, not with a factor within the softmax.
+template <class A> constexpr bool scoresInLog2 = A::hasScore || !(A::scale > 0);
+
+struct alignas(16) Vector16 {
+  uint32_t word[4];
+};
+
+/// The place of a lane in fragments: rows group, group + 8 and columns 2·pair, 2·pair + 1 of sums;
+/// and in tiles: the byte of its row and swizzled chunk in a 16 × 16 block, as addresses for
+/// loadMatrix<4>. `left`: of four quarters top left, bottom left, top right, bottom right. `right`:
+/// top left, top right, bottom left, bottom right.
+struct Lane {
+  int warp = warpIndex(), lane = laneIndex(), group = lane >> 2, pair = lane & 3;
+  int left = (lane & 15) * 128 + (((lane >> 4) ^ (lane & 7)) << 4);
+  int right = ((lane & 7) + ((lane >> 4) << 3)) * 128 + ((((lane >> 3) & 1) ^ (lane & 7)) << 4);
+};
+
+/// rows × size elements, size a multiple of 64: bands of 64 columns; in a band row r has 128 bytes,
+/// and its chunk c of 16 bytes is at place c ⊕ (r mod 8). Rows of 8 × 8 matrices lie in different
+/// banks; it is also the 128-byte swizzle of bulk copies and warpgroup products.
+template <int rows, int size> struct Tile {
+  static constexpr int bytes = 2 * rows * size, chunks = size / 8;
+  static NANO_DEVICE int offset(int row, int chunk) {
+    return (chunk >> 3) * rows * 128 + row * 128 + (((chunk ^ row) & 7) << 4);
+  }
+  /// Of `lane`, lane.left or lane.right, in the block with first row `row`, a multiple of 16, and
+  /// first chunk `chunk`, even.
+  static NANO_DEVICE int block(int lane, int row, int chunk) {
+    return ((chunk >> 3) * rows + row) * 128 + (lane ^ ((chunk & 7) << 4));
+  }
+};
+
+/// Starts copying x[first + r, head, :] to row r of the tile; rows from `end` on become zero. By
+/// `threads` threads, this one being number `thread`.
+template <int rows, int size, int threads>
+NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
+                          int end, int thread = threadIdx.x) {
+  using T = Tile<rows, size>;
+  static_assert(threads % T::chunks == 0 && rows * T::chunks % threads == 0);
+  const int chunk = thread % T::chunks, firstRow = thread / T::chunks;
+  const bf16 *const source = x.row(first, head) + 8 * chunk;
+  uint8_t *const target = tile + T::offset(firstRow, chunk);
+  constexpr int step = threads / T::chunks;
+  static_assert(step % 8 == 0, "the swizzle is the same in all rows of a thread");
+  if (first + rows <= end) {
+#pragma unroll
+    for (int i = 0; i < rows / step; ++i)
+      copyAsync<16>(target + i * step * 128, source + (firstRow + i * step) * x.token);
+    return;
+  }
+#pragma unroll 1
+  for (int row = firstRow; row < rows; row += step) {
+    const bool inside = first + row < end;
+    copyAsync<16>(target + (row - firstRow) * 128, source + (inside ? row : 0) * x.token,
+                  inside ? 16 : 0);
+  }
+}
+
+/// scores += rows aRow … of tile a [aRows, size] times rows of tile b [bRows, size], transposed.
+template <int size, int aRows, int bRows, int rowTiles>
+NANO_DEVICE void multiply(float (&scores)[rowTiles][bRows / 8][4], const Lane &lane,
+                          const uint8_t *a, int aRow, const uint8_t *b) {
+#pragma unroll
+  for (int k = 0; k < size / 16; ++k) {
+    uint32_t left[rowTiles][4];
+#pragma unroll
+    for (int r = 0; r < rowTiles; ++r)
+      loadMatrix<4>(left[r], a + Tile<aRows, size>::block(lane.left, aRow + 16 * r, 2 * k));
+#pragma unroll
+    for (int c = 0; c < bRows / 16; ++c) {
+      uint32_t right[4];
+      loadMatrix<4>(right, b + Tile<bRows, size>::block(lane.right, 16 * c, 2 * k));
+      const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
+#pragma unroll
+      for (int r = 0; r < rowTiles; ++r) {
+        matrixMultiply<bf16, bf16>(scores[r][2 * c], left[r], first);
+        matrixMultiply<bf16, bf16>(scores[r][2 * c + 1], left[r], second);
+      }
+    }
+  }
+}
+
+/// sums += weights, rounded to bf16, times tile b [bRows, size].
+template <int size, int bRows, int rowTiles>
+NANO_DEVICE void accumulate(float (&sums)[rowTiles][size / 8][4], const Lane &lane,
+                            const float (&weights)[rowTiles][bRows / 8][4], const uint8_t *b) {
+#pragma unroll
+  for (int k = 0; k < bRows / 16; ++k) {
+    uint32_t left[rowTiles][4];
+#pragma unroll
+    for (int r = 0; r < rowTiles; ++r)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float *pair = &weights[r][2 * k + i / 2][2 * (i % 2)];
+        left[r][i] = packBf16(pair[0], pair[1]);
+      }
+#pragma unroll
+    for (int c = 0; c < size / 16; ++c) {
+      uint32_t right[4];
+      loadMatrixTransposed<4>(right, b + Tile<bRows, size>::block(lane.left, 16 * k, 2 * c));
+      const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
+#pragma unroll
+      for (int r = 0; r < rowTiles; ++r) {
+        matrixMultiply<bf16, bf16>(sums[r][2 * c], left[r], first);
+        matrixMultiply<bf16, bf16>(sums[r][2 * c + 1], left[r], second);
+      }
+    }
+  }
+}
+
+/// Where an element of sums lies: row 16·tile + 8·half + group.
+struct Place {
+  int tile, half, row, column;
+};
+
+/// body(element, place) for this lane's elements.
+template <int rowTiles, int columnTiles, class Body>
+NANO_DEVICE void forElements(float (&sums)[rowTiles][columnTiles][4], const Lane &lane, Body body) {
+#pragma unroll
+  for (int r = 0; r < rowTiles; ++r)
+#pragma unroll
+    for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        body(sums[r][c][i],
+             Place{r, i / 2, 16 * r + 8 * (i / 2) + lane.group, 8 * c + 2 * lane.pair + i % 2});
+}
+
+/// body(element, element of the second, place).
+template <int rowTiles, int columnTiles, class Body>
+NANO_DEVICE void forElements(float (&first)[rowTiles][columnTiles][4],
+                             float (&second)[rowTiles][columnTiles][4], const Lane &lane,
+                             Body body) {
+#pragma unroll
+  for (int r = 0; r < rowTiles; ++r)
+#pragma unroll
+    for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        body(first[r][c][i], second[r][c][i],
+             Place{r, i / 2, 16 * r + 8 * (i / 2) + lane.group, 8 * c + 2 * lane.pair + i % 2});
+}
+
+/// results[row, :] *= scales of the row.
+template <int rowTiles, int columnTiles>
+NANO_DEVICE void rescale(float (&results)[rowTiles][columnTiles][4],
+                         const float (&scales)[rowTiles][2]) {
+#pragma unroll
+  for (int r = 0; r < rowTiles; ++r)
+#pragma unroll
+    for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        results[r][c][i] *= scales[r][i / 2];
+}
+
+/// The online softmax of a warp's rows. Scores are multiplied by `factor` before the power of two
+/// is taken; maxima are those of the scores before.
+template <int rowTiles> struct Softmax {
+  float maxima[rowTiles][2], sums[rowTiles][2]; ///< sums: of this lane's columns
+
+  NANO_DEVICE Softmax() {
+#pragma unroll
+    for (int i = 0; i < 2 * rowTiles; ++i) {
+      maxima[i / 2][i % 2] = -infinity;
+      sums[i / 2][i % 2] = 0;
+    }
+  }
+
+  /// Scores become weights 2^(factor·(score − maximum)). The maximum that is subtracted is the
+  /// largest score up to a factor of 2⁸ in the weights; only when it has grown, which the result
+  /// tells, must what was made with earlier weights be multiplied by `scales`.
+  template <int columnTiles>
+  NANO_DEVICE bool apply(float (&scores)[rowTiles][columnTiles][4], float (&scales)[rowTiles][2],
+                         float factor) {
+    bool grows = false;
+#pragma unroll
+    for (int i = 0; i < 2 * rowTiles; ++i) {
+      const int r = i / 2, half = i % 2;
+      float m = scores[r][0][2 * half];
+#pragma unroll
+      for (int c = 0; c < columnTiles; ++c)
+        m = max(m, max(scores[r][c][2 * half], scores[r][c][2 * half + 1]));
+      m = max(m, shuffleXor(m, 1));
+      scales[r][half] = m = max(m, shuffleXor(m, 2));
+      grows |= (m - maxima[r][half]) * factor > 8;
+    }
+    grows = anyLane(grows);
+    if (grows) {
+#pragma unroll
+      for (int i = 0; i < 2 * rowTiles; ++i) {
+        const int r = i / 2, half = i % 2;
+        const float largest = scales[r][half];
+        const bool larger = largest > maxima[r][half];
+        const float scale = larger ? approximateExp2((maxima[r][half] - largest) * factor) : 1;
+        maxima[r][half] = larger ? largest : maxima[r][half];
+        sums[r][half] *= scale;
+        scales[r][half] = scale;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * rowTiles; ++i) {
+      const int r = i / 2, half = i % 2;
+      // A row that has seen no key yet has weights of 0.
+      const float m = maxima[r][half] == -infinity ? 0 : maxima[r][half] * factor;
+      float sum = 0;
+#pragma unroll
+      for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+        for (int j = 2 * half; j < 2 * half + 2; ++j)
+          sum += scores[r][c][j] = approximateExp2(fma(scores[r][c][j], factor, -m));
+      sums[r][half] += sum;
+    }
+    return grows;
+  }
+};
+
+/// Divides the sums of the rows first + … of queries by those of their weights; writes lse.
+template <int rowTiles, int columnTiles, class Operands>
+NANO_DEVICE void finish(float (&sums)[rowTiles][columnTiles][4], const Softmax<rowTiles> &softmax,
+                        float factor, const Lane &lane, const Operands &x, int first, int end,
+                        int head) {
+  float inverses[rowTiles][2];
+#pragma unroll
+  for (int i = 0; i < 2 * rowTiles; ++i) {
+    const int r = i / 2, half = i % 2;
+    float sum = softmax.sums[r][half];
+    sum += shuffleXor(sum, 1);
+    sum += shuffleXor(sum, 2);
+    inverses[r][half] = 1.0f / sum;
+    const int query = first + 16 * r + 8 * half + lane.group;
+    if (lane.pair == 0 && query < end)
+#pragma unroll
+      for (int place = 0; place < Operands::lsePlaces; ++place)
+        *x.lse[place].row(query, head) = (softmax.maxima[r][half] * factor + log2(sum)) * ln2;
+  }
+  rescale(sums, inverses);
+}
+
+/// results[p][begin + row, head, :] ← sums, rounded, for every place p and rows before `end`. They
+/// pass through the warp's own rows of a tile that the warp has finished reading.
+template <int size, int rows, int places, int rowTiles, class View>
+NANO_DEVICE void storeTile(float (&sums)[rowTiles][size / 8][4], const Lane &lane, uint8_t *tile,
+                           int warpRow, const View &results, int head, int begin, int end) {
+  using T = Tile<rows, size>;
+  syncWarp();
+#pragma unroll
+  for (int r = 0; r < rowTiles; ++r)
+#pragma unroll
+    for (int c = 0; c < size / 16; ++c) {
+      const auto &left = sums[r][2 * c], &right = sums[r][2 * c + 1];
+      const uint32_t quarters[4] = {packBf16(left[0], left[1]), packBf16(left[2], left[3]),
+                                    packBf16(right[0], right[1]), packBf16(right[2], right[3])};
+      storeMatrix<4>(tile + T::block(lane.left, warpRow + 16 * r, 2 * c), quarters);
+    }
+  syncWarp();
+  const int chunk = lane.lane % T::chunks;
+#pragma unroll
+  for (int row = lane.lane / T::chunks; row < 16 * rowTiles; row += 32 / T::chunks) {
+    const int token = begin + warpRow + row;
+    if (token >= end)
+      continue;
+    const auto value = *reinterpret_cast<const Vector16 *>(tile + T::offset(warpRow + row, chunk));
+#pragma unroll
+    for (int p = 0; p < places; ++p)
+      *reinterpret_cast<Vector16 *>(results[p].row(token, head) + 8 * chunk) = value;
+  }
+}
+
+/// The keys that a warp's rows of queries see, from arrays of `first` and `last` in shared memory.
+struct RowRanges {
+  int firstOfFirst, firstOfLast, lastOfFirst, lastOfLast;
+  NANO_DEVICE RowRanges(const int *firsts, const int *lasts, int row, int rows)
+      : firstOfFirst(firsts[row]), firstOfLast(firsts[row + rows - 1]), lastOfFirst(lasts[row]),
+        lastOfLast(lasts[row + rows - 1]) {}
+  /// Some row may see one of the keys from … to.
+  NANO_DEVICE bool meet(int from, int to) const { return from <= lastOfLast && to >= firstOfFirst; }
+  /// All rows see all of them.
+  NANO_DEVICE bool contain(int from, int to) const {
+    return from >= firstOfLast && to <= lastOfFirst;
+  }
+};
+
+/// What belongs to the queries of a block of columns. A column without a query is seen by no key.
+template <int columns> struct ColumnStatistics {
+  float logarithm[columns], delta[columns]; ///< logarithm: lse to the base 2
+  int first[columns], last[columns];
+};
+
+/// One column of it in the registers of thread number `thread`.
+struct ColumnStatistic {
+  float logarithm = 0, delta = 0;
+  int first = 0, last = 0;
+  template <int columns, class Operands>
+  NANO_DEVICE void load(const Operands &x, int head, int begin, int end, int thread = threadIdx.x) {
+    if (thread >= columns)
+      return;
+    const int query = begin + thread, inside = smaller(query, end - 1);
+    logarithm = *x.lse.row(inside, head) * log2e;
+    delta = *x.delta.row(inside, head);
+    first = query < end ? x.first[inside] : 0x7fffffff;
+    last = x.last[inside];
+  }
+  template <int columns>
+  NANO_DEVICE void store(ColumnStatistics<columns> &to, int thread = threadIdx.x) const {
+    if (thread >= columns)
+      return;
+    to.logarithm[thread] = logarithm;
+    to.delta[thread] = delta;
+    to.first[thread] = first;
+    to.last[thread] = last;
+  }
+};
+
+/// From q·k and dy·v to the weight and the gradient of scale·q·k.
+template <class A>
+NANO_DEVICE void weightAndGradient(float &score, float &product, float logarithm, float delta,
+                                   int query, int key, int head) {
+  if constexpr (A::hasScore) {
+    const float raw = score * A::scale;
+    const float weight = approximateExp2(fma(A::score(raw, query, key, head), log2e, -logarithm));
+    product = A::scoreGrad(raw, query, key, head, weight * (product - delta));
+    score = weight;
+  } else {
+    score = approximateExp2(fma(score, A::scale * log2e, -logarithm));
+    product = score * (product - delta);
+  }
+}
+
+} // namespace nano::mma

@@ -1,0 +1,60 @@
+// Reads files of static FP8 scales.
+#include "compiler/ScalesFile.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nano {
+
+using frontend::ModelError;
+
+namespace {
+constexpr const char *formatName = "nano fp8 scales";
+
+/// A message on one line.
+std::string oneLine(llvm::Error error) {
+  std::string text = llvm::toString(std::move(error));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+} // namespace
+
+frontend::ScalesFile readScalesFile(const std::string &path) {
+  auto content = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                             /*RequiresNullTerminator=*/false);
+  if (!content)
+    throw ModelError(fmt::format("{}: cannot be read: {}", path, content.getError().message()));
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*content)->getBuffer());
+  if (!parsed)
+    throw ModelError(fmt::format("{}: is not JSON: {}", path, oneLine(parsed.takeError())));
+  const llvm::json::Object *file = parsed->getAsObject();
+  const llvm::json::Object *list = file ? file->getObject("scales") : nullptr;
+  if (!list || file->getString("format") != llvm::StringRef(formatName))
+    throw ModelError(fmt::format(
+        "{}: is not a file of FP8 scales; nanorun --calibrate writes such files", path));
+  if (file->getInteger("version") != 1)
+    throw ModelError(
+        fmt::format("{}: its version is not known to this nanoc, which reads 1", path));
+  frontend::ScalesFile result;
+  result.path = path;
+  for (const auto &[name, value] : *list) {
+    std::array<double, 3> &scales = result.scales[name.str()];
+    const llvm::json::Object *entry = value.getAsObject();
+    size_t i = 0;
+    for (const char *operand : {"input", "weight", "gradient"}) {
+      const std::optional<double> scale = entry ? entry->getNumber(operand) : std::nullopt;
+      if (!scale || !(*scale >= 0x1p-100 && *scale <= 0x1p100))
+        throw ModelError(fmt::format(
+            "{}: '{}' needs \"input\", \"weight\" and \"gradient\", each a positive number", path,
+            name.str()));
+      scales[i++] = *scale;
+    }
+  }
+  return result;
+}
+
+} // namespace nano

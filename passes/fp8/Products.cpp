@@ -1,0 +1,135 @@
+// Finds products by the parameter that they read or whose gradient they give.
+#include "passes/fp8/Products.h"
+
+#include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Program.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace nano::graph;
+
+namespace nano::fp8 {
+
+StringRef nameOf(Part part) {
+  switch (part) {
+  case Part::Forward:
+    return "forward product";
+  case Part::InputGradient:
+    return "gradient of the input";
+  case Part::WeightGradient:
+    return "gradient of the weight";
+  }
+  return {};
+}
+
+namespace {
+
+/// The name of the state that `value` shows whole; empty when it shows none.
+StringRef loadedState(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_present<CastOp, ReshapeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  auto load = dyn_cast_if_present<LoadOp>(op);
+  return load ? load.getSymbol() : StringRef();
+}
+
+/// The parameter whose gradient `value` is added to; empty when it is none's.
+StringRef gradientOf(Value value) {
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    StringRef symbol;
+    if (auto store = dyn_cast<StoreOp>(user))
+      symbol = store.getSymbol();
+    else if (auto accumulate = dyn_cast<AccumulateOp>(user))
+      symbol = accumulate.getSymbol();
+    else if (!isa<CastOp, ReshapeOp, AddOp>(user))
+      return {};
+    if (!symbol.empty())
+      return symbol.consume_front("grad.") ? symbol : StringRef();
+    value = user->getResult(0);
+  }
+  return {};
+}
+
+} // namespace
+
+SmallVector<Product> findProducts(func::FuncOp function) {
+  auto module = function->getParentOfType<ModuleOp>();
+  llvm::StringMap<StateOp> parameters;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == Role::Parameter)
+      parameters[state.getSymName()] = state;
+
+  SmallVector<Product> products;
+  /// How the forward product reads a weight.
+  struct Reading {
+    bool transposed;
+    Type type;
+  };
+  llvm::StringMap<Reading> readings;
+  for (auto op : function.getOps<MatmulOp>()) {
+    if (tensorType(op).getRank() != 2)
+      continue;
+    StateOp readA = parameters.lookup(loadedState(op.getA())),
+            readB = parameters.lookup(loadedState(op.getB()));
+    if (readB && !readA && !op.getTransposeA()) {
+      Reading reading{op.getTransposeB(), op.getB().getType()};
+      const Reading &first = readings.try_emplace(readB.getSymName(), reading).first->second;
+      if (reading.type != first.type)
+        continue;
+      const bool isForward = reading.transposed == first.transposed;
+      products.push_back({op, readB, isForward ? Part::Forward : Part::InputGradient,
+                          isForward ? Operand::Input : Operand::Gradient, Operand::Weight});
+    } else if (!readA && !readB && op.getTransposeA() && !op.getTransposeB()) {
+      StringRef name = gradientOf(op);
+      auto known = readings.find(name);
+      if (known == readings.end())
+        continue;
+      // W is [out, in] where the forward product transposes it, and so is its gradient.
+      const bool outFirst = known->second.transposed;
+      products.push_back({op, parameters.lookup(name), Part::WeightGradient,
+                          outFirst ? Operand::Gradient : Operand::Input,
+                          outFirst ? Operand::Input : Operand::Gradient});
+    }
+  }
+  return products;
+}
+
+void markScaled(ScaledMatmulOp op, const Product &product) {
+  Builder builder(op.getContext());
+  auto entry = [&](StringRef name, StringRef value) {
+    return builder.getNamedAttr(name, builder.getStringAttr(value));
+  };
+  op->setAttr(policyAttrName, builder.getDictionaryAttr(
+                                  {entry("weight", StateOp(product.weight).getSymName()),
+                                   entry("part", nameOf(product.part)),
+                                   entry("a", nameOf(product.a)), entry("b", nameOf(product.b))}));
+}
+
+SmallVector<ScaledProduct> scaledProducts(func::FuncOp function) {
+  auto operandOf = [](StringAttr name) {
+    for (Operand operand : {Operand::Input, Operand::Weight})
+      if (name && name == nameOf(operand))
+        return operand;
+    return Operand::Gradient;
+  };
+  SmallVector<ScaledProduct> products;
+  for (auto op : function.getOps<ScaledMatmulOp>()) {
+    auto mark = op->getAttrOfType<DictionaryAttr>(policyAttrName);
+    if (!mark)
+      continue;
+    ScaledProduct product;
+    product.op = op;
+    product.weight = mark.getAs<StringAttr>("weight");
+    for (Part part : allParts)
+      if (mark.getAs<StringAttr>("part") == nameOf(part))
+        product.part = part;
+    product.a = operandOf(mark.getAs<StringAttr>("a"));
+    product.b = operandOf(mark.getAs<StringAttr>("b"));
+    products.push_back(product);
+  }
+  return products;
+}
+
+} // namespace nano::fp8

@@ -1,0 +1,50 @@
+// Finds the matrix products of linear layers: forward, and the two of the backward pass.
+#pragma once
+
+#include "passes/fp8/Policy.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace nano::fp8 {
+
+/// What a product computes for its layer y = x·Wᵀ.
+enum class Part : uint8_t {
+  Forward,       ///< y
+  InputGradient, ///< ∂L/∂x, of ∂L/∂y and W
+  WeightGradient ///< ∂L/∂W, of ∂L/∂y and x
+};
+/// "forward product", "gradient of the input", "gradient of the weight"
+llvm::StringRef nameOf(Part part);
+inline constexpr Part allParts[] = {Part::Forward, Part::InputGradient, Part::WeightGradient};
+
+/// One product, with what its operands are.
+struct Product {
+  graph::MatmulOp op;
+  graph::StateOp weight;
+  Part part = Part::Forward;
+  Operand a = Operand::Input, b = Operand::Weight;
+
+  Operand operand(unsigned index) const { return index == 0 ? a : b; }
+};
+
+/// The products of a training program, in its order. A forward product reads a parameter as its
+/// second operand, whole, through casts and reshapes alone; what reads it the other way round
+/// later is the gradient of the input; the gradient of the weight is stored or accumulated under
+/// the parameter's name, after casts, reshapes and sums.
+llvm::SmallVector<Product> findProducts(mlir::func::FuncOp function);
+
+/// What a `nano.scaled_matmul` is, as its attribute `nano.fp8` says:
+/// `{weight = "<parameter>", part = "<nameOf(Part)>", a = "<nameOf(Operand)>", b = "…"}`.
+struct ScaledProduct {
+  graph::ScaledMatmulOp op;
+  mlir::StringAttr weight;
+  Part part = Part::Forward;
+  Operand a = Operand::Input, b = Operand::Weight;
+
+  Operand operand(unsigned index) const { return index == 0 ? a : b; }
+};
+void markScaled(graph::ScaledMatmulOp op, const Product &product);
+/// The marked products of a function, in its order.
+llvm::SmallVector<ScaledProduct> scaledProducts(mlir::func::FuncOp function);
+
+} // namespace nano::fp8

@@ -1,0 +1,370 @@
+// nano-scale-products: computes the products of linear layers from 8-bit operands, in training.
+//
+//   %w = nano.cast %W : f32 → bf16                  %wq = nano.quantize %W, %sw       once a step
+//   %z = nano.matmul %x, %w {transpose_b}      ⇒    %xq = nano.quantize %x, %sx
+//                                                   %z = nano.scaled_matmul %xq, %wq scales(%sx,
+//                                                   %sw)
+//
+// and so the two products of the backward pass, each by the policy of its weight (`Policy`):
+// static, current, delayed or block scaling.
+//
+// - A weight is converted in the program of the step's first micro-batch, straight from what is
+//   stored, and kept for the others in a state that lives no longer: so nothing about it needs to
+//   be saved, and a run may begin anywhere. Validation reads the weight itself.
+// - A gradient is converted without the rounding to the compute type that the product would ask
+// for.
+// - delayed: every program takes the largest magnitudes of inputs and gradients; `update` (summed
+//   over ranks, which bounds the largest) enters them in the history and makes the scales of the
+//   next step. Scales and histories are optimizer states: checkpoints carry them. Weights are at
+//   hand whole when they are converted; their scale is their own.
+// - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
+//   bits: Hopper's products take no others. Of weights the transposed copy is kept as well.
+//
+// A product that 8-bit operands do not allow stays as it is, and a remark says why. Casts,
+// transposes and magnitudes are ordinary ops that nano-fuse puts into the kernels that make their
+// operands; nano-report-casts says what remains.
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+#include "passes/fp8/Scaling.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace nano {
+#define GEN_PASS_DEF_SCALEPRODUCTS
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::graph;
+using namespace nano::fp8;
+
+namespace {
+
+/// A tensor whose largest magnitudes in the last steps decide its scale.
+struct Watched {
+  StateOp weight;
+  Operand operand;
+  llvm::SetVector<Value> values; ///< in the present function
+
+  std::string symbol() const { return amaxSymbol(StateOp(weight).getSymName(), operand); }
+};
+
+class ModuleScaler {
+public:
+  ModuleScaler(ModuleOp module, bool kMajor)
+      : module(module), kMajor(kMajor), declarations(module.getContext()) {}
+
+  LogicalResult run();
+
+private:
+  /// The products of a function that will be scaled; `report` says of the others why not.
+  SmallVector<Product> scalable(func::FuncOp function, bool report);
+  void rewrite(func::FuncOp function, bool isFirst);
+  Scaled weightCopy(func::FuncOp function, const Product &product, bool transposed, bool isFirst);
+  void watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst);
+  void updateScales(func::FuncOp update);
+  /// Declares a state whose elements are `init` at first, behind its weight.
+  void declare(StateOp weight, const std::string &name, Type type, Role role, double init);
+  /// Declares the scalars of the given scales.
+  void declareScales(StateOp weight);
+  /// True when the name is new to the module; else tells so.
+  bool claim(StateOp weight, const std::string &name);
+
+  const Policy &policyOf(StateOp weight) const {
+    return policies.find(weight.getSymName())->second;
+  }
+
+  ModuleOp module;
+  bool kMajor, isBroken = false;
+  OpBuilder declarations;
+  llvm::StringMap<Policy> policies;    ///< of the weights with another recipe than off
+  llvm::StringMap<Scaled> copies;      ///< of weights in the present function, by symbol
+  Operation *lastConversion = nullptr; ///< of a weight in the present function
+  SmallVector<Watched> watched;        ///< in the order of their first products
+};
+
+LogicalResult ModuleScaler::run() {
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() != Role::Parameter)
+      continue;
+    FailureOr<Policy> policy = Policy::of(state);
+    if (failed(policy))
+      return failure();
+    if (policy->recipe != Recipe::Off)
+      policies[state.getSymName()] = *policy;
+  }
+  if (policies.empty())
+    return success();
+  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next"),
+               update = functionWithRole(module, "update");
+  if (!first || !next || !update)
+    return module.emitError("products are scaled in the programs first, next and update: "
+                            "nano-expand-optimizers and nano-split-accumulation run before");
+  rewrite(first, true);
+  rewrite(next, false);
+  updateScales(update);
+  return failure(isBroken);
+}
+
+SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) {
+  SmallVector<Product> products;
+  llvm::StringMap<bool> found;
+  for (const Product &product : findProducts(function)) {
+    StateOp weight = product.weight;
+    MatmulOp op = product.op;
+    if (!policies.contains(weight.getSymName()))
+      continue;
+    found[weight.getSymName()] = true;
+    std::string reason = obstacle(product, policyOf(weight).recipe);
+    if (reason.empty())
+      products.push_back(product);
+    else if (report)
+      op.emitRemark() << "'" << weight.getSymName() << "': the " << nameOf(product.part)
+                      << " stays in " << tensorType(op.getA()).getElementType() << ": " << reason;
+  }
+  for (auto state : module.getOps<StateOp>())
+    if (report && policies.contains(state.getSymName()) && !found.contains(state.getSymName()))
+      state.emitRemark() << "'" << state.getSymName()
+                         << "': no product reads it whole, so that nothing of it runs in FP8";
+  return products;
+}
+
+bool ModuleScaler::claim(StateOp weight, const std::string &name) {
+  Operation *holder = SymbolTable::lookupSymbolIn(module, name);
+  if (!holder)
+    return true;
+  InFlightDiagnostic error = weight.emitError("the name @")
+                             << name << " is taken: FP8 scaling needs it";
+  error.attachNote(holder->getLoc()) << "taken here";
+  isBroken = true;
+  return false;
+}
+
+void ModuleScaler::declareScales(StateOp weight) {
+  for (Operand operand : {Operand::Gradient, Operand::Weight, Operand::Input}) {
+    const std::string name = scaleSymbol(weight.getSymName(), operand);
+    if (!claim(weight, name))
+      continue;
+    declarations.setInsertionPointAfter(weight);
+    ImplicitLocOpBuilder builder(weight.getLoc(), declarations);
+    auto scalar = ScalarOp::create(builder, name, builder.getF32Type());
+    SmallVector<Type> types(4, builder.getF64Type());
+    builder.createBlock(&scalar.getBody(), {}, types, SmallVector<Location>(4, weight.getLoc()));
+    Value number = arith::ConstantOp::create(
+        builder, builder.getF64FloatAttr(policyOf(weight).scale(operand)));
+    YieldOp::create(builder, number);
+  }
+}
+
+void ModuleScaler::declare(StateOp weight, const std::string &name, Type type, Role role,
+                           double init) {
+  if (!claim(weight, name))
+    return;
+  declarations.setInsertionPointAfter(weight);
+  auto zero =
+      InitAttr::get(module.getContext(), "constant", declarations.getDenseF64ArrayAttr({init}));
+  StateOp::create(declarations, weight.getLoc(), name, cast<RankedTensorType>(type), role, zero,
+                  FlatSymbolRefAttr());
+}
+
+/// In `first` the weight is converted and stored before anything else; in `next` it is loaded.
+Scaled ModuleScaler::weightCopy(func::FuncOp function, const Product &product, bool transposed,
+                                bool isFirst) {
+  StateOp weight = product.weight;
+  StringRef name = weight.getSymName();
+  const std::string symbol = quantizedSymbol(name) + (transposed ? ".t" : "");
+  if (Scaled copy = copies.lookup(symbol); copy.value)
+    return copy;
+  Scaled straight;
+  if (transposed)
+    straight = weightCopy(function, product, false, isFirst);
+  const Policy &policy = policyOf(weight);
+  const bool perBlock = policy.recipe == Recipe::Block;
+  const std::string scaleName = quantizedScaleSymbol(name) + (transposed ? ".t" : "");
+
+  // Behind the conversions that are there already.
+  OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
+  if (lastConversion)
+    builder.setInsertionPointAfter(lastConversion);
+  GraphBuilder g(builder, weight.getLoc());
+  auto keep = [&](Value value, const std::string &state) {
+    if (isFirst) {
+      declare(weight, state, value.getType(), Role::Gradient, 0);
+      g.store(value, state);
+    }
+  };
+  auto load = [&](const std::string &state) {
+    auto declared = cast<StateOp>(SymbolTable::lookupSymbolIn(module, state));
+    return g.load(state, declared.getTensorType());
+  };
+  Value given;
+  if (policy.recipe == Recipe::Static && !transposed)
+    given =
+        g.load(scaleSymbol(name, Operand::Weight), RankedTensorType::get({}, builder.getF32Type()));
+
+  Scaled copy = straight;
+  if (transposed && isFirst) {
+    copy.value = g.transpose(straight.value);
+    if (perBlock)
+      copy.scale = g.transpose(straight.scale);
+  } else if (isFirst) {
+    // As the products read it: in two dimensions, without the rounding to their type.
+    MatmulOp op = product.op;
+    Value stored =
+        g.reshape(g.load(name, weight.getTensorType()), tensorType(op.getB()).getShape());
+    copy = quantizeWeight(builder, weight.getLoc(), stored, policy, given);
+  } else {
+    copy.value = load(symbol);
+    if (given)
+      copy.scale = given;
+    else if (!transposed || perBlock)
+      copy.scale = load(scaleName);
+  }
+  keep(copy.value, symbol);
+  if (policy.recipe != Recipe::Static && (!transposed || perBlock))
+    keep(copy.scale, scaleName);
+  lastConversion = &*std::prev(builder.getInsertionPoint());
+  return copies[symbol] = copy;
+}
+
+/// Takes the largest magnitudes of what delayed scaling converts, over the step's micro-batches.
+void ModuleScaler::watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst) {
+  llvm::StringMap<bool> forward; // weights whose forward product is scaled: it sees the input first
+  for (const Product &product : products)
+    if (product.part == Part::Forward)
+      forward[StateOp(product.weight).getSymName()] = true;
+  SmallVector<Watched> tensors;
+  auto tensorOf = [&](StateOp weight, Operand operand) -> Watched & {
+    auto *found = llvm::find_if(tensors, [&](const Watched &tensor) {
+      return tensor.weight == weight && tensor.operand == operand;
+    });
+    return found != tensors.end() ? *found : tensors.emplace_back(Watched{weight, operand, {}});
+  };
+  for (const Product &product : products)
+    for (unsigned index : {0, 1}) {
+      StateOp weight = product.weight;
+      const Operand operand = product.operand(index);
+      const bool seen = operand == Operand::Input && product.part == Part::WeightGradient &&
+                        forward.contains(weight.getSymName());
+      if (policyOf(weight).recipe != Recipe::Delayed || operand == Operand::Weight || seen)
+        continue;
+      tensorOf(weight, operand).values.insert(ProductScaler::source(product, index));
+    }
+
+  OpBuilder end(function.getBody().front().getTerminator());
+  for (Watched &tensor : tensors) {
+    const std::string symbol = tensor.symbol();
+    Location location = tensor.weight.getLoc();
+    GraphBuilder g(end, location);
+    auto larger = [&](Value a, Value b) -> Value {
+      return a ? MaxOp::create(end, location, a.getType(), a, b).getResult() : b;
+    };
+    Value largest;
+    for (Value value : tensor.values) {
+      // Where the value is made, so that it need not live longer for this.
+      OpBuilder builder(module.getContext());
+      builder.setInsertionPointAfterValue(value);
+      largest = larger(largest, amaxOf(builder, value.getLoc(), value));
+    }
+    if (!isFirst)
+      largest = larger(g.load(symbol, largest.getType()), largest);
+    if (isFirst) {
+      StringRef name = tensor.weight.getSymName();
+      const int64_t history = policyOf(tensor.weight).history;
+      auto ages = RankedTensorType::get({history}, end.getF32Type());
+      declare(tensor.weight, symbol, largest.getType(), Role::Gradient, 0);
+      declare(tensor.weight, historySymbol(name, tensor.operand), ages, Role::Optimizer, 0);
+      declare(tensor.weight, scaleSymbol(name, tensor.operand), largest.getType(), Role::Optimizer,
+              1);
+    }
+    g.store(largest, symbol);
+  }
+  if (isFirst)
+    watched = std::move(tensors);
+}
+
+void ModuleScaler::rewrite(func::FuncOp function, bool isFirst) {
+  copies.clear();
+  lastConversion = nullptr;
+  SmallVector<Product> products = scalable(function, isFirst);
+  llvm::SetVector<Operation *> weights;
+  for (const Product &product : products)
+    weights.insert(product.weight);
+  for (Operation *weight : weights)
+    if (isFirst && policyOf(cast<StateOp>(weight)).recipe == Recipe::Static)
+      declareScales(cast<StateOp>(weight));
+  watch(function, products, isFirst);
+  ProductScaler scaler(policies, products, kMajor, [&](const Product &product, bool transposed) {
+    return weightCopy(function, product, transposed, isFirst);
+  });
+  for (const Product &product : products) {
+    MatmulOp op = product.op;
+    op.replaceAllUsesWith(scaler.scale(product, op.getType()).getResult());
+    op.erase();
+  }
+  eraseDead(function);
+}
+
+/// history ← (this step's magnitude, all but the oldest); scale ← the largest of them over the
+/// format's largest number, or what it was where nothing but zeros was seen.
+void ModuleScaler::updateScales(func::FuncOp update) {
+  if (watched.empty())
+    return;
+  OpBuilder builder(update.getBody().front().getTerminator());
+  GraphBuilder all(builder, module.getLoc());
+  auto number = RankedTensorType::get({}, builder.getF32Type());
+  SmallVector<Value> seen;
+  for (Watched &tensor : watched)
+    seen.push_back(GraphBuilder(builder, tensor.weight.getLoc()).load(tensor.symbol(), number));
+  if (!update.getOps<AllReduceOp>().empty()) {
+    SmallVector<Value> parts;
+    for (Value value : seen)
+      parts.push_back(all.reshape(value, {1}));
+    const auto count = static_cast<int64_t>(parts.size());
+    auto type = RankedTensorType::get({count}, builder.getF32Type());
+    Value local =
+        ConcatOp::create(builder, module.getLoc(), type, parts, builder.getI64IntegerAttr(0));
+    Value sum = AllReduceOp::create(builder, module.getLoc(), type, local);
+    for (auto [index, value] : llvm::enumerate(seen))
+      value = all.reshape(SliceOp::create(builder, module.getLoc(), number.clone({1}), sum,
+                                          builder.getI64IntegerAttr(0),
+                                          builder.getI64IntegerAttr(static_cast<int64_t>(index))),
+                          {});
+  }
+  for (auto [tensor, amax] : llvm::zip_equal(watched, seen)) {
+    StringRef name = tensor.weight.getSymName();
+    const Policy &policy = policyOf(tensor.weight);
+    Location location = tensor.weight.getLoc();
+    GraphBuilder g(builder, location);
+    const std::string history = historySymbol(name, tensor.operand),
+                      scale = scaleSymbol(name, tensor.operand);
+    auto ages = RankedTensorType::get({policy.history}, builder.getF32Type());
+    Value newest = g.broadcast(amax, ages.getShape()), steps = newest;
+    if (policy.history > 1) {
+      Value older = RotateOp::create(builder, location, ages, g.load(history, ages),
+                                     builder.getI64IntegerAttr(policy.history - 1));
+      auto places = ages.clone(builder.getI32Type());
+      Value place = IotaOp::create(builder, location, places, builder.getI64IntegerAttr(0));
+      steps = g.select(Predicate::eq, place, g.constant(0, places), newest, older);
+    }
+    g.store(steps, history);
+    g.store(scaleOf(builder, location, g.reduce(Combiner::max, steps, {0}),
+                    formatOf(tensor.operand, policy.recipe, builder.getContext()), policy.margin,
+                    g.load(scale, number)),
+            scale);
+  }
+}
+
+struct ScaleProducts : public nano::impl::ScaleProductsBase<ScaleProducts> {
+  using ScaleProductsBase::ScaleProductsBase;
+
+  void runOnOperation() override {
+    if (failed(ModuleScaler(getOperation(), kMajor).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

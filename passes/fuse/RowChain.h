@@ -1,0 +1,80 @@
+// Chains of ops that compute row t of wide tensors from row t of others: where the rows of each
+// tensor are, and what is summed over them.
+#pragma once
+
+#include "ir/graph/Nano.h"
+
+#include "llvm/ADT/SetVector.h"
+
+#include <optional>
+
+namespace nano {
+
+/// Where the rows of a chain are in a tensor: along dimension `dim`, `unit` rows an element (more
+/// than one for scales of blocks). A negative `dim`: nowhere, every chunk reads the whole tensor.
+struct RowDim {
+  int64_t dim = -1, unit = 1;
+  explicit operator bool() const { return dim >= 0; }
+  bool operator==(const RowDim &other) const = default;
+};
+
+/// How one op of a chain acts on rows.
+struct RowForm {
+  llvm::SmallVector<RowDim> operands;           ///< one an operand
+  RowDim result;                                ///< of all results; none where they combine rows
+  std::optional<graph::Combiner> combines = {}; ///< the results combine all rows like this
+  /// The results are numbers that each chunk has its own of: scales of 8-bit floats made from the
+  /// largest element, and that element. Outside the chain `combines` holds.
+  bool isLocal = false;
+};
+
+/// A chain: a product whose rows are wide, and every op that reads or makes a tensor of at least as
+/// many elements, with what lies between them.
+class RowChain {
+public:
+  /// `root` is a nano.matmul or nano.scaled_matmul with a result of rank 2.
+  explicit RowChain(mlir::Operation *root);
+
+  /// Collects the ops of the chain; false, and `obstacle` set, when one of them mixes rows.
+  bool collect();
+
+  mlir::Operation *root;
+  int64_t rows;
+  /// In program order.
+  llvm::SmallVector<std::pair<mlir::Operation *, RowForm>> ops;
+  mlir::Operation *obstacle = nullptr;
+
+  bool contains(mlir::Operation *op) const { return members.contains(op); }
+  /// True when the product's result, or an element-wise function of it, has a cross-entropy.
+  bool isLogits() const;
+  /// True for a tensor with rows that the chain makes and that nothing else needs: it exists a
+  /// chunk at a time.
+  bool isInner(mlir::Value value) const;
+  /// Rows that no chunk may split, because one number describes them.
+  int64_t alignment() const;
+
+  /// `type` with `chunk` rows.
+  static mlir::RankedTensorType withRows(mlir::Type type, RowDim where, int64_t chunk);
+
+private:
+  mlir::Block *block() const { return root->getBlock(); }
+  bool isWide(mlir::Value value) const;
+  void add(mlir::Operation *op);
+  void addBetween();
+
+  std::optional<RowForm> formOf(mlir::Operation *op) const;
+  std::optional<RowForm> reshapeForm(graph::ReshapeOp op) const;
+  std::optional<RowForm> reduceForm(graph::ReduceOp op) const;
+  std::optional<RowForm> broadcastForm(graph::BroadcastOp op) const;
+  std::optional<RowForm> productForm(mlir::Operation *op, bool transposeA, bool transposeB) const;
+  std::optional<RowForm> scaledForm(mlir::Operation *op) const;
+  bool onlyScales(mlir::Value number) const;
+  bool leaves(mlir::Operation *op) const;
+  RowDim where(mlir::Value value) const;
+  RowDim guess(mlir::RankedTensorType type) const;
+
+  llvm::SetVector<mlir::Operation *> members;
+  llvm::DenseMap<mlir::Value, RowDim> known; ///< of results of the chain's ops
+};
+
+} // namespace nano

@@ -1,0 +1,21 @@
+// Exponentials of a softmax cross-entropy: fewer passes over the logits, each exponential once.
+#pragma once
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Value.h"
+
+#include <optional>
+
+namespace nano {
+
+/// An upper bound of all elements of x, whatever the operands hold, when e^(x − bound) is neither
+/// infinite nor lost to underflow for any of them: Σ e^(x − bound) then needs no maximum first, and
+/// takes one pass over x. A softcap, c·sigmoid or c·tanh, has one.
+std::optional<double> softmaxShift(mlir::Value x);
+
+/// In the body of a kernel: e^(x − (m + ln Σ e^(x − m))) ⇒ e^(x − m)·(1/Σ e^(x − m)). The gradient
+/// of a cross-entropy reuses the exponentials of its log-sum-exp. Only within a kernel: they must
+/// not cross memory for that.
+void reuseExponentials(mlir::Block &body);
+
+} // namespace nano

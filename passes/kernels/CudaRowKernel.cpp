@@ -1,0 +1,722 @@
+// Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
+// computed RowEvaluator's, which thread has which columns CudaRowLayout's.
+#include "passes/kernels/CudaRowLayout.h"
+#include "passes/kernels/RowEvaluator.h"
+#include "passes/kernels/RowKernel.h"
+#include "passes/kernels/RowPlan.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+namespace {
+/// Shared memory that a block may use for values kept from pass to pass.
+constexpr int64_t maxKeptBytes = 200 * 1024;
+/// Iterations of a loop over a long row that are in flight together.
+constexpr int64_t longRowUnroll = 4;
+
+class CudaRowKernel {
+public:
+  CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout)
+      : frame(frame), form(form), layout(layout), e(frame), v(e.v),
+        yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
+
+  LogicalResult emit() {
+    frame.iterations = layout.iterations(form);
+    frame.threads = layout.threads;
+    thread = called("thread", "threadIndex", v.b.getIndexType(), {});
+    switch (form.kind) {
+    case RowForm::Kind::Elements:
+      return emitElements();
+    case RowForm::Kind::Rows:
+      return emitRows();
+    case RowForm::Kind::Columns:
+      return emitColumns();
+    }
+    llvm_unreachable("a form");
+  }
+
+private:
+  using Body = llvm::function_ref<LogicalResult()>;
+  using LoopBody = llvm::function_ref<LogicalResult(Index at)>;
+  /// A vector of columns of this thread: the digit, and which of the thread's it is.
+  struct Vector {
+    Digit digit;
+    Value slot;
+  };
+  using VectorBody = llvm::function_ref<LogicalResult(const Vector &, MutableArrayRef<Value> sums)>;
+
+  //===- Building blocks ---------------------------------------------------===//
+
+  /// What `make` builds is called `name` in the kernel's text.
+  template <typename Make> auto named(StringRef name, Make make) {
+    Location before = v.loc, frameBefore = frame.loc;
+    v.loc = frame.loc = NameLoc::get(StringAttr::get(v.b.getContext(), name));
+    auto result = make();
+    v.loc = before;
+    frame.loc = frameBefore;
+    return result;
+  }
+
+  Value called(StringRef name, const Twine &callee, Type result, ValueRange operands) {
+    return named(name, [&] { return frame.callDevice(v.b, callee.str(), result, operands); });
+  }
+
+  /// if (condition) body, one deeper.
+  LogicalResult when(Value condition, Body body, Body otherwise = nullptr) {
+    auto branch = scf::IfOp::create(v.b, v.loc, condition, static_cast<bool>(otherwise));
+    for (auto [block, code] : {std::pair(branch.thenBlock(), body),
+                               std::pair(branch.elseBlock(), otherwise)}) {
+      if (!code)
+        continue;
+      e.open(branch, block);
+      LogicalResult result = code();
+      e.close();
+      if (failed(result))
+        return failure();
+    }
+    v.b.setInsertionPointAfter(branch);
+    return success();
+  }
+
+  /// for (at = from; at < to; at += step), one deeper, carrying `sums`; `unroll` 0: not at all.
+  FailureOr<SmallVector<Value>> loop(Value from, Value to, int64_t step, int64_t unroll,
+                                     ArrayRef<Value> sums,
+                                     llvm::function_ref<LogicalResult(Index, MutableArrayRef<Value>)> body) {
+    auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step), sums);
+    if (unroll)
+      loop->setAttr("nano.unroll", v.b.getI64IntegerAttr(unroll));
+    e.open(loop, loop.getBody());
+    SmallVector<Value> next(loop.getRegionIterArgs());
+    LogicalResult result = body({loop.getInductionVar(), e.depth()}, next);
+    e.moveTo(e.depth());
+    if (succeeded(result) && !sums.empty())
+      scf::YieldOp::create(v.b, v.loc, next);
+    e.close();
+    v.b.setInsertionPointAfter(loop);
+    if (failed(result))
+      return failure();
+    return SmallVector<Value>(loop.getResults());
+  }
+
+  Value less(Value a, Value c) {
+    return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, a, c);
+  }
+
+  /// Registers of this thread for `count` vectors of `element`.
+  Value registers(Type element, int64_t count) {
+    return memref::AllocaOp::create(v.b, v.loc, MemRefType::get({count}, v.vectorOf(element)));
+  }
+
+  /// What memory holds a value of element type `element` as while it is kept: bf16 stays narrow.
+  static Type keptType(Value value) { return getElementTypeOrSelf(value.getType()); }
+
+  void storeRegister(Value value, Value memory, Value slot) {
+    Type element = getElementTypeOrSelf(cast<MemRefType>(memory.getType()).getElementType());
+    memref::StoreOp::create(v.b, v.loc, v.narrowed(v.splat(value), element), memory, slot);
+  }
+
+  void syncGroup() {
+    if (layout.group > 32)
+      called("", "syncBlock", Type(), {});
+    else if (layout.group > 1)
+      called("", "syncGroup<" + Twine(layout.group) + ">", Type(), {});
+  }
+
+  //===- Outputs -----------------------------------------------------------===//
+
+  LogicalResult storeOutputs(ArrayRef<unsigned> outputs, const Position &position) {
+    SmallVector<Value> values;
+    for (unsigned i : outputs) {
+      FailureOr<Computed> computed = e.evaluate(yielded[i], position);
+      if (failed(computed))
+        return failure();
+      values.push_back(computed->value);
+    }
+    for (auto [i, value] : llvm::zip(outputs, values))
+      e.storeOutput(i, value, position);
+    return success();
+  }
+
+  /// Stores by one thread what all threads of `group` compute, after all have read what is
+  /// overwritten.
+  LogicalResult storeByOne(Value number, ArrayRef<unsigned> outputs, const Position &position) {
+    SmallVector<Value> values;
+    for (unsigned i : outputs) {
+      FailureOr<Computed> computed = e.evaluate(yielded[i], position);
+      if (failed(computed))
+        return failure();
+      values.push_back(computed->value);
+    }
+    if (llvm::any_of(outputs, [&](unsigned i) { return frame.updatesInPlace(i); }))
+      syncGroup();
+    Value isFirst =
+        arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
+    return when(isFirst, [&] {
+      for (auto [i, value] : llvm::zip(outputs, values))
+        e.storeOutput(i, value, position);
+      return success();
+    });
+  }
+
+  LogicalResult storeAll(const Position &position) {
+    return storeOutputs(llvm::to_vector(llvm::seq<unsigned>(yielded.size())), position);
+  }
+
+  //===- Operands that are read at every thread's own place ----------------===//
+
+  /// Adds the operands and gathers of the space's size that `root` is computed from element by
+  /// element.
+  void collectLoads(Value root, llvm::SetVector<Value> &loads, llvm::DenseSet<Value> &seen) {
+    if (!seen.insert(root).second || elementsOf(root) != form.elements() || e.held.contains(root) ||
+        e.staged.contains(root))
+      return;
+    Operation *op = root.getDefiningOp();
+    if (!op || isa<graph::GatherOp>(op)) {
+      loads.insert(root);
+      return;
+    }
+    if (isa<graph::RotateOp, graph::ReduceOp>(op))
+      return;
+    for (Value operand : op->getOperands())
+      collectLoads(operand, loads, seen);
+  }
+
+  /// Loads them all before anything is computed, so that the loads are in flight together.
+  LogicalResult loadAhead(ArrayRef<Value> roots, const Position &row) {
+    llvm::SetVector<Value> loads;
+    llvm::DenseSet<Value> seen;
+    for (Value root : roots)
+      collectLoads(root, loads, seen);
+    if (loads.empty())
+      return success();
+    SmallVector<Value> memories;
+    for (Value load : loads) {
+      auto argument = dyn_cast<BlockArgument>(load);
+      std::string name =
+          argument ? step::nameOf(frame.task.getIns()[argument.getArgNumber()]) : "gathered";
+      memories.push_back(
+          named(name + "_held", [&] { return registers(keptType(load), layout.vectors); }));
+    }
+    if (failed(overVectors(row, {}, [&](const Vector &vector, MutableArrayRef<Value>) {
+          Position position = row;
+          position.push_back(vector.digit);
+          for (auto [load, memory] : llvm::zip(loads, memories)) {
+            FailureOr<Computed> computed = e.evaluate(load, position);
+            if (failed(computed))
+              return failure();
+            storeRegister(computed->value, memory, vector.slot);
+          }
+          return success();
+        })))
+      return failure();
+    for (auto [load, memory] : llvm::zip(loads, memories))
+      e.held[load] = memory;
+    return success();
+  }
+
+  //===- Elements ----------------------------------------------------------===//
+
+  LogicalResult emitElements() {
+    if (form.iterations == 1) {
+      frame.blockIterations = 1;
+      return storeByOne(thread, llvm::to_vector(llvm::seq<unsigned>(yielded.size())), {});
+    }
+    int64_t step = layout.threads * layout.lanes, all = step * layout.vectors;
+    frame.blockIterations = all;
+    Value count = v.sub(frame.end, frame.begin);
+    Value whole = named("whole", [&]() -> Value {
+      return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, count, v.index(all));
+    });
+    elementsBase = named("base", [&] {
+      return e.add({frame.begin, 0}, e.mul({thread, 0}, layout.lanes));
+    });
+    auto body = [&](bool masked) {
+      e.held.clear();
+      elementsMasked = masked;
+      if (layout.vectors > 1 && failed(loadAhead(SmallVector<Value>(yielded), {})))
+        return failure();
+      return LogicalResult(overVectors({}, {}, [&](const Vector &vector, MutableArrayRef<Value>) {
+        return storeAll({vector.digit});
+      }));
+    };
+    return when(whole, [&] { return body(false); }, [&] { return body(true); });
+  }
+
+  //===- Columns -----------------------------------------------------------===//
+
+  /// Threads stand in `slices` rows of `layout.group`; slice s sums rows s, s + slices, …; then the
+  /// first slice adds the slices' sums in order.
+  LogicalResult emitColumns() {
+    frame.blockIterations = 1;
+    int64_t slices = layout.groups(), strip = layout.strip(),
+            strips = llvm::divideCeil(form.columns, strip);
+    Index along = named("along", [&] { return e.rem({thread, 0}, layout.group); });
+    Index slice = named("slice", [&] { return e.div({thread, 0}, layout.group); });
+    Index iteration{frame.begin, 0};
+    Digit parallel{form.iterations, RowEvaluator::uniform(e.div(iteration, strips))};
+    Index at = named("column", [&] {
+      return e.add(e.mul(e.rem(iteration, strips), strip), e.mul(along, layout.lanes));
+    });
+    Digit column{form.columns, RowEvaluator::lanes(at, /*aligned=*/true)};
+    Value mask;
+    if (form.columns % strip != 0)
+      mask = named("inside", [&] { return v.maskBelow(v.sub(v.index(form.columns), at.value)); });
+
+    SmallVector<Value> sums;
+    for (graph::ReduceOp reduce : form.columnReduces)
+      sums.push_back(v.splat(identity(reduce)));
+    FailureOr<SmallVector<Value>> totals =
+        loop(slice.value, v.index(form.rows), slices, 4, sums,
+             [&](Index row, MutableArrayRef<Value> sums) -> LogicalResult {
+               e.mask = mask;
+               for (auto [sum, reduce] : llvm::zip(sums, form.columnReduces))
+                 if (failed(addTo(sum, reduce,
+                                  {parallel, {form.rows, RowEvaluator::uniform(row)}, column})))
+                   return failure();
+               e.mask = {};
+               return success();
+             });
+    if (failed(totals))
+      return failure();
+    return addSlices(*totals, slices, along, slice, [&](ArrayRef<Value> sums) {
+      // Known from here on: other slices must not read what is overwritten.
+      Position position{parallel, column};
+      for (Digit &digit : position)
+        digit.coordinate.at.depth = e.depth();
+      e.mask = mask;
+      for (size_t k = 0; k < sums.size(); ++k) {
+        graph::ReduceOp reduce = form.columnReduces[k];
+        e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), sums[k]));
+      }
+      LogicalResult result = storeAll(position);
+      e.mask = {};
+      return result;
+    });
+  }
+
+  /// Combines one vector a thread over the slices, through shared memory; `body` runs in slice 0.
+  LogicalResult addSlices(ArrayRef<Value> sums, int64_t slices, Index along, Index slice,
+                          llvm::function_ref<LogicalResult(ArrayRef<Value>)> body) {
+    Index at = e.mul(along, layout.lanes);
+    if (slices == 1)
+      return body(sums);
+    int64_t strip = layout.strip();
+    SmallVector<Value> memories;
+    for (size_t k = 0; k < sums.size(); ++k) {
+      memories.push_back(
+          named("sums", [&] { return frame.allocate(slices * strip, v.b.getF32Type()); }));
+      v.store(sums[k], memories[k], e.add(e.mul(slice, strip), at).value);
+    }
+    called("", "syncBlock", Type(), {});
+    Value isFirst =
+        arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, slice.value, v.index(0));
+    return when(isFirst, [&]() -> LogicalResult {
+      SmallVector<Value> starts;
+      for (Value memory : memories)
+        starts.push_back(v.load(memory, at.value));
+      FailureOr<SmallVector<Value>> totals =
+          loop(v.index(1), v.index(slices), 1, slices, starts,
+               [&](Index s, MutableArrayRef<Value> sums) -> LogicalResult {
+                 for (size_t k = 0; k < sums.size(); ++k)
+                   sums[k] = combine(form.columnReduces[k], sums[k],
+                                     v.load(memories[k], e.add(e.mul(s, strip), at).value));
+                 return success();
+               });
+      if (failed(totals))
+        return failure();
+      return body(*totals);
+    });
+  }
+
+  //===- Rows --------------------------------------------------------------===//
+
+  LogicalResult emitRows() {
+    FailureOr<RowPlan> planned = RowPlan::of(frame, form, /*straight=*/false);
+    if (failed(planned))
+      return failure();
+    plan = std::move(*planned);
+    int64_t groups = layout.groups();
+    Index group = named("group", [&] { return e.div({thread, 0}, layout.group); });
+    lane = named("lane", [&] { return e.rem({thread, 0}, layout.group); });
+    if (layout.group == layout.threads) {
+      group = e.constant(0);
+      lane = {thread, 0};
+    }
+    if (layout.group > 32 && !form.rowReduces.empty())
+      partials = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
+    if (failed(placeKept(group)))
+      return failure();
+
+    if (!form.columnReduces.empty())
+      return emitRowsAndColumns(group);
+    frame.blockIterations = groups;
+    Index row = named("row", [&] { return e.add({frame.begin, 0}, group); });
+    if (groups == 1)
+      return emitRow({{form.iterations, RowEvaluator::uniform(row)}});
+    Value isInside = named("isInside", [&] { return less(row.value, frame.end); });
+    return when(isInside, [&] {
+      return emitRow({{form.iterations, RowEvaluator::uniform({row.value, e.depth()})}});
+    });
+  }
+
+  /// An iteration is a block: its groups take the rows in turn and add up columns in registers; then
+  /// the groups' sums are added in order.
+  LogicalResult emitRowsAndColumns(Index group) {
+    frame.blockIterations = 1;
+    int64_t groups = layout.groups();
+    Digit iteration{form.iterations, RowEvaluator::uniform({frame.begin, 0})};
+    for (graph::ReduceOp reduce : form.columnReduces) {
+      Value memory = named("sums", [&] { return registers(v.b.getF32Type(), layout.vectors); });
+      columnSums[reduce] = memory;
+      FailureOr<SmallVector<Value>> done =
+          loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},
+               [&](Index u, MutableArrayRef<Value>) {
+                 storeRegister(v.splat(identity(reduce)), memory, u.value);
+                 return success();
+               });
+      if (failed(done))
+        return failure();
+    }
+    FailureOr<SmallVector<Value>> rows =
+        loop(group.value, v.index(form.rows), groups, 0, {},
+             [&](Index row, MutableArrayRef<Value>) {
+               return emitRow({iteration, {form.rows, RowEvaluator::uniform(row)}});
+             });
+    if (failed(rows))
+      return failure();
+
+    // Every group's sums lie in shared memory, then all threads share the columns.
+    int64_t padded = layout.group * layout.vectors * layout.lanes;
+    llvm::DenseMap<Operation *, Value> shared;
+    for (graph::ReduceOp reduce : form.columnReduces) {
+      Value memory = frame.allocate(groups * padded, v.b.getF32Type());
+      shared[reduce] = memory;
+      FailureOr<SmallVector<Value>> done =
+          loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},
+               [&](Index u, MutableArrayRef<Value>) {
+                 Value sum = memref::LoadOp::create(v.b, v.loc, columnSums[reduce], u.value);
+                 Index at = e.add(e.mul(group, padded), columnOf(u));
+                 v.store(sum, memory, at.value);
+                 return success();
+               });
+      if (failed(done))
+        return failure();
+    }
+    called("", "syncBlock", Type(), {});
+    e.held.clear();
+    e.own = {};
+    FailureOr<SmallVector<Value>> stored = loop(
+        e.mul({thread, 0}, layout.lanes).value, v.index(form.columns),
+        layout.threads * layout.lanes, 0, {},
+        [&](Index at, MutableArrayRef<Value>) -> LogicalResult {
+          if (form.columns % layout.lanes != 0)
+            e.mask = v.maskBelow(v.sub(v.index(form.columns), at.value));
+          Position position{iteration, {form.columns, RowEvaluator::lanes(at, /*aligned=*/true)}};
+          for (graph::ReduceOp reduce : form.columnReduces) {
+            Value sum = v.load(shared[reduce], at.value);
+            for (int64_t g = 1; g < groups; ++g)
+              sum = combine(reduce, sum,
+                            v.load(shared[reduce], e.add(at, e.constant(g * padded)).value));
+            e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), sum));
+          }
+          LogicalResult result = storeOutputs(plan.columnOutputs, position);
+          e.mask = {};
+          return result;
+        });
+    return failure(failed(stored));
+  }
+
+  /// Values that a later pass reads at other columns lie in shared memory, one row a group. So do
+  /// kept values of rows that are too long for registers, while they fit.
+  LogicalResult placeKept(Index group) {
+    int64_t bytes = 0;
+    for (RowPass &pass : plan.passes)
+      llvm::erase_if(pass.kept, [&](Value value) {
+        bool moved = llvm::any_of(value.getUsers(), llvm::IsaPred<graph::RotateOp>);
+        if (!moved && layout.resident)
+          return false;
+        Type element = keptType(value);
+        int64_t size = form.columns * layout.groups() * step::elementBytes(element);
+        if (bytes + size > maxKeptBytes) {
+          tooWide |= moved;
+          return true;
+        }
+        bytes += size;
+        Value memory =
+            named(layout.groups() > 1 ? "keptRows" : "kept", [&] { return frame.allocate(form.columns * layout.groups(), element); });
+        if (layout.groups() > 1) {
+          auto type = MemRefType::get({form.columns}, element,
+                                      StridedLayoutAttr::get(v.b.getContext(), ShapedType::kDynamic, {1}),
+                                      cast<MemRefType>(memory.getType()).getMemorySpace());
+          Value offset = e.mul(group, form.columns).value;
+          memory = named("kept", [&]() -> Value {
+            return memref::ReinterpretCastOp::create(
+                v.b, v.loc, type, memory, OpFoldResult(offset),
+                ArrayRef<OpFoldResult>{v.b.getIndexAttr(form.columns)},
+                ArrayRef<OpFoldResult>{v.b.getIndexAttr(1)});
+          });
+        }
+        sharedRows[value] = {memory, moved};
+        return false;
+      });
+    if (tooWide)
+      return frame.task.emitOpError("updates rows of ")
+             << form.columns << " elements in place and reads them rotated; they do not fit in a "
+                                "block's shared memory";
+    return success();
+  }
+
+  static Position dropOnes(Position position) {
+    llvm::erase_if(position, [](const Digit &digit) { return digit.size == 1; });
+    return position;
+  }
+
+  /// The first column of the thread's vector u.
+  Index columnOf(Index u) {
+    return named("column", [&] {
+      return e.mul(e.add(e.mul(u, layout.group), lane), layout.lanes);
+    });
+  }
+
+  /// Calls `body` for each of this thread's vectors of columns, in a loop if there are several, with
+  /// the mask of the columns that exist; returns the sums after the last.
+  FailureOr<SmallVector<Value>> overVectors(const Position &row, ArrayRef<Value> sums,
+                                            VectorBody body) {
+    auto one = [&](Index u, MutableArrayRef<Value> sums) -> LogicalResult {
+      bool elements = form.kind == RowForm::Kind::Elements;
+      Index at = elements ? named("at", [&] {
+        return e.add({elementsBase.value, elementsBase.depth},
+                     e.mul(u, layout.threads * layout.lanes));
+      })
+                          : columnOf(u);
+      bool partial = elements ? elementsMasked
+                              : layout.group * layout.vectors * layout.lanes != form.columns;
+      Vector vector;
+      vector.slot = u.value;
+      if (elements)
+        vector.digit = {form.iterations, RowEvaluator::lanes(at, /*aligned=*/false)};
+      else if (form.columns == 1)
+        vector.digit = {1, RowEvaluator::uniform(at)};
+      else
+        vector.digit = {form.columns, RowEvaluator::lanes(at, /*aligned=*/true)};
+      if (partial && (elements || form.columns > 1))
+        e.mask = named("inside", [&] {
+          Value limit = elements ? frame.end : v.index(form.columns);
+          return v.maskBelow(v.sub(limit, at.value));
+        });
+      e.own = {elements ? form.iterations : form.columns,
+               e.merge(dropOnes(row)).at.value, at.value, u.value};
+      LogicalResult result = body(vector, sums);
+      e.mask = {};
+      e.own = {};
+      return result;
+    };
+    if (layout.vectors == 1) {
+      SmallVector<Value> next(sums);
+      if (failed(one(e.constant(0), next)))
+        return failure();
+      return next;
+    }
+    bool whole = layout.resident || !form.columnReduces.empty();
+    return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll, sums,
+                one);
+  }
+
+  /// All passes over one row.
+  LogicalResult emitRow(const Position &row) {
+    Value rowNumber = e.merge(dropOnes(row)).at.value;
+    unsigned depth = e.depth();
+    bool inLoop = layout.vectors > 1;
+    e.held.clear();
+    for (const RowPass &pass : plan.passes) {
+      if (pass.isEmpty())
+        continue;
+      SmallVector<Value> roots(pass.kept);
+      for (graph::ReduceOp reduce : pass.rowReduces)
+        roots.push_back(reduce.getX());
+      for (graph::ReduceOp reduce : pass.columnReduces)
+        roots.push_back(reduce.getX());
+      for (unsigned i : pass.outputs)
+        roots.push_back(yielded[i]);
+      if (inLoop && layout.resident && failed(loadAhead(roots, row)))
+        return failure();
+      llvm::DenseMap<Value, Value> keptHere;
+      if (inLoop && layout.resident)
+        for (Value value : pass.kept)
+          if (!sharedRows.contains(value))
+            keptHere[value] = named("kept", [&] { return registers(keptType(value), layout.vectors); });
+
+      SmallVector<Value> sums;
+      for (graph::ReduceOp reduce : pass.rowReduces)
+        sums.push_back(form.columns == 1 ? identity(reduce) : v.splat(identity(reduce)));
+      FailureOr<SmallVector<Value>> after =
+          overVectors(row, sums, [&](const Vector &vector, MutableArrayRef<Value> sums) {
+            return emitVector(pass, row, vector, keptHere, sums);
+          });
+      if (failed(after))
+        return failure();
+      for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
+        graph::ReduceOp reduce = pass.rowReduces[k];
+        Value sum = total(reduce, (*after)[k]);
+        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), sum), depth}, rowNumber};
+      }
+      for (auto [value, memory] : keptHere)
+        e.held[value] = memory;
+      bool sync = false;
+      for (Value value : pass.kept)
+        if (auto it = sharedRows.find(value); it != sharedRows.end()) {
+          e.staged[value] = {it->second.memory, form.columns, rowNumber};
+          sync |= it->second.moved;
+        }
+      if (sync)
+        syncGroup();
+    }
+    return storeRowOutputs(row);
+  }
+
+  /// One number a row, stored by the group's first thread.
+  LogicalResult storeRowOutputs(const Position &row) {
+    if (plan.rowOutputs.empty())
+      return success();
+    if (layout.group == 1)
+      return storeOutputs(plan.rowOutputs, row);
+    return storeByOne(lane.value, plan.rowOutputs, row);
+  }
+
+  /// One vector of columns of a pass.
+  LogicalResult emitVector(const RowPass &pass, const Position &row, const Vector &vector,
+                           const llvm::DenseMap<Value, Value> &keptHere,
+                           MutableArrayRef<Value> sums) {
+    Position position = row;
+    position.push_back(vector.digit);
+    for (auto [sum, reduce] : llvm::zip(sums, pass.rowReduces))
+      if (failed(addTo(sum, reduce, position)))
+        return failure();
+    SmallVector<Value> kept;
+    for (Value value : pass.kept) {
+      FailureOr<Computed> computed = e.evaluate(value, position);
+      if (failed(computed))
+        return failure();
+      kept.push_back(computed->value);
+    }
+    for (graph::ReduceOp reduce : pass.columnReduces) {
+      Value memory = columnSums[reduce];
+      Value sum = memref::LoadOp::create(v.b, v.loc, memory, vector.slot);
+      if (failed(addTo(sum, reduce, position)))
+        return failure();
+      storeRegister(sum, memory, vector.slot);
+    }
+    if (failed(storeOutputs(pass.outputs, position)))
+      return failure();
+    for (auto [value, computed] : llvm::zip(pass.kept, kept)) {
+      if (auto it = sharedRows.find(value); it != sharedRows.end())
+        v.store(v.splat(computed), it->second.memory, vector.digit.coordinate.at.value, e.mask);
+      else if (Value memory = keptHere.lookup(value))
+        storeRegister(computed, memory, vector.slot);
+    }
+    return success();
+  }
+
+  //===- Reductions --------------------------------------------------------===//
+
+  static Type elementType(graph::ReduceOp reduce) { return getElementTypeOrSelf(reduce.getType()); }
+  static bool isSum(graph::ReduceOp reduce) {
+    return reduce.getCombiner() == graph::Combiner::sum;
+  }
+
+  Value identity(graph::ReduceOp reduce) {
+    return v.f32(isSum(reduce) ? 0.0 : -std::numeric_limits<double>::infinity());
+  }
+  Value combine(graph::ReduceOp reduce, Value a, Value c) {
+    return isSum(reduce) ? v.addf(a, c) : v.max(a, c);
+  }
+
+  /// The row's total of the threads' partial sums.
+  Value total(graph::ReduceOp reduce, Value sum) {
+    const char *what = isSum(reduce) ? "Sum" : "Max";
+    return named(isSum(reduce) ? "sum" : "largest", [&] {
+      if (VectorOps::isVector(sum))
+        sum = isSum(reduce) ? v.sumLanes(sum) : v.maxLanes(sum);
+      if (layout.group == 1)
+        return sum;
+      StringRef name = isSum(reduce) ? "sum" : "largest";
+      if (layout.group <= 32)
+        return called(name, Twine("group") + what + "<" + Twine(layout.group) + ">",
+                      v.b.getF32Type(), sum);
+      return called(name, Twine("block") + what + "<" + Twine(layout.threads) + ">",
+                    v.b.getF32Type(), {sum, partials});
+    });
+  }
+
+  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
+  /// product that only this sum needs is not rounded by itself.
+  LogicalResult addTo(Value &sum, graph::ReduceOp reduce, const Position &position) {
+    Value x = reduce.getX(), next;
+    auto product = x.getDefiningOp<graph::MulOp>();
+    bool contract = product && product->hasOneUse() && elementType(reduce).isF32() && isSum(reduce);
+    FailureOr<Computed> a = e.evaluate(contract ? product.getLhs() : x, position);
+    if (failed(a))
+      return failure();
+    if (contract) {
+      FailureOr<Computed> c = e.evaluate(product.getRhs(), position);
+      if (failed(c))
+        return failure();
+      next = v.fma(a->value, c->value, sum);
+    } else {
+      next = combine(reduce, sum, a->value);
+    }
+    sum = e.mask && VectorOps::isVector(next) ? v.select(e.mask, next, sum) : next;
+    return success();
+  }
+
+  struct SharedRow {
+    Value memory;
+    bool moved = false; ///< read at other threads' columns
+  };
+
+  KernelFrame &frame;
+  const RowForm &form;
+  const CudaRowLayout layout;
+  RowEvaluator e;
+  VectorOps &v;
+  OperandRange yielded;
+  RowPlan plan;
+  Value thread;
+  Index lane;         ///< of the row's group
+  Index elementsBase; ///< Elements: the thread's first element
+  bool elementsMasked = false;
+  bool tooWide = false;
+  Value partials; ///< shared memory of block reductions
+  llvm::DenseMap<Operation *, Value> columnSums;
+  llvm::DenseMap<Value, SharedRow> sharedRows;
+};
+} // namespace
+
+LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
+  CudaRowLayout layout = CudaRowLayout::of(frame.task, form);
+  frame.options.lanes = layout.lanes;
+  if (failed(CudaRowKernel(frame, form, layout).emit()))
+    return failure();
+  // What was evaluated under two masks, or widened without being used.
+  IRRewriter rewriter(frame.builder.getContext());
+  DominanceInfo dominance(frame.function);
+  eliminateCommonSubExpressions(rewriter, dominance, frame.function);
+  frame.function.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
+  return success();
+}
+
+} // namespace nano::kernels

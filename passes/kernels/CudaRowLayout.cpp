@@ -1,0 +1,108 @@
+// Chooses the threads of a row: enough that the row fits in their registers, few enough that a
+// reduction stays within a warp where it can.
+#include "passes/kernels/CudaRowLayout.h"
+
+#include "passes/kernels/KernelEmitter.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+namespace {
+/// Bytes of registers that a thread may spend on its part of a row: 64 of the 255 that it has, so
+/// that what is computed from them fits beside them and half of the warps that an SM holds can run.
+constexpr int64_t rowBytes = 256;
+/// Loads of one operand that a thread has in flight at most.
+constexpr int64_t maxVectors = 8;
+/// Threads of a block whose rows need less than a block.
+constexpr int64_t smallBlock = 128;
+constexpr int64_t largestBlock = 1024;
+
+/// What a thread holds for one access of every large operand, in bytes an element.
+struct Width {
+  int64_t narrowest = 4; ///< bytes of an element
+  int64_t held = 0;
+  int64_t operands = 0;
+};
+
+Width widthOf(step::TaskOp task, const RowForm &form) {
+  Width width;
+  for (Value operand : distinctOperands(task)) {
+    auto type = cast<MemRefType>(operand.getType());
+    if (type.getNumElements() != form.elements())
+      continue;
+    int64_t bytes = step::elementBytes(type.getElementType());
+    width.narrowest = std::min(width.narrowest, bytes);
+    ++width.operands;
+    if (llvm::is_contained(task.getIns(), operand))
+      width.held += bytes;
+  }
+  for (Operation &op : task.getBody().front().without_terminator()) {
+    bool isLarge = op.getNumResults() == 1 && elementsOf(op.getResult(0)) == form.elements();
+    if (isLarge && isa<graph::GatherOp>(op)) {
+      int64_t bytes = step::elementBytes(getElementTypeOrSelf(op.getResult(0).getType()));
+      width.narrowest = std::min(width.narrowest, bytes);
+      width.held += bytes;
+    } else if (isLarge && isExpensive(&op) && !form.rowReduces.empty()) {
+      width.held += 4;
+    }
+  }
+  return width;
+}
+} // namespace
+
+CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
+  CudaRowLayout layout;
+  Width width = widthOf(task, form);
+  layout.lanes = width.narrowest < 4 ? 8 : 4;
+  if (form.kind == RowForm::Kind::Elements) {
+    layout.threads = form.iterations == 1 ? 32 : 256;
+    layout.group = form.iterations == 1 ? 32 : 1;
+    layout.vectors = form.iterations == 1 ? 1 : width.operands <= 3 ? 4 : width.operands <= 6 ? 2 : 1;
+    return layout;
+  }
+  while (layout.lanes > 1 && form.columns % layout.lanes != 0 && form.columns < 16 * layout.lanes)
+    layout.lanes /= 2;
+  int64_t all = llvm::divideCeil(form.columns, layout.lanes);
+  if (form.kind == RowForm::Kind::Columns) {
+    layout.group = std::min<int64_t>(32, llvm::PowerOf2Ceil(all));
+    layout.threads = std::clamp<int64_t>(layout.group * llvm::PowerOf2Ceil(form.rows), 32, 256);
+    return layout;
+  }
+
+  // Rows: the smallest group whose threads hold their part of the row and of which few are idle.
+  bool once = form.rowReduces.empty() && form.columnReduces.empty();
+  int64_t bytes = std::max<int64_t>(1, width.held * layout.lanes), best = 0;
+  int64_t most = std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, rowBytes / bytes));
+  double bestIdle = 1;
+  for (int64_t group = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all)));
+       group <= largestBlock; group = group < 32 ? 2 * group : group + 32) {
+    int64_t vectors = llvm::divideCeil(all, group);
+    if (vectors > most)
+      continue;
+    double idle = 1 - double(all) / double(group * vectors);
+    if (best == 0 || idle < bestIdle - 0.05) {
+      best = group;
+      bestIdle = idle;
+    }
+    if (idle <= (group <= 32 ? 0.25 : 0.05) || vectors == 1)
+      break;
+  }
+  layout.resident = best != 0;
+  layout.group = best ? best : largestBlock;
+  layout.vectors = llvm::divideCeil(all, layout.group);
+  layout.threads = layout.group <= 32 ? smallBlock : layout.group;
+  if (!form.columnReduces.empty())
+    layout.threads = std::max<int64_t>(layout.threads, layout.group <= 32 ? 256 : layout.group);
+  return layout;
+}
+
+int64_t CudaRowLayout::iterations(const RowForm &form) const {
+  if (form.kind == RowForm::Kind::Columns)
+    return form.iterations * llvm::divideCeil(form.columns, strip());
+  return form.iterations;
+}
+
+} // namespace nano::kernels

@@ -1,0 +1,297 @@
+// Kernels for CUDA that are templates of the device library; their launches' sizes are the device
+// library's own constant expressions.
+#include "passes/kernels/CudaTemplateKernels.h"
+
+#include "codegen/cuda/device/nano_attention_shape.h"
+#include "codegen/cuda/device/nano_scatter_shape.h"
+#include "codegen/cuda/device/nano_transpose_shape.h"
+#include "passes/kernels/CudaTransposes.h"
+#include "passes/kernels/VectorOps.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+namespace {
+/// Dynamic shared memory that a block can have.
+constexpr int64_t maxSharedBytes = 227 * 1024;
+constexpr int64_t scanThreads = 1024;
+
+/// The task's operands as arguments of launches.
+class Templates {
+public:
+  Templates(step::TaskOp task, OpBuilder &program)
+      : task(task), program(program), b(task.getContext()), body(task.getBody().front()) {}
+
+  FailureOr<std::vector<TemplateCall>> launches() {
+    if (isTransposingCopy(task))
+      return transpose();
+    for (Value out : task.getOuts())
+      for (Value in : task.getIns())
+        if (in == out || (in.getType() == out.getType() && mayOverlap(in, out)))
+          return task.emitOpError("cannot write ")
+                 << step::nameOf(out) << " in place: other blocks read it";
+    Operation &op = body.front();
+    if (auto attention = dyn_cast<graph::AttentionOp>(op))
+      return this->attention(attention, attention.getQ(), attention.getScale());
+    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
+      return this->attention(grad, grad.getQ(), grad.getScale());
+    if (auto scatter = dyn_cast<graph::ScatterAddOp>(op))
+      return this->scatter(scatter);
+    return scan(cast<graph::ScanOp>(op));
+  }
+
+private:
+  /// The memref that stands for an operand of the op.
+  Value memrefOf(Value operand) {
+    return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
+  }
+  /// The memrefs that a result of the op is written to.
+  SmallVector<Value> memrefsOf(Value result) {
+    SmallVector<Value> memrefs;
+    for (auto [i, yielded] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (yielded == result)
+        memrefs.push_back(task.getOuts()[i]);
+    return memrefs;
+  }
+
+  /// The launch's operands from the op's, with the attributes that say which is which.
+  void bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
+    llvm::SetVector<Value> operands;
+    auto position = [&](Value memref) -> int64_t {
+      operands.insert(memref);
+      return llvm::find(operands, memref) - operands.begin();
+    };
+    llvm::SetVector<int64_t> reads, writes;
+    SmallVector<int64_t> read;
+    SmallVector<Attribute> results;
+    for (Value in : ins) {
+      read.push_back(position(in));
+      reads.insert(read.back());
+    }
+    for (ArrayRef<Value> places : outs) {
+      SmallVector<int64_t> written;
+      for (Value out : places) {
+        written.push_back(position(out));
+        writes.insert(written.back());
+      }
+      results.push_back(b.getDenseI64ArrayAttr(written));
+    }
+    launch.operands = operands.takeVector();
+    launch.reads = reads.takeVector();
+    launch.writes = writes.takeVector();
+    launch.attributes.set("nano.operands", b.getDenseI64ArrayAttr(read));
+    launch.attributes.set("nano.results", b.getArrayAttr(results));
+  }
+
+  /// True when the rows of the last dimension are contiguous and begin at multiples of 16 bytes.
+  static bool hasVectorRows(Value memref) {
+    auto type = cast<MemRefType>(memref.getType());
+    SmallVector<int64_t> strides = stridesOf(type);
+    int64_t bytes = step::elementBytes(type.getElementType());
+    bool is = alignmentOf(memref) == 16 && (type.getShape().back() == 1 || strides.back() == 1);
+    for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
+      is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
+    return is;
+  }
+
+  void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
+                 const nano::TemplateLaunch &sizes) {
+    launch.stem = name.str();
+    launch.attributes.set("nano.template", b.getStringAttr(name));
+    launch.attributes.set("nano.shape", b.getDenseI64ArrayAttr(shape));
+    launch.threads = sizes.threads;
+    launch.iterations = sizes.iterations;
+    launch.sharedBytes = sizes.sharedBytes;
+  }
+
+  template <typename Op>
+  FailureOr<std::vector<TemplateCall>> attention(Op op, Value q, const APFloat &scale) {
+    constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
+    TemplateCall launch;
+    SmallVector<Value> ins;
+    SmallVector<SmallVector<Value>> outs;
+    for (Value operand : op->getOperands())
+      ins.push_back(memrefOf(operand));
+    for (Value result : op->getResults())
+      outs.push_back(memrefsOf(result));
+    bind(launch, ins, outs);
+    auto type = cast<RankedTensorType>(q.getType());
+    bool vectorRows = true;
+    for (Value operand : launch.operands)
+      if (cast<MemRefType>(operand.getType()).getRank() == 3)
+        vectorRows &= hasVectorRows(operand);
+    nano::AttentionShape shape{type.getDimSize(0), type.getDimSize(1), int(type.getDimSize(2)),
+                               type.getElementType().isBF16(), vectorRows,
+                               !op.getScore().empty()};
+    setLaunch(launch, isGrad ? "attention_grad" : "attention",
+              {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows},
+              isGrad ? nano::attentionGradLaunch(shape) : nano::attentionForwardLaunch(shape));
+    if (launch.sharedBytes > maxSharedBytes)
+      return op.emitOpError("has heads of ")
+             << shape.headSize << " elements; a block of a GPU has shared memory for fewer";
+    launch.attributes.set("nano.scale", b.getF64FloatAttr(scale.convertToDouble()));
+    if (!op.getScore().empty())
+      launch.score = &op.getScore();
+    if constexpr (isGrad)
+      if (!op.getScoreGrad().empty())
+        launch.scoreGrad = &op.getScoreGrad();
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> scatter(graph::ScatterAddOp op) {
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    nano::ScatterShape shape{op.getX().getType().getDimSize(0), type.getDimSize(0),
+                             type.getDimSize(1)};
+    SmallVector<Value> results = memrefsOf(op.getResult());
+    Value x = memrefOf(op.getX());
+    bool vectorRows = shape.columns % 8 == 0 && hasVectorRows(x) &&
+                      llvm::all_of(results, [](Value y) { return hasVectorRows(y); });
+    Value scratch = step::BufferOp::create(
+        program, task.getLoc(),
+        MemRefType::get({nano::scatterScratchBytes(shape) / 4}, b.getI32Type()),
+        b.getStringAttr("sorted"), IntegerAttr());
+    SmallVector<int64_t> sizes = {shape.tokens, shape.rows, shape.columns, vectorRows};
+    TemplateCall sort, sum;
+    bind(sort, {memrefOf(op.getIds())}, {{scratch}});
+    // The sort does not depend on the columns: ops of other widths share it.
+    setLaunch(sort, "scatter_sort", {shape.tokens, shape.rows, 8, true},
+              nano::scatterSortLaunch(shape));
+    bind(sum, {x, scratch}, {results});
+    setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
+    return std::vector<TemplateCall>{sort, sum};
+  }
+
+  /// A copy between rows and columns: p is the dimension that is contiguous in the operand.
+  FailureOr<std::vector<TemplateCall>> transpose() {
+    Value in = task.getIns()[0], out = task.getOuts()[0];
+    auto inType = cast<MemRefType>(in.getType()), outType = cast<MemRefType>(out.getType());
+    SmallVector<int64_t> inStrides = stridesOf(inType), outStrides = stridesOf(outType);
+    int64_t last = inType.getRank() - 1, p = inStrides[last] == 1 ? last : last - 1,
+            q = 2 * last - 1 - p;
+    bool isBatch = last == 2;
+    nano::TransposeShape shape{isBatch ? inType.getDimSize(0) : 1, inType.getDimSize(p),
+                               inType.getDimSize(q), isBatch ? inStrides[0] : 0, inStrides[q],
+                               isBatch ? outStrides[0] : 0, outStrides[p]};
+    int64_t bytes = step::elementBytes(inType.getElementType());
+    bool isVector = alignmentOf(in) == 16 && alignmentOf(out) == 16;
+    for (int64_t stride : {shape.inMatrix, shape.inRow, shape.outMatrix, shape.outRow})
+      isVector &= stride * bytes % 16 == 0;
+    TemplateCall launch;
+    bind(launch, {in}, {{out}});
+    setLaunch(launch, "transpose",
+              {shape.matrices, shape.p, shape.q, shape.inMatrix, shape.inRow, shape.outMatrix,
+               shape.outRow, isVector},
+              nano::transposeLaunch(shape, int(bytes)));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> scan(graph::ScanOp op) {
+    TemplateCall launch;
+    bind(launch, {memrefOf(op.getX())}, {memrefsOf(op.getResult())});
+    setLaunch(launch, "scan", {op.getX().getType().getDimSize(0)},
+              {int(scanThreads), 1, 4 * int(scanThreads / 32)});
+    launch.attributes.set("nano.maximum",
+                          b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  step::TaskOp task;
+  OpBuilder &program;
+  Builder b;
+  Block &body;
+};
+
+/// A score region as a function of numbers.
+LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBuilder) {
+  SmallVector<Type> types;
+  for (Type type : region.getArgumentTypes())
+    types.push_back(getElementTypeOrSelf(type));
+  Location loc = region.getLoc();
+  auto function = func::FuncOp::create(
+      moduleBuilder, loc, name, moduleBuilder.getFunctionType(types, moduleBuilder.getF32Type()));
+  function.setPrivate();
+  Block *entry = function.addEntryBlock();
+  OpBuilder b = OpBuilder::atBlockEnd(entry);
+  VectorOps v(b, loc, /*lanes=*/1);
+  v.usesLibrary = true;
+  llvm::DenseMap<Value, Value> values;
+  for (auto [argument, value] : llvm::zip(region.getArguments(), entry->getArguments()))
+    values[argument] = value;
+  for (Operation &op : region.front().without_terminator()) {
+    SmallVector<Value> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    FailureOr<Value> value = v.elementwise(&op, operands);
+    if (failed(value))
+      return failure();
+    values[op.getResult(0)] = *value;
+  }
+  func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
+  return success();
+}
+} // namespace
+
+FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program) {
+  return Templates(task, program).launches();
+}
+
+std::string templateKey(const TemplateCall &launch) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << launch.attributes.getDictionary(launch.operands.front().getContext()) << '\n';
+  for (Value operand : launch.operands)
+    os << KernelFrame::argumentType(cast<MemRefType>(operand.getType())) << ' '
+       << alignmentOf(operand) << '\n';
+  OpPrintingFlags flags = OpPrintingFlags().printGenericOpForm().useLocalScope();
+  for (Region *region : {launch.score, launch.scoreGrad})
+    if (region)
+      for (Operation &op : region->front()) {
+        op.print(os, flags);
+        os << '\n';
+      }
+  return key;
+}
+
+FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
+                                         StringRef name, OpBuilder &moduleBuilder) {
+  Builder b(task.getContext());
+  Location loc = task.getBody().front().front().getLoc();
+  NamedAttrList attributes = launch.attributes;
+  for (auto [attribute, region] : {std::pair("nano.score", launch.score),
+                                   std::pair("nano.score_grad", launch.scoreGrad)})
+    if (region) {
+      std::string function = (name + "." + StringRef(attribute).drop_front(5)).str();
+      if (failed(scoreFunction(*region, function, moduleBuilder)))
+        return failure();
+      attributes.set(attribute, FlatSymbolRefAttr::get(b.getContext(), function));
+    }
+  SmallVector<Type> types;
+  for (Value operand : launch.operands)
+    types.push_back(KernelFrame::argumentType(cast<MemRefType>(operand.getType())));
+  types.push_back(MemRefType::get({launch.sharedBytes}, b.getI8Type(), MemRefLayoutAttrInterface(),
+                                  b.getI64IntegerAttr(sharedMemorySpace)));
+  types.append(2, b.getIndexType());
+  auto function = func::FuncOp::create(moduleBuilder, loc, name, b.getFunctionType(types, {}));
+  OpBuilder inside = OpBuilder::atBlockEnd(function.addEntryBlock());
+  func::ReturnOp::create(inside, loc);
+  attributes.set("nano.kernel", b.getUnitAttr());
+  attributes.set("nano.reads", b.getDenseI64ArrayAttr(launch.reads));
+  attributes.set("nano.writes", b.getDenseI64ArrayAttr(launch.writes));
+  attributes.set("nano.grain", b.getI64IntegerAttr(1));
+  attributes.set("nano.scratch_bytes", b.getI64IntegerAttr(launch.sharedBytes));
+  attributes.set("nano.threads", b.getI64IntegerAttr(launch.threads));
+  attributes.set("nano.block_iterations", b.getI64IntegerAttr(1));
+  attributes.set("nano.summary", b.getStringAttr(launch.stem));
+  function->setDiscardableAttrs(attributes.getDictionary(b.getContext()));
+  for (auto [i, operand] : llvm::enumerate(launch.operands)) {
+    function.setArgAttr(i, "nano.name", b.getStringAttr(step::nameOf(operand)));
+    if (!llvm::is_contained(launch.writes, int64_t(i)))
+      function.setArgAttr(i, "nano.constant", b.getUnitAttr());
+  }
+  return function;
+}
+
+} // namespace nano::kernels

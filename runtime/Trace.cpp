@@ -1,0 +1,200 @@
+// Spans of commands as trace events.
+#include "runtime/Trace.h"
+
+#include "runtime/Times.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+
+namespace nano {
+namespace {
+
+using nlohmann::ordered_json;
+using plan::Command;
+using plan::DType;
+
+/// Sums over the commands of one kernel, or of one kind.
+struct Sums {
+  int64_t runs = 0;
+  double seconds = 0, floor = 0, bytes = 0, flops = 0;
+};
+
+/// Of the trace's "kernels": a launch's kernel, a product's shape, else the kind.
+std::string groupOf(const plan::Plan &plan, const Command &command) {
+  if (command.kind == Command::Kind::Launch)
+    return plan.kernels[command.kernel].name;
+  if (command.kind != Command::Kind::Matmul)
+    return nameOf(command.kind);
+  std::string batch = command.batch > 1 ? fmt::format(" batch {}", command.batch) : "";
+  return fmt::format("matmul {}x{}x{}{} {}{}*{}{}->{}", command.m, command.n, command.k, batch,
+                     plan::nameOf(command.aType), command.transposeA ? "T" : "",
+                     plan::nameOf(command.bType), command.transposeB ? "T" : "",
+                     plan::nameOf(command.cType));
+}
+
+double rateOf(const Command &command, const DeviceRates &rates) {
+  auto isF8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
+  if (isF8(command.aType) && isF8(command.bType))
+    return rates.f8Flops;
+  return command.aType == DType::F32 || command.bType == DType::F32 ? rates.f32Flops
+                                                                    : rates.bf16Flops;
+}
+
+ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
+                         const std::optional<DeviceRates> &rates) {
+  const Command &command = *span.command;
+  ordered_json args = ordered_json::object();
+  if (command.location.line)
+    args["at"] = fmt::format("{}:{}", command.location.file, command.location.line);
+  if (command.kind == Command::Kind::Launch) {
+    const plan::Kernel &kernel = plan.kernels[command.kernel];
+    args["kernel"] = kernel.name;
+    args["summary"] = kernel.summary;
+    std::string lines;
+    for (const plan::Location &location : kernel.locations)
+      lines += fmt::format("{}{}:{}", lines.empty() ? "" : ", ", location.file, location.line);
+    if (!lines.empty())
+      args["at"] = lines;
+  }
+  if (command.kind == Command::Kind::Matmul)
+    args["shape"] = {command.m, command.n, command.k, command.batch};
+  CommandWork work = workOf(command);
+  args["bytes"] = work.bytes;
+  args["flops"] = work.flops;
+  if (rates) {
+    double floor = floorOf(command, *rates);
+    args["floor_us"] = 1e6 * floor;
+    args["gap_us"] = 1e6 * (span.seconds - floor);
+    if (span.seconds > 0)
+      args["of_floor"] = floor / span.seconds;
+  }
+  return args;
+}
+
+} // namespace
+
+CommandWork workOf(const Command &command) {
+  CommandWork work;
+  auto add = [&](const plan::Ref &ref) {
+    work.bytes += double(ref.bytes) * (int(ref.read) + int(ref.written));
+  };
+  switch (command.kind) {
+  case Command::Kind::Launch:
+    for (const Command::Segment &segment : command.segments)
+      std::for_each(segment.args.begin(), segment.args.end(), add);
+    break;
+  case Command::Kind::Matmul: {
+    auto matrix = [&](int64_t rows, int64_t columns, DType type, bool isShared) {
+      work.bytes += double(rows) * double(columns) * double(plan::sizeOf(type)) *
+                    double(isShared ? 1 : command.batch);
+    };
+    matrix(command.m, command.k, command.aType, command.strideA == 0);
+    matrix(command.k, command.n, command.bType, command.strideB == 0);
+    matrix(command.m, command.n, command.cType, false);
+    if (command.beta != 0)
+      matrix(command.m, command.n, command.cType, command.strideD == 0);
+    work.flops =
+        2 * double(command.m) * double(command.n) * double(command.k) * double(command.batch);
+    break;
+  }
+  case Command::Kind::Fill:
+    work.bytes = double(command.counts[0]) * double(plan::sizeOf(command.type));
+    break;
+  case Command::Kind::Copy:
+    work.bytes = 2 * double(command.counts[0]) * double(plan::sizeOf(command.type));
+    break;
+  case Command::Kind::AllReduce:
+  case Command::Kind::RecordEvent:
+  case Command::Kind::WaitEvent:
+    break;
+  }
+  return work;
+}
+
+double floorOf(const Command &command, const DeviceRates &rates) {
+  CommandWork work = workOf(command);
+  double floor = rates.copyBytes > 0 ? work.bytes / rates.copyBytes : 0;
+  if (work.flops > 0)
+    if (double rate = rateOf(command, rates); rate > 0)
+      floor = std::max(floor, work.flops / rate);
+  return floor;
+}
+
+std::string traceText(const plan::Plan &plan, const std::string &planHash,
+                      const std::string &device, int64_t step,
+                      const std::vector<CommandSpan> &spans,
+                      const std::optional<DeviceRates> &rates) {
+  std::unordered_map<const Command *, size_t> programs;
+  ordered_json events = ordered_json::array();
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    for (const Command &command : plan.programs[i].commands)
+      programs[&command] = i;
+    events.push_back({{"name", "process_name"},
+                      {"ph", "M"},
+                      {"pid", i},
+                      {"args", {{"name", plan.programs[i].name}}}});
+  }
+  Sums all;
+  std::vector<std::pair<std::string, Sums>> groups;
+  std::unordered_map<std::string, size_t> groupIndex;
+  for (const CommandSpan &span : spans) {
+    const Command &command = *span.command;
+    std::string group = groupOf(plan, command);
+    CommandWork work = workOf(command);
+    auto [entry, isNew] = groupIndex.emplace(group, groups.size());
+    if (isNew)
+      groups.emplace_back(group, Sums());
+    for (Sums *sums : {&all, &groups[entry->second].second}) {
+      ++sums->runs;
+      sums->seconds += span.seconds;
+      sums->floor += rates ? floorOf(command, *rates) : 0;
+      sums->bytes += work.bytes;
+      sums->flops += work.flops;
+    }
+    events.push_back({{"name", command.label.empty() ? group : command.label},
+                      {"cat", nameOf(command.kind)},
+                      {"ph", "X"},
+                      {"ts", 1e6 * (span.start - spans.front().start)},
+                      {"dur", 1e6 * span.seconds},
+                      {"pid", programs.at(&command)},
+                      {"tid", command.stream},
+                      {"args", argumentsOf(plan, span, rates)}});
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const auto &a, const auto &b) {
+    return a.second.seconds - a.second.floor > b.second.seconds - b.second.floor;
+  });
+  auto put = [&](ordered_json &json, const Sums &sums) {
+    json["runs"] = sums.runs;
+    json["us"] = 1e6 * sums.seconds;
+    if (rates) {
+      json["floor_us"] = 1e6 * sums.floor;
+      json["gap_us"] = 1e6 * (sums.seconds - sums.floor);
+    }
+    json["bytes"] = sums.bytes;
+    json["flops"] = sums.flops;
+  };
+  ordered_json kernels = ordered_json::array();
+  for (const auto &[name, sums] : groups) {
+    ordered_json entry = {{"name", name}};
+    put(entry, sums);
+    kernels.push_back(std::move(entry));
+  }
+  ordered_json other = {
+      {"model", plan.model}, {"plan_hash", planHash}, {"device", device}, {"step", step}};
+  if (rates)
+    other["rates"] = {{"copy_bytes", rates->copyBytes},
+                      {"f32_flops", rates->f32Flops},
+                      {"bf16_flops", rates->bf16Flops},
+                      {"f8_flops", rates->f8Flops}};
+  put(other, all);
+  ordered_json trace = {{"displayTimeUnit", "ms"},
+                        {"otherData", std::move(other)},
+                        {"kernels", std::move(kernels)},
+                        {"traceEvents", std::move(events)}};
+  return trace.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace nano

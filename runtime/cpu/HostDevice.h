@@ -1,0 +1,91 @@
+// What devices on the host's processor share: memory, moves, products and collectives of a plan.
+// How a kernel is launched is up to the device.
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/cpu/Matmul.h"
+#include "runtime/cpu/Memory.h"
+#include "runtime/cpu/ThreadTeam.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace nano::cpu {
+
+/// A Launch command with its operands as addresses.
+class PreparedLaunch {
+public:
+  virtual ~PreparedLaunch() = default;
+  virtual Status run() = 0;
+};
+
+/// One rank on the host's processor. Commands run one after the other in the plan's order, each by
+/// all threads of the rank; streams and events therefore need nothing. All addresses and products
+/// are prepared when the device is made.
+class HostDevice : public Device {
+public:
+  Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override;
+  Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
+  Status run(const std::string &program) override;
+  Status runCommand(const std::string &program, size_t command) override;
+  std::string describe() const override;
+  std::vector<CommandTime> times() const override;
+  std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }
+
+protected:
+  HostDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options);
+
+  /// Reserves an arena of the plan's size. BadInput when it does not fit into memory.
+  Status allocateArena();
+  /// Prepares all commands of all programs; after it the device can run.
+  Status prepareCommands();
+
+  /// Called when the buffers have their addresses, once for each Launch command.
+  virtual Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Command &command) = 0;
+  /// Called when a program starts.
+  virtual void begin(const plan::Program &program) {}
+  /// Where a buffer starts.
+  virtual std::byte *bufferAddress(uint32_t buffer) const {
+    return arena.data() + plan.buffers[buffer].offset;
+  }
+
+  std::byte *address(const plan::Ref &ref) const { return bufferAddress(ref.buffer) + ref.offset; }
+  /// Ranks that share this machine.
+  int ranks() const;
+
+  const plan::Plan &plan;
+  Communicator &communicator;
+  DeviceOptions options;
+  ThreadTeam team;
+
+private:
+  /// A command that is ready to run.
+  struct Prepared {
+    const plan::Command *command = nullptr;
+    std::unique_ptr<PreparedLaunch> launch; ///< Launch
+    Matmul *product = nullptr;              ///< Matmul
+    uint64_t runs = 0;
+    double seconds = 0;
+  };
+  struct PreparedProgram {
+    const plan::Program *program = nullptr;
+    std::vector<Prepared> commands;
+  };
+
+  Status prepare(const plan::Command &command, Prepared &prepared);
+  Status execute(const Prepared &prepared);
+  MatmulOperands operandsOf(const plan::Command &command) const;
+  Status checkRange(uint32_t buffer, uint64_t offset, uint64_t bytes) const;
+
+  Mapping arena;
+  Matmuls matmuls;
+  std::unordered_map<std::string, PreparedProgram> programs;
+  const std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
+  std::vector<CommandSpan> spans;
+};
+
+} // namespace nano::cpu

@@ -1,0 +1,109 @@
+// The driver's objects, released in the reverse of the order in which they were made.
+#include "runtime/cuda/Gpu.h"
+
+namespace nano::cuda {
+
+Gpu::Gpu(const DriverApi &api) : api(api) {
+  CUresult started = api.cuInit(0);
+  int count = 0;
+  if (started == CUDA_SUCCESS)
+    started = api.cuDeviceGetCount(&count);
+  if (started != CUDA_SUCCESS || count == 0)
+    throw Failure{badInput("no NVIDIA GPU can be used here: " +
+                           (started == CUDA_SUCCESS ? "the driver sees none"
+                                                    : driverError(api, started, "cuInit").message) +
+                           "; see what nvidia-smi says, and CUDA_VISIBLE_DEVICES")};
+  check(api.cuDeviceGet(&device, 0), "cuDeviceGet");
+  char text[256] = {};
+  check(api.cuDeviceGetName(text, int(sizeof text) - 1, device), "cuDeviceGetName");
+  name = text;
+  major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  check(api.cuDriverGetVersion(&driverVersion), "cuDriverGetVersion");
+}
+
+Gpu::~Gpu() {
+  if (!context)
+    return;
+  api.cuCtxSetCurrent(context);
+  while (!releases.empty()) {
+    releases.back()();
+    releases.pop_back();
+  }
+  api.cuDevicePrimaryCtxRelease(device);
+}
+
+void Gpu::activate() {
+  if (!context)
+    check(api.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  check(api.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+}
+
+int Gpu::attribute(CUdevice_attribute attribute) const {
+  int value = 0;
+  check(api.cuDeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+CUdeviceptr Gpu::allocate(uint64_t bytes) {
+  CUdeviceptr address = 0;
+  check(api.cuMemAlloc(&address, bytes), "cuMemAlloc");
+  releases.emplace_back([this, address] { api.cuMemFree(address); });
+  allocated += bytes;
+  return address;
+}
+
+std::byte *Gpu::allocatePinned(uint64_t bytes) {
+  void *address = nullptr;
+  check(api.cuMemHostAlloc(&address, bytes, 0), "cuMemHostAlloc");
+  releases.emplace_back([this, address] { api.cuMemFreeHost(address); });
+  return static_cast<std::byte *>(address);
+}
+
+CUstream Gpu::makeStream() {
+  CUstream stream = nullptr;
+  check(api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  releases.emplace_back([this, stream] { api.cuStreamDestroy(stream); });
+  return stream;
+}
+
+CUevent Gpu::makeEvent(bool isTimed) {
+  CUevent event = nullptr;
+  check(api.cuEventCreate(&event, isTimed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
+        "cuEventCreate");
+  releases.emplace_back([this, event] { api.cuEventDestroy(event); });
+  return event;
+}
+
+CUmodule Gpu::load(const std::string &cubin, const std::string &name) {
+  CUmodule module = nullptr;
+  if (CUresult result = api.cuModuleLoadData(&module, cubin.data()); result != CUDA_SUCCESS)
+    throw Failure{driverError(api, result, "cuModuleLoadData of " + name)};
+  releases.emplace_back([this, module] { api.cuModuleUnload(module); });
+  return module;
+}
+
+CUgraphExec Gpu::instantiate(CUgraph graph, CUstream stream) {
+  CUgraphExec executable = nullptr;
+  CUresult result = api.cuGraphInstantiate(&executable, graph, 0);
+  api.cuGraphDestroy(graph);
+  check(result, "cuGraphInstantiate");
+  releases.emplace_back([this, executable] { api.cuGraphExecDestroy(executable); });
+  check(api.cuGraphUpload(executable, stream), "cuGraphUpload");
+  return executable;
+}
+
+uint64_t Gpu::freeBytes() const {
+  size_t free = 0, total = 0;
+  check(api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
+  return free;
+}
+
+uint64_t Gpu::totalBytes() const {
+  size_t free = 0, total = 0;
+  check(api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
+  return total;
+}
+
+} // namespace nano::cuda

@@ -1,0 +1,68 @@
+// One GPU: its context, and everything that was made in it.
+#pragma once
+
+#include "runtime/cuda/Api.h"
+#include "runtime/plan/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nano::cuda {
+
+/// What goes wrong inside this room travels as this, up to the calls of Device.
+struct Failure {
+  Error error;
+};
+
+/// The first GPU that the process sees. Streams, memory and all else that its functions return live
+/// as long as it does. Functions throw Failure; the ones that use the context are called from one
+/// thread.
+class Gpu {
+public:
+  /// Finds the GPU; quick. Throws a BadInput Failure when there is none.
+  explicit Gpu(const DriverApi &api);
+  ~Gpu();
+  Gpu(const Gpu &) = delete;
+  Gpu &operator=(const Gpu &) = delete;
+
+  /// Makes the GPU's context that of this thread; takes a few tenths of a second the first time.
+  void activate();
+
+  /// Memory of the GPU, aligned to 256 bytes. The error of a lack of memory is CUDA's.
+  CUdeviceptr allocate(uint64_t bytes);
+  /// Memory of the host that the GPU copies from and to at full speed, asynchronously.
+  std::byte *allocatePinned(uint64_t bytes);
+  CUstream makeStream();
+  CUevent makeEvent(bool isTimed);
+  CUmodule load(const std::string &cubin, const std::string &name);
+  /// Makes the graph executable and gives it to the GPU; destroys the graph.
+  CUgraphExec instantiate(CUgraph graph, CUstream stream);
+  uint64_t freeBytes() const;
+  uint64_t totalBytes() const;
+  /// Bytes that `allocate` has given so far.
+  uint64_t allocatedBytes() const { return allocated; }
+  int attribute(CUdevice_attribute attribute) const;
+
+  /// Throws when `result` is an error, with `what` in the message.
+  void check(CUresult result, const char *what) const {
+    if (result != CUDA_SUCCESS)
+      throw Failure{driverError(api, result, what)};
+  }
+
+  const DriverApi &api;
+  std::string name; ///< "NVIDIA H200"
+  int major = 0, minor = 0, multiprocessors = 0;
+  int driverVersion = 0; ///< newest CUDA that the driver knows: 13000 for 13.0
+
+private:
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  uint64_t allocated = 0;
+  std::vector<std::function<void()>> releases; ///< in the order of the things made
+};
+
+} // namespace nano::cuda

@@ -1,0 +1,177 @@
+// NVRTC behind the plan's sources.
+#include "runtime/cuda/KernelCode.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace nano::cuda {
+namespace {
+
+/// What every kernel is compiled with, beside the architecture.
+constexpr const char *commonOptions[] = {"--std=c++20", "--device-as-default-execution-space",
+                                         "--generate-line-info"};
+
+/// The first line of the compiler's log that says "error", else its first line.
+std::string firstError(const std::string &log) {
+  size_t at = log.find("error");
+  if (at == std::string::npos)
+    return log.substr(0, log.find('\n'));
+  size_t begin = log.rfind('\n', at);
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return log.substr(begin, log.find('\n', at) - begin);
+}
+
+class NvrtcProgram {
+public:
+  explicit NvrtcProgram(const NvrtcApi &api) : api(api) {}
+  ~NvrtcProgram() {
+    if (program)
+      api.nvrtcDestroyProgram(&program);
+  }
+  NvrtcProgram(const NvrtcProgram &) = delete;
+  NvrtcProgram &operator=(const NvrtcProgram &) = delete;
+
+  std::string log() const {
+    size_t bytes = 0;
+    if (api.nvrtcGetProgramLogSize(program, &bytes) != NVRTC_SUCCESS || bytes == 0)
+      return "";
+    std::string text(bytes, '\0');
+    api.nvrtcGetProgramLog(program, text.data());
+    text.resize(text.find('\0') == std::string::npos ? bytes : text.find('\0'));
+    return text;
+  }
+
+  const NvrtcApi &api;
+  nvrtcProgram program = nullptr;
+};
+
+/// The model lines of the kernels in that source: " (models/m.cpp:3, 7)".
+std::string modelLines(const plan::Plan &plan, const std::string &source) {
+  std::string text;
+  for (const plan::Kernel &kernel : plan.kernels)
+    if (kernel.source == source)
+      for (const plan::Location &location : kernel.locations)
+        text += (text.empty() ? "" : ", ") + location.file + ":" + std::to_string(location.line);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
+} // namespace
+
+std::string architectureOf(int major, int minor) {
+  return "sm_" + std::to_string(major * 10 + minor) + (major >= 9 ? "a" : "");
+}
+
+std::string nvrtcVersion(const NvrtcApi &nvrtc) {
+  int major = 0, minor = 0;
+  nvrtc.nvrtcVersion(&major, &minor);
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &source,
+                                  const std::vector<const plan::Source *> &headers,
+                                  const std::string &architecture) {
+  std::vector<const char *> texts, names, options;
+  for (const plan::Source *header : headers) {
+    texts.push_back(header->text.c_str());
+    names.push_back(header->name.c_str());
+  }
+  std::string target = "--gpu-architecture=" + architecture;
+  options.push_back(target.c_str());
+  options.insert(options.end(), std::begin(commonOptions), std::end(commonOptions));
+
+  NvrtcProgram made(nvrtc);
+  nvrtcResult result =
+      nvrtc.nvrtcCreateProgram(&made.program, source.text.c_str(), source.name.c_str(),
+                               int(headers.size()), texts.data(), names.data());
+  if (result == NVRTC_SUCCESS)
+    result = nvrtc.nvrtcCompileProgram(made.program, int(options.size()), options.data());
+  if (result == NVRTC_ERROR_INVALID_OPTION)
+    return badInput("NVRTC " + nvrtcVersion(nvrtc) + " does not know " + architecture + ": " +
+                    firstError(made.log()) + "; use a CUDA toolkit as new as the GPU");
+  if (result == NVRTC_ERROR_COMPILATION)
+    return badInput(firstError(made.log()));
+  size_t bytes = 0;
+  std::string cubin;
+  if (result == NVRTC_SUCCESS)
+    result = nvrtc.nvrtcGetCUBINSize(made.program, &bytes);
+  if (result == NVRTC_SUCCESS) {
+    cubin.resize(bytes);
+    result = nvrtc.nvrtcGetCUBIN(made.program, cubin.data());
+  }
+  if (result != NVRTC_SUCCESS)
+    return failed(std::string("NVRTC: ") + nvrtc.nvrtcGetErrorString(result));
+  return cubin;
+}
+
+Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc, BuildCache &cache,
+                                  const CompileOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  std::set<std::string> named;
+  for (const plan::Kernel &kernel : plan.kernels)
+    named.insert(kernel.source);
+  std::vector<const plan::Source *> sources, headers;
+  for (const plan::Source &source : plan.sources)
+    (named.count(source.name) ? sources : headers).push_back(&source);
+  // The longest texts first: the last ones to be compiled are then short.
+  std::stable_sort(sources.begin(), sources.end(),
+                   [](const auto *a, const auto *b) { return a->text.size() > b->text.size(); });
+
+  std::string version = nvrtcVersion(nvrtc);
+  std::vector<std::string_view> common = {"nano kernel 1", version, options.architecture};
+  for (const char *option : commonOptions)
+    common.emplace_back(option);
+  for (const plan::Source *header : headers) {
+    common.emplace_back(header->name);
+    common.emplace_back(header->text);
+  }
+  std::string commonKey = BuildCache::keyOf(common);
+
+  KernelCode code;
+  std::mutex mutex;
+  std::optional<Error> failure;
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < sources.size();) {
+      const plan::Source &source = *sources[i];
+      std::string key = BuildCache::keyOf({commonKey, source.name, source.text});
+      std::optional<std::string> cubin = cache.find(key);
+      bool isCached = cubin.has_value();
+      if (!isCached) {
+        Result<std::string> made = compileSource(nvrtc, source, headers, options.architecture);
+        std::lock_guard guard(mutex);
+        if (!made) {
+          Error error = made.error();
+          error.message = "kernel source " + source.name + modelLines(plan, source.name) +
+                          " does not compile: " + error.message;
+          if (!failure)
+            failure = error;
+          return;
+        }
+        cubin = std::move(*made);
+      }
+      if (!isCached)
+        cache.store(key, *cubin);
+      std::lock_guard guard(mutex);
+      if (failure)
+        return;
+      (isCached ? code.cached : code.compiled) += 1;
+      code.cubins[source.name] = std::move(*cubin);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < std::min(sources.size(), size_t(std::max(1, options.threads))); ++i)
+    helpers.emplace_back(work);
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+  if (failure)
+    return *failure;
+  code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return code;
+}
+
+} // namespace nano::cuda

@@ -1,0 +1,34 @@
+// The entry point of libnano-device-cuda.so.
+#include "runtime/cuda/CudaDevice.h"
+
+namespace {
+
+nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::Plan &plan,
+                                                             nano::Communicator &communicator,
+                                                             const nano::DeviceOptions &options) {
+  using namespace nano;
+  cuda::Apis apis;
+  Result<const cuda::DriverApi *> driver = cuda::loadDriver();
+  if (!driver)
+    return driver.error();
+  apis.driver = *driver;
+  if (!plan.kernels.empty()) {
+    Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
+    if (!nvrtc)
+      return nvrtc.error();
+    apis.nvrtc = *nvrtc;
+  }
+  return cuda::CudaDevice::create(plan, communicator, options, apis, BuildCache::defaultFolder());
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) nano::Device *
+nanoCreateDevice(const nano::plan::Plan *plan, nano::Communicator *communicator,
+                 const nano::DeviceOptions *options, nano::Error *error) {
+  auto device = create(*plan, *communicator, *options);
+  if (device)
+    return device->release();
+  *error = device.error();
+  return nullptr;
+}

@@ -1,0 +1,285 @@
+// cuBLASLt behind the plan's Matmul command.
+#include "runtime/cuda/Matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace nano::cuda {
+namespace {
+
+using plan::Command;
+using plan::DType;
+
+cudaDataType typeOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return CUDA_R_32F;
+  case DType::BF16:
+    return CUDA_R_16BF;
+  case DType::F8E4M3FN:
+    return CUDA_R_8F_E4M3;
+  case DType::F8E5M2:
+    return CUDA_R_8F_E5M2;
+  case DType::I32:
+    return CUDA_R_32I;
+  }
+  return CUDA_R_32F;
+}
+
+bool isF8(DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; }
+
+/// The largest power of two up to 256 that divides an operand's address and, in a batch, the
+/// distance of its matrices.
+uint32_t alignmentOf(CUdeviceptr address, const Command &command, int64_t stride, DType type) {
+  uint64_t bits = address | 256;
+  if (command.batch > 1)
+    bits |= uint64_t(stride) * plan::sizeOf(type);
+  return uint32_t(bits & ~(bits - 1));
+}
+
+MatmulAlignments alignmentsOf(const Command &command, const MatmulOperands &operands) {
+  MatmulAlignments all = {alignmentOf(operands.a, command, command.strideA, command.aType),
+                          alignmentOf(operands.b, command, command.strideB, command.bType),
+                          alignmentOf(operands.c, command, command.strideC, command.cType), 0};
+  all.d =
+      command.beta != 0 ? alignmentOf(operands.d, command, command.strideD, command.cType) : all.c;
+  return all;
+}
+
+std::array<uint64_t, 8> wordsOf(const cublasLtMatmulAlgo_t &algorithm) {
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(std::array<uint64_t, 8>));
+  std::array<uint64_t, 8> words;
+  std::memcpy(words.data(), &algorithm, sizeof words);
+  return words;
+}
+
+} // namespace
+
+std::string productKey(const Command &command, const MatmulOperands &operands) {
+  auto operand = [](DType type, bool transposed) {
+    return std::string(plan::nameOf(type)) + (transposed ? "T" : "");
+  };
+  auto list = [](std::initializer_list<int64_t> values) {
+    std::string text;
+    for (int64_t value : values)
+      text += (text.empty() ? "" : ",") + std::to_string(value);
+    return text;
+  };
+  bool adds = command.beta != 0;
+  std::string text = std::to_string(command.m) + "x" + std::to_string(command.n) + "x" +
+                     std::to_string(command.k) + " ";
+  if (command.batch > 1)
+    text += "batch " + std::to_string(command.batch) + " stride " +
+            list({command.strideA, command.strideB, command.strideC, adds ? command.strideD : 0}) +
+            " ";
+  text += operand(command.aType, command.transposeA) + "*" +
+          operand(command.bType, command.transposeB) + "->" + plan::nameOf(command.cType) +
+          (operands.scaleA ? " scaled" : "") +
+          (adds ? operands.d == operands.c ? " added in place" : " added" : "") + " ld " +
+          list({command.lda, command.ldb, command.ldc});
+  if (adds)
+    text += "," + std::to_string(command.ldd);
+  MatmulAlignments align = alignmentsOf(command, operands);
+  text += " align " + list({align.a, align.b, align.c});
+  if (adds)
+    text += "," + std::to_string(align.d);
+  return text;
+}
+
+Product::~Product() {
+  for (cublasLtMatrixLayout_t layout : {left, right, addend, result})
+    if (layout)
+      api.cublasLtMatrixLayoutDestroy(layout);
+  if (operation)
+    api.cublasLtMatmulDescDestroy(operation);
+}
+
+cublasStatus_t Product::enqueue(CUdeviceptr workspace, CUstream stream) const {
+  auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void *>(address); };
+  return api.cublasLtMatmul(
+      handle, operation, &alpha, pointer(operands.b), left, pointer(operands.a), right, &beta,
+      pointer(beta != 0 ? operands.d : operands.c), addend, pointer(operands.c), result, &algorithm,
+      pointer(workspace), workspaceBytes, reinterpret_cast<cudaStream_t>(stream));
+}
+
+Result<std::unique_ptr<Products>> Products::create(const CublasLtApi &api,
+                                                   uint64_t workspaceBytes) {
+  std::unique_ptr<Products> products(new Products(api, workspaceBytes));
+  if (cublasStatus_t status = api.cublasLtCreate(&products->handle);
+      status != CUBLAS_STATUS_SUCCESS)
+    return cublasLtError(api, status, "cublasLtCreate");
+  return products;
+}
+
+Products::~Products() {
+  if (handle)
+    api.cublasLtDestroy(handle);
+}
+
+std::string Products::version() const {
+  size_t number = api.cublasLtGetVersion();
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+         std::to_string(number % 100);
+}
+
+Result<std::unique_ptr<Product>> Products::make(const Command &command,
+                                                const MatmulOperands &operands) {
+  std::unique_ptr<Product> product(new Product(api));
+  product->handle = handle;
+  product->operands = operands;
+  product->alignments = alignmentsOf(command, operands);
+  product->alpha = float(command.alpha);
+  product->beta = float(command.beta);
+  product->workspaceBytes = workspace;
+  product->keyText = productKey(command, operands);
+
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  const char *doing = "";
+  auto step = [&](const char *what, cublasStatus_t outcome) {
+    if (status == CUBLAS_STATUS_SUCCESS && outcome != CUBLAS_STATUS_SUCCESS) {
+      status = outcome;
+      doing = what;
+    }
+  };
+  auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto &value) {
+    step("cublasLtMatmulDescSetAttribute",
+         api.cublasLtMatmulDescSetAttribute(product->operation, attribute, &value, sizeof value));
+  };
+  step("cublasLtMatmulDescCreate",
+       api.cublasLtMatmulDescCreate(&product->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return cublasLtError(api, status, doing);
+  // The library's A is the plan's B, and the other way round.
+  set(CUBLASLT_MATMUL_DESC_TRANSA, command.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, command.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (operands.scaleB)
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.scaleB);
+  if (operands.scaleA)
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.scaleA);
+
+  // A row-major rows×columns matrix, as the column-major columns×rows one that it is too.
+  auto layout = [&](cublasLtMatrixLayout_t &made, DType type, int64_t rows, int64_t columns,
+                    int64_t leading, int64_t stride) {
+    step("cublasLtMatrixLayoutCreate",
+         api.cublasLtMatrixLayoutCreate(&made, typeOf(type), uint64_t(columns), uint64_t(rows),
+                                        leading));
+    if (status != CUBLAS_STATUS_SUCCESS || command.batch == 1)
+      return;
+    auto count = int32_t(command.batch);
+    step("cublasLtMatrixLayoutSetAttribute",
+         api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                              sizeof count));
+    step("cublasLtMatrixLayoutSetAttribute",
+         api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                              &stride, sizeof stride));
+  };
+  bool tA = command.transposeA, tB = command.transposeB, adds = command.beta != 0;
+  layout(product->left, command.bType, tB ? command.n : command.k, tB ? command.k : command.n,
+         command.ldb, command.strideB);
+  layout(product->right, command.aType, tA ? command.k : command.m, tA ? command.m : command.k,
+         command.lda, command.strideA);
+  layout(product->addend, command.cType, command.m, command.n, adds ? command.ldd : command.ldc,
+         adds ? command.strideD : command.strideC);
+  layout(product->result, command.cType, command.m, command.n, command.ldc, command.strideC);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return cublasLtError(api, status, doing);
+
+  if (Status chosen = choose(*product); !chosen) {
+    Error error = chosen.error();
+    if (isF8(command.aType) && (tA || !tB))
+      error.message += "; f8 products need A as m×k and B as n×k, both with k along rows";
+    return error;
+  }
+  return product;
+}
+
+Result<std::vector<cublasLtMatmulHeuristicResult_t>> Products::candidates(const Product &product,
+                                                                          int most) const {
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasStatus_t status = api.cublasLtMatmulPreferenceCreate(&preference);
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto &value) {
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status =
+          api.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value);
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, size_t(workspace));
+  // Partial sums go through the workspace and are added in a fixed order, or there are none.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  const MatmulAlignments &align = product.alignments;
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align.b);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align.a);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align.d);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align.c);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(size_t(most),
+                                                     cublasLtMatmulHeuristicResult_t{});
+  int count = 0;
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = api.cublasLtMatmulAlgoGetHeuristic(handle, product.operation, product.left,
+                                                product.right, product.addend, product.result,
+                                                preference, most, found.data(), &count);
+  if (preference)
+    api.cublasLtMatmulPreferenceDestroy(preference);
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? size_t(count) : 0);
+  std::erase_if(found, [](const auto &each) { return each.state != CUBLAS_STATUS_SUCCESS; });
+  if (!found.empty())
+    return found;
+  return badInput("cuBLASLt " + version() + " has no algorithm for the product " + product.key() +
+                  (status == CUBLAS_STATUS_SUCCESS
+                       ? std::string()
+                       : std::string(" (") + api.cublasLtGetStatusString(status) + ")"));
+}
+
+Status Products::choose(Product &product) {
+  auto known = algorithms.find(product.key());
+  if (known != algorithms.end()) {
+    product.algorithm = known->second;
+    return ok();
+  }
+  if (tuning)
+    if (std::optional<TunedChoice> choice = tuning->find(product.key())) {
+      std::memcpy(&product.algorithm, choice->algorithm.data(), sizeof product.algorithm);
+      cublasLtMatmulHeuristicResult_t checked = {};
+      cublasStatus_t status =
+          api.cublasLtMatmulAlgoCheck(handle, product.operation, product.left, product.right,
+                                      product.addend, product.result, &product.algorithm, &checked);
+      if (status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= workspace) {
+        ++fromTuning;
+        algorithms[product.key()] = product.algorithm;
+        return ok();
+      }
+    }
+  Result<std::vector<cublasLtMatmulHeuristicResult_t>> found = candidates(product, 1);
+  if (!found)
+    return found.error();
+  product.algorithm = found->front().algo;
+  algorithms[product.key()] = product.algorithm;
+  return ok();
+}
+
+Result<TunedChoice> Products::tune(Product &product, const Measure &measure) {
+  Result<std::vector<cublasLtMatmulHeuristicResult_t>> found = candidates(product, 32);
+  if (!found)
+    return found.error();
+  TunedChoice best;
+  for (size_t i = 0; i < found->size(); ++i) {
+    product.algorithm = (*found)[i].algo;
+    Result<double> seconds = measure(product);
+    if (!seconds)
+      continue;
+    ++best.candidates;
+    if (i == 0)
+      best.firstSeconds = *seconds;
+    if (best.candidates == 1 || *seconds < best.seconds) {
+      best.seconds = *seconds;
+      best.algorithm = wordsOf((*found)[i].algo);
+      best.chosen = int(i);
+    }
+  }
+  if (best.candidates == 0)
+    return failed("no algorithm of cuBLASLt ran for the product " + product.key());
+  std::memcpy(&product.algorithm, best.algorithm.data(), sizeof product.algorithm);
+  algorithms[product.key()] = product.algorithm;
+  return best;
+}
+
+} // namespace nano::cuda

@@ -1,0 +1,337 @@
+// Threads of a cluster in turns: a seeded random one of those that can go on, until all have ended.
+#include "runtime/emulator/Cluster.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace nano::emulator {
+
+std::optional<std::string> Cluster::run(const Launch &next, uint32_t firstBlock) {
+  launch = &next;
+  fault.reset();
+  if (prepare(firstBlock))
+    schedule();
+  if (!fault)
+    checkEnd();
+  return std::move(fault);
+}
+
+/// Finds the memory of the kernel's __shared__ variables.
+void Cluster::findStaticShared() {
+  const KernelImage *image = launch->kernel->image;
+  if (staticImage != image || staticThread != std::this_thread::get_id()) {
+    staticImage = image;
+    staticThread = std::this_thread::get_id();
+    foundShared = image->staticShared();
+  }
+  // One byte of it is the emulator's own, in every kernel.
+  staticShared = foundShared.bytes > 1 ? foundShared : StaticShared();
+}
+
+bool Cluster::prepare(uint32_t firstBlock) {
+  const Kernel &kernel = *launch->kernel;
+  uint32_t count = uint32_t(kernel.clusterBlocks);
+  cluster = firstBlock / count;
+  checked = launch->memory != nullptr;
+  random = Random(launch->seed * 1000003 + cluster);
+
+  findStaticShared();
+  bool usesStatic = staticShared.bytes > 0;
+  staticBytes = uint32_t((staticShared.bytes + 1023) / 1024 * 1024);
+  if (usesStatic && count > 1) {
+    setFault(nullptr, "a kernel with a cluster keeps its shared memory in dynamicShared here, not "
+                      "in __shared__ variables");
+    return false;
+  }
+  constexpr uint32_t most = 227 * 1024;
+  if (staticShared.bytes + launch->sharedBytes > most) {
+    setFault(nullptr, "a block needs " + std::to_string(staticShared.bytes + launch->sharedBytes) +
+                          " bytes of shared memory and has " + std::to_string(most));
+    return false;
+  }
+  if (launch->blocks % count != 0) {
+    setFault(nullptr, "the grid of " + std::to_string(launch->blocks) +
+                          " blocks is no multiple of the cluster's " + std::to_string(count));
+    return false;
+  }
+
+  // Between the blocks' parts lies memory that belongs to none.
+  blockStride = (launch->sharedBytes + 1023) / 1024 * 1024 + 1024;
+  if (memoryBytes < blockStride * count) {
+    memoryBytes = blockStride * count;
+    memory.reset(static_cast<std::byte *>(std::aligned_alloc(1024, memoryBytes)));
+  }
+  uint32_t threadsInAll = count * launch->threads;
+  if (!memory || !stacks.reserve(threadsInAll)) {
+    memoryBytes = 0;
+    setFault(nullptr, "out of memory for the threads of a block");
+    return false;
+  }
+  std::memset(memory.get(), 0xff, blockStride * count);
+  if (usesStatic)
+    std::memset(staticShared.begin, 0xff, staticShared.bytes);
+  if (checked) {
+    sharedCells.resize(size_t(count) * (staticBytes + launch->sharedBytes));
+    ++sharedSerial;
+    reads.clear();
+    sites.clear();
+    siteNumbers.clear();
+  }
+  mbarriers.clear();
+  effects.clear();
+  asyncNumber = 0;
+  asyncEnded.assign(1, true);
+  clusterArrived = clusterPhase = 0;
+  clusterRelease.clear();
+  clusterReleased.clear();
+  clusterWaiting.clear();
+  runnableWarps.clear();
+  currentWarp = nullptr;
+  spinning.clear();
+  threads.clear();
+  progress = 0;
+
+  blocks.clear();
+  blocks.resize(count);
+  live = threadsInAll;
+  for (uint32_t b = 0; b < count; ++b) {
+    Block &block = blocks[b];
+    block.rank = b;
+    block.dynamicShared = memory.get() + b * blockStride;
+    block.warps.resize(launch->threads / 32);
+    block.warpgroups.resize(launch->threads / 128);
+    block.live = launch->threads;
+    for (uint32_t t = 0; t < launch->threads; ++t) {
+      uint32_t index = b * launch->threads + t;
+      static_assert(sizeof(EmulatedThread) <= Stacks::headBytes);
+      // Its lists live on only as empty ones: a piece that was used before is written over.
+      auto *thread = new (stacks.piece(index)) EmulatedThread;
+      thread->threadIdx = {t, 0, 0};
+      thread->blockIdx = {firstBlock + b, 0, 0};
+      thread->blockDim = {launch->threads, 1, 1};
+      thread->gridDim = {launch->blocks, 1, 1};
+      thread->dynamicShared = reinterpret_cast<unsigned char *>(block.dynamicShared);
+      thread->cluster = this;
+      thread->block = &block;
+      thread->warp = &block.warps[t / 32];
+      thread->index = index;
+      thread->inBlock = t;
+      thread->lane = t % 32;
+      thread->warp->lanes[t % 32] = thread;
+      thread->clock.thread = index;
+      thread->stackPointer = startFiber(stacks.piece(index), index, &Cluster::fiberMain);
+      threads.push_back(thread);
+      wake(*thread);
+    }
+  }
+  return true;
+}
+
+void Cluster::fiberMain() {
+  auto &thread = static_cast<EmulatedThread &>(emulator::thread());
+  thread.cluster->enter(thread);
+  __builtin_unreachable();
+}
+
+void Cluster::enter(EmulatedThread &thread) {
+  launch->kernel->enter(launch->parameters);
+  end(thread);
+}
+
+void Cluster::schedule() {
+  uint64_t lastProgress = 0;
+  int idleRounds = 0;
+  while (live > 0 && !fault) {
+    if ((current = next())) {
+      nanoChangeFiber(&schedulerStack, current->stackPointer);
+      continue;
+    }
+    bool changed = finishEffect();
+    idleRounds = progress == lastProgress ? idleRounds + 1 : 0;
+    lastProgress = progress;
+    // Threads in a loop around mbarrierTryWait see a change, if there is one.
+    constexpr int enough = 1000;
+    if (idleRounds < enough)
+      for (EmulatedThread *thread : std::exchange(spinning, {}))
+        wake(*thread);
+    if (!changed && runnableWarps.empty()) {
+      reportDeadlock();
+      break;
+    }
+  }
+  for (EmulatedThread *thread : threads)
+    thread->~EmulatedThread();
+}
+
+void Cluster::wait(EmulatedThread &thread, const char *what, Site site) {
+  thread.state = EmulatedThread::State::Waiting;
+  thread.waitsFor = what;
+  thread.waitsAt = site;
+  current = next();
+  nanoChangeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack);
+}
+
+void Cluster::wake(EmulatedThread &thread) { wakeLanes(*thread.warp, 1u << thread.lane); }
+
+void Cluster::wakeLanes(Warp &warp, uint32_t lanes) {
+  warp.runnable |= lanes;
+  if (!warp.listed)
+    runnableWarps.push_back(&warp);
+  warp.listed = true;
+}
+
+EmulatedThread *Cluster::next() {
+  uint64_t bits = random.next();
+  bool isOther = (bits >> 40 & 7) == 0;
+  if (!currentWarp || !currentWarp->runnable || isOther) {
+    currentWarp = nullptr;
+    while (!currentWarp && !runnableWarps.empty()) {
+      size_t chosen = random.below(runnableWarps.size());
+      Warp *warp = runnableWarps[chosen];
+      if (warp->runnable) {
+        currentWarp = warp;
+        break;
+      }
+      warp->listed = false;
+      runnableWarps[chosen] = runnableWarps.back();
+      runnableWarps.pop_back();
+    }
+    if (!currentWarp)
+      return nullptr;
+  }
+  uint32_t turn = bits >> 48 & 31, lanes = currentWarp->runnable;
+  uint32_t turned = lanes >> turn | lanes << ((32 - turn) & 31);
+  uint32_t lane = (uint32_t(__builtin_ctz(turned)) + turn) & 31;
+  currentWarp->runnable &= ~(1u << lane);
+  EmulatedThread *thread = currentWarp->lanes[lane];
+  thread->state = EmulatedThread::State::Runnable;
+  return thread;
+}
+
+void Cluster::end(EmulatedThread &thread) {
+  thread.state = EmulatedThread::State::Ended;
+  for (const BulkStore &store : thread.stores)
+    if (!store.read)
+      fail(thread, "ends before its bulk store (" + nameOf(store.site) +
+                       ") has read shared memory: bulkWaitRead or bulkWait is missing");
+  for (const BulkStore &store : thread.stores)
+    std::memcpy(store.to, store.data.data(), store.bytes);
+  for (const Gathering &each : thread.warp->gatherings)
+    if (each.mask >> thread.lane & 1)
+      fail(thread, std::string("divergent warp: ends while lane ") +
+                       std::to_string(__builtin_ctz(each.arrived)) + " waits for it in " +
+                       each.what + " (" + nameOf(each.site) + ")");
+  thread.warp->ended |= 1u << thread.lane;
+  ++progress;
+  --live;
+  Block &block = *thread.block;
+  --block.live;
+  for (int id = 1; id < 16; ++id) {
+    NamedBarrier &named = block.barriers[size_t(id)];
+    if (named.lanes[thread.inBlock / 32] && arrivalsAt(block, named) >= named.expected)
+      complete(block, named, id, nullptr);
+  }
+  NamedBarrier &all = block.barriers[0];
+  if (block.live > 0 && all.arrived == block.live)
+    complete(block, all, 0, nullptr);
+  if (live > 0 && clusterArrived == live)
+    completeClusterBarrier();
+  current = next();
+  nanoChangeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack);
+  __builtin_unreachable();
+}
+
+void Cluster::checkEnd() {
+  for (Block &block : blocks)
+    for (size_t id = 0; id < block.barriers.size(); ++id)
+      if (block.barriers[id].arrived)
+        return setFault(nullptr, "ends with " + std::to_string(block.barriers[id].arrived) +
+                                     " of " + std::to_string(block.barriers[id].expected) +
+                                     " arrivals at barrier " + std::to_string(id) + " (" +
+                                     nameOf(block.barriers[id].site) + ")");
+  for (const Block &block : blocks)
+    for (const Warpgroup &group : block.warpgroups)
+      if (!group.products.empty())
+        return setFault(nullptr, "ends before its product of a warpgroup (" +
+                                     nameOf(group.products[0].site) +
+                                     ") has ended: warpgroupWait is missing");
+  for (const Effect &effect : effects)
+    if (effect.kind == Effect::Kind::BulkLoad)
+      return setFault(nullptr, "ends while its bulk load (" + nameOf(effect.site) +
+                                   ") is under way: nothing waits for its mbarrier");
+}
+
+void Cluster::reportDeadlock() {
+  // By what threads wait for, in the order of the threads.
+  struct Group {
+    std::string what;
+    size_t count = 0;
+    const EmulatedThread *first = nullptr;
+  };
+  std::vector<Group> groups;
+  for (const EmulatedThread *thread : threads) {
+    if (thread->state == EmulatedThread::State::Ended)
+      continue;
+    std::string what = std::string(thread->waitsFor) + " (" + nameOf(thread->waitsAt) + ")";
+    auto found = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group &group) { return group.what == what; });
+    if (found == groups.end())
+      found = groups.insert(groups.end(), {what, 0, thread});
+    ++found->count;
+  }
+  std::string text = "deadlock: ";
+  for (size_t i = 0; i < groups.size(); ++i) {
+    text += (i ? ", " : "") + std::to_string(groups[i].count) +
+            (groups[i].count == 1 ? " thread waits in " : " threads wait in ") + groups[i].what;
+    if (groups.size() > 1)
+      text += " (thread " + std::to_string(groups[i].first->inBlock) +
+              (groups[i].count > 1 ? ", …)" : ")");
+  }
+  if (live < threads.size())
+    text += "; " + std::to_string(threads.size() - live) + " have ended";
+  setFault(nullptr, text);
+}
+
+void Cluster::fail(const EmulatedThread &thread, const std::string &what) {
+  setFault(&thread, what);
+  void *never = nullptr;
+  nanoChangeFiber(&never, schedulerStack);
+  __builtin_unreachable();
+}
+
+void Cluster::setFault(const EmulatedThread *thread, const std::string &what) {
+  uint32_t first = cluster * uint32_t(launch->kernel->clusterBlocks);
+  std::string text = "kernel '" + launch->kernel->name + "' (" + launch->kernel->source + "), ";
+  if (thread)
+    text += "block " + std::to_string(thread->blockIdx.x) + ", thread " +
+            std::to_string(thread->inBlock) + ": ";
+  else
+    text += "block " + std::to_string(first) + ": ";
+  fault = text + what;
+}
+
+std::string Cluster::nameOf(const EmulatedThread &thread) const {
+  std::string name = "thread " + std::to_string(thread.inBlock);
+  return blocks.size() > 1 ? name + " of block " + std::to_string(thread.blockIdx.x) : name;
+}
+
+std::string Cluster::nameOf(Site site) {
+  std::string file = site.file ? site.file : "?";
+  return file.substr(file.rfind('/') + 1) + ":" + std::to_string(site.line);
+}
+
+Place Cluster::place(Site site) {
+  auto [found, isNew] = siteNumbers.try_emplace({site.file, site.line}, Place(sites.size()));
+  if (isNew)
+    sites.push_back(site);
+  return found->second | 0x80000000u;
+}
+
+std::string Cluster::nameOf(Place place) const {
+  if (place & 0x80000000u)
+    return nameOf(sites[place & 0x7fffffffu]);
+  return launch->kernel->image->lineOf(place);
+}
+
+} // namespace nano::emulator

@@ -1,0 +1,82 @@
+// Stacks in one mapping, and a change of stack in a dozen instructions.
+#include "runtime/emulator/Fiber.h"
+
+#include "runtime/emulator/device/nano_machine.h"
+
+#include <cstdint>
+#include <sys/mman.h>
+
+// The callee-saved registers go onto the old stack and come from the new one.
+asm(R"(
+  .text
+  .globl nanoChangeFiber
+  .hidden nanoChangeFiber
+  .type nanoChangeFiber, @function
+  .p2align 4
+nanoChangeFiber:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size nanoChangeFiber, . - nanoChangeFiber
+)");
+
+namespace nano::emulator {
+namespace {
+constexpr size_t page = 4096;
+} // namespace
+
+Stacks::~Stacks() { release(); }
+
+void Stacks::release() {
+  if (mapped)
+    munmap(mapped, mappedBytes);
+  mapped = nullptr;
+  pieces = 0;
+}
+
+bool Stacks::reserve(size_t count) {
+  if (count <= pieces)
+    return true;
+  release();
+  mappedBytes = (count + 1) * stackPiece;
+  void *memory = mmap(nullptr, mappedBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return false;
+  mapped = memory;
+  uintptr_t past = reinterpret_cast<uintptr_t>(memory) % stackPiece;
+  first = static_cast<std::byte *>(memory) + (past ? stackPiece - past : 0);
+  pieces = count;
+  for (size_t i = 0; i < count; ++i)
+    if (mprotect(piece(i) + headBytes, page, PROT_NONE) != 0)
+      return false;
+  return true;
+}
+
+std::byte *Stacks::piece(size_t index) const { return first + index * stackPiece; }
+
+void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
+  std::byte *top = piece + stackPiece - index % 64 * 192;
+  auto *words = reinterpret_cast<void **>(top);
+  // As if called: the entry finds the stack 8 bytes past a multiple of 16, with no return address.
+  words -= 2;
+  words[0] = reinterpret_cast<void *>(entry);
+  words[1] = nullptr;
+  for (int i = 0; i < 6; ++i)
+    *--words = nullptr;
+  return words;
+}
+
+} // namespace nano::emulator

@@ -1,0 +1,230 @@
+// Runs the host compiler on the plan's kernels, several at a time, and keeps what it makes.
+#include "runtime/emulator/DeviceHeaders.h"
+#include "runtime/emulator/KernelImage.h"
+#include "runtime/emulator/Process.h"
+#include "runtime/files/BuildCache.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+namespace nano::emulator {
+namespace {
+
+/// $CXX, which may bring options along, or c++.
+std::vector<std::string> hostCompiler() {
+  const char *chosen = std::getenv("CXX");
+  std::istringstream words(chosen && *chosen ? chosen : "c++");
+  std::vector<std::string> command;
+  for (std::string word; words >> word;)
+    command.push_back(word);
+  return command;
+}
+
+/// Text that follows a kernel's: how the emulator enters it.
+std::string epilogue(const std::vector<std::string> &kernels) {
+  std::string text = R"(
+#define NANO_EXPORT extern "C" __attribute__((visibility("default")))
+namespace nano::emulator {
+template <typename Parameters>
+__attribute__((no_sanitize("thread"))) inline void enter(void (*kernel)(Parameters),
+                                                         const void *parameters) {
+  kernel(*static_cast<const Parameters *>(parameters));
+}
+template <typename Parameters> constexpr unsigned long bytesOf(void (*)(Parameters)) {
+  return sizeof(Parameters);
+}
+} // namespace nano::emulator
+static thread_local char nanoShared;
+NANO_EXPORT char *nanoTouchShared() { return &nanoShared; }
+)";
+  for (const std::string &name : kernels)
+    text += "NANO_EXPORT __attribute__((no_sanitize(\"thread\"))) void nanoEnter_" + name +
+            "(const void *parameters) { nano::emulator::enter(" + name +
+            ", parameters); }\n"
+            "NANO_EXPORT const unsigned long nanoParameterBytes_" +
+            name + ";\nconst unsigned long nanoParameterBytes_" + name +
+            " = nano::emulator::bytesOf(" + name + ");\n";
+  return text;
+}
+
+/// The first line of the compiler's messages that says "error", else its first line.
+std::string firstError(const std::string &messages) {
+  size_t at = messages.find("error");
+  if (at == std::string::npos)
+    return messages.substr(0, messages.find('\n'));
+  size_t begin = messages.rfind('\n', at);
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return messages.substr(begin, messages.find('\n', at) - begin);
+}
+
+/// Compiles sources of one plan.
+class Compiler {
+public:
+  Compiler(const plan::Plan &plan, const CompileOptions &options)
+      : options(options), cache(options.cacheFolder, ".emulator", [](const std::string &line) {
+          std::fprintf(stderr, "nanorun: %s\n", line.c_str());
+        }) {
+    std::set<std::string> kernelSources;
+    for (const plan::Kernel &kernel : plan.kernels)
+      kernelSources.insert(kernel.source);
+    for (const plan::Source &source : plan.sources)
+      if (!kernelSources.count(source.name))
+        headers[source.name] = source.text;
+    for (const DeviceHeader &header : deviceHeaders())
+      headers[header.name] = std::string(header.text);
+  }
+
+  /// Finds the compiler and writes the headers.
+  Status prepare() {
+    if (folder.path().empty())
+      return badInput("no temporary folder can be made; set TMPDIR to one that can be written");
+    command = hostCompiler();
+    std::vector<std::string> ask = command;
+    ask.push_back("--version");
+    std::string output = folder.path() + "/version";
+    if (runProcess(ask, output) != 0)
+      return badInput("the emulator compiles kernels with '" + command[0] +
+                      "', which does not run; install a C++ compiler or set CXX");
+    version = readFile(output);
+    for (const char *word : {"-std=c++20", "-x", "c++", "-w", "-fPIC", "-shared", "-nostdlib",
+                             "-fvisibility=hidden", "-Wl,-Bsymbolic", "-fno-exceptions",
+                             "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector",
+                             "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off", "-g1"})
+      command.push_back(word);
+    if (options.checked)
+      for (const char *word : {"-O1", "-fsanitize=thread"})
+        command.push_back(word);
+    else
+      command.push_back("-O2");
+    command.push_back("-ffile-prefix-map=" + folder.path() + "/=");
+    command.push_back("-I" + folder.path());
+    for (const auto &[name, text] : headers)
+      if (!writeFile(folder.path() + "/" + name, text))
+        return badInput(folder.path() + "/" + name + ": cannot be written; free some space there");
+    return ok();
+  }
+
+  /// The library of one source with these kernels.
+  Result<std::string> compile(const plan::Source &source, const std::vector<std::string> &kernels) {
+    std::string text =
+        "#include \"nano_primitives.h\"\n#include \"" + source.name + "\"\n" + epilogue(kernels);
+    std::vector<std::string_view> parts = {version, source.name, source.text, text};
+    for (const std::string &word : command)
+      if (word.find(folder.path()) == std::string::npos)
+        parts.push_back(word);
+    for (const auto &[name, header] : headers) {
+      parts.push_back(name);
+      parts.push_back(header);
+    }
+    std::string key = BuildCache::keyOf(parts);
+    if (auto found = cache.find(key)) {
+      ++cached;
+      return std::move(*found);
+    }
+    ++compiled;
+    std::string base = folder.path() + "/" + key;
+    if (!writeFile(folder.path() + "/" + source.name, source.text) ||
+        !writeFile(base + ".cpp", text))
+      return badInput(folder.path() + ": cannot be written; free some space there");
+    std::vector<std::string> line = command;
+    for (const std::string &word :
+         {base + ".cpp", std::string("-o"), base + ".so", std::string("-lm")})
+      line.push_back(word);
+    if (runProcess(line, base + ".log") != 0)
+      return badInput("kernel source " + source.name +
+                      " does not compile for the emulator: " + firstError(readFile(base + ".log")));
+    std::string library = readFile(base + ".so");
+    cache.store(key, library);
+    return library;
+  }
+
+  std::atomic<int> compiled = 0, cached = 0;
+
+private:
+  const CompileOptions &options;
+  TemporaryFolder folder;
+  std::vector<std::string> command;
+  std::string version;
+  std::map<std::string, std::string> headers;
+  BuildCache cache;
+};
+
+/// The model lines of the kernels in that source: " (models/m.cpp:3, models/m.cpp:7)".
+std::string modelLines(const plan::Plan &plan, const std::string &source) {
+  std::string text;
+  for (const plan::Kernel &kernel : plan.kernels)
+    if (kernel.source == source)
+      for (const plan::Location &location : kernel.locations)
+        text += (text.empty() ? "" : ", ") + location.file + ":" + std::to_string(location.line);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
+} // namespace
+
+Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &options) {
+  Kernels result;
+  result.byIndex.resize(plan.kernels.size());
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<size_t>> bySource;
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    bySource[plan.kernels[i].source].push_back(i);
+  std::vector<const plan::Source *> sources;
+  for (const plan::Source &source : plan.sources)
+    if (bySource.count(source.name))
+      sources.push_back(&source);
+  if (sources.empty())
+    return result;
+
+  Compiler compiler(plan, options);
+  if (Status status = compiler.prepare(); !status)
+    return status.error();
+  result.images.resize(sources.size());
+  std::vector<Status> outcomes(sources.size(), ok());
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < sources.size();) {
+      std::vector<std::string> kernels;
+      for (size_t index : bySource[sources[i]->name])
+        kernels.push_back(plan.kernels[index].name);
+      auto library = compiler.compile(*sources[i], kernels);
+      if (!library) {
+        outcomes[i] = library.error();
+        continue;
+      }
+      auto image = KernelImage::load(std::move(*library), *sources[i], kernels);
+      if (image)
+        result.images[i] = std::move(*image);
+      else
+        outcomes[i] = image.error();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < std::min<int>(options.processes, int(sources.size())); ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!outcomes[i]) {
+      Error error = outcomes[i].error();
+      error.message += modelLines(plan, sources[i]->name);
+      return error;
+    }
+    const std::vector<size_t> &indices = bySource[sources[i]->name];
+    for (size_t k = 0; k < indices.size(); ++k)
+      result.byIndex[indices[k]] = &result.images[i]->kernels()[k];
+  }
+  result.compiled = compiler.compiled;
+  result.cached = compiler.cached;
+  return result;
+}
+
+} // namespace nano::emulator

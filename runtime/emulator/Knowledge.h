@@ -1,0 +1,67 @@
+// Vector clocks: what each thread of a cluster knows to have happened in the others. A memory
+// access is ordered after another one when its thread knows of it.
+//
+// A thread's epoch counts the times that it has told others what it did. Rows of epochs are shared:
+// after a barrier all threads of a block hold the same one, so that a barrier costs as much as one
+// row, not as one for each thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace nano::emulator {
+
+/// By thread of the cluster: its latest epoch that is known. Shared, never changed.
+using Row = std::shared_ptr<const std::vector<uint32_t>>;
+
+/// One thread's clock.
+struct Clock {
+  uint32_t thread = 0; ///< index in the cluster
+  uint32_t epoch = 1;  ///< of its accesses now
+  Row seen;            ///< others' accesses that its own come after; null: none
+  Row fenced;          ///< likewise, of those that asynchronous operations see too
+  uint32_t async = 0;  ///< asynchronous operations up to this number are known to be done
+
+  /// Whether accesses of `other` in `epoch` come before what this thread does now.
+  bool knows(uint32_t other, uint32_t epochOfOther) const {
+    return other == thread || (seen && (*seen)[other] >= epochOfOther);
+  }
+  /// Whether a proxy fence lies between these accesses and now.
+  bool knowsFenced(uint32_t other, uint32_t epochOfOther) const {
+    return fenced && (*fenced)[other] >= epochOfOther;
+  }
+  /// A proxy fence: what is known by now, own accesses included, is fenced.
+  void fence(uint32_t threads);
+};
+
+/// What threads told when they arrived at a barrier, for those that wait at it.
+class Release {
+public:
+  /// The thread tells all that it knows and has done. Its next accesses are of a new epoch.
+  void add(Clock &clock, uint32_t threads);
+  /// Asynchronous operation `number` is done.
+  void addAsync(uint32_t number) { async = std::max(async, number); }
+  void add(const Release &other);
+  /// The thread learns what was told.
+  void acquire(Clock &clock);
+  void clear() { *this = Release(); }
+
+private:
+  using Values = std::shared_ptr<std::vector<uint32_t>>;
+  static void merge(Values &into, const Row &row);
+  static Values copyOf(const Row &row) { return std::make_shared<std::vector<uint32_t>>(*row); }
+  /// The union of a thread's row and `told`.
+  struct Learned {
+    Row from, result;
+    Row operator()(const Row &row, const Row &told);
+  };
+
+  Values seen, fenced;
+  uint32_t async = 0;
+  Row lastSeen, lastFenced; ///< merged last; threads of one barrier often hold the same row
+  Learned learnedSeen, learnedFenced;
+};
+
+} // namespace nano::emulator

@@ -1,0 +1,118 @@
+// What kernel text that was compiled for the emulator and the emulator itself share: the thread
+// that runs, and what it can ask for. The primitives' headers are built on it.
+#pragma once
+
+namespace nano::emulator {
+
+/// A thread's or block's place, as CUDA's uint3.
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+/// Where kernel text calls a primitive.
+struct Site {
+  const char *file = nullptr;
+  int line = 0;
+};
+
+enum class Shuffle { Index, Xor, Down, Up };
+enum class Reduction { AddInt, AddUnsigned, MaxInt, MaxUnsigned };
+enum class Vote { None, Any, All };
+enum class Atomic { AddInt, AddUnsigned, MaxInt, MaxUnsigned, Or };
+/// Element type of a matrix operand.
+enum class Element { Bf16, E4m3, E5m2 };
+
+/// A product of a warpgroup; see warpgroupMultiply.
+struct WarpgroupProduct {
+  Element a, b;
+  bool aAlongM, bAlongN;     ///< bf16 operands in shared memory that are not along K
+  const unsigned *aFragment; ///< A in registers; null: `aDescriptor`
+  unsigned long aDescriptor, bDescriptor;
+  float *sum; ///< of this thread
+  int sums;   ///< how many: the product has 2 · sums columns
+  bool accumulate;
+};
+
+/// The running thread. Functions with a Site are primitives of the same name; those that a group of
+/// threads calls together return when all of them have called it. When a rule is broken, a function
+/// does not return: the launch ends with a report.
+class Thread {
+public:
+  Index threadIdx, blockIdx, blockDim, gridDim;
+  unsigned char *dynamicShared = nullptr; ///< of its block, aligned to 1024 bytes
+
+  /// A plain access at `instruction`; `aligned`: the type promises a multiple of its size.
+  virtual void access(const void *address, unsigned long bytes, bool write, bool aligned,
+                      const void *instruction) = 0;
+  /// The access of a primitive, which is aligned.
+  virtual void access(const void *address, unsigned long bytes, bool write, Site site) = 0;
+  [[noreturn]] virtual void trap(Site site) = 0;
+  virtual unsigned sharedAddress(const void *shared, Site site) = 0;
+
+  virtual unsigned long shuffle(Shuffle kind, unsigned long value, int operand, unsigned mask,
+                                Site site) = 0;
+  virtual unsigned ballot(bool value, unsigned mask, Site site) = 0;
+  virtual unsigned reduce(Reduction kind, unsigned value, Site site) = 0;
+  virtual float sum(float value, Site site) = 0;
+  virtual float max(float value, Site site) = 0;
+  virtual bool elect(Site site) = 0;
+  virtual void syncWarp(unsigned mask, Site site) = 0;
+  virtual unsigned fetch(Atomic kind, void *address, unsigned value, Site site) = 0;
+
+  virtual bool syncThreads(Vote vote, bool value, Site site) = 0;
+  virtual void barrier(int id, int threads, bool wait, Site site) = 0;
+  virtual void threadFence() = 0;
+
+  virtual void copyAsync(void *shared, const void *global, int bytes, int valid, Site site) = 0;
+  virtual void copyAsyncCommit() = 0;
+  virtual void copyAsyncWait(int pending, Site site) = 0;
+
+  virtual void loadMatrix(unsigned *fragment, int matrices, bool transposed, const void *row,
+                          Site site) = 0;
+  virtual void storeMatrix(void *row, const unsigned *fragment, int matrices, bool transposed,
+                           Site site) = 0;
+  virtual void multiply(Element aType, Element bType, float *sum, const unsigned *a,
+                        const unsigned *b, Site site) = 0;
+
+  virtual void mbarrierInit(void *barrier, unsigned count, Site site) = 0;
+  virtual void mbarrierInvalidate(void *barrier, Site site) = 0;
+  virtual void fenceMbarrierInit() = 0;
+  virtual void mbarrierArrive(void *barrier, bool arrive, unsigned expected, unsigned rank,
+                              Site site) = 0;
+  virtual void copyAsyncArrive(void *barrier, Site site) = 0;
+  virtual bool mbarrierTryWait(void *barrier, unsigned parity, Site site) = 0;
+  virtual void mbarrierWait(void *barrier, unsigned parity, Site site) = 0;
+
+  virtual void fenceProxyAsync() = 0;
+  virtual void bulkLoad(void *shared, const void *global, unsigned bytes, void *barrier,
+                        unsigned blocks, Site site) = 0;
+  virtual void bulkStore(void *global, const void *shared, unsigned bytes, Site site) = 0;
+  virtual void bulkCommit() = 0;
+  virtual void bulkWait(int pending, bool read, Site site) = 0;
+
+  virtual unsigned clusterRank() = 0;
+  virtual unsigned clusterSize() = 0;
+  virtual void clusterArrive(Site site) = 0;
+  virtual void clusterWait(Site site) = 0;
+  virtual void *clusterShared(const void *shared, unsigned rank, Site site) = 0;
+  virtual void setRegisters(int registers, Site site) = 0;
+
+  virtual void warpgroupFence(Site site) = 0;
+  virtual void warpgroupMultiply(const WarpgroupProduct &product, Site site) = 0;
+  virtual void warpgroupCommit(Site site) = 0;
+  virtual void warpgroupWait(int pending, Site site) = 0;
+
+protected:
+  ~Thread() = default;
+};
+
+/// Every thread's stack lies in a piece of memory of this size, at a multiple of it, which starts
+/// with the thread.
+constexpr unsigned long stackPiece = 256 * 1024;
+
+inline Thread &thread() {
+  auto frame = reinterpret_cast<unsigned long>(__builtin_frame_address(0));
+  return *reinterpret_cast<Thread *>(frame & ~(stackPiece - 1));
+}
+
+} // namespace nano::emulator

@@ -1,0 +1,120 @@
+// Entries as files: a header with the length and a checksum, then the bytes.
+#include "runtime/files/BuildCache.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <unistd.h>
+
+namespace nano {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Header {
+  char magic[8];
+  uint64_t bytes;
+  uint64_t checksum; ///< XXH3, 64 bits, of the entry's name and the bytes
+};
+constexpr char magic[8] = {'N', 'A', 'N', 'O', 'B', 'L', 'D', '1'};
+
+/// The name is part of it: an entry that stands under another's name is a damaged one.
+uint64_t checksumOf(const std::string &key, std::string_view bytes) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, key.data(), key.size());
+  XXH3_64bits_update(&state, bytes.data(), bytes.size());
+  return XXH3_64bits_digest(&state);
+}
+
+/// Lines come from several threads that compile.
+std::mutex reporting;
+
+} // namespace
+
+BuildCache::BuildCache(std::string folder, std::string ending, Report report)
+    : folder(std::move(folder)), ending(std::move(ending)), report(std::move(report)) {}
+
+std::string BuildCache::defaultFolder() {
+  if (const char *given = std::getenv("NANO_CACHE_DIR"))
+    return given;
+  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::string(cache) + "/nano";
+  if (const char *home = std::getenv("HOME"); home && *home)
+    return std::string(home) + "/.cache/nano";
+  return "";
+}
+
+std::string BuildCache::keyOf(const std::vector<std::string_view> &parts) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  for (std::string_view part : parts) {
+    uint64_t size = part.size(); // so that moving a byte from one part to the next changes the key
+    XXH3_128bits_update(&state, &size, sizeof size);
+    XXH3_128bits_update(&state, part.data(), part.size());
+  }
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
+  std::string key;
+  for (unsigned char byte : canonical.digest) {
+    key += "0123456789abcdef"[byte >> 4];
+    key += "0123456789abcdef"[byte & 15];
+  }
+  return key;
+}
+
+std::optional<std::string> BuildCache::find(const std::string &key) {
+  if (folder.empty())
+    return std::nullopt;
+  std::ifstream file(pathOf(key), std::ios::binary);
+  if (!file)
+    return std::nullopt;
+  std::string all{std::istreambuf_iterator<char>(file), {}};
+  Header header = {};
+  std::memcpy(&header, all.data(), std::min(all.size(), sizeof header));
+  std::string bytes = all.size() > sizeof header ? all.substr(sizeof header) : "";
+  if (std::memcmp(header.magic, magic, sizeof magic) == 0 && header.bytes == bytes.size() &&
+      header.checksum == checksumOf(key, bytes))
+    return bytes;
+  std::lock_guard guard(reporting);
+  if (report)
+    report(pathOf(key) + ": a damaged entry of the kernel cache; the kernel is compiled again");
+  return std::nullopt;
+}
+
+void BuildCache::store(const std::string &key, std::string_view bytes) {
+  if (folder.empty() || !canStore)
+    return;
+  static std::atomic<unsigned> counter = 0;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  std::string temporary =
+      pathOf(key) + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  Header header = {{}, bytes.size(), checksumOf(key, bytes)};
+  std::memcpy(header.magic, magic, sizeof magic);
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char *>(&header), sizeof header);
+    file.write(bytes.data(), std::streamsize(bytes.size()));
+    file.flush();
+    if (file.good() && ::rename(temporary.c_str(), pathOf(key).c_str()) == 0)
+      return;
+  }
+  std::string reason = error ? error.message() : std::strerror(errno);
+  ::unlink(temporary.c_str());
+  std::lock_guard guard(reporting);
+  if (report && canStore.exchange(false))
+    report(folder + ": compiled kernels cannot be kept there (" + reason +
+           "); every start compiles them again; set NANO_CACHE_DIR to a folder that can be "
+           "written");
+}
+
+} // namespace nano

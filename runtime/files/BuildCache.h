@@ -1,0 +1,45 @@
+// Compiled kernels of a device on disk, by what they were compiled from.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nano {
+
+/// Receives lines for the user.
+using Report = std::function<void(const std::string &)>;
+
+/// A folder with one file an entry. Many processes may use it at once: an entry is written beside
+/// its place and renamed into it, so that whoever opens it finds a whole one. Nothing here fails: a
+/// folder that cannot be used means that nothing is kept.
+class BuildCache {
+public:
+  /// An empty folder's name makes a cache that keeps nothing. `ending`: of its files' names, which
+  /// tells the devices' entries apart, e.g. ".cubin".
+  BuildCache(std::string folder, std::string ending, Report report);
+
+  /// NANO_CACHE_DIR; else `nano` in XDG_CACHE_HOME or in ~/.cache; empty when none is known, or
+  /// when NANO_CACHE_DIR is set and empty.
+  static std::string defaultFolder();
+  /// The name of an entry: 32 hexadecimal digits that depend on every byte of every part.
+  static std::string keyOf(const std::vector<std::string_view> &parts);
+
+  /// The entry's bytes; nothing when there is none, or when it is damaged, which is said to the
+  /// user. Safe from several threads.
+  std::optional<std::string> find(const std::string &key);
+  /// Keeps the bytes. The first failure is said to the user. Safe from several threads.
+  void store(const std::string &key, std::string_view bytes);
+
+private:
+  std::string pathOf(const std::string &key) const { return folder + "/" + key + ending; }
+
+  std::string folder, ending;
+  Report report;
+  std::atomic<bool> canStore = true; ///< until it failed, which is said once
+};
+
+} // namespace nano

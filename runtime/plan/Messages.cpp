@@ -1,0 +1,77 @@
+// Messages that several devices share.
+#include "runtime/plan/Messages.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano::plan {
+namespace {
+
+std::string gibibytes(uint64_t bytes) {
+  char text[32];
+  if (bytes >= uint64_t(1) << 29)
+    std::snprintf(text, sizeof text, "%.1f GiB", double(bytes) / double(uint64_t(1) << 30));
+  else
+    std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / double(uint64_t(1) << 20));
+  return text;
+}
+
+std::string place(const Location &location) {
+  return location.file + ":" + std::to_string(location.line);
+}
+
+} // namespace
+
+std::string placeOf(const Plan &plan, const Program &program, size_t index) {
+  const Command &command = program.commands[index];
+  std::string where = "program '" + program.name + "', command " + std::to_string(index);
+  if (!command.label.empty())
+    where += " '" + command.label + "'";
+  std::vector<Location> locations = {command.location};
+  if (command.kind == Command::Kind::Launch && !command.location.line)
+    locations = plan.kernels[command.kernel].locations;
+  std::string lines;
+  for (const Location &location : locations)
+    if (location.line)
+      lines += (lines.empty() ? " (" : ", ") + place(location);
+  return where + lines + (lines.empty() ? "" : ")");
+}
+
+Error inCommand(const Plan &plan, const Program &program, size_t command, const Error &error) {
+  return {error.kind, placeOf(plan, program, command) + ": " + error.message};
+}
+
+Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besides) {
+  std::vector<const Buffer *> order;
+  for (const Buffer &buffer : plan.buffers)
+    order.push_back(&buffer);
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto *a, auto *b) { return a->bytes > b->bytes; });
+  std::string text = "out of memory: the plan needs " + gibibytes(plan.arenaBytes + besides);
+  if (ranks > 1)
+    text += " for each of " + std::to_string(ranks) + " ranks";
+  text += " and " + gibibytes(available) + " are available; largest buffers: ";
+  // Layers repeat each other: one buffer a model line says more.
+  std::set<std::pair<std::string, uint32_t>> lines;
+  size_t shown = 0;
+  for (const Buffer *buffer : order) {
+    if (shown == 4)
+      break;
+    const Location &at = buffer->location;
+    if (at.line && !lines.emplace(at.file, at.line).second)
+      continue;
+    text += (shown++ ? ", " : "") + buffer->name + " " + gibibytes(buffer->bytes);
+    if (at.line)
+      text += " (" + place(at) + ")";
+  }
+  text += "; compile the model with a smaller seq_len or val_seq_len (-D seq_len=...)";
+  if (ranks > 1)
+    text += ", or use fewer ranks";
+  return badInput(text);
+}
+
+} // namespace nano::plan

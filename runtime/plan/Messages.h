@@ -1,0 +1,25 @@
+// What devices say to the user in terms of the plan.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace nano::plan {
+
+/// "program 'first', command 5 'y' (models/m.cpp:20)": program, number, label, and the model line,
+/// or those of the command's kernel.
+std::string placeOf(const Plan &plan, const Program &program, size_t command);
+
+/// The error with the command that it came from, as `placeOf` names it.
+Error inCommand(const Plan &plan, const Program &program, size_t command, const Error &error);
+
+/// The line for the user when `ranks` arenas of the plan, with `besides` bytes for each, do not fit
+/// into `available` bytes: the need, the rest, the largest buffers with their model lines (one a
+/// line), and what to change.
+Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besides = 0);
+
+} // namespace nano::plan

@@ -1,0 +1,145 @@
+// RUN: nano-opt %s -nano-lower-kernels=target=cuda -nano-print-cuda -split-input-file -o /dev/null | FileCheck %s
+
+// A row that a warp's registers hold is read once: loads first, then a pass a reduction.
+// CHECK-LABEL: // rmsnorm
+// CHECK:       // model.cpp:3, 4
+// CHECK-NEXT:  #include "nano_kernels.h"
+// CHECK:       extern "C" __global__ void __launch_bounds__(128)
+// CHECK-NEXT:  rmsnorm_{{.*}}(const __grid_constant__ nano::Launch<2, 1> launch) {
+// Four rows a block.
+// CHECK-NEXT:    const auto work = launch.find(blockIdx.x, 4);
+// CHECK-NEXT:    auto *x = work.template pointer<const nano::bf16>(0);
+// CHECK-NEXT:    auto *y = work.template pointer<nano::bf16>(1);
+// CHECK:         const int64_t row = work.begin + thread / 32;
+// CHECK:         if (row < work.end) {
+// CHECK-NEXT:      nano::Vec<nano::bf16, 8> x_held[3];
+// CHECK:           #pragma unroll
+// CHECK-NEXT:      for (int i = 0; i < 3; ++i) {
+// CHECK:             nano::read<8>(x +
+// CHECK:           nano::Vec<float, 8> partial = nano::splat<8>(0.0f);
+// CHECK-NEXT:      #pragma unroll
+// CHECK-NEXT:      for (int i = 0; i < 3; ++i) {
+// CHECK-NEXT:        const auto [[X:.*]] = nano::to<float>(x_held[i]);
+// CHECK-NEXT:        partial = nano::fma([[X]], [[X]], partial);
+// CHECK-NEXT:      }
+// CHECK-NEXT:      const float [[SUM:.*]] = nano::fma(nano::groupSum<32>(nano::sum(partial)), 0.0013020834f, 0.0078125f);
+// CHECK-NEXT:      const float [[R:.*]] = nano::rsqrt([[SUM]]);
+// CHECK:           for (int i = 0; i < 3; ++i) {
+// CHECK-NOT:         nano::read
+// CHECK:             nano::store<8>(y +
+// CHECK-NEXT:          nano::to<nano::bf16>(nano::to<float>(x_held[i]) * [[R]]));
+step.program @norm {
+  %x = step.buffer "x" : memref<64x768xbf16>
+  %y = step.buffer "y" : memref<64x768xbf16>
+  step.task ins(%x) outs(%y) : (memref<64x768xbf16>) -> memref<64x768xbf16> {
+  ^bb0(%a: tensor<64x768xbf16>):
+    %0 = nano.cast %a : tensor<64x768xbf16> -> tensor<64x768xf32> loc("model.cpp":3:1)
+    %1 = nano.mul %0, %0 : tensor<64x768xf32> loc("model.cpp":3:1)
+    %2 = nano.reduce sum %1 dims [1] : tensor<64x768xf32> -> tensor<64xf32> loc("model.cpp":4:1)
+    %3 = nano.constant 0.0013020833333333333 : tensor<64xf32> loc("model.cpp":4:1)
+    %4 = nano.mul %2, %3 : tensor<64xf32> loc("model.cpp":4:1)
+    %5 = nano.constant 7.812500e-03 : tensor<64xf32> loc("model.cpp":4:1)
+    %6 = nano.add %4, %5 : tensor<64xf32> loc("model.cpp":4:1)
+    %7 = nano.rsqrt %6 : tensor<64xf32> loc("model.cpp":4:1)
+    %8 = nano.broadcast %7 dims [0] : tensor<64xf32> -> tensor<64x768xf32> loc("model.cpp":4:1)
+    %9 = nano.mul %0, %8 : tensor<64x768xf32> loc("model.cpp":4:1)
+    %10 = nano.cast %9 : tensor<64x768xf32> -> tensor<64x768xbf16> loc("model.cpp":4:1)
+    nano.yield %10 : tensor<64x768xbf16>
+  }
+}
+
+// -----
+
+// A short row belongs to part of a warp, one access a thread. What a view's offset allows is what is
+// assumed: 8 bytes here.
+// CHECK-LABEL: // sum
+// CHECK:         const auto work = launch.find(blockIdx.x, 8);
+// CHECK:         const int64_t row = work.begin + thread / 16;
+// CHECK:           nano::groupSum<16>(nano::sum({{.*}}nano::read<4, 8>(x +
+// CHECK:           if (lane == 0) {
+// CHECK-NEXT:        y[row] = sum;
+step.program @short {
+  %b = step.buffer "x" : memref<4098xf32>
+  %x = step.view %b : memref<4098xf32> to memref<64x64xf32, strided<[64, 1], offset: 2>>
+  %y = step.buffer "y" : memref<64xf32>
+  step.task ins(%x) outs(%y) : (memref<64x64xf32, strided<[64, 1], offset: 2>>) -> memref<64xf32> {
+  ^bb0(%a: tensor<64x64xf32>):
+    %0 = nano.reduce sum %a dims [1] : tensor<64x64xf32> -> tensor<64xf32>
+    nano.yield %0 : tensor<64xf32>
+  }
+}
+
+// -----
+
+// A row that registers do not hold: a block of 1024 threads reads it pass by pass, and what is
+// expensive to compute stays in shared memory. Columns that do not exist take no part.
+// CHECK-LABEL: // softmax
+// CHECK:       __launch_bounds__(1024)
+// CHECK:         float *kept = nano::dynamicShared<float>(128);
+// CHECK:         #pragma unroll 4
+// CHECK-NEXT:    for (int i = 0; i < 13; ++i) {
+// CHECK:           const auto inside = nano::first<4>(50257 - column);
+// CHECK:           nano::read<4, 4>(x + {{.*}}, inside)
+// CHECK:           partial = nano::select(inside, maximumf, partial);
+// CHECK:         nano::blockMax<1024>(nano::largest(partial), partials);
+// CHECK:           nano::store<4>(kept + column, exp, inside);
+// CHECK:         nano::blockSum<1024>(
+// CHECK:           nano::load<4>(kept + column, inside)
+step.program @wide {
+  %x = step.buffer "x" : memref<8x50257xf32>
+  %y = step.buffer "y" : memref<8x50257xf32>
+  step.task ins(%x) outs(%y) : (memref<8x50257xf32>) -> memref<8x50257xf32> {
+  ^bb0(%a: tensor<8x50257xf32>):
+    %0 = nano.reduce max %a dims [1] : tensor<8x50257xf32> -> tensor<8xf32>
+    %1 = nano.broadcast %0 dims [0] : tensor<8xf32> -> tensor<8x50257xf32>
+    %2 = nano.sub %a, %1 : tensor<8x50257xf32>
+    %3 = nano.exp %2 : tensor<8x50257xf32>
+    %4 = nano.reduce sum %3 dims [1] : tensor<8x50257xf32> -> tensor<8xf32>
+    %5 = nano.broadcast %4 dims [0] : tensor<8xf32> -> tensor<8x50257xf32>
+    %6 = nano.div %3, %5 : tensor<8x50257xf32>
+    nano.yield %6 : tensor<8x50257xf32>
+  }
+}
+
+// -----
+
+// Rows updated in place and read rotated: the group's threads leave what others read in shared memory
+// and wait for each other before the row changes.
+// CHECK-LABEL: // rotate
+// CHECK:         float *keptRows = nano::dynamicShared<float>(0);
+// CHECK:         auto *kept = keptRows + {{.*}} * 64;
+// CHECK:           nano::store<4>(kept + column, {{.*}});
+// CHECK-NEXT:      nano::syncGroup<16>();
+// CHECK:           nano::store<4>(x + {{.*}} + nano::load<4>(kept +
+step.program @rotated {
+  %x = step.buffer "x" : memref<64x64xf32>
+  step.task ins(%x) outs(%x) : (memref<64x64xf32>) -> memref<64x64xf32> {
+  ^bb0(%a: tensor<64x64xf32>):
+    %0 = nano.rotate %a by 32 : tensor<64x64xf32>
+    %1 = nano.add %a, %0 : tensor<64x64xf32>
+    nano.yield %1 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// Column sums beside row outputs: a block's groups take rows in turn, and add their sums in order.
+// CHECK-LABEL: // sum
+// CHECK:         nano::Vec<float, 4> sums[1];
+// CHECK:         for (int64_t at = {{.*}}; at < 32; at += {{.*}}) {
+// CHECK:           sums[0] =
+// CHECK:           nano::store<4>(y +
+// CHECK:         nano::syncBlock();
+// CHECK:         for (int64_t at = {{.*}}; at < 64; at += 1024) {
+// CHECK:           nano::store<4>(s +
+step.program @both {
+  %x = step.buffer "x" : memref<4x32x64xf32>
+  %y = step.buffer "y" : memref<4x32x64xf32>
+  %s = step.buffer "s" : memref<4x64xf32>
+  step.task ins(%x) outs(%y, %s) : (memref<4x32x64xf32>) -> (memref<4x32x64xf32>, memref<4x64xf32>) {
+  ^bb0(%a: tensor<4x32x64xf32>):
+    %0 = nano.exp %a : tensor<4x32x64xf32>
+    %1 = nano.reduce sum %0 dims [1] : tensor<4x32x64xf32> -> tensor<4x64xf32>
+    nano.yield %0, %1 : tensor<4x32x64xf32>, tensor<4x64xf32>
+  }
+}

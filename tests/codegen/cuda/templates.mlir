@@ -1,0 +1,89 @@
+// RUN: nano-opt %s -nano-lower-kernels=target=cuda -split-input-file | FileCheck %s --check-prefix=IR
+// RUN: nano-opt %s -nano-lower-kernels=target=cuda -nano-print-cuda -split-input-file -o /dev/null | FileCheck %s
+
+// Attention is the device library's template; its score region is a function of the struct.
+// IR-LABEL: step.program @attention
+// IR:         step.launch @attention_{{.*}} {iterations = array<i64: {{[0-9]+}}>}
+// IR:       func.func private @attention_{{.*}}.score(
+// IR:       func.func @attention_{{.*}} attributes {{{.*}}nano.template = "attention"
+// CHECK-LABEL: // attention
+// CHECK:       #include "nano_attention.h"
+// CHECK:       struct Attention {
+// CHECK-NEXT:    using Element = nano::bf16;
+// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, headSize = 64;
+// CHECK-NEXT:    static constexpr bool vectorRows = true;
+// CHECK-NEXT:    static constexpr float scale = 0.12f;
+// CHECK-NEXT:    static constexpr bool hasScore = true;
+// CHECK-NEXT:    static NANO_DEVICE float score(float s, int query, int key, int head) {
+// CHECK-NEXT:      return nano::tanh(s);
+// CHECK:       __launch_bounds__(128
+// CHECK:         nano::AttentionOperands<Attention, 1, 1> x;
+// CHECK-NEXT:    x.q = {q, 384, 64, 1};
+// CHECK:         x.y[0] = {y, 128, 64, 1};
+// CHECK-NEXT:    x.lse[0] = {lse, 2, 1};
+// CHECK-NEXT:    nano::attentionForward<Attention>(work.begin, x);
+step.program @attention {
+  %b = step.buffer "q" : memref<128x3x2x64xbf16>
+  %q = step.view %b : memref<128x3x2x64xbf16> to memref<128x2x64xbf16, strided<[384, 64, 1]>>
+  %k = step.buffer "k" : memref<128x2x64xbf16>
+  %v = step.buffer "v" : memref<128x2x64xbf16>
+  %f = step.buffer "first" : memref<128xi32>
+  %l = step.buffer "last" : memref<128xi32>
+  %y = step.buffer "y" : memref<128x2x64xbf16>
+  %e = step.buffer "lse" : memref<128x2xf32>
+  step.task ins(%q, %k, %v, %f, %l) outs(%y, %e)
+      : (memref<128x2x64xbf16, strided<[384, 64, 1]>>, memref<128x2x64xbf16>, memref<128x2x64xbf16>, memref<128xi32>, memref<128xi32>)
+      -> (memref<128x2x64xbf16>, memref<128x2xf32>) {
+  ^bb0(%0: tensor<128x2x64xbf16>, %1: tensor<128x2x64xbf16>, %2: tensor<128x2x64xbf16>, %3: tensor<128xi32>, %4: tensor<128xi32>):
+    %r, %s = nano.attention %0, %1, %2, %3, %4 scale 1.200000e-01
+        : (tensor<128x2x64xbf16>, tensor<128x2x64xbf16>, tensor<128x2x64xbf16>, tensor<128xi32>, tensor<128xi32>)
+        -> (tensor<128x2x64xbf16>, tensor<128x2xf32>) {
+    ^bb0(%score: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>):
+      %t = nano.tanh %score : tensor<f32>
+      nano.yield %t : tensor<f32>
+    }
+    nano.yield %r, %s : tensor<128x2x64xbf16>, tensor<128x2xf32>
+  }
+}
+
+// -----
+
+// The embedding's gradient is two launches with the sorted positions between them.
+// IR-LABEL: step.program @scatter
+// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<179xi32>
+// IR:         step.launch @scatter_sort_{{.*}}(%{{.*}}, %[[SORTED]])
+// IR:         step.launch @scatter_sum_{{.*}}(%{{.*}}, %[[SORTED]], %{{.*}})
+// CHECK-LABEL: // scatter_sort
+// CHECK:         nano::scatterSort<Scatter>(work.begin, {ids, 1}, sorted);
+// CHECK-LABEL: // scatter_sum
+// CHECK:         using Element = float;
+// CHECK-NEXT:    using Result = float;
+// CHECK-NEXT:    static constexpr int tokens = 128, rows = 50, columns = 64;
+// CHECK:         x.x = {x_2, 64, 1};
+// CHECK-NEXT:    x.scratch = sorted;
+// CHECK-NEXT:    x.y[0] = {y, 64, 1};
+// CHECK-NEXT:    nano::scatterSum<Scatter>(work.begin, x);
+step.program @scatter {
+  %x = step.buffer "x" : memref<128x64xf32>
+  %i = step.buffer "ids" : memref<128xi32>
+  %y = step.buffer "y" : memref<50x64xf32>
+  step.task ins(%x, %i) outs(%y) : (memref<128x64xf32>, memref<128xi32>) -> memref<50x64xf32> {
+  ^bb0(%a: tensor<128x64xf32>, %b: tensor<128xi32>):
+    %0 = nano.scatter_add %a, %b : (tensor<128x64xf32>, tensor<128xi32>) -> tensor<50x64xf32>
+    nano.yield %0 : tensor<50x64xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: // scan
+// CHECK:         nano::scan<1024, true>(128, x_2, 1, y, 1);
+step.program @scan {
+  %x = step.buffer "x" : memref<128xi32>
+  %y = step.buffer "y" : memref<128xi32>
+  step.task ins(%x) outs(%y) : (memref<128xi32>) -> memref<128xi32> {
+  ^bb0(%a: tensor<128xi32>):
+    %0 = nano.scan max %a : tensor<128xi32>
+    nano.yield %0 : tensor<128xi32>
+  }
+}

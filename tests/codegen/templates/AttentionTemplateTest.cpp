@@ -1,0 +1,316 @@
+// The attention templates on the emulator against doubles.
+// Tolerances are of |actual − expected| / (1 + |expected|). f32: 2e-5 for y and lse, 1e-4 for
+// gradients (sums over all queries). bf16: lse 2e-5 (f32 sums of exact products); y 0.6 % (2⁻⁹ each
+// for the weights and for the result); gradients 2.5 % (sums over some hundred queries of weights
+// and gradients of scores that are rounded to 2⁻⁹ of themselves, with terms of up to about ten).
+#include "codegen/cuda/device/nano_attention_shape.h"
+#include "tests/codegen/templates/AttentionReference.h"
+#include "tests/codegen/templates/TemplateRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+/// A choice of tiles as text and as launches.
+struct Choice {
+  std::string forward, queries, keys; ///< types; empty: what the templates choose
+  Shape (*launchOf)(AttentionPart part, const AttentionShape &shape) = nullptr;
+};
+
+template <class Forward, class Queries, class Keys>
+Shape tiledLaunch(AttentionPart part, const AttentionShape &s) {
+  auto of = [&]<class Tiles>(Tiles *) {
+    return Shape{Tiles::threads, s.heads * divideUp(s.tokens, Tiles::rows),
+                 Tiles::sharedBytes(part, s.headSize)};
+  };
+  return part == AttentionPart::Forward   ? of(static_cast<Forward *>(nullptr))
+         : part == AttentionPart::Queries ? of(static_cast<Queries *>(nullptr))
+                                          : of(static_cast<Keys *>(nullptr));
+}
+
+using MmaForward = AttentionTiles<16, 8, 64>;
+using MmaQueries = AttentionTiles<16, 4, 64>;
+using MmaKeys = AttentionTiles<16, 8, 32>;
+const Choice otherTiles = {"AttentionTiles<16, 8, 64>", "AttentionTiles<16, 4, 64>",
+                           "AttentionTiles<16, 8, 32>",
+                           tiledLaunch<MmaForward, MmaQueries, MmaKeys>};
+using HopperForward = HopperTiles<128, 3>;
+using HopperColumns = HopperTiles<64, 4>;
+const Choice hopperTiles = {"HopperTiles<128, 3>", "HopperTiles<64, 4>", "HopperTiles<64, 4>",
+                            tiledLaunch<HopperForward, HopperColumns, HopperColumns>};
+using FewForward = HopperTiles<64, 2>;
+using FewColumns = HopperTiles<64, 2>;
+const Choice fewStages = {"HopperTiles<64, 2>", "HopperTiles<64, 2>", "HopperTiles<64, 2>",
+                          tiledLaunch<FewForward, FewColumns, FewColumns>};
+
+struct Case {
+  int tokens = 200, heads = 1, size = 64;
+  bool isBf16 = true;
+  bool hasScore = false;
+  bool packed = false; ///< q, k, v and their gradients lie in one buffer [T, 3, H, Dh]
+  bool spread = false; ///< elements of q, k and v, and of their gradients, are two apart
+  Choice tiles = {};
+};
+
+// A soft cap and a penalty on the distance.
+const char *scoreText = R"(
+  static NANO_DEVICE float score(float s, int query, int key, int head) {
+    return 5.0f * nano::tanh(s / 5.0f) + 0.01f * float(head + 1) * float(key - query);
+  }
+  static NANO_DEVICE float scoreGrad(float s, int query, int key, int head, float gradient) {
+    const float t = nano::tanh(s / 5.0f);
+    return gradient * (1.0f - t * t);
+  }
+)";
+
+class AttentionKernels {
+public:
+  explicit AttentionKernels(const Case &c)
+      : c(c), shape{c.tokens, c.heads, c.size, c.isBf16, !c.spread, c.hasScore},
+        runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
+
+  /// Forward and backward kernels of one problem, whose operands are filled.
+  void check(const AttentionProblem &p, uint64_t seed) {
+    AttentionResult expected = attentionReference(p);
+    upload(p);
+    runForward(seed);
+    double tolerance = c.isBf16 ? 6e-3 : 2e-5, gradTolerance = c.isBf16 ? 2.5e-2 : 1e-4;
+    EXPECT_LE(largestError(y.values(), expected.y), tolerance) << "y";
+    EXPECT_LE(largestError(otherY.values(), expected.y), tolerance) << "the other y";
+    EXPECT_LE(largestError(lse.values(), expected.lse), 2e-5) << "lse";
+    lse = DeviceBuffer::ofFloats("lse", expected.lse);
+    runBackward(seed + 1);
+    EXPECT_LE(largestError(read(dq, 0), expected.dq), gradTolerance) << "dq";
+    EXPECT_LE(largestError(read(dk, 1), expected.dk), gradTolerance) << "dk";
+    EXPECT_LE(largestError(read(dv, 2), expected.dv), gradTolerance) << "dv";
+  }
+
+  void upload(const AttentionProblem &p) {
+    const Numbers *parts[3] = {&p.q, &p.k, &p.v};
+    if (c.packed || c.spread) {
+      // Void elements in between are not to be read.
+      Numbers all(p.q.size() * (c.packed ? 3 : 6), std::numeric_limits<double>::quiet_NaN());
+      for (int part = 0; part < 3; ++part)
+        for (size_t i = 0; i < p.q.size(); ++i)
+          all[position(i, part)] = (*parts[part])[i];
+      q = ofNumbers("qkv", all);
+    } else {
+      q = ofNumbers("q", p.q);
+      k = ofNumbers("k", p.k);
+      v = ofNumbers("v", p.v);
+    }
+    dy = ofNumbers("dy", p.dy);
+    delta = DeviceBuffer::ofFloats("delta", p.delta);
+    first = DeviceBuffer::ofInts("first", p.first);
+    last = DeviceBuffer::ofInts("last", p.last);
+    int bytes = c.isBf16 ? 2 : 4;
+    y = DeviceBuffer("y", bytes, p.q.size());
+    otherY = DeviceBuffer("other y", bytes, p.q.size());
+    lse = DeviceBuffer("lse", 4, p.delta.size());
+    bool together = c.packed || c.spread;
+    dq = DeviceBuffer("dq", bytes, p.q.size() * (c.packed ? 3 : c.spread ? 6 : 1));
+    dk = DeviceBuffer("dk", bytes, together ? 0 : p.q.size());
+    dv = DeviceBuffer("dv", bytes, together ? 0 : p.q.size());
+  }
+
+  void runForward(uint64_t seed) {
+    TemplateLaunch chosen = attentionForwardLaunch(shape);
+    Shape launch = c.tiles.launchOf ? c.tiles.launchOf(AttentionPart::Forward, shape)
+                                    : Shape{chosen.threads, chosen.iterations, chosen.sharedBytes};
+    std::vector<Argument> arguments = operands();
+    arguments.insert(arguments.end(), {{&y, true}, {&otherY, true}, {&lse, true}});
+    EXPECT_EQ(runner.run("forward", launch, arguments, seed), "");
+  }
+
+  void runBackward(uint64_t seed) {
+    std::vector<Argument> arguments = operands();
+    size_t step = c.packed ? size_t(c.heads) * c.size : 1;
+    size_t offset = (c.isBf16 ? 2 : 4) * step;
+    bool together = c.packed || c.spread;
+    size_t spreadOffset = (c.isBf16 ? 2 : 4) * 2 * size_t(c.tokens) * c.heads * c.size;
+    if (c.spread)
+      offset = spreadOffset;
+    arguments.insert(arguments.end(), {{&lse},
+                                       {&delta},
+                                       {&dy},
+                                       {&dq, true},
+                                       {together ? &dq : &dk, true, together ? offset : 0},
+                                       {together ? &dq : &dv, true, together ? 2 * offset : 0}});
+    if (c.tiles.launchOf) {
+      EXPECT_EQ(
+          runner.run("ofQueries", c.tiles.launchOf(AttentionPart::Queries, shape), arguments, seed),
+          "");
+      EXPECT_EQ(
+          runner.run("ofKeys", c.tiles.launchOf(AttentionPart::Keys, shape), arguments, seed + 1),
+          "");
+      return;
+    }
+    TemplateLaunch chosen = attentionGradLaunch(shape);
+    EXPECT_EQ(runner.run("backward", {chosen.threads, chosen.iterations, chosen.sharedBytes},
+                         arguments, seed),
+              "");
+  }
+
+  Numbers read(const DeviceBuffer &buffer, int part) const {
+    if (!c.packed && !c.spread)
+      return buffer.values();
+    Numbers all = dq.values(), result(size_t(c.tokens) * c.heads * c.size);
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = all[position(i, part)];
+    return result;
+  }
+
+  DeviceBuffer q, k, v, dy, first, last, y, otherY, lse, delta, dq, dk, dv;
+
+private:
+  DeviceBuffer ofNumbers(const char *name, const Numbers &values) const {
+    return c.isBf16 ? DeviceBuffer::ofBf16(name, values) : DeviceBuffer::ofFloats(name, values);
+  }
+  /// Where element i of part `part` lies in the common buffer.
+  size_t position(size_t i, int part) const {
+    size_t row = size_t(c.heads) * c.size;
+    return c.packed ? i / row * 3 * row + part * row + i % row
+                    : 2 * (part * size_t(c.tokens) * row + i);
+  }
+
+  std::vector<Argument> operands() {
+    size_t bytes = c.isBf16 ? 2 : 4, row = size_t(c.heads) * c.size;
+    if (c.packed)
+      return {{&q}, {&q, false, bytes * row}, {&q, false, 2 * bytes * row}, {&first}, {&last}};
+    size_t part = bytes * 2 * c.tokens * row;
+    if (c.spread)
+      return {{&q}, {&q, false, part}, {&q, false, 2 * part}, {&first}, {&last}};
+    return {{&q}, {&k}, {&v}, {&first}, {&last}};
+  }
+
+  std::string text() const {
+    auto number = [](int64_t i) { return std::to_string(i); };
+    std::string element = c.isBf16 ? "nano::bf16" : "float";
+    std::string row = number(int64_t(c.heads) * c.size);
+    std::string strides = c.packed ? number(3L * c.heads * c.size) + ", " + number(c.size)
+                          : c.spread
+                              ? number(2L * c.heads * c.size) + ", " + number(2L * c.size) + ", 2"
+                              : row + ", " + number(c.size);
+    std::string plain = row + ", " + number(c.size), statistic = number(c.heads) + ", 1";
+    std::string result =
+        "#include \"nano_kernels.h\"\n#include \"nano_attention.h\"\nstruct Attention {\n"
+        "  using Element = " +
+        element + ";\n  static constexpr int tokens = " + number(c.tokens) +
+        ", heads = " + number(c.heads) + ", headSize = " + number(c.size) +
+        ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
+        ", hasScore = " + (c.hasScore ? "true" : "false") +
+        ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") + "};\n";
+    auto view = [&](const std::string &member, const std::string &type, int argument,
+                    const std::string &strides) {
+      return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
+             (strides.empty() ? "" : ", " + strides) + "};\n";
+    };
+    std::string operands = view("q", "const " + element, 0, strides) +
+                           view("k", "const " + element, 1, strides) +
+                           view("v", "const " + element, 2, strides) +
+                           view("first", "const int", 3, "") + view("last", "const int", 4, "");
+    auto kernel = [&](const std::string &name, int arguments, const std::string &body) {
+      result += "extern \"C\" __global__ void __launch_bounds__(384, 1) " + name +
+                "(const __grid_constant__ nano::Launch<" + number(arguments) +
+                ", 1> launch) {\n  const auto work = launch.find(blockIdx.x, 1);\n" + body + "}\n";
+    };
+    auto call = [&](const std::string &chosen, const std::string &tiled, const std::string &tiles) {
+      return "  nano::" +
+             (tiles.empty() ? chosen + "<Attention>" : tiled + "<Attention, nano::" + tiles + ">") +
+             "(work.begin, x);\n";
+    };
+    kernel("forward", 8,
+           "  nano::AttentionOperands<Attention, 2> x;\n" + operands +
+               view("y[0]", element, 5, plain) + view("y[1]", element, 6, plain) +
+               view("lse[0]", "float", 7, statistic) +
+               call("attentionForward", "tiledForward", c.tiles.forward));
+    std::string grads =
+        "  nano::AttentionGradOperands<Attention> x;\n" + operands +
+        view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
+        view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, strides) +
+        view("dk[0]", element, 9, strides) + view("dv[0]", element, 10, strides);
+    kernel("backward", 11,
+           c.tiles.queries.empty()
+               ? grads + "  nano::attentionBackward<Attention>(work.begin, x);\n"
+               : "");
+    kernel("ofQueries", 11,
+           c.tiles.queries.empty() ? "" : grads + call("", "tiledQueryGrad", c.tiles.queries));
+    kernel("ofKeys", 11,
+           c.tiles.keys.empty() ? "" : grads + call("", "tiledKeyGrad", c.tiles.keys));
+    return result;
+  }
+
+  Case c;
+  AttentionShape shape;
+  TemplateRunner runner;
+};
+
+AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
+  AttentionProblem p;
+  p.tokens = c.tokens;
+  p.heads = c.heads;
+  p.size = c.size;
+  if (c.hasScore) {
+    p.score = [](double s, int query, int key, int head) {
+      return 5 * std::tanh(s / 5) + 0.01 * (head + 1) * (key - query);
+    };
+    p.slope = [](double s, int, int, int) { return 1 - std::pow(std::tanh(s / 5), 2); };
+  }
+  fillOperands(p, c.isBf16, random);
+  return p;
+}
+
+/// With causal masks in documents and windows, whole documents, and arbitrary ranges.
+void checkMasks(const Case &c, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  AttentionKernels kernels(c);
+  AttentionProblem p = problemOf(c, random);
+  causalRanges(p, 0, 1000, 1, random);
+  kernels.check(p, seed);
+  causalRanges(p, 0.02, 2, 64, random);
+  kernels.check(p, seed + 10);
+  documentRanges(p, 0.015, random);
+  kernels.check(p, seed + 20);
+  arbitraryRanges(p, random);
+  kernels.check(p, seed + 30);
+}
+
+} // namespace
+
+TEST(AttentionTemplate, Head128) { checkMasks({.tokens = 197, .size = 128}, 1); }
+TEST(AttentionTemplate, Head64) { checkMasks({.tokens = 230, .heads = 2, .packed = true}, 2); }
+TEST(AttentionTemplate, OtherTiles) {
+  checkMasks({.tokens = 150, .size = 128, .tiles = otherTiles}, 3);
+}
+TEST(AttentionTemplate, ScoreFunction) {
+  checkMasks({.tokens = 130, .heads = 2, .size = 64, .hasScore = true}, 4);
+}
+TEST(AttentionTemplate, Hopper128) {
+  checkMasks({.tokens = 310, .size = 128, .tiles = hopperTiles}, 5);
+}
+TEST(AttentionTemplate, Hopper64) {
+  checkMasks({.tokens = 261, .size = 64, .packed = true, .tiles = hopperTiles}, 6);
+}
+TEST(AttentionTemplate, HopperWithFewStages) {
+  checkMasks({.tokens = 290, .size = 128, .tiles = fewStages}, 7);
+}
+TEST(AttentionTemplate, HopperScoreFunction) {
+  checkMasks({.tokens = 140, .size = 128, .hasScore = true, .tiles = hopperTiles}, 8);
+}
+TEST(AttentionTemplate, PlainF32) {
+  checkMasks({.tokens = 75, .heads = 2, .size = 128, .isBf16 = false, .packed = true}, 9);
+}
+TEST(AttentionTemplate, PlainHeadSizes) {
+  for (int size : {1, 20, 136})
+    checkMasks({.tokens = 70, .size = size, .isBf16 = false, .hasScore = size == 20}, 10);
+  checkMasks({.tokens = 45, .heads = 2, .size = 48}, 11);
+}
+TEST(AttentionTemplate, ElementsApart) {
+  checkMasks({.tokens = 50, .size = 64, .spread = true}, 12);
+}

@@ -1,0 +1,139 @@
+// The scatter template on the emulator: the sort exactly, sums against doubles. Tolerances are of
+// |actual − expected| / (1 + |expected|): f32 results 1e-5 (sums of some hundred elements of about
+// 1), bf16 results 2⁻⁸.
+#include "codegen/cuda/device/nano_scatter_shape.h"
+#include "tests/codegen/templates/AttentionReference.h"
+#include "tests/codegen/templates/TemplateRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+struct Case {
+  int tokens, rows, columns;
+  bool fromBf16 = true, toBf16 = false;
+  int element = 1; ///< stride of x's and y's columns
+};
+
+std::string textOf(const Case &c) {
+  auto number = [](int64_t i) { return std::to_string(i); };
+  std::string element = c.fromBf16 ? "nano::bf16" : "float",
+              result = c.toBf16 ? "nano::bf16" : "float",
+              row = number(int64_t(c.columns) * c.element) + ", " + number(c.element);
+  return "#include \"nano_kernels.h\"\n#include \"nano_scatter.h\"\nstruct Scatter {\n  using "
+         "Element = " +
+         element + ";\n  using Result = " + result +
+         ";\n  static constexpr int tokens = " + number(c.tokens) + ", rows = " + number(c.rows) +
+         ", columns = " + number(c.columns) + ";\n  static constexpr bool vectorRows = " +
+         (c.element == 1 && c.columns % 8 == 0 ? "true" : "false") +
+         R"(;
+};
+extern "C" __global__ void __launch_bounds__(1024, 1)
+sortIds(const __grid_constant__ nano::Launch<2, 1> launch) {
+  const auto work = launch.find(blockIdx.x, 1);
+  nano::scatterSort<Scatter>(work.begin, {work.template pointer<const int>(0)},
+                             work.template pointer<int>(1));
+}
+extern "C" __global__ void __launch_bounds__(256, 1)
+sumRows(const __grid_constant__ nano::Launch<4, 1> launch) {
+  const auto work = launch.find(blockIdx.x, 1);
+  nano::ScatterOperands<Scatter, 2> x;
+  x.x = {work.template pointer<const )" +
+         element + ">(0), " + row + R"(};
+  x.scratch = work.template pointer<const int>(1);
+  x.y[0] = {work.template pointer<)" +
+         result + ">(2), " + row + R"(};
+  x.y[1] = {work.template pointer<)" +
+         result + ">(3), " + row + R"(};
+  nano::scatterSum<Scatter>(work.begin, x);
+}
+)";
+}
+
+/// `idOf` gives the id of a token.
+template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &random) {
+  SCOPED_TRACE(std::to_string(c.tokens) + " tokens, " + std::to_string(c.rows) + " rows of " +
+               std::to_string(c.columns));
+  std::vector<int> ids(c.tokens);
+  for (int &id : ids)
+    id = idOf();
+  std::normal_distribution<double> normal;
+  size_t row = size_t(c.columns) * c.element;
+  Numbers x(c.tokens * row, std::numeric_limits<double>::quiet_NaN()), expected(c.rows * row);
+  for (int t = 0; t < c.tokens; ++t)
+    for (size_t d = 0; d < row; d += c.element) {
+      auto value = static_cast<float>(normal(random));
+      x[t * row + d] = c.fromBf16 ? fromBf16(toBf16(value)) : value;
+      expected[ids[t] * row + d] += x[t * row + d];
+    }
+  const ScatterShape shape{c.tokens, c.rows, c.columns};
+  TemplateRunner runner(textOf(c), {"sortIds", "sumRows"});
+  DeviceBuffer deviceIds = DeviceBuffer::ofInts("ids", ids);
+  DeviceBuffer scratch("sorted", 4, scatterScratchBytes(shape) / 4);
+  TemplateLaunch sort = scatterSortLaunch(shape), sum = scatterSumLaunch(shape);
+  ASSERT_EQ(runner.run("sortIds", {sort.threads, sort.iterations, sort.sharedBytes},
+                       {{&deviceIds}, {&scratch, true}}, 1),
+            "");
+  std::vector<int> sorted(scratch.bytes.size() / 4), positions(c.tokens), starts(c.rows + 1);
+  std::memcpy(sorted.data(), scratch.bytes.data(), scratch.bytes.size());
+  for (int t = 0; t < c.tokens; ++t)
+    positions[t] = t;
+  std::stable_sort(positions.begin(), positions.end(),
+                   [&](int a, int b) { return ids[a] < ids[b]; });
+  for (int id : ids)
+    ++starts[id + 1];
+  for (int i = 0; i < c.rows; ++i)
+    starts[i + 1] += starts[i];
+  positions.insert(positions.end(), starts.begin(), starts.end());
+  EXPECT_EQ(sorted, positions);
+
+  DeviceBuffer from = c.fromBf16 ? DeviceBuffer::ofBf16("x", x) : DeviceBuffer::ofFloats("x", x);
+  DeviceBuffer y("y", c.toBf16 ? 2 : 4, c.rows * row), other = y;
+  ASSERT_EQ(runner.run("sumRows", {sum.threads, sum.iterations, sum.sharedBytes},
+                       {{&from}, {&scratch}, {&y, true}, {&other, true}}, 2),
+            "");
+  EXPECT_EQ(y.bytes, other.bytes);
+  double largest = 0;
+  Numbers actual = y.values();
+  for (size_t i = 0; i < expected.size(); i += c.element) {
+    double error = std::abs(actual[i] - expected[i]) / (1 + std::abs(expected[i]));
+    largest = std::isnan(error) ? INFINITY : std::max(largest, error);
+  }
+  EXPECT_LE(largest, c.toBf16 ? std::ldexp(1, -8) : 1e-5);
+}
+
+} // namespace
+
+TEST(ScatterTemplate, FewCommonIdsManyRareOnes) {
+  std::mt19937_64 random(1);
+  auto zipf = [&](int rows) {
+    return [&random, rows] {
+      double u = std::uniform_real_distribution<double>(0, 1)(random);
+      return std::min(rows - 1, int(std::pow(rows, u)) - 1);
+    };
+  };
+  check({1500, 600, 264}, zipf(600), random);
+  check({700, 257, 64, true, true}, zipf(257), random);
+}
+
+TEST(ScatterTemplate, OneIdOnly) {
+  std::mt19937_64 random(2);
+  check({333, 40, 24, false}, [] { return 17; }, random);
+  check({1, 1, 8}, [] { return 0; }, random);
+}
+
+TEST(ScatterTemplate, RowsThatAreNoVectors) {
+  std::mt19937_64 random(3);
+  auto any = [&] { return int(random() % 30); };
+  check({400, 30, 30, false, true}, any, random);
+  check({400, 30, 300, true, false, 2}, any, random);
+}

@@ -1,0 +1,170 @@
+// Compiles kernel text with the emulator, lays out buffers with gaps and runs blocks.
+#include "tests/codegen/templates/TemplateRunner.h"
+#include "runtime/files/BuildCache.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+namespace nano::test {
+
+uint16_t toBf16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+float fromBf16(uint16_t bits) {
+  uint32_t word = uint32_t(bits) << 16;
+  float value = 0;
+  std::memcpy(&value, &word, 4);
+  return value;
+}
+
+DeviceBuffer DeviceBuffer::ofFloats(std::string name, const std::vector<double> &values) {
+  DeviceBuffer buffer(std::move(name), 4, values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto value = static_cast<float>(values[i]);
+    std::memcpy(&buffer.bytes[4 * i], &value, 4);
+  }
+  return buffer;
+}
+
+DeviceBuffer DeviceBuffer::ofBf16(std::string name, const std::vector<double> &values) {
+  DeviceBuffer buffer(std::move(name), 2, values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint16_t value = toBf16(static_cast<float>(values[i]));
+    std::memcpy(&buffer.bytes[2 * i], &value, 2);
+  }
+  return buffer;
+}
+
+DeviceBuffer DeviceBuffer::ofInts(std::string name, const std::vector<int> &values) {
+  DeviceBuffer buffer(std::move(name), 4, values.size());
+  std::memcpy(buffer.bytes.data(), values.data(), 4 * values.size());
+  return buffer;
+}
+
+std::vector<double> DeviceBuffer::values() const {
+  std::vector<double> result(bytes.size() / elementBytes);
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (elementBytes == 2) {
+      uint16_t value = 0;
+      std::memcpy(&value, &bytes[2 * i], 2);
+      result[i] = fromBf16(value);
+    } else {
+      float value = 0;
+      std::memcpy(&value, &bytes[4 * i], 4);
+      result[i] = value;
+    }
+  }
+  return result;
+}
+
+TemplateRunner::TemplateRunner(const std::string &text, const std::vector<std::string> &names)
+    : names(names) {
+  plan::Plan plan;
+  plan.target = "cuda";
+  for (const auto &entry : std::filesystem::directory_iterator(NANO_DEVICE_LIBRARY)) {
+    std::ifstream file(entry.path());
+    std::stringstream content;
+    content << file.rdbuf();
+    plan.sources.push_back({entry.path().filename().string(), content.str()});
+  }
+  plan.sources.push_back({"test.cu", text});
+  for (const std::string &name : names) {
+    plan::Kernel kernel;
+    kernel.name = name;
+    kernel.source = "test.cu";
+    plan.kernels.push_back(kernel);
+  }
+  emulator::CompileOptions options;
+  options.cacheFolder = BuildCache::defaultFolder();
+  auto compiled = emulator::compileKernels(plan, options);
+  if (!compiled) {
+    ADD_FAILURE() << compiled.error().message;
+    return;
+  }
+  kernels = std::move(*compiled);
+}
+
+std::string TemplateRunner::run(const std::string &name, const Shape &shape,
+                                const std::vector<Argument> &arguments, uint64_t seed) {
+  size_t index = std::find(names.begin(), names.end(), name) - names.begin();
+  if (index >= kernels.byIndex.size())
+    return "no kernel " + name;
+
+  // Buffers side by side, with gaps.
+  std::vector<DeviceBuffer *> buffers;
+  for (const Argument &argument : arguments)
+    if (std::find(buffers.begin(), buffers.end(), argument.buffer) == buffers.end())
+      buffers.push_back(argument.buffer);
+  constexpr size_t gap = 4096;
+  std::vector<size_t> offsets;
+  size_t size = gap;
+  for (DeviceBuffer *buffer : buffers) {
+    offsets.push_back(size);
+    size += (buffer->bytes.size() + gap - 1) / gap * gap + gap;
+  }
+  std::vector<std::byte> memory(size + gap);
+  std::byte *base = memory.data() + (gap - reinterpret_cast<uintptr_t>(memory.data()) % gap);
+  std::vector<emulator::Region> regions;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    std::memcpy(base + offsets[i], buffers[i]->bytes.data(), buffers[i]->bytes.size());
+    emulator::Region region;
+    region.begin = base + offsets[i];
+    region.bytes = buffers[i]->bytes.size();
+    region.name = buffers[i]->name;
+    region.elementBytes = buffers[i]->elementBytes;
+    region.operand = true;
+    for (const Argument &argument : arguments)
+      if (argument.buffer == buffers[i]) {
+        region.readable |= !argument.isWritten;
+        region.writable |= argument.isWritten;
+      }
+    regions.push_back(region);
+  }
+  emulator::GlobalMemory global;
+  if (!global.set(std::move(regions)))
+    return "out of memory";
+
+  // nano::Launch<n, 1>.
+  std::vector<int64_t> parameters(1);
+  std::array<int32_t, 2> counts = {1, int32_t(shape.iterations)};
+  std::memcpy(parameters.data(), counts.data(), sizeof counts);
+  for (const Argument &argument : arguments) {
+    size_t i = std::find(buffers.begin(), buffers.end(), argument.buffer) - buffers.begin();
+    parameters.push_back(reinterpret_cast<int64_t>(base + offsets[i] + argument.offset));
+  }
+  parameters.push_back(shape.iterations);
+  parameters.push_back(0);
+
+  emulator::Launch launch;
+  launch.kernel = kernels.byIndex[index];
+  if (launch.kernel->parameterBytes != 8 * parameters.size())
+    return "the kernel has another number of arguments";
+  launch.parameters = parameters.data();
+  launch.blocks = uint32_t(shape.iterations);
+  launch.threads = uint32_t(shape.threads);
+  launch.sharedBytes = uint32_t(shape.sharedBytes);
+  launch.seed = seed;
+  launch.memory = &global;
+  launch.serial = global.begin();
+  std::vector<uint32_t> order(launch.blocks);
+  std::iota(order.begin(), order.end(), 0U);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  for (uint32_t block : order)
+    if (auto fault = cluster.run(launch, block))
+      return *fault;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    std::memcpy(buffers[i]->bytes.data(), base + offsets[i], buffers[i]->bytes.size());
+  return "";
+}
+
+} // namespace nano::test

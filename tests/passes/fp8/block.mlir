@@ -1,0 +1,67 @@
+// Block scaling: 1×128 along the inner dimension, 128×128 of weights, all e4m3.
+// RUN: nano-opt %s --nano-scale-products | FileCheck %s
+// RUN: nano-opt %s --nano-scale-products=k-major | FileCheck %s --check-prefix=KMAJOR
+
+// CHECK-LABEL: func.func @first(
+// CHECK-SAME: %[[X:.*]]: tensor<256x128xbf16>
+// The weight.
+// CHECK: nano.reshape %{{.*}} : tensor<384x128xf32> -> tensor<3x128x1x128xf32>
+// CHECK: nano.reduce max %{{.*}} dims [3]
+// CHECK: nano.reduce max %{{.*}} dims [1] : tensor<3x128x1xf32> -> tensor<3x1xf32>
+// CHECK: nano.quantize %{{.*}} : tensor<384x128xf32>, tensor<3x1xf32> -> tensor<384x128xf8E4M3FN>
+// Forward: the input's rows.
+// CHECK: nano.reshape %[[X]] : tensor<256x128xbf16> -> tensor<256x1x128xbf16>
+// CHECK: nano.quantize %[[X]], %{{.*}} : tensor<256x128xbf16>, tensor<256x1xf32> -> tensor<256x128xf8E4M3FN>
+// CHECK: nano.scaled_matmul {{.*}}transpose_b} : (tensor<256x128xf8E4M3FN>, tensor<384x128xf8E4M3FN>, tensor<256x1xf32>, tensor<3x1xf32>)
+// Gradient of the weight: columns, along the tokens.
+// CHECK: nano.quantize %{{.*}} : tensor<256x384xf32>, tensor<2x384xf32> -> tensor<256x384xf8E4M3FN>
+// CHECK: nano.quantize %[[X]], %{{.*}} : tensor<256x128xbf16>, tensor<2x128xf32> -> tensor<256x128xf8E4M3FN>
+// CHECK: nano.scaled_matmul {{.*}}transpose_a} : (tensor<256x384xf8E4M3FN>, tensor<256x128xf8E4M3FN>, tensor<2x384xf32>, tensor<2x128xf32>)
+// Gradient of the input: the gradient's rows.
+// CHECK: nano.quantize %{{.*}} : tensor<256x384xf32>, tensor<256x3xf32> -> tensor<256x384xf8E4M3FN>
+// CHECK: nano.scaled_matmul {{.*}} : (tensor<256x384xf8E4M3FN>, tensor<384x128xf8E4M3FN>, tensor<256x3xf32>, tensor<3x1xf32>)
+
+// Scales are transposed with what they scale.
+// KMAJOR-LABEL: func.func @first(
+// KMAJOR: nano.store %{{.*}}, @fp8.w.t : tensor<128x384xf8E4M3FN>
+// KMAJOR: nano.store %{{.*}}, @fp8.w.scale.t : tensor<1x3xf32>
+// KMAJOR: nano.scaled_matmul {{.*}}transpose_b} : (tensor<384x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>, tensor<384x2xf32>, tensor<128x2xf32>)
+// KMAJOR: nano.scaled_matmul {{.*}}transpose_b} : (tensor<256x384xf8E4M3FN>, tensor<128x384xf8E4M3FN>, tensor<256x3xf32>, tensor<1x3xf32>)
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.state @w : tensor<384x128xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "block"}}
+nano.state @grad.w : tensor<384x128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @first(%x: tensor<256x128xbf16>, %h: tensor<256x384xf32>) -> tensor<256x128xbf16> attributes {nano.role = "first"} {
+  %w = nano.load @w : tensor<384x128xf32>
+  %wc = nano.cast %w : tensor<384x128xf32> -> tensor<384x128xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<256x128xbf16>, tensor<384x128xbf16>) -> tensor<256x384xbf16>
+  %s = nano.cast %z : tensor<256x384xbf16> -> tensor<256x384xf32>
+  %p = nano.mul %s, %h : tensor<256x384xf32>
+  %g = nano.cast %p : tensor<256x384xf32> -> tensor<256x384xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<256x384xbf16>, tensor<256x128xbf16>) -> tensor<384x128xf32>
+  nano.store %dw, @grad.w : tensor<384x128xf32>
+  %dx = nano.matmul %g, %wc : (tensor<256x384xbf16>, tensor<384x128xbf16>) -> tensor<256x128xbf16>
+  return %dx : tensor<256x128xbf16>
+}
+func.func @next(%x: tensor<256x128xbf16>, %h: tensor<256x384xf32>) -> tensor<256x128xbf16> attributes {nano.role = "next"} {
+  %w = nano.load @w : tensor<384x128xf32>
+  %wc = nano.cast %w : tensor<384x128xf32> -> tensor<384x128xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<256x128xbf16>, tensor<384x128xbf16>) -> tensor<256x384xbf16>
+  %s = nano.cast %z : tensor<256x384xbf16> -> tensor<256x384xf32>
+  %p = nano.mul %s, %h : tensor<256x384xf32>
+  %g = nano.cast %p : tensor<256x384xf32> -> tensor<256x384xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<256x384xbf16>, tensor<256x128xbf16>) -> tensor<384x128xf32>
+  %old = nano.load @grad.w : tensor<384x128xf32>
+  %sum = nano.add %old, %dw : tensor<384x128xf32>
+  nano.store %sum, @grad.w : tensor<384x128xf32>
+  %dx = nano.matmul %g, %wc : (tensor<256x384xbf16>, tensor<384x128xbf16>) -> tensor<256x128xbf16>
+  return %dx : tensor<256x128xbf16>
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}

@@ -1,0 +1,120 @@
+// What 8-bit operands do not allow stays as it is, and is named.
+// RUN: nano-opt %s --split-input-file --nano-scale-products --verify-diagnostics | FileCheck %s
+
+// The inner dimension of one product is a row of another's result.
+// CHECK-LABEL: func.func @first(
+// CHECK: nano.matmul {{.*}}transpose_b}
+// CHECK: nano.scaled_matmul {{.*}}transpose_a}
+// CHECK: nano.matmul
+// CHECK-LABEL: func.func @next(
+// CHECK: nano.matmul {{.*}}transpose_b}
+// CHECK: nano.scaled_matmul {{.*}}transpose_a}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.state @w : tensor<40x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+nano.state @grad.w : tensor<40x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x40xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+  %w = nano.load @w : tensor<40x16xf32>
+  %wc = nano.cast %w : tensor<40x16xf32> -> tensor<40x16xbf16>
+  // expected-remark@+1 {{'w': the forward product stays in 'bf16': its result's row of 40 is not a multiple of 16}}
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<40x16xbf16>) -> tensor<64x40xbf16>
+  %s = nano.cast %z : tensor<64x40xbf16> -> tensor<64x40xf32>
+  %p = nano.mul %s, %h : tensor<64x40xf32>
+  %g = nano.cast %p : tensor<64x40xf32> -> tensor<64x40xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x40xbf16>, tensor<64x16xbf16>) -> tensor<40x16xf32>
+  nano.store %dw, @grad.w : tensor<40x16xf32>
+  // expected-remark@+1 {{'w': the gradient of the input stays in 'bf16': its inner dimension of 40 is not a multiple of 16}}
+  %dx = nano.matmul %g, %wc : (tensor<64x40xbf16>, tensor<40x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x40xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+  %w = nano.load @w : tensor<40x16xf32>
+  %wc = nano.cast %w : tensor<40x16xf32> -> tensor<40x16xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<40x16xbf16>) -> tensor<64x40xbf16>
+  %s = nano.cast %z : tensor<64x40xbf16> -> tensor<64x40xf32>
+  %p = nano.mul %s, %h : tensor<64x40xf32>
+  %g = nano.cast %p : tensor<64x40xf32> -> tensor<64x40xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x40xbf16>, tensor<64x16xbf16>) -> tensor<40x16xf32>
+  %old = nano.load @grad.w : tensor<40x16xf32>
+  %sum = nano.add %old, %dw : tensor<40x16xf32>
+  nano.store %sum, @grad.w : tensor<40x16xf32>
+  %dx = nano.matmul %g, %wc : (tensor<64x40xbf16>, tensor<40x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}
+
+// -----
+
+// Blocks must be whole.
+// CHECK-LABEL: func.func @first(
+// CHECK: nano.matmul {{.*}}transpose_b}
+// CHECK: nano.scaled_matmul {{.*}}transpose_a}
+// CHECK: nano.matmul
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.state @w : tensor<192x128xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "block"}}
+nano.state @grad.w : tensor<192x128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @first(%x: tensor<256x128xbf16>, %h: tensor<256x192xf32>) -> tensor<256x128xbf16> attributes {nano.role = "first"} {
+  %w = nano.load @w : tensor<192x128xf32>
+  %wc = nano.cast %w : tensor<192x128xf32> -> tensor<192x128xbf16>
+  // expected-remark@+1 {{'w': the forward product stays in 'bf16': its result's row of 192 is not a multiple of 128}}
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<256x128xbf16>, tensor<192x128xbf16>) -> tensor<256x192xbf16>
+  %s = nano.cast %z : tensor<256x192xbf16> -> tensor<256x192xf32>
+  %p = nano.mul %s, %h : tensor<256x192xf32>
+  %g = nano.cast %p : tensor<256x192xf32> -> tensor<256x192xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<256x192xbf16>, tensor<256x128xbf16>) -> tensor<192x128xf32>
+  nano.store %dw, @grad.w : tensor<192x128xf32>
+  // expected-remark@+1 {{'w': the gradient of the input stays in 'bf16': its inner dimension of 192 is not a multiple of 128}}
+  %dx = nano.matmul %g, %wc : (tensor<256x192xbf16>, tensor<192x128xbf16>) -> tensor<256x128xbf16>
+  return %dx : tensor<256x128xbf16>
+}
+func.func @next(%x: tensor<256x128xbf16>, %h: tensor<256x192xf32>) -> tensor<256x128xbf16> attributes {nano.role = "next"} {
+  %w = nano.load @w : tensor<192x128xf32>
+  %wc = nano.cast %w : tensor<192x128xf32> -> tensor<192x128xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<256x128xbf16>, tensor<192x128xbf16>) -> tensor<256x192xbf16>
+  %s = nano.cast %z : tensor<256x192xbf16> -> tensor<256x192xf32>
+  %p = nano.mul %s, %h : tensor<256x192xf32>
+  %g = nano.cast %p : tensor<256x192xf32> -> tensor<256x192xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<256x192xbf16>, tensor<256x128xbf16>) -> tensor<192x128xf32>
+  %old = nano.load @grad.w : tensor<192x128xf32>
+  %sum = nano.add %old, %dw : tensor<192x128xf32>
+  nano.store %sum, @grad.w : tensor<192x128xf32>
+  %dx = nano.matmul %g, %wc : (tensor<256x192xbf16>, tensor<192x128xbf16>) -> tensor<256x128xbf16>
+  return %dx : tensor<256x128xbf16>
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func.func @first()
+// CHECK-NOT: scaled_matmul
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-remark@+1 {{'w': no product reads it whole, so that nothing of it runs in FP8}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @first() attributes {nano.role = "first"} {
+  return
+}
+func.func @next() attributes {nano.role = "next"} {
+  return
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}

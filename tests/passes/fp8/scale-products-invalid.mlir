@@ -1,0 +1,169 @@
+// RUN: nano-opt %s --split-input-file --nano-scale-products --verify-diagnostics
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "fast"}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = "current"}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static"}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 1.0, 0.0, 1.0>}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{nano.fp8: a history of 0 steps}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "delayed", history = 0 : i64}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{a margin of 1.000000e+02; at least 1, and at most 64 either way}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "current", margin = 100.0 : f64}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+// expected-error@-2 {{products are scaled in the programs first, next and update}}
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{the name @fp8.w is taken: FP8 scaling needs it}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+// expected-note@+1 {{taken here}}
+nano.state @fp8.w : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+  %w = nano.load @w : tensor<32x16xf32>
+  %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
+  %s = nano.cast %z : tensor<64x32xbf16> -> tensor<64x32xf32>
+  %p = nano.mul %s, %h : tensor<64x32xf32>
+  %g = nano.cast %p : tensor<64x32xf32> -> tensor<64x32xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+  nano.store %dw, @grad.w : tensor<32x16xf32>
+  %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+  %w = nano.load @w : tensor<32x16xf32>
+  %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
+  %s = nano.cast %z : tensor<64x32xbf16> -> tensor<64x32xf32>
+  %p = nano.mul %s, %h : tensor<64x32xf32>
+  %g = nano.cast %p : tensor<64x32xf32> -> tensor<64x32xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+  %old = nano.load @grad.w : tensor<32x16xf32>
+  %sum = nano.add %old, %dw : tensor<32x16xf32>
+  nano.store %sum, @grad.w : tensor<32x16xf32>
+  %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error@+1 {{the name @w.fp8_scale_g is taken: FP8 scaling needs it}}
+nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
+  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+// expected-note@+1 {{taken here}}
+nano.state @w.fp8_scale_g : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+  %w = nano.load @w : tensor<32x16xf32>
+  %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
+  %s = nano.cast %z : tensor<64x32xbf16> -> tensor<64x32xf32>
+  %p = nano.mul %s, %h : tensor<64x32xf32>
+  %g = nano.cast %p : tensor<64x32xf32> -> tensor<64x32xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+  nano.store %dw, @grad.w : tensor<32x16xf32>
+  %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+  %w = nano.load @w : tensor<32x16xf32>
+  %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
+  %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
+  %s = nano.cast %z : tensor<64x32xbf16> -> tensor<64x32xf32>
+  %p = nano.mul %s, %h : tensor<64x32xf32>
+  %g = nano.cast %p : tensor<64x32xf32> -> tensor<64x32xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+  %old = nano.load @grad.w : tensor<32x16xf32>
+  %sum = nano.add %old, %dw : tensor<32x16xf32>
+  nano.store %sum, @grad.w : tensor<32x16xf32>
+  %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
+  return %dx : tensor<64x16xbf16>
+}
+func.func @update() attributes {nano.role = "update"} {
+  return
+}

@@ -1,0 +1,53 @@
+// RUN: nano-opt %s -nano-chunk-rows=report=true -verify-diagnostics -split-input-file -o /dev/null
+// RUN: nano-opt %s -nano-chunk-rows -split-input-file | FileCheck %s
+
+// The head is all that needs memory: its chunks hold twice the weight's gradient, which each of them reads and writes.
+// A chunk holds its logits in bf16, 64 KiB a row; their gradient takes their place.
+// CHECK-LABEL: func.func @head_alone
+// CHECK-COUNT-32: nano.cross_entropy %{{.*}} : (tensor<2048x32768xf32>
+// CHECK-NOT:      nano.cross_entropy
+func.func @head_alone(%x: tensor<65536x512xbf16>, %w: tensor<32768x512xbf16>, %t: tensor<65536xi32>) -> (tensor<65536xf32>, tensor<65536x512xbf16>, tensor<32768x512xf32>) {
+  // expected-remark@+1 {{computed in 32 chunks of 2048 rows}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<65536x512xbf16>, tensor<32768x512xbf16>) -> tensor<65536x32768xbf16>
+  %f = nano.cast %z : tensor<65536x32768xbf16> -> tensor<65536x32768xf32>
+  %loss, %lse = nano.cross_entropy %f, %t : (tensor<65536x32768xf32>, tensor<65536xi32>) -> (tensor<65536xf32>, tensor<65536xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<65536xf32> -> tensor<65536x32768xf32>
+  %d = nano.sub %f, %b : tensor<65536x32768xf32>
+  %e = nano.exp %d : tensor<65536x32768xf32>
+  %g = nano.cast %e : tensor<65536x32768xf32> -> tensor<65536x32768xbf16>
+  %dx = nano.matmul %g, %w : (tensor<65536x32768xbf16>, tensor<32768x512xbf16>) -> tensor<65536x512xbf16>
+  %dw = nano.matmul %g, %x {transpose_a} : (tensor<65536x32768xbf16>, tensor<65536x512xbf16>) -> tensor<32768x512xf32>
+  return %loss, %dx, %dw : tensor<65536xf32>, tensor<65536x512xbf16>, tensor<32768x512xf32>
+}
+
+// -----
+
+// Another program holds 1 GiB at its peak: chunks may do so too, at no cost.
+// CHECK-LABEL: func.func @head
+// CHECK-COUNT-4: nano.cross_entropy %{{.*}} : (tensor<16384x32768xf32>
+// CHECK-NOT:     nano.cross_entropy
+func.func @head(%x: tensor<65536x512xbf16>, %w: tensor<32768x512xbf16>, %t: tensor<65536xi32>) -> tensor<65536xf32> {
+  // expected-remark@+1 {{computed in 4 chunks of 16384 rows}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<65536x512xbf16>, tensor<32768x512xbf16>) -> tensor<65536x32768xbf16>
+  %f = nano.cast %z : tensor<65536x32768xbf16> -> tensor<65536x32768xf32>
+  %loss, %lse = nano.cross_entropy %f, %t : (tensor<65536x32768xf32>, tensor<65536xi32>) -> (tensor<65536xf32>, tensor<65536xf32>)
+  return %loss : tensor<65536xf32>
+}
+func.func @other(%x: tensor<65536x4096xbf16>, %w: tensor<4096x4096xbf16>) -> tensor<65536x4096xbf16> {
+  %p = nano.matmul %x, %w : (tensor<65536x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<65536x4096xbf16>
+  %q = nano.matmul %p, %w : (tensor<65536x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<65536x4096xbf16>
+  %y = nano.matmul %q, %w : (tensor<65536x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<65536x4096xbf16>
+  return %y : tensor<65536x4096xbf16>
+}
+
+// -----
+
+// A head that fits is left whole.
+// CHECK-LABEL: func.func @small
+// CHECK-NOT:   nano.slice
+func.func @small(%x: tensor<512x64xf32>, %w: tensor<1024x64xf32>, %t: tensor<512xi32>) -> tensor<512xf32> {
+  // expected-remark@+1 {{computed in 1 chunks of 512 rows}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<512x64xf32>, tensor<1024x64xf32>) -> tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %z, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  return %loss : tensor<512xf32>
+}

@@ -1,0 +1,78 @@
+// RUN: nano-opt %s -nano-fuse -nano-verify-fused -split-input-file | FileCheck %s
+
+// Quantising joins what makes the value, beside the value itself where others read it; the reciprocal of the scale is a number.
+// CHECK-LABEL: func.func @static
+// CHECK:       %[[F:.*]]:2 = nano.fused(%{{.*}}, %{{.*}}) : {{.*}} -> (tensor<512x64xbf16>, tensor<512x64xf8E4M3FN>) {
+// CHECK-DAG:     %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
+// CHECK-DAG:     %[[N:.*]] = nano.div %[[ONE]], %{{.*}} : tensor<f32>
+// CHECK-DAG:     %[[B:.*]] = nano.broadcast %[[N]] dims [] : tensor<f32> -> tensor<512x64xf32>
+// CHECK-DAG:     %[[R:.*]] = nano.max
+// CHECK-DAG:     %[[W:.*]] = nano.cast %[[R]] : tensor<512x64xbf16> -> tensor<512x64xf32>
+// CHECK:         %[[P:.*]] = nano.mul %[[W]], %[[B]]
+// CHECK:         %[[Q:.*]] = nano.cast %[[P]] : tensor<512x64xf32> -> tensor<512x64xf8E4M3FN>
+// CHECK:         nano.yield %[[R]], %[[Q]]
+// CHECK-NOT:   nano.fused
+// CHECK:       return
+func.func @static(%x: tensor<512x64xbf16>, %s: tensor<f32>) -> (tensor<512x64xbf16>, tensor<512x64xf8E4M3FN>) {
+  %zero = nano.constant 0.0 : tensor<512x64xbf16>
+  %r = nano.max %x, %zero : tensor<512x64xbf16>
+  %q = nano.quantize %r, %s : tensor<512x64xbf16>, tensor<f32> -> tensor<512x64xf8E4M3FN>
+  return %r, %q : tensor<512x64xbf16>, tensor<512x64xf8E4M3FN>
+}
+
+// -----
+
+// The largest magnitude of rows is taken where the value is made; one more kernel of one row ends it.
+// CHECK-LABEL: func.func @amax
+// CHECK:       %[[F:.*]]:2 = nano.fused(%{{.*}}) : {{.*}} -> (tensor<512x64xbf16>, tensor<512xbf16>) {
+// CHECK:         %[[R:.*]] = nano.mul
+// CHECK:         %[[A:.*]] = nano.abs %[[R]]
+// CHECK:         %[[M:.*]] = nano.reduce max %[[A]] dims [1]
+// CHECK:         nano.yield %[[R]], %[[M]]
+// CHECK:       nano.reshape %[[F]]#1
+// CHECK:       nano.fused
+// CHECK:         nano.reduce max %{{.*}} dims [1] : tensor<1x512xbf16> -> tensor<1xbf16>
+// CHECK-NOT:   nano.fused
+// CHECK:       return
+func.func @amax(%x: tensor<512x64xbf16>) -> (tensor<512x64xbf16>, tensor<bf16>) {
+  %r = nano.mul %x, %x : tensor<512x64xbf16>
+  %a = nano.abs %r : tensor<512x64xbf16>
+  %m = nano.reduce max %a dims [0, 1] : tensor<512x64xbf16> -> tensor<bf16>
+  return %r, %m : tensor<512x64xbf16>, tensor<bf16>
+}
+
+// -----
+
+// Blocks of a row are rows of a view: amax, scale and conversion of them are one kernel.
+// CHECK-LABEL: func.func @blocks
+// CHECK:       %[[V:.*]] = nano.reshape %arg0 : tensor<8x256xbf16> -> tensor<8x2x128xbf16>
+// CHECK:       %[[F:.*]]:2 = nano.fused(%[[V]]) : {{.*}} -> (tensor<8x2xf32>, tensor<8x2x128xf8E4M3FN>) {
+// CHECK:         nano.reduce max
+// CHECK:         nano.cast %{{.*}} : tensor<8x2x128xf32> -> tensor<8x2x128xf8E4M3FN>
+// CHECK-NOT:   nano.fused
+// CHECK:       nano.reshape %[[F]]#1 : tensor<8x2x128xf8E4M3FN> -> tensor<8x256xf8E4M3FN>
+func.func @blocks(%x: tensor<8x256xbf16>) -> (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) {
+  %v = nano.reshape %x : tensor<8x256xbf16> -> tensor<8x2x128xbf16>
+  %a = nano.abs %v : tensor<8x2x128xbf16>
+  %m = nano.reduce max %a dims [2] : tensor<8x2x128xbf16> -> tensor<8x2xbf16>
+  %f = nano.cast %m : tensor<8x2xbf16> -> tensor<8x2xf32>
+  %tiny = nano.constant 1.0e-12 : tensor<8x2xf32>
+  %positive = nano.max %f, %tiny : tensor<8x2xf32>
+  %largest = nano.constant 448.0 : tensor<8x2xf32>
+  %s = nano.div %positive, %largest : tensor<8x2xf32>
+  %q = nano.quantize %x, %s : tensor<8x256xbf16>, tensor<8x2xf32> -> tensor<8x256xf8E4M3FN>
+  return %q, %s : tensor<8x256xf8E4M3FN>, tensor<8x2xf32>
+}
+
+// -----
+
+// What stands for the numbers: f32(q)·scale.
+// CHECK-LABEL: func.func @back
+// CHECK:       nano.fused(%{{.*}}, %{{.*}})
+// CHECK:         %[[W:.*]] = nano.cast %{{.*}} : tensor<8x256xf8E5M2> -> tensor<8x256xf32>
+// CHECK:         %[[P:.*]] = nano.mul %[[W]]
+// CHECK:         nano.cast %[[P]] : tensor<8x256xf32> -> tensor<8x256xbf16>
+func.func @back(%q: tensor<8x256xf8E5M2>, %s: tensor<f32>) -> tensor<8x256xbf16> {
+  %x = nano.dequantize %q, %s : tensor<8x256xf8E5M2>, tensor<f32> -> tensor<8x256xbf16>
+  return %x : tensor<8x256xbf16>
+}

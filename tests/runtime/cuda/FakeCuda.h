@@ -1,0 +1,59 @@
+// A driver, NVRTC and cuBLASLt made of a few lines of C++: memory of the GPU is the host's, streams
+// execute at once, a graph is a list of what was captured, products are plain loops over
+// column-major matrices. What was called is written down.
+#pragma once
+
+#include "runtime/cuda/Api.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nano::test {
+
+/// One at a time: the tables have no place for a pointer to it.
+class FakeCuda {
+public:
+  FakeCuda();
+  ~FakeCuda();
+  FakeCuda(const FakeCuda &) = delete;
+  FakeCuda &operator=(const FakeCuda &) = delete;
+
+  /// Tables whose functions act on this object.
+  cuda::Apis apis();
+
+  /// A launch: the kernel's name, the grid and the bytes of its one parameter.
+  struct Launch {
+    std::string kernel;
+    unsigned blocks, threads, sharedBytes;
+    std::vector<uint64_t> parameter;
+  };
+  /// Executes a launch; kernels are known by the name that the module gave.
+  std::function<void(const Launch &)> onLaunch;
+  /// A call's name and operands as text; not 0 fails the call.
+  std::function<CUresult(const std::string &call)> onCall;
+
+  /// Everything that went to a stream or an event, e.g. "launch add stream 1", in order.
+  std::vector<std::string> calls;
+  std::vector<Launch> launches; ///< executed ones
+  int allocations = 0;          ///< of GPU memory, that stand
+  int objects = 0;              ///< streams, events, modules, graphs, pinned memory that stand
+  uint64_t freeBytes = uint64_t(8) << 30;
+  int computeCapability = 90;
+  int devices = 1;
+  int maxThreads = 1024;                        ///< that a kernel's registers allow
+  std::map<std::string, size_t> parameterBytes; ///< by kernel
+  int compiled = 0;                             ///< sources given to NVRTC
+  int candidates = 4;                           ///< algorithms that cuBLASLt proposes
+  std::vector<int> algorithms;                  ///< the one of every product that ran, in order
+  cudaDataType unsupported = CUDA_C_64U;        ///< products of this type have no algorithm
+
+  /// For the functions of the tables.
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace nano::test

@@ -1,0 +1,170 @@
+// Compiling with the machine's NVRTC, and the cache of what was compiled.
+#include "tests/runtime/cuda/DeviceTest.h"
+
+#include <fstream>
+#include <iterator>
+#include <sys/wait.h>
+
+namespace nano::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+using test::smallPlan;
+using test::TemporaryFolder;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class KernelCodeTest : public testing::Test {
+protected:
+  void SetUp() override {
+    Result<const NvrtcApi *> loaded = loadNvrtc();
+    if (!loaded)
+      GTEST_SKIP() << loaded.error().message;
+    nvrtc = *loaded;
+  }
+  Result<KernelCode> compile(const plan::Plan &plan, const std::string &architecture = "sm_90a") {
+    BuildCache cache(folder, ".cubin",
+                     [this](const std::string &line) { reported.push_back(line); });
+    return compileKernels(plan, *nvrtc, cache, {architecture, 2});
+  }
+  std::vector<fs::path> entries() const {
+    std::vector<fs::path> paths;
+    for (const auto &entry : fs::directory_iterator(folder))
+      paths.push_back(entry.path());
+    return paths;
+  }
+
+  TemporaryFolder temporary;
+  std::string folder = temporary.path + "/cache";
+  const NvrtcApi *nvrtc = nullptr;
+  std::vector<std::string> reported;
+};
+
+TEST_F(KernelCodeTest, CompilesOnceForEachThingThatMatters) {
+  plan::Plan plan = smallPlan(100);
+  Result<KernelCode> first = compile(plan);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->compiled, 2);
+  ASSERT_EQ(first->cubins.size(), 2u);
+  EXPECT_EQ(first->cubins.at("add.cu").substr(1, 3), "ELF");
+  EXPECT_CONTAINS(first->cubins.at("add.cu"), "add");
+  EXPECT_EQ(entries().size(), 2u);
+
+  Result<KernelCode> second = compile(plan);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->cached, 2);
+  EXPECT_EQ(second->compiled, 0);
+  EXPECT_TRUE(second->cubins == first->cubins);
+
+  EXPECT_EQ(compile(plan, "sm_90")->compiled, 2);
+  plan.sources[1].text += "\n// changed\n"; // scale.cu
+  EXPECT_EQ(compile(plan)->compiled, 1);
+  plan.sources[0].text += "\n// changed\n"; // launch.h
+  EXPECT_EQ(compile(plan)->compiled, 2);
+  EXPECT_EQ(entries().size(), 7u);
+  EXPECT_TRUE(reported.empty());
+}
+
+TEST_F(KernelCodeTest, RebuildsADamagedEntryAndSaysSo) {
+  plan::Plan plan = smallPlan(100);
+  Result<KernelCode> first = compile(plan);
+  ASSERT_TRUE(first);
+  std::vector<fs::path> all = entries();
+  ASSERT_EQ(all.size(), 2u);
+  auto read = [](const fs::path &path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  std::string good = read(all[0]), other = read(all[1]);
+  std::string flipped = good;
+  flipped[good.size() / 2] = char(flipped[good.size() / 2] ^ 1);
+  for (const std::string &bad :
+       {std::string(), good.substr(0, 10), good.substr(0, good.size() - 1), good + "x", flipped,
+        other}) { // the last one: another kernel's entry
+    std::ofstream(all[0], std::ios::binary) << bad;
+    reported.clear();
+    Result<KernelCode> again = compile(plan);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->compiled, 1);
+    EXPECT_EQ(again->cached, 1);
+    ASSERT_EQ(reported.size(), 1u);
+    EXPECT_CONTAINS(reported[0], all[0].string() + ": a damaged entry of the kernel cache");
+    EXPECT_TRUE(again->cubins == first->cubins);
+    EXPECT_EQ(read(all[0]), good);
+  }
+}
+
+TEST_F(KernelCodeTest, ManyProcessesShareACache) {
+  plan::Plan plan = smallPlan(100);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      bool good = true;
+      for (int round = 0; round < 3; ++round) {
+        Result<KernelCode> code = compile(plan);
+        good &= code && code->cubins.size() == 2 && reported.empty();
+      }
+      _exit(good ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_EQ(entries().size(), 2u); // and no temporary file
+  EXPECT_EQ(compile(plan)->cached, 2);
+}
+
+TEST_F(KernelCodeTest, WorksWithoutACache) {
+  folder = "/proc/none";
+  Result<KernelCode> code = compile(smallPlan(100));
+  ASSERT_TRUE(code);
+  EXPECT_EQ(code->compiled, 2);
+  ASSERT_EQ(reported.size(), 1u); // not for every kernel
+  EXPECT_CONTAINS(reported[0], "/proc/none: compiled kernels cannot be kept there");
+  reported.clear();
+  folder.clear();
+  EXPECT_EQ(compile(smallPlan(100))->compiled, 2);
+  EXPECT_TRUE(reported.empty());
+}
+
+TEST_F(KernelCodeTest, ErrorsNameSourceAndModelLine) {
+  plan::Plan plan = smallPlan(100);
+  plan.sources[2].text += "\nint x = undefined_name;\n";
+  Result<KernelCode> code = compile(plan);
+  ASSERT_FALSE(code);
+  EXPECT_EQ(code.error().exitStatus(), 2);
+  EXPECT_CONTAINS(code.error().message,
+                  "kernel source add.cu (small.cpp:4) does not compile: add.cu(");
+  EXPECT_CONTAINS(code.error().message, "\"undefined_name\" is undefined");
+  EXPECT_EQ(code.error().message.find('\n'), std::string::npos);
+
+  Result<KernelCode> unknown = compile(smallPlan(100), "sm_300a");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().exitStatus(), 2);
+  EXPECT_CONTAINS(unknown.error().message, "does not know sm_300a");
+}
+
+TEST(Libraries, FoldersExistAndComeOnce) {
+  std::vector<std::string> folders = libraryFolders();
+  for (size_t i = 0; i < folders.size(); ++i) {
+    EXPECT_TRUE(fs::is_directory(folders[i]));
+    EXPECT_EQ(std::count(folders.begin(), folders.end(), folders[i]), 1);
+  }
+}
+
+TEST(Libraries, AMissingOneIsSaid) {
+  Result<const DriverApi *> driver = loadDriver();
+  if (driver)
+    GTEST_SKIP() << "this machine has a CUDA driver";
+  EXPECT_EQ(driver.error().exitStatus(), 2);
+  EXPECT_CONTAINS(driver.error().message, "the CUDA driver: libcuda.so.1 cannot be loaded");
+  EXPECT_CONTAINS(driver.error().message, "--target cpu");
+  EXPECT_EQ(driver.error().message.find('\n'), std::string::npos);
+}
+
+} // namespace
+} // namespace nano::cuda

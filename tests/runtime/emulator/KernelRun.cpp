@@ -1,0 +1,116 @@
+// Plans of one launch.
+#include "tests/runtime/emulator/KernelRun.h"
+
+#include <fstream>
+#include <iterator>
+
+namespace nano::test {
+
+namespace {
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::string kernels = NANO_TEST_SOURCES "/kernels/";
+
+} // namespace
+
+std::vector<plan::Source> sourcesOf(const std::string &file) {
+  return {{file, readText(kernels + file)},
+          {"test_launch.h", readText(kernels + "test_launch.h")},
+          {"nano_types.h", readText(NANO_DEVICE_LIBRARY "/nano_types.h")}};
+}
+
+std::string lineOf(const std::string &file, const std::string &mark) {
+  std::ifstream text(kernels + file);
+  int number = 0, found = 0, times = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    size_t at = line.find("// @" + mark);
+    if (at != std::string::npos && at + 4 + mark.size() == line.size()) {
+      found = number;
+      ++times;
+    }
+  }
+  EXPECT_EQ(times, 1) << "lines with // @" << mark;
+  return file + ":" + std::to_string(found);
+}
+
+KernelRun::KernelRun(const std::string &file, const std::string &kernel) {
+  plan.model = "test";
+  plan.target = "cuda";
+  plan.worlds = {1};
+  plan.sources = sourcesOf(file);
+  plan::Kernel entry;
+  entry.name = kernel;
+  entry.source = file;
+  entry.threads = 32;
+  entry.iterationsPerBlock = 1;
+  entry.maxSegments = 1;
+  plan.kernels.push_back(entry);
+  plan::Command launch;
+  launch.segments.resize(1);
+  launch.segments[0].iterations = 1;
+  plan.programs.push_back({"main", {launch}, 1, 0});
+  // Buffer 0 holds no scalars.
+  plan.buffers.push_back({"scalars", 0, 0, plan::DType::F32, {}, {}});
+}
+
+void KernelRun::add(size_t elementBytes, bool read, bool written) {
+  plan::DType type = elementBytes == 1   ? plan::DType::F8E4M3FN
+                     : elementBytes == 2 ? plan::DType::BF16
+                                         : plan::DType::F32;
+  uint64_t bytes = contents.back().size();
+  auto index = uint32_t(plan.buffers.size());
+  plan.buffers.push_back({"operand" + std::to_string(index - 1),
+                          plan.arenaBytes,
+                          bytes,
+                          type,
+                          {int64_t(bytes / plan::sizeOf(type))},
+                          {}});
+  plan.arenaBytes += (bytes + 255) / 256 * 256;
+  plan.programs[0].commands[0].segments[0].args.push_back({index, 0, written, read});
+  // As a state it keeps its contents when the program starts.
+  plan::State state;
+  state.buffer = index;
+  plan.states.push_back(state);
+}
+
+KernelRun &KernelRun::threads(uint32_t count) {
+  plan.kernels[0].threads = count;
+  return *this;
+}
+
+KernelRun &KernelRun::blocks(int64_t count) {
+  plan.programs[0].commands[0].segments[0].iterations = count;
+  return *this;
+}
+
+KernelRun &KernelRun::shared(uint64_t bytes) {
+  plan.kernels[0].sharedBytes = bytes;
+  return *this;
+}
+
+std::string KernelRun::run(bool checked) {
+  if (!device) {
+    DeviceOptions options;
+    options.threads = 2;
+    auto made =
+        emulator::EmulatorDevice::create(plan, group.communicator(0), options, {checked, 1});
+    if (!made)
+      return made.error().message;
+    device = std::move(*made);
+  }
+  for (size_t i = 0; i < contents.size(); ++i)
+    EXPECT_TRUE(device->write(uint32_t(i + 1), 0, contents[i].data(), contents[i].size()));
+  Status status = device->run("main");
+  results = contents;
+  for (size_t i = 0; i < contents.size(); ++i)
+    EXPECT_TRUE(device->read(uint32_t(i + 1), 0, results[i].data(), results[i].size()));
+  return status ? "" : status.error().message;
+}
+
+} // namespace nano::test

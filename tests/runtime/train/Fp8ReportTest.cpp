@@ -1,0 +1,167 @@
+// What a run tells about FP8 products: when they are measured, the log, the table, static scales.
+#include "runtime/Fp8Report.h"
+
+#include "runtime/Trainer.h"
+#include "runtime/plan/PlanFile.h"
+#include "tests/runtime/train/FakeDevice.h"
+#include "tests/runtime/train/TestSupport.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace nano {
+namespace {
+
+using nlohmann::json;
+using test::CapturedConsole;
+using test::FakeDevice;
+using test::linesOf;
+using test::makePlan;
+using test::makeTokens;
+using test::readText;
+using test::ScratchDirectory;
+using test::writeShard;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+/// Runs of a plan whose parameter "weight" has products in FP8. FakeDevice reports n·(i + 1)/1024
+/// in column i at the n-th measurement.
+class Fp8ReportTest : public testing::Test {
+protected:
+  Fp8ReportTest() {
+    writeShard(scratch / "train.bin", makeTokens(2000, 50, 1));
+    writeShard(scratch / "val.bin", makeTokens(150, 50, 2));
+    options.train = scratch / "train.bin";
+    options.log = scratch / "log.jsonl";
+    options.steps = 5;
+    plan.programs.push_back({"measure", {}, 1, 0});
+    plan.training.measure = "measure";
+    plan.training.reportBuffer = uint32_t(plan.buffers.size());
+    plan.training.scaledWeights = {{"weight", "delayed"}};
+    const uint64_t bytes = sizeof(float) * uint64_t(plan::reportColumns);
+    plan.buffers.push_back(
+        {"report", plan.arenaBytes, bytes, plan::DType::F32, {1, plan::reportColumns}, {}});
+    plan.arenaBytes += 256;
+  }
+
+  Status run() {
+    EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
+    CapturedConsole captured;
+    Status status = train(
+        plan, plan::planHash(plan), options,
+        [&](const plan::Plan &plan, Communicator &communicator,
+            const DeviceOptions &) -> Result<std::unique_ptr<Device>> {
+          return std::unique_ptr<Device>(new FakeDevice(
+              plan, communicator, [&](const std::string &program, FakeDevice &device) {
+                if (device.rank() == 0)
+                  programs.push_back(program);
+                else if (program == "measure")
+                  ADD_FAILURE() << "measured on another rank than the first";
+              }));
+        },
+        captured.console);
+    output = captured.text();
+    return status;
+  }
+  std::vector<json> reports() {
+    std::vector<json> found;
+    for (const std::string &line : linesOf(readText(options.log)))
+      if (json entry = json::parse(line); entry["event"] == "fp8")
+        found.push_back(entry);
+    return found;
+  }
+
+  ScratchDirectory scratch;
+  plan::Plan plan = makePlan();
+  TrainOptions options;
+  std::string output;
+  std::vector<std::string> programs;
+};
+
+TEST_F(Fp8ReportTest, MeasuresTheFirstStepTheLastAndThoseWithValidation) {
+  options.fp8Report = true;
+  options.val = scratch / "val.bin";
+  options.valTokens = 32;
+  options.valEvery = 3;
+  ASSERT_TRUE(run()) << output;
+  std::vector<json> found = reports();
+  ASSERT_EQ(found.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t steps[] = {1, 3, 5};
+    EXPECT_EQ(found[i]["step"], steps[i]);
+    const json &product = found[i]["products"].at(0);
+    EXPECT_EQ(product["product"], "weight");
+    EXPECT_EQ(product["recipe"], "delayed");
+    const double unit = double(i + 1) / 1024;
+    double column = 0;
+    for (const char *tensor : {"input", "weight", "gradient"})
+      for (const char *number : {"amax", "scale", "saturated", "flushed"})
+        EXPECT_EQ(product[tensor][number], ++column * unit) << tensor << " " << number;
+    for (const char *part : {"forward", "input_gradient", "weight_gradient"})
+      EXPECT_EQ(product["error"][part], ++column * unit) << part;
+  }
+  // On the first micro-batch, before it is trained on.
+  EXPECT_EQ(programs[0], "measure");
+  EXPECT_EQ(programs[1], "first");
+  EXPECT_EQ(std::count(programs.begin(), programs.end(), "measure"), 3);
+  // The last one is shown.
+  EXPECT_CONTAINS(output, "FP8 in the first micro-batch of step 5:");
+  EXPECT_CONTAINS(output, "weight  delayed   input       0.00293    0.005859");
+  EXPECT_EQ(output.find("step 3:"), std::string::npos);
+}
+
+TEST_F(Fp8ReportTest, OneRankMeasures) {
+  options.fp8Report = true;
+  options.world = 2;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(reports().size(), 2u);
+}
+
+TEST_F(Fp8ReportTest, NothingIsMeasuredUnasked) {
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(reports().size(), 0u);
+  EXPECT_EQ(std::count(programs.begin(), programs.end(), "measure"), 0);
+}
+
+TEST_F(Fp8ReportTest, CalibrationTakesTheLargestOfAllSteps) {
+  options.calibrate = scratch / "scales.json";
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(std::count(programs.begin(), programs.end(), "measure"), 5);
+  EXPECT_EQ(reports().size(), 0u);
+  json file = json::parse(readText(options.calibrate));
+  EXPECT_EQ(file["format"], "nano fp8 scales");
+  EXPECT_EQ(file["version"], 1);
+  ASSERT_EQ(file["scales"].size(), 1u);
+  const json &scales = file["scales"]["weight"];
+  // Columns 0, 4 and 8 at the fifth measurement, twice that over the formats' largest numbers.
+  EXPECT_EQ(scales["input"], 2 * 5.0 / 1024 / 448);
+  EXPECT_EQ(scales["weight"], 2 * 25.0 / 1024 / 448);
+  EXPECT_EQ(scales["gradient"], 2 * 45.0 / 1024 / 57344);
+}
+
+TEST_F(Fp8ReportTest, Refusals) {
+  auto message = [&](int exitStatus) {
+    Status status = run();
+    EXPECT_FALSE(status);
+    EXPECT_EQ(status ? 0 : status.error().exitStatus(), exitStatus);
+    return status ? "" : status.error().message;
+  };
+  options.calibrate = scratch / "no/scales.json";
+  EXPECT_CONTAINS(message(2), "--calibrate " + options.calibrate);
+  options.calibrate = scratch / "scales.json";
+  options.steps = 0;
+  EXPECT_EQ(message(2), "--calibrate: there is no step to measure; ask for more --steps");
+  options.fp8Report = true;
+  EXPECT_EQ(message(2), "--fp8-report: there is no step to measure; ask for more --steps");
+  options.steps = 1;
+  plan.training.measure = "";
+  EXPECT_EQ(message(2), "--fp8-report: no matrix product of the plan runs in FP8; compile it with "
+                        "-D fp8=head|mlp|all or -D fp8.<parameter>=current");
+  options.fp8Report = false;
+  EXPECT_CONTAINS(message(2), "--calibrate: no matrix product of the plan runs in FP8");
+  EXPECT_FALSE(std::filesystem::exists(options.calibrate));
+}
+
+} // namespace
+} // namespace nano

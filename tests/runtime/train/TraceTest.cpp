@@ -1,0 +1,117 @@
+// What the trace of a step says: names, places, times, floors and gaps.
+#include "runtime/Trace.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace nano {
+namespace {
+
+using plan::Command;
+using plan::DType;
+
+class TraceTest : public testing::Test {
+protected:
+  TraceTest() {
+    plan.model = "m";
+    plan.kernels.emplace_back();
+    plan.kernels[0].name = "norm_1234";
+    plan.kernels[0].summary = "mul, add";
+    plan.kernels[0].locations = {{"m.cpp", 3}, {"m.cpp", 5}};
+    plan.programs = {{"first", {}, 2, 0}, {"update", {}, 1, 0}};
+    Command launch;
+    launch.label = "norm";
+    launch.kernel = 0;
+    launch.stream = 1;
+    launch.segments = {{{{0, 0, false, true, 6000}, {0, 0, true, true, 1000}}, 1, 1},
+                       {{{0, 0, true, false, 2000}}, 1, 1}};
+    Command product;
+    product.kind = Command::Kind::Matmul;
+    product.location = {"m.cpp", 7};
+    product.m = 100, product.n = 200, product.k = 50, product.batch = 2;
+    product.strideA = 5000, product.strideC = 20000; // one B for both
+    product.aType = product.bType = product.cType = DType::BF16;
+    plan.programs[0].commands = {launch, product};
+    Command fill;
+    fill.kind = Command::Kind::Fill;
+    fill.label = "zero";
+    fill.counts = {500};
+    plan.programs[1].commands = {fill};
+    const auto &first = plan.programs[0].commands;
+    spans = {{&first[0], 10, 5e-6},
+             {&first[1], 10 + 5e-6, 20e-6},
+             {&plan.programs[1].commands[0], 11, 4e-6}};
+    rates.copyBytes = 1e9;  // 1000 bytes a microsecond
+    rates.bf16Flops = 1e12; // 1e6 operations a microsecond
+  }
+
+  plan::Plan plan;
+  std::vector<CommandSpan> spans;
+  DeviceRates rates;
+};
+
+TEST_F(TraceTest, CountsWork) {
+  CommandWork launch = workOf(*spans[0].command);
+  EXPECT_EQ(launch.bytes, 6000 + 2 * 1000 + 2000);
+  EXPECT_EQ(launch.flops, 0);
+  CommandWork product = workOf(*spans[1].command);
+  EXPECT_EQ(product.flops, 2.0 * 100 * 200 * 50 * 2);
+  EXPECT_EQ(product.bytes, 2.0 * (2 * 100 * 50 + 50 * 200 + 2 * 100 * 200));
+  Command added = *spans[1].command;
+  added.beta = 1;
+  added.strideD = 20000;
+  EXPECT_EQ(workOf(added).bytes, product.bytes + 2 * 2 * 100 * 200);
+  EXPECT_EQ(workOf(*spans[2].command).bytes, 2000);
+}
+
+TEST_F(TraceTest, FloorIsTheLongerOfBytesAndOperations) {
+  EXPECT_DOUBLE_EQ(floorOf(*spans[0].command, rates), 10e-6);
+  EXPECT_DOUBLE_EQ(floorOf(*spans[1].command, rates), 120e-6); // its bytes; operations: 4 µs
+  rates.bf16Flops = 1e10;
+  EXPECT_DOUBLE_EQ(floorOf(*spans[1].command, rates), 400e-6);
+  Command f8 = *spans[1].command;
+  f8.aType = DType::F8E4M3FN;
+  f8.bType = DType::F8E5M2;
+  rates.f8Flops = 2e9;
+  EXPECT_DOUBLE_EQ(floorOf(f8, rates), 2000e-6);
+}
+
+TEST_F(TraceTest, NamesEveryCommand) {
+  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 12, spans, rates));
+  std::vector<nlohmann::json> events;
+  for (const auto &event : trace["traceEvents"])
+    if (event["ph"] == "X")
+      events.push_back(event);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0]["name"], "norm");
+  EXPECT_EQ(events[0]["tid"], 1);
+  EXPECT_EQ(events[0]["ts"], 0);
+  EXPECT_NEAR(events[0]["dur"], 5, 1e-6);
+  EXPECT_EQ(events[0]["args"]["kernel"], "norm_1234");
+  EXPECT_EQ(events[0]["args"]["at"], "m.cpp:3, m.cpp:5");
+  EXPECT_NEAR(events[0]["args"]["floor_us"], 10, 1e-6);
+  EXPECT_NEAR(events[0]["args"]["gap_us"], -5, 1e-6);
+  EXPECT_EQ(events[1]["name"], "matmul 100x200x50 batch 2 bf16*bf16->bf16");
+  EXPECT_EQ(events[1]["args"]["at"], "m.cpp:7");
+  EXPECT_NEAR(events[1]["ts"], 5, 1e-3);
+  EXPECT_EQ(events[2]["pid"], 1);
+  EXPECT_NEAR(events[2]["args"]["of_floor"], 0.5, 1e-6);
+  EXPECT_EQ(trace["otherData"]["step"], 12);
+  EXPECT_NEAR(trace["otherData"]["us"], 29, 1e-6);
+  ASSERT_EQ(trace["kernels"].size(), 3u);
+  EXPECT_EQ(trace["kernels"][0]["name"], "fill"); // 2 µs above its floor, the others below theirs
+  EXPECT_NEAR(trace["kernels"][0]["gap_us"], 2, 1e-6);
+}
+
+TEST_F(TraceTest, WithoutRatesThereAreNoFloors) {
+  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 1, spans, std::nullopt));
+  for (const auto &event : trace["traceEvents"])
+    if (event["ph"] == "X") {
+      EXPECT_FALSE(event["args"].contains("floor_us"));
+    }
+  EXPECT_FALSE(trace["otherData"].contains("floor_us"));
+  EXPECT_FALSE(traceText(plan, "hash", "a device", 1, {}, std::nullopt).empty());
+}
+
+} // namespace
+} // namespace nano
