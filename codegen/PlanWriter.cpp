@@ -118,11 +118,12 @@ LogicalResult PlanWriter::scalars() {
     index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {uint32_t(plan.buffers.size()),
                                                                *offset - base};
   }
-  if (!ops.empty())
+  if (!ops.empty()) {
+    auto words = int64_t(plan.scalars.back().offset / sizeof(float) + 1);
     plan.scalarBuffer =
-        addBuffer("scalars", base,
-                  MemRefType::get({int64_t(ops.size())}, Float32Type::get(module.getContext())),
+        addBuffer("scalars", base, MemRefType::get({words}, Float32Type::get(module.getContext())),
                   ops.front().getLoc());
+  }
   return success();
 }
 

@@ -158,6 +158,7 @@ public:
 
     PipelineOptions pipeline;
     pipeline.worlds.assign(options.worlds.begin(), options.worlds.end());
+    pipeline.chunkBytes = options.chunkBytes;
     pipeline.target = options.target;
     if (isCuda)
       pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
@@ -343,9 +344,16 @@ std::string table(const std::vector<std::vector<std::string>> &rows) {
 
 } // namespace
 
+const char *defaultTarget() { return NANO_DEFAULT_TARGET; }
+
 int compileModel(const CompileOptions &options) {
   catchCrashes();
-  return guarded([&] { Compilation(options).run(); });
+  return guarded([&] {
+    CompileOptions known = options;
+    if (known.target.empty())
+      known.target = defaultTarget();
+    Compilation(known).run();
+  });
 }
 
 int listParameters(const std::string &path, const Overrides &overrides) {

@@ -13,15 +13,19 @@ struct CompileOptions {
   std::string model;  ///< the model file
   std::string output; ///< the plan file; may be empty with `stopAfter`
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
-  std::string fp8Scales; ///< --fp8-scales; empty: none
-  std::string target = "cpu";
+  std::string fp8Scales;                                      ///< --fp8-scales; empty: none
+  std::string target; ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1};
+  int64_t chunkBytes = 0;    ///< --chunk-bytes; 0: the compiler chooses
   std::string dumpDirectory; ///< --dump-ir; empty: none
   std::string stopAfter;     ///< a stage's name; empty: none
   bool reportMemory = false;
   bool reportFp8 = false;
   bool timing = false;
 };
+
+/// What plans are for unless told: "cuda" when built where the CUDA toolkit is, else "cpu".
+const char *defaultTarget();
 
 /// Exit statuses of nanoc.
 enum Exit : int { Done = 0, RunFailed = 1, BadInput = 2 };

@@ -73,7 +73,9 @@ void addFp8(OpPassManager &passes, const PipelineOptions &options) {
 void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
-  passes.addPass(createChunkRows());
+  ChunkRowsOptions chunks;
+  chunks.maxBytes = options.chunkBytes;
+  passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
   passes.addPass(createFoldMatmulEpilogues());
   // Last on tensors: it fixes which tensors exist in memory, and all that follows is about those.
@@ -172,8 +174,7 @@ struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
   ListOption<int64_t> worlds{*this, "worlds", llvm::cl::desc("numbers of ranks")};
   Option<bool> kMajor{*this, "k-major",
                       llvm::cl::desc("8-bit operands with the inner dimension last")};
-  Option<std::string> target{*this, "target", llvm::cl::desc("cpu or cuda"),
-                             llvm::cl::init("cpu")};
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu or cuda"), llvm::cl::init("cpu")};
   Option<int64_t> lanes{*this, "lanes", llvm::cl::desc("CPU: f32 lanes of a vector"),
                         llvm::cl::init(16)};
 };

@@ -15,7 +15,8 @@ struct Stage;
 struct PipelineOptions {
   llvm::SmallVector<int64_t> worlds{1}; ///< the numbers of ranks that the plan must run on
   std::string target = "cpu";           ///< "cpu" or "cuda"
-  int64_t lanes = 16;                   ///< CPU: f32 lanes of its vectors
+  int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
+  int64_t lanes = 16;     ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
 };

@@ -164,7 +164,7 @@ private:
   uint32_t model;            ///< what handles of declarations carry
   uint32_t program = 0;      ///< what handles of the present program carry; 0: none
   uint32_t outerProgram = 0; ///< while a score function is recorded: the program around it
-  int64_t opCount = 0; ///< of all programs, and parameters
+  int64_t opCount = 0;       ///< of all programs, and parameters
   std::vector<mlir::Value> values;
   std::vector<Declared> declared;
   std::vector<SchedNode> scheds{SchedNode{}};

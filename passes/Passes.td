@@ -78,7 +78,8 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
     - `static`: `scales = array<f64: input, weight, gradient>`.
     - `current`: amax·2^margin/(the format's largest number), of the tensor itself.
     - `delayed`: the same with the largest amax of the last `history` steps, over micro-batches and ranks; of weights the present one. Adds the states
-      `<parameter>.fp8_amax_x`, `.fp8_amax_g`, `.fp8_scale_x`, `.fp8_scale_g` (role optimizer) and code to `update`. A tensor of zeros leaves the scale as it is, at first 1.
+      `<parameter>.fp8_amax_x`, `.fp8_amax_g`, `.fp8_scale_x`, `.fp8_scale_g` (role optimizer) and code to `update`. A tensor of zeros leaves the scale as it is, at first 1, of
+      gradients 2⁻¹².
     - `block`: 1×128 along the inner dimension, 128×128 of weights, all in e4m3.
 
     Weights are converted in `first`, from what is stored, into states `fp8.<parameter>` that `next` reads. Other programs are left alone.
@@ -122,7 +123,8 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
   let description = [{
     The head's product, any function of its logits, their loss, the gradient of the logits and the two products that read that are computed for some
     rows after the other. Without `max-bytes` the chunks are the largest that do not raise the peak of the step's memory, by an estimate of what all
-    programs hold elsewhere; a chain that fits into that is left whole.
+    programs hold elsewhere; a chain that fits into that is left whole. A scale for 8-bit floats that is made of the rows' own largest element is made of
+    each chunk's; any other number that all rows give must not be needed by them.
 
     Remarks: logits of a loss that are left whole because an op of their chain mixes rows; with `report` any such chain.
 

@@ -1,7 +1,8 @@
-// The attention and scatter templates on a GPU: results against a double-precision reference, then
+// The attention templates on a GPU: results against a double-precision reference, then
 // times of every choice of tiles, so that one run tells which to choose. Prints TFLOP/s by the
 // usual count: 4·Dh a visible pair forward, 10·Dh backward, whatever a template really computes.
-#include "codegen/cuda/device/nano_scatter.h"
+#include "benchmarks/cuda/GpuBench.cuh"
+#include "codegen/cuda/device/nano_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,38 +13,11 @@
 #include <string>
 #include <vector>
 
-#define CHECK(CALL)                                                                                \
-  do {                                                                                             \
-    const cudaError_t status = (CALL);                                                             \
-    if (status != cudaSuccess) {                                                                   \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #CALL, cudaGetErrorString(status));       \
-      std::exit(1);                                                                                \
-    }                                                                                              \
-  } while (false)
-
 namespace {
+using namespace nano::bench;
 
 //===- Data
 //-------------------------------------------------------------------------------------===//
-
-template <class T> T *allocate(size_t count) {
-  T *pointer = nullptr;
-  CHECK(cudaMalloc(&pointer, count * sizeof(T)));
-  return pointer;
-}
-
-/// Values of about normal distribution: sums of four uniform ones from a hash of place and seed.
-__global__ void fill(nano::bf16 *x, long long count, unsigned seed, float deviation) {
-  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
-    unsigned long long h = (i + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xbf58476d1ce4e5b9ULL;
-    h = (h ^ h >> 31) * 0x94d049bb133111ebULL;
-    h ^= h >> 29;
-    float sum = 0;
-    for (int j = 0; j < 4; ++j)
-      sum += float(h >> 16 * j & 0xffff) / 65536.0f - 0.5f;
-    x[i] = nano::bf16(sum * 1.7320508f * deviation);
-  }
-}
 
 __global__ void rowDots(const nano::bf16 *a, const nano::bf16 *b, float *result, long long rows,
                         int size) {
@@ -100,33 +74,33 @@ template <int Tokens, int Heads, int HeadSize, bool Capped = false> struct Atten
 
 template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize, head = A::headSize;
+  constexpr int row = A::heads * A::headSize;
   nano::AttentionOperands<A> x;
-  x.q = {static_cast<const E *>(a.q), row, head};
-  x.k = {static_cast<const E *>(a.k), row, head};
-  x.v = {static_cast<const E *>(a.v), row, head};
+  x.q = {static_cast<const E *>(a.q), row, A::headSize};
+  x.k = {static_cast<const E *>(a.k), row, A::headSize};
+  x.v = {static_cast<const E *>(a.v), row, A::headSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
-  x.y[0] = {static_cast<E *>(a.y), row, head};
+  x.y[0] = {static_cast<E *>(a.y), row, A::headSize};
   x.lse[0] = {static_cast<float *>(a.lse), A::heads, 1};
   return x;
 }
 
 template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize, head = A::headSize;
+  constexpr int row = A::heads * A::headSize;
   nano::AttentionGradOperands<A> x;
-  x.q = {static_cast<const E *>(a.q), row, head};
-  x.k = {static_cast<const E *>(a.k), row, head};
-  x.v = {static_cast<const E *>(a.v), row, head};
+  x.q = {static_cast<const E *>(a.q), row, A::headSize};
+  x.k = {static_cast<const E *>(a.k), row, A::headSize};
+  x.v = {static_cast<const E *>(a.v), row, A::headSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
   x.lse = {static_cast<const float *>(a.lse), A::heads, 1};
   x.delta = {static_cast<const float *>(a.delta), A::heads, 1};
-  x.dy = {static_cast<const E *>(a.dy), row, head};
-  x.dq[0] = {static_cast<E *>(a.dq), row, head};
-  x.dk[0] = {static_cast<E *>(a.dk), row, head};
-  x.dv[0] = {static_cast<E *>(a.dv), row, head};
+  x.dy = {static_cast<const E *>(a.dy), row, A::headSize};
+  x.dq[0] = {static_cast<E *>(a.dq), row, A::headSize};
+  x.dk[0] = {static_cast<E *>(a.dk), row, A::headSize};
+  x.dv[0] = {static_cast<E *>(a.dv), row, A::headSize};
   return x;
 }
 
@@ -208,14 +182,15 @@ template <class A> std::vector<Variant> defaults() {
           {"chosen backward", Part::Backward, backwardDefault<A>,
            nano::attentionGradLaunch(nano::attentionShapeOf<A>)}};
 }
-/// Hopper's tiles, all of which are tested at odd shapes too.
-struct HopperChoice {
-  using Forward = nano::HopperTiles<128, 3>;
-  using Queries = nano::HopperTiles<64, 4>;
-  using Keys = nano::HopperTiles<64, 4>;
+/// What is not chosen, but tested at odd shapes too.
+struct MmaChoice {
+  using Forward = nano::AttentionTiles<32, 4, 48>;
+  using Queries = nano::AttentionTiles<32, 4, 32>;
+  using Keys = nano::AttentionTiles<16, 4, 48>;
 };
-template <class A> std::vector<Variant> onHopper() {
-  return {forward<A, HopperChoice::Forward>(), both<A, HopperChoice>()};
+template <class A> std::vector<Variant> others() {
+  return {forward<A, MmaChoice::Forward>(), both<A, MmaChoice>(),
+          forward<A, nano::HopperTiles<64, 4>>(), forward<A, nano::HopperTiles<128, 3>>()};
 }
 
 //===- Reference
@@ -306,40 +281,6 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
 //===- A case: one shape and mask
 //---------------------------------------------------------------===//
 
-float decode(uint16_t bits) {
-  const uint32_t word = uint32_t(bits) << 16;
-  float value;
-  std::copy_n(reinterpret_cast<const char *>(&word), 4, reinterpret_cast<char *>(&value));
-  return value;
-}
-
-bool allRight = true;
-
-/// Relative difference of norms, and the largest difference relative to the root mean square.
-struct Difference {
-  double squares = 0, reference = 0, largest = 0;
-  long long count = 0;
-  void add(double actual, double expected) {
-    const double d = std::abs(actual - expected);
-    squares += d * d;
-    reference += expected * expected;
-    largest = std::isnan(d) ? INFINITY : std::max(largest, d);
-    ++count;
-  }
-  double norm() const { return std::sqrt(squares / reference); }
-  double worst() const { return largest / std::sqrt(reference / double(count)); }
-};
-
-/// Weights, gradients of scores and results are rounded to bf16 (2⁻⁹ relative, each independent):
-/// norms agree within 0.6 %, each element within 6 % of the root mean square (results of several
-/// times that are rounded too).
-void judge(const char *what, const Difference &d, double normTolerance = 6e-3,
-           double worstTolerance = 6e-2) {
-  const bool right = d.norm() <= normTolerance && d.worst() <= worstTolerance;
-  allRight &= right;
-  std::printf("  %-4s norm %.1e worst %.1e%s", what, d.norm(), d.worst(), right ? "" : "  WRONG");
-}
-
 template <class A> class Case {
 public:
   static constexpr long long elements = (long long)A::tokens * A::heads * A::headSize,
@@ -407,11 +348,13 @@ public:
       std::vector<uint16_t> rows(elements);
       CHECK(cudaMemcpy(rows.data(), actual, elements * 2, cudaMemcpyDeviceToHost));
       Difference difference;
-      for (size_t i = 0; i < samples.size(); ++i)
+      for (size_t i = 0; i < samples.size(); ++i) {
+        std::vector<double> row;
         for (int d = 0; d < D; ++d)
-          difference.add(
-              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * D + d]),
-              wanted[i * (2 * D + 1) + offset + d]);
+          row.push_back(
+              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * D + d]));
+        difference.add(row, &wanted[i * (2 * D + 1) + offset]);
+      }
       judge(name, difference);
     };
     if (variant.part == Part::Forward) {
@@ -420,8 +363,8 @@ public:
       CHECK(cudaMemcpy(lse.data(), a.lse, statistics * 4, cudaMemcpyDeviceToHost));
       Difference difference;
       for (size_t i = 0; i < queries.size(); ++i)
-        difference.add(lse[queries[i].token * A::heads + queries[i].head],
-                       ofQueries[i * (2 * D + 1) + 2 * D]);
+        difference.add(std::vector<double>{lse[queries[i].token * A::heads + queries[i].head]},
+                       &ofQueries[i * (2 * D + 1) + 2 * D]);
       judge("lse", difference, 1e-5, 1e-4); // f32
     }
     if (variant.part == Part::Queries || variant.part == Part::Backward)
@@ -531,136 +474,12 @@ private:
   bool prepared = false;
 };
 
-//===- Scatter
-//----------------------------------------------------------------------------------===//
-
-struct Embedding {
-  using Element = nano::bf16;
-  using Result = float;
-  static constexpr int tokens = 49152, rows = 50257, columns = 768;
-  static constexpr bool vectorRows = true;
-};
-constexpr nano::ScatterShape embeddingShape = {Embedding::tokens, Embedding::rows,
-                                               Embedding::columns};
-
-__global__ void __launch_bounds__(nano::scatterSortThreads)
-    sortKernel(const int *ids, int *scratch) {
-  nano::scatterSort<Embedding>(blockIdx.x, {ids}, scratch);
-}
-__global__ void __launch_bounds__(nano::scatterSumThreads)
-    sumKernel(const nano::bf16 *x, const int *scratch, float *y) {
-  nano::ScatterOperands<Embedding> operands;
-  operands.x = {x, Embedding::columns};
-  operands.scratch = scratch;
-  operands.y[0] = {y, Embedding::columns};
-  nano::scatterSum<Embedding>(blockIdx.x, operands);
-}
-
-double medianSeconds(const std::function<void()> &work) {
-  std::vector<float> times;
-  cudaEvent_t from, to;
-  CHECK(cudaEventCreate(&from));
-  CHECK(cudaEventCreate(&to));
-  for (int i = 0; i < 23; ++i) {
-    CHECK(cudaEventRecord(from));
-    work();
-    CHECK(cudaEventRecord(to));
-    CHECK(cudaEventSynchronize(to));
-    float milliseconds;
-    CHECK(cudaEventElapsedTime(&milliseconds, from, to));
-    if (i >= 3)
-      times.push_back(milliseconds);
-  }
-  std::sort(times.begin(), times.end());
-  CHECK(cudaEventDestroy(from));
-  CHECK(cudaEventDestroy(to));
-  return times[times.size() / 2] * 1e-3;
-}
-
-double copyRate() {
-  const size_t bytes = size_t(1) << 30;
-  auto *from = allocate<char>(bytes), *to = allocate<char>(bytes);
-  CHECK(cudaMemset(from, 1, bytes));
-  const double seconds =
-      medianSeconds([&] { CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice)); });
-  CHECK(cudaFree(from));
-  CHECK(cudaFree(to));
-  return 2 * double(bytes) / seconds;
-}
-
-/// Ids of a Zipf distribution, as tokens of text have.
-void scatter(double bytesPerSecond) {
-  constexpr long long T = Embedding::tokens, V = Embedding::rows, D = Embedding::columns;
-  std::mt19937 random(3);
-  std::vector<double> weights;
-  for (int i = 0; i < V; ++i)
-    weights.push_back(1.0 / (i + 3));
-  std::discrete_distribution<int> zipf(weights.begin(), weights.end());
-  std::vector<int> ids;
-  for (int t = 0; t < T; ++t)
-    ids.push_back(zipf(random));
-  auto *x = allocate<nano::bf16>(T * D);
-  auto *y = allocate<float>(V * D);
-  auto *deviceIds = allocate<int>(T),
-       *scratch = allocate<int>(nano::scatterScratchBytes(embeddingShape) / 4);
-  fill<<<1024, 256>>>(x, T * D, 5, 1);
-  CHECK(cudaMemcpy(deviceIds, ids.data(), T * 4, cudaMemcpyHostToDevice));
-  CHECK(cudaMemset(y, 0xff, V * D * 4));
-  constexpr auto sortLaunch = nano::scatterSortLaunch(embeddingShape),
-                 sumLaunch = nano::scatterSumLaunch(embeddingShape);
-  CHECK(cudaFuncSetAttribute(sortKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             sortLaunch.sharedBytes));
-  auto sort = [&] {
-    sortKernel<<<unsigned(sortLaunch.iterations), sortLaunch.threads, sortLaunch.sharedBytes>>>(
-        deviceIds, scratch);
-    CHECK(cudaGetLastError());
-  };
-  auto sum = [&] {
-    sumKernel<<<unsigned(sumLaunch.iterations), sumLaunch.threads, sumLaunch.sharedBytes>>>(
-        x, scratch, y);
-    CHECK(cudaGetLastError());
-  };
-  sort();
-  sum();
-  CHECK(cudaDeviceSynchronize());
-  std::vector<uint16_t> rows(T * D);
-  std::vector<float> actual(V * D), again(V * D);
-  std::vector<double> wanted(V * D);
-  CHECK(cudaMemcpy(rows.data(), x, T * D * 2, cudaMemcpyDeviceToHost));
-  CHECK(cudaMemcpy(actual.data(), y, V * D * 4, cudaMemcpyDeviceToHost));
-  for (long long t = 0; t < T; ++t)
-    for (long long d = 0; d < D; ++d)
-      wanted[ids[t] * D + d] += decode(rows[t * D + d]);
-  Difference difference;
-  for (long long i = 0; i < V * D; ++i)
-    difference.add(actual[i], wanted[i]);
-  std::printf("\nscatter: T %lld, V %lld, D %lld, %ld tokens of the commonest id\n", T, V, D,
-              long(std::count(ids.begin(), ids.end(), 0)));
-  judge("y", difference, 1e-6, 1e-4); // f32 sums of up to some thousand elements
-  sort();
-  sum();
-  CHECK(cudaMemcpy(again.data(), y, V * D * 4, cudaMemcpyDeviceToHost));
-  const bool same = actual == again;
-  allRight &= same;
-  std::printf("%s\n", same ? "" : "  NOT THE SAME BITS AGAIN");
-  const double sortSeconds = medianSeconds(sort), sumSeconds = medianSeconds(sum);
-  const double bytes = double(T * D * 2 + V * D * 4 + 4 * (T + V));
-  std::printf(
-      "  sort %.1f us, sum %.1f us; bytes of the sum over time %.2f of a device copy, of both "
-      "%.2f\n",
-      sortSeconds * 1e6, sumSeconds * 1e6, bytes / sumSeconds / bytesPerSecond,
-      bytes / (sumSeconds + sortSeconds) / bytesPerSecond);
-  for (void *p : {static_cast<void *>(x), static_cast<void *>(y), static_cast<void *>(deviceIds),
-                  static_cast<void *>(scratch)})
-    CHECK(cudaFree(p));
-}
-
 /// Of the chosen tiles at a shape that is a multiple of nothing, with and without a score function.
 template <class A> void oddCase(const char *name) {
   Case<A> odd;
   odd.use(name, Mask::make(A::tokens, 0, 3, 11));
   std::vector<Variant> variants = defaults<A>();
-  for (const Variant &variant : onHopper<A>())
+  for (const Variant &variant : others<A>())
     variants.push_back(variant);
   for (const Variant &variant : variants)
     odd.test(variant);
@@ -669,12 +488,7 @@ template <class A> void oddCase(const char *name) {
 } // namespace
 
 int main() {
-  cudaDeviceProp properties;
-  CHECK(cudaGetDeviceProperties(&properties, 0));
-  std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
-  const double bytesPerSecond = copyRate();
-  std::printf("device copy: %.0f GB/s read and written\n", bytesPerSecond / 1e9);
-
+  describeDevice();
   oddCase<Attention<1333, 3, 128>>("odd");
   oddCase<Attention<1333, 3, 64>>("odd");
   oddCase<Attention<777, 2, 128, true>>("odd, soft cap");
@@ -685,16 +499,13 @@ int main() {
     using nano::AttentionTiles, nano::HopperTiles;
     std::vector<Variant> variants = defaults<A>();
     for (const Variant &v :
-         {forward<A, AttentionTiles<32, 4, 64>>(),   forward<A, AttentionTiles<32, 4, 32>>(),
-          forward<A, AttentionTiles<16, 8, 64>>(),   forward<A, AttentionTiles<16, 4, 64>>(),
-          forward<A, HopperTiles<128, 3>>(),         forward<A, HopperTiles<128, 2>>(),
-          forward<A, HopperTiles<64, 4>>(),          ofQueries<A, AttentionTiles<32, 4, 32>>(),
-          ofQueries<A, AttentionTiles<16, 8, 64>>(), ofQueries<A, AttentionTiles<16, 4, 64>>(),
-          ofQueries<A, HopperTiles<64, 4>>(),        ofQueries<A, HopperTiles<64, 2>>(),
-          ofQueries<A, HopperTiles<128, 2>>(),       ofKeys<A, AttentionTiles<16, 4, 48>>(),
-          ofKeys<A, AttentionTiles<16, 4, 64>>(),    ofKeys<A, AttentionTiles<16, 4, 32>>(),
-          ofKeys<A, AttentionTiles<16, 8, 32>>(),    ofKeys<A, HopperTiles<64, 4>>(),
-          ofKeys<A, HopperTiles<64, 2>>(),           both<A, HopperChoice>()})
+         {forward<A, AttentionTiles<32, 4, 48>>(), forward<A, AttentionTiles<32, 4, 32>>(),
+          forward<A, HopperTiles<64, 2>>(), forward<A, HopperTiles<64, 3>>(),
+          forward<A, HopperTiles<64, 6>>(), forward<A, HopperTiles<128, 3>>(),
+          ofQueries<A, AttentionTiles<32, 4, 32>>(), ofQueries<A, HopperTiles<64, 3>>(),
+          ofQueries<A, HopperTiles<64, 4>>(), ofQueries<A, HopperTiles<64, 5>>(),
+          ofKeys<A, AttentionTiles<16, 4, 48>>(), ofKeys<A, HopperTiles<64, 3>>(),
+          ofKeys<A, HopperTiles<64, 4>>(), both<A, MmaChoice>()})
       variants.push_back(v);
     Case<A> large;
     large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
@@ -714,14 +525,16 @@ int main() {
     Case<A> large;
     large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
     std::vector<Variant> variants = defaults<A>();
-    for (const Variant &v : onHopper<A>())
+    for (const Variant &v : others<A>())
+      variants.push_back(v);
+    for (const Variant &v :
+         {forward<A, nano::AttentionTiles<32, 4, 64>>(), forward<A, nano::HopperTiles<64, 8>>(),
+          forward<A, nano::HopperTiles<128, 5>>()})
       variants.push_back(v);
     for (const Variant &v : variants)
       large.test(v);
     for (const Variant &v : variants)
       large.time(v);
   }
-  scatter(bytesPerSecond);
-  std::printf("\n%s\n", allRight ? "all right" : "SOMETHING IS WRONG");
-  return allRight ? 0 : 1;
+  return conclude();
 }

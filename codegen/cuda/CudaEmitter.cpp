@@ -90,10 +90,10 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   }
 
   text += definitions;
-  text += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
-                      "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
-                      integer(kernel, "nano.threads"), form ? ", 1" : "", name, arguments,
-                      segments);
+  text +=
+      fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
+                  "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
+                  integer(kernel, "nano.threads"), form ? ", 1" : "", name, arguments, segments);
   text += fmt::format("  const auto work = launch.find(blockIdx.x, {});\n", blockIterations);
   return text + body + printer.out + "}\n";
 }

@@ -1,4 +1,5 @@
-// Kernels of the kernel IR as CUDA C++: one source a kernel, and the device library that they include.
+// Kernels of the kernel IR as CUDA C++: one source a kernel, and the device library that they
+// include.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -12,7 +13,8 @@
 
 namespace nano::codegen {
 
-/// Bytes that a kernel's parameters may have: 32,764 on every GPU of compute capability 7 and above.
+/// Bytes that a kernel's parameters may have: 32,764 on every GPU of compute capability 7 and
+/// above.
 inline constexpr int64_t maxParameterBytes = 32764;
 
 /// The text of one kernel, for launches of up to `segments` sets of operands. Errors, at the op: an

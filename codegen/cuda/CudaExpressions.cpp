@@ -23,7 +23,8 @@ CudaText CudaPrinter::binary(Operation *op, const char *symbol, CudaText::Preced
   if (type.isInteger(32) && isScalarText && isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
     return {fmt::format("int(unsigned({}) {} unsigned({}))", use(a), symbol, use(b)),
             CudaText::Primary, isScalar};
-  return {fmt::format("{} {} {}", use(a, precedence), symbol, use(b, tighter)), precedence, isScalar};
+  return {fmt::format("{} {} {}", use(a, precedence), symbol, use(b, tighter)), precedence,
+          isScalar};
 }
 
 CudaText CudaPrinter::function(Operation *op, StringRef name, bool scalarStays) {
@@ -111,7 +112,7 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<arith::MaximumFOp, arith::MaxSIOp>([&](auto) { return called("maximum"); })
       .Case<arith::MinimumFOp, arith::MinSIOp>([&](auto) { return called("minimum"); })
       .Case<math::FmaOp>([&](auto) { return called("fma"); })
-      .Case<math::ExpOp>([&](auto) { return called("exp"); })
+      .Case<math::ExpOp>([&](auto) { return called("exponential"); })
       .Case<math::LogOp>([&](auto) { return called("log"); })
       .Case<math::TanhOp>([&](auto) { return called("tanh"); })
       .Case<math::SqrtOp>([&](auto) { return called("sqrt"); })
@@ -146,15 +147,14 @@ std::optional<CudaText> CudaPrinter::choice(Operation *op) {
   Value condition = select.getCondition(), a = select.getTrueValue(), b = select.getFalseValue();
   bool isScalar = values[condition].isScalar && values[a].isScalar && values[b].isScalar;
   if (isScalar || !isa<VectorType>(a.getType()))
-    return CudaText{fmt::format("{} ? {} : {}", use(condition, CudaText::Or),
-                                use(a, CudaText::Or), use(b, CudaText::Or)),
+    return CudaText{fmt::format("{} ? {} : {}", use(condition, CudaText::Or), use(a, CudaText::Or),
+                                use(b, CudaText::Or)),
                     CudaText::Choice, isScalar};
   if (!isa<VectorType>(condition.getType()) || values[condition].isScalar)
-    return CudaText{fmt::format("{} ? {} : {}", use(condition, CudaText::Or), useVector(a),
-                                useVector(b)),
-                    CudaText::Choice};
-  return CudaText{
-      fmt::format("nano::select({}, {}, {})", use(condition), use(a), use(b))};
+    return CudaText{
+        fmt::format("{} ? {} : {}", use(condition, CudaText::Or), useVector(a), useVector(b)),
+        CudaText::Choice};
+  return CudaText{fmt::format("nano::select({}, {}, {})", use(condition), use(a), use(b))};
 }
 
 std::optional<CudaText> CudaPrinter::expression(Operation *op) {
@@ -212,9 +212,8 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
       })
       .Case<vector::GatherOp>([&](vector::GatherOp gather) -> Result {
         Attribute all;
-        std::string mask = matchPattern(gather.getMask(), m_Constant(&all))
-                               ? ""
-                               : ", " + use(gather.getMask());
+        std::string mask =
+            matchPattern(gather.getMask(), m_Constant(&all)) ? "" : ", " + use(gather.getMask());
         return CudaText{fmt::format("nano::gatherLanes({}, {}{})",
                                     address(gather.getBase(), gather.getOffsets()[0]),
                                     useVector(gather.getIndices()), mask)};
@@ -223,8 +222,7 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
         Value at = load.getIndices()[0];
         if (constants.lookup(load.getMemRef()))
           return CudaText{fmt::format("nano::read({})", address(load.getMemRef(), at))};
-        return CudaText{
-            fmt::format("{}[{}]", use(load.getMemRef(), CudaText::Primary), use(at))};
+        return CudaText{fmt::format("{}[{}]", use(load.getMemRef(), CudaText::Primary), use(at))};
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -14,14 +14,16 @@ namespace nano::codegen {
 CudaNames::CudaNames() {
   // Keywords that a buffer or an op could be called, and what kernels refer to by name.
   for (StringRef word :
-       {"auto",   "bool",   "break",     "case",     "char",  "class",   "const",    "continue",
-        "default", "delete", "do",        "double",   "else",  "enum",    "extern",   "false",
-        "float",  "for",    "friend",    "goto",     "if",    "inline",  "int",      "long",
-        "mutable", "new",    "operator",  "private",  "public", "register", "return",  "short",
-        "signed", "sizeof", "static",    "struct",   "switch", "template", "this",    "throw",
-        "true",   "try",    "typedef",   "typename", "union", "unsigned", "using",   "virtual",
-        "void",   "volatile", "while",   "and",      "or",    "not",     "xor",      "nano",
-        "launch", "work",   "blockIdx",  "threadIdx", "blockDim", "gridDim", "int64_t", "asm"})
+       {"auto",     "bool",     "break",    "case",      "char",     "class",    "const",
+        "continue", "default",  "delete",   "do",        "double",   "else",     "enum",
+        "extern",   "false",    "float",    "for",       "friend",   "goto",     "if",
+        "inline",   "int",      "long",     "mutable",   "new",      "operator", "private",
+        "public",   "register", "return",   "short",     "signed",   "sizeof",   "static",
+        "struct",   "switch",   "template", "this",      "throw",    "true",     "try",
+        "typedef",  "typename", "union",    "unsigned",  "using",    "virtual",  "void",
+        "volatile", "while",    "and",      "or",        "not",      "xor",      "nano",
+        "launch",   "work",     "blockIdx", "threadIdx", "blockDim", "gridDim",  "int64_t",
+        "asm"})
     used.insert(word);
 }
 

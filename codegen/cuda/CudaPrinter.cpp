@@ -79,7 +79,8 @@ std::string CudaPrinter::nameFor(Operation *op) {
 bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
   if (matchPattern(op, m_Constant()))
     return true;
-  if (isa<vector::BroadcastOp>(op) && StringRef(text.text).find_first_of("(+-*/?") == StringRef::npos)
+  if (isa<vector::BroadcastOp>(op) &&
+      StringRef(text.text).find_first_of("(+-*/?") == StringRef::npos)
     return true;
   if (!op->hasOneUse() || text.text.size() > longExpression)
     return false;
@@ -103,7 +104,8 @@ void CudaPrinter::bind(Operation *op, CudaText text) {
   Type type = result.getType();
   if (isScalar)
     type = getElementTypeOrSelf(type);
-  std::string typeText = isa<vector::CreateMaskOp>(op) || isa<VectorType>(type) ? "auto" : cudaType(type);
+  std::string typeText =
+      isa<vector::CreateMaskOp>(op) || isa<VectorType>(type) ? "auto" : cudaType(type);
   line(fmt::format("const {} {} = {};", typeText, name, text.text));
   values[result] = {name, CudaText::Primary, isScalar};
 }
@@ -257,7 +259,8 @@ LogicalResult CudaPrinter::statement(Operation &op) {
         auto parent = dyn_cast<scf::ForOp>(op->getParentOp());
         if (!parent)
           return success();
-        // What is carried may be computed from other carried values: all are read before one changes.
+        // What is carried may be computed from other carried values: all are read before one
+        // changes.
         std::vector<std::pair<std::string, std::string>> assignments;
         for (auto [argument, value] : llvm::zip(parent.getRegionIterArgs(), op.getOperands()))
           if (argument != value)
@@ -328,10 +331,9 @@ LogicalResult CudaPrinter::statement(Operation &op) {
       })
       .Case([&](vector::MaskedStoreOp op) {
         Value at = op.getIndices()[0];
-        line(fmt::format("nano::store{}({}, {}, {});",
-                         accessArguments(op.getVectorType(), op.getBase(), at),
-                         address(op.getBase(), at), useVector(op.getValueToStore()),
-                         use(op.getMask())));
+        line(fmt::format(
+            "nano::store{}({}, {}, {});", accessArguments(op.getVectorType(), op.getBase(), at),
+            address(op.getBase(), at), useVector(op.getValueToStore()), use(op.getMask())));
         return success();
       })
       .Case([&](vector::ScatterOp op) {

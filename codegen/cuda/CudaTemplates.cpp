@@ -1,4 +1,5 @@
-// The struct that describes an op to its template, and the call, from the kernel function's attributes.
+// The struct that describes an op to its template, and the call, from the kernel function's
+// attributes.
 #include "codegen/cuda/CudaTemplates.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -90,14 +91,16 @@ FailureOr<std::string> attentionStruct(TemplateKernel &k) {
     return k.kernel.emitOpError("has no nano.scale");
   bool hasScore = k.kernel->hasAttr("nano.score");
   std::string text = fmt::format(
-      "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = {}, "
-      "headSize = {};\n  static constexpr bool vectorRows = {};\n  static constexpr float scale = {};\n"
+      "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
+      "{}, "
+      "headSize = {};\n  static constexpr bool vectorRows = {};\n  static constexpr float scale = "
+      "{};\n"
       "  static constexpr bool hasScore = {};\n",
       TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[4] != 0,
       cudaLiteral(FloatAttr::get(Float32Type::get(scale.getContext()), scale.getValueAsDouble())),
       hasScore);
-  if (hasScore && failed(scoreText(k.kernel, "nano.score", "score",
-                                   {"s", "query", "key", "head"}, text)))
+  if (hasScore &&
+      failed(scoreText(k.kernel, "nano.score", "score", {"s", "query", "key", "head"}, text)))
     return failure();
   if (hasScore && isGrad &&
       failed(scoreText(k.kernel, "nano.score_grad", "scoreGrad",
@@ -115,9 +118,10 @@ FailureOr<std::string> scatterStruct(TemplateKernel &k) {
     types = fmt::format("  using Element = {};\n  using Result = {};\n",
                         TemplateKernel::elementOf(k.operand(0)),
                         TemplateKernel::elementOf(k.kernel.getArgument(k.places(0)[0])));
-  return fmt::format("\nstruct Scatter {{\n{}  static constexpr int tokens = {}, rows = {}, columns = "
-                     "{};\n  static constexpr bool vectorRows = {};\n}};\n",
-                     types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
+  return fmt::format(
+      "\nstruct Scatter {{\n{}  static constexpr int tokens = {}, rows = {}, columns = "
+      "{};\n  static constexpr bool vectorRows = {};\n}};\n",
+      types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
 }
 } // namespace
 
@@ -186,9 +190,8 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
                        pointer(kernel.getArgument(k.places(0)[0])));
   if (name == "scatter_sum")
     return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", counts()) +
-           member("x", k.operand(0)) +
-           fmt::format("  x.scratch = {};\n", pointer(k.operand(1))) + placed({"y"}) +
-           "  nano::scatterSum<Scatter>(work.begin, x);\n";
+           member("x", k.operand(0)) + fmt::format("  x.scratch = {};\n", pointer(k.operand(1))) +
+           placed({"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
   if (name == "transpose")
     return fmt::format("  // Matrices, sizes, and strides of matrices and rows.\n"
                        "  constexpr nano::TransposeShape shape = {{{}}};\n"
@@ -198,7 +201,8 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
   std::string text;
   BlockArgument x = k.operand(0);
   for (int64_t place : k.places(0))
-    text += fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n", kernel->getAttrOfType<IntegerAttr>("nano.threads").getInt(),
+    text += fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n",
+                        kernel->getAttrOfType<IntegerAttr>("nano.threads").getInt(),
                         k.isOne("nano.maximum"), k.shape[0], pointer(x), strideOf(x),
                         pointer(kernel.getArgument(place)), strideOf(kernel.getArgument(place)));
   return text;

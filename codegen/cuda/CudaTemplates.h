@@ -8,8 +8,8 @@ namespace nano::codegen {
 /// The discardable attribute that names a kernel's template; its parameters are beside it.
 inline constexpr llvm::StringLiteral templateAttrName = "nano.template";
 
-/// What stands before the kernel: the struct that describes its op to the template. Adds the includes
-/// to `includes`.
+/// What stands before the kernel: the struct that describes its op to the template. Adds the
+/// includes to `includes`.
 mlir::FailureOr<std::string> templateDefinitions(mlir::func::FuncOp kernel, std::string &includes);
 
 /// The kernel's statements. The printer knows the operands' names.

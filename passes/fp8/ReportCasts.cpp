@@ -2,7 +2,7 @@
 // part of the kernel that makes their operand, and why.
 //
 // It looks at fused programs and changes nothing: a conversion whose operand is an input of its
-// kernel has read it from memory.
+// kernel has read it from memory. A kernel writes its results' transposes itself.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -133,7 +133,7 @@ struct ReportCasts : public nano::impl::ReportCastsBase<ReportCasts> {
           reportFused(fused);
         auto transpose = dyn_cast<TransposeOp>(op);
         if (transpose && isFloat8(tensorType(transpose.getResult()).getElementType()) &&
-            !transpose.getX().hasOneUse())
+            !transpose.getX().hasOneUse() && !transpose.getX().getDefiningOp<FusedOp>())
           transpose.emitRemark() << "a kernel of its own transposes " << sizesOf(transpose.getX())
                                  << ": its operand is needed both ways";
       }

@@ -43,6 +43,10 @@ using namespace nano::fp8;
 
 namespace {
 
+/// What delayed scaling uses in the first step, when nothing has been seen: inputs of a product are
+/// near 1; gradients may be anything from 1e-8 to 10.
+double firstScale(Operand operand) { return operand == Operand::Gradient ? 0x1p-12 : 1; }
+
 /// A tensor whose largest magnitudes in the last steps decide its scale.
 struct Watched {
   StateOp weight;
@@ -278,7 +282,7 @@ void ModuleScaler::watch(func::FuncOp function, ArrayRef<Product> products, bool
       declare(tensor.weight, symbol, largest.getType(), Role::Gradient, 0);
       declare(tensor.weight, historySymbol(name, tensor.operand), ages, Role::Optimizer, 0);
       declare(tensor.weight, scaleSymbol(name, tensor.operand), largest.getType(), Role::Optimizer,
-              1);
+              firstScale(tensor.operand));
     }
     g.store(largest, symbol);
   }

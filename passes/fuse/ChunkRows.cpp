@@ -83,11 +83,28 @@ private:
   /// A result of the chain, from its parts.
   Value whole(Operation *op, const RowForm &form, Value result) {
     ArrayRef<Value> values = parts[result];
+    if (form.isLocal)
+      return ofAllRows(result);
     if (!form.combines)
       return ConcatOp::create(builder, op->getLoc(), result.getType(), values,
                               builder.getI64IntegerAttr(form.result.dim));
     return GraphBuilder(builder, op->getLoc())
         .cast(values.back(), tensorType(result).getElementType());
+  }
+
+  /// A number that each chunk has its own of, for all rows.
+  Value ofAllRows(Value value) {
+    const auto *member = llvm::find_if(
+        chain.ops, [&](const auto &member) { return member.first == value.getDefiningOp(); });
+    if (member == chain.ops.end())
+      return value;
+    auto &[op, form] = *member;
+    if (form.combines)
+      return parts[value].back();
+    IRMapping mapping;
+    for (Value operand : op->getOperands())
+      mapping.map(operand, ofAllRows(operand));
+    return builder.clone(*op, mapping)->getResult(0);
   }
 
   /// The rows of the chunk of a value from outside the chain.

@@ -2,6 +2,7 @@
 #include "passes/fuse/DecomposeReductions.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "passes/fuse/DecomposeQuantize.h"
 #include "passes/fuse/Softmax.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -47,52 +48,6 @@ struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
     Value picked = g.reduce(
         Combiner::sum, g.select(Predicate::eq, column, target, logits, g.constant(0, type)), {1});
     rewriter.replaceOp(op, {g.sub(lse, picked), lse});
-    return success();
-  }
-};
-
-/// x reshaped: the view that an op before `at` has made already, or a new one, so that a kernel of
-/// both reads one operand.
-Value viewOf(GraphBuilder &g, Value x, ArrayRef<int64_t> shape, Operation *at) {
-  for (Operation *user : x.getUsers())
-    if (isa<ReshapeOp>(user) && user->getBlock() == at->getBlock() && user->isBeforeInBlock(at) &&
-        tensorType(user->getResult(0)).getShape() == shape)
-      return user->getResult(0);
-  return g.reshape(x, shape);
-}
-
-/// x with the dimensions that `scale` has blocks of split (GraphBuilder::splitBlocks), and the
-/// scale of each element.
-std::pair<Value, Value> splitByScale(GraphBuilder &g, Value x, Value scale, Operation *at) {
-  ArrayRef<int64_t> shape = tensorType(x).getShape(), blocks = tensorType(scale).getShape();
-  if (blocks.empty())
-    return {x, g.broadcast(scale, shape)};
-  SmallVector<int64_t> split, dims;
-  GraphBuilder::splitBlocks(shape, blocks, split, dims);
-  return {viewOf(g, x, split, at), g.broadcast(scale, split, dims)};
-}
-
-/// q = f8(f32(x)·(1/scale)).
-struct DecomposeQuantize : OpRewritePattern<QuantizeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(QuantizeOp op, PatternRewriter &rewriter) const override {
-    GraphBuilder g(rewriter, op.getLoc());
-    Value inverse = g.div(g.constant(1, op.getScale().getType()), op.getScale());
-    auto [x, factor] = splitByScale(g, op.getX(), inverse, op);
-    Value q = g.cast(g.mul(g.toF32(x), factor), tensorType(op).getElementType());
-    rewriter.replaceOp(op, g.reshape(q, tensorType(op).getShape()));
-    return success();
-  }
-};
-
-/// x = f32(q)·scale.
-struct DecomposeDequantize : OpRewritePattern<DequantizeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(DequantizeOp op, PatternRewriter &rewriter) const override {
-    GraphBuilder g(rewriter, op.getLoc());
-    auto [q, factor] = splitByScale(g, op.getQ(), op.getScale(), op);
-    Value x = g.cast(g.mul(g.toF32(q), factor), tensorType(op).getElementType());
-    rewriter.replaceOp(op, g.reshape(x, tensorType(op).getShape()));
     return success();
   }
 };
@@ -204,8 +159,8 @@ struct JoinPaddedPieces : OpRewritePattern<AddOp> {
 
 LogicalResult nano::decomposeReductions(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
-  patterns.add<DecomposeCrossEntropy, DecomposeDequantize, DecomposeQuantize, DecomposeReduce,
-               JoinPaddedPieces>(function.getContext());
+  patterns.add<DecomposeCrossEntropy, DecomposeReduce, JoinPaddedPieces>(function.getContext());
+  nano::populateDecomposeQuantizePatterns(patterns);
   // No constant folding or CSE: recomputed forward values must stay apart from the originals.
   GreedyRewriteConfig config;
   config.enableFolding(false).enableConstantCSE(false);

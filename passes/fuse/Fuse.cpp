@@ -7,9 +7,11 @@
 //   - broadcasts, constants, scalars and casts to f32, which are copied into every group that needs
 //   them.
 // Rule: a producer joins its consumer's group when both have one space and nothing outside the
-// group lies between them, because the value then need not cross memory; two groups that read the
-// same large tensor join when neither depends on the other, because it is then read once. A join
-// never adds bytes: the only work that is done twice is that of the cheap ops named above.
+// group lies between them, because the value then need not cross memory: first those values that
+// one group alone reads, so that what a kernel needs for itself, recomputed forward values too, is
+// in it and not written out by an earlier one; two groups that read the same large tensor join when
+// neither depends on the other, because it is then read once. A join never adds bytes: the only
+// work that is done twice is that of the cheap ops named above.
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,

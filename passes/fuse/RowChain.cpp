@@ -300,14 +300,8 @@ bool RowChain::onlyScales(Value number) const {
              return use.getOperandNumber() == 1;
            if (isa<ScaledMatmulOp>(user))
              return use.getOperandNumber() == 2 || use.getOperandNumber() == 3;
-           return user->hasTrait<ElementwiseOp>() && !leaves(user) &&
-                  onlyScales(user->getResult(0));
+           return user->hasTrait<ElementwiseOp>() && onlyScales(user->getResult(0));
          });
-}
-
-/// True when an op outside the chain reads a result of `op`.
-bool RowChain::leaves(Operation *op) const {
-  return llvm::any_of(op->getUsers(), [&](Operation *user) { return !members.contains(user); });
 }
 
 /// How `op` acts on rows; nothing when it mixes them.

@@ -24,7 +24,7 @@ struct RowForm {
   RowDim result;                                ///< of all results; none where they combine rows
   std::optional<graph::Combiner> combines = {}; ///< the results combine all rows like this
   /// The results are numbers that each chunk has its own of: scales of 8-bit floats made from the
-  /// largest element, and that element. Outside the chain `combines` holds.
+  /// largest element, and that element. Outside the chain they are those of all rows.
   bool isLocal = false;
 };
 
@@ -69,7 +69,6 @@ private:
   std::optional<RowForm> productForm(mlir::Operation *op, bool transposeA, bool transposeB) const;
   std::optional<RowForm> scaledForm(mlir::Operation *op) const;
   bool onlyScales(mlir::Value number) const;
-  bool leaves(mlir::Operation *op) const;
   RowDim where(mlir::Value value) const;
   RowDim guess(mlir::RankedTensorType type) const;
 

@@ -1,7 +1,7 @@
 // Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
 // computed RowEvaluator's, which thread has which columns CudaRowLayout's.
 #include "passes/kernels/CudaRowLayout.h"
-#include "passes/kernels/RowEvaluator.h"
+#include "passes/kernels/CudaThreadCode.h"
 #include "passes/kernels/RowKernel.h"
 #include "passes/kernels/RowPlan.h"
 
@@ -13,8 +13,6 @@
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/SetVector.h"
 
-#include <limits>
-
 using namespace mlir;
 
 namespace nano::kernels {
@@ -23,12 +21,12 @@ namespace {
 /// Shared memory that a block may use for values kept from pass to pass.
 constexpr int64_t maxKeptBytes = 200 * 1024;
 /// Iterations of a loop over a long row that are in flight together.
-constexpr int64_t longRowUnroll = 4;
+constexpr int64_t longRowUnroll = 4; ///< also: of short rows whose columns are added up
 
-class CudaRowKernel {
+class CudaRowKernel : CudaThreadCode {
 public:
   CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout)
-      : frame(frame), form(form), layout(layout), e(frame), v(e.v),
+      : CudaThreadCode(frame), form(form), layout(layout),
         yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
 
   LogicalResult emit() {
@@ -47,84 +45,12 @@ public:
   }
 
 private:
-  using Body = llvm::function_ref<LogicalResult()>;
-  using LoopBody = llvm::function_ref<LogicalResult(Index at)>;
   /// A vector of columns of this thread: the digit, and which of the thread's it is.
   struct Vector {
     Digit digit;
     Value slot;
   };
   using VectorBody = llvm::function_ref<LogicalResult(const Vector &, MutableArrayRef<Value> sums)>;
-
-  //===- Building blocks ---------------------------------------------------===//
-
-  /// What `make` builds is called `name` in the kernel's text.
-  template <typename Make> auto named(StringRef name, Make make) {
-    Location before = v.loc, frameBefore = frame.loc;
-    v.loc = frame.loc = NameLoc::get(StringAttr::get(v.b.getContext(), name));
-    auto result = make();
-    v.loc = before;
-    frame.loc = frameBefore;
-    return result;
-  }
-
-  Value called(StringRef name, const Twine &callee, Type result, ValueRange operands) {
-    return named(name, [&] { return frame.callDevice(v.b, callee.str(), result, operands); });
-  }
-
-  /// if (condition) body, one deeper.
-  LogicalResult when(Value condition, Body body, Body otherwise = nullptr) {
-    auto branch = scf::IfOp::create(v.b, v.loc, condition, static_cast<bool>(otherwise));
-    for (auto [block, code] : {std::pair(branch.thenBlock(), body),
-                               std::pair(branch.elseBlock(), otherwise)}) {
-      if (!code)
-        continue;
-      e.open(branch, block);
-      LogicalResult result = code();
-      e.close();
-      if (failed(result))
-        return failure();
-    }
-    v.b.setInsertionPointAfter(branch);
-    return success();
-  }
-
-  /// for (at = from; at < to; at += step), one deeper, carrying `sums`; `unroll` 0: not at all.
-  FailureOr<SmallVector<Value>> loop(Value from, Value to, int64_t step, int64_t unroll,
-                                     ArrayRef<Value> sums,
-                                     llvm::function_ref<LogicalResult(Index, MutableArrayRef<Value>)> body) {
-    auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step), sums);
-    if (unroll)
-      loop->setAttr("nano.unroll", v.b.getI64IntegerAttr(unroll));
-    e.open(loop, loop.getBody());
-    SmallVector<Value> next(loop.getRegionIterArgs());
-    LogicalResult result = body({loop.getInductionVar(), e.depth()}, next);
-    e.moveTo(e.depth());
-    if (succeeded(result) && !sums.empty())
-      scf::YieldOp::create(v.b, v.loc, next);
-    e.close();
-    v.b.setInsertionPointAfter(loop);
-    if (failed(result))
-      return failure();
-    return SmallVector<Value>(loop.getResults());
-  }
-
-  Value less(Value a, Value c) {
-    return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, a, c);
-  }
-
-  /// Registers of this thread for `count` vectors of `element`.
-  Value registers(Type element, int64_t count) {
-    return memref::AllocaOp::create(v.b, v.loc, MemRefType::get({count}, v.vectorOf(element)));
-  }
-
-  /// What memory holds a value of element type `element` as while it is kept: bf16 stays narrow.
-  static Type keptType(Value value) { return getElementTypeOrSelf(value.getType()); }
-
-  void storeRegister(Value value, Value memory, Value slot) {
-    Type element = getElementTypeOrSelf(cast<MemRefType>(memory.getType()).getElementType());
-    memref::StoreOp::create(v.b, v.loc, v.narrowed(v.splat(value), element), memory, slot);
-  }
 
   void syncGroup() {
     if (layout.group > 32)
@@ -160,8 +86,7 @@ private:
     }
     if (llvm::any_of(outputs, [&](unsigned i) { return frame.updatesInPlace(i); }))
       syncGroup();
-    Value isFirst =
-        arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
+    Value isFirst = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
     return when(isFirst, [&] {
       for (auto [i, value] : llvm::zip(outputs, values))
         e.storeOutput(i, value, position);
@@ -238,9 +163,8 @@ private:
     Value whole = named("whole", [&]() -> Value {
       return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, count, v.index(all));
     });
-    elementsBase = named("base", [&] {
-      return e.add({frame.begin, 0}, e.mul({thread, 0}, layout.lanes));
-    });
+    elementsBase =
+        named("base", [&] { return e.add({frame.begin, 0}, e.mul({thread, 0}, layout.lanes)); });
     auto body = [&](bool masked) {
       e.held.clear();
       elementsMasked = masked;
@@ -319,9 +243,7 @@ private:
       v.store(sums[k], memories[k], e.add(e.mul(slice, strip), at).value);
     }
     called("", "syncBlock", Type(), {});
-    Value isFirst =
-        arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, slice.value, v.index(0));
-    return when(isFirst, [&]() -> LogicalResult {
+    return when(isZero(slice.value), [&]() -> LogicalResult {
       SmallVector<Value> starts;
       for (Value memory : memories)
         starts.push_back(v.load(memory, at.value));
@@ -370,8 +292,8 @@ private:
     });
   }
 
-  /// An iteration is a block: its groups take the rows in turn and add up columns in registers; then
-  /// the groups' sums are added in order.
+  /// An iteration is a block: its groups take the rows in turn and add up columns in registers;
+  /// then the groups' sums are added in order.
   LogicalResult emitRowsAndColumns(Index group) {
     frame.blockIterations = 1;
     int64_t groups = layout.groups();
@@ -389,7 +311,7 @@ private:
         return failure();
     }
     FailureOr<SmallVector<Value>> rows =
-        loop(group.value, v.index(form.rows), groups, 0, {},
+        loop(group.value, v.index(form.rows), groups, layout.vectors == 1 ? longRowUnroll : 0, {},
              [&](Index row, MutableArrayRef<Value>) {
                return emitRow({iteration, {form.rows, RowEvaluator::uniform(row)}});
              });
@@ -437,28 +359,31 @@ private:
     return failure(failed(stored));
   }
 
-  /// Values that a later pass reads at other columns lie in shared memory, one row a group. So do
-  /// kept values of rows that are too long for registers, while they fit.
+  /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
+  /// kept values stay in registers; of rows that are too long for these they are computed again:
+  /// shared memory for a long row would leave room for one block a multiprocessor.
   LogicalResult placeKept(Index group) {
     int64_t bytes = 0;
     for (RowPass &pass : plan.passes)
       llvm::erase_if(pass.kept, [&](Value value) {
         bool moved = llvm::any_of(value.getUsers(), llvm::IsaPred<graph::RotateOp>);
-        if (!moved && layout.resident)
-          return false;
+        if (!moved)
+          return !layout.resident;
         Type element = keptType(value);
         int64_t size = form.columns * layout.groups() * step::elementBytes(element);
         if (bytes + size > maxKeptBytes) {
-          tooWide |= moved;
+          tooWide = true;
           return true;
         }
         bytes += size;
-        Value memory =
-            named(layout.groups() > 1 ? "keptRows" : "kept", [&] { return frame.allocate(form.columns * layout.groups(), element); });
+        Value memory = named(layout.groups() > 1 ? "keptRows" : "kept", [&] {
+          return frame.allocate(form.columns * layout.groups(), element);
+        });
         if (layout.groups() > 1) {
-          auto type = MemRefType::get({form.columns}, element,
-                                      StridedLayoutAttr::get(v.b.getContext(), ShapedType::kDynamic, {1}),
-                                      cast<MemRefType>(memory.getType()).getMemorySpace());
+          auto type =
+              MemRefType::get({form.columns}, element,
+                              StridedLayoutAttr::get(v.b.getContext(), ShapedType::kDynamic, {1}),
+                              cast<MemRefType>(memory.getType()).getMemorySpace());
           Value offset = e.mul(group, form.columns).value;
           memory = named("kept", [&]() -> Value {
             return memref::ReinterpretCastOp::create(
@@ -467,13 +392,14 @@ private:
                 ArrayRef<OpFoldResult>{v.b.getIndexAttr(1)});
           });
         }
-        sharedRows[value] = {memory, moved};
+        sharedRows[value] = memory;
         return false;
       });
     if (tooWide)
       return frame.task.emitOpError("updates rows of ")
-             << form.columns << " elements in place and reads them rotated; they do not fit in a "
-                                "block's shared memory";
+             << form.columns
+             << " elements in place and reads them rotated; they do not fit in a "
+                "block's shared memory";
     return success();
   }
 
@@ -484,24 +410,24 @@ private:
 
   /// The first column of the thread's vector u.
   Index columnOf(Index u) {
-    return named("column", [&] {
-      return e.mul(e.add(e.mul(u, layout.group), lane), layout.lanes);
-    });
+    return named("column",
+                 [&] { return e.mul(e.add(e.mul(u, layout.group), lane), layout.lanes); });
   }
 
-  /// Calls `body` for each of this thread's vectors of columns, in a loop if there are several, with
-  /// the mask of the columns that exist; returns the sums after the last.
+  /// Calls `body` for each of this thread's vectors of columns, in a loop if there are several,
+  /// with the mask of the columns that exist; returns the sums after the last.
   FailureOr<SmallVector<Value>> overVectors(const Position &row, ArrayRef<Value> sums,
                                             VectorBody body) {
     auto one = [&](Index u, MutableArrayRef<Value> sums) -> LogicalResult {
       bool elements = form.kind == RowForm::Kind::Elements;
-      Index at = elements ? named("at", [&] {
-        return e.add({elementsBase.value, elementsBase.depth},
-                     e.mul(u, layout.threads * layout.lanes));
-      })
+      Index at = elements ? named("at",
+                                  [&] {
+                                    return e.add({elementsBase.value, elementsBase.depth},
+                                                 e.mul(u, layout.threads * layout.lanes));
+                                  })
                           : columnOf(u);
-      bool partial = elements ? elementsMasked
-                              : layout.group * layout.vectors * layout.lanes != form.columns;
+      bool partial =
+          elements ? elementsMasked : layout.group * layout.vectors * layout.lanes != form.columns;
       Vector vector;
       vector.slot = u.value;
       if (elements)
@@ -515,8 +441,8 @@ private:
           Value limit = elements ? frame.end : v.index(form.columns);
           return v.maskBelow(v.sub(limit, at.value));
         });
-      e.own = {elements ? form.iterations : form.columns,
-               e.merge(dropOnes(row)).at.value, at.value, u.value};
+      e.own = {elements ? form.iterations : form.columns, e.merge(dropOnes(row)).at.value, at.value,
+               u.value};
       LogicalResult result = body(vector, sums);
       e.mask = {};
       e.own = {};
@@ -529,8 +455,8 @@ private:
       return next;
     }
     bool whole = layout.resident || !form.columnReduces.empty();
-    return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll, sums,
-                one);
+    return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll,
+                sums, one);
   }
 
   /// All passes over one row.
@@ -555,7 +481,8 @@ private:
       if (inLoop && layout.resident)
         for (Value value : pass.kept)
           if (!sharedRows.contains(value))
-            keptHere[value] = named("kept", [&] { return registers(keptType(value), layout.vectors); });
+            keptHere[value] =
+                named("kept", [&] { return registers(keptType(value), layout.vectors); });
 
       SmallVector<Value> sums;
       for (graph::ReduceOp reduce : pass.rowReduces)
@@ -569,15 +496,16 @@ private:
       for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
         graph::ReduceOp reduce = pass.rowReduces[k];
         Value sum = total(reduce, (*after)[k]);
-        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), sum), depth}, rowNumber};
+        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), sum), depth},
+                                            rowNumber};
       }
       for (auto [value, memory] : keptHere)
         e.held[value] = memory;
       bool sync = false;
       for (Value value : pass.kept)
-        if (auto it = sharedRows.find(value); it != sharedRows.end()) {
-          e.staged[value] = {it->second.memory, form.columns, rowNumber};
-          sync |= it->second.moved;
+        if (Value shared = sharedRows.lookup(value)) {
+          e.staged[value] = {shared, form.columns, rowNumber};
+          sync = true;
         }
       if (sync)
         syncGroup();
@@ -620,8 +548,8 @@ private:
     if (failed(storeOutputs(pass.outputs, position)))
       return failure();
     for (auto [value, computed] : llvm::zip(pass.kept, kept)) {
-      if (auto it = sharedRows.find(value); it != sharedRows.end())
-        v.store(v.splat(computed), it->second.memory, vector.digit.coordinate.at.value, e.mask);
+      if (Value shared = sharedRows.lookup(value))
+        v.store(v.splat(computed), shared, vector.digit.coordinate.at.value, e.mask);
       else if (Value memory = keptHere.lookup(value))
         storeRegister(computed, memory, vector.slot);
     }
@@ -629,18 +557,6 @@ private:
   }
 
   //===- Reductions --------------------------------------------------------===//
-
-  static Type elementType(graph::ReduceOp reduce) { return getElementTypeOrSelf(reduce.getType()); }
-  static bool isSum(graph::ReduceOp reduce) {
-    return reduce.getCombiner() == graph::Combiner::sum;
-  }
-
-  Value identity(graph::ReduceOp reduce) {
-    return v.f32(isSum(reduce) ? 0.0 : -std::numeric_limits<double>::infinity());
-  }
-  Value combine(graph::ReduceOp reduce, Value a, Value c) {
-    return isSum(reduce) ? v.addf(a, c) : v.max(a, c);
-  }
 
   /// The row's total of the threads' partial sums.
   Value total(graph::ReduceOp reduce, Value sum) {
@@ -659,37 +575,8 @@ private:
     });
   }
 
-  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
-  /// product that only this sum needs is not rounded by itself.
-  LogicalResult addTo(Value &sum, graph::ReduceOp reduce, const Position &position) {
-    Value x = reduce.getX(), next;
-    auto product = x.getDefiningOp<graph::MulOp>();
-    bool contract = product && product->hasOneUse() && elementType(reduce).isF32() && isSum(reduce);
-    FailureOr<Computed> a = e.evaluate(contract ? product.getLhs() : x, position);
-    if (failed(a))
-      return failure();
-    if (contract) {
-      FailureOr<Computed> c = e.evaluate(product.getRhs(), position);
-      if (failed(c))
-        return failure();
-      next = v.fma(a->value, c->value, sum);
-    } else {
-      next = combine(reduce, sum, a->value);
-    }
-    sum = e.mask && VectorOps::isVector(next) ? v.select(e.mask, next, sum) : next;
-    return success();
-  }
-
-  struct SharedRow {
-    Value memory;
-    bool moved = false; ///< read at other threads' columns
-  };
-
-  KernelFrame &frame;
   const RowForm &form;
   const CudaRowLayout layout;
-  RowEvaluator e;
-  VectorOps &v;
   OperandRange yielded;
   RowPlan plan;
   Value thread;
@@ -699,7 +586,7 @@ private:
   bool tooWide = false;
   Value partials; ///< shared memory of block reductions
   llvm::DenseMap<Operation *, Value> columnSums;
-  llvm::DenseMap<Value, SharedRow> sharedRows;
+  llvm::DenseMap<Value, Value> sharedRows; ///< kept values that other threads read
 };
 } // namespace
 

@@ -19,6 +19,24 @@ constexpr int64_t maxVectors = 8;
 /// Threads of a block whose rows need less than a block.
 constexpr int64_t smallBlock = 128;
 constexpr int64_t largestBlock = 1024;
+/// Threads of a block whose row is too long for registers, where there are rows enough for all
+/// multiprocessors: several blocks on each, so that one computes while another waits for memory.
+constexpr int64_t longRowBlock = 256, manyRows = 1024;
+
+/// Threads of a block whose groups add up columns.
+constexpr int64_t columnSumThreads = 512;
+
+/// True when the threads of a row never wait for each other: no row reduction, no rotation, no
+/// number a row that is updated in place.
+bool groupsAreIndependent(step::TaskOp task, const RowForm &form) {
+  Block &body = task.getBody().front();
+  if (!form.rowReduces.empty() || !body.getOps<graph::RotateOp>().empty())
+    return false;
+  return llvm::none_of(task.getOuts(), [&](Value out) {
+    return cast<MemRefType>(out.getType()).getNumElements() == form.iterations * form.rows &&
+           llvm::any_of(task.getIns(), [&](Value in) { return mayOverlap(in, out); });
+  });
+}
 
 /// What a thread holds for one access of every large operand, in bytes an element.
 struct Width {
@@ -60,7 +78,10 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   if (form.kind == RowForm::Kind::Elements) {
     layout.threads = form.iterations == 1 ? 32 : 256;
     layout.group = form.iterations == 1 ? 32 : 1;
-    layout.vectors = form.iterations == 1 ? 1 : width.operands <= 3 ? 4 : width.operands <= 6 ? 2 : 1;
+    layout.vectors = form.iterations == 1  ? 1
+                     : width.operands <= 3 ? 4
+                     : width.operands <= 6 ? 2
+                                           : 1;
     return layout;
   }
   while (layout.lanes > 1 && form.columns % layout.lanes != 0 && form.columns < 16 * layout.lanes)
@@ -72,13 +93,24 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
     return layout;
   }
 
+  if (!form.columnReduces.empty() && groupsAreIndependent(task, form)) {
+    // Several rows of a block are walked at a time, each by as many threads as it has vectors.
+    layout.vectors = llvm::divideCeil(all, columnSumThreads);
+    layout.group = llvm::divideCeil(all, layout.vectors);
+    layout.group =
+        layout.group <= 32 ? llvm::PowerOf2Ceil(layout.group) : llvm::alignTo(layout.group, 32);
+    layout.threads = columnSumThreads / layout.group * layout.group;
+    return layout;
+  }
+
   // Rows: the smallest group whose threads hold their part of the row and of which few are idle.
   bool once = form.rowReduces.empty() && form.columnReduces.empty();
   int64_t bytes = std::max<int64_t>(1, width.held * layout.lanes), best = 0;
-  int64_t most = std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, rowBytes / bytes));
+  int64_t most =
+      std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, rowBytes / bytes));
   double bestIdle = 1;
-  for (int64_t group = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all)));
-       group <= largestBlock; group = group < 32 ? 2 * group : group + 32) {
+  for (int64_t group = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all))); group <= largestBlock;
+       group = group < 32 ? 2 * group : group + 32) {
     int64_t vectors = llvm::divideCeil(all, group);
     if (vectors > most)
       continue;
@@ -91,11 +123,9 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
       break;
   }
   layout.resident = best != 0;
-  layout.group = best ? best : largestBlock;
+  layout.group = best ? best : form.iterations >= manyRows ? longRowBlock : largestBlock;
   layout.vectors = llvm::divideCeil(all, layout.group);
   layout.threads = layout.group <= 32 ? smallBlock : layout.group;
-  if (!form.columnReduces.empty())
-    layout.threads = std::max<int64_t>(layout.threads, layout.group <= 32 ? 256 : layout.group);
   return layout;
 }
 

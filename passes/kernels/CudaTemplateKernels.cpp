@@ -123,8 +123,11 @@ private:
     for (Value operand : launch.operands)
       if (cast<MemRefType>(operand.getType()).getRank() == 3)
         vectorRows &= hasVectorRows(operand);
-    nano::AttentionShape shape{type.getDimSize(0), type.getDimSize(1), int(type.getDimSize(2)),
-                               type.getElementType().isBF16(), vectorRows,
+    nano::AttentionShape shape{type.getDimSize(0),
+                               type.getDimSize(1),
+                               int(type.getDimSize(2)),
+                               type.getElementType().isBF16(),
+                               vectorRows,
                                !op.getScore().empty()};
     setLaunch(launch, isGrad ? "attention_grad" : "attention",
               {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows},
@@ -172,9 +175,13 @@ private:
     int64_t last = inType.getRank() - 1, p = inStrides[last] == 1 ? last : last - 1,
             q = 2 * last - 1 - p;
     bool isBatch = last == 2;
-    nano::TransposeShape shape{isBatch ? inType.getDimSize(0) : 1, inType.getDimSize(p),
-                               inType.getDimSize(q), isBatch ? inStrides[0] : 0, inStrides[q],
-                               isBatch ? outStrides[0] : 0, outStrides[p]};
+    nano::TransposeShape shape{isBatch ? inType.getDimSize(0) : 1,
+                               inType.getDimSize(p),
+                               inType.getDimSize(q),
+                               isBatch ? inStrides[0] : 0,
+                               inStrides[q],
+                               isBatch ? outStrides[0] : 0,
+                               outStrides[p]};
     int64_t bytes = step::elementBytes(inType.getElementType());
     bool isVector = alignmentOf(in) == 16 && alignmentOf(out) == 16;
     for (int64_t stride : {shape.inMatrix, shape.inRow, shape.outMatrix, shape.outRow})
@@ -193,8 +200,7 @@ private:
     bind(launch, {memrefOf(op.getX())}, {memrefsOf(op.getResult())});
     setLaunch(launch, "scan", {op.getX().getType().getDimSize(0)},
               {int(scanThreads), 1, 4 * int(scanThreads / 32)});
-    launch.attributes.set("nano.maximum",
-                          b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
+    launch.attributes.set("nano.maximum", b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -260,8 +266,8 @@ FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &
   Builder b(task.getContext());
   Location loc = task.getBody().front().front().getLoc();
   NamedAttrList attributes = launch.attributes;
-  for (auto [attribute, region] : {std::pair("nano.score", launch.score),
-                                   std::pair("nano.score_grad", launch.scoreGrad)})
+  for (auto [attribute, region] :
+       {std::pair("nano.score", launch.score), std::pair("nano.score_grad", launch.scoreGrad)})
     if (region) {
       std::string function = (name + "." + StringRef(attribute).drop_front(5)).str();
       if (failed(scoreFunction(*region, function, moduleBuilder)))

@@ -37,8 +37,8 @@ bool isTransposingCopy(step::TaskOp task) {
 /// A task behind `after` that copies.
 static step::TaskOp copyTask(OpBuilder &b, step::TaskOp after, Value from, Value to) {
   auto copy = step::TaskOp::create(b, after.getLoc(), from, to, after.getStream());
-  Block *block = b.createBlock(&copy.getBody(), {}, step::tensorOf(cast<MemRefType>(from.getType())),
-                               after.getLoc());
+  Block *block = b.createBlock(&copy.getBody(), {},
+                               step::tensorOf(cast<MemRefType>(from.getType())), after.getLoc());
   graph::YieldOp::create(b, after.getLoc(), block->getArgument(0));
   b.setInsertionPointAfter(copy);
   return copy;
@@ -48,8 +48,8 @@ SmallVector<step::TaskOp> separateTransposes(step::TaskOp task) {
   SmallVector<Value> outs(task.getOuts());
   auto isSeparate = [&](Value out) { return liesTransposed(cast<MemRefType>(out.getType())); };
   Block &body = task.getBody().front();
-  bool isAlone = body.getOperations().size() == 2 &&
-                 !isa<graph::ReshapeOp>(body.front()) && body.front().getNumResults() > 1;
+  bool isAlone = body.getOperations().size() == 2 && !isa<graph::ReshapeOp>(body.front()) &&
+                 body.front().getNumResults() > 1;
   if (llvm::none_of(outs, isSeparate) || isTransposingCopy(task) || isAlone)
     return {task};
 
@@ -67,16 +67,17 @@ SmallVector<step::TaskOp> separateTransposes(step::TaskOp task) {
   }
   llvm::DenseMap<Value, Value> places; // of values of the body, in rows
   for (auto [out, value] : llvm::zip(keptOuts, keptValues))
-    if (cast<MemRefType>(out.getType()).getShape() == cast<ShapedType>(value.getType()).getShape() &&
+    if (cast<MemRefType>(out.getType()).getShape() ==
+            cast<ShapedType>(value.getType()).getShape() &&
         liesInRows(cast<MemRefType>(out.getType())))
       places.try_emplace(value, out);
   for (auto [value, out] : copies) {
     if (places.contains(value))
       continue;
     auto type = cast<MemRefType>(out.getType());
-    Value buffer = step::BufferOp::create(
-        b, task.getLoc(), MemRefType::get(type.getShape(), type.getElementType()),
-        b.getStringAttr("rows"), IntegerAttr());
+    Value buffer = step::BufferOp::create(b, task.getLoc(),
+                                          MemRefType::get(type.getShape(), type.getElementType()),
+                                          b.getStringAttr("rows"), IntegerAttr());
     places[value] = buffer;
     keptOuts.push_back(buffer);
     keptValues.push_back(value);

@@ -11,8 +11,8 @@
 
 namespace nano::kernels {
 
-/// What kernels run on: threads of a processor, each with a range of iterations, or blocks of a GPU's
-/// threads.
+/// What kernels run on: threads of a processor, each with a range of iterations, or blocks of a
+/// GPU's threads.
 enum class Target { Cpu, Cuda };
 
 /// What the target is like, as far as kernels depend on it.
@@ -115,8 +115,8 @@ llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
 /// Memory space of what a block of threads shares, in types of memrefs.
 inline constexpr int64_t sharedMemorySpace = 3;
 
-/// The largest power of two, at most 16, that divides the address of the operand's first element: what
-/// a kernel for CUDA may assume. 16 for single numbers, which are loaded as such.
+/// The largest power of two, at most 16, that divides the address of the operand's first element:
+/// what a kernel for CUDA may assume. 16 for single numbers, which are loaded as such.
 int64_t alignmentOf(mlir::Value operand);
 
 /// An emitter writes the kernel of `frame.task`, or emits an error at the task and fails.

@@ -205,10 +205,9 @@ private:
           return failure();
         it->second = {*function, launch.iterations};
       }
-      auto op = step::LaunchOp::create(builder, it->second.function.getLoc(),
-                                       it->second.function.getSymName(), launch.operands,
-                                       /*segments=*/1, task.getStream(),
-                                       builder.getDenseI64ArrayAttr(launch.iterations));
+      auto op = step::LaunchOp::create(
+          builder, it->second.function.getLoc(), it->second.function.getSymName(), launch.operands,
+          /*segments=*/1, task.getStream(), builder.getDenseI64ArrayAttr(launch.iterations));
       op->setLoc(task.getLoc());
     }
     task.erase();

@@ -15,8 +15,8 @@ namespace nano::kernels {
 /// number of columns alone.
 mlir::LogicalResult emitRowKernel(KernelFrame &frame, const RowForm &form);
 
-/// The same for a block of GPU threads: CudaRowLayout says which thread has which columns. A row that
-/// fits stays in registers from pass to pass, so that its bytes are read once.
+/// The same for a block of GPU threads: CudaRowLayout says which thread has which columns. A row
+/// that fits stays in registers from pass to pass, so that its bytes are read once.
 mlir::LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form);
 
 /// The launch's number of iterations and the kernel's grain, for a task of this form on vectors of

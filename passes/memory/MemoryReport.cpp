@@ -69,8 +69,8 @@ MemorySummary summarizeMemory(ModuleOp module) {
       (state.getRole() == graph::Role::Parameter   ? summary.parameters
        : state.getRole() == graph::Role::Optimizer ? summary.optimizer
                                                    : summary.gradients) += bytes;
-    } else if (auto scalar = dyn_cast<graph::ScalarOp>(op)) {
-      summary.inputs += elementBytes(scalar.getType());
+    } else if (isa<graph::ScalarOp>(op)) {
+      summary.inputs += scalarAlignment;
     } else if (auto input = dyn_cast<InputOp>(op)) {
       summary.inputs +=
           llvm::alignTo(contiguousBytes(cast<MemRefType>(input.getType())), arenaAlignment);

@@ -11,6 +11,9 @@ namespace nano::memory {
 
 /// Bytes to which offsets and sizes in the arena are aligned.
 inline constexpr int64_t arenaAlignment = 256;
+/// Scalars lie side by side at multiples of this many bytes: cuBLASLt wants it of a product's
+/// scales.
+inline constexpr int64_t scalarAlignment = 16;
 
 /// The lifetimes as the packing sees them: sizes rounded up to the alignment.
 std::vector<Item> packingItems(const Lifetimes &lifetimes);
@@ -44,9 +47,9 @@ MemorySummary summarizeMemory(mlir::ModuleOp module);
 /// "arena 21.3 GB a rank, 2.1% above the floor of 20.9 GB": one line.
 std::string memoryLine(const MemorySummary &summary);
 
-/// "first holds 9.68 GB at step.matmul (models/m.cpp:78): 4.15 GB matmul × 19 (models/m.cpp:61), …":
-/// the program that needs most, and the `holders` model lines that hold most in it; empty where no
-/// program has transient buffers.
+/// "first holds 9.68 GB at step.matmul (models/m.cpp:78): 4.15 GB matmul × 19 (models/m.cpp:61),
+/// …": the program that needs most, and the `holders` model lines that hold most in it; empty where
+/// no program has transient buffers.
 std::string peakLine(const MemorySummary &summary, size_t holders = 4);
 
 /// The summary as a table for people: totals, then for each program its peak and its `rows` largest

@@ -45,7 +45,7 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
                      take(step::contiguousBytes(step::memrefOf(state.getTensorType()))));
     for (auto scalar : module.getOps<graph::ScalarOp>()) {
       scalar->setAttr(step::offsetAttrName, builder.getI64IntegerAttr(top));
-      top += step::elementBytes(scalar.getType());
+      top += scalarAlignment;
     }
     top = int64_t(llvm::alignTo(top, arenaAlignment));
     for (auto input : module.getOps<step::InputOp>())

@@ -70,8 +70,8 @@ int64_t Sweep::bytesKeptAlive(ArrayRef<Access> accesses) const {
   return bytes;
 }
 
-/// True when the batch and the launch together are small enough to be a kernel's parameters: a pointer
-/// an operand, and the size and the first block of each set of operands.
+/// True when the batch and the launch together are small enough to be a kernel's parameters: a
+/// pointer an operand, and the size and the first block of each set of operands.
 bool Sweep::fits(const Slot &slot, LaunchOp launch) const {
   if (maxParameterBytes == 0)
     return true;

@@ -90,6 +90,7 @@ namespace nano::cuda {
   X(cublasLtMatmulAlgoCheck)                                                                       \
   X(cublasLtMatmul)
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): around a declarator g++ warns of them
 #define NANO_FUNCTION_POINTER(name) decltype(&::name) name = nullptr;
 
 struct DriverApi {

@@ -2,6 +2,7 @@
 #include "runtime/cuda/Matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace nano::cuda {
@@ -95,7 +96,7 @@ Product::~Product() {
 }
 
 cublasStatus_t Product::enqueue(CUdeviceptr workspace, CUstream stream) const {
-  auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void *>(address); };
+  auto pointer = [](CUdeviceptr address) { return std::bit_cast<void *>(address); };
   return api.cublasLtMatmul(
       handle, operation, &alpha, pointer(operands.b), left, pointer(operands.a), right, &beta,
       pointer(beta != 0 ? operands.d : operands.c), addend, pointer(operands.c), result, &algorithm,

@@ -243,8 +243,15 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
     fail(thread,
          verb() + nameOf(address) + " (" + nameOf(place) + "), which this launch only reads");
   uint32_t serial = region ? launch->serial : sharedSerial;
+  Cell before, after;
   for (uint64_t i = 0; i < count; ++i) {
     Cell &cell = cells[i];
+    // Neighbours are mostly alike.
+    if (i > 0 && cell == before) {
+      cell = after;
+      continue;
+    }
+    before = cell;
     std::string relation;
     if (const char *kind = conflict(thread, cell, use, region, relation)) {
       const std::byte *at = static_cast<const std::byte *>(address) +
@@ -258,6 +265,7 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
       cell.cluster = cluster;
     }
     record(thread, cell, use, place, number);
+    after = cell;
   }
 }
 

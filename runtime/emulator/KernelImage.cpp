@@ -2,7 +2,8 @@
 #include "runtime/emulator/KernelImage.h"
 #include "runtime/emulator/Process.h"
 
-#include <cstdlib>
+#include <charconv>
+#include <cstdio>
 #include <dlfcn.h>
 #include <link.h>
 #include <regex>
@@ -19,11 +20,13 @@ struct Module {
 
 int visit(dl_phdr_info *info, size_t, void *data) {
   auto &module = *static_cast<Module *>(data);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the loader tells it
+  auto *base = reinterpret_cast<const std::byte *>(info->dlpi_addr);
   const std::byte *begin = nullptr, *end = nullptr;
   StaticShared threadLocal;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr) &header = info->dlpi_phdr[i];
-    auto *start = reinterpret_cast<const std::byte *>(info->dlpi_addr + header.p_vaddr);
+    const std::byte *start = base + header.p_vaddr;
     if (header.p_type == PT_LOAD) {
       if (!begin || start < begin)
         begin = start;
@@ -35,7 +38,7 @@ int visit(dl_phdr_info *info, size_t, void *data) {
   }
   if (module.inside < begin || module.inside >= end)
     return 0;
-  module.begin = reinterpret_cast<const std::byte *>(info->dlpi_addr);
+  module.begin = base;
   module.end = end;
   module.threadLocal = threadLocal;
   return 1;
@@ -60,7 +63,10 @@ int clusterBlocks(const std::string &text) {
   for (int i : {2, 3})
     if (match[i].matched && match[i] != "1")
       return 0;
-  return std::atoi(match[1].str().c_str());
+  int count = 0;
+  std::string digits = match[1];
+  std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  return count;
 }
 
 } // namespace

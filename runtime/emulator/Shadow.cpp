@@ -12,7 +12,7 @@ void ReadSets::clear() {
 }
 
 uint32_t ReadSets::add(uint32_t set, const Clock &reader, Place place) {
-  const Read &head = nodes[set];
+  const Read head = nodes[set];
   if (set && !head.async && head.thread == reader.thread && head.epoch == reader.epoch)
     return set;
   uint32_t hash =
@@ -22,17 +22,25 @@ uint32_t ReadSets::add(uint32_t set, const Clock &reader, Place place) {
       known.thread == reader.thread)
     return known.result;
 
-  uint32_t rest = 0;
-  for (uint32_t i = set; i; i = nodes[i].next) {
-    Read read = nodes[i];
-    if (!read.async && reader.knows(read.thread, read.epoch))
-      continue;
-    read.next = rest;
-    nodes.push_back(read);
-    rest = uint32_t(nodes.size() - 1);
+  known = {set, reader.epoch, reader.thread, set};
+  for (uint32_t i = set; i; i = nodes[i].next)
+    if (!nodes[i].async && nodes[i].thread == reader.thread && nodes[i].epoch == reader.epoch)
+      return set;
+  // Reads of one time between barriers only add up; the first one after it drops those before.
+  uint32_t rest = set;
+  if (set && !head.async && reader.knows(head.thread, head.epoch)) {
+    rest = 0;
+    for (uint32_t i = set; i; i = nodes[i].next) {
+      Read read = nodes[i];
+      if (!read.async && reader.knows(read.thread, read.epoch))
+        continue;
+      read.next = rest;
+      nodes.push_back(read);
+      rest = uint32_t(nodes.size() - 1);
+    }
   }
   nodes.push_back({rest, reader.epoch, place, uint16_t(reader.thread), false});
-  known = {set, reader.epoch, reader.thread, uint32_t(nodes.size() - 1)};
+  known.result = uint32_t(nodes.size() - 1);
   return known.result;
 }
 

@@ -33,6 +33,7 @@ struct Cell {
   uint32_t reads = 0; ///< a set of ReadSets, void when `cluster` is another one
   uint16_t writer = 0;
   uint16_t flags = 0;
+  bool operator==(const Cell &) const = default;
 };
 
 /// Sets of reads since the last write, shared between the cells that were read alike. Set 0 is

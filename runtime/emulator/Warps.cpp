@@ -28,7 +28,7 @@ void EmulatedThread::together(const char *what, uint32_t mask, void *arguments, 
                              ") " + how);
   };
   auto whereOf = [](const Gathering &other) {
-    return std::string(", lane ") + std::to_string(__builtin_ctz(other.arrived)) + " is in " +
+    return std::string("while lane ") + std::to_string(__builtin_ctz(other.arrived)) + " is in " +
            other.what + " (" + Cluster::nameOf(other.site) + ")";
   };
   uint32_t bit = 1u << lane;
@@ -42,14 +42,14 @@ void EmulatedThread::together(const char *what, uint32_t mask, void *arguments, 
     if (each.mask == mask)
       mine = &each;
     else if ((each.mask & bit) || (each.arrived & mask))
-      diverges("with another mask" + whereOf(each));
+      diverges(whereOf(each) + " with another mask");
   }
   if (!mine) {
     warp->gatherings.push_back({mask, 0, what, site});
     mine = &warp->gatherings.back();
   } else if ((mine->what != what && std::strcmp(mine->what, what) != 0) ||
              (aligned && !isSame(mine->site, site))) {
-    diverges(whereOf(*mine).substr(2));
+    diverges(whereOf(*mine));
   }
   mine->arrived |= bit;
   warp->arguments[lane] = arguments;
@@ -270,23 +270,22 @@ void EmulatedThread::multiply(Element aType, Element bType, float *sum, const un
   } arguments = {aType, bType, sum, a, b};
   together("matrixMultiply", allLanes, &arguments, true, site, [](Warp &warp, uint32_t mask) {
     auto first = *static_cast<Arguments *>(warp.arguments[0]);
-    int inWord = elementsInWord(first.aType), k = 8 * inWord;
+    auto inWord = size_t(elementsInWord(first.aType)), k = 8 * inWord;
     std::array<float, 16 * 32> left; // by row
     std::array<float, 8 * 32> right; // by column
     forLanes<Arguments>(warp, mask, [&](uint32_t lane, Arguments &mine) {
-      int group = int(lane) / 4, pair = int(lane) % 4;
-      for (int part = 0; part < 4; ++part)
+      size_t group = lane / 4, pair = lane % 4;
+      for (size_t part = 0; part < 4; ++part)
         decodeWord(mine.aType, mine.a[part],
-                   &left[size_t((group + part % 2 * 8) * k + inWord * (pair + part / 2 * 4))]);
-      for (int part = 0; part < 2; ++part)
-        decodeWord(mine.bType, mine.b[part],
-                   &right[size_t(group * k + inWord * (pair + part * 4))]);
+                   &left[(group + part % 2 * 8) * k + inWord * (pair + part / 2 * 4)]);
+      for (size_t part = 0; part < 2; ++part)
+        decodeWord(mine.bType, mine.b[part], &right[group * k + inWord * (pair + part * 4)]);
     });
     forLanes<Arguments>(warp, mask, [&](uint32_t lane, Arguments &mine) {
-      int group = int(lane) / 4, pair = int(lane) % 4;
-      for (int i = 0; i < 4; ++i)
-        mine.sum[i] = sumOfProducts(&left[size_t((group + i / 2 * 8) * k)],
-                                    &right[size_t((2 * pair + i % 2) * k)], k, mine.sum[i]);
+      size_t group = lane / 4, pair = lane % 4;
+      for (size_t i = 0; i < 4; ++i)
+        mine.sum[i] = sumOfProducts(&left[(group + i / 2 * 8) * k], &right[(2 * pair + i % 2) * k],
+                                    int(k), mine.sum[i]);
     });
   });
 }

@@ -368,6 +368,50 @@ TEST(FrontendErrors, Training) {
   EXPECT_EQ(saidBy(wholeModel([] { training({10, 0, 8, 5}); })), "training: called twice");
 }
 
+TEST(FrontendErrors, Fp8Products) {
+  auto given = [](const Fp8 &how) {
+    return saidBy([how] {
+      const Tensor w = param("w", {3, 8}, f32, constant(1), someGroup());
+      fp8Products(w, how);
+      wholeModel()();
+    });
+  };
+  EXPECT_EQ(given({.recipe = Fp8::Static, .input = 1, .weight = -1, .gradient = 1}),
+            "fp8Products: 'w': the scales 1, -1, 1 must be positive");
+  EXPECT_EQ(given({.recipe = Fp8::Delayed, .history = 0}),
+            "fp8Products: 'w': a history of 0 steps; it can be 1 to 4096");
+  EXPECT_EQ(given({.recipe = Fp8::Delayed, .history = 5000}),
+            "fp8Products: 'w': a history of 5000 steps; it can be 1 to 4096");
+  EXPECT_EQ(given({.recipe = Fp8::Current, .margin = 65}),
+            "fp8Products: 'w': a margin of 65; it can be -64 to 64");
+  EXPECT_EQ(saidBy([] { fp8Products(scalar("s", step(), f32), {.recipe = Fp8::Current}); }),
+            "fp8Products: takes a parameter");
+  EXPECT_EQ(saidBy([] {
+              const Tensor w = param("w", {3, 8}, f32, constant(1), someGroup());
+              fp8Products(w, {});
+              fp8Products(w, {});
+            }),
+            "fp8Products: 'w' has been given before");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) {
+              fp8Products(w, {.recipe = Fp8::Current});
+              return reshape(sum(x * w[0], 1), {4});
+            }),
+            "fp8Products: no matrix product of the training program has 'w' as its second operand, "
+            "whole");
+  auto head = [](const Fp8 &how) {
+    return saidBy([how] {
+      const Tensor table = param("table", {16, 16}, f32, normal(0, 1), someGroup());
+      fp8Products(table, how);
+      train(4, Loss::sum, [&](Tensor tokens, Tensor targets) {
+        return crossEntropy(linear(table[tokens], table), targets);
+      });
+    });
+  };
+  EXPECT_EQ(head({.recipe = Fp8::Static}),
+            "fp8Products: no static scales are known for 'table'; give --fp8-scales FILE.json, "
+            "which nanorun --calibrate writes");
+}
+
 TEST(FrontendErrors, WhatAModelLacks) {
   EXPECT_EQ(
       errorOf([] {}),

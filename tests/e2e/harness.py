@@ -176,9 +176,12 @@ class RunTest(unittest.TestCase):
 
     @classmethod
     def compile(cls, model, sizes, plan, *options):
-        """Compiles models/MODEL.cpp to the scratch file `plan` and returns its path."""
+        """Compiles models/MODEL.cpp for the CPU, or the target among the options, to the scratch file
+        `plan` and returns its path."""
         path = os.path.join(cls.scratch.name, plan)
         source = f"models/{model}.cpp"
+        if "--target" not in options:
+            options = ("--target", "cpu", *options)
         done = run_command("nanoc", "compile", source, "-o", path, *overrides(sizes), *options)
         if done.returncode != 0:
             raise AssertionError(f"nanoc compile {source} failed:\n{done.stderr}")

@@ -61,12 +61,12 @@ private:
   std::string headScaling; ///< "off", "static", "current", "delayed", "block"
   /// Delayed scaling of one tensor: the largest magnitudes of this step and of up to 16 before it.
   struct Delayed {
-    Real scale = 1, largest = 0;
+    Real scale, largest = 0;
     std::vector<Real> history;
     void see(const Vec &x);
     void endStep(Real largestNumber);
   };
-  mutable Delayed delayedInput, delayedGradient;
+  mutable Delayed delayedInput{1}, delayedGradient{0x1p-12};
 };
 
 } // namespace nano::reference

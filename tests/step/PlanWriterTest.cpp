@@ -254,7 +254,7 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_EQ(sum.d.offset, sum.c.offset);
   EXPECT_EQ(std::make_tuple(sum.ldd, sum.strideD), std::make_tuple(8, 32));
 
-  // The learning rate is the second scalar: four bytes into their buffer.
+  // The learning rate is the second scalar: 16 bytes into their buffer.
   const Command &launch = first[3];
   ASSERT_EQ(launch.segments.size(), 1u);
   EXPECT_EQ(launch.label, "scale");
@@ -262,7 +262,7 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_EQ(launch.segments[0].grain, 16);
   EXPECT_EQ(launch.segments[0].args[0].buffer, plan->scalarBuffer);
   EXPECT_EQ(launch.segments[0].args[0].offset, plan->scalars[1].offset);
-  EXPECT_EQ(plan->scalars[1].offset, 4u);
+  EXPECT_EQ(plan->scalars[1].offset, 16u);
   EXPECT_TRUE(launch.segments[0].args[1].read && launch.segments[0].args[1].written);
   EXPECT_FALSE(launch.segments[0].args[0].written);
 

@@ -40,6 +40,12 @@ void checkWorlds(const std::vector<int64_t> &worlds) {
   }
 }
 
+void checkChunkBytes(int64_t bytes) {
+  if (bytes < 0)
+    throw CLI::ValidationError(fmt::format("--chunk-bytes {}", bytes),
+                               "a number of bytes is 0 or more");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -61,9 +67,9 @@ int main(int argc, char **argv) {
       ->type_name("FILE.json");
   compile
       ->add_option("--target", options.target,
-                   "The device that the plan is for; cuda when nanoc was built with CUDA")
-      ->type_name("cpu")
-      ->capture_default_str();
+                   "The device that the plan is for; cuda when nanoc was built with CUDA, else cpu")
+      ->type_name("cpu|cuda")
+      ->default_str(nano::defaultTarget());
   compile
       ->add_option("--world", options.worlds,
                    "The numbers of ranks that the plan can run on, as in 1,2,4,8 (default 1)")
@@ -80,6 +86,12 @@ int main(int argc, char **argv) {
       ->add_option("--stop-after", options.stopAfter,
                    "Prints the IR of a stage and stops; `nanoc stages` lists them")
       ->type_name("STAGE");
+  compile
+      ->add_option(
+          "--chunk-bytes", options.chunkBytes,
+          "The head and its loss are computed in chunks of rows in which no tensor has more "
+          "bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory")
+      ->type_name("N");
   compile->add_flag("--report-memory", options.reportMemory,
                     "Says who holds memory at the peak, by model line");
   compile->add_flag("--report-fp8", options.reportFp8,
@@ -102,6 +114,7 @@ int main(int argc, char **argv) {
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides);
     checkWorlds(options.worlds);
+    checkChunkBytes(options.chunkBytes);
     return nano::compileModel(options);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help

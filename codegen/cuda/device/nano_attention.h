@@ -13,8 +13,8 @@
 //     static constexpr bool vectorRows = true;    // as in AttentionShape
 //     static constexpr float scale = 0.12f;
 //     static constexpr bool hasScore = true;      // false: the functions below may be left out
-//     // The score region: f(scale·q·k). No memory, no state, the same value for the same
-//     arguments. static NANO_DEVICE float score(float s, int query, int key, int head) {
+//     // The score region: f(scale·q·k). No memory, no state: a function of its arguments.
+//     static NANO_DEVICE float score(float s, int query, int key, int head) {
 //       return 15.0f * nano::tanh(s / 15.0f);
 //     }
 //     // The score_grad region: the gradient before f from that behind it (backward only).
@@ -25,7 +25,7 @@
 //   };
 //   extern "C" __global__ void __launch_bounds__(128, 1)
 //   attention_2cfa(const __grid_constant__ nano::Launch<7, 1> launch) {
-//     const auto work = launch.find(blockIdx.x);
+//     const auto work = launch.find(blockIdx.x, 1);
 //     nano::AttentionOperands<Attention> x;
 //     x.q = {work.template pointer<const nano::bf16>(0), 3 * 768, 128}; // strides: token, head
 //     x.k = {work.template pointer<const nano::bf16>(1), 3 * 768, 128};
@@ -34,7 +34,7 @@
 //     x.last = {work.template pointer<const int>(4)};
 //     x.y[0] = {work.template pointer<nano::bf16>(5), 768, 128};
 //     x.lse[0] = {work.template pointer<float>(6), 6, 1};
-//     nano::attentionForward<Attention>(work.first, x);
+//     nano::attentionForward<Attention>(work.begin, x);
 //   }
 //
 // Threads, iterations and dynamic shared bytes of a launch are attentionForwardLaunch(shape) and
@@ -97,7 +97,7 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
 
 template <class A>
 constexpr AttentionShape attentionShapeOf = AttentionShape{
-    A::tokens, A::heads, A::headSize, sizeof(typename A::Element) == 2, A::vectorRows};
+    A::tokens, A::heads, A::headSize, sizeof(typename A::Element) == 2, A::vectorRows, A::hasScore};
 
 NANO_DEVICE int larger(int a, int b) { return a > b ? a : b; }
 NANO_DEVICE int smaller(int a, int b) { return a < b ? a : b; }
@@ -152,11 +152,12 @@ NANO_DEVICE void tiledKeyGrad(long long iteration, const Operands &x) {
 template <class A, class Choice, class Operands>
 NANO_DEVICE void tiledBackward(long long iteration, const Operands &x) {
   using Queries = typename Choice::Queries;
-  constexpr long long queryBlocks = A::heads * divideUp(A::tokens, Queries::rows);
-  if (iteration < queryBlocks)
-    tiledQueryGrad<A, Queries>(iteration, x);
+  constexpr int queryBlocks = A::heads * divideUp(A::tokens, Queries::rows);
+  const int number = int(iteration);
+  if (number < queryBlocks)
+    tiledQueryGrad<A, Queries>(number, x);
   else
-    tiledKeyGrad<A, typename Choice::Keys>(iteration - queryBlocks, x);
+    tiledKeyGrad<A, typename Choice::Keys>(number - queryBlocks, x);
 }
 
 /// y and lse of one block of queries: iteration i of attentionForwardLaunch's. All threads of the

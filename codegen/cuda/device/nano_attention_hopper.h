@@ -17,8 +17,10 @@ using mma::RowRanges;
 using mma::Tile;
 
 constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
-/// Registers of a thread that copies and of one that computes: 384 threads have 65536.
-constexpr int copyRegisters = 24, computeRegisters = 240;
+/// Registers of a thread that copies and of one that computes: together those of 384 threads of
+/// 168. `many`: for the largest sums, dk and dv of heads of 128.
+template <bool many> constexpr int copyRegisters = many ? 24 : 40;
+template <bool many> constexpr int computeRegisters = many ? 240 : 232;
 
 /// Two barriers a stage: full is waited for by those who compute, empty by those who copy.
 template <int stages> struct Barriers {
@@ -141,20 +143,19 @@ NANO_DEVICE void loadRanges(const Operands &x, int begin, int thread) {
 /// Iteration i: as mma::attentionForward's. The products of a tile's weights and values run while
 /// the next tile's weights are computed.
 template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
+NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
                 columns = Tiles::columns, blocks = divideUp(tokens, rows);
   using S = Shared<Tiles, size, 1>;
   auto &barriers = S::barriers();
   const int head = iteration % A::heads;
-  const int begin = (blocks - 1 - int(iteration / A::heads)) * rows,
-            end = smaller(begin + rows, tokens);
+  const int begin = (blocks - 1 - iteration / A::heads) * rows, end = smaller(begin + rows, tokens);
   const int firstKey = larger(x.first[begin], 0), endKey = x.last[end - 1] + 1;
   const int count = divideUp(endKey - firstKey, columns);
   barriers.init();
 
   if (warpIndex() / 4 == computingWarpgroups) {
-    decreaseRegisters<copyRegisters>();
+    decreaseRegisters<copyRegisters<false>>();
     const int thread = threadIdx.x % warpgroupThreads;
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), x.q, head, begin, end, thread);
     loadRanges<S, A, Tiles>(x, begin, thread);
@@ -168,7 +169,7 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
     return;
   }
 
-  increaseRegisters<computeRegisters>();
+  increaseRegisters<computeRegisters<false>>();
   const Lane lane;
   const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
   float sums[1][size / 8][4] = {};
@@ -261,6 +262,7 @@ template <class A, class Tiles, bool ofQueries, class Operands>
 NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
                 columns = Tiles::columns;
+  constexpr bool many = !ofQueries && size == 128;
   using S = Shared<Tiles, size, 2>;
   auto &barriers = S::barriers();
   const int begin = block * rows, end = smaller(begin + rows, tokens);
@@ -276,7 +278,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   barriers.init();
 
   if (warpIndex() / 4 == computingWarpgroups) {
-    decreaseRegisters<copyRegisters>();
+    decreaseRegisters<copyRegisters<many>>();
     const int thread = threadIdx.x % warpgroupThreads;
     if (count == 0)
       return;
@@ -301,7 +303,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     return;
   }
 
-  increaseRegisters<computeRegisters>();
+  increaseRegisters<computeRegisters<many>>();
   const Lane lane;
   const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
   const int firstRow = begin + groupRow, lastRow = smaller(firstRow + warpgroupRows, tokens) - 1;
@@ -428,15 +430,15 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
 
 /// dq. Iteration i: as mma::attentionQueryGrad's.
 template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
+NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows);
-  attentionGrad<A, Tiles, true>(blocks - 1 - int(iteration / A::heads), iteration % A::heads, x);
+  attentionGrad<A, Tiles, true>(blocks - 1 - iteration / A::heads, iteration % A::heads, x);
 }
 
 /// dk and dv. Iteration i: as mma::attentionKeyGrad's.
 template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
-  attentionGrad<A, Tiles, false>(int(iteration / A::heads), iteration % A::heads, x);
+NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
+  attentionGrad<A, Tiles, false>(iteration / A::heads, iteration % A::heads, x);
 }
 
 } // namespace nano::hopper

@@ -165,6 +165,7 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
   const int begin = int(iteration / A::heads) * rows, end = smaller(begin + rows, tokens);
   loadTile<rows, size, Tiles::threads>(keys, x.k, head, begin, end);
   loadTile<rows, size, Tiles::threads>(values, x.v, head, begin, end);
+  copyAsyncCommit(); // for keys that no query sees, too
   const int firstQuery = countBelow(x.last, tokens, begin),
             endQuery = countBelow(x.first, tokens, end);
   auto load = [&](int stage, int query) {

@@ -90,7 +90,9 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
       float s = dot(queries, mine.row, keys, column) * A::scale;
       if constexpr (A::hasScore)
         s = A::score(s, query, key + column, head);
-      scores[i] = key + column >= first && key + column <= last ? s : -__builtin_bit_cast(float, 0x7f800000u);
+      scores[i] = key + column >= first && key + column <= last
+                      ? s
+                      : -__builtin_bit_cast(float, 0x7f800000u);
       largest = max(largest, scores[i]);
     }
     for (int distance = 1; distance < parts; distance *= 2)

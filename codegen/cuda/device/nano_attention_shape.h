@@ -52,14 +52,14 @@ template <int Columns, int Stages> struct HopperTiles {
 /// tiles leave registers for it.
 template <int headSize, bool hasScore> struct AttentionTileChoice;
 template <> struct AttentionTileChoice<128, false> {
-  using Forward = AttentionTiles<32, 4, 48>;
-  using Queries = AttentionTiles<32, 4, 32>;
-  using Keys = AttentionTiles<16, 4, 48>;
+  using Forward = HopperTiles<64, 4>;
+  using Queries = HopperTiles<64, 4>;
+  using Keys = HopperTiles<64, 4>;
 };
 template <> struct AttentionTileChoice<64, false> {
-  using Forward = AttentionTiles<32, 4, 64>;
-  using Queries = AttentionTiles<32, 4, 64>;
-  using Keys = AttentionTiles<16, 4, 64>;
+  using Forward = HopperTiles<128, 5>;
+  using Queries = HopperTiles<64, 4>;
+  using Keys = HopperTiles<64, 4>;
 };
 template <int headSize> struct AttentionTileChoice<headSize, true> {
   using Forward = AttentionTiles<16, 4, 64>;

@@ -4,7 +4,8 @@
 
 namespace nano::mma {
 
-constexpr float log2e = 1.44269504f, ln2 = 0.693147181f, infinity = __builtin_bit_cast(float, 0x7f800000u);
+constexpr float log2e = 1.44269504f, ln2 = 0.693147181f,
+                infinity = __builtin_bit_cast(float, 0x7f800000u);
 
 /// Scores are turned into exponents of two one by one, not with a factor within the softmax.
 template <class A> constexpr bool scoresInLog2 = A::hasScore || !(A::scale > 0);

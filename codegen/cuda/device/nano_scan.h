@@ -11,8 +11,8 @@ template <bool IsMax> NANO_DEVICE int scanStep(int a, int b) {
   return IsMax ? maximum(a, b) : int(unsigned(a) + unsigned(b));
 }
 
-/// y[t·yStride] = x[0] ∘ … ∘ x[t·xStride] for t < `count`. All `Threads` threads of the block call it;
-/// dynamic shared memory holds a number a warp.
+/// y[t·yStride] = x[0] ∘ … ∘ x[t·xStride] for t < `count`. All `Threads` threads of the block call
+/// it; dynamic shared memory holds a number a warp.
 template <int Threads, bool IsMax>
 NANO_DEVICE void scan(int64_t count, const int *x, int64_t xStride, int *y, int64_t yStride) {
   constexpr int warps = Threads / 32;

@@ -11,19 +11,19 @@
 //     // Rows of x and of y are contiguous and begin at multiples of 16 bytes, D is one of 8.
 //     static constexpr bool vectorRows = true;
 //   };
-//   … nano::scatterSort<Scatter>(work.first, {work.template pointer<const int>(0)},
+//   … nano::scatterSort<Scatter>(work.begin, {work.template pointer<const int>(0)},
 //                                work.template pointer<int>(1));
 //   … nano::ScatterOperands<Scatter> x;
 //     x.x = {work.template pointer<const nano::bf16>(0), 768}; // stride of rows
 //     x.scratch = work.template pointer<const int>(1);
 //     x.y[0] = {work.template pointer<float>(2), 768};
-//     nano::scatterSum<Scatter>(work.first, x);
+//     nano::scatterSum<Scatter>(work.begin, x);
 //
 // Threads, iterations and dynamic shared bytes are scatterSortLaunch(shape) and
 // scatterSumLaunch(shape); iterationsPerBlock is 1, iterations of a segment count from 0. Rows that
 // no id names become zero. The order of a row's sum depends on the number of its tokens alone: in
-// order of t up to `manyTokens` of them; more are cut into as many parts of equal length as a block
-// has warps, each summed in order of t, and these sums are added in order.
+// order of t up to scatterManyTokens of them; more are cut into 16 parts of equal length, each
+// summed in order of t, and these sums are added in order.
 #pragma once
 
 #include "nano_attention.h"
@@ -45,8 +45,6 @@ template <class S, int yCount = 1> struct ScatterOperands {
 };
 
 namespace scatter {
-
-constexpr int manyTokens = 64;
 
 NANO_DEVICE int population(uint32_t bits) {
   bits -= (bits >> 1) & 0x55555555u;
@@ -72,12 +70,13 @@ NANO_BOTH constexpr int bitsOf(int count) {
   return bits;
 }
 
-/// Eight columns of a lane within a slice of a row: consecutive ones, or every 32nd.
-template <class S> struct LaneColumns {
+/// Eight columns of one of `lanes` lanes that share a slice of a row: consecutive ones, or every
+/// so many'th.
+template <class S, int lanes> struct LaneColumns {
   int first;
-  NANO_DEVICE LaneColumns(int slice)
-      : first(slice * scatterSumColumns + laneIndex() * (S::vectorRows ? 8 : 1)) {}
-  NANO_DEVICE int column(int j) const { return first + j * (S::vectorRows ? 1 : 32); }
+  NANO_DEVICE LaneColumns(int slice, int lane)
+      : first(slice * 8 * lanes + lane * (S::vectorRows ? 8 : 1)) {}
+  NANO_DEVICE int column(int j) const { return first + j * (S::vectorRows ? 1 : lanes); }
 
   NANO_DEVICE void load(float (&values)[8], const MatrixView<const typename S::Element> &x,
                         int t) const {
@@ -133,30 +132,83 @@ template <class S> struct LaneColumns {
   }
 };
 
-/// sums ← Σ x[positions[i], :] over i from … to, in this order, by a warp.
-template <class S, class Operands>
-NANO_DEVICE void sumRows(float (&sums)[8], const Operands &x, const LaneColumns<S> &columns,
-                         int from, int to) {
+/// The sums of some columns over `count` rows of the table from `begin` on, those of them that are
+/// before `end` and have few tokens, by a warp.
+template <class S, int count, class Operands>
+NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
+  constexpr int ahead = 4;
+  const int *const starts = x.scratch + 2 * S::tokens;
+  const LaneColumns<S, 32> columns(slice, laneIndex());
+  const int last = begin + laneIndex() < end ? begin + laneIndex() : end;
+  const int mine = begin < end && laneIndex() <= count ? starts[last] : 0;
+  int positions[count], tokens[count]; // of a row: this lane's sorted position; their number
 #pragma unroll
-  for (float &sum : sums)
-    sum = 0;
-  for (int i = from; i < to; i += 32) {
-    const int count = to - i < 32 ? to - i : 32;
-    const int mine = x.scratch[i + (laneIndex() < count ? laneIndex() : 0)];
-    for (int lane = 0; lane < count; lane += 4) {
-      float rows[4][8];
+  for (int row = 0; row < count; ++row) {
+    const int from = shuffle(mine, row);
+    tokens[row] = shuffle(mine, row + 1) - from;
+    const bool is = laneIndex() < tokens[row] && tokens[row] <= scatterManyTokens;
+    positions[row] = is ? x.scratch[from + laneIndex()] : 0;
+  }
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int t = shuffle(mine, lane + j < count ? lane + j : lane);
-        columns.load(rows[j], x.x, t);
+  for (int row = 0; row < count; ++row) {
+    if (begin + row >= end || tokens[row] > scatterManyTokens)
+      continue;
+    float sums[8] = {};
+    for (int i = 0; i < tokens[row]; i += ahead) {
+      float values[ahead][8];
+#pragma unroll
+      for (int j = 0; j < ahead; ++j) {
+        const int t = shuffle(positions[row], i + j < tokens[row] ? i + j : i);
+        columns.load(values[j], x.x, t);
       }
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < ahead; ++j)
 #pragma unroll
         for (int c = 0; c < 8; ++c)
-          sums[c] += lane + j < count ? rows[j][c] : 0;
+          sums[c] += i + j < tokens[row] ? values[j][c] : 0;
     }
+    columns.store(sums, x.y, begin + row);
   }
+}
+
+/// The sum of some columns of one row of the table over sorted positions from … to, by a block:
+/// half warps sum parts of equal length.
+template <class S, class Operands>
+NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to) {
+  constexpr int lanes = 16, parts = scatterSumThreads / lanes, ahead = 8;
+  static_assert(8 * lanes == scatterManyColumns);
+  float *const partial = dynamicShared<float>(); // [parts][8][lanes]
+  const int lane = threadIdx.x % lanes, number = threadIdx.x / lanes;
+  const LaneColumns<S, lanes> columns(slice, lane);
+  const int part = (to - from + parts - 1) / parts, first = from + number * part,
+            last = first + part < to ? first + part : to;
+  float sums[8] = {};
+  for (int i = first; i < last; i += ahead) {
+    float values[ahead][8];
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+      columns.load(values[j], x.x, x.scratch[i + j < last ? i + j : i]);
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+#pragma unroll
+      for (int c = 0; c < 8; ++c)
+        sums[c] += i + j < last ? values[j][c] : 0;
+  }
+#pragma unroll
+  for (int c = 0; c < 8; ++c)
+    partial[(number * 8 + c) * lanes + lane] = sums[c];
+  syncThreads();
+  if (number == 0) {
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      float sum = 0;
+      for (int p = 0; p < parts; ++p)
+        sum += partial[(p * 8 + c) * lanes + lane];
+      sums[c] = sum;
+    }
+    columns.store(sums, x.y, row);
+  }
+  syncThreads();
 }
 
 } // namespace scatter
@@ -165,75 +217,89 @@ NANO_DEVICE void sumRows(float (&sums)[8], const Operands &x, const LaneColumns<
 /// Each warp counts the ids in its part of the tokens, and places its tokens behind those of
 /// earlier warps. All threads of the block call it.
 template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView ids, int *scratch) {
-  constexpr int blockRows = scatterSortRows(S::rows), warps = scatterSortThreads / 32;
+  constexpr int blockRows = scatterSortRows(S::rows), warps = scatterSortThreads / 32, ahead = 8;
   constexpr int part = 32 * divideUp(S::tokens, 32 * warps);
-  int *const counts =
-      dynamicShared<int>(); // [warps][blockRows], then the first position of each row
-  int *const starts = counts + warps * blockRows, *const belows = starts + blockRows;
+  int *const counts = dynamicShared<int>(); // [warps][blockRows]: before a warp, of the block's row
+  int *const starts = counts + warps * blockRows, *const belows = starts + blockRows,
+             *const totals = belows + warps;
   const int begin = int(iteration) * blockRows,
             rows = begin + blockRows < S::rows ? blockRows : S::rows - begin;
   const int warp = warpIndex(), lane = laneIndex();
   const int from = warp * part, to = from + part < S::tokens ? from + part : S::tokens;
   int *const mine = counts + warp * blockRows;
+  // Ids of `ahead` tokens of this lane, 32 apart, relative to the block's rows.
+  auto load = [&](int (&found)[ahead], int first) {
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      const int t = first + 32 * i + lane;
+      found[i] = t < to ? ids[t] - begin : rows;
+    }
+  };
 
   for (int i = lane; i < blockRows; i += 32)
     mine[i] = 0;
   syncWarp();
-  int below = 0;
-#pragma unroll 8
-  for (int t = from + lane; t < to; t += 32) {
-    const int row = ids[t] - begin;
-    below += row < 0;
-    if (row >= 0 && row < rows)
-      fetchAdd(&mine[row], 1);
+  int below = 0, found[ahead];
+  for (int first = from; first < to; first += 32 * ahead) {
+    load(found, first);
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      below += found[i] < 0;
+      if (found[i] >= 0 && found[i] < rows)
+        fetchAdd(&mine[found[i]], 1);
+    }
   }
   below = warpSum(below);
   if (lane == 0)
     belows[warp] = below;
   syncThreads();
-  for (int row = threadIdx.x; row < rows; row += scatterSortThreads) {
-    int sum = 0;
+  // Of the thread's row: its tokens, and those of earlier rows of the warp.
+  static_assert(blockRows <= scatterSortThreads);
+  const int row = threadIdx.x;
+  int count = 0;
+  if (row < rows)
     for (int w = 0; w < warps; ++w) {
-      const int count = counts[w * blockRows + row];
-      counts[w * blockRows + row] = sum;
-      sum += count;
+      const int here = counts[w * blockRows + row];
+      counts[w * blockRows + row] = count;
+      count += here;
     }
-    starts[row] = sum;
+  int before = count;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = shuffleUp(before, distance);
+    before += lane >= distance ? other : 0;
   }
+  if (lane == 31)
+    totals[warp] = before;
+  before -= count;
   syncThreads();
-  if (warp == 0) {
-    int before = warpSum(lane < warps ? belows[lane] : 0);
-    for (int first = 0; first < rows; first += 32) {
-      const int count = first + lane < rows ? starts[first + lane] : 0;
-      int sum = count;
-      for (int distance = 1; distance < 32; distance *= 2) {
-        const int other = shuffleUp(sum, distance);
-        sum += lane >= distance ? other : 0;
+  before += warpSum(belows[lane]) + warpSum(lane < warp ? totals[lane] : 0);
+  if (row < rows) {
+    starts[row] = before;
+    scratch[2 * S::tokens + begin + row] = before;
+  }
+  if (begin + rows == S::rows && row == 0)
+    scratch[2 * S::tokens + S::rows] = S::tokens;
+  syncThreads();
+  for (int first = from; first < to; first += 32 * ahead) {
+    load(found, first);
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      const bool is = found[i] >= 0 && found[i] < rows;
+      const uint32_t all = ballot(is);
+      if (all == 0)
+        continue;
+      const uint32_t same = scatter::lanesWith<scatter::bitsOf(blockRows)>(found[i], all);
+      const int rank = scatter::population(same & ((1u << lane) - 1));
+      if (is) {
+        const int place = starts[found[i]] + mine[found[i]] + rank;
+        scratch[place] = first + 32 * i + lane;
+        scratch[S::tokens + place] = begin + found[i];
       }
-      if (first + lane < rows) {
-        starts[first + lane] = before + sum - count;
-        scratch[S::tokens + begin + first + lane] = before + sum - count;
-      }
-      before += shuffle(sum, 31);
+      syncWarp();
+      if (is && rank == 0)
+        mine[found[i]] += scatter::population(same);
+      syncWarp();
     }
-    if (begin + rows == S::rows && lane == 0)
-      scratch[S::tokens + S::rows] = S::tokens;
-  }
-  syncThreads();
-  for (int first = from; first < to; first += 32) {
-    const int row = first + lane < to ? ids[first + lane] - begin : -1;
-    const bool found = row >= 0 && row < rows;
-    const uint32_t all = ballot(found);
-    if (all == 0)
-      continue;
-    const uint32_t same = scatter::lanesWith<scatter::bitsOf(blockRows)>(row, all);
-    const int rank = scatter::population(same & ((1u << lane) - 1));
-    if (found)
-      scratch[starts[row] + mine[row] + rank] = first + lane;
-    syncWarp();
-    if (found && rank == 0)
-      mine[row] += scatter::population(same);
-    syncWarp();
   }
 }
 
@@ -241,49 +307,29 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
 /// of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount> &x) {
-  constexpr int slices = divideUp(S::columns, scatterSumColumns), warps = scatterSumThreads / 32;
-  const scatter::LaneColumns<S> columns(iteration % slices);
-  const int begin = int(iteration / slices) * scatterSumRows,
-            end = begin + scatterSumRows < S::rows ? begin + scatterSumRows : S::rows;
-  const int *const starts = x.scratch + S::tokens;
-  float (*const partial)[scatterSumColumns] =
-      reinterpret_cast<float (*)[scatterSumColumns]>(dynamicShared<float>());
-  const int warp = warpIndex(), lane = laneIndex();
-  float sums[8];
-  bool many = false;
-  for (int row = begin + warp; row < end; row += warps) {
-    const int from = starts[row], to = starts[row + 1];
-    if (to - from > scatter::manyTokens) {
-      many = true;
-      continue;
-    }
-    scatter::sumRows(sums, x, columns, from, to);
-    columns.store(sums, x.y, row);
-  }
-  if (!syncThreadsAny(many))
+  constexpr ScatterShape shape = {S::tokens, S::rows, S::columns};
+  constexpr int slices = divideUp(S::columns, scatterColumns),
+                manySlices = divideUp(S::columns, scatterManyColumns),
+                manyIterations = scatterManyIterations(shape), warps = scatterSumThreads / 32;
+  if (iteration >= manyIterations) {
+    constexpr int perWarp = scatterRows / warps;
+    const int index = int(iteration) - manyIterations;
+    const int begin = index / slices * scatterRows + warpIndex() * perWarp,
+              end = begin + perWarp < S::rows ? begin + perWarp : S::rows;
+    scatter::sumFew<S, perWarp>(x, index % slices, begin, end);
     return;
-  for (int row = begin; row < end; ++row) {
-    const int from = starts[row], to = starts[row + 1], part = (to - from + warps - 1) / warps;
-    if (to - from <= scatter::manyTokens)
-      continue;
-    const int first = from + warp * part;
-    scatter::sumRows(sums, x, columns, first < to ? first : to,
-                     first + part < to ? first + part : to);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-      partial[warp][j * 32 + lane] = sums[j];
-    syncThreads();
-    if (warp == (row - begin) % warps) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        float sum = 0;
-        for (int w = 0; w < warps; ++w)
-          sum += partial[w][j * 32 + lane];
-        sums[j] = sum;
-      }
-      columns.store(sums, x.y, row);
-    }
-    syncThreads();
+  }
+  // A row of many tokens covers the position behind the scatterManyTokens in which it begins; there
+  // is at most one in each.
+  const int *const starts = x.scratch + 2 * S::tokens;
+  const int group = int(iteration / manySlices) * scatterPositions;
+  for (int i = 0; i < warps; ++i) {
+    const int begin = group + i * scatterManyTokens, behind = begin + scatterManyTokens;
+    if (behind >= S::tokens)
+      return;
+    const int row = x.scratch[S::tokens + behind], from = starts[row], to = starts[row + 1];
+    if (from >= begin && from < behind && to - from > scatterManyTokens)
+      scatter::sumMany<S>(x, iteration % manySlices, row, from, to);
   }
 }
 

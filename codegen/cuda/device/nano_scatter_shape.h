@@ -11,8 +11,14 @@ struct ScatterShape {
 };
 
 constexpr int scatterSortThreads = 1024, scatterSumThreads = 256;
-/// A block of the sum has this many rows of the table, and this many columns.
-constexpr int scatterSumRows = 32, scatterSumColumns = 256;
+/// Rows of more tokens are summed by whole blocks, others by warps.
+constexpr int scatterManyTokens = 32;
+/// A block that sums by warps has this many rows of the table, and this many columns.
+constexpr int scatterRows = 32, scatterColumns = 256;
+/// A block that sums rows of many tokens has those that begin within so many sorted positions, and
+/// this many columns.
+constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
+              scatterManyColumns = 128;
 
 /// Rows of the table that one block of the sort looks for.
 NANO_BOTH constexpr int scatterSortRows(long long rows) {
@@ -20,23 +26,29 @@ NANO_BOTH constexpr int scatterSortRows(long long rows) {
   return int(some > 1024 ? 1024 : some);
 }
 
-/// Bytes of the scratch buffer, aligned to 4: T sorted positions, then V + 1 numbers of the first
-/// position of every row. The sort writes all of it.
+/// Bytes of the scratch buffer, aligned to 4: T sorted positions, their ids, then V + 1 numbers of
+/// the first position of every row. The sort writes all of it.
 NANO_BOTH constexpr long long scatterScratchBytes(const ScatterShape &s) {
-  return 4 * (s.tokens + s.rows + 1);
+  return 4 * (2 * s.tokens + s.rows + 1);
 }
 
 /// The first launch: reads the ids, writes the scratch buffer.
 NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
   const int warps = scatterSortThreads / 32, rows = scatterSortRows(s.rows);
-  return {scatterSortThreads, divideUp(s.rows, rows), 4 * ((warps + 1) * rows + warps)};
+  return {scatterSortThreads, divideUp(s.rows, rows), 4 * ((warps + 1) * rows + 2 * warps)};
+}
+
+/// Iterations of the second launch that are for rows of many tokens: the first ones.
+NANO_BOTH constexpr long long scatterManyIterations(const ScatterShape &s) {
+  return divideUp(s.tokens, scatterPositions) * divideUp(s.columns, scatterManyColumns);
 }
 
 /// The second launch: reads x and the scratch buffer, writes the table.
 NANO_BOTH constexpr TemplateLaunch scatterSumLaunch(const ScatterShape &s) {
   return {scatterSumThreads,
-          divideUp(s.rows, scatterSumRows) * divideUp(s.columns, scatterSumColumns),
-          4 * scatterSumThreads / 32 * scatterSumColumns};
+          scatterManyIterations(s) +
+              divideUp(s.rows, scatterRows) * divideUp(s.columns, scatterColumns),
+          4 * scatterSumThreads * 8};
 }
 
 } // namespace nano

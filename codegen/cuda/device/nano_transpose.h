@@ -1,5 +1,5 @@
-// Matrices copied transposed, tile by tile through shared memory: both sides are read and written in
-// contiguous pieces of 16 bytes where alignment allows.
+// Matrices copied transposed, tile by tile through shared memory: both sides are read and written
+// in contiguous pieces of 16 bytes where alignment allows.
 #pragma once
 
 #include "nano_kernels.h"
@@ -7,9 +7,9 @@
 
 namespace nano {
 
-/// One tile: iteration `tile` of transposeLaunch's. Element (p, q) of matrix b is at in[b·inMatrix +
-/// q·inRow + p] and goes to out[b·outMatrix + p·outRow + q]. `Vector`: rows begin at multiples of 16
-/// bytes on both sides. All threads of the block call it.
+/// One tile: iteration `tile` of transposeLaunch's. Element (p, q) of matrix b is at in[b·inMatrix
+/// + q·inRow + p] and goes to out[b·outMatrix + p·outRow + q]. `Vector`: rows begin at multiples of
+/// 16 bytes on both sides. All threads of the block call it.
 template <bool Vector, class T>
 NANO_DEVICE void transpose(int64_t tile, const T *in, T *out, const TransposeShape &shape) {
   constexpr int size = transposeTile, lanes = 16 / sizeof(T), pieces = size / lanes;

@@ -111,8 +111,9 @@ protected:
 constexpr unsigned long stackPiece = 256 * 1024;
 
 inline Thread &thread() {
-  auto frame = reinterpret_cast<unsigned long>(__builtin_frame_address(0));
-  return *reinterpret_cast<Thread *>(frame & ~(stackPiece - 1));
+  auto *frame = static_cast<char *>(__builtin_frame_address(0));
+  unsigned long past = reinterpret_cast<unsigned long>(frame) & (stackPiece - 1);
+  return *reinterpret_cast<Thread *>(frame - past);
 }
 
 } // namespace nano::emulator

@@ -126,11 +126,11 @@ step.program @rotated {
 // Column sums beside row outputs: a block's groups take rows in turn, and add their sums in order.
 // CHECK-LABEL: // sum
 // CHECK:         nano::Vec<float, 4> sums[1];
-// CHECK:         for (int64_t at = {{.*}}; at < 32; at += {{.*}}) {
+// CHECK:         for (int64_t i = group; i < 32; i += 32) {
 // CHECK:           sums[0] =
 // CHECK:           nano::store<4>(y +
 // CHECK:         nano::syncBlock();
-// CHECK:         for (int64_t at = {{.*}}; at < 64; at += 1024) {
+// CHECK:         for (int64_t at = {{.*}}; at < 64; at += 2048) {
 // CHECK:           nano::store<4>(s +
 step.program @both {
   %x = step.buffer "x" : memref<4x32x64xf32>

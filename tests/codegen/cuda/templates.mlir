@@ -50,7 +50,7 @@ step.program @attention {
 
 // The embedding's gradient is two launches with the sorted positions between them.
 // IR-LABEL: step.program @scatter
-// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<179xi32>
+// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<307xi32>
 // IR:         step.launch @scatter_sort_{{.*}}(%{{.*}}, %[[SORTED]])
 // IR:         step.launch @scatter_sum_{{.*}}(%{{.*}}, %[[SORTED]], %{{.*}})
 // CHECK-LABEL: // scatter_sort
@@ -85,5 +85,36 @@ step.program @scan {
   ^bb0(%a: tensor<128xi32>):
     %0 = nano.scan max %a : tensor<128xi32>
     nano.yield %0 : tensor<128xi32>
+  }
+}
+
+// -----
+
+// An output that lies transposed is a copy of its own, through shared memory; where the task has the
+// same value in rows, that is what is copied.
+// IR-LABEL: step.program @transposed
+// IR:         %[[T:.*]] = step.view
+// IR:         step.launch @mul_{{.*}}(%x, %y)
+// IR-NEXT:    step.launch @transpose_{{.*}}(%y, %[[T]])
+// IR:         %[[ROWS:.*]] = step.buffer "rows" : memref<64x128xf32>
+// IR-NEXT:    step.launch @exp_{{.*}}(%x, %[[ROWS]])
+// IR-NEXT:    step.launch @transpose_{{.*}}(%[[ROWS]], %[[T]])
+// CHECK-LABEL: // transpose
+// CHECK:         constexpr nano::TransposeShape shape = {1, 128, 64, 0, 128, 0, 64};
+// CHECK-NEXT:    nano::transpose<true>(work.begin,
+step.program @transposed {
+  %x = step.buffer "x" : memref<64x128xf32>
+  %y = step.buffer "y" : memref<64x128xf32>
+  %b = step.buffer "t" : memref<128x64xf32>
+  %t = step.view %b : memref<128x64xf32> to memref<64x128xf32, strided<[1, 64]>>
+  step.task ins(%x) outs(%y, %t) : (memref<64x128xf32>) -> (memref<64x128xf32>, memref<64x128xf32, strided<[1, 64]>>) {
+  ^bb0(%a: tensor<64x128xf32>):
+    %0 = nano.mul %a, %a : tensor<64x128xf32>
+    nano.yield %0, %0 : tensor<64x128xf32>, tensor<64x128xf32>
+  }
+  step.task ins(%x) outs(%t) : (memref<64x128xf32>) -> memref<64x128xf32, strided<[1, 64]>> {
+  ^bb0(%a: tensor<64x128xf32>):
+    %0 = nano.exp %a : tensor<64x128xf32>
+    nano.yield %0 : tensor<64x128xf32>
   }
 }

@@ -93,6 +93,8 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
     ++starts[id + 1];
   for (int i = 0; i < c.rows; ++i)
     starts[i + 1] += starts[i];
+  for (int t = 0; t < c.tokens; ++t)
+    positions.push_back(ids[positions[t]]);
   positions.insert(positions.end(), starts.begin(), starts.end());
   EXPECT_EQ(sorted, positions);
 

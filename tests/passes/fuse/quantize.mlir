@@ -66,6 +66,33 @@ func.func @blocks(%x: tensor<8x256xbf16>) -> (tensor<8x256xf8E4M3FN>, tensor<8x2
 
 // -----
 
+// Element-wise ops on what lies in memory take the blocks' shape, and join them: one kernel reads %h and writes all. Others read views.
+// CHECK-LABEL: func.func @blocks_of_activations
+// CHECK:       %[[H:.*]] = nano.matmul
+// CHECK:       %[[V:.*]] = nano.reshape %[[H]] : tensor<8x256xbf16> -> tensor<8x2x128xbf16>
+// CHECK:       %[[F:.*]]:3 = nano.fused(%[[V]]) : {{.*}} -> (tensor<8x2x128xbf16>, tensor<8x2xf32>, tensor<8x2x128xf8E4M3FN>) {
+// CHECK:         nano.max
+// CHECK:         nano.reduce max
+// CHECK:         nano.cast %{{.*}} : tensor<8x2x128xf32> -> tensor<8x2x128xf8E4M3FN>
+// CHECK-NOT:   nano.fused
+// CHECK:       return
+func.func @blocks_of_activations(%x: tensor<8x256xbf16>, %w: tensor<256x256xbf16>) -> (tensor<8x256xbf16>, tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) {
+  %h = nano.matmul %x, %w : (tensor<8x256xbf16>, tensor<256x256xbf16>) -> tensor<8x256xbf16>
+  %zero = nano.constant 0.0 : tensor<8x256xbf16>
+  %r = nano.max %h, %zero : tensor<8x256xbf16>
+  %r2 = nano.mul %r, %r : tensor<8x256xbf16>
+  %v = nano.reshape %r2 : tensor<8x256xbf16> -> tensor<8x2x128xbf16>
+  %a = nano.abs %v : tensor<8x2x128xbf16>
+  %m = nano.reduce max %a dims [2] : tensor<8x2x128xbf16> -> tensor<8x2xbf16>
+  %f = nano.cast %m : tensor<8x2xbf16> -> tensor<8x2xf32>
+  %largest = nano.constant 448.0 : tensor<8x2xf32>
+  %s = nano.div %f, %largest : tensor<8x2xf32>
+  %q = nano.quantize %r2, %s : tensor<8x256xbf16>, tensor<8x2xf32> -> tensor<8x256xf8E4M3FN>
+  return %r2, %q, %s : tensor<8x256xbf16>, tensor<8x256xf8E4M3FN>, tensor<8x2xf32>
+}
+
+// -----
+
 // What stands for the numbers: f32(q)·scale.
 // CHECK-LABEL: func.func @back
 // CHECK:       nano.fused(%{{.*}}, %{{.*}})

@@ -4,7 +4,7 @@
 // CHECK: module attributes {step.arena_bytes = 3328 : i64, step.floor_bytes = 3328 : i64}
 // CHECK: nano.state @w : tensor<65xf32> {{.*}}step.offset = 0 : i64
 // CHECK: nano.scalar @lr : f32 attributes {step.offset = 512 : i64}
-// CHECK: nano.scalar @window : i32 attributes {step.offset = 516 : i64}
+// CHECK: nano.scalar @window : i32 attributes {step.offset = 528 : i64}
 // CHECK: step.input @train.tokens : memref<8xi32> {offset = 768 : i64}
 module {
   nano.state @w : tensor<65xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

@@ -1,5 +1,7 @@
 // RUN: nano-opt %s -nano-batch-launches -split-input-file | FileCheck %s
 // RUN: nano-opt %s -nano-batch-launches=max-bytes=0 -split-input-file | FileCheck %s --check-prefix=TIGHT
+// RUN: nano-opt %s -nano-batch-launches=max-parameter-bytes=71 -split-input-file | FileCheck %s --check-prefix=SMALL
+// RUN: nano-opt %s -nano-batch-launches=max-parameter-bytes=72 -split-input-file | FileCheck %s --check-prefix=LARGE
 
 module @kernels {
   func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
@@ -10,7 +12,13 @@ nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"c
 nano.state @r : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @g : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-// Independent updates join; numbers of iterations stay with their operands.
+// Independent updates join; numbers of iterations stay with their operands. Two sets of two operands are 8 + 2·(2 + 2)·8 bytes of a
+// kernel's parameters.
+// SMALL-LABEL: step.program @together
+// SMALL:       step.launch @step(%p, %g) :
+// SMALL-NEXT:  step.launch @step(%q, %g) {iterations = array<i64: 4>} :
+// LARGE-LABEL: step.program @together
+// LARGE:       step.launch @step(%p, %g, %q, %g) {iterations
 // CHECK-LABEL: step.program @together
 // CHECK:       step.launch @step(%p, %g, %q, %g) {iterations = array<i64: 8, 4>, segments = 2 : i64}
 // CHECK-NOT:   step.launch

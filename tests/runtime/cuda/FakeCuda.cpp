@@ -2,6 +2,8 @@
 #include "tests/runtime/cuda/FakeCuda.h"
 #include "tests/runtime/cuda/Products.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -60,7 +62,7 @@ void submit(CUstream stream, std::function<void()> work) {
     work();
 }
 
-void *host(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
+void *host(CUdeviceptr address) { return std::bit_cast<void *>(address); }
 
 // The driver.
 
@@ -317,7 +319,7 @@ cuda::NvrtcApi nvrtcTable() {
   };
   api.nvrtcGetCUBIN = [](nvrtcProgram program, char *bytes) {
     const std::string &text = as<Program>(program)->text;
-    std::memcpy(bytes, text.data(), text.size());
+    std::copy(text.begin(), text.end(), bytes);
     return NVRTC_SUCCESS;
   };
   return api;

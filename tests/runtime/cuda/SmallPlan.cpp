@@ -2,7 +2,7 @@
 // words.
 #include "tests/runtime/cuda/SmallPlan.h"
 
-#include <cstring>
+#include <bit>
 #include <string>
 
 namespace nano::test {
@@ -144,7 +144,7 @@ void runSmallKernel(const std::string &kernel, const std::vector<uint64_t> &para
   auto segments = size_t(parameter[0] & 0xFFFFFFFF);
   for (size_t i = 0; i < segments; ++i) {
     const uint64_t *segment = &parameter[1 + i * (args + 2)];
-    auto pointer = [&](size_t arg) { return reinterpret_cast<float *>(segment[arg]); };
+    auto pointer = [&](size_t arg) { return std::bit_cast<float *>(segment[arg]); };
     for (uint64_t j = 0; j < segment[args]; ++j)
       if (isScale)
         pointer(2)[j] = *pointer(0) * pointer(1)[j] + 1;

@@ -1,6 +1,11 @@
 // Plans of one launch.
 #include "tests/runtime/emulator/KernelRun.h"
 
+#ifndef NANO_TEST_ON_GPU
+#include "runtime/emulator/EmulatorDevice.h"
+#endif
+
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -14,18 +19,33 @@ std::string readText(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-const std::string kernels = NANO_TEST_SOURCES "/kernels/";
+/// The repository: where this was built, or the current folder on a machine that it was carried to.
+std::string root() {
+  static const std::string found =
+      std::filesystem::exists(NANO_TEST_ROOT "/tests/runtime/emulator/KernelRun.cpp")
+          ? NANO_TEST_ROOT "/"
+          : "";
+  return found;
+}
+
+std::string kernelFile(const std::string &file) {
+  return root() + "tests/runtime/emulator/kernels/" + file;
+}
 
 } // namespace
 
 std::vector<plan::Source> sourcesOf(const std::string &file) {
-  return {{file, readText(kernels + file)},
-          {"test_launch.h", readText(kernels + "test_launch.h")},
-          {"nano_types.h", readText(NANO_DEVICE_LIBRARY "/nano_types.h")}};
+  std::vector<plan::Source> sources = {
+      {file, readText(kernelFile(file))},
+      {"test_launch.h", readText(root() + "tests/runtime/emulator/test_launch.h")}};
+  // The emulator has its own primitives, as it has for plans that nanoc made.
+  for (const char *name : {"nano_types.h", "nano_primitives.h", "nano_hopper.h"})
+    sources.push_back({name, readText(root() + "codegen/cuda/device/" + name)});
+  return sources;
 }
 
 std::string lineOf(const std::string &file, const std::string &mark) {
-  std::ifstream text(kernels + file);
+  std::ifstream text(kernelFile(file));
   int number = 0, found = 0, times = 0;
   for (std::string line; std::getline(text, line);) {
     ++number;
@@ -40,6 +60,7 @@ std::string lineOf(const std::string &file, const std::string &mark) {
 }
 
 KernelRun::KernelRun(const std::string &file, const std::string &kernel) {
+  plan::Plan &plan = *planned;
   plan.model = "test";
   plan.target = "cuda";
   plan.worlds = {1};
@@ -60,6 +81,7 @@ KernelRun::KernelRun(const std::string &file, const std::string &kernel) {
 }
 
 void KernelRun::add(size_t elementBytes, bool read, bool written) {
+  plan::Plan &plan = *planned;
   plan::DType type = elementBytes == 1   ? plan::DType::F8E4M3FN
                      : elementBytes == 2 ? plan::DType::BF16
                                          : plan::DType::F32;
@@ -80,17 +102,17 @@ void KernelRun::add(size_t elementBytes, bool read, bool written) {
 }
 
 KernelRun &KernelRun::threads(uint32_t count) {
-  plan.kernels[0].threads = count;
+  planned->kernels[0].threads = count;
   return *this;
 }
 
 KernelRun &KernelRun::blocks(int64_t count) {
-  plan.programs[0].commands[0].segments[0].iterations = count;
+  planned->programs[0].commands[0].segments[0].iterations = count;
   return *this;
 }
 
 KernelRun &KernelRun::shared(uint64_t bytes) {
-  plan.kernels[0].sharedBytes = bytes;
+  planned->kernels[0].sharedBytes = bytes;
   return *this;
 }
 
@@ -98,8 +120,12 @@ std::string KernelRun::run(bool checked) {
   if (!device) {
     DeviceOptions options;
     options.threads = 2;
+#ifdef NANO_TEST_ON_GPU
+    auto made = loadDevice(*planned, group->communicator(0), options);
+#else
     auto made =
-        emulator::EmulatorDevice::create(plan, group.communicator(0), options, {checked, 1});
+        emulator::EmulatorDevice::create(*planned, group->communicator(0), options, {checked, 1});
+#endif
     if (!made)
       return made.error().message;
     device = std::move(*made);

@@ -1,8 +1,9 @@
-// Runs one kernel of a test's .cu file on the emulator, with buffers of any content.
+// Runs one kernel of a test's .cu file on the emulator, or on a GPU in the program that is built
+// for that, with buffers of any content.
 #pragma once
 
+#include "runtime/Device.h"
 #include "runtime/comm/LocalCommunicator.h"
-#include "runtime/emulator/EmulatorDevice.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -36,6 +37,10 @@ public:
   KernelRun &threads(uint32_t count);
   KernelRun &blocks(int64_t count);
   KernelRun &shared(uint64_t bytes);
+  /// For what the functions above do not cover; before the first run.
+  plan::Plan &plan() { return *planned; }
+  /// The device's line for the log; after a run.
+  std::string describe() const { return device->describe(); }
 
   /// Runs the launch once, under another schedule each time; the message of the error that ended
   /// it, or "". Operands have their first contents. Checked or fast is for the first run to say.
@@ -56,9 +61,10 @@ private:
   }
   void add(size_t elementBytes, bool read, bool written);
 
-  plan::Plan plan;
+  // Behind pointers, since the device refers to them.
+  std::unique_ptr<plan::Plan> planned = std::make_unique<plan::Plan>();
+  std::unique_ptr<LocalGroup> group = std::make_unique<LocalGroup>(1);
   std::vector<std::vector<std::byte>> contents, results;
-  LocalGroup group{1};
   std::unique_ptr<Device> device;
 };
 

@@ -116,6 +116,9 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
   expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");
+  for (const char *option : {"--tune", "--check-commands"})
+    expectBad({"--sample", "3", option}, "not together with --sample");
+  expectBad({"--train", "@train.bin", "--profile", "@no/t.json"}, "--profile ");
   expectBad({}, "--train is missing");
   ProcessResult nothing = runProcess({NANORUN});
   EXPECT_EQ(nothing.status, 2);
@@ -158,7 +161,7 @@ TEST_F(NanorunTest, TrainsAndSamples) {
       {"--train",      "@train.bin", "--val",       "@val.bin",   "--gpus",        "2",
        "--backend",    "cpu",        "--log",       "@log.jsonl", "--save",        "@saves",
        "--save-every", "4",          "--val-every", "4",          "--dump-params", "@p.safetensors",
-       "--threads",    "1"});
+       "--threads",    "1",          "--profile",   "@t.json"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(result.errors, "");
   EXPECT_CONTAINS(result.output, "step 8/8 done  loss");
@@ -171,6 +174,7 @@ TEST_F(NanorunTest, TrainsAndSamples) {
                                       "step", "step", "step", "step", "checkpoint", "val", "end"}));
   EXPECT_TRUE(std::filesystem::exists(scratch / "saves/step-000004/manifest.json"));
   EXPECT_TRUE(std::filesystem::exists(scratch / "p.safetensors"));
+  EXPECT_EQ(nlohmann::json::parse(readText(scratch / "t.json"))["otherData"]["model"], "bigram");
 
   writeText(scratch / "prompt", "3");
   ProcessResult tokens = run({"--resume", "@saves", "--sample", "4", "--prompt-tokens", "@prompt",

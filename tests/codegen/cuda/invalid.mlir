@@ -1,0 +1,47 @@
+// RUN: nano-opt %s -nano-lower-kernels=target=cuda -split-input-file -verify-diagnostics -o /dev/null
+// RUN: not nano-opt %s -nano-lower-kernels=target=metal -split-input-file 2>&1 | FileCheck %s
+// CHECK: error: nano-lower-kernels: target=metal: there are cpu and cuda
+
+// Other blocks read what a block would write.
+step.program @in_place {
+  %x = step.buffer "x" : memref<64xi32>
+  // expected-error @+1 {{cannot write x in place: other blocks read it}}
+  step.task ins(%x) outs(%x) : (memref<64xi32>) -> memref<64xi32> {
+  ^bb0(%a: tensor<64xi32>):
+    %s = nano.scan sum %a : tensor<64xi32>
+    nano.yield %s : tensor<64xi32>
+  }
+}
+
+// -----
+
+step.program @rotated {
+  %x = step.buffer "x" : memref<4x65536xf32>
+  // expected-error @+1 {{updates rows of 65536 elements in place and reads them rotated; they do not fit in a block's shared memory}}
+  step.task ins(%x) outs(%x) : (memref<4x65536xf32>) -> memref<4x65536xf32> {
+  ^bb0(%a: tensor<4x65536xf32>):
+    %0 = nano.rotate %a by 32 : tensor<4x65536xf32>
+    %1 = nano.add %a, %0 : tensor<4x65536xf32>
+    nano.yield %1 : tensor<4x65536xf32>
+  }
+}
+
+// -----
+
+step.program @large_head {
+  %q = step.buffer "q" : memref<128x1x1024xf32>
+  %k = step.buffer "k" : memref<128x1x1024xf32>
+  %v = step.buffer "v" : memref<128x1x1024xf32>
+  %f = step.buffer "first" : memref<128xi32>
+  %l = step.buffer "last" : memref<128xi32>
+  %y = step.buffer "y" : memref<128x1x1024xf32>
+  step.task ins(%q, %k, %v, %f, %l) outs(%y)
+      : (memref<128x1x1024xf32>, memref<128x1x1024xf32>, memref<128x1x1024xf32>, memref<128xi32>, memref<128xi32>) -> memref<128x1x1024xf32> {
+  ^bb0(%0: tensor<128x1x1024xf32>, %1: tensor<128x1x1024xf32>, %2: tensor<128x1x1024xf32>, %3: tensor<128xi32>, %4: tensor<128xi32>):
+    // expected-error @+1 {{has heads of 1024 elements; a block of a GPU has shared memory for fewer}}
+    %r, %s = nano.attention %0, %1, %2, %3, %4 scale 1.000000e+00
+        : (tensor<128x1x1024xf32>, tensor<128x1x1024xf32>, tensor<128x1x1024xf32>, tensor<128xi32>, tensor<128xi32>)
+        -> (tensor<128x1x1024xf32>, tensor<128x1xf32>)
+    nano.yield %r : tensor<128x1x1024xf32>
+  }
+}

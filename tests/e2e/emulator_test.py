@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Whole training steps of plans for CUDA on the emulator: the losses and parameters of the CPU, no
+fault in any kernel, and the same bits under every schedule.
+
+In f32 the two targets differ in the order of sums and in the last bit of functions: a loss by some
+1e-7, parameters by more, because updates do not depend on a gradient's size. In bf16 every sum that
+is rounded may go one way or the other, 2⁻⁹ of it."""
+
+import os
+import unittest.mock
+
+from harness import GPT124M, TINY, RunTest, main, read_bytes, run_command, train_losses, val_losses
+
+STEPS = 3
+F32_LOSS, F32_PARAMETERS = 1e-5, 1e-3
+BF16_LOSS = 5e-3
+
+
+class Emulator(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+
+    def emulate(self, plan, name, mode, *options, seed=1):
+        with unittest.mock.patch.dict(
+            os.environ, {"NANO_EMULATOR": mode, "NANO_EMULATOR_SEED": str(seed)}
+        ):
+            return self.train(plan, name, "--device", "emulator", *options, threads=2)
+
+    def test_gpt_tiny(self):
+        sizes = {**TINY, "global_batch": 256}
+        options = ("--steps", STEPS, "--val", self.path("v.bin"), "--val-tokens", 256)
+        wanted, parameters = self.train(self.compile("gpt_tiny", sizes, "cpu.plan"), "cpu", *options)
+        plan = self.compile("gpt_tiny", sizes, "cuda.plan", "--target", "cuda")
+        log, checked = self.emulate(plan, "checked", "checked", *options)
+        self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, "step")
+        self.assert_near(val_losses(log), val_losses(wanted), F32_LOSS, "validation")
+        self.assert_parameters_near(checked, parameters, F32_PARAMETERS)
+        for seed in (1, 2):
+            _, fast = self.emulate(plan, f"fast{seed}", "fast", *options, seed=seed)
+            self.assertEqual(read_bytes(fast), read_bytes(checked), f"seed {seed}")
+
+    def test_gpt124m_in_bf16(self):
+        sizes = {**GPT124M, "seq_len": 128, "val_seq_len": 128, "global_batch": 128, "dtype": "bf16"}
+        wanted, _ = self.train(self.compile("gpt124m", sizes, "cpu.plan"), "cpu", "--steps", STEPS)
+        plan = self.compile("gpt124m", sizes, "cuda.plan", "--target", "cuda")
+        log, _ = self.emulate(plan, "fast", "fast", "--steps", STEPS)
+        self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
+
+    def test_bad_usage(self):
+        plans = {
+            target: self.compile("gpt_tiny", TINY, target + ".plan", "--target", target)
+            for target in ("cpu", "cuda")
+        }
+        train = ("--train", self.path("t_*.bin"), "--steps", 1)
+
+        def expect(plan, words, message, **environment):
+            done = run_command("nanorun", plans[plan], *train, *words, environment=environment)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(message, done.stderr)
+
+        emulator = ("--device", "emulator")
+        expect("cpu", emulator, "device emulator does not run this plan, which is for cpu")
+        expect("cuda", ("--device", "cpu"), "device cpu does not run this plan, which is for cuda")
+        expect("cuda", ("--device", "tpu"), "--device")
+        expect("cuda", emulator, "NANO_EMULATOR is 'slow'", NANO_EMULATOR="slow")
+        expect("cuda", emulator, "NANO_EMULATOR_SEED is '-1'", NANO_EMULATOR_SEED="-1")
+        expect("cuda", emulator, "'no-such-compiler', which does not run", CXX="no-such-compiler")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""kernels_test.py [--update]: every kernel that the models' plans for CUDA hold at full size goes
+through NVRTC for sm_90a; registers, stack, static shared memory and instructions are as in
+tests/golden/cuda/MODEL.txt, and nothing spills.
+
+A page says which NVRTC made it; another one's numbers are not compared. A kernel whose text and
+headers are those of the page (the first column) is not compiled again. With --update the pages are
+written. Without a CUDA toolkit there is nothing to do, which is said."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
+
+import nvrtc
+
+BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
+MODELS = ("gpt_tiny", "gpt124m", "gpt2")
+COLUMNS = "text     registers stack spilled shared instructions kernel"
+NVRTC = nvrtc.library()
+
+
+def page_path(model):
+    return os.path.join(ROOT, "tests", "golden", "cuda", f"{model}.txt")
+
+
+def read_page(model):
+    """(NVRTC's version, {kernel: (digest of its text, Resources)}) of a page; None and nothing where
+    there is none."""
+    if not os.path.exists(page_path(model)):
+        return None, {}
+    with open(page_path(model), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    kernels = {}
+    for line in lines[2:]:
+        digest, *numbers, name = line.split()
+        kernels[name] = (digest, nvrtc.Resources(*map(int, numbers)))
+    return lines[0].split()[-1], kernels
+
+
+def write_page(model, kernels):
+    os.makedirs(os.path.dirname(page_path(model)), exist_ok=True)
+    with open(page_path(model), "w", encoding="utf-8") as file:
+        file.write(f"# models/{model}.cpp for {nvrtc.ARCHITECTURE} by NVRTC {nvrtc.version(NVRTC)}\n")
+        file.write(f"# {COLUMNS}\n")
+        for name, (digest, r) in sorted(kernels.items()):
+            file.write(
+                f"{digest:10} {r.registers:9} {r.stack:5} {r.spilled:7} {r.shared:6} "
+                f"{r.instructions:12} {name}\n"
+            )
+
+
+def kernels_of(model, known):
+    """{kernel: (digest, Resources)} of a model's plan; what is known of the same text is taken."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [f"{BIN}/nanoc", "compile", f"models/{model}.cpp", "--target", "cuda"]
+        command += ["-o", f"{folder}/x.plan", "--dump-ir", folder]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} failed:\n{done.stderr}")
+        sources = os.path.join(folder, "kernels")
+        headers = hashlib.sha256()
+        for name in sorted(os.listdir(sources)):
+            if name.endswith(".h"):
+                with open(os.path.join(sources, name), "rb") as file:
+                    headers.update(file.read())
+        kernels = {}
+        for name in sorted(os.listdir(sources)):
+            if not name.endswith(".cu"):
+                continue
+            path, kernel = os.path.join(sources, name), name.removesuffix(".cu")
+            with open(path, "rb") as file:
+                digest = hashlib.sha256(headers.digest() + file.read()).hexdigest()[:8]
+            if kernel in known and known[kernel][0] == digest:
+                kernels[kernel] = known[kernel]
+            else:
+                kernels[kernel] = (digest, nvrtc.compile_kernel(NVRTC, path))
+        return kernels
+
+
+@unittest.skipIf(NVRTC is None, "no CUDA toolkit: NVRTC is not on this machine")
+class KernelsTest(unittest.TestCase):
+    def check(self, model):
+        version, page = read_page(model)
+        same = version == nvrtc.version(NVRTC)
+        kernels = kernels_of(model, page if same else {})
+        self.assertGreater(len(kernels), 20, "kernels of the plan")
+        for name, (_, resources) in kernels.items():
+            self.assertEqual(resources.spilled, 0, f"bytes that {name} of {model} spills")
+        if not same:
+            print(f"{page_path(model)} is by NVRTC {version}: numbers are not compared")
+            return
+        self.assertEqual(
+            {name: resources for name, (_, resources) in kernels.items()},
+            {name: resources for name, (_, resources) in page.items()},
+            "if that is meant, run tools/update-goldens",
+        )
+
+    def test_gpt_tiny(self):
+        self.check("gpt_tiny")
+
+    def test_gpt124m(self):
+        self.check("gpt124m")
+
+    def test_gpt2(self):
+        self.check("gpt2")
+
+
+def main():
+    if sys.argv[1:] != ["--update"]:
+        unittest.main()
+    if NVRTC is None:
+        print("no CUDA toolkit: NVRTC is not on this machine; tests/golden/cuda stays as it is")
+        return
+    for model in MODELS:
+        version, page = read_page(model)
+        write_page(model, kernels_of(model, page if version == nvrtc.version(NVRTC) else {}))
+        print(f"{os.path.relpath(page_path(model), ROOT)} written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Kernels of a plan through NVRTC: what the compiler of the CUDA toolkit makes of them, with no GPU.
+
+compile_kernel(nvrtc, path) compiles a .cu file (`nanoc --dump-ir DIR` writes DIR/kernels) for sm_90a
+and says what its kernel needs. NVRTC is loaded from the machine's toolkit; `library()` is None where
+there is none."""
+
+import ctypes
+import glob
+import os
+import re
+import struct
+from dataclasses import dataclass
+
+ARCHITECTURE = "sm_90a"
+# As runtime/cuda/KernelCode.cpp compiles kernels, and told what they need.
+OPTIONS = [
+    f"--gpu-architecture={ARCHITECTURE}",
+    "--std=c++20",
+    "--device-as-default-execution-space",
+    "--generate-line-info",
+    "--ptxas-options=-v",
+]
+BYTES_PER_INSTRUCTION = 16
+
+
+@dataclass
+class Resources:
+    """What a kernel needs: registers of a thread, bytes of its stack and of those that registers spill
+    to, bytes of static shared memory, and machine instructions."""
+
+    registers: int
+    stack: int
+    spilled: int
+    shared: int
+    instructions: int
+
+
+def library():
+    """The newest NVRTC of the machine, or None."""
+    folders = [os.environ.get("CUDA_HOME", ""), *sorted(glob.glob("/usr/local/cuda*"), reverse=True)]
+    paths = [
+        path
+        for folder in folders
+        if folder
+        for part in ("lib64", "lib", "targets/x86_64-linux/lib")
+        for path in sorted(glob.glob(os.path.join(folder, part, "libnvrtc.so*")))
+    ]
+    for path in paths:
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def version(nvrtc):
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+def instructions_of(cubin, name):
+    """Machine instructions of a kernel: the size of its section in the ELF file."""
+    header, = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, header + i * size) for i in range(count)]
+    strings = sections[names][4]
+    for section in sections:
+        start = strings + section[0]
+        text = cubin[start : cubin.index(b"\0", start)].decode()
+        if text == f".text.{name}":
+            return section[5] // BYTES_PER_INSTRUCTION
+    raise AssertionError(f"the object of {name} has no code of that name")
+
+
+def compile_kernel(nvrtc, path):
+    """Resources of the kernel in a file; AssertionError with NVRTC's message when it does not compile."""
+    with open(path, "rb") as file:
+        text = file.read()
+    name = os.path.basename(path)
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None)
+    options = [*OPTIONS, f"--include-path={os.path.dirname(path)}"]
+    list_of = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+    status = nvrtc.nvrtcCompileProgram(program, len(options), list_of)
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    log = log.value.decode()
+    if status != 0:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+        raise AssertionError(f"{name} does not compile:\n{log.strip()[-2000:]}")
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    cubin = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetCUBIN(program, cubin)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def number(pattern):
+        found = re.search(pattern, log)
+        return int(found.group(1)) if found else 0
+
+    return Resources(
+        registers=number(r"Used (\d+) registers"),
+        stack=number(r"(\d+) bytes stack frame"),
+        spilled=number(r"(\d+) bytes spill stores"),
+        shared=number(r"(\d+) bytes smem"),
+        instructions=instructions_of(cubin.raw, name.removesuffix(".cu")),
+    )
+

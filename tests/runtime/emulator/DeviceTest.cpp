@@ -1,0 +1,186 @@
+// The emulator as a device: launches of several segments, library calls, what a program starts
+// with, compiled kernels that are kept, and what it refuses.
+#include "runtime/emulator/Options.h"
+#include "tests/runtime/emulator/KernelRun.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+
+namespace nano::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Sets an environment variable until the end of the scope.
+class Environment {
+public:
+  Environment(const char *name, const std::string &value) : name(name) {
+    if (const char *old = std::getenv(name))
+      before = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() {
+    if (before)
+      setenv(name, before->c_str(), 1);
+    else
+      unsetenv(name);
+  }
+  Environment(const Environment &) = delete;
+  Environment &operator=(const Environment &) = delete;
+
+private:
+  const char *name;
+  std::optional<std::string> before;
+};
+
+KernelRun segmentsRun() {
+  KernelRun run("segments.cu", "add_number");
+  run.input(std::vector<float>{100}).inputOutput(std::vector<float>(40));
+  plan::Plan &plan = run.plan();
+  plan.kernels[0].maxSegments = 3;
+  plan.kernels[0].iterationsPerBlock = 4;
+  plan::Command &launch = plan.programs[0].commands[0];
+  launch.segments.resize(3, launch.segments[0]);
+  for (size_t s = 0; s < 3; ++s) {
+    launch.segments[s].iterations = s == 1 ? 0 : int64_t(5 + s);
+    launch.segments[s].args[1].offset = 40 * s;
+  }
+  return run;
+}
+
+TEST(EmulatorDevice, RunsEverySegment) {
+  for (bool checked : {true, false}) {
+    KernelRun run = segmentsRun();
+    EXPECT_EQ(run.run(checked), "");
+    auto got = run.result<float>(1);
+    for (size_t i = 0; i < 40; ++i)
+      EXPECT_EQ(got[i], i < 5 || (i >= 20 && i < 27) ? 100.0f : 0.0f) << i;
+  }
+}
+
+TEST(EmulatorDevice, SkipsALaunchOfNothing) {
+  KernelRun run = segmentsRun();
+  for (plan::Command::Segment &segment : run.plan().programs[0].commands[0].segments)
+    segment.iterations = 0;
+  EXPECT_EQ(run.run(), "");
+  EXPECT_THAT(run.result<float>(1), testing::Each(0.0f));
+}
+
+TEST(EmulatorDevice, NamesCommandAndModelLine) {
+  KernelRun run("faults.cu", "race_shared_bad");
+  run.output<float>(64).threads(64);
+  plan::Command &launch = run.plan().programs[0].commands[0];
+  launch.label = "blocks.3";
+  launch.location = {"models/m.cpp", 17};
+  EXPECT_THAT(run.run(), HasSubstr("program 'main', command 0 'blocks.3' (models/m.cpp:17): kernel "
+                                   "'race_shared_bad' (faults.cu), block 0, thread "));
+}
+
+TEST(EmulatorDevice, LibraryCallsAndVoidBuffers) {
+  for (bool checked : {true, false}) {
+    KernelRun run("segments.cu", "add_number");
+    run.input(std::vector<float>{1, 2, 3, 4}).inputOutput(std::vector<float>(8));
+    plan::Plan &plan = run.plan();
+    // Not a state: it starts void.
+    plan.buffers.push_back({"between", plan.arenaBytes, 64, plan::DType::F32, {16}, {}});
+    plan.arenaBytes += 256;
+    std::vector<plan::Command> &commands = plan.programs[0].commands;
+    commands.clear();
+    plan::Command copy;
+    copy.kind = plan::Command::Kind::Copy;
+    copy.refs = {{3, 0}, {2, 16, true, false}};
+    copy.counts = {4};
+    commands.push_back(copy);
+    plan::Command product;
+    product.kind = plan::Command::Kind::Matmul;
+    product.a = product.b = {1, 0};
+    product.c = {2, 0, true, false};
+    product.m = product.n = product.k = product.lda = product.ldb = product.ldc = 2;
+    commands.push_back(product);
+    EXPECT_EQ(run.run(checked), "");
+    auto got = run.result<float>(1);
+    EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 4),
+              (std::vector<float>{7, 10, 15, 22}));
+    for (size_t i = 4; checked && i < 8; ++i)
+      EXPECT_TRUE(std::isnan(got[i]));
+  }
+}
+
+TEST(EmulatorDevice, KeepsCompiledKernelsAndMakesDamagedOnesAgain) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "nano-emulator-cache-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  {
+    Environment cache("NANO_CACHE_DIR", folder);
+    auto describe = [] {
+      KernelRun run = segmentsRun();
+      EXPECT_EQ(run.run(), "");
+      return run.describe();
+    };
+    EXPECT_THAT(describe(), HasSubstr("1 kernels (1 sources compiled, 0 from the cache)"));
+    EXPECT_THAT(describe(), HasSubstr("1 kernels (0 sources compiled, 1 from the cache)"));
+    size_t entries = 0;
+    for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
+      ++entries;
+      fs::resize_file(entry.path(), fs::file_size(entry.path()) / 2);
+    }
+    EXPECT_EQ(entries, 1u);
+    testing::internal::CaptureStderr();
+    EXPECT_THAT(describe(), HasSubstr("1 kernels (1 sources compiled, 0 from the cache)"));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a damaged entry"));
+    EXPECT_THAT(describe(), HasSubstr("1 kernels (0 sources compiled, 1 from the cache)"));
+  }
+  fs::remove_all(folder);
+}
+
+TEST(EmulatorDevice, RefusesWhatItCannotRun) {
+  auto refusal = [](auto change) {
+    KernelRun run = segmentsRun();
+    change(run.plan());
+    return run.run();
+  };
+  EXPECT_THAT(refusal([](plan::Plan &plan) { plan.target = "cpu"; }),
+              HasSubstr("the plan is for target cpu, the emulator runs plans for cuda"));
+  EXPECT_THAT(refusal([](plan::Plan &plan) {
+                plan.sources[0].text += "\nint broken = nano::noSuchThing;\n";
+                plan.kernels[0].locations = {{"models/m.cpp", 3}};
+              }),
+              AllOf(HasSubstr("kernel source segments.cu does not compile for the emulator: "),
+                    HasSubstr("noSuchThing"), HasSubstr(" (models/m.cpp:3)")));
+  EXPECT_THAT(
+      refusal([](plan::Plan &plan) { plan.kernels[0].maxSegments = 4; }),
+      HasSubstr("kernel 'add_number' takes 104 bytes of parameters, of 136 that the plan says"));
+  EXPECT_THAT(refusal([](plan::Plan &plan) { plan.kernels[0].sharedBytes = 228 * 1024; }),
+              HasSubstr("a block needs 233472 bytes of shared memory and has 232448"));
+  Environment compiler("CXX", "no-such-compiler");
+  EXPECT_THAT(refusal([](plan::Plan &) {}),
+              HasSubstr("compiles kernels with 'no-such-compiler', which does not run"));
+}
+
+TEST(EmulatorOptions, ComeFromTheEnvironment) {
+  using emulator::Options;
+  {
+    Environment mode("NANO_EMULATOR", "fast"), seed("NANO_EMULATOR_SEED", "18446744073709551615");
+    auto options = Options::fromEnvironment();
+    ASSERT_TRUE(options);
+    EXPECT_FALSE(options->checked);
+    EXPECT_EQ(options->seed, UINT64_MAX);
+  }
+  auto options = Options::fromEnvironment();
+  ASSERT_TRUE(options);
+  EXPECT_TRUE(options->checked);
+  Environment mode("NANO_EMULATOR", "slow");
+  EXPECT_THAT(Options::fromEnvironment().error().message, HasSubstr("it can be checked or fast"));
+  Environment checked("NANO_EMULATOR", "checked");
+  for (const char *bad : {"x", "1x", "-1", "18446744073709551616"}) {
+    Environment seed("NANO_EMULATOR_SEED", bad);
+    EXPECT_THAT(Options::fromEnvironment().error().message, HasSubstr("a whole number")) << bad;
+  }
+}
+
+} // namespace
+} // namespace nano::test
