@@ -4,4 +4,4 @@
 
 NANO_DEFAULTS({"vocab_size", 257}, {"eos_token", 256}, {"num_layers", 6}, {"num_heads", 3},
               {"head_dim", 64}, {"model_dim", 192}, {"seq_len", 1024}, {"val_seq_len", 1024},
-              {"global_batch", 4096}, {"num_iterations", 300}, {"dtype", "f32"});
+              {"global_batch", 4096}, {"num_iterations", 250}, {"dtype", "f32"});

@@ -19,6 +19,7 @@
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -276,6 +277,9 @@ Status Rank::run() {
   if (Status status = job.start.write(plan, *device, threadsPerRank(job.options.threads, world));
       !status)
     return status;
+  // What reading the plan, making the device and initial values took for a moment goes back to the
+  // system before the step touches all of the arena.
+  malloc_trim(0);
   if (Status status = announce(); !status)
     return status;
 

@@ -19,9 +19,10 @@ constexpr int64_t maxVectors = 8;
 /// Threads of a block whose rows need less than a block.
 constexpr int64_t smallBlock = 128;
 constexpr int64_t largestBlock = 1024;
-/// Threads of a block whose row is too long for registers, where there are rows enough for all
-/// multiprocessors: several blocks on each, so that one computes while another waits for memory.
-constexpr int64_t longRowBlock = 256, manyRows = 1024;
+/// Threads of a block whose row is too long for registers: several blocks on a multiprocessor, so
+/// that one computes while another waits for memory. Longer rows than `longRow` are whole matrices,
+/// of which there are few.
+constexpr int64_t longRowBlock = 256, longRow = 1 << 17;
 
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
@@ -123,7 +124,7 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
       break;
   }
   layout.resident = best != 0;
-  layout.group = best ? best : form.iterations >= manyRows ? longRowBlock : largestBlock;
+  layout.group = best ? best : form.columns <= longRow ? longRowBlock : largestBlock;
   layout.vectors = llvm::divideCeil(all, layout.group);
   layout.threads = layout.group <= 32 ? smallBlock : layout.group;
   return layout;
