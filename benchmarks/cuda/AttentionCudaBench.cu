@@ -381,22 +381,7 @@ public:
   }
 
   void time(const Variant &variant) {
-    std::vector<float> times;
-    cudaEvent_t from, to;
-    CHECK(cudaEventCreate(&from));
-    CHECK(cudaEventCreate(&to));
-    for (int i = 0; i < 13; ++i) {
-      CHECK(cudaEventRecord(from));
-      launch(variant);
-      CHECK(cudaEventRecord(to));
-      CHECK(cudaEventSynchronize(to));
-      float milliseconds;
-      CHECK(cudaEventElapsedTime(&milliseconds, from, to));
-      if (i >= 3)
-        times.push_back(milliseconds);
-    }
-    std::sort(times.begin(), times.end());
-    const double seconds = times[times.size() / 2] * 1e-3;
+    const double seconds = medianSeconds([&] { launch(variant); });
     // dq has 3 products of 2·Dh, dk and dv 4, both together count as 5.
     const double flops = variant.part == Part::Forward   ? 4
                          : variant.part == Part::Queries ? 6
@@ -415,8 +400,6 @@ public:
         variant.part == Part::Queries || variant.part == Part::Keys ? " (computed)" : "",
         attributes.numRegs, attributes.localSizeBytes, variant.launch.sharedBytes / 1024, blocks);
     std::fflush(stdout);
-    CHECK(cudaEventDestroy(from));
-    CHECK(cudaEventDestroy(to));
   }
 
 private:
