@@ -2,6 +2,7 @@
 #include "passes/memory/Placement.h"
 
 #include "passes/memory/InPlace.h"
+#include "passes/memory/MemoryReport.h"
 
 using namespace mlir;
 using namespace nano::graph;
@@ -241,6 +242,15 @@ bool Placement::oldValueIsDone(OpResult value, const Place &place, const Window 
   return !readHere || mayOverwriteOperands(value, place);
 }
 
+/// True when a product takes `value` as a scale and `place` is not where libraries want one.
+static bool isUnalignedScale(Value value, const Place &place) {
+  constexpr int64_t alignment = memory::scalarAlignment / int64_t(sizeof(float));
+  return place.offset % alignment != 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
+           auto product = dyn_cast<ScaledMatmulOp>(user);
+           return product && (product.getScaleA() == value || product.getScaleB() == value);
+         });
+}
+
 bool Placement::put(Value value, const Place &place, const Window &window) {
   auto result = dyn_cast<OpResult>(value);
   if (!result || places.contains(value))
@@ -265,7 +275,7 @@ bool Placement::put(Value value, const Place &place, const Window &window) {
     assign(value, place);
     return true;
   }
-  if (isa<LoadOp, SliceOp>(op))
+  if (isa<LoadOp, SliceOp>(op) || isUnalignedScale(value, place))
     return false;
   MemRefType type = memref(value, place);
   if ((isa<MatmulOp, ScaledMatmulOp>(op) && !step::matrixLayout(type)) ||

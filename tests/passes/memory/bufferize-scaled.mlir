@@ -99,3 +99,29 @@ func.func @kept(%x: tensor<4x8xf32>) {
   nano.store %t, @t : tensor<8x4xf8E4M3FN>
   return
 }
+
+// -----
+
+// A scale that is also part of a larger tensor is computed there only at a multiple of 16 bytes: others have a buffer of their own and are copied.
+// CHECK-LABEL: step.program @listed
+// CHECK:       %[[LIST:.*]] = step.state @train.loss : memref<2xf32>
+// CHECK:       %[[FIRST:.*]] = step.view %[[LIST]] : memref<2xf32> to memref<f32>
+// CHECK:       %[[SECOND:.*]] = step.buffer "{{.*}}" : memref<f32>
+// CHECK:       step.matmul {{.*}} scales(%[[FIRST]], %[[SECOND]])
+func.func @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<f32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {nano.role = "train"} {
+  %s = nano.fused (%x) : (tensor<f32>) -> tensor<f32> {
+  ^bb0(%n: tensor<f32>):
+    %c = nano.abs %n : tensor<f32>
+    nano.yield %c : tensor<f32>
+  }
+  %t = nano.fused (%x) : (tensor<f32>) -> tensor<f32> {
+  ^bb0(%n: tensor<f32>):
+    %c = nano.exp %n : tensor<f32>
+    nano.yield %c : tensor<f32>
+  }
+  %s1 = nano.reshape %s : tensor<f32> -> tensor<1xf32>
+  %t1 = nano.reshape %t : tensor<f32> -> tensor<1xf32>
+  %list = nano.concat %s1, %t1 dim 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
+  %z = nano.scaled_matmul %a, %b scales(%s, %t) {transpose_b} : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<16x16xf32>
+  return %list, %z : tensor<2xf32>, tensor<16x16xf32>
+}
