@@ -373,12 +373,12 @@ std::optional<RowForm> RowChain::formOf(Operation *op) const {
     return check(RowForm{{rowsOf}, result});
   }
   if (auto slice = dyn_cast<SliceOp>(op))
-    return rowsOf.dim == slice.getDim() ? std::nullopt : alike(rowsOf);
+    return rowsOf.dim == int64_t(slice.getDim()) ? std::nullopt : alike(rowsOf);
   if (auto concat = dyn_cast<ConcatOp>(op))
-    return rowsOf.dim == concat.getDim() ? std::nullopt : alike(rowsOf);
+    return rowsOf.dim == int64_t(concat.getDim()) ? std::nullopt : alike(rowsOf);
   if (isa<RotateOp>(op))
     return rowsOf.dim == tensorType(op->getResult(0)).getRank() - 1 ? std::nullopt : alike(rowsOf);
   if (auto iota = dyn_cast<IotaOp>(op))
-    return rowsOf.dim == iota.getDim() ? std::nullopt : alike(rowsOf);
+    return rowsOf.dim == int64_t(iota.getDim()) ? std::nullopt : alike(rowsOf);
   return op->hasTrait<ElementwiseOp>() ? alike(rowsOf) : std::nullopt;
 }

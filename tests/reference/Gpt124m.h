@@ -62,7 +62,7 @@ private:
   /// Delayed scaling of one tensor: the largest magnitudes of this step and of up to 16 before it.
   struct Delayed {
     Real scale, largest = 0;
-    std::vector<Real> history;
+    std::vector<Real> history = {};
     void see(const Vec &x);
     void endStep(Real largestNumber);
   };
