@@ -360,8 +360,7 @@ private:
           SliceOp::create(builder, state.getLoc(), type.clone(stackOf(parameter.count())), stack,
                           builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(offset));
       offset += parameter.count();
-      slice =
-          GraphBuilder(builder, state.getLoc()).reshape(slice, parameter.type.getShape());
+      slice = GraphBuilder(builder, state.getLoc()).reshape(slice, parameter.type.getShape());
       takeStep(builder, parameter, slice);
     }
     return success();

@@ -43,8 +43,6 @@ KernelFn NativeCode::find(const std::string &symbol) const {
   return reinterpret_cast<KernelFn>(address(symbol));
 }
 
-void *NativeCode::address(const std::string &symbol) const {
-  return dlsym(handle, symbol.c_str());
-}
+void *NativeCode::address(const std::string &symbol) const { return dlsym(handle, symbol.c_str()); }
 
 } // namespace nano::cpu
