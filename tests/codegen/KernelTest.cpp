@@ -158,8 +158,9 @@ TEST(SharedKernels, EqualKeysMeanEqualKernels) {
         std::string second = randomTask(kind, seed, leading).text;
         auto [otherKey, otherKernel] = keyAndKernel(second);
         (key == otherKey ? shared : apart) += 1;
-        if (key == otherKey)
+        if (key == otherKey) {
           ASSERT_EQ(kernel, otherKernel) << first << second;
+        }
       }
     }
   EXPECT_GT(shared, apart);

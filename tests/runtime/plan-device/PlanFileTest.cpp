@@ -257,6 +257,9 @@ TEST_F(PlanFile, DescribesItself) {
   const char *matmul =
       "  @0 matmul 2x [4x5]*[5x8] out y:f32 = 0.12 * in x+256:bf16 * in embed.weight:bf16^T + "
       "-1.5 * in y+512:f32  \"q·kᵀ\"\n";
+  const char *scaled =
+      "  @0 matmul [4x128]*[128x8] out y:f32 = in x:f8e5m2 * in x+1024:f8e4m3fn^T scaled by in "
+      "logits, in logits+64 for blocks of 1x128, 128x1\n";
   const char *parameter =
       "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
       "test.cpp:12\n";
@@ -279,8 +282,7 @@ TEST_F(PlanFile, DescribesItself) {
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",
         matmul,
         "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32\n",
-        "  @0 matmul [4x128]*[128x8] out y:f32 = in x:f8e5m2 * in x+1024:f8e4m3fn^T scaled by in "
-        "logits, in logits+64 for blocks of 1x128, 128x1\n",
+        scaled,
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
         "  @0 fill out embed.weight of 256 bf16\n",
         "  @0 copy in x, out y of 32 f32\n",
