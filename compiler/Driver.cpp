@@ -199,13 +199,19 @@ private:
       checkArena(module(), options.model);
   }
 
-  /// The stage `plan` for CUDA: every kernel's source, and the plan.
-  void writeCudaPlan(const std::string &source) {
-    begin("code");
+  /// What every plan of this compilation has.
+  codegen::PlanParts planParts(const std::string &source) {
     codegen::PlanParts parts;
     parts.target = options.target;
     parts.worlds = options.worlds;
     parts.source = source;
+    return parts;
+  }
+
+  /// The stage `plan` for CUDA: every kernel's source, and the plan.
+  void writeCudaPlan(const std::string &source) {
+    begin("code");
+    codegen::PlanParts parts = planParts(source);
     runReporting(&context, "plan", [&]() -> LogicalResult {
       FailureOr<std::vector<plan::Source>> sources = codegen::cudaSources(module());
       if (failed(sources))
@@ -222,10 +228,7 @@ private:
   /// The stage `plan`: native code for every kernel, and the plan.
   void writePlan(const codegen::CpuTarget &target, const std::string &source) {
     begin("code");
-    codegen::PlanParts parts;
-    parts.target = options.target;
-    parts.worlds = options.worlds;
-    parts.source = source;
+    codegen::PlanParts parts = planParts(source);
     runReporting(&context, "plan", [&]() -> LogicalResult {
       auto kernels = module().lookupSymbol<ModuleOp>("kernels");
       if (!kernels)

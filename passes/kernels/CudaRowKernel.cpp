@@ -26,8 +26,7 @@ constexpr int64_t longRowUnroll = 4; ///< also: of short rows whose columns are 
 class CudaRowKernel : CudaThreadCode {
 public:
   CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout)
-      : CudaThreadCode(frame), form(form), layout(layout),
-        yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
+      : CudaThreadCode(frame), form(form), layout(layout) {}
 
   LogicalResult emit() {
     frame.iterations = layout.iterations(form);
@@ -61,34 +60,17 @@ private:
 
   //===- Outputs -----------------------------------------------------------===//
 
-  LogicalResult storeOutputs(ArrayRef<unsigned> outputs, const Position &position) {
-    SmallVector<Value> values;
-    for (unsigned i : outputs) {
-      FailureOr<Computed> computed = e.evaluate(yielded[i], position);
-      if (failed(computed))
-        return failure();
-      values.push_back(computed->value);
-    }
-    for (auto [i, value] : llvm::zip(outputs, values))
-      e.storeOutput(i, value, position);
-    return success();
-  }
-
   /// Stores by one thread what all threads of `group` compute, after all have read what is
   /// overwritten.
   LogicalResult storeByOne(Value number, ArrayRef<unsigned> outputs, const Position &position) {
-    SmallVector<Value> values;
-    for (unsigned i : outputs) {
-      FailureOr<Computed> computed = e.evaluate(yielded[i], position);
-      if (failed(computed))
-        return failure();
-      values.push_back(computed->value);
-    }
+    FailureOr<SmallVector<Value>> values = evaluateOutputs(outputs, position);
+    if (failed(values))
+      return failure();
     if (llvm::any_of(outputs, [&](unsigned i) { return frame.updatesInPlace(i); }))
       syncGroup();
     Value isFirst = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
     return when(isFirst, [&] {
-      for (auto [i, value] : llvm::zip(outputs, values))
+      for (auto [i, value] : llvm::zip(outputs, *values))
         e.storeOutput(i, value, position);
       return success();
     });
@@ -468,14 +450,7 @@ private:
     for (const RowPass &pass : plan.passes) {
       if (pass.isEmpty())
         continue;
-      SmallVector<Value> roots(pass.kept);
-      for (graph::ReduceOp reduce : pass.rowReduces)
-        roots.push_back(reduce.getX());
-      for (graph::ReduceOp reduce : pass.columnReduces)
-        roots.push_back(reduce.getX());
-      for (unsigned i : pass.outputs)
-        roots.push_back(yielded[i]);
-      if (inLoop && layout.resident && failed(loadAhead(roots, row)))
+      if (inLoop && layout.resident && failed(loadAhead(pass.roots(yielded), row)))
         return failure();
       llvm::DenseMap<Value, Value> keptHere;
       if (inLoop && layout.resident)
@@ -563,7 +538,7 @@ private:
     const char *what = isSum(reduce) ? "Sum" : "Max";
     return named(isSum(reduce) ? "sum" : "largest", [&] {
       if (VectorOps::isVector(sum))
-        sum = isSum(reduce) ? v.sumLanes(sum) : v.maxLanes(sum);
+        sum = combineLanes(reduce, sum);
       if (layout.group == 1)
         return sum;
       StringRef name = isSum(reduce) ? "sum" : "largest";
@@ -577,7 +552,6 @@ private:
 
   const RowForm &form;
   const CudaRowLayout layout;
-  OperandRange yielded;
   RowPlan plan;
   Value thread;
   Index lane;         ///< of the row's group

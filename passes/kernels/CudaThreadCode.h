@@ -1,20 +1,17 @@
-// What one GPU thread's code is built of: branches, loops, registers, calls of the device library,
-// and partial sums.
+// What one GPU thread's code is built of beside RowCode: branches, registers, calls of the device
+// library.
 #pragma once
 
-#include "passes/kernels/RowEvaluator.h"
+#include "passes/kernels/RowCode.h"
 
 namespace nano::kernels {
 
-/// Builds at `v.b`'s insertion point, with values of the task evaluated by `e`.
-class CudaThreadCode {
+class CudaThreadCode : protected RowCode {
 public:
-  explicit CudaThreadCode(KernelFrame &frame) : frame(frame), e(frame), v(e.v) {}
+  using RowCode::RowCode;
 
 protected:
   using Body = llvm::function_ref<mlir::LogicalResult()>;
-  using LoopBody =
-      llvm::function_ref<mlir::LogicalResult(Index at, llvm::MutableArrayRef<mlir::Value> sums)>;
 
   /// What `make` builds is called `name` in the kernel's text.
   template <typename Make> auto named(llvm::StringRef name, Make make) {
@@ -32,12 +29,6 @@ protected:
 
   /// if (condition) body else otherwise, one deeper.
   mlir::LogicalResult when(mlir::Value condition, Body body, Body otherwise = nullptr);
-  /// for (at = from; at < to; at += step), one deeper, carrying `sums`; their values after it.
-  /// `unroll`: iterations that are written out, 0: none.
-  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loop(mlir::Value from, mlir::Value to,
-                                                       int64_t step, int64_t unroll,
-                                                       llvm::ArrayRef<mlir::Value> sums,
-                                                       LoopBody body);
   mlir::Value less(mlir::Value a, mlir::Value c); ///< a < c
   mlir::Value isZero(mlir::Value number);         ///< number == 0
 
@@ -48,20 +39,6 @@ protected:
     return mlir::getElementTypeOrSelf(value.getType());
   }
   void storeRegister(mlir::Value value, mlir::Value memory, mlir::Value slot);
-
-  static mlir::Type elementType(graph::ReduceOp reduce) {
-    return mlir::getElementTypeOrSelf(reduce.getType());
-  }
-  static bool isSum(graph::ReduceOp reduce) { return reduce.getCombiner() == graph::Combiner::sum; }
-  mlir::Value identity(graph::ReduceOp reduce);
-  mlir::Value combine(graph::ReduceOp reduce, mlir::Value a, mlir::Value c);
-  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
-  /// product that only this sum needs is not rounded by itself.
-  mlir::LogicalResult addTo(mlir::Value &sum, graph::ReduceOp reduce, const Position &position);
-
-  KernelFrame &frame;
-  RowEvaluator e;
-  VectorOps &v;
 };
 
 } // namespace nano::kernels

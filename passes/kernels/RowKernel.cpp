@@ -2,13 +2,11 @@
 // RowEvaluator's.
 #include "passes/kernels/RowKernel.h"
 
-#include "passes/kernels/RowEvaluator.h"
+#include "passes/kernels/RowCode.h"
 #include "passes/kernels/RowPlan.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-
-#include <limits>
 
 using namespace mlir;
 
@@ -30,11 +28,10 @@ int64_t rowIterations(const RowForm &form, int64_t lanes) {
 }
 
 namespace {
-class RowKernel {
+class RowKernel : RowCode {
 public:
   RowKernel(KernelFrame &frame, const RowForm &form)
-      : frame(frame), form(form), e(frame), v(e.v), lanes(frame.options.lanes),
-        yielded(frame.task.getBody().front().getTerminator()->getOperands()) {}
+      : RowCode(frame), form(form), lanes(frame.options.lanes) {}
 
   LogicalResult emit() {
     frame.iterations = rowIterations(form, lanes);
@@ -57,6 +54,7 @@ public:
 
 private:
   using Body = llvm::function_ref<LogicalResult(Value at)>;
+  using RowCode::loop;
 
   /// for (at = from; at < to; at += step), one deeper.
   LogicalResult loop(Value from, Value to, int64_t step, Body body) {
@@ -132,23 +130,22 @@ private:
       SmallVector<Value> sums;
       for (graph::ReduceOp reduce : form.columnReduces)
         sums.append(vectors * unroll, v.splat(identity(reduce)));
-      FailureOr<SmallVector<Value>> totals = accumulate(
-          v.index(0), v.index(form.rows), unroll, sums,
-          [&](Value row, MutableArrayRef<Value> sums) {
-            for (int64_t j = 0; j < unroll; ++j) {
-              Digit rowDigit{form.rows,
-                             RowEvaluator::uniform(e.add({row, e.depth()}, e.constant(j)))};
-              for (int64_t u = 0; u < vectors; ++u) {
-                e.mask = masks[u];
-                for (size_t k = 0; k < form.columnReduces.size(); ++k)
-                  if (failed(addTo(sums[(k * unroll + j) * vectors + u], form.columnReduces[k],
-                                   {parallel, rowDigit, columns[u]})))
-                    return failure();
-              }
-            }
-            e.mask = {};
-            return success();
-          });
+      FailureOr<SmallVector<Value>> totals =
+          loop(v.index(0), v.index(form.rows), unroll, /*unroll=*/0, sums,
+               [&](Index row, MutableArrayRef<Value> sums) {
+                 for (int64_t j = 0; j < unroll; ++j) {
+                   Digit rowDigit{form.rows, RowEvaluator::uniform(e.add(row, e.constant(j)))};
+                   for (int64_t u = 0; u < vectors; ++u) {
+                     e.mask = masks[u];
+                     for (size_t k = 0; k < form.columnReduces.size(); ++k)
+                       if (failed(addTo(sums[(k * unroll + j) * vectors + u], form.columnReduces[k],
+                                        {parallel, rowDigit, columns[u]})))
+                         return failure();
+                   }
+                 }
+                 e.mask = {};
+                 return success();
+               });
       if (failed(totals))
         return failure();
       for (int64_t u = 0; u < vectors; ++u) {
@@ -241,19 +238,6 @@ private:
     return storeOutputs(plan.rowOutputs, row);
   }
 
-  LogicalResult storeOutputs(ArrayRef<unsigned> outputs, const Position &position) {
-    SmallVector<Value> values;
-    for (unsigned i : outputs) {
-      FailureOr<Computed> computed = e.evaluate(yielded[i], position);
-      if (failed(computed))
-        return failure();
-      values.push_back(computed->value);
-    }
-    for (auto [i, value] : llvm::zip(outputs, values))
-      e.storeOutput(i, value, position);
-    return success();
-  }
-
   Digit columnAt(Index at) const {
     if (form.columns == 1)
       return {1, RowEvaluator::uniform(at)};
@@ -335,15 +319,14 @@ private:
     auto section = [&](int64_t from, int64_t to, int64_t step) -> LogicalResult {
       if (from == to)
         return success();
-      FailureOr<SmallVector<Value>> after = accumulate(
-          v.index(from * lanes), v.index(to * lanes), step * lanes, sums,
-          [&](Value at, MutableArrayRef<Value> sums) {
+      FailureOr<SmallVector<Value>> after = loop(
+          v.index(from * lanes), v.index(to * lanes), step * lanes, /*unroll=*/0, sums,
+          [&](Index at, MutableArrayRef<Value> sums) {
             for (int64_t u = 0; u < step; ++u) {
               SmallVector<Value> own;
               for (int64_t k = 0; k < reduces; ++k)
                 own.push_back(sums[k * unroll + u]);
-              if (failed(emitVector(pass, row,
-                                    columnAt(e.add({at, e.depth()}, e.constant(u * lanes))), own)))
+              if (failed(emitVector(pass, row, columnAt(e.add(at, e.constant(u * lanes))), own)))
                 return failure();
               for (int64_t k = 0; k < reduces; ++k)
                 sums[k * unroll + u] = own[k];
@@ -390,12 +373,10 @@ private:
       for (int64_t k = 0; k < reduces; ++k)
         if (failed(addTo(sums[k * unroll + u % unroll], pass.rowReduces[k], position)))
           return failure();
-      for (unsigned i : pass.outputs) {
-        FailureOr<Computed> computed = e.evaluate(yielded[i], position);
-        if (failed(computed))
-          return failure();
-        results[u].push_back(computed->value);
-      }
+      FailureOr<SmallVector<Value>> values = evaluateOutputs(pass.outputs, position);
+      if (failed(values))
+        return failure();
+      results[u] = std::move(*values);
     }
     for (int64_t u = 0; u < vectors; ++u) {
       e.mask = maskOf(u);
@@ -408,40 +389,6 @@ private:
 
   //===- Reductions
   //-------------------------------------------------------------------------------------------------===//
-
-  static Type elementType(graph::ReduceOp reduce) { return getElementTypeOrSelf(reduce.getType()); }
-
-  Value identity(graph::ReduceOp reduce) {
-    return v.f32(reduce.getCombiner() == graph::Combiner::sum
-                     ? 0.0
-                     : -std::numeric_limits<double>::infinity());
-  }
-
-  Value combine(graph::ReduceOp reduce, Value a, Value c) {
-    return reduce.getCombiner() == graph::Combiner::sum ? v.addf(a, c) : v.max(a, c);
-  }
-
-  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
-  /// product that only this sum needs is not rounded by itself.
-  LogicalResult addTo(Value &sum, graph::ReduceOp reduce, const Position &position) {
-    Value x = reduce.getX(), next;
-    auto product = x.getDefiningOp<graph::MulOp>();
-    bool contract = product && product->hasOneUse() && elementType(reduce).isF32() &&
-                    reduce.getCombiner() == graph::Combiner::sum;
-    FailureOr<Computed> a = e.evaluate(contract ? product.getLhs() : x, position);
-    if (failed(a))
-      return failure();
-    if (contract) {
-      FailureOr<Computed> c = e.evaluate(product.getRhs(), position);
-      if (failed(c))
-        return failure();
-      next = v.fma(a->value, c->value, sum);
-    } else {
-      next = combine(reduce, sum, a->value);
-    }
-    sum = e.mask ? v.select(e.mask, next, sum) : next;
-    return success();
-  }
 
   /// Combined pairwise: (0 ∘ 1) ∘ (2 ∘ 3).
   Value combineAll(graph::ReduceOp reduce, SmallVector<Value> parts) {
@@ -460,36 +407,13 @@ private:
     for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
       graph::ReduceOp reduce = pass.rowReduces[k];
       Value all = combineAll(reduce, SmallVector<Value>(sums.slice(k * unroll, unroll)));
-      results.push_back(reduce.getCombiner() == graph::Combiner::sum ? v.sumLanes(all)
-                                                                     : v.maxLanes(all));
+      results.push_back(combineLanes(reduce, all));
     }
     return results;
   }
 
-  /// A loop that carries `sums`; the values after it.
-  FailureOr<SmallVector<Value>>
-  accumulate(Value from, Value to, int64_t step, ArrayRef<Value> sums,
-             llvm::function_ref<LogicalResult(Value at, MutableArrayRef<Value> sums)> body) {
-    auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step), sums);
-    e.open(loop, loop.getBody());
-    SmallVector<Value> next(loop.getRegionIterArgs());
-    LogicalResult result = body(loop.getInductionVar(), next);
-    e.moveTo(e.depth());
-    if (succeeded(result) && !sums.empty())
-      scf::YieldOp::create(v.b, v.loc, next);
-    e.close();
-    v.b.setInsertionPointAfter(loop);
-    if (failed(result))
-      return failure();
-    return SmallVector<Value>(loop.getResults());
-  }
-
-  KernelFrame &frame;
   const RowForm &form;
-  RowEvaluator e;
-  VectorOps &v;
   int64_t lanes;
-  OperandRange yielded;
   RowPlan plan;
   bool straight = false;
   llvm::DenseMap<Operation *, Value> columnSums;

@@ -110,17 +110,6 @@ private:
       collect(operand, inMemory, into);
   }
 
-  SmallVector<Value> roots(const RowPass &pass) {
-    SmallVector<Value> values(pass.kept);
-    for (graph::ReduceOp reduce : pass.rowReduces)
-      values.push_back(reduce.getX());
-    for (graph::ReduceOp reduce : pass.columnReduces)
-      values.push_back(reduce.getX());
-    for (unsigned i : pass.outputs)
-      values.push_back(yielded[i]);
-    return values;
-  }
-
   bool readsOverwritten(Value value, ArrayRef<unsigned> inPlace, llvm::DenseSet<Value> &seen) {
     if (!seen.insert(value).second)
       return false;
@@ -141,7 +130,7 @@ private:
     Values values;
     for (unsigned i : inPlace)
       collect(yielded[i], {}, values);
-    for (Value root : roots(result.passes[last]))
+    for (Value root : result.passes[last].roots(yielded))
       collect(root, {}, values);
     for (Value value : values) {
       auto rotate = value.getDefiningOp<graph::RotateOp>();
@@ -161,7 +150,7 @@ private:
     Values inMemory;
     for (unsigned i = 0; i < result.passes.size(); ++i) {
       Values now;
-      for (Value root : roots(result.passes[i]))
+      for (Value root : result.passes[i].roots(yielded))
         collect(root, inMemory, now);
       Values after = inMemory;
       for (unsigned output : result.passes[i].outputs)
@@ -169,7 +158,7 @@ private:
       after.insert(result.passes[i].kept.begin(), result.passes[i].kept.end());
       Values later;
       for (unsigned j = i + 1; j < result.passes.size(); ++j)
-        for (Value root : roots(result.passes[j]))
+        for (Value root : result.passes[j].roots(yielded))
           collect(root, after, later);
       for (Value value : now)
         if (later.contains(value) && isExpensive(value.getDefiningOp()) &&
@@ -203,12 +192,12 @@ private:
       for (unsigned i : earlier.outputs)
         inMemory.insert(yielded[i]);
     }
-    for (Value root : roots(pass))
+    for (Value root : pass.roots(yielded))
       collect(root, inMemory, now);
     int64_t cost = 0;
     for (Value value : now)
       cost += kernels::costOf(value.getDefiningOp());
-    return cost + static_cast<int64_t>(roots(pass).size());
+    return cost + static_cast<int64_t>(pass.roots(yielded).size());
   }
 
   KernelFrame &frame;
@@ -224,6 +213,17 @@ private:
 
 FailureOr<RowPlan> RowPlan::of(KernelFrame &frame, const RowForm &form, bool straight) {
   return Planner(frame, form, straight).plan();
+}
+
+SmallVector<Value> RowPass::roots(ValueRange yielded) const {
+  SmallVector<Value> values(kept);
+  for (graph::ReduceOp reduce : rowReduces)
+    values.push_back(reduce.getX());
+  for (graph::ReduceOp reduce : columnReduces)
+    values.push_back(reduce.getX());
+  for (unsigned i : outputs)
+    values.push_back(yielded[i]);
+  return values;
 }
 
 int64_t costOfAll(ValueRange values) {

@@ -13,6 +13,9 @@ struct RowPass {
   llvm::SmallVector<unsigned> outputs; ///< outputs stored
   int64_t cost = 0;                    ///< of the code for one vector of columns
 
+  /// What the pass computes, given the task's outputs as tensors.
+  llvm::SmallVector<mlir::Value> roots(mlir::ValueRange yielded) const;
+
   bool isEmpty() const {
     return rowReduces.empty() && columnReduces.empty() && kept.empty() && outputs.empty();
   }

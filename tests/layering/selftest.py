@@ -219,10 +219,12 @@ class HygieneTest(PlantedTree):
         self.expect("tests/tools/a.test", 2)
 
     def test_machine_paths(self):
-        for path in ("/home/" + "ada/x", "/ro" + "ot/x.txt", "/work/" + "main/x"):
+        # Put together here, so that this file does not hold such a path itself.
+        for parts in (("home", "ada", "x"), ("root", "x.txt"), ("work", "main", "x")):
+            path = "/".join(("", *parts))
             self.plant(
                 "tests/a.txt",
-                "fine: build/work/x ${HOME}/work/x ./home/x /usr/lib/x",
+                f"fine: build{path} ${{HOME}}{path} .{path} /usr/lib/x",
                 f"see {path}",
             )
             self.expect("tests/a.txt", 2)
