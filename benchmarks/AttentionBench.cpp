@@ -1,6 +1,7 @@
 // Attention kernels on one core: GFLOP/s forward and backward, beside the rate of fused
 // multiply-adds measured in the same run. Flops are those of visible (query, key) pairs: 4·Dh
 // forward, 14·Dh backward (10·Dh would do with one pass, see AttentionGradKernel.cpp).
+#include "benchmarks/Help.h"
 #include "tests/codegen/AttentionTasks.h"
 #include "tests/codegen/TaskRunner.h"
 
@@ -106,7 +107,13 @@ void measure(const Case &c, int64_t lanes, double peak) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (const std::optional<int> status = nano::helpOnly(
+          argc, argv,
+          "AttentionBench: the attention kernels of the CPU target on one core, forward and\n"
+          "backward: GFLOP/s, and their part of the rate of fused multiply-adds measured in\n"
+          "the same run. Takes no options."))
+    return *status;
   for (int64_t lanes : TaskRunner::lanes()) {
     double flops = 0;
     double seconds = secondsOf([&] { flops = lanes == 16 ? peakWork512() : peakWork256(); });

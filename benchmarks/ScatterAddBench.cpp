@@ -1,5 +1,6 @@
 // scatter_add on one core: bytes that must move (x once, ids once, y once) a second, beside a
 // memory copy measured in the same run.
+#include "benchmarks/Help.h"
 #include "tests/codegen/TaskRunner.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -80,7 +81,13 @@ void measure(int64_t tokens, int64_t rows, int64_t size, const char *from, int64
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (const std::optional<int> status = nano::helpOnly(
+          argc, argv,
+          "ScatterAddBench: the scatter_add kernels of the CPU target on one core: bytes that\n"
+          "must move per second, and their ratio to a memory copy measured in the same run.\n"
+          "Takes no options."))
+    return *status;
   for (int64_t lanes : TaskRunner::lanes())
     for (const char *from : {"f32", "bf16"}) {
       measure(1024, 257, 128, from, lanes);

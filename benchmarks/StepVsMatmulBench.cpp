@@ -119,8 +119,9 @@ public:
     options.threads = threads;
     options.profile = true;
     device = take(loadDevice(plan, group.communicator(0), options));
-    check(initializeStates(plan, {plan::State::Role::Parameter, plan::State::Role::Optimizer}, 0,
-                           threads, writerOf(*device)));
+    check(initializeStates(
+        plan, Seat(), {plan::State::Role::Parameter, plan::State::Role::Optimizer}, 0, threads,
+        writerOf(*device), [&](const plan::State &state) { return device->clear(state.buffer); }));
     std::mt19937 random(1);
     for (uint32_t buffer : {plan.training.tokensBuffer, plan.training.targetsBuffer}) {
       std::vector<int32_t> tokens(plan.training.seqLen);
@@ -133,10 +134,9 @@ public:
   void step(int64_t number) {
     check(writeScalars(plan, number, 1, *device));
     const Clock::time_point start = Clock::now();
-    check(device->run(plan.training.first));
-    for (int64_t i = 1; i < microBatches(); ++i)
-      check(device->run(plan.training.next));
-    check(device->run(plan.training.update));
+    for (int64_t i = 0; i < microBatches(); ++i)
+      check(device->run(programOf(plan.training, number, i, 1)));
+    check(device->run(plan.training.phases[size_t(number) % plan.training.phases.size()].update));
     seconds = std::min(seconds, since(start));
     for (const CommandTime &time : device->times()) {
       const double before = total[time.command];
@@ -150,7 +150,10 @@ public:
   int64_t microBatches() const { return plan.training.globalBatch / plan.training.seqLen; }
   /// How often a step runs the commands of a program.
   int64_t runsOf(const std::string &program) const {
-    return program == plan.training.next ? microBatches() - 1 : 1;
+    int64_t runs = program == plan.training.phases[0].update ? 1 : 0;
+    for (int64_t i = 0; i < microBatches(); ++i)
+      runs += program == programOf(plan.training, 0, i, 1) ? 1 : 0;
+    return runs;
   }
 
   double seconds = 1e30;                  ///< the shortest step

@@ -1,6 +1,8 @@
 // Launches, products, collectives and events with their operands as byte ranges.
 #include "codegen/PlanCommands.h"
 
+#include "ir/step/Labels.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -25,6 +27,18 @@ plan::Location planLocation(Location location) {
   if (!file)
     return {};
   return {file.getFilename().str(), file.getLine()};
+}
+
+plan::Ranks planRanks(graph::RankSet ranks) {
+  switch (ranks) {
+  case graph::RankSet::all:
+    return plan::Ranks::All;
+  case graph::RankSet::group:
+    return plan::Ranks::Group;
+  case graph::RankSet::peers:
+    return plan::Ranks::Peers;
+  }
+  llvm_unreachable("a set of ranks");
 }
 
 namespace {
@@ -56,6 +70,9 @@ private:
   LogicalResult launch(step::LaunchOp op, Command &command);
   void matmul(step::MatmulOp op, Command &command);
   void moves(Command::Kind kind, ArrayRef<step::Access> accesses, size_t counted, Command &command);
+  /// A command between wholes and parts: pairs of a source and a target.
+  template <typename OpTy>
+  LogicalResult parts(Command::Kind kind, OpTy op, ValueRange pieces, Command &command);
 
   const PlanIndex &index;
   const step::KernelTable &kernels;
@@ -68,7 +85,6 @@ LogicalResult CommandWriter::launch(step::LaunchOp op, Command &command) {
   if (!kernel || found == index.kernels.end())
     return op.emitOpError("no kernel of the plan is called ") << op.getKernelAttr();
   command.kind = Command::Kind::Launch;
-  command.label = name.str();
   command.kernel = found->second;
   SmallVector<step::Access> accesses = step::accessesOf(op, kernels);
   size_t arguments = accesses.size() / op.getSegments();
@@ -86,7 +102,6 @@ LogicalResult CommandWriter::launch(step::LaunchOp op, Command &command) {
 
 void CommandWriter::matmul(step::MatmulOp op, Command &command) {
   command.kind = Command::Kind::Matmul;
-  command.label = "matmul " + step::nameOf(op.getC());
   step::MatrixLayout a = *step::matrixLayout(typeOf(op.getA())),
                      b = *step::matrixLayout(typeOf(op.getB())),
                      c = *step::matrixLayout(typeOf(op.getC()));
@@ -135,10 +150,6 @@ void CommandWriter::matmul(step::MatmulOp op, Command &command) {
 void CommandWriter::moves(Command::Kind kind, ArrayRef<step::Access> accesses, size_t counted,
                           Command &command) {
   command.kind = kind;
-  command.label = (kind == Command::Kind::AllReduce ? "all_reduce "
-                   : kind == Command::Kind::Fill    ? "fill "
-                                                    : "copy ") +
-                  step::nameOf(accesses.back().buffer);
   command.type = dtypeOf(typeOf(accesses.front().buffer).getElementType());
   for (const step::Access &access : accesses) {
     command.refs.push_back(ref(access.buffer, access.reads, access.writes));
@@ -147,16 +158,25 @@ void CommandWriter::moves(Command::Kind kind, ArrayRef<step::Access> accesses, s
   }
 }
 
+template <typename OpTy>
+LogicalResult CommandWriter::parts(Command::Kind kind, OpTy op, ValueRange pieces,
+                                   Command &command) {
+  moves(kind, step::accessesOf(op, kernels), 0, command);
+  command.ranks = planRanks(op.getRanks());
+  for (Value piece : pieces)
+    command.counts.push_back(typeOf(piece).getNumElements());
+  return success();
+}
+
 FailureOr<Command> CommandWriter::write(step::StepCommandOpInterface op) {
   Command command;
   command.stream = uint32_t(op.getStream());
+  command.label = step::labelOf(op);
   command.location = planLocation(op.getLoc());
   SmallVector<step::Access> accesses = step::accessesOf(op, kernels);
   auto event = [&](Command::Kind kind, uint64_t number) {
     command.kind = kind;
     command.event = uint32_t(number);
-    command.label =
-        (kind == Command::Kind::RecordEvent ? "record " : "wait ") + std::to_string(number);
     return success();
   };
   LogicalResult result =
@@ -166,9 +186,20 @@ FailureOr<Command> CommandWriter::write(step::StepCommandOpInterface op) {
             matmul(matmulOp, command);
             return success();
           })
-          .Case<step::AllReduceOp>([&](auto) {
+          .Case<step::AllReduceOp>([&](auto reduce) {
             moves(Command::Kind::AllReduce, accesses, accesses.size(), command);
+            command.ranks = planRanks(reduce.getRanks());
+            command.maximum = reduce.getCombiner() == graph::Combiner::max;
             return success();
+          })
+          .Case<step::ReduceScatterOp>([&](auto scatter) {
+            return parts(Command::Kind::ReduceScatter, scatter, scatter.getOuts(), command);
+          })
+          .Case<step::AllGatherOp>([&](auto gather) {
+            return parts(Command::Kind::AllGather, gather, gather.getIns(), command);
+          })
+          .Case<step::ShardOp>([&](auto shard) {
+            return parts(Command::Kind::Shard, shard, shard.getOuts(), command);
           })
           .Case<step::FillOp>([&](auto) {
             moves(Command::Kind::Fill, accesses, 1, command);

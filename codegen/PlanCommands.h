@@ -19,6 +19,8 @@ struct PlanIndex {
 
 /// The plan's name for an element type.
 plan::DType dtypeOf(mlir::Type type);
+/// The plan's name for a set of ranks.
+plan::Ranks planRanks(graph::RankSet ranks);
 /// A location's model line; line 0 when it has none.
 plan::Location planLocation(mlir::Location location);
 

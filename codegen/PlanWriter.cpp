@@ -4,7 +4,9 @@
 #include "codegen/PlanCommands.h"
 #include "codegen/PlanExpr.h"
 #include "codegen/cuda/CudaEmitter.h"
-#include "ir/graph/Program.h"
+#include "ir/graph/Phases.h"
+#include "ir/graph/Sharding.h"
+#include "ir/step/AttentionFlops.h"
 #include "ir/step/Step.h"
 #include "runtime/plan/Expr.h"
 
@@ -18,9 +20,15 @@ namespace {
 
 class PlanWriter {
 public:
-  PlanWriter(ModuleOp module, PlanParts &parts) : module(module), kernels(module), symbols(module) {
+  PlanWriter(ModuleOp module, PlanParts &parts)
+      : module(module), kernelModule(parts.kernels), segments(std::move(parts.segments)),
+        kernels(module), symbols(module) {
+    if (!kernelModule) {
+      kernelModule = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
+      segments = largestLaunches(module);
+    }
     plan.target = std::move(parts.target);
-    plan.worlds = std::move(parts.worlds);
+    plan.worlds = {parts.world};
     plan.code = std::move(parts.code);
     plan.sources = std::move(parts.sources);
     plan.cpuFeatures = std::move(parts.cpuFeatures);
@@ -37,6 +45,7 @@ private:
   LogicalResult inputs();
   LogicalResult programs();
   LogicalResult training();
+  void phases();
   void addKernels();
 
   /// Adds a buffer; its name gets a number when it is taken.
@@ -48,8 +57,9 @@ private:
   /// The plan buffer of an input, which must hold elements of `type`.
   FailureOr<uint32_t> input(const Twine &name);
 
-  ModuleOp module;
-  step::KernelTable kernels;
+  ModuleOp module, kernelModule;
+  llvm::StringMap<int64_t> segments;
+  step::KernelTable kernels; ///< of the module
   SymbolTable symbols;
   PlanIndex index;
   llvm::StringMap<unsigned> bufferNames; ///< how often each was asked for
@@ -86,6 +96,8 @@ LogicalResult PlanWriter::header() {
            << (model ? step::arenaBytesAttrName : graph::modelAttrName);
   plan.model = model.str();
   plan.arenaBytes = uint64_t(arena.getInt());
+  if (auto group = module->getAttrOfType<IntegerAttr>(graph::groupAttrName))
+    plan.group = group.getInt();
   if (auto list = module->getAttrOfType<ArrayAttr>("nano.hyperparameters"))
     for (auto entry : list.getAsRange<DictionaryAttr>()) {
       auto name = entry.getAs<StringAttr>("name"), value = entry.getAs<StringAttr>("value");
@@ -145,6 +157,13 @@ static Init planInit(graph::InitAttr attribute) {
   return init;
 }
 
+static plan::Sharding planSharding(const graph::Sharding &sharding) {
+  plan::Sharding result{planRanks(sharding.ranks), sharding.parts, sharding.chunk, {}};
+  for (const graph::Sharding::Piece &piece : sharding.pieces)
+    result.pieces.push_back({piece.name, {piece.shape.begin(), piece.shape.end()}, piece.offset});
+  return result;
+}
+
 LogicalResult PlanWriter::states() {
   Variables atStart;
   FailureOr<int64_t> iterations = size("num_iterations"), batch = size("global_batch"),
@@ -166,6 +185,8 @@ LogicalResult PlanWriter::states() {
     state.type = dtypeOf(type.getElementType());
     state.shape.assign(type.getShape().begin(), type.getShape().end());
     state.init = planInit(op.getInit());
+    if (std::optional<graph::Sharding> sharding = graph::shardingOf(op))
+      state.sharding = planSharding(*sharding);
     state.location = planLocation(op.getLoc());
     state.buffer = addBuffer(op.getSymName(), *offset, type, op.getLoc());
     index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {state.buffer, 0};
@@ -201,34 +222,32 @@ LogicalResult PlanWriter::inputs() {
 }
 
 void PlanWriter::addKernels() {
-  auto nested = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
-  if (!nested)
+  if (!kernelModule)
     return;
   const bool isCuda = plan.target == "cuda";
-  llvm::StringMap<int64_t> segments;
-  if (isCuda)
-    segments = largestLaunches(module);
-  for (auto function : nested.getOps<func::FuncOp>()) {
+  for (auto function : kernelModule.getOps<func::FuncOp>()) {
     // What kernels call is part of their code.
     if (!function->hasAttr("nano.kernel"))
       continue;
-    const step::KernelInfo *info = kernels.find(function.getSymNameAttr());
+    auto integer = [&](StringRef name) {
+      auto value = function->getAttrOfType<IntegerAttr>(name);
+      return value ? value.getInt() : 0;
+    };
+    const auto scratchBytes = uint64_t(integer("nano.scratch_bytes"));
     Kernel kernel;
     kernel.name = function.getSymName();
     if (auto summary = function->getAttrOfType<StringAttr>("nano.summary"))
       kernel.summary = summary.str();
+    auto flops = function->getAttrOfType<FloatAttr>(step::flopsPerKeyAttrName);
+    kernel.flopsPerKey = flops ? flops.getValueAsDouble() : 0;
     if (isCuda) {
-      auto integer = [&](StringRef name) {
-        auto value = function->getAttrOfType<IntegerAttr>(name);
-        return value ? value.getInt() : 0;
-      };
       kernel.source = kernel.name + ".cu";
       kernel.threads = uint32_t(integer("nano.threads"));
       kernel.iterationsPerBlock = integer("nano.block_iterations");
-      kernel.sharedBytes = uint64_t(info->scratchBytes);
+      kernel.sharedBytes = scratchBytes;
       kernel.maxSegments = uint32_t(std::max<int64_t>(1, segments.lookup(function.getSymName())));
     } else {
-      kernel.scratchBytes = uint64_t(info->scratchBytes);
+      kernel.scratchBytes = scratchBytes;
     }
     function.getLoc()->walk([&](mlir::Location part) {
       if (auto line = dyn_cast<FileLineColLoc>(part)) {
@@ -279,6 +298,31 @@ FailureOr<uint32_t> PlanWriter::input(const Twine &name) {
   return index.buffers[op.getSymNameAttr().getAsOpaquePointer()].buffer;
 }
 
+/// The steps of the training, from the programs by their roles and phases. Where no program
+/// communicates, what runs last is `next`, or `first` when there is one micro-batch.
+void PlanWriter::phases() {
+  Training &training = plan.training;
+  const int64_t microBatches = training.globalBatch / (training.seqLen * plan.worlds.front());
+  for (int64_t phase = 0, count = graph::phaseCount(module); phase < count; ++phase) {
+    StepPrograms step;
+    for (auto op : module.getOps<step::ProgramOp>())
+      for (auto [known, into] :
+           {std::pair("first", &step.first), std::pair("next", &step.next),
+            std::pair("last", &step.last), std::pair("update", &step.update)})
+        if (op.getRole() == known && graph::runsInPhase(op, phase))
+          *into = op.getSymName().str();
+    if (step == StepPrograms())
+      return;
+    if (step.last.empty())
+      step.last = microBatches > 1 ? step.next : step.first;
+    if (microBatches < 3)
+      step.next.clear();
+    if (microBatches < 2)
+      step.first.clear();
+    training.phases.push_back(std::move(step));
+  }
+}
+
 LogicalResult PlanWriter::training() {
   Training &training = plan.training;
   auto take = [](auto result, auto &into) {
@@ -287,22 +331,12 @@ LogicalResult PlanWriter::training() {
     into = *result;
     return success();
   };
-  for (auto op : module.getOps<step::ProgramOp>()) {
-    StringRef role = op.getRole().value_or("");
-    std::string name = op.getSymName().str();
-    if (role == "first")
-      training.first = name;
-    else if (role == "next")
-      training.next = name;
-    else if (role == "update")
-      training.update = name;
-    else if (role == "validate")
-      training.validate = name;
-    else if (role == "generate")
-      training.generate = name;
-    else if (role == "measure")
-      training.measure = name;
-  }
+  for (auto op : module.getOps<step::ProgramOp>())
+    for (auto [known, into] :
+         {std::pair("validate", &training.validate), std::pair("generate", &training.generate),
+          std::pair("measure", &training.measure)})
+      if (op.getRole() == known)
+        *into = op.getSymName().str();
   if (failed(take(size("seq_len"), training.seqLen)) ||
       failed(take(size("val_seq_len"), training.valSeqLen)) ||
       failed(take(size("global_batch"), training.globalBatch)) ||
@@ -310,6 +344,7 @@ LogicalResult PlanWriter::training() {
       failed(take(size("vocab_size"), training.vocabSize)) ||
       failed(take(size("eos_token"), training.eosToken)))
     return failure();
+  phases();
   auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
   if (auto isSum = attributes.getAs<BoolAttr>("train_loss_is_sum"))
     training.trainLossIsSum = isSum.getValue();
@@ -317,9 +352,9 @@ LogicalResult PlanWriter::training() {
     training.valLossIsSum = isSum.getValue();
   if (auto scalar = attributes.getAs<StringAttr>("log_scalar"))
     training.logScalar = scalar.str();
-  if (!training.first.empty() && (failed(take(input("train.tokens"), training.tokensBuffer)) ||
-                                  failed(take(input("train.targets"), training.targetsBuffer)) ||
-                                  failed(take(input("train.loss"), training.lossBuffer))))
+  if (!training.phases.empty() && (failed(take(input("train.tokens"), training.tokensBuffer)) ||
+                                   failed(take(input("train.targets"), training.targetsBuffer)) ||
+                                   failed(take(input("train.loss"), training.lossBuffer))))
     return failure();
   if (auto weights = module->getAttrOfType<ArrayAttr>("nano.fp8_products");
       weights && !training.measure.empty()) {

@@ -4,6 +4,7 @@
 #include "runtime/plan/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <string>
 #include <vector>
@@ -13,11 +14,16 @@ namespace nano::codegen {
 /// What a plan holds beside the program.
 struct PlanParts {
   std::string target = "cpu";
-  std::vector<int64_t> worlds = {1};    ///< numbers of ranks that it can run on
+  int64_t world = 1;                    ///< number of ranks that it runs on
   std::string code;                     ///< CPU: ELF bytes that define the kernels
   std::vector<plan::Source> sources;    ///< CUDA: "<kernel>.cu" of each kernel, and headers
   std::vector<std::string> cpuFeatures; ///< what the code needs
   std::string source;                   ///< the model file's text
+  /// What the plan lists as kernels, which contain the module's own; null: those.
+  mlir::ModuleOp kernels;
+  /// CUDA: the most sets of operands of a launch, by kernel; those of the module when `kernels` is
+  /// null.
+  llvm::StringMap<int64_t> segments;
 };
 
 /// The plan of a module after memory planning. Errors, at the op: something has no offset, a launch

@@ -2,6 +2,7 @@
 #include "compiler/Driver.h"
 
 #include "codegen/PlanWriter.h"
+#include "codegen/UniteKernels.h"
 #include "codegen/cpu/CpuTarget.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
@@ -12,6 +13,8 @@
 #include "compiler/ScalesFile.h"
 #include "compiler/StageRunner.h"
 #include "ir/graph/Program.h"
+#include "ir/machine/LabelledTimes.h"
+#include "ir/machine/Machine.h"
 #include "passes/fuse/Traffic.h"
 #include "passes/memory/MemoryReport.h"
 #include "runtime/plan/PlanFile.h"
@@ -26,6 +29,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -89,29 +93,51 @@ void checkTarget(const std::string &target) {
     throw ModelError(fmt::format("--target {}: no such target; there are cpu and cuda", target));
 }
 
+/// What the schedule estimates times by is read, so that a mistake is told before anything is done.
+void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &worlds) {
+  llvm::Expected<machine::Machine> machine = machine::load(scheduleMachine(pipeline));
+  if (!machine)
+    throw ModelError("--machine: " + llvm::toString(machine.takeError()));
+  for (int64_t world : worlds)
+    if (world > machine->ranksPerNode && !machine->hasNetwork)
+      throw ModelError(fmt::format("--machine {}: its one node holds {} ranks, not {}; take a "
+                                   "machine with a network",
+                                   machine->name, machine->ranksPerNode, world));
+  if (pipeline.times.empty())
+    return;
+  if (auto times = machine::LabelledTimes::read(pipeline.times); !times)
+    throw ModelError("--times: " + llvm::toString(times.takeError()));
+}
+
 //===- What a step moves -------------------------------------------------------===//
 
-/// Kernels, calls and bytes of an optimizer step on one rank that walks over the whole global
-/// batch.
+/// Kernels, calls and bytes of an optimizer step on one rank.
 struct StepTraffic {
   int64_t kernels = 0, bytes = 0, floor = 0;
 };
 
-StepTraffic measureStep(ModuleOp module) {
-  const int64_t sequences = trainingSize(module, "global_batch") / trainingSize(module, "seq_len");
+/// Of the step that each of `world` ranks runs: see plan::StepPrograms.
+StepTraffic measureStep(ModuleOp module, int64_t world) {
+  const int64_t microBatches =
+      trainingSize(module, "global_batch") / (trainingSize(module, "seq_len") * world);
   StepTraffic sum;
-  auto add = [&](StringRef role, int64_t times) {
-    func::FuncOp function = graph::functionWithRole(module, role);
-    if (!function || times == 0)
+  auto add = [&](func::FuncOp function, int64_t times) {
+    if (!function || times <= 0)
       return;
     const Traffic traffic = measureTraffic(function);
     sum.kernels += times * traffic.kernels;
     sum.bytes += times * traffic.bytes;
     sum.floor += times * trafficFloor(function);
   };
-  add("first", 1);
-  add("next", sequences - 1);
-  add("update", 1);
+  func::FuncOp first = graph::functionWithRole(module, "first"),
+               next = graph::functionWithRole(module, "next"),
+               last = graph::functionWithRole(module, "last");
+  if (!last)
+    last = microBatches > 1 ? next : first;
+  add(first, microBatches > 1 ? 1 : 0);
+  add(next, microBatches - 2);
+  add(last, 1);
+  add(graph::functionWithRole(module, "update"), 1);
   return sum;
 }
 
@@ -122,6 +148,10 @@ std::string bytesText(int64_t bytes) {
     if (value >= size)
       return fmt::format("{:.2f} {}", value / size, unit);
   return fmt::format("{:.2f} kB", value / 1e3);
+}
+
+std::string ranksText(int64_t count) {
+  return fmt::format("{} rank{}", count, count == 1 ? "" : "s");
 }
 
 //===- One compilation ---------------------------------------------------------===//
@@ -157,21 +187,24 @@ public:
       dump->write(module(), "frontend");
 
     PipelineOptions pipeline;
-    pipeline.worlds.assign(options.worlds.begin(), options.worlds.end());
     pipeline.chunkBytes = options.chunkBytes;
     pipeline.target = options.target;
+    pipeline.machine = options.machine;
+    pipeline.times = options.times;
+    checkSchedule(pipeline, options.worlds);
     if (isCuda)
       pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
     else
       pipeline.lanes = target->lanes();
     pipeline.reportFp8 = options.reportFp8;
+    runs = {{module(), pipeline, dump ? &*dump : nullptr}};
     for (const Stage &stage : stages()) {
+      if (stage.isForEachWorld && !isSplit)
+        split();
       if (stage.addPasses)
-        runPasses(stage, pipeline);
-      else if (isCuda)
-        writeCudaPlan(file.source());
+        runPasses(stage);
       else
-        writePlan(*target, file.source());
+        writePlans(target ? &*target : nullptr, file.source());
       if (&stage == last)
         return printStage(stage);
     }
@@ -179,6 +212,7 @@ public:
   }
 
 private:
+  /// The program that all numbers of ranks share.
   ModuleOp module() { return *model.module; }
 
   void begin(const std::string &phase) {
@@ -186,83 +220,104 @@ private:
     setCrashPhase(phase == "trace" ? options.model + ", the model's own code" : "stage " + phase);
   }
 
-  void runPasses(const Stage &stage, const PipelineOptions &pipeline) {
-    if (stage.name == "fuse")
-      unfused = measureStep(module());
-    begin(stage.name.str());
-    runStage(stage, module(), pipeline, dump ? &*dump : nullptr);
-    if (stage.name == "fuse")
-      fused = measureStep(module());
-    if (stage.name == "kernels" && dump && options.target == "cpu")
-      dump->writeKernels(module());
-    if (stage.name == "memory")
-      checkArena(module(), options.model);
+  /// From here on every number of ranks has its own program, and folder of --dump-ir.
+  void split() {
+    isSplit = true;
+    StageRun common = runs.front();
+    runs.resize(options.worlds.size(), common);
+    for (auto [run, world] : llvm::zip_equal(runs, options.worlds)) {
+      if (&run != runs.data())
+        run.module = *clones.emplace_back(common.module.clone());
+      run.options.world = world;
+      if (dump && options.worlds.size() > 1)
+        run.dump = &worldDumps.emplace_back(dump->folder(fmt::format("world-{}", world)));
+    }
   }
 
-  /// What every plan of this compilation has.
-  codegen::PlanParts planParts(const std::string &source) {
+  void runPasses(const Stage &stage) {
+    const StageRun &first = runs.front();
+    if (stage.name == "fuse")
+      unfused = measureStep(first.module, first.options.world);
+    begin(stage.name.str());
+    runStage(stage, runs);
+    if (stage.name == "fuse")
+      fused = measureStep(first.module, first.options.world);
+    for (const StageRun &run : runs) {
+      if (stage.name == "kernels" && run.dump && options.target == "cpu")
+        run.dump->writeKernels(run.module);
+      if (stage.name == "memory")
+        checkArena(run.module, options.model);
+    }
+  }
+
+  /// The stage `plan`: code for every kernel, once whatever number of ranks uses it, and a plan for
+  /// each number of ranks. `target` may be null when plans are for CUDA.
+  void writePlans(const codegen::CpuTarget *target, const std::string &source) {
+    begin("code");
     codegen::PlanParts parts;
     parts.target = options.target;
-    parts.worlds = options.worlds;
     parts.source = source;
-    return parts;
+    runReporting(&context, "plan", [&]() -> LogicalResult {
+      SmallVector<ModuleOp> modules;
+      for (const StageRun &run : runs)
+        modules.push_back(run.module);
+      FailureOr<codegen::KernelUnion> all = codegen::uniteKernels(modules);
+      if (failed(all))
+        return failure();
+      if (!all->kernels)
+        return module().emitError("has no kernels");
+      parts.kernels = all->kernels;
+      parts.segments = std::move(all->segments);
+      return options.target == "cuda" ? addCudaSources(parts) : addNativeCode(parts, *target);
+    });
+    begin("plan");
+    for (const StageRun &run : runs)
+      runReporting(&context, "plan", [&]() -> LogicalResult {
+        codegen::PlanParts own = parts;
+        own.world = run.options.world;
+        FailureOr<plan::Plan> written = codegen::writePlan(run.module, std::move(own));
+        if (failed(written))
+          return failure();
+        plans.push_back(std::move(*written));
+        return success();
+      });
   }
 
-  /// The stage `plan` for CUDA: every kernel's source, and the plan.
-  void writeCudaPlan(const std::string &source) {
-    begin("code");
-    codegen::PlanParts parts = planParts(source);
-    runReporting(&context, "plan", [&]() -> LogicalResult {
-      FailureOr<std::vector<plan::Source>> sources = codegen::cudaSources(module());
-      if (failed(sources))
-        return failure();
-      parts.sources = std::move(*sources);
-      return success();
-    });
+  LogicalResult addCudaSources(codegen::PlanParts &parts) {
+    FailureOr<std::vector<plan::Source>> sources =
+        codegen::cudaSources(parts.kernels, parts.segments);
+    if (failed(sources))
+      return failure();
+    parts.sources = std::move(*sources);
     if (dump)
       for (const plan::Source &file : parts.sources)
         dump->writeSource(file.name, file.text);
-    writeParts(std::move(parts));
+    return success();
   }
 
-  /// The stage `plan`: native code for every kernel, and the plan.
-  void writePlan(const codegen::CpuTarget &target, const std::string &source) {
-    begin("code");
-    codegen::PlanParts parts = planParts(source);
-    runReporting(&context, "plan", [&]() -> LogicalResult {
-      auto kernels = module().lookupSymbol<ModuleOp>("kernels");
-      if (!kernels)
-        return module().emitError("has no kernels");
-      const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-      FailureOr<codegen::NativeCode> native = codegen::compileKernels(kernels, target, threads);
-      if (failed(native))
-        return failure();
-      parts.code = std::move(native->code);
-      parts.cpuFeatures = std::move(native->cpuFeatures);
-      return success();
-    });
-    writeParts(std::move(parts));
-  }
-
-  void writeParts(codegen::PlanParts parts) {
-    begin("plan");
-    runReporting(&context, "plan", [&]() -> LogicalResult {
-      FailureOr<plan::Plan> written = codegen::writePlan(module(), std::move(parts));
-      if (failed(written))
-        return failure();
-      plan = std::move(*written);
-      return success();
-    });
+  static LogicalResult addNativeCode(codegen::PlanParts &parts, const codegen::CpuTarget &target) {
+    const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+    FailureOr<codegen::NativeCode> native = codegen::compileKernels(parts.kernels, target, threads);
+    if (failed(native))
+      return failure();
+    parts.code = std::move(native->code);
+    parts.cpuFeatures = std::move(native->cpuFeatures);
+    return success();
   }
 
   void printStage(const Stage &stage) {
     timer.end();
-    if (stage.addPasses) {
-      module()->print(llvm::outs());
-      llvm::outs() << "\n";
-    } else {
-      llvm::outs() << plan::describe(plan);
-    }
+    if (!stage.addPasses)
+      llvm::outs() << plan::describe(plans);
+    else
+      for (const StageRun &run : runs) {
+        if (&run != runs.data())
+          llvm::outs() << "// -----\n";
+        if (runs.size() > 1)
+          llvm::outs() << "// --world " << run.options.world << "\n";
+        ModuleOp(run.module).print(llvm::outs());
+        llvm::outs() << "\n";
+      }
     llvm::outs().flush();
     if (options.timing)
       fmt::print(stderr, "{}", timer.table());
@@ -270,21 +325,28 @@ private:
 
   void publish() {
     begin("write");
-    if (const Status status = plan::writePlanFile(plan, options.output); !status)
+    if (const Status status = plan::writePlanFile(plans, options.output); !status)
       throw StageError(status.error().message, status.error().kind == Error::Kind::BadInput);
-    const memory::MemorySummary held = memory::summarizeMemory(module());
     timer.end();
 
-    fmt::print("{}: {} kernels; a step runs them and library calls {} times ({} before fusion) and "
-               "moves {} ({} before fusion, floor "
-               "{}: {:.2f} of it)\n",
-               plan.model, plan.kernels.size(), fused.kernels, unfused.kernels,
-               bytesText(fused.bytes), bytesText(unfused.bytes), bytesText(fused.floor),
+    const std::string &name = plans.front().model;
+    const bool isSingle = runs.size() == 1;
+    fmt::print("{}: {} kernels; a step{} runs them and library calls {} times ({} before fusion) "
+               "and moves {} ({} before fusion, floor {}: {:.2f} of it)\n",
+               name, plans.front().kernels.size(),
+               isSingle ? "" : " of " + ranksText(runs.front().options.world), fused.kernels,
+               unfused.kernels, bytesText(fused.bytes), bytesText(unfused.bytes),
+               bytesText(fused.floor),
                static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
-    fmt::print("{}: {}\n", plan.model,
-               options.reportMemory ? memory::memoryReport(held) : memory::memoryLine(held));
-    if (const std::string peak = memory::peakLine(held); !options.reportMemory && !peak.empty())
-      fmt::print("{}: {}\n", plan.model, peak);
+    for (const StageRun &run : runs) {
+      const memory::MemorySummary held = memory::summarizeMemory(run.module);
+      const std::string who =
+          isSingle ? name : fmt::format("{}, {}", name, ranksText(run.options.world));
+      fmt::print("{}: {}\n", who,
+                 options.reportMemory ? memory::memoryReport(held) : memory::memoryLine(held));
+      if (const std::string peak = memory::peakLine(held); !options.reportMemory && !peak.empty())
+        fmt::print("{}: {}\n", who, peak);
+    }
     std::error_code ignored;
     fmt::print("{}: {}, for {} rank{}, compiled in {:.2f} s\n", options.output,
                bytesText(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),
@@ -297,10 +359,14 @@ private:
   const CompileOptions &options;
   MLIRContext context;
   TracedModel model;
+  std::vector<StageRun> runs;                ///< the program, then that of each number of ranks
+  std::vector<OwningOpRef<ModuleOp>> clones; ///< the programs of the second number of ranks and on
+  bool isSplit = false;
   std::optional<IrDump> dump;
+  std::deque<IrDump> worldDumps;
   Timer timer;
-  StepTraffic unfused, fused;
-  plan::Plan plan;
+  StepTraffic unfused, fused; ///< of the first number of ranks
+  std::vector<plan::Plan> plans;
 };
 
 /// Runs `work` and turns what it throws into a line and an exit status.

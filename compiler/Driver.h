@@ -17,6 +17,8 @@ struct CompileOptions {
   std::string target; ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1};
   int64_t chunkBytes = 0;    ///< --chunk-bytes; 0: the compiler chooses
+  std::string machine;       ///< --machine; empty: by target, see PipelineOptions
+  std::string times;         ///< --times; empty: none
   std::string dumpDirectory; ///< --dump-ir; empty: none
   std::string stopAfter;     ///< a stage's name; empty: none
   bool reportMemory = false;

@@ -444,12 +444,28 @@ Tensor scalar(const char *name, const Sched &value, DType type, Line at = Line::
 
 //===- Training ----------------------------------------------------------------===//
 
+/// How several ranks share a step. Muon's matrices are orthogonalised by one rank of a group each,
+/// with either.
+enum class Dist : uint8_t {
+  allreduce, ///< gradients are summed on every rank; each keeps all of Adam's states
+  zero2,     ///< of large parameters each rank of a group sums, keeps and updates a part
+};
+/// Declares the hyperparameter dist and returns its value.
+inline Dist distHyper(Line at = Line::here()) {
+  return static_cast<Dist>(
+      hyper("dist", {"allreduce", "zero2"}, "how ranks share gradients and optimizer states", at));
+}
+
 struct Training {
   int64_t vocabSize;     ///< tokens are below this
   int64_t eosToken;      ///< begins a document
   int64_t globalBatch;   ///< tokens of one optimizer step over all ranks
   int64_t numIterations; ///< N
   double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
+  Dist dist = Dist::allreduce;
+  /// Adam takes a step on every so many optimizer steps, with the mean gradient of these; a run
+  /// that ends between two of them leaves the last gradients unused.
+  int64_t adamEvery = 1;
   Optimizer logged = {}; ///< whose learning rate logs show; default: the first optimizer's
 };
 void training(const Training &how, Line at = Line::here());

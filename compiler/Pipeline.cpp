@@ -31,42 +31,48 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &) {
   // one value several times.
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  // A gate: the optimizers, next stage, read every gradient.
+  // A gate: the optimizers read every gradient.
   passes.addPass(createVerifyDifferentiated());
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it
   // merges equal ops across a program.
   passes.addPass(createRecompute());
 }
 
-/// The whole step as programs: `first`, `next`, `update`.
-void addOptimize(OpPassManager &passes, const PipelineOptions &) {
-  // Needs the gradients' names and shapes only. As graph ops, so that fusion sees Adam and
-  // Newton–Schulz like anything else.
-  passes.addPass(createExpandOptimizers());
+/// A step's micro-batches as programs: `first`, `next`.
+void addAccumulate(OpPassManager &passes, const PipelineOptions &) {
   // After recomputation, so that the decision of what to save is made once for both programs.
   passes.addPass(createSplitAccumulation());
-}
-
-/// Gradients are summed over ranks.
-void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
-  // On the graph, where a gradient is still one named value, and before fusion, which must not pull
-  // an optimizer's arithmetic across a collective.
-  DistributeOptions distribute;
-  distribute.worlds = options.worlds;
-  passes.addPass(createDistribute(distribute));
 }
 
 /// Products of linear layers from 8-bit operands.
 void addFp8(OpPassManager &passes, const PipelineOptions &options) {
   // After differentiation, because the recipe differs forward and backward, and after `first` and
-  // `next` are programs, because weights are converted in one of them; after distribution, because
-  // what ranks have seen is summed as gradients are. Before fusion, so that conversions and
-  // magnitudes become part of the kernels that make the operands.
+  // `next` are programs, because weights are converted in one of them. Before distribution, so that
+  // one policy holds for all numbers of ranks; the magnitudes that ranks have seen meet in
+  // collectives, which distribution keeps. Before fusion, so that conversions and magnitudes become
+  // part of the kernels that make the operands.
   ScaleProductsOptions scaling;
   scaling.kMajor = options.kMajor;
   passes.addPass(createScaleProducts(scaling));
   // Reads the finished `first`, and is fused like any other program.
   passes.addPass(createMeasureProducts());
+}
+
+/// The program of one rank of so many: which micro-batches it runs, and what is communicated.
+void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
+  // On the graph, where a gradient is still one named value, and before fusion, which must not pull
+  // an optimizer's arithmetic across a collective. All before it is the same for every number of
+  // ranks and is done once.
+  DistributeOptions distribute;
+  distribute.world = options.world;
+  passes.addPass(createDistribute(distribute));
+}
+
+/// `update`, the program that ends a step.
+void addOptimize(OpPassManager &passes, const PipelineOptions &) {
+  // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
+  // graph ops, so that fusion sees Adam and Newton–Schulz like anything else.
+  passes.addPass(createExpandOptimizers());
 }
 
 /// What will be one kernel is one op.
@@ -106,6 +112,8 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
 
 /// Commands on streams, with events.
 void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
+  // First, so that launches around one bucket can be one launch.
+  passes.addPass(createBucketCollectives());
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
   BatchLaunchesOptions batches;
   if (options.target == "cuda")
@@ -113,7 +121,10 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createBatchLaunches(batches));
   // After all commands stand; before memory, because two buffers may share bytes only where this
   // order keeps them apart.
-  passes.addPass(createSchedule());
+  ScheduleOptions schedule;
+  schedule.machine = scheduleMachine(options);
+  schedule.times = options.times;
+  passes.addPass(createSchedule(schedule));
 }
 
 /// Every buffer has an offset in one arena.
@@ -129,22 +140,33 @@ void addVerify(OpPassManager &passes, const PipelineOptions &) {
   passes.addPass(createVerifyRaces());
 }
 
+constexpr bool forEachWorld = true;
 constexpr Stage table[] = {
     {"model", "the model's forward programs, as the model file says them", addModel},
     {"differentiate", "train also computes every parameter's gradient", addDifferentiate},
-    {"optimize", "the step as programs: first, next, update", addOptimize},
-    {"distribute", "gradients are summed over ranks before the update", addDistribute},
+    {"accumulate", "the step's micro-batches as programs: first, next", addAccumulate},
     {"fp8", "products of linear layers from 8-bit operands, where the model asks for it", addFp8},
-    {"fuse", "what becomes one kernel is one op", addFuse},
-    {"buffers", "every tensor has a buffer or is a view of one", addBuffers},
-    {"kernels", "every task is a kernel in loops and vectors", addKernels},
-    {"schedule", "commands on streams, with events where order is needed", addSchedule},
-    {"memory", "every buffer has an offset in one arena", addMemory},
-    {"verify", "proved: every read finds a written, live buffer; no two accesses race", addVerify},
-    {"plan", "native code and the plan file, printed as text", nullptr},
+    {"distribute", "the step of one rank of so many, with the collectives among them",
+     addDistribute, forEachWorld},
+    {"optimize", "the optimizers as a program: update", addOptimize, forEachWorld},
+    {"fuse", "what becomes one kernel is one op", addFuse, forEachWorld},
+    {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forEachWorld},
+    {"kernels", "every task is a kernel in loops and vectors", addKernels, forEachWorld},
+    {"schedule", "commands on streams, with events where order is needed", addSchedule,
+     forEachWorld},
+    {"memory", "every buffer has an offset in one arena", addMemory, forEachWorld},
+    {"verify", "proved: every read finds a written, live buffer; no two accesses race", addVerify,
+     forEachWorld},
+    {"plan", "native code and the plan file, printed as text", nullptr, forEachWorld},
 };
 
 } // namespace
+
+std::string scheduleMachine(const PipelineOptions &options) {
+  return !options.machine.empty()   ? options.machine
+         : options.target == "cuda" ? "h100-infiniband"
+                                    : "cpu";
+}
 
 ArrayRef<Stage> stages() { return table; }
 
@@ -171,7 +193,7 @@ namespace {
 struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
   Option<std::string> upTo{*this, "up-to", llvm::cl::desc("the last stage to run"),
                            llvm::cl::init("verify")};
-  ListOption<int64_t> worlds{*this, "worlds", llvm::cl::desc("numbers of ranks")};
+  Option<int64_t> world{*this, "world", llvm::cl::desc("number of ranks"), llvm::cl::init(1)};
   Option<bool> kMajor{*this, "k-major",
                       llvm::cl::desc("8-bit operands with the inner dimension last")};
   Option<std::string> target{*this, "target", llvm::cl::desc("cpu or cuda"), llvm::cl::init("cpu")};
@@ -190,8 +212,7 @@ void registerPipelines() {
                                        ": no such stage; there are " + stageNames(),
                                    false);
         PipelineOptions options;
-        if (!flags.worlds.empty())
-          options.worlds.assign(flags.worlds.begin(), flags.worlds.end());
+        options.world = flags.world;
         options.target = flags.target;
         options.lanes = flags.lanes;
         options.kMajor = flags.kMajor;

@@ -13,18 +13,24 @@ struct Stage;
 
 /// What passes are told about the target and the run.
 struct PipelineOptions {
-  llvm::SmallVector<int64_t> worlds{1}; ///< the numbers of ranks that the plan must run on
-  std::string target = "cpu";           ///< "cpu" or "cuda"
+  int64_t world = 1;          ///< the number of ranks that run the program
+  std::string target = "cpu"; ///< "cpu" or "cuda"
+  std::string machine; ///< a known name or a JSON file, by which a schedule estimates times; empty:
+                       ///< h100-infiniband for cuda, cpu for cpu
+  std::string times;   ///< a file of nanorun --times, for the schedule; empty: none
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
   int64_t lanes = 16;     ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
 };
 
+/// The machine by which the schedule estimates times: `machine`, or the one of the target.
+std::string scheduleMachine(const PipelineOptions &options);
+
 /// Adds the passes of all stages up to and including `last`.
 void buildPipeline(mlir::OpPassManager &passes, const PipelineOptions &options, const Stage &last);
 
-/// Registers `nano-pipeline`, with the options `up-to=STAGE`, `worlds=…` and `lanes=…`, for
+/// Registers `nano-pipeline`, with the options `up-to=STAGE`, `world=…` and `lanes=…`, for
 /// nano-opt.
 void registerPipelines();
 

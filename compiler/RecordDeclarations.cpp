@@ -344,6 +344,8 @@ void Recorder::training(const Training &training, Line at) {
                          training.eosToken, training.vocabSize));
   if (!(training.gradClip >= 0) || !std::isfinite(training.gradClip))
     fail(at, fmt::format("training: gradClip = {} must not be negative", training.gradClip));
+  if (training.adamEvery < 1)
+    fail(at, fmt::format("training: adamEvery = {} must be at least 1", training.adamEvery));
   how = training;
   howAt = at;
 }
@@ -401,6 +403,9 @@ TracedModel Recorder::finish() {
           builder.getNamedAttr("val_loss_is_sum", builder.getBoolAttr(validateLossIsSum)),
           builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
           builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
+          integer("adam_every", how->adamEvery),
+          builder.getNamedAttr(
+              "dist", builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
       }));
   SmallVector<Attribute> values;
   for (const HyperparameterRecord &record : hyperparameters)

@@ -14,6 +14,13 @@ using namespace mlir;
 
 namespace nano::frontend {
 
+// The front end's recipes are cast to the passes'.
+static_assert(int(Fp8::Off) == int(fp8::Recipe::Off) &&
+              int(Fp8::Static) == int(fp8::Recipe::Static) &&
+              int(Fp8::Current) == int(fp8::Recipe::Current) &&
+              int(Fp8::Delayed) == int(fp8::Recipe::Delayed) &&
+              int(Fp8::Block) == int(fp8::Recipe::Block));
+
 void Recorder::fp8Products(const At &weight, const Fp8 &how) {
   const Tensor &tensor = weight.tensor;
   if (tensor.program != model || tensor.id >= declared.size() ||

@@ -1,6 +1,8 @@
 // Reads files of static FP8 scales.
 #include "compiler/ScalesFile.h"
 
+#include "passes/fp8/Policy.h"
+
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -44,14 +46,15 @@ frontend::ScalesFile readScalesFile(const std::string &path) {
   for (const auto &[name, value] : *list) {
     std::array<double, 3> &scales = result.scales[name.str()];
     const llvm::json::Object *entry = value.getAsObject();
-    size_t i = 0;
-    for (const char *operand : {"input", "weight", "gradient"}) {
-      const std::optional<double> scale = entry ? entry->getNumber(operand) : std::nullopt;
+    for (fp8::Operand operand :
+         {fp8::Operand::Input, fp8::Operand::Weight, fp8::Operand::Gradient}) {
+      const std::optional<double> scale =
+          entry ? entry->getNumber(fp8::nameOf(operand)) : std::nullopt;
       if (!scale || !(*scale >= 0x1p-100 && *scale <= 0x1p100))
         throw ModelError(fmt::format(
             "{}: '{}' needs \"input\", \"weight\" and \"gradient\", each a positive number", path,
             name.str()));
-      scales[i++] = *scale;
+      scales[static_cast<size_t>(operand)] = *scale;
     }
   }
   return result;

@@ -10,7 +10,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
 #include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <unistd.h>
 
 using namespace mlir;
@@ -50,12 +56,16 @@ std::string Timer::table() const {
 
 //===- Dump --------------------------------------------------------------------===//
 
-IrDump::IrDump(const std::string &directory) : directory(directory) {
+IrDump::IrDump(const std::string &directory, int number) : directory(directory), number(number) {
   std::error_code error;
   fs::create_directories(fs::path(directory) / "kernels", error);
   if (error)
     throw frontend::ModelError(
         fmt::format("--dump-ir {}: cannot make the directory: {}", directory, error.message()));
+}
+
+IrDump IrDump::folder(const std::string &name) const {
+  return IrDump(directory + "/" + name, number);
 }
 
 void IrDump::writeFile(const std::string &path,
@@ -110,14 +120,18 @@ std::string lineText(Location location) {
   return text;
 }
 
-/// Collects the first error instead of printing it; prints remarks.
+/// Collects the first error instead of printing it; prints remarks, each once. The context calls it
+/// for one diagnostic at a time.
 class FirstError {
 public:
   explicit FirstError(MLIRContext *context)
       : handler(context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
-            fmt::print(stderr, "nanoc: {}remark: {}\n", lineText(diagnostic.getLocation()),
-                       diagnostic.str());
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
+            const std::string remark =
+                fmt::format("{}remark: {}", lineText(diagnostic.getLocation()), diagnostic.str());
+            if (remarks.insert(remark).second)
+              fmt::print(stderr, "nanoc: {}\n", remark);
+          }
           if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
             return;
           // What the pass manager adds when it writes a reproducer.
@@ -129,6 +143,7 @@ public:
   std::string text;
 
 private:
+  std::set<std::string> remarks; ///< that were told
   ScopedDiagnosticHandler handler;
 };
 
@@ -151,30 +166,71 @@ private:
 
 } // namespace
 
-void runStage(const Stage &stage, ModuleOp module, const PipelineOptions &options, IrDump *dump) {
-  MLIRContext *context = module.getContext();
-  PassManager passes(context);
-  stage.addPasses(passes, options);
-  if (dump)
-    passes.addInstrumentation(std::make_unique<DumpAfterPass>(*dump));
+namespace {
 
+/// Calls `work` for 0 … count − 1 on as many threads as the machine has cores. Rethrows what one of
+/// the calls threw, when all are done.
+void forEachInParallel(size_t count, llvm::function_ref<void(size_t)> work) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  auto loop = [&] {
+    for (size_t i = next++; i < count; i = next++)
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        thrown = std::current_exception();
+      }
+  };
+  std::vector<std::thread> others;
+  const size_t threads = std::min<size_t>(count, std::thread::hardware_concurrency());
+  for (size_t i = 1; i < threads; ++i)
+    others.emplace_back(loop);
+  loop();
+  for (std::thread &thread : others)
+    thread.join();
+  if (thrown)
+    std::rethrow_exception(thrown);
+}
+
+/// Runs the passes on one program; the file with a reproducer when they fail, else empty.
+std::string runPasses(const Stage &stage, const StageRun &run) {
+  ModuleOp module = run.module;
+  PassManager passes(module.getContext());
+  stage.addPasses(passes, run.options);
+  if (run.dump)
+    passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump));
   std::error_code ignored;
-  const std::string reproducer = (fs::temp_directory_path(ignored) /
-                                  fmt::format("nanoc-{}-{}.mlir", stage.name.str(), getpid()))
-                                     .string();
+  const std::string reproducer =
+      (fs::temp_directory_path(ignored) /
+       fmt::format("nanoc-{}-{}-{}.mlir", stage.name.str(), run.options.world, getpid()))
+          .string();
   passes.enableCrashReproducerGeneration(reproducer);
+  return succeeded(passes.run(module)) ? "" : reproducer;
+}
 
-  FirstError error(context);
-  if (succeeded(passes.run(module)))
+} // namespace
+
+void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
+  // One for all: the context tells every error to the newest handler.
+  FirstError error(runs.front().module->getContext());
+  std::vector<std::string> reproducers(runs.size());
+  forEachInParallel(runs.size(), [&](size_t i) { reproducers[i] = runPasses(stage, runs[i]); });
+
+  const auto failed = llvm::find_if(reproducers, [](auto &path) { return !path.empty(); });
+  if (failed == reproducers.end())
     return;
-  const bool isBadInput = &stage == &stages().front() && !error.text.empty();
-  if (isBadInput) {
-    fs::remove(reproducer, ignored);
+  if (&stage == &stages().front() && !error.text.empty()) {
+    std::error_code ignored;
+    fs::remove(*failed, ignored);
     throw StageError(error.text, true);
   }
+  std::string name = stage.name.str();
+  if (runs.size() > 1)
+    name += fmt::format(", --world {}", runs[size_t(failed - reproducers.begin())].options.world);
   throw StageError(fmt::format("{} (stage {}; reproduce with nano-opt --run-reproducer {})",
-                               error.text.empty() ? "a pass crashed" : error.text, stage.name.str(),
-                               reproducer),
+                               error.text.empty() ? "a pass crashed" : error.text, name, *failed),
                    false);
 }
 

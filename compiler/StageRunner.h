@@ -6,6 +6,7 @@
 #include "compiler/Stages.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <chrono>
@@ -43,8 +44,12 @@ private:
 /// Writes one numbered file after every pass.
 class IrDump {
 public:
-  /// Makes the directory. Throws ModelError when that is not possible.
-  explicit IrDump(const std::string &directory);
+  /// Makes the directory; files are numbered from `number` on. Throws ModelError when that is not
+  /// possible.
+  explicit IrDump(const std::string &directory, int number = 0);
+
+  /// A dump that goes on in a folder of this one.
+  IrDump folder(const std::string &name) const;
 
   void write(mlir::ModuleOp module, const std::string &name);
   /// Every function of the module of kernels, one file each in kernels/.
@@ -55,7 +60,7 @@ public:
 private:
   void writeFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print);
   std::string directory;
-  int number = 0;
+  int number;
 };
 
 /// An error that a pass reported, as users see it: "models/x.cpp:41: …".
@@ -66,10 +71,18 @@ public:
   bool isBadInput;
 };
 
-/// Runs one stage's passes on `module`. `dump` may be null. Throws StageError: bad input when the
-/// stage is `model`, else a failure that names the reproducer.
-void runStage(const Stage &stage, mlir::ModuleOp module, const PipelineOptions &options,
-              IrDump *dump);
+/// A program on its way through the stages.
+struct StageRun {
+  mlir::ModuleOp module;
+  PipelineOptions options;
+  IrDump *dump = nullptr; ///< may be null
+};
+
+/// Runs one stage's passes on all programs, which are of one context, side by side on the
+/// machine's cores. Throws StageError: bad input when the stage is `model`, else a failure that
+/// names the reproducer, and the number of ranks when there are several programs. A remark that
+/// several programs get is told once.
+void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a
 /// failure of stage `name`.

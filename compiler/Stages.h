@@ -16,6 +16,9 @@ struct Stage {
   llvm::StringLiteral summary; ///< what the program is after this stage
   /// Adds the stage's passes; null for `plan`, which leaves the IR.
   void (*addPasses)(mlir::OpPassManager &passes, const PipelineOptions &options);
+  /// Its passes run on a program of its own for each number of ranks; true of all stages behind one
+  /// of which it is true.
+  bool isForEachWorld = false;
 };
 
 /// All stages, from `model` to `plan`.

@@ -22,6 +22,8 @@ NANO_MODEL {
   const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
                         "whose matrix products run in FP8 in training: the head's, the MLPs', all");
   const Fp8 scaling = fp8Hyper();
+  const Dist dist = distHyper();
+  const auto adamEvery = hyper("adam_every", 1, "optimizer steps for each step of Adam");
   require(L % 2 == 0, "num_layers must be even");
   require(Dh % 4 == 0, "head_dim must be a multiple of 4");
   require(T % 128 == 0 && valT % 128 == 0, "seq_len and val_seq_len must be multiples of 128");
@@ -143,6 +145,8 @@ NANO_MODEL {
             .eosToken = eos,
             .globalBatch = batch,
             .numIterations = steps,
+            .dist = dist,
+            .adamEvery = adamEvery,
             .logged = matrices});
   train(T, Loss::sum, loss);
   validate(valT, Loss::mean, loss);

@@ -31,6 +31,7 @@ NANO_MODEL {
   const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
                         "whose matrix products run in FP8 in training: the head's, the MLPs', all");
   const Fp8 scaling = fp8Hyper();
+  const Dist dist = distHyper();
   require(D % H == 0, "model_dim must be a multiple of num_heads");
   require(T % block == 0 && valT % block == 0,
           "seq_len and val_seq_len must be multiples of block_size");
@@ -121,7 +122,8 @@ NANO_MODEL {
             .eosToken = eos,
             .globalBatch = batch,
             .numIterations = steps,
-            .gradClip = gradClip});
+            .gradClip = gradClip,
+            .dist = dist});
   train(T, Loss::mean, loss);
   validate(valT, Loss::mean, loss);
   generate(block, logits);

@@ -25,16 +25,19 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
 def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
   let summary = "writes Adam and Muon out as a graph program `update`, with their states";
   let description = [{
-    Adds a function with role "update" that reads every gradient accumulator, scales the sum by the scalar @grad_scale = 1/(sequences in the global
+    Appends to the function with role "update", or adds it: it reads every gradient, scales the sum by the scalar @grad_scale = 1/(sequences in the global
     batch), clips all gradients together to the norm `grad_clip` of `nano.training` where that is not 0, and stores new parameters and optimizer
     states, as the equations of `nano.adam` and `nano.muon` say. Declares the states `<parameter>.adam_m`, `<parameter>.adam_v` and
     `<parameter>.muon_b`, zero at the start, and the scalars @grad_scale, `<optimizer>.bias1` = 1/(1 − β₁ᵗ), `<optimizer>.bias2` = 1/√(1 − β₂ᵗ).
 
+    Where nano-distribute has left a rank only a part of a gradient (a state with `nano.sharding`), the optimizer states are sharded alike, the rank computes the part's update and
+    `nano.all_gather` brings the parts together: every rank stores all parameters. The norm for clipping sums the parts of all ranks.
+
     Matrices of one size, updated with the same steps, coefficients and compute type, are one batch of Newton–Schulz, up to `max-batch-elements`
     numbers: a batch holds a few copies of itself in memory.
 
-    Errors: an update program that is there already; a model without parameters; a parameter without a gradient accumulator; a Muon parameter of fewer
-    than two dimensions; a negative `grad_clip`; a name above that the model has already given.
+    Errors: a model without parameters; a parameter without a gradient; a Muon parameter of fewer than two dimensions; a negative `grad_clip`; a name
+    above that is taken: by the model, or because this pass has run before.
   }];
   let options = [Option<"maxBatchElements", "max-batch-elements", "int64_t", "1 << 25",
                         "the most numbers that one batch of Newton–Schulz holds, unless a single parameter has more">];
@@ -55,16 +58,28 @@ def SplitAccumulation : Pass<"nano-split-accumulation", "::mlir::ModuleOp"> {
 //===- distribute/ ---------------------------------------------------------------------------------------------------===//
 
 def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
-  let summary = "sums gradients over ranks before the optimizers read them";
+  let summary = "spreads a step over ranks: which micro-batch programs run, what is communicated and who keeps which gradient";
   let description = [{
-    Data parallel: every rank walks over its own micro-batches with the same parameters. Where any of `worlds` is above 1, `update` begins with
-    an all-reduce of every gradient accumulator, in place; the optimizers then do the same on every rank. @grad_scale counts the sequences of all ranks,
-    so that the update does not depend on their number.
+    Data parallel over `world` ranks in groups of S = the largest divisor of `world` up to `max-group`; both become attributes of the module, `nano.world` and
+    `nano.group`. A rank walks over A = global_batch/(seq_len·world) micro-batches: `first`, A − 2 times `next`, then `last`, which is made from `first` where A = 1
+    and else from `next`; what is not run is dropped, and gradients that live in no two programs are no accumulators. Only `last` communicates:
 
-    Errors: a number of ranks below 1; no function with role "update".
+    - Muon's matrices of one size form banks, in the order in which backward completes them. Of each S consecutive ones the rank at place p of its group gets the p-th: a
+      round. The bank's gradient is a state [rounds, rows, cols] with the attribute `nano.sharding`; zeros fill the last round. `dist = "allreduce"` of `nano.training` sums a round over all ranks and
+      takes a part, `"zero2"` scatters the sum inside the group and adds over the groups.
+    - With `zero2` the gradient of an Adam parameter of at least `min-shard` elements that S·8 divides is one such shard of n/S elements. A remark names large ones that cannot be.
+    - All others are summed over all ranks.
+
+    @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank `last` is a copy of nothing: where A > 2 `next` is the last program
+    too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
+
+    Errors: a number of ranks below 1; a batch that is no whole number of sequences a rank; a strategy that is none; a missing program.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
-  let options = [ListOption<"worlds", "worlds", "int64_t", "numbers of ranks that the plan must run on">];
+  let options = [
+    Option<"world", "world", "int64_t", "1", "number of ranks">,
+    Option<"maxGroup", "max-group", "int64_t", "8", "the most ranks that share optimizer states: those of one machine">,
+    Option<"minShard", "min-shard", "int64_t", "1 << 15", "zero2: elements of the smallest Adam parameter that is sharded">];
 }
 
 //===- fp8/ ----------------------------------------------------------------------------------------------------------===//
@@ -108,10 +123,10 @@ def MeasureProducts : Pass<"nano-measure-products", "::mlir::ModuleOp"> {
 }
 
 def ReportCasts : Pass<"nano-report-casts", "::mlir::ModuleOp"> {
-  let summary = "a remark on every kernel that only converts to 8 bits, transposes or measures, with the reason";
+  let summary = "a remark on every 8-bit conversion, magnitude or transpose that reads its operand from memory, with the reason";
   let description = [{
-    On fused programs: a kernel that computes nothing else than conversions, transposes and largest magnitudes could not join the kernel that makes its
-    operand. The remark says what it does and why it stands alone: its operand is a parameter; comes from a matrix product, attention or another op that
+    On fused programs: a conversion or largest magnitude whose operand is an input of its kernel did not join the kernel that makes that operand; nor did
+    an 8-bit transpose outside of kernels of a value that no kernel makes or that others read too. The remark says what it is and why it stands alone: its operand is a parameter; comes from a matrix product, attention or another op that
     is a kernel of its own; its scale depends on the whole operand; or the operand's kernel walks it in another order.
   }];
 }
@@ -178,9 +193,35 @@ def BatchLaunches : Pass<"nano-batch-launches", "::mlir::ModuleOp"> {
                  Option<"maxParameterBytes", "max-parameter-bytes", "int64_t", "0", "bytes of a launch's operands and sizes, as a kernel for CUDA takes them; 0: any">];
 }
 
-def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
-  let summary = "assigns streams and inserts events where no other order implies one";
+def BucketCollectives : Pass<"nano-bucket-collectives", "::mlir::ModuleOp"> {
+  let summary = "merges collectives of one kind into buckets of at most so many bytes";
+  let description = [{
+    Collectives of the same op, combiner, ranks, parts and element type join in program order, up to `max-bytes` of what the whole of them holds, at the place of
+    the last of them. One joins a later one only where no command in between touches its buffers in a way that conflicts. A collective of more bytes stays alone.
+
+    Errors: a negative `max-bytes`.
+  }];
   let dependentDialects = ["::nano::step::StepDialect"];
+  let options = [Option<"maxBytes", "max-bytes", "int64_t", "25 << 20", "the most bytes that a bucket holds; 0: no buckets">];
+}
+
+def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
+  let summary = "orders commands so that communication runs beside computation, with streams, and events where no other order implies one";
+  let description = [{
+    Collectives go to stream 1, all else to stream 0. A program without collectives keeps its order. In others, a list schedule by estimated times moves collectives
+    as early and what needs them as late as pays; several rules are tried and the one with the shortest predicted program is kept, the given order unless another is
+    shorter. Live transient bytes, the most of any program, rise by at most `memory-growth` over what the given order needs with every collective
+    waited for.
+
+    Times are those of `times` where it has the command, else by `machine` for the module's `nano.world` and `nano.group`.
+
+    Errors: a machine or file of times that cannot be read; a machine without a network for more ranks than its node has; a negative `memory-growth`.
+  }];
+  let dependentDialects = ["::nano::step::StepDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates and links: a machine's name or JSON file">,
+    Option<"times", "times", "std::string", "\"\"", "a file of measured times, as nanorun --times writes; empty: none">,
+    Option<"memoryGrowth", "memory-growth", "double", "0.02", "the share by which live bytes may rise">];
 }
 
 //===- verify/ -------------------------------------------------------------------------------------------------------===//

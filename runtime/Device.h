@@ -6,6 +6,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,13 +21,16 @@ namespace nano {
 struct DeviceOptions {
   std::string device; ///< which one: "cpu", "cuda", "emulator"; empty: that of the plan's target
   int threads =
-      0; ///< CPU threads of one rank; 0: the machine's cores divided by the ranks in this process
+      0; ///< CPU threads of one rank; 0: the machine's cores divided by the ranks on it
   int localRanks =
-      0; ///< ranks in this process, which share its cores and memory; 0: all of the communicator's
+      0; ///< ranks on this machine, which share its cores and memory; 0: all of the communicator's
   bool profile = false; ///< measure every command, for `Device::times`
   bool trace = false;   ///< keep when every command ran, for `Device::takeSpans`
   bool waitForEach =
       false; ///< run commands one by one and wait for each, so that an error names its command
+  bool shareGpus = false; ///< several ranks may have one GPU: slow, for trying many ranks out
+  /// How long a rank may wait for the GPUs of others; 0: as long as it takes.
+  std::chrono::milliseconds rankTimeout{0};
   bool tune = false;    ///< choose the algorithms of matrix products by measurement
   std::string tuneFile; ///< where such choices are kept; empty: nowhere
   std::function<void(const std::string &)> report; ///< receives lines for the user; may be empty
@@ -39,10 +43,22 @@ struct CommandTime {
   double seconds = 0;
 };
 
+/// Those times of a device that keeps, by a program's name, its `commands`: in the plan's order,
+/// each a `command` with its `runs` and `seconds`.
+template <typename Programs>
+std::vector<CommandTime> timesOf(const plan::Plan &plan, const Programs &programs) {
+  std::vector<CommandTime> result;
+  for (const plan::Program &program : plan.programs)
+    for (const auto &each : programs.at(program.name).commands)
+      if (each.runs)
+        result.push_back({each.command, each.runs, each.seconds});
+  return result;
+}
+
 /// When one command ran.
 struct CommandSpan {
   const plan::Command *command = nullptr;
-  double start = 0; ///< seconds since the device was made
+  double start = 0; ///< seconds of std::chrono::steady_clock, so that ranks of a machine compare
   double seconds = 0;
 };
 
@@ -61,6 +77,8 @@ public:
   /// Copies `bytes` bytes into buffer `buffer` at byte `offset`, as if after the programs started
   /// so far; `data` is free again on return.
   virtual Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) = 0;
+  /// Makes buffer `buffer` zero, as `write` would.
+  virtual Status clear(uint32_t buffer) = 0;
   /// Copies `bytes` bytes out of buffer `buffer` at byte `offset`; waits for the programs started
   /// so far.
   virtual Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) = 0;
@@ -79,7 +97,7 @@ public:
   /// One line for the log: processor or GPU name, threads, library versions.
   virtual std::string describe() const = 0;
   /// With DeviceOptions::profile: the time of every command that has run, in the plan's order; else
-  /// nothing.
+  /// nothing. A GPU's first run of a program is not among them, and no run with waitForEach.
   virtual std::vector<CommandTime> times() const { return {}; }
   /// With DeviceOptions::trace: every command that has run since the last call, in the order of
   /// their starts; else nothing.

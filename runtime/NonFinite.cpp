@@ -3,6 +3,7 @@
 
 #include "runtime/NumberFormats.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,23 +15,9 @@
 namespace nano {
 namespace {
 
-using plan::Command;
 using plan::DType;
 
 constexpr uint64_t pieceBytes = uint64_t(16) << 20;
-
-/// Every operand of the command with the buffer's type; the caller looks at read and written.
-std::vector<plan::Ref> operandsOf(const Command &command) {
-  std::vector<plan::Ref> refs = command.refs;
-  for (const Command::Segment &segment : command.segments)
-    refs.insert(refs.end(), segment.args.begin(), segment.args.end());
-  if (command.kind == Command::Kind::Matmul) {
-    refs.insert(refs.end(), {command.a, command.b, command.c});
-    if (command.beta != 0)
-      refs.push_back(command.d);
-  }
-  return refs;
-}
 
 float valueOf(DType type, const std::byte *data) {
   uint32_t word = 0;
@@ -99,7 +86,7 @@ Result<std::optional<NonFinite>> Checker::run(const plan::Program &program) {
   std::optional<NonFinite> first;
   std::set<uint32_t> seen;
   for (size_t i = 0; i < program.commands.size(); ++i) {
-    std::vector<plan::Ref> refs = operandsOf(program.commands[i]);
+    std::vector<plan::Ref> refs = plan::operandsOf(program.commands[i]);
     for (const plan::Ref &ref : refs)
       if (ref.read)
         seen.insert(ref.buffer);

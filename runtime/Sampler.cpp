@@ -76,15 +76,24 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
   if (!start)
     return start.error();
 
+  // Sampling needs neither other ranks nor what trains.
+  plan::Plan alone = plan;
+  alone.worlds = {1};
+  alone.group = 1;
+  std::erase_if(alone.programs,
+                [&](const plan::Program &p) { return p.name != training.generate; });
+  std::erase_if(alone.states,
+                [](const plan::State &s) { return s.role != plan::State::Role::Parameter; });
   LocalGroup group(1);
   DeviceOptions deviceOptions;
   deviceOptions.threads = options.threads;
   deviceOptions.tuneFile = options.tuneFile;
   deviceOptions.report = [&](const std::string &line) { console.say(line); };
-  Result<std::unique_ptr<Device>> device = makeDevice(plan, group.communicator(0), deviceOptions);
+  Result<std::unique_ptr<Device>> device = makeDevice(alone, group.communicator(0), deviceOptions);
   if (!device)
     return device.error();
-  if (Status status = start->write(plan, **device, threadsPerRank(options.threads, 1)); !status)
+  if (Status status = start->write(alone, Seat(), **device, threadsPerRank(options.threads, 1));
+      !status)
     return status.error();
   int64_t step = start->manifest() ? start->manifest()->step : training.numIterations;
   if (Status status = writeScalars(plan, step, 1, **device); !status)

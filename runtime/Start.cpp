@@ -24,9 +24,11 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
     Result<SafetensorsFile> file = SafetensorsFile::open(options.init);
     if (!file)
       return file.error();
-    if (Status status = checkTensors(*file, statesOf(plan, plan::State::Role::Parameter)); !status)
+    if (Status status = checkTensors(options.init, file->table(),
+                                     tensorsOf(statesOf(plan, plan::State::Role::Parameter)));
+        !status)
       return status.error();
-    start.parameters = std::move(*file);
+    start.parameters = StoredTensors(std::move(*file));
   }
   if (!options.resume.empty()) {
     Result<Checkpoint> checkpoint = findCheckpoint(options.resume, report);
@@ -39,9 +41,10 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
   return start;
 }
 
-Status Start::write(const plan::Plan &plan, Device &device, int threads) const {
+Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, int threads) const {
   using Role = plan::State::Role;
-  WriteState write = writerOf(device);
+  const WriteState write = writerOf(device);
+  const ClearState clear = [&](const plan::State &state) { return device.clear(state.buffer); };
   // Gradients first and parameters last: the values stand even where lifetimes let buffers share
   // memory.
   std::vector<Role> roles = {Role::Gradient};
@@ -49,16 +52,19 @@ Status Start::write(const plan::Plan &plan, Device &device, int threads) const {
     roles.push_back(Role::Optimizer);
   if (!checkpoint && !parameters)
     roles.push_back(Role::Parameter);
-  if (Status status = initializeStates(plan, roles, options.seed, threads, write); !status)
-    return status;
-  if (parameters)
-    return loadStates(*parameters, statesOf(plan, Role::Parameter), write);
-  if (!checkpoint)
-    return ok();
-  if (Status status = loadStates(checkpoint->optimizer, statesOf(plan, Role::Optimizer), write);
+  if (Status status = initializeStates(plan, seat, roles, options.seed, threads, write, clear);
       !status)
     return status;
-  return loadStates(checkpoint->parameters, statesOf(plan, Role::Parameter), write);
+  auto load = [&](const StoredTensors &stored, Role role) {
+    return loadStates(stored, statesOf(plan, role), seat, write, clear);
+  };
+  if (parameters)
+    return load(*parameters, Role::Parameter);
+  if (!checkpoint)
+    return ok();
+  if (Status status = load(checkpoint->optimizer, Role::Optimizer); !status)
+    return status;
+  return load(checkpoint->parameters, Role::Parameter);
 }
 
 namespace {
@@ -87,6 +93,15 @@ Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &dev
     std::memcpy(block.data() + scalar.offset, &bits, sizeof bits);
   }
   return block.empty() ? ok() : device.write(plan.scalarBuffer, 0, block.data(), block.size());
+}
+
+const std::string &programOf(const plan::Training &training, int64_t step, int64_t microBatch,
+                             int world) {
+  const plan::StepPrograms &programs = training.phases[size_t(step) % training.phases.size()];
+  const int64_t count = training.globalBatch / (training.seqLen * world);
+  if (microBatch + 1 == count)
+    return programs.last;
+  return microBatch == 0 ? programs.first : programs.next;
 }
 
 double logScalar(const plan::Plan &plan, int64_t step, int world) {

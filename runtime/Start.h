@@ -4,7 +4,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/files/Checkpoint.h"
-#include "runtime/files/Safetensors.h"
+#include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -36,7 +36,7 @@ public:
                             const StartOptions &options, const Report &report);
 
   /// Writes every state of one rank.
-  Status write(const plan::Plan &plan, Device &device, int threads) const;
+  Status write(const plan::Plan &plan, const Seat &seat, Device &device, int threads) const;
   /// The checkpoint's manifest, when there is one.
   const Manifest *manifest() const { return checkpoint ? &checkpoint->manifest : nullptr; }
   /// The seed that the initial values were made with: the checkpoint's, else the option's.
@@ -45,15 +45,19 @@ public:
 private:
   StartOptions options;
   std::optional<Checkpoint> checkpoint;
-  std::optional<SafetensorsFile> parameters;
+  std::optional<StoredTensors> parameters;
 };
 
 /// Writes all scalars of the plan for optimizer step `step` (0-based) to the device. Failed when an
 /// f32 one is not finite.
 Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device);
+/// The program that a rank runs on micro-batch `microBatch` (from 0) of step `step`, 0-based; needs
+/// a plan that trains.
+const std::string &programOf(const plan::Training &training, int64_t step, int64_t microBatch,
+                             int world);
 /// The value of the plan's log scalar at that step; 0 when it names none.
 double logScalar(const plan::Plan &plan, int64_t step, int world);
-/// Threads that each of `world` ranks in this process may use: `threads`, or its share of the
+/// Threads that each of `world` ranks on this machine may use: `threads`, or its share of the
 /// machine's cores when that is 0.
 int threadsPerRank(int threads, int world);
 

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
+#include <mutex>
 #include <span>
 #include <thread>
 
@@ -17,8 +19,6 @@ namespace nano {
 namespace {
 
 constexpr uint64_t pieceBytes = 1 << 20;
-/// Fewer elements than this are not worth a thread.
-constexpr uint64_t elementsPerThread = 1 << 15;
 
 /// Elements [first, first + values.size()) of the state's initial value, in f32 before rounding to
 /// the state's type.
@@ -74,18 +74,98 @@ Status checkInit(const plan::State &state) {
                               plan::nameOf(state.type)));
 }
 
-/// Calls work(begin, end) for consecutive ranges that make up [0, count), on up to `threads`
-/// threads.
-template <typename Work> void forRanges(uint64_t count, int threads, const Work &work) {
-  uint64_t parts =
-      std::clamp<uint64_t>(count / elementsPerThread, 1, uint64_t(std::max(threads, 1)));
+/// At most one MiB of a state that does not start at zero.
+struct Piece {
+  const plan::State *state = nullptr;
+  uint64_t offset = 0, bytes = 0;
+};
+
+/// Makes pieces of initial values on some threads and hands them out in order. Holds one piece a
+/// thread.
+class PieceMaker {
+public:
+  PieceMaker(const std::vector<Piece> &pieces, uint64_t seed, int threads)
+      : pieces(pieces), seed(seed), slots(std::clamp<size_t>(size_t(std::max(threads, 1)), 1,
+                                                             std::max<size_t>(pieces.size(), 1))) {
+    for (size_t i = 1; i < slots.size(); ++i)
+      helpers.emplace_back([this] { help(); });
+  }
+  ~PieceMaker() {
+    {
+      std::lock_guard lock(mutex);
+      stopped = true;
+    }
+    changed.notify_all();
+    for (std::thread &helper : helpers)
+      helper.join();
+  }
+
+  /// Piece i's bytes, valid until the next call; called for i = 0, 1, ….
+  const std::byte *take(size_t i) {
+    std::unique_lock lock(mutex);
+    taken = i;
+    changed.notify_all();
+    // This thread makes pieces too while it waits.
+    while (made(i) != i) {
+      if (next < pieces.size() && next < i + slots.size()) {
+        size_t mine = next++;
+        lock.unlock();
+        make(mine);
+        lock.lock();
+        slots[mine % slots.size()].piece = mine;
+        continue;
+      }
+      changed.wait(lock);
+    }
+    return slots[i % slots.size()].bytes.data();
+  }
+
+private:
+  struct Slot {
+    std::vector<std::byte> bytes;
+    std::vector<float> values;
+    size_t piece = SIZE_MAX; ///< the one that is complete here
+  };
+
+  size_t made(size_t i) const { return slots[i % slots.size()].piece; }
+
+  void help() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock,
+                   [&] { return stopped || next >= pieces.size() || next < taken + slots.size(); });
+      if (stopped || next >= pieces.size())
+        return;
+      size_t mine = next++;
+      lock.unlock();
+      make(mine);
+      lock.lock();
+      slots[mine % slots.size()].piece = mine;
+      changed.notify_all();
+    }
+  }
+
+  void make(size_t i) {
+    const Piece &piece = pieces[i];
+    Slot &slot = slots[i % slots.size()];
+    const uint64_t elementBytes = plan::sizeOf(piece.state->type);
+    slot.values.resize(piece.bytes / elementBytes);
+    slot.bytes.resize(piece.bytes);
+    makeValues(*piece.state, Random(seed, piece.state->name), piece.offset / elementBytes,
+               slot.values);
+    convert(slot.values, piece.state->type, slot.bytes.data());
+  }
+
+  const std::vector<Piece> &pieces;
+  const uint64_t seed;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Slot> slots; ///< piece i is made in slot i mod their number
+  size_t next = 0;         ///< to be made
+  size_t taken = 0;        ///< in the caller's hands
+  bool stopped = false;
   std::vector<std::thread> helpers;
-  for (uint64_t part = 1; part < parts; ++part)
-    helpers.emplace_back([&, part] { work(count * part / parts, count * (part + 1) / parts); });
-  work(0, count / parts);
-  for (std::thread &helper : helpers)
-    helper.join();
-}
+};
 
 bool allFinite(plan::DType type, std::span<const std::byte> bytes) {
   bool finite = true;
@@ -115,52 +195,62 @@ std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::R
   return states;
 }
 
-Status initializeStates(const plan::Plan &plan, const std::vector<plan::State::Role> &roles,
-                        uint64_t seed, int threads, const WriteState &write) {
-  std::vector<float> values;
-  std::vector<std::byte> piece(pieceBytes);
+Status initializeStates(const plan::Plan &plan, const Seat &seat,
+                        const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
+                        const WriteState &write, const ClearState &clear) {
+  std::vector<Piece> pieces;
   for (plan::State::Role role : roles) {
     for (const plan::State *state : statesOf(plan, role)) {
       if (Status status = checkInit(*state); !status)
         return status;
-      uint64_t elementBytes = plan::sizeOf(state->type), bytes = bytesOf(*state);
-      bool zero = isZero(state->init);
-      if (zero)
-        std::fill(piece.begin(), piece.end(), std::byte{0});
-      Random random(seed, state->name);
-      for (uint64_t offset = 0; offset < bytes; offset += pieceBytes) {
-        uint64_t count = std::min(pieceBytes, bytes - offset);
-        if (!zero) {
-          values.resize(count / elementBytes);
-          forRanges(values.size(), threads, [&](uint64_t begin, uint64_t end) {
-            std::span<float> part(values.data() + begin, end - begin);
-            makeValues(*state, random, offset / elementBytes + begin, part);
-            convert(part, state->type, piece.data() + begin * elementBytes);
-          });
-        }
-        if (Status status = write(*state, offset, piece.data(), count); !status)
+      const bool zero = isZero(state->init);
+      if (zero || state->sharding) // the padding
+        if (Status status = clear(*state); !status)
           return status;
-      }
+      if (zero)
+        continue;
+      const uint64_t size = plan::sizeOf(state->type);
+      for (const StateRun &run : heldRuns({state}, seat))
+        for (uint64_t at = 0; at < run.count * size; at += pieceBytes)
+          pieces.push_back(
+              {state, run.local * size + at, std::min(pieceBytes, run.count * size - at)});
     }
   }
+  PieceMaker maker(pieces, seed, threads);
+  for (size_t i = 0; i < pieces.size(); ++i)
+    if (Status status = write(*pieces[i].state, pieces[i].offset, maker.take(i), pieces[i].bytes);
+        !status)
+      return status;
   return ok();
 }
 
-Status storeStates(const std::vector<const plan::State *> &states, const ReadState &read,
-                   bool requireFinite, FileWriter &file) {
-  std::vector<const plan::State *> ordered = safetensorsOrder(states);
-  if (Status status = file.append(safetensorsHeader(ordered)); !status)
+Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool requireFinite,
+                 FileWriter &file) {
+  std::stable_sort(runs.begin(), runs.end(), [](const StateRun &a, const StateRun &b) {
+    return plan::sizeOf(a.state->type) > plan::sizeOf(b.state->type);
+  });
+  std::vector<std::pair<std::string, TensorInfo>> entries;
+  for (const StateRun &run : runs) {
+    const char *type = safetensorsName(run.state->type);
+    if (run.count == elementsOf(run.shape))
+      entries.push_back({run.tensor, {type, run.shape}});
+    else
+      entries.push_back(
+          {entryName(run.tensor, run.first, run.count), {type, {int64_t(run.count)}}});
+  }
+  if (Status status = file.append(safetensorsHeader(entries)); !status)
     return status;
   std::vector<std::byte> piece(pieceBytes);
-  for (const plan::State *state : ordered) {
-    uint64_t bytes = bytesOf(*state);
-    for (uint64_t offset = 0; offset < bytes; offset += pieceBytes) {
-      uint64_t count = std::min(pieceBytes, bytes - offset);
-      if (Status status = read(*state, offset, piece.data(), count); !status)
+  for (const StateRun &run : runs) {
+    const plan::State &state = *run.state;
+    const uint64_t size = plan::sizeOf(state.type), bytes = run.count * size;
+    for (uint64_t at = 0; at < bytes; at += pieceBytes) {
+      uint64_t count = std::min(pieceBytes, bytes - at);
+      if (Status status = read(state, run.local * size + at, piece.data(), count); !status)
         return status;
-      if (requireFinite && !allFinite(state->type, {piece.data(), count}))
+      if (requireFinite && !allFinite(state.type, {piece.data(), count}))
         return failed(fmt::format("state '{}' holds values that are not finite; it is not saved",
-                                  state->name));
+                                  run.tensor));
       if (Status status = file.append(piece.data(), count); !status)
         return status;
     }
@@ -168,16 +258,21 @@ Status storeStates(const std::vector<const plan::State *> &states, const ReadSta
   return ok();
 }
 
-Status loadStates(const SafetensorsFile &file, const std::vector<const plan::State *> &states,
-                  const WriteState &write) {
-  for (const plan::State *state : states) {
-    const TensorEntry &entry = file.tensors().at(state->name);
-    std::span<const std::byte> bytes = file.bytes(entry);
-    if (bytes.empty())
-      continue;
-    if (Status status = write(*state, 0, bytes.data(), bytes.size()); !status)
+Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
+                  const Seat &seat, const WriteState &write, const ClearState &clear) {
+  for (const plan::State *state : states)
+    if (state->sharding)
+      if (Status status = clear(*state); !status)
+        return status;
+  for (const StateRun &run : heldRuns(states, seat)) {
+    const uint64_t size = plan::sizeOf(run.state->type);
+    Status status = stored.read(run.tensor, run.first, run.count,
+                                [&](uint64_t element, std::span<const std::byte> bytes) {
+                                  return write(*run.state, (run.local + element - run.first) * size,
+                                               bytes.data(), bytes.size());
+                                });
+    if (!status)
       return status;
-    file.release(entry);
   }
   return ok();
 }

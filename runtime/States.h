@@ -2,8 +2,9 @@
 // copy of the model is held.
 #pragma once
 
+#include "runtime/StateRuns.h"
 #include "runtime/files/FileWriter.h"
-#include "runtime/files/Safetensors.h"
+#include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -21,22 +22,30 @@ using ReadState =
 using WriteState = std::function<Status(const plan::State &state, uint64_t offset, const void *data,
                                         uint64_t bytes)>;
 
+/// Makes all of a state zero.
+using ClearState = std::function<Status(const plan::State &state)>;
+
 /// The plan's states of one role, in the plan's order.
 std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::Role role);
 
-/// Writes the initial values of all states of the given roles (`Random.h` has the formulas; the
-/// seed and the state's name are the keys), in the order given. `threads` threads make the values.
-/// BadInput when an 8-bit float state is to start at something else than zero.
-Status initializeStates(const plan::Plan &plan, const std::vector<plan::State::Role> &roles,
-                        uint64_t seed, int threads, const WriteState &write);
+/// Writes the initial values of the rank's part of all states of the given roles (`Random.h` has
+/// the formulas; the seed and the state's name are the keys), in the order given, those that start
+/// at zero before the others. `threads` threads make the values. BadInput when an 8-bit float state
+/// is to start at something else than zero.
+Status initializeStates(const plan::Plan &plan, const Seat &seat,
+                        const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
+                        const WriteState &write, const ClearState &clear);
 
-/// Writes the states as a safetensors file through `file`, which is left unfinished.
-/// With `requireFinite`, Failed with the state's name when an f32 or bf16 value is NaN or infinite.
-Status storeStates(const std::vector<const plan::State *> &states, const ReadState &read,
-                   bool requireFinite, FileWriter &file);
+/// Writes these elements as a safetensors file through `file`, which is left unfinished: runs of
+/// whole tensors under their names, others as stretches (`StoredTensors.h`); larger elements first,
+/// so that all are aligned, otherwise as given. With `requireFinite`, Failed with the state's name
+/// when an f32 or bf16 value is NaN or infinite.
+Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool requireFinite,
+                 FileWriter &file);
 
-/// Writes the file's tensors into the states; `checkTensors` must have accepted them.
-Status loadStates(const SafetensorsFile &file, const std::vector<const plan::State *> &states,
-                  const WriteState &write);
+/// Writes the rank's part of the states from stored tensors; `checkTensors` must have accepted
+/// them. What no tensor covers becomes zero.
+Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
+                  const Seat &seat, const WriteState &write, const ClearState &clear);
 
 } // namespace nano

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <vector>
 
 namespace nano {
 
@@ -18,6 +19,12 @@ const char *nameOf(Command::Kind kind) {
     return "matmul";
   case Command::Kind::AllReduce:
     return "all_reduce";
+  case Command::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Command::Kind::AllGather:
+    return "all_gather";
+  case Command::Kind::Shard:
+    return "shard";
   case Command::Kind::Fill:
     return "fill";
   case Command::Kind::Copy:
@@ -32,10 +39,17 @@ const char *nameOf(Command::Kind kind) {
 
 std::string timesText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t steps,
-                      const std::vector<CommandTime> &times) {
+                      const std::vector<std::vector<CommandTime>> &ranks) {
   std::unordered_map<const Command *, const CommandTime *> byCommand;
-  for (const CommandTime &time : times)
-    byCommand[time.command] = &time;
+  std::unordered_map<const Command *, std::vector<double>> rankTimes;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const CommandTime &time : ranks[rank]) {
+      if (rank == 0)
+        byCommand[time.command] = &time;
+      std::vector<double> &all = rankTimes[time.command];
+      all.resize(ranks.size());
+      all[rank] = 1e3 * time.seconds;
+    }
   ordered_json commands = ordered_json::array();
   for (const plan::Program &program : plan.programs)
     for (size_t i = 0; i < program.commands.size(); ++i) {
@@ -52,6 +66,8 @@ std::string timesText(const plan::Plan &plan, const std::string &planHash,
         entry["at"] = fmt::format("{}:{}", command.location.file, command.location.line);
       entry["runs"] = time.runs;
       entry["ms"] = 1e3 * time.seconds;
+      if (ranks.size() > 1)
+        entry["rank_ms"] = rankTimes.at(&command);
       if (command.kind == Command::Kind::Launch) {
         entry["kernel"] = plan.kernels[command.kernel].name;
         entry["summary"] = plan.kernels[command.kernel].summary;
@@ -67,7 +83,9 @@ std::string timesText(const plan::Plan &plan, const std::string &planHash,
     }
   ordered_json all = {{"model", plan.model},
                       {"plan_hash", planHash},
+                      {"worlds", plan.worlds},
                       {"device", device},
+                      {"world", ranks.size()},
                       {"steps", steps},
                       {"commands", std::move(commands)}};
   return all.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";

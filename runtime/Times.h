@@ -10,15 +10,18 @@
 
 namespace nano {
 
-/// "launch", "matmul", "all_reduce", "fill", "copy", "record" or "wait".
+/// "launch", "matmul", "all_reduce", "reduce_scatter", "all_gather", "shard", "fill", "copy",
+/// "record" or "wait".
 const char *nameOf(plan::Command::Kind kind);
 
-/// One JSON object: "model", "plan_hash", "device", "steps" (optimizer steps of this run), and
-/// "commands", one object each in the plan's order: "program", "command" (its index there), "kind",
-/// "label", "at" (model file and line, where known), "runs", "ms" (of all runs together); of a
-/// launch also "kernel" and "summary", of a product "shape" [m, n, k, batch] and "gflops" a second.
+/// One JSON object: "model", "plan_hash", "worlds" (numbers of ranks that these programs are for),
+/// "device", "world", "steps" (optimizer steps of this run), and "commands", one object each in the
+/// plan's order: "program", "command" (its index there), "kind", "label", "at" (model file and
+/// line, where known), "runs" and "ms" (of all runs together) of rank 0, and of several ranks
+/// "rank_ms", the milliseconds of each; of a launch also "kernel" and "summary", of a product
+/// "shape" [m, n, k, batch] and "gflops" a second. `ranks`: times by rank.
 std::string timesText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t steps,
-                      const std::vector<CommandTime> &times);
+                      const std::vector<std::vector<CommandTime>> &ranks);
 
 } // namespace nano

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 using plan::Command;
+using plan::CommandWork;
 using plan::DType;
 
 /// Sums over the commands of one kernel, or of one kind.
@@ -76,44 +78,6 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
 
 } // namespace
 
-CommandWork workOf(const Command &command) {
-  CommandWork work;
-  auto add = [&](const plan::Ref &ref) {
-    work.bytes += double(ref.bytes) * (int(ref.read) + int(ref.written));
-  };
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    for (const Command::Segment &segment : command.segments)
-      std::for_each(segment.args.begin(), segment.args.end(), add);
-    break;
-  case Command::Kind::Matmul: {
-    auto matrix = [&](int64_t rows, int64_t columns, DType type, bool isShared) {
-      work.bytes += double(rows) * double(columns) * double(plan::sizeOf(type)) *
-                    double(isShared ? 1 : command.batch);
-    };
-    matrix(command.m, command.k, command.aType, command.strideA == 0);
-    matrix(command.k, command.n, command.bType, command.strideB == 0);
-    matrix(command.m, command.n, command.cType, false);
-    if (command.beta != 0)
-      matrix(command.m, command.n, command.cType, command.strideD == 0);
-    work.flops =
-        2 * double(command.m) * double(command.n) * double(command.k) * double(command.batch);
-    break;
-  }
-  case Command::Kind::Fill:
-    work.bytes = double(command.counts[0]) * double(plan::sizeOf(command.type));
-    break;
-  case Command::Kind::Copy:
-    work.bytes = 2 * double(command.counts[0]) * double(plan::sizeOf(command.type));
-    break;
-  case Command::Kind::AllReduce:
-  case Command::Kind::RecordEvent:
-  case Command::Kind::WaitEvent:
-    break;
-  }
-  return work;
-}
-
 double floorOf(const Command &command, const DeviceRates &rates) {
   CommandWork work = workOf(command);
   double floor = rates.copyBytes > 0 ? work.bytes / rates.copyBytes : 0;
@@ -125,44 +89,59 @@ double floorOf(const Command &command, const DeviceRates &rates) {
 
 std::string traceText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t step,
-                      const std::vector<CommandSpan> &spans,
+                      const std::vector<std::vector<CommandSpan>> &ranks,
                       const std::optional<DeviceRates> &rates) {
-  std::unordered_map<const Command *, size_t> programs;
+  std::unordered_map<const Command *, const plan::Program *> programs;
+  uint32_t streams = 1;
+  for (const plan::Program &program : plan.programs) {
+    streams = std::max(streams, program.streams);
+    for (const Command &command : program.commands)
+      programs[&command] = &program;
+  }
   ordered_json events = ordered_json::array();
-  for (size_t i = 0; i < plan.programs.size(); ++i) {
-    for (const Command &command : plan.programs[i].commands)
-      programs[&command] = i;
-    events.push_back({{"name", "process_name"},
-                      {"ph", "M"},
-                      {"pid", i},
-                      {"args", {{"name", plan.programs[i].name}}}});
+  auto name = [&](const char *what, size_t rank, uint32_t stream, const std::string &text) {
+    events.push_back(
+        {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", stream}, {"args", {{"name", text}}}});
+  };
+  double origin = std::numeric_limits<double>::infinity();
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    name("process_name", rank, 0, fmt::format("rank {}", rank));
+    for (uint32_t stream = 0; stream < streams; ++stream)
+      name("thread_name", rank, stream, fmt::format("stream {}", stream));
+    for (const CommandSpan &span : ranks[rank])
+      origin = std::min(origin, span.start);
   }
   Sums all;
   std::vector<std::pair<std::string, Sums>> groups;
   std::unordered_map<std::string, size_t> groupIndex;
-  for (const CommandSpan &span : spans) {
-    const Command &command = *span.command;
-    std::string group = groupOf(plan, command);
-    CommandWork work = workOf(command);
-    auto [entry, isNew] = groupIndex.emplace(group, groups.size());
-    if (isNew)
-      groups.emplace_back(group, Sums());
-    for (Sums *sums : {&all, &groups[entry->second].second}) {
-      ++sums->runs;
-      sums->seconds += span.seconds;
-      sums->floor += rates ? floorOf(command, *rates) : 0;
-      sums->bytes += work.bytes;
-      sums->flops += work.flops;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const CommandSpan &span : ranks[rank]) {
+      const Command &command = *span.command;
+      std::string group = groupOf(plan, command);
+      ordered_json args = {{"program", programs.at(&command)->name}};
+      args.update(argumentsOf(plan, span, rates));
+      events.push_back({{"name", command.label.empty() ? group : command.label},
+                        {"cat", nameOf(command.kind)},
+                        {"ph", "X"},
+                        {"ts", 1e6 * (span.start - origin)},
+                        {"dur", 1e6 * span.seconds},
+                        {"pid", rank},
+                        {"tid", command.stream},
+                        {"args", std::move(args)}});
+      if (rank > 0)
+        continue;
+      CommandWork work = workOf(command);
+      auto [entry, isNew] = groupIndex.emplace(group, groups.size());
+      if (isNew)
+        groups.emplace_back(group, Sums());
+      for (Sums *sums : {&all, &groups[entry->second].second}) {
+        ++sums->runs;
+        sums->seconds += span.seconds;
+        sums->floor += rates ? floorOf(command, *rates) : 0;
+        sums->bytes += work.bytes;
+        sums->flops += work.flops;
+      }
     }
-    events.push_back({{"name", command.label.empty() ? group : command.label},
-                      {"cat", nameOf(command.kind)},
-                      {"ph", "X"},
-                      {"ts", 1e6 * (span.start - spans.front().start)},
-                      {"dur", 1e6 * span.seconds},
-                      {"pid", programs.at(&command)},
-                      {"tid", command.stream},
-                      {"args", argumentsOf(plan, span, rates)}});
-  }
   std::stable_sort(groups.begin(), groups.end(), [](const auto &a, const auto &b) {
     return a.second.seconds - a.second.floor > b.second.seconds - b.second.floor;
   });
@@ -182,8 +161,11 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
     put(entry, sums);
     kernels.push_back(std::move(entry));
   }
-  ordered_json other = {
-      {"model", plan.model}, {"plan_hash", planHash}, {"device", device}, {"step", step}};
+  ordered_json other = {{"model", plan.model},
+                        {"plan_hash", planHash},
+                        {"device", device},
+                        {"step", step},
+                        {"world", ranks.size()}};
   if (rates)
     other["rates"] = {{"copy_bytes", rates->copyBytes},
                       {"f32_flops", rates->f32Flops},

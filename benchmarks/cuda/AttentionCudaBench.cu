@@ -1,6 +1,7 @@
 // The attention templates on a GPU: results against a double-precision reference, then
 // times of every choice of tiles, so that one run tells which to choose. Prints TFLOP/s by the
 // usual count: 4·Dh a visible pair forward, 10·Dh backward, whatever a template really computes.
+#include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/cuda/device/nano_attention.h"
 
@@ -16,8 +17,7 @@
 namespace {
 using namespace nano::bench;
 
-//===- Data
-//-------------------------------------------------------------------------------------===//
+//===- Data ---------------------------------------------------------------===//
 
 __global__ void rowDots(const nano::bf16 *a, const nano::bf16 *b, float *result, long long rows,
                         int size) {
@@ -104,8 +104,7 @@ template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const 
   return x;
 }
 
-//===- Kernels under test
-//-----------------------------------------------------------------------===//
+//===- Kernels under test -------------------------------------------------===//
 
 template <class A>
 constexpr int forwardThreads = nano::attentionForwardLaunch(nano::attentionShapeOf<A>).threads;
@@ -193,8 +192,7 @@ template <class A> std::vector<Variant> others() {
           forward<A, nano::HopperTiles<64, 4>>(), forward<A, nano::HopperTiles<128, 3>>()};
 }
 
-//===- Reference
-//--------------------------------------------------------------------------------===//
+//===- Reference ----------------------------------------------------------===//
 
 struct Sample {
   int head, token, from, to; ///< from … to − 1: keys of a query, or queries of a key
@@ -278,8 +276,7 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
     result[2 * D] = logarithm;
 }
 
-//===- A case: one shape and mask
-//---------------------------------------------------------------===//
+//===- A case: one shape and mask -----------------------------------------===//
 
 template <class A> class Case {
 public:
@@ -470,7 +467,13 @@ template <class A> void oddCase(const char *name) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (const std::optional<int> status = nano::helpOnly(
+          argc, argv,
+          "AttentionCudaBench: the attention templates on GPU 0 against a reference in doubles,\n"
+          "then TFLOP/s of every choice of tiles at 8k causal and with gpt124m's masks. Exit\n"
+          "status 1 when a result is wrong. Takes no options."))
+    return *status;
   describeDevice();
   oddCase<Attention<1333, 3, 128>>("odd");
   oddCase<Attention<1333, 3, 64>>("odd");

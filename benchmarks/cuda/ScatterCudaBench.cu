@@ -1,5 +1,6 @@
 // The scatter template on a GPU, at the size of an embedding's gradient: against sums in double
 // precision, its bits again, and its time against a device copy of as many bytes.
+#include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/cuda/device/nano_scatter.h"
 
@@ -102,7 +103,13 @@ void scatter() {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (const std::optional<int> status = nano::helpOnly(
+          argc, argv,
+          "ScatterCudaBench: the scatter template on GPU 0 against sums in doubles, and its\n"
+          "time against a device copy of as many bytes. Exit status 1 when a result is wrong.\n"
+          "Takes no options."))
+    return *status;
   describeDevice();
   scatter();
   return conclude();

@@ -33,8 +33,7 @@ using namespace mlir;
 
 namespace nano::codegen {
 
-//===- bf16
-//----------------------------------------------------------------------------------------------------------===//
+//===- bf16 ---------------------------------------------------------------===//
 
 /// `element`, in as many lanes as `like` has.
 static Type shapedLike(Type like, Type element) {
@@ -137,8 +136,7 @@ struct Return : OpConversionPattern<func::ReturnOp> {
   }
 };
 
-//===- Functions
-//-----------------------------------------------------------------------------------------------------===//
+//===- Functions ----------------------------------------------------------===//
 
 /// Lowers the body of one function; its arguments become the plan's.
 struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {

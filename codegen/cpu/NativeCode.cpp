@@ -116,8 +116,7 @@ makeObject(ModuleOp module, const CpuTarget &target, std::string &error) {
   return object;
 }
 
-//===- Linking
-//-------------------------------------------------------------------------------------------------------===//
+//===- Linking ------------------------------------------------------------===//
 
 /// A directory of its own under the system's temporary one, removed with all it holds at the end.
 struct TemporaryDirectory {
@@ -178,8 +177,7 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
   return (*bytes)->getBuffer().str();
 }
 
-//===- Whole
-//---------------------------------------------------------------------------------------------------------===//
+//===- Whole --------------------------------------------------------------===//
 
 /// Distributes the functions of `module` over `count` new modules, the longest first to the one
 /// that has least; in an order that depends on the functions alone.

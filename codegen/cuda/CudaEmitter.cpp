@@ -89,11 +89,13 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
     return failure();
   }
 
+  std::string blocks = form ? ", 1" : "";
+  if (kernel->hasAttr("nano.resident_blocks"))
+    blocks = fmt::format(", {}", integer(kernel, "nano.resident_blocks"));
   text += definitions;
-  text +=
-      fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
-                  "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
-                  integer(kernel, "nano.threads"), form ? ", 1" : "", name, arguments, segments);
+  text += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
+                      "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
+                      integer(kernel, "nano.threads"), blocks, name, arguments, segments);
   text += fmt::format("  const auto work = launch.find(blockIdx.x, {});\n", blockIterations);
   return text + body + printer.out + "}\n";
 }
@@ -108,9 +110,14 @@ llvm::StringMap<int64_t> largestLaunches(ModuleOp module) {
 }
 
 FailureOr<std::vector<plan::Source>> cudaSources(ModuleOp module) {
+  return cudaSources(module.lookupSymbol<ModuleOp>(step::kernelModuleName),
+                     largestLaunches(module));
+}
+
+FailureOr<std::vector<plan::Source>> cudaSources(ModuleOp kernels,
+                                                 const llvm::StringMap<int64_t> &segments) {
   std::vector<plan::Source> sources;
-  llvm::StringMap<int64_t> segments = largestLaunches(module);
-  if (auto kernels = module.lookupSymbol<ModuleOp>(step::kernelModuleName))
+  if (kernels)
     for (auto kernel : kernels.getOps<func::FuncOp>()) {
       if (!kernel->hasAttr("nano.kernel"))
         continue;

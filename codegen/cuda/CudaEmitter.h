@@ -25,7 +25,11 @@ mlir::FailureOr<std::string> cudaKernelText(mlir::func::FuncOp kernel, int64_t s
 /// launches.
 llvm::StringMap<int64_t> largestLaunches(mlir::ModuleOp module);
 
-/// Sources of all kernels of a module after scheduling ("<kernel>.cu"), then the device library.
+/// Sources of all functions of `kernels` that are kernels ("<kernel>.cu"), for launches of up to so
+/// many sets of operands, then the device library.
+mlir::FailureOr<std::vector<plan::Source>> cudaSources(mlir::ModuleOp kernels,
+                                                       const llvm::StringMap<int64_t> &segments);
+/// The same of all kernels of a module after scheduling.
 mlir::FailureOr<std::vector<plan::Source>> cudaSources(mlir::ModuleOp module);
 
 /// The headers of the device library, as they are in codegen/cuda/device.

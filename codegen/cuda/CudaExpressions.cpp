@@ -38,6 +38,101 @@ CudaText CudaPrinter::function(Operation *op, StringRef name, bool scalarStays) 
           isScalar};
 }
 
+//===- Ops that are one function of the device library together -----------===//
+
+/// A function's name, its arguments, and the ops that it stands for beside the last one, which
+/// nothing else needs. `subtracts`: the last argument is negated.
+struct Idiom {
+  StringRef name;
+  SmallVector<Value, 3> arguments;
+  SmallVector<Operation *, 4> inner;
+  bool subtracts = false;
+};
+
+/// The op of that kind that makes the value, if nothing else needs it.
+template <typename Op> static Op only(Value value) {
+  return value.hasOneUse() ? value.getDefiningOp<Op>() : Op();
+}
+
+static bool isConstant(Value value) {
+  if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
+    value = broadcast.getSource();
+  return matchPattern(value, m_Constant());
+}
+
+static bool isOne(Value value) {
+  if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
+    value = broadcast.getSource();
+  return matchPattern(value, m_OneFloat());
+}
+
+/// 1/(1 + e^−x), 1/(1 + e^−(x·factor)).
+static std::optional<Idiom> sigmoidOf(arith::DivFOp quotient) {
+  auto sum = only<arith::AddFOp>(quotient.getRhs());
+  if (!isOne(quotient.getLhs()) || !sum || !isOne(sum.getLhs()))
+    return std::nullopt;
+  auto exp = only<math::ExpOp>(sum.getRhs());
+  auto neg = exp ? only<arith::NegFOp>(exp.getOperand()) : arith::NegFOp();
+  if (!neg)
+    return std::nullopt;
+  Idiom idiom{"sigmoid", {neg.getOperand()}, {sum, exp, neg}};
+  if (auto mul = only<arith::MulFOp>(neg.getOperand()); mul && isConstant(mul.getRhs())) {
+    idiom.arguments = {mul.getLhs(), mul.getRhs()};
+    idiom.inner.push_back(mul);
+  }
+  return idiom;
+}
+
+/// e^(x·factor ± summand) with constants.
+static std::optional<Idiom> exponentialOf(math::ExpOp exp) {
+  if (auto sub = only<arith::SubFOp>(exp.getOperand())) {
+    auto mul = only<arith::MulFOp>(sub.getLhs());
+    if (mul && isConstant(mul.getRhs()) && isConstant(sub.getRhs()))
+      return Idiom{"exponential",
+                   {mul.getLhs(), mul.getRhs(), sub.getRhs()},
+                   {sub, mul},
+                   /*subtracts=*/true};
+  }
+  auto fma = only<math::FmaOp>(exp.getOperand());
+  if (fma && isConstant(fma.getB()) && isConstant(fma.getC()))
+    return Idiom{"exponential", {fma.getA(), fma.getB(), fma.getC()}, {fma}};
+  return std::nullopt;
+}
+
+static std::optional<Idiom> idiomOf(Operation *op) {
+  if (auto quotient = dyn_cast<arith::DivFOp>(op))
+    return sigmoidOf(quotient);
+  if (auto exp = dyn_cast<math::ExpOp>(op))
+    return exponentialOf(exp);
+  return std::nullopt;
+}
+
+bool CudaPrinter::isWithinIdiom(Operation *op) {
+  constexpr int longest = 4;
+  Operation *last = op;
+  for (int i = 0; i < longest && last->hasOneUse(); ++i) {
+    last = *last->user_begin();
+    std::optional<Idiom> idiom = idiomOf(last);
+    if (idiom && llvm::is_contained(idiom->inner, op))
+      return true;
+  }
+  return false;
+}
+
+std::optional<CudaText> CudaPrinter::idiom(Operation *op) {
+  std::optional<Idiom> found = idiomOf(op);
+  if (!found)
+    return std::nullopt;
+  std::vector<std::string> arguments;
+  for (Value argument : found->arguments)
+    arguments.push_back(use(argument));
+  std::string &last = arguments.back();
+  if (found->subtracts)
+    last = last.front() == '-' ? last.substr(1) : "-" + last;
+  return CudaText{fmt::format("nano::{}({})", found->name.str(), fmt::join(arguments, ", ")),
+                  CudaText::Primary, values[found->arguments.front()].isScalar};
+}
+
 static const char *symbolOf(arith::CmpIPredicate predicate) {
   switch (predicate) {
   case arith::CmpIPredicate::eq:
@@ -58,6 +153,11 @@ static const char *symbolOf(arith::CmpIPredicate predicate) {
     return ">=";
   }
   llvm_unreachable("a predicate");
+}
+
+static bool isUnsigned(arith::CmpIPredicate predicate) {
+  return predicate == arith::CmpIPredicate::ult || predicate == arith::CmpIPredicate::ule ||
+         predicate == arith::CmpIPredicate::ugt || predicate == arith::CmpIPredicate::uge;
 }
 
 /// Null for predicates that C++ has no operator for.
@@ -97,8 +197,13 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<arith::AndIOp>([&](auto) { return plain("&", CudaText::And); })
       .Case<arith::OrIOp>([&](auto) { return plain("|", CudaText::Or); })
       .Case<arith::XOrIOp>([&](auto) { return plain("^", CudaText::Or); })
-      .Case<arith::CmpIOp>([&](arith::CmpIOp compare) {
-        return plain(symbolOf(compare.getPredicate()), CudaText::Compare);
+      .Case<arith::CmpIOp>([&](arith::CmpIOp compare) -> Result {
+        const char *symbol = symbolOf(compare.getPredicate());
+        Value a = compare.getLhs(), b = compare.getRhs();
+        if (!isUnsigned(compare.getPredicate()) || !a.getType().isIndex())
+          return plain(symbol, CudaText::Compare);
+        return CudaText{fmt::format("uint64_t({}) {} uint64_t({})", use(a), symbol, use(b)),
+                        CudaText::Compare};
       })
       .Case<arith::CmpFOp>([&](arith::CmpFOp compare) -> Result {
         const char *symbol = symbolOf(compare.getPredicate());
@@ -158,7 +263,8 @@ std::optional<CudaText> CudaPrinter::choice(Operation *op) {
 }
 
 std::optional<CudaText> CudaPrinter::expression(Operation *op) {
-  for (auto kind : {&CudaPrinter::arithmetic, &CudaPrinter::conversion, &CudaPrinter::choice})
+  for (auto kind : {&CudaPrinter::idiom, &CudaPrinter::arithmetic, &CudaPrinter::conversion,
+                    &CudaPrinter::choice})
     if (std::optional<CudaText> text = (this->*kind)(op))
       return text;
   using Result = std::optional<CudaText>;

@@ -77,7 +77,7 @@ std::string CudaPrinter::nameFor(Operation *op) {
 }
 
 bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
-  if (matchPattern(op, m_Constant()))
+  if (matchPattern(op, m_Constant()) || isWithinIdiom(op))
     return true;
   if (isa<vector::BroadcastOp>(op) &&
       StringRef(text.text).find_first_of("(+-*/?") == StringRef::npos)

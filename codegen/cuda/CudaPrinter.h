@@ -67,6 +67,11 @@ private:
   std::string use(mlir::Value value, CudaText::Precedence least = CudaText::Choice);
   /// The same for where a vector is needed.
   std::string useVector(mlir::Value value);
+  /// Several ops that are one function of the device library, at the last one: 1/(1 + e^−x),
+  /// e^(a·x + b).
+  std::optional<CudaText> idiom(mlir::Operation *op);
+  /// True for the ops before the last one, which have no text of their own.
+  static bool isWithinIdiom(mlir::Operation *op);
   /// As part of an expression with scalars beside vectors; `anyVector` tells whether one is.
   bool isInline(mlir::Operation *op, const CudaText &text);
   void bind(mlir::Operation *op, CudaText text);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph/Nano.h"
+#include "ir/graph/Shapes.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -68,10 +69,6 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location location;
 };
-
-inline bool isFloat8(mlir::Type element) {
-  return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(element);
-}
 
 /// The type that the gradient of a tensor has: its own, or f32 where its elements are f8.
 inline mlir::RankedTensorType gradientType(mlir::Type type) {

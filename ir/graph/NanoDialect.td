@@ -66,6 +66,11 @@ def Nano_CombinerAttr : I32EnumAttr<"Combiner", "an associative combination of n
   let cppNamespace = "::nano::graph";
 }
 
+def Nano_RankSetAttr : I32EnumAttr<"RankSet", "the ranks that a collective is among", [
+    I32EnumAttrCase<"all", 0>, I32EnumAttrCase<"group", 1>, I32EnumAttrCase<"peers", 2>]> {
+  let cppNamespace = "::nano::graph";
+}
+
 def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
   let mnemonic = "init";
   let summary = "initial value of a state";

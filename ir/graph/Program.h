@@ -10,13 +10,15 @@
 
 namespace nano::graph {
 
-/// Function attribute that says what a function is for: "train", then "first" and "next"; "update",
-/// "validate", "generate".
+/// Function attribute that says what a function is for: "train", then "first" and "next" micro-batch
+/// of a step and, after distribution, "last"; "update", "validate", "generate", "measure".
 inline constexpr llvm::StringLiteral roleAttrName = "nano.role";
 /// Module attribute: dictionary of the sizes and conventions of training.
 inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";
 /// Module attribute: the model's name.
 inline constexpr llvm::StringLiteral modelAttrName = "nano.model";
+/// Module attributes that distribution sets: the number of ranks, and of those in one group.
+inline constexpr llvm::StringLiteral worldAttrName = "nano.world", groupAttrName = "nano.group";
 /// The scalar 1/(sequences in the global batch), by which summed gradients are averaged.
 inline constexpr llvm::StringLiteral gradScaleSymbol = "grad_scale";
 

@@ -12,10 +12,14 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
     A tensor that lives from step to step. `role` says what for: a parameter, an optimizer's state, or the accumulator of a gradient. `init` is its value
     before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a parameter. Symbols are the names in checkpoints.
 
+    A state of which each rank holds a part has the attribute `nano.sharding`: element t·chunk + i of the state of the member of `ranks` at place p is element
+    (t·parts + p)·chunk + i of a whole, in which `pieces` says where which tensors lie, under the names that they have when one rank holds all; the rest is padding.
+
     Operands: none.
 
     Errors: a parameter without an optimizer, or another state with one; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
-    value with a number of elements other than 1 or the state's.
+    value with a number of elements other than 1 or the state's; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
+    in order, overlap or end after the whole.
 
     Example:
 
@@ -29,6 +33,8 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
         {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
     nano.state @embed.weight.adam_m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
     nano.state @grad.embed.weight : tensor<257x64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+    nano.state @head.adam_m : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+        {parts = 8 : i64, ranks = "group", chunk = 2056 : i64, pieces = [{name = "head.weight.adam_m", shape = array<i64: 257, 64>, offset = 0 : i64} ]}}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Nano_Tensor>:$type, Nano_Role:$role, Nano_InitAttr:$init,

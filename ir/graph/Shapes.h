@@ -8,6 +8,10 @@
 
 namespace nano::graph {
 
+inline bool isFloat8(mlir::Type element) {
+  return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(element);
+}
+
 /// "[49152, 768]"; a rank-0 shape is "[]".
 std::string shapeText(llvm::ArrayRef<int64_t> shape);
 /// The shape of a ranked tensor type as shapeText prints it.

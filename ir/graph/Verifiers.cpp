@@ -2,6 +2,7 @@
 // of nano-opt reads.
 #include "ir/graph/Nano.h"
 #include "ir/graph/Shapes.h"
+#include "ir/graph/Sharding.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -119,7 +120,7 @@ LogicalResult StateOp::verify() {
   int64_t elements = getTensorType().getNumElements(), numbers = init.getValues().size();
   if (init.getKind() == "constant" && numbers != 1 && numbers != elements)
     return emitOpError("initial value has ") << numbers << " numbers, must have 1 or " << elements;
-  return success();
+  return verifySharding(*this);
 }
 
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
@@ -517,3 +518,19 @@ LogicalResult CrossEntropyOp::verify() {
       return failure();
   return success();
 }
+
+/// `part` is one of `parts` equal parts of `whole` along the first dimension.
+static LogicalResult verifyPart(Operation *op, Value whole, Value part, int64_t parts) {
+  ArrayRef<int64_t> from = shapeOf(whole), to = shapeOf(part);
+  if (parts < 1 || from.empty() || to.empty() || from[0] != parts * to[0] ||
+      from.drop_front() != to.drop_front() || elementOf(whole) != elementOf(part))
+    return op->emitOpError("of ") << parts << " parts: " << part.getType() << " is not one of "
+                                  << whole.getType();
+  return success();
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyPart(*this, getX(), getResult(), getParts());
+}
+LogicalResult AllGatherOp::verify() { return verifyPart(*this, getResult(), getX(), getParts()); }
+LogicalResult ShardOp::verify() { return verifyPart(*this, getX(), getResult(), getParts()); }

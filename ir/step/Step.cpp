@@ -21,8 +21,7 @@ void StepDialect::initialize() {
 
 Value ViewOp::getViewSource() { return getSource(); }
 
-//===- Names in printed IR
-//-----------------------------------------------------------------------------------------===//
+//===- Names in printed IR ------------------------------------------------===//
 
 using SetName = function_ref<void(Value, StringRef)>;
 
@@ -38,8 +37,7 @@ void ViewOp::getAsmResultNames(SetName setName) {
   setName(getResult(), (name + "_part").str());
 }
 
-//===- Accesses
-//----------------------------------------------------------------------------------------------------===//
+//===- Accesses -----------------------------------------------------------===//
 
 using Accesses = SmallVectorImpl<Access>;
 
@@ -78,6 +76,22 @@ void AllReduceOp::getAccesses(const KernelTable &, Accesses &accesses) {
     accesses.push_back({buffer, true, true});
 }
 
+static void partAccesses(ValueRange sources, ValueRange targets, Accesses &accesses) {
+  for (auto [source, target] : llvm::zip_equal(sources, targets)) {
+    accesses.push_back({source, true, false});
+    accesses.push_back({target, false, true});
+  }
+}
+void ReduceScatterOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  partAccesses(getIns(), getOuts(), accesses);
+}
+void AllGatherOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  partAccesses(getIns(), getOuts(), accesses);
+}
+void ShardOp::getAccesses(const KernelTable &, Accesses &accesses) {
+  partAccesses(getIns(), getOuts(), accesses);
+}
+
 void FillOp::getAccesses(const KernelTable &, Accesses &accesses) {
   accesses.push_back({getBuffer(), false, true});
 }
@@ -90,8 +104,7 @@ void CopyOp::getAccesses(const KernelTable &, Accesses &accesses) {
 void RecordOp::getAccesses(const KernelTable &, Accesses &) {}
 void WaitOp::getAccesses(const KernelTable &, Accesses &) {}
 
-//===- Memory effects
-//----------------------------------------------------------------------------------------------===//
+//===- Memory effects -----------------------------------------------------===//
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
@@ -117,6 +130,7 @@ void LaunchOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
 void MatmulOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
 void FillOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
 void CopyOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
+void ShardOp::getEffects(Effects &effects) { accessEffects(*this, effects); }
 
 // What orders commands, or meets other ranks, is not to be moved or dropped: an effect on no value.
 static void orderEffects(Effects &effects) {
@@ -124,5 +138,7 @@ static void orderEffects(Effects &effects) {
   effects.emplace_back(MemoryEffects::Write::get());
 }
 void AllReduceOp::getEffects(Effects &effects) { orderEffects(effects); }
+void ReduceScatterOp::getEffects(Effects &effects) { orderEffects(effects); }
+void AllGatherOp::getEffects(Effects &effects) { orderEffects(effects); }
 void RecordOp::getEffects(Effects &effects) { orderEffects(effects); }
 void WaitOp::getEffects(Effects &effects) { orderEffects(effects); }

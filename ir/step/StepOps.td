@@ -2,6 +2,7 @@
 #ifndef NANO_IR_STEP_OPS_TD
 #define NANO_IR_STEP_OPS_TD
 
+include "ir/graph/NanoDialect.td"
 include "ir/step/StepDialect.td"
 include "mlir/IR/OpAsmInterface.td"
 
@@ -10,7 +11,7 @@ include "mlir/IR/OpAsmInterface.td"
 def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "a static schedule: buffers, then commands in program order";
   let description = [{
-    `role` says when the training loop runs it: "first", "next", "update", "validate" or "generate".
+    `role` says when the training loop runs it: "first", "next", "last", "update", "validate", "generate" or "measure".
 
     Errors: an op that is neither a buffer, a view nor a command; an event that is recorded twice; a wait for an event that no earlier command
     records.
@@ -220,9 +221,9 @@ def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments]> {
 }
 
 def Step_AllReduceOp : Step_Command<"all_reduce"> {
-  let summary = "element-wise sum over ranks, in place";
+  let summary = "element-wise sum or maximum over ranks, in place";
   let description = [{
-    Every rank executes it with buffers of the same shapes; all have one element type, f32 or bf16, and are contiguous.
+    As `nano.all_reduce`, of each buffer. Every rank executes it with buffers of the same shapes; all have one element type, f32 or bf16, and are contiguous.
 
     Errors: another element type; element types that differ; a buffer that is not contiguous.
 
@@ -234,9 +235,72 @@ def Step_AllReduceOp : Step_Command<"all_reduce"> {
     }
     ```
   }];
-  let arguments = (ins Variadic<Step_MemRef>:$buffers, DefaultValuedAttr<I64Attr, "0">:$stream);
-  let assemblyFormat = "$buffers attr-dict `:` type($buffers)";
+  let arguments = (ins Variadic<Step_MemRef>:$buffers, DefaultValuedAttr<Nano_CombinerAttr, "::nano::graph::Combiner::sum">:$combiner,
+                       DefaultValuedAttr<Nano_RankSetAttr, "::nano::graph::RankSet::all">:$ranks, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let assemblyFormat = "$buffers (`by` $combiner^)? (`over` $ranks^)? attr-dict `:` type($buffers)";
   let hasVerifier = 1;
+}
+
+/// A command between wholes and parts of them: `ins`[i] and `outs`[i] are a pair.
+class Step_PartCommand<string mnemonic> : Step_Command<mnemonic, [AttrSizedOperandSegments]> {
+  let arguments = (ins Variadic<Step_MemRef>:$ins, Variadic<Step_MemRef>:$outs, I64Attr:$parts,
+                       DefaultValuedAttr<Nano_RankSetAttr, "::nano::graph::RankSet::all">:$ranks, DefaultValuedAttr<I64Attr, "0">:$stream);
+  let assemblyFormat = "`ins` `(` $ins `)` `outs` `(` $outs `)` `parts` $parts (`over` $ranks^)? attr-dict `:` functional-type($ins, $outs)";
+  let hasVerifier = 1;
+}
+
+def Step_ReduceScatterOp : Step_PartCommand<"reduce_scatter"> {
+  let summary = "this rank's part of sums over ranks";
+  let description = [{
+    As `nano.reduce_scatter`, of each pair of buffers; a target has a `parts`-th of its source's elements. All are contiguous and of one element type, f32 or bf16.
+
+    Errors: numbers of sources and targets that differ; element types that differ or are others; sizes that do not fit `parts`; a buffer that is not contiguous.
+
+    ```mlir
+    step.program @p {
+      %g = step.buffer "g" : memref<8xf32>
+      %part = step.buffer "part" : memref<2xf32>
+      step.fill %g : memref<8xf32>
+      step.reduce_scatter ins(%g) outs(%part) parts 4 {stream = 1 : i64} : (memref<8xf32>) -> memref<2xf32>
+    }
+    ```
+  }];
+}
+
+def Step_AllGatherOp : Step_PartCommand<"all_gather"> {
+  let summary = "the parts of all ranks, by place";
+  let description = [{
+    As `nano.all_gather`, of each pair of buffers; a source has a `parts`-th of its target's elements. All are contiguous and of one element type, f32 or bf16.
+
+    Errors: as `step.reduce_scatter`.
+
+    ```mlir
+    step.program @p {
+      %part = step.buffer "part" : memref<2xf32>
+      %whole = step.buffer "whole" : memref<8xf32>
+      step.fill %part : memref<2xf32>
+      step.all_gather ins(%part) outs(%whole) parts 4 over group {stream = 1 : i64} : (memref<2xf32>) -> memref<8xf32>
+    }
+    ```
+  }];
+}
+
+def Step_ShardOp : Step_PartCommand<"shard"> {
+  let summary = "this rank's part of what every rank has, copied";
+  let description = [{
+    As `nano.shard`, of each pair of buffers. Nothing is communicated.
+
+    Errors: as `step.reduce_scatter`.
+
+    ```mlir
+    step.program @p {
+      %whole = step.buffer "whole" : memref<8xf32>
+      %part = step.buffer "part" : memref<2xf32>
+      step.fill %whole : memref<8xf32>
+      step.shard ins(%whole) outs(%part) parts 4 : (memref<8xf32>) -> memref<2xf32>
+    }
+    ```
+  }];
 }
 
 def Step_FillOp : Step_Command<"fill"> {

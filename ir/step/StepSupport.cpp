@@ -8,8 +8,7 @@ using namespace mlir;
 
 namespace nano::step {
 
-//===- Kernels
-//-----------------------------------------------------------------------------------------------------===//
+//===- Kernels ------------------------------------------------------------===//
 
 /// Sets `flags` at the indices that an attribute lists: an array of integer attributes or a dense
 /// one.
@@ -59,8 +58,7 @@ const KernelInfo *KernelTable::find(StringAttr name) const {
   return found == kernels.end() ? nullptr : &found->second;
 }
 
-//===- Layouts
-//-----------------------------------------------------------------------------------------------------===//
+//===- Layouts ------------------------------------------------------------===//
 
 int64_t elementBytes(Type type) { return type.getIntOrFloatBitWidth() / 8; }
 
@@ -163,8 +161,7 @@ std::optional<MatrixLayout> matrixLayout(MemRefType type) {
   return layout;
 }
 
-//===- Buffers and names
-//-------------------------------------------------------------------------------------------===//
+//===- Buffers and names --------------------------------------------------===//
 
 Operation *bufferOf(Value value) {
   while (auto view = value.getDefiningOp<ViewOp>())

@@ -32,8 +32,7 @@ static LogicalResult verifyContiguous(Operation *op, Value buffer) {
   return success();
 }
 
-//===- Programs and buffers
-//----------------------------------------------------------------------------------------===//
+//===- Programs and buffers -----------------------------------------------===//
 
 LogicalResult ProgramOp::verifyRegions() {
   llvm::DenseMap<uint64_t, Operation *> recorded;
@@ -127,8 +126,7 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
-//===- Commands
-//----------------------------------------------------------------------------------------------------===//
+//===- Commands -----------------------------------------------------------===//
 
 LogicalResult TaskOp::verifyRegions() {
   Block &block = getBody().front();
@@ -202,12 +200,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 /// The scales of f8 operands: none for other types, else two, each one number or one a block.
 static LogicalResult verifyScales(MatmulOp op, const MatrixLayout &a, const MatrixLayout &b) {
   auto typeOf = [](Value buffer) { return cast<MemRefType>(buffer.getType()); };
-  auto isFloat8 = [&](Value buffer) {
-    return isa<Float8E4M3FNType, Float8E5M2Type>(typeOf(buffer).getElementType());
+  auto holdsFloat8 = [&](Value buffer) {
+    return nano::graph::isFloat8(typeOf(buffer).getElementType());
   };
   Value scaleA = op.getScaleA(), scaleB = op.getScaleB();
-  bool scaled = isFloat8(op.getA());
-  if (scaled != isFloat8(op.getB()))
+  bool scaled = holdsFloat8(op.getA());
+  if (scaled != holdsFloat8(op.getB()))
     return op.emitOpError("one operand is f8, the other is not: ")
            << op.getA().getType() << " and " << op.getB().getType();
   if (!scaleA || !scaleB) {
@@ -277,18 +275,44 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
-LogicalResult AllReduceOp::verify() {
-  for (Value buffer : getBuffers()) {
+/// Contiguous buffers of f32 or bf16, all of one type.
+static LogicalResult verifyExchanged(Operation *op) {
+  Type first;
+  for (Value buffer : op->getOperands()) {
     Type element = cast<MemRefType>(buffer.getType()).getElementType();
     if (!element.isF32() && !element.isBF16())
-      return emitOpError("cannot add elements of type ") << element << ": f32 or bf16";
-    if (element != cast<MemRefType>(getBuffers()[0].getType()).getElementType())
-      return emitOpError("buffers have different element types");
-    if (failed(verifyContiguous(*this, buffer)))
+      return op->emitOpError("buffer of element type ") << element << ": f32 or bf16";
+    if (first && element != first)
+      return op->emitOpError("buffers have different element types");
+    first = element;
+    if (failed(verifyContiguous(op, buffer)))
       return failure();
   }
   return success();
 }
+
+LogicalResult AllReduceOp::verify() { return verifyExchanged(*this); }
+
+/// Pairs of a whole and one of its `parts` parts.
+static LogicalResult verifyParts(Operation *op, ValueRange wholes, ValueRange pieces,
+                                 int64_t parts) {
+  if (wholes.size() != pieces.size())
+    return op->emitOpError("has ")
+           << op->getNumOperands() << " buffers, which are no pairs of source and target";
+  for (auto [whole, piece] : llvm::zip_equal(wholes, pieces)) {
+    auto wholeType = cast<MemRefType>(whole.getType()), type = cast<MemRefType>(piece.getType());
+    if (parts < 1 || wholeType.getNumElements() != parts * type.getNumElements())
+      return op->emitOpError("of ")
+             << parts << " parts: " << type << " is not one of " << wholeType;
+  }
+  return verifyExchanged(op);
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyParts(*this, getIns(), getOuts(), getParts());
+}
+LogicalResult AllGatherOp::verify() { return verifyParts(*this, getOuts(), getIns(), getParts()); }
+LogicalResult ShardOp::verify() { return verifyParts(*this, getIns(), getOuts(), getParts()); }
 
 LogicalResult FillOp::verify() { return verifyContiguous(*this, getBuffer()); }
 

@@ -1,12 +1,31 @@
-// nano-distribute: sums gradients over ranks before the optimizers read them.
+// nano-distribute: spreads a step over ranks: which micro-batch programs run, what is communicated
+// and who keeps which gradient.
 //
-// Data parallel: every rank walks over its own micro-batches with the same parameters, all-reduces
-// each accumulated gradient, and applies the same update. The scalar `grad_scale` divides by the
-// sequences of all ranks, so the update does not depend on their number. It runs after the
-// optimizers are written out and before fusion, which must not look across a collective.
+//   func.func @next() {nano.role = "next"} {        func.func @last() {nano.role = "last"} {
+//     %g = …                                          %g = …
+//     %a = nano.load @grad.w                          %a = nano.load @grad.w
+//     %s = nano.add %a, %g                      ⇒     %s = nano.add %a, %g
+//     nano.store %s, @grad.w                          %sum = nano.all_reduce %s
+//   }                                                 nano.store %sum, @grad.w
+//                                                   }
+//
+// Data parallel: every rank walks over its own micro-batches with the same parameters; `last`, what
+// the last micro-batch of a step runs, adds the gradients up over ranks where each is complete, so
+// that backward hides it. Gradients whose optimizers are worth sharing are left as shards
+// (GradientShards.h); the optimizers, next, see from the gradients' states what is theirs to do.
+//
+// With `adam_every` = k the steps have k phases: Adam's gradients accumulate over k steps, locally,
+// and only the last of them communicates and uses them.
+//
+// On the graph, where a gradient is one named value; after the scaling of 8-bit products, which is
+// the same for every number of ranks; before the optimizers are written out, because a shard's
+// update is another program; and before fusion, which must not look across a collective.
 #include "ir/graph/GraphBuilder.h"
-#include "ir/graph/Program.h"
+#include "ir/graph/Phases.h"
 #include "passes/Passes.h"
+#include "passes/distribute/GradientShards.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace nano {
 #define GEN_PASS_DEF_DISTRIBUTE
@@ -14,37 +33,216 @@ namespace nano {
 } // namespace nano
 
 using namespace mlir;
+using namespace nano;
 using namespace nano::graph;
+using namespace nano::distribute;
 
 namespace {
+
+/// Removes ops that nothing needs, last first.
+void eraseDead(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+/// Removes what is written for programs that do not run: states of a step that no program loads.
+/// `kept` are loaded by programs that are still to come.
+void dropUnread(ModuleOp module, const llvm::StringSet<> &kept) {
+  llvm::StringSet<> loaded;
+  module.walk([&](LoadOp load) { loaded.insert(load.getSymbol()); });
+  llvm::StringSet<> dropped;
+  for (auto state : llvm::make_early_inc_range(module.getOps<StateOp>())) {
+    StringRef name = state.getSymName();
+    if (state.getRole() != Role::Gradient || loaded.contains(name) || kept.contains(name))
+      continue;
+    dropped.insert(name);
+    state.erase();
+  }
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
+      if (dropped.contains(store.getSymbol()))
+        store.erase();
+    eraseDead(function);
+  }
+}
+
+/// One rank: nothing is to be combined with.
+void eraseCollectives(ModuleOp module) {
+  module.walk([](AllReduceOp op) {
+    op.replaceAllUsesWith(op.getX());
+    op.erase();
+  });
+}
 
 struct Distribute : public nano::impl::DistributeBase<Distribute> {
   using DistributeBase::DistributeBase;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    for (int64_t world : worlds)
-      if (world < 1) {
-        module.emitError("a number of ranks must be at least 1, is ") << world;
-        return signalPassFailure();
-      }
-    if (llvm::all_of(worlds, [](int64_t world) { return world == 1; }))
-      return;
-    func::FuncOp update = functionWithRole(module, "update");
-    if (!update) {
-      module.emitError("no function with role \"update\": run nano-expand-optimizers first");
-      return signalPassFailure();
-    }
-    OpBuilder builder = OpBuilder::atBlockBegin(&update.front());
-    for (auto state : module.getOps<StateOp>()) {
-      if (state.getRole() != Role::Gradient)
-        continue;
-      GraphBuilder g(builder, state.getLoc());
-      Value local = g.load(state.getSymName(), state.getTensorType());
-      g.store(AllReduceOp::create(builder, state.getLoc(), local.getType(), local),
-              state.getSymName());
-    }
+    if (failed(distribute()))
+      signalPassFailure();
   }
+
+private:
+  LogicalResult distribute();
+  /// How many micro-batches a rank walks over in a step.
+  FailureOr<int64_t> microBatches();
+  FailureOr<Strategy> strategy();
+  /// Makes the programs of each phase's micro-batches and drops what is not run.
+  LogicalResult makePrograms(int64_t microBatches);
+  /// A program of the role for each value that `key` has over the phases, made from `base`, which
+  /// is the last of them. `finish` completes one that runs in the given phases.
+  void makeVariants(func::FuncOp base, StringRef role, function_ref<int64_t(int64_t)> key,
+                    function_ref<void(func::FuncOp, int64_t)> finish);
+
+  int64_t phases = 1;
+  llvm::StringSet<> adams; ///< gradients of Adam's parameters
 };
+
+FailureOr<int64_t> Distribute::microBatches() {
+  ModuleOp module = getOperation();
+  if (world < 1 || maxGroup < 1 || minShard < 1)
+    return module.emitError("the options world, max-group and min-shard must be at least 1, are ")
+           << world.getValue() << ", " << maxGroup.getValue() << " and " << minShard.getValue();
+  auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  auto number = [&](StringRef name) {
+    auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
+    return value ? value.getInt() : 0;
+  };
+  const int64_t sequence = number("seq_len"), batch = number("global_batch");
+  if (sequence < 1 || batch < 1)
+    return module.emitError(trainingAttrName) << " does not say seq_len and global_batch";
+  if (batch % (sequence * world) != 0)
+    return module.emitError("global_batch ")
+           << batch << " is not a multiple of seq_len " << sequence << " times " << world.getValue()
+           << " ranks";
+  return batch / (sequence * world);
+}
+
+FailureOr<Strategy> Distribute::strategy() {
+  auto training = getOperation()->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  auto name = training.getAs<StringAttr>("dist");
+  if (!name || name == "allreduce")
+    return Strategy::AllReduce;
+  if (name == "zero2")
+    return Strategy::Zero2;
+  return getOperation().emitError(trainingAttrName)
+         << ": dist is " << name << ", must be \"allreduce\" or \"zero2\"";
+}
+
+/// Adds to the states what `function` stores there.
+void accumulate(func::FuncOp function, const llvm::StringSet<> &states) {
+  for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
+    if (states.contains(store.getSymbol())) {
+      OpBuilder builder(store);
+      GraphBuilder g(builder, store.getLoc());
+      Value before = g.load(store.getSymbol(), store.getValue().getType());
+      store.getValueMutable().assign(g.add(before, store.getValue()));
+    }
+}
+
+void Distribute::makeVariants(func::FuncOp base, StringRef role, function_ref<int64_t(int64_t)> key,
+                              function_ref<void(func::FuncOp, int64_t)> finish) {
+  SmallVector<std::pair<int64_t, SmallVector<int64_t>>> variants; // key, phases
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    if (variants.empty() || variants.back().first != key(phase))
+      variants.push_back({key(phase), {}});
+    variants.back().second.push_back(phase);
+  }
+  OpBuilder builder(base);
+  for (auto &[unused, of] : variants) {
+    func::FuncOp program = base;
+    if (of.back() + 1 < phases)
+      program = cast<func::FuncOp>(builder.clone(*base));
+    std::string name = role.str();
+    if (variants.size() > 1) {
+      name += "_" + std::to_string(of.front());
+      program->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr(of));
+    }
+    program.setSymName(name);
+    program->setAttr(roleAttrName, builder.getStringAttr(role));
+    finish(program, of.front());
+  }
+}
+
+LogicalResult Distribute::makePrograms(int64_t microBatches) {
+  ModuleOp module = getOperation();
+  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next");
+  if (!first || !next)
+    return module.emitError("no functions with the roles \"first\" and \"next\": "
+                            "nano-split-accumulation comes first");
+  // In all phases but the first, the first micro-batch adds to Adam's gradients too. Only the last
+  // phase communicates them, so that `last` comes in two forms.
+  auto accumulates = [](int64_t phase) { return int64_t(phase > 0); };
+  auto closes = [&](int64_t phase) { return int64_t(phase + 1 == phases || world == 1); };
+  auto addUp = [&](func::FuncOp program, int64_t phase) {
+    if (accumulates(phase))
+      accumulate(program, adams);
+  };
+  if (microBatches == 1) {
+    next.erase();
+    makeVariants(
+        first, "last", [&](int64_t phase) { return 2 * closes(phase) + accumulates(phase); },
+        addUp);
+    return success();
+  }
+  makeVariants(first, "first", accumulates, addUp);
+  if (microBatches > 2 && world == 1)
+    return success(); // `next` is the last program too
+  if (microBatches > 2) {
+    OpBuilder builder(next);
+    builder.setInsertionPointAfter(next);
+    next = cast<func::FuncOp>(builder.clone(*next));
+  }
+  makeVariants(next, "last", closes, [](func::FuncOp, int64_t) {});
+  return success();
+}
+
+LogicalResult Distribute::distribute() {
+  ModuleOp module = getOperation();
+  FailureOr<int64_t> count = microBatches();
+  if (failed(count))
+    return failure();
+  FailureOr<Strategy> how = strategy();
+  if (failed(how))
+    return failure();
+  phases = phaseCount(module);
+  if (phases < 1)
+    return module.emitError(trainingAttrName)
+           << ": adam_every is " << phases << ", must be at least 1";
+  llvm::StringSet<> kept;
+  SymbolTable symbols(module);
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == Role::Parameter) {
+      kept.insert(gradientSymbol(state.getSymName()));
+      if (isa<AdamOp>(symbols.lookup(*state.getOptimizer())))
+        adams.insert(gradientSymbol(state.getSymName()));
+    }
+  if (failed(makePrograms(*count)))
+    return failure();
+  int64_t group = 1;
+  for (int64_t size = 1; size <= maxGroup; ++size)
+    if (world % size == 0)
+      group = size;
+  OpBuilder builder(&getContext());
+  module->setAttr(worldAttrName, builder.getI64IntegerAttr(world));
+  module->setAttr(groupAttrName, builder.getI64IntegerAttr(group));
+
+  if (world == 1) {
+    eraseCollectives(module);
+  } else {
+    GradientSharer sharer(module, {world, group, *how, minShard});
+    for (auto function : module.getOps<func::FuncOp>())
+      if (auto role = function->getAttrOfType<StringAttr>(roleAttrName); role && role == "last")
+        if (failed(sharer.run(function, runsInPhase(function, phases - 1))))
+          return failure();
+    for (const std::string &name : sharer.sharded())
+      kept.erase(name);
+    for (const std::string &name : sharer.shards())
+      kept.insert(name);
+  }
+  dropUnread(module, kept);
+  return success();
+}
 
 } // namespace

@@ -23,7 +23,9 @@ using namespace nano::fp8;
 
 namespace {
 
-constexpr size_t numbersPerOperand = 4, columns = 15;
+/// Of a weight's row: four numbers an operand, then the error of each product.
+constexpr size_t numbersPerOperand = 4, firstError = 3 * numbersPerOperand,
+                 columns = firstError + 3;
 
 /// How an 8-bit operand came about.
 struct Conversion {
@@ -100,7 +102,7 @@ LogicalResult Measurement::measureOperands(const ScaledProduct &product) {
 /// ‖y₈ − y‖/‖y‖, 0 where y is.
 void Measurement::measureError(const ScaledProduct &product) {
   ScaledMatmulOp op = product.op;
-  Value &error = row(product)[3 * numbersPerOperand + static_cast<size_t>(product.part)];
+  Value &error = row(product)[firstError + static_cast<size_t>(product.part)];
   if (error)
     return;
   GraphBuilder g(builder, op.getLoc());

@@ -13,9 +13,8 @@
 //   be saved, and a run may begin anywhere. Validation reads the weight itself.
 // - A gradient is converted without the rounding to the compute type that the product would ask
 // for.
-// - delayed: every program takes the largest magnitudes of inputs and gradients; `update` (summed
-//   over ranks, which bounds the largest) enters them in the history and makes the scales of the
-//   next step. Scales and histories are optimizer states: checkpoints carry them. Weights are at
+// - delayed: every program takes the largest magnitudes of inputs and gradients; `update` enters
+//   the largest of all ranks in the history and makes the scales of the next step. Scales and histories are optimizer states: checkpoints carry them. Weights are at
 //   hand whole when they are converted; their scale is their own.
 // - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
 //   bits: Hopper's products take no others. Of weights the transposed copy is kept as well.
@@ -26,10 +25,12 @@
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
+#include "passes/optimizer/UpdateProgram.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace nano {
 #define GEN_PASS_DEF_SCALEPRODUCTS
@@ -102,26 +103,26 @@ LogicalResult ModuleScaler::run() {
   }
   if (policies.empty())
     return success();
-  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next"),
-               update = functionWithRole(module, "update");
-  if (!first || !next || !update)
-    return module.emitError("products are scaled in the programs first, next and update: "
-                            "nano-expand-optimizers and nano-split-accumulation run before");
+  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next");
+  if (!first || !next)
+    return module.emitError("products are scaled in the programs first and next: "
+                            "nano-split-accumulation runs before");
   rewrite(first, true);
   rewrite(next, false);
-  updateScales(update);
+  if (!watched.empty())
+    updateScales(updateProgram(module));
   return failure(isBroken);
 }
 
 SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) {
   SmallVector<Product> products;
-  llvm::StringMap<bool> found;
+  llvm::StringSet<> found;
   for (const Product &product : findProducts(function)) {
     StateOp weight = product.weight;
     MatmulOp op = product.op;
     if (!policies.contains(weight.getSymName()))
       continue;
-    found[weight.getSymName()] = true;
+    found.insert(weight.getSymName());
     std::string reason = obstacle(product, policyOf(weight).recipe);
     if (reason.empty())
       products.push_back(product);
@@ -236,10 +237,10 @@ Scaled ModuleScaler::weightCopy(func::FuncOp function, const Product &product, b
 
 /// Takes the largest magnitudes of what delayed scaling converts, over the step's micro-batches.
 void ModuleScaler::watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst) {
-  llvm::StringMap<bool> forward; // weights whose forward product is scaled: it sees the input first
+  llvm::StringSet<> forward; // weights whose forward product is scaled: it sees the input first
   for (const Product &product : products)
     if (product.part == Part::Forward)
-      forward[StateOp(product.weight).getSymName()] = true;
+      forward.insert(StateOp(product.weight).getSymName());
   SmallVector<Watched> tensors;
   auto tensorOf = [&](StateOp weight, Operand operand) -> Watched & {
     auto *found = llvm::find_if(tensors, [&](const Watched &tensor) {
@@ -315,28 +316,13 @@ void ModuleScaler::rewrite(func::FuncOp function, bool isFirst) {
 /// history ← (this step's magnitude, all but the oldest); scale ← the largest of them over the
 /// format's largest number, or what it was where nothing but zeros was seen.
 void ModuleScaler::updateScales(func::FuncOp update) {
-  if (watched.empty())
-    return;
   OpBuilder builder(update.getBody().front().getTerminator());
-  GraphBuilder all(builder, module.getLoc());
   auto number = RankedTensorType::get({}, builder.getF32Type());
-  SmallVector<Value> seen;
-  for (Watched &tensor : watched)
-    seen.push_back(GraphBuilder(builder, tensor.weight.getLoc()).load(tensor.symbol(), number));
-  if (!update.getOps<AllReduceOp>().empty()) {
-    SmallVector<Value> parts;
-    for (Value value : seen)
-      parts.push_back(all.reshape(value, {1}));
-    const auto count = static_cast<int64_t>(parts.size());
-    auto type = RankedTensorType::get({count}, builder.getF32Type());
-    Value local =
-        ConcatOp::create(builder, module.getLoc(), type, parts, builder.getI64IntegerAttr(0));
-    Value sum = AllReduceOp::create(builder, module.getLoc(), type, local);
-    for (auto [index, value] : llvm::enumerate(seen))
-      value = all.reshape(SliceOp::create(builder, module.getLoc(), number.clone({1}), sum,
-                                          builder.getI64IntegerAttr(0),
-                                          builder.getI64IntegerAttr(static_cast<int64_t>(index))),
-                          {});
+  SmallVector<Value> seen; // on all ranks; distribution removes the op where there is one
+  for (Watched &tensor : watched) {
+    Location location = tensor.weight.getLoc();
+    Value here = GraphBuilder(builder, location).load(tensor.symbol(), number);
+    seen.push_back(AllReduceOp::create(builder, location, number, here, Combiner::max));
   }
   for (auto [tensor, amax] : llvm::zip_equal(watched, seen)) {
     StringRef name = tensor.weight.getSymName();

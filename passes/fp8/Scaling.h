@@ -4,7 +4,6 @@
 #include "ir/graph/GraphBuilder.h"
 #include "passes/fp8/Products.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <functional>

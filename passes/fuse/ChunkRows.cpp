@@ -26,6 +26,7 @@
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/Holdings.h"
 #include "passes/fuse/RowChain.h"
+#include "passes/fuse/Traffic.h"
 
 #include <map>
 
@@ -40,11 +41,6 @@ using namespace nano::graph;
 
 namespace {
 
-int64_t bytesOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
-}
-
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
 /// A product widens its rows by at least this factor to start a chain: the head does, an MLP does
@@ -52,9 +48,10 @@ int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 constexpr int64_t widening = 8;
 /// Chunks that hold fewer bytes than this are not worth their number, whatever the peak.
 constexpr int64_t leastBytes = int64_t{64} << 20;
-/// Nor are chunks that hold less than this many times what each adds to the sums over all rows (the
-/// weight's gradient is read and written once a chunk).
-constexpr int64_t leastPerSum = 2;
+/// Nor are chunks that hold less than this many times what each adds to the sums over all rows: the
+/// weight's gradient is read and written once a chunk, by a product whose inner dimension the
+/// chunk's rows are.
+constexpr int64_t leastPerSum = 4;
 /// Chunks at most.
 constexpr int64_t mostChunks = 256;
 
@@ -81,7 +78,7 @@ public:
 
 private:
   /// A result of the chain, from its parts.
-  Value whole(Operation *op, const RowForm &form, Value result) {
+  Value whole(Operation *op, const RowAction &form, Value result) {
     ArrayRef<Value> values = parts[result];
     if (form.isLocal)
       return ofAllRows(result);

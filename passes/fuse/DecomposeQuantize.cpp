@@ -11,6 +11,7 @@
 #include "passes/fuse/DecomposeQuantize.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "passes/fuse/Traffic.h"
 
 using namespace mlir;
 using namespace nano::graph;
@@ -23,8 +24,7 @@ constexpr int64_t maxSplitOps = 32;
 /// Tensors that lie in memory whatever shape kernels see them in.
 bool isInMemory(Value value) {
   Operation *op = value.getDefiningOp();
-  return !op || isa<LoadOp, MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp,
-                    AllReduceOp>(op);
+  return !op || nano::isCall(op) || isa<LoadOp>(op);
 }
 
 /// Gives a tensor that element-wise ops alone make from tensors in memory another shape, by giving

@@ -51,11 +51,6 @@ constexpr size_t maxOperands = 40;
 /// A number is computed anew in every kernel that reads it when this many ops or fewer make it.
 constexpr int64_t maxScalarCost = 8;
 
-int64_t bytesOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
-}
-
 int64_t lastSize(RankedTensorType type) { return type.getRank() == 0 ? 1 : type.getShape().back(); }
 
 /// Keeps the last dimension, so that rows × columns is the same space on both sides.
@@ -390,8 +385,8 @@ private:
       for (Value operand : member->getOperands())
         if (!(operand.getDefiningOp() && find(operand.getDefiningOp()) == id) &&
             inputs.insert(operand).second)
-          bytes += bytesOf(operand);
-    return bytes <= bytesOf(op->getResult(0));
+          bytes += nano::bytesOf(operand);
+    return bytes <= nano::bytesOf(op->getResult(0));
   }
 
   /// A cheap producer has one user and joins it whatever its own shape.
@@ -419,8 +414,7 @@ private:
     for (Operation &op : block)
       llvm::append_range(values, op.getResults());
     for (Value value : values) {
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type || bytesOf(value) < siblingBytes)
+      if (nano::bytesOf(value) < siblingBytes)
         continue;
       llvm::SmallSetVector<int64_t, 8> readers;
       for (Operation *user : value.getUsers())
@@ -505,6 +499,7 @@ private:
     for (auto [output, result] : llvm::zip(outputs, fused.getResults()))
       output.replaceUsesWithIf(result,
                                [&](OpOperand &use) { return use.getOwner()->getBlock() != body; });
+    nano::separateTargets(*body);
     LDBG() << "kernel of " << group.ops.size() << " ops over " << group.space.rows << " × "
            << group.space.columns;
   }

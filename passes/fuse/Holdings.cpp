@@ -2,6 +2,7 @@
 #include "passes/fuse/Holdings.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "passes/fuse/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,17 +13,6 @@ using namespace nano::graph;
 
 namespace nano {
 namespace {
-
-int64_t bytesOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
-}
-
-/// Library calls, collectives, and kernels that fusion does not form.
-bool isCall(Operation *op) {
-  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-             AllReduceOp>(op);
-}
 
 /// The operand whose elements the op's result shows, or is made from anew in every kernel.
 Value sourceOf(Operation *op) {

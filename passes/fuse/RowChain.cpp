@@ -112,7 +112,7 @@ bool RowChain::collect() {
   SmallVector<Operation *> sorted(members.begin(), members.end());
   llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : sorted) {
-    std::optional<RowForm> form = formOf(op);
+    std::optional<RowAction> form = formOf(op);
     // What combines rows is complete after the last chunk only, except where it need not be.
     if (form && form->combines &&
         llvm::any_of(op->getUsers(), [&](Operation *user) { return members.contains(user); })) {
@@ -182,7 +182,7 @@ RowDim RowChain::guess(RankedTensorType type) const {
   return {};
 }
 
-std::optional<RowForm> RowChain::reshapeForm(ReshapeOp op) const {
+std::optional<RowAction> RowChain::reshapeForm(ReshapeOp op) const {
   RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
   RowDim x = where(op.getX());
   if (!x)
@@ -194,40 +194,40 @@ std::optional<RowForm> RowChain::reshapeForm(ReshapeOp op) const {
   for (int64_t dim = 0; dim < to.getRank(); ++dim)
     if (elementsBefore(to.getShape(), dim) == before && to.getDimSize(dim) > 1)
       if (std::optional<RowDim> result = rowsAlong(dim, to.getDimSize(dim), rows))
-        return RowForm{{x}, *result};
+        return RowAction{{x}, *result};
   return std::nullopt;
 }
 
-std::optional<RowForm> RowChain::reduceForm(ReduceOp op) const {
+std::optional<RowAction> RowChain::reduceForm(ReduceOp op) const {
   RowDim x = where(op.getX());
   if (!x)
     x = guess(tensorType(op.getX()));
   if (!x)
     return std::nullopt;
   if (llvm::is_contained(op.getDims(), x.dim))
-    return RowForm{{x}, {}, op.getCombiner()};
+    return RowAction{{x}, {}, op.getCombiner()};
   int64_t removed = llvm::count_if(op.getDims(), [&](int64_t dim) { return dim < x.dim; });
-  return RowForm{{x}, {x.dim - removed, x.unit}};
+  return RowAction{{x}, {x.dim - removed, x.unit}};
 }
 
-std::optional<RowForm> RowChain::broadcastForm(BroadcastOp op) const {
+std::optional<RowAction> RowChain::broadcastForm(BroadcastOp op) const {
   RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
   if (RowDim x = where(op.getX())) {
     RowDim result{op.getDims()[x.dim], x.unit};
     bool keeps = from.getDimSize(x.dim) == to.getDimSize(result.dim);
-    return keeps ? std::optional(RowForm{{x}, result}) : std::nullopt;
+    return keeps ? std::optional(RowAction{{x}, result}) : std::nullopt;
   }
   RowDim result = guess(to), x;
   for (auto [dim, target] : llvm::enumerate(op.getDims()))
     if (target == result.dim && from.getDimSize(dim) == rows)
       x = {int64_t(dim), 1};
-  return result ? std::optional(RowForm{{x}, result}) : std::nullopt;
+  return result ? std::optional(RowAction{{x}, result}) : std::nullopt;
 }
 
 /// y = op(a)·op(b) with scales, where there are any, and an addend: rows of a, of op(b)'s columns,
 /// or of what is summed over.
-std::optional<RowForm> RowChain::productForm(Operation *op, bool transposeA,
-                                             bool transposeB) const {
+std::optional<RowAction> RowChain::productForm(Operation *op, bool transposeA,
+                                               bool transposeB) const {
   Value a = op->getOperand(0), b = op->getOperand(1);
   if (tensorType(a).getRank() != 2 || tensorType(b).getRank() != 2)
     return std::nullopt;
@@ -249,7 +249,7 @@ std::optional<RowForm> RowChain::productForm(Operation *op, bool transposeA,
   } else {
     result = rowsA ? RowDim{0, 1} : RowDim{1, 1};
   }
-  RowForm form{{rowsA, rowsB}, result};
+  RowAction form{{rowsA, rowsB}, result};
   if (sums)
     form.combines = Combiner::sum;
   auto scaled = dyn_cast<ScaledMatmulOp>(op);
@@ -275,7 +275,7 @@ std::optional<RowForm> RowChain::productForm(Operation *op, bool transposeA,
 }
 
 /// Conversion from or to f8: a scale belongs to whole rows, or to blocks of them.
-std::optional<RowForm> RowChain::scaledForm(Operation *op) const {
+std::optional<RowAction> RowChain::scaledForm(Operation *op) const {
   RankedTensorType scale = tensorType(op->getOperand(1));
   RowDim x = where(op->getOperand(0));
   if (!x)
@@ -283,9 +283,9 @@ std::optional<RowForm> RowChain::scaledForm(Operation *op) const {
   if (!x)
     return std::nullopt;
   if (scale.getRank() == 0 || scale.getDimSize(x.dim) == 1)
-    return RowForm{{x, {}}, x};
+    return RowAction{{x, {}}, x};
   std::optional<RowDim> along = rowsAlong(x.dim, scale.getDimSize(x.dim), rows);
-  return along ? std::optional(RowForm{{x, *along}, x}) : std::nullopt;
+  return along ? std::optional(RowAction{{x, *along}, x}) : std::nullopt;
 }
 
 /// True when the chain reads `number`, rank 0, as a scale of conversions to 8 bits and of the
@@ -305,8 +305,8 @@ bool RowChain::onlyScales(Value number) const {
 }
 
 /// How `op` acts on rows; nothing when it mixes them.
-std::optional<RowForm> RowChain::formOf(Operation *op) const {
-  auto check = [&](std::optional<RowForm> form) -> std::optional<RowForm> {
+std::optional<RowAction> RowChain::formOf(Operation *op) const {
+  auto check = [&](std::optional<RowAction> form) -> std::optional<RowAction> {
     if (!form || form->operands.size() != op->getNumOperands())
       return std::nullopt;
     for (auto [operand, rowsOf] : llvm::zip(op->getOperands(), form->operands)) {
@@ -329,13 +329,13 @@ std::optional<RowForm> RowChain::formOf(Operation *op) const {
   // Numbers made from a chunk's own.
   if (op->hasTrait<ElementwiseOp>() && tensorType(op->getResult(0)).getRank() == 0 &&
       llvm::any_of(op->getOperands(), [&](Value operand) { return known.contains(operand); })) {
-    RowForm form;
+    RowAction form;
     form.operands.resize(op->getNumOperands());
     form.isLocal = true;
     return form;
   }
   auto alike = [&](RowDim rowsOf) {
-    RowForm form{{}, rowsOf};
+    RowAction form{{}, rowsOf};
     form.operands.assign(op->getNumOperands(), rowsOf);
     return check(form);
   };
@@ -354,7 +354,7 @@ std::optional<RowForm> RowChain::formOf(Operation *op) const {
   if (isa<CrossEntropyOp>(op))
     return alike({0, 1});
   if (isa<GatherOp>(op))
-    return check(RowForm{{{}, {0, 1}}, {0, 1}});
+    return check(RowAction{{{}, {0, 1}}, {0, 1}});
 
   // The rest keep rows where they are; the first operand of the chain tells where.
   RowDim rowsOf = op->getNumResults() == 1 ? guess(tensorType(op->getResult(0))) : RowDim();
@@ -370,7 +370,7 @@ std::optional<RowForm> RowChain::formOf(Operation *op) const {
     RowDim result = rowsOf;
     if (rowsOf.dim >= rank - 2)
       result.dim = 2 * rank - 3 - rowsOf.dim;
-    return check(RowForm{{rowsOf}, result});
+    return check(RowAction{{rowsOf}, result});
   }
   if (auto slice = dyn_cast<SliceOp>(op))
     return rowsOf.dim == int64_t(slice.getDim()) ? std::nullopt : alike(rowsOf);

@@ -19,7 +19,7 @@ struct RowDim {
 };
 
 /// How one op of a chain acts on rows.
-struct RowForm {
+struct RowAction {
   llvm::SmallVector<RowDim> operands;           ///< one an operand
   RowDim result;                                ///< of all results; none where they combine rows
   std::optional<graph::Combiner> combines = {}; ///< the results combine all rows like this
@@ -41,7 +41,7 @@ public:
   mlir::Operation *root;
   int64_t rows;
   /// In program order.
-  llvm::SmallVector<std::pair<mlir::Operation *, RowForm>> ops;
+  llvm::SmallVector<std::pair<mlir::Operation *, RowAction>> ops;
   mlir::Operation *obstacle = nullptr;
 
   bool contains(mlir::Operation *op) const { return members.contains(op); }
@@ -62,12 +62,12 @@ private:
   void add(mlir::Operation *op);
   void addBetween();
 
-  std::optional<RowForm> formOf(mlir::Operation *op) const;
-  std::optional<RowForm> reshapeForm(graph::ReshapeOp op) const;
-  std::optional<RowForm> reduceForm(graph::ReduceOp op) const;
-  std::optional<RowForm> broadcastForm(graph::BroadcastOp op) const;
-  std::optional<RowForm> productForm(mlir::Operation *op, bool transposeA, bool transposeB) const;
-  std::optional<RowForm> scaledForm(mlir::Operation *op) const;
+  std::optional<RowAction> formOf(mlir::Operation *op) const;
+  std::optional<RowAction> reshapeForm(graph::ReshapeOp op) const;
+  std::optional<RowAction> reduceForm(graph::ReduceOp op) const;
+  std::optional<RowAction> broadcastForm(graph::BroadcastOp op) const;
+  std::optional<RowAction> productForm(mlir::Operation *op, bool transposeA, bool transposeB) const;
+  std::optional<RowAction> scaledForm(mlir::Operation *op) const;
   bool onlyScales(mlir::Value number) const;
   RowDim where(mlir::Value value) const;
   RowDim guess(mlir::RankedTensorType type) const;

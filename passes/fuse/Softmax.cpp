@@ -1,7 +1,10 @@
-// Bounds of softcapped logits, and the exponentials that a loss and its gradient share.
+// Bounds of softcapped logits, and what a loss and its gradient share.
 #include "passes/fuse/Softmax.h"
 
 #include "ir/graph/GraphBuilder.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <algorithm>
 
@@ -107,6 +110,164 @@ std::optional<SoftmaxSum> sumOf(Value lse, Value x) {
   return std::nullopt;
 }
 
+//===- Products with an exception in one column ---------------------------===//
+
+/// A factor of a product, or a divisor.
+struct Factor {
+  Value value;
+  bool divides;
+};
+
+void factorsOf(Value value, bool divides, SmallVectorImpl<Factor> &factors) {
+  Operation *op = value.getDefiningOp();
+  if (op && isa<MulOp, DivOp>(op) && tensorType(value).getElementType().isF32()) {
+    factorsOf(op->getOperand(0), divides, factors);
+    factorsOf(op->getOperand(1), divides != isa<DivOp>(op), factors);
+    return;
+  }
+  factors.push_back({value, divides});
+}
+
+/// True for select(eq, column, a number a row, …) of rank 2.
+bool choosesOneColumn(SelectOp select) {
+  auto column = select.getLhs().getDefiningOp<IotaOp>();
+  auto target = select.getRhs().getDefiningOp<BroadcastOp>();
+  return select.getPredicate() == Predicate::eq && tensorType(select).getRank() == 2 && column &&
+         column.getDim() == 1 && target && target.getDims() == ArrayRef<int64_t>{0};
+}
+
+/// One number a row, or one for all: what such a tensor repeats.
+bool isRowFactor(Value value) {
+  if (value.getDefiningOp<ConstantOp>())
+    return true;
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  return broadcast && !llvm::is_contained(broadcast.getDims(), 1);
+}
+
+/// Reductions that the value needs one after the other.
+int64_t reductionsBefore(Value value, llvm::DenseMap<Value, int64_t> &known) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return 0;
+  if (auto it = known.find(value); it != known.end())
+    return it->second;
+  int64_t most = 0;
+  for (Value operand : op->getOperands())
+    most = std::max(most, reductionsBefore(operand, known));
+  return known[value] = most + isa<ReduceOp>(op);
+}
+
+/// The product of the factors that are one number a row, as such; null when none is.
+Value rowProduct(GraphBuilder &g, ArrayRef<Factor> factors, RankedTensorType rowType) {
+  Value product;
+  for (bool divides : {false, true})
+    for (const Factor &factor : factors) {
+      if (factor.divides != divides || !isRowFactor(factor.value))
+        continue;
+      auto broadcast = factor.value.getDefiningOp<BroadcastOp>();
+      Value row =
+          broadcast
+              ? broadcast.getX()
+              : g.constant(factor.value.getDefiningOp<ConstantOp>().getValue().convertToDouble(),
+                           rowType);
+      if (tensorType(row).getRank() == 0)
+        row = g.broadcast(row, rowType.getShape());
+      if (!product && divides)
+        product = g.constant(1, rowType);
+      product = !product ? row : divides ? g.div(product, row) : g.mul(product, row);
+    }
+  return product;
+}
+
+/// The product of the other factors; null when there is none, or only divisors.
+Value elementProduct(GraphBuilder &g, ArrayRef<Factor> factors) {
+  Value product;
+  for (bool divides : {false, true})
+    for (const Factor &factor : factors)
+      if (factor.divides == divides && !isRowFactor(factor.value)) {
+        if (!product && divides)
+          return {};
+        product = !product  ? factor.value
+                  : divides ? g.div(product, factor.value)
+                            : g.mul(product, factor.value);
+      }
+  return product;
+}
+
+/// The ops from `value` down to the only choice of one column among its factors, that first; empty
+/// when there is none, or something else needs what is between.
+SmallVector<Operation *> pathToChoice(Value value) {
+  SmallVector<Operation *> path;
+  for (;;) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !op->hasOneUse() || !tensorType(value).getElementType().isF32())
+      return {};
+    path.push_back(op);
+    if (auto select = dyn_cast<SelectOp>(op)) {
+      std::reverse(path.begin(), path.end());
+      return choosesOneColumn(select) ? path : SmallVector<Operation *>();
+    }
+    if (!isa<MulOp, DivOp>(op))
+      return {};
+    auto holds = [](Value operand) {
+      SmallVector<Factor> factors;
+      factorsOf(operand, false, factors);
+      return llvm::any_of(factors, [](const Factor &factor) {
+        return factor.value.getDefiningOp<SelectOp>() != nullptr;
+      });
+    };
+    bool inFirst = holds(op->getOperand(0)), inSecond = holds(op->getOperand(1));
+    if (inFirst == inSecond || (inSecond && isa<DivOp>(op)))
+      return {};
+    value = op->getOperand(inFirst ? 0 : 1);
+  }
+}
+
+void separateTarget(Value output) {
+  auto cast = output.getDefiningOp<CastOp>();
+  if (cast && !cast->hasOneUse())
+    return;
+  Value product = cast ? cast.getX() : output;
+  SmallVector<Operation *> path = pathToChoice(product);
+  if (path.size() < 2)
+    return;
+  auto choice = ::cast<SelectOp>(path.front());
+
+  SmallVector<Factor> factors;
+  factorsOf(product, false, factors);
+  llvm::erase_if(factors, [&](const Factor &factor) { return factor.value == choice; });
+  factorsOf(choice.getOnFalse(), false, factors);
+  llvm::DenseMap<Value, int64_t> known;
+  int64_t ofElements = 0, ofRows = 0;
+  for (const Factor &factor : factors) {
+    int64_t &most = isRowFactor(factor.value) ? ofRows : ofElements;
+    most = std::max(most, reductionsBefore(factor.value, known));
+  }
+  // Only worth it where the elements' factors are there before a row's number is.
+  if (ofElements >= ofRows)
+    return;
+
+  RankedTensorType type = tensorType(product);
+  OpBuilder builder(product.getDefiningOp());
+  GraphBuilder g(builder, product.getLoc());
+  Value elements = elementProduct(g, factors);
+  Value rows = rowProduct(g, factors, type.clone({type.getDimSize(0)}));
+  if (!elements)
+    return;
+  if (cast && isFloat8(tensorType(output).getElementType()))
+    elements = g.toF32(g.cast(elements, builder.getBF16Type()));
+  IRMapping mapping;
+  mapping.map(choice.getResult(), choice.getOnTrue());
+  for (Operation *op : llvm::drop_begin(path))
+    builder.clone(*op, mapping);
+  Value separated =
+      g.select(Predicate::eq, choice.getLhs(), choice.getRhs(), mapping.lookup(product),
+               g.mul(elements, g.broadcast(rows, type.getShape(), {0})));
+  product.replaceAllUsesWith(separated);
+  for (Operation *op : llvm::reverse(path))
+    op->erase();
+}
+
 } // namespace
 
 std::optional<double> softmaxShift(Value x) {
@@ -137,6 +298,14 @@ void reuseExponentials(Block &body) {
       if (op->use_empty())
         op->erase();
   }
+}
+
+void separateTargets(Block &body) {
+  for (Value output : SmallVector<Value>(body.getTerminator()->getOperands()))
+    separateTarget(output);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
 }
 
 } // namespace nano

@@ -1,4 +1,5 @@
-// Exponentials of a softmax cross-entropy: fewer passes over the logits, each exponential once.
+// Exponentials of a softmax cross-entropy: fewer passes over the logits, each exponential once, and
+// a gradient that is a product.
 #pragma once
 
 #include "mlir/IR/Block.h"
@@ -17,5 +18,13 @@ std::optional<double> softmaxShift(mlir::Value x);
 /// of a cross-entropy reuses the exponentials of its log-sum-exp. Only within a kernel: they must
 /// not cross memory for that.
 void reuseExponentials(mlir::Block &body);
+
+/// In the body of a kernel with an output V(select(column = target, a, b)), V a product and b one
+/// of a row's numbers r and of others: V ⇒ select(column = target, V(a), W·R), where R is the
+/// product of all factors that are one number a row, and W that of the others. The gradient of a
+/// cross-entropy becomes a product of what its loss can leave behind, a single number an element,
+/// and of a number a row; only the target's column needs more. Where V becomes f8, W is rounded to
+/// bf16: that is 2⁻⁹ beside f8's 2⁻⁴ or 2⁻³, and half the memory.
+void separateTargets(mlir::Block &body);
 
 } // namespace nano

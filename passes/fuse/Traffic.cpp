@@ -4,14 +4,20 @@
 #include "ir/graph/GraphBuilder.h"
 
 using namespace mlir;
+using namespace nano;
 using namespace nano::graph;
 
-namespace {
-
-int64_t bytesOf(Value value) {
+int64_t nano::bytesOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
 }
+
+bool nano::isCall(Operation *op) {
+  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
+             AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp>(op);
+}
+
+namespace {
 
 bool isView(Operation *op) { return isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op); }
 bool isFree(Operation *op) {
@@ -20,8 +26,7 @@ bool isFree(Operation *op) {
 
 /// Ops whose operands and results cross memory however kernels are formed.
 bool crossesMemory(Operation *op) {
-  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-             AllReduceOp, LoadOp, StoreOp, AccumulateOp, func::ReturnOp>(op);
+  return isCall(op) || isa<LoadOp, StoreOp, AccumulateOp, func::ReturnOp>(op);
 }
 
 /// The tensor that a chain of views shows.

@@ -7,6 +7,12 @@
 
 namespace nano {
 
+/// Bytes of a tensor; 0 for other values.
+int64_t bytesOf(mlir::Value value);
+
+/// Library calls, collectives, and kernels that fusion does not form.
+bool isCall(mlir::Operation *op);
+
 /// Kernels and library calls of one program, and the bytes that they read and write: every operand
 /// once an op, every result once. Views, constants, loads and stores of state are free; a gather
 /// reads only the rows that it takes.

@@ -1,6 +1,7 @@
 // The derivative of blocked attention, without atomics: an iteration makes dq of one block of
 // queries, or dk and dv of one block of keys. Both recompute the scores from lse: 6·Dh + 8·Dh flops
 // a visible pair, where one pass with shared sums would take 10·Dh.
+#include "ir/step/AttentionFlops.h"
 #include "passes/kernels/AttentionTiles.h"
 #include "passes/kernels/TaskOperands.h"
 
@@ -121,6 +122,10 @@ LogicalResult AttentionGradEmitter::emit() {
   rangeEnds = t.frame.allocate(mine / t.registerRows, i32);
 
   t.frame.iterations = t.heads * 2 * blocks;
+  // Queries' blocks: scores, dp, dq. Keys': scores, dp, dk, dv.
+  t.frame.function->setAttr(
+      step::flopsPerKeyAttrName,
+      step::flopsPerKey(op.getQ().getType(), /*products=*/7, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });
   return failure(failed);
 }

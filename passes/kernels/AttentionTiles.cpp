@@ -32,8 +32,7 @@ int64_t AttentionTiles::columnTokens() const {
   return llvm::alignTo(std::min(tokens, fitting), panelColumns);
 }
 
-//===- Arguments
-//-----------------------------------------------------------------------------------------------------===//
+//===- Arguments ----------------------------------------------------------===//
 
 SmallVector<HeadOperand> AttentionTiles::resultsOf(Value value) {
   SmallVector<HeadOperand> results;
@@ -77,8 +76,7 @@ Value AttentionTiles::indexAt(Value argument, Value t) {
                                     v.loadScalar(frame.flat(argument), v.mul(t, stride)));
 }
 
-//===- Control flow
-//--------------------------------------------------------------------------------------------------===//
+//===- Control flow -------------------------------------------------------===//
 
 void AttentionTiles::loop(Value from, Value to, int64_t step, function_ref<void(Value)> body) {
   loop(from, to, step, {}, [&](Value i, ValueRange) {
@@ -151,8 +149,7 @@ void AttentionTiles::forPanels(function_ref<void(Value, int64_t)> body) {
     body(v.index(whole), rest);
 }
 
-//===- Tiles
-//---------------------------------------------------------------------------------------------------------===//
+//===- Tiles --------------------------------------------------------------===//
 
 RowTile AttentionTiles::allocateRows(int64_t rows, int64_t count) {
   return {frame.allocate(count * rows * paddedSize, b.getF32Type()), paddedSize};
@@ -269,8 +266,7 @@ void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x,
   });
 }
 
-//===- Products
-//------------------------------------------------------------------------------------------------------===//
+//===- Products -----------------------------------------------------------===//
 
 SmallVector<Value> AttentionTiles::zeros(int64_t vectors) {
   return SmallVector<Value>(registerRows * vectors, v.splat(v.f32(0)));
@@ -337,8 +333,7 @@ void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &l
   });
 }
 
-//===- Score regions
-//------------------------------------------------------------------------------------------------===//
+//===- Score regions ------------------------------------------------------===//
 
 FailureOr<Value> AttentionTiles::apply(Region &region, ValueRange arguments, Value otherwise) {
   if (region.empty())

@@ -18,8 +18,10 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
-/// Shared memory that a block may use for values kept from pass to pass.
-constexpr int64_t maxKeptBytes = 200 * 1024;
+/// Shared memory that a block may use for values kept from pass to pass; of rows that are too long
+/// for registers as much as leaves room for another block, so that one computes while the other
+/// waits.
+constexpr int64_t maxKeptBytes = 200 * 1024, maxLongKeptBytes = 110 * 1024;
 /// Iterations of a loop over a long row that are in flight together.
 constexpr int64_t longRowUnroll = 4; ///< also: of short rows whose columns are added up
 
@@ -60,7 +62,7 @@ private:
 
   //===- Outputs -----------------------------------------------------------===//
 
-  /// Stores by one thread what all threads of `group` compute, after all have read what is
+  /// Stores by one thread what all threads of the row's group compute, after all have read what is
   /// overwritten.
   LogicalResult storeByOne(Value number, ArrayRef<unsigned> outputs, const Position &position) {
     FailureOr<SmallVector<Value>> values = evaluateOutputs(outputs, position);
@@ -68,8 +70,7 @@ private:
       return failure();
     if (llvm::any_of(outputs, [&](unsigned i) { return frame.updatesInPlace(i); }))
       syncGroup();
-    Value isFirst = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
-    return when(isFirst, [&] {
+    return when(isZero(number), [&] {
       for (auto [i, value] : llvm::zip(outputs, *values))
         e.storeOutput(i, value, position);
       return success();
@@ -250,6 +251,11 @@ private:
     if (failed(planned))
       return failure();
     plan = std::move(*planned);
+    if (keepsLongRow()) {
+      layout.keepLongRow(form);
+      frame.threads = layout.threads;
+      frame.residentBlocks = 2;
+    }
     int64_t groups = layout.groups();
     Index group = named("group", [&] { return e.div({thread, 0}, layout.group); });
     lane = named("lane", [&] { return e.rem({thread, 0}, layout.group); });
@@ -341,20 +347,41 @@ private:
     return failure(failed(stored));
   }
 
-  /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
-  /// kept values stay in registers; of rows that are too long for these they are computed again:
-  /// shared memory for a long row would leave room for one block a multiprocessor.
-  LogicalResult placeKept(Index group) {
+  static bool isMoved(Value value) {
+    return llvm::any_of(value.getUsers(), llvm::IsaPred<graph::RotateOp>);
+  }
+  int64_t rowBytes(Value value) const { return form.columns * step::elementBytes(keptType(value)); }
+
+  /// True when all that passes keep of a row that is too long for registers fits in shared memory.
+  bool keepsLongRow() {
     int64_t bytes = 0;
+    for (const RowPass &pass : plan.passes)
+      for (Value value : pass.kept) {
+        if (isMoved(value))
+          return false;
+        bytes += rowBytes(value);
+      }
+    return !layout.resident && layout.group == layout.threads && bytes > 0 &&
+           bytes <= maxLongKeptBytes;
+  }
+
+  /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
+  /// kept values stay in registers; of rows that are too long for these they lie in shared memory
+  /// where that leaves room for a second block on a multiprocessor, else they are computed again.
+  LogicalResult placeKept(Index group) {
+    const bool keepsLong = keepsLongRow();
+    int64_t bytes = 0;
+    bool tooWide = false;
+    bool inPlace = llvm::any_of(llvm::seq<unsigned>(yielded.size()),
+                                [&](unsigned i) { return frame.updatesInPlace(i); });
     for (RowPass &pass : plan.passes)
       llvm::erase_if(pass.kept, [&](Value value) {
-        bool moved = llvm::any_of(value.getUsers(), llvm::IsaPred<graph::RotateOp>);
-        if (!moved)
+        if (!isMoved(value) && !keepsLong)
           return !layout.resident;
         Type element = keptType(value);
-        int64_t size = form.columns * layout.groups() * step::elementBytes(element);
+        int64_t size = rowBytes(value) * layout.groups();
         if (bytes + size > maxKeptBytes) {
-          tooWide = true;
+          tooWide |= inPlace; // else it is computed again
           return true;
         }
         bytes += size;
@@ -385,11 +412,6 @@ private:
     return success();
   }
 
-  static Position dropOnes(Position position) {
-    llvm::erase_if(position, [](const Digit &digit) { return digit.size == 1; });
-    return position;
-  }
-
   /// The first column of the thread's vector u.
   Index columnOf(Index u) {
     return named("column",
@@ -402,14 +424,12 @@ private:
                                             VectorBody body) {
     auto one = [&](Index u, MutableArrayRef<Value> sums) -> LogicalResult {
       bool elements = form.kind == RowForm::Kind::Elements;
-      Index at = elements ? named("at",
-                                  [&] {
-                                    return e.add({elementsBase.value, elementsBase.depth},
-                                                 e.mul(u, layout.threads * layout.lanes));
-                                  })
-                          : columnOf(u);
-      bool partial =
-          elements ? elementsMasked : layout.group * layout.vectors * layout.lanes != form.columns;
+      Index at =
+          elements
+              ? named("at",
+                      [&] { return e.add(elementsBase, e.mul(u, layout.threads * layout.lanes)); })
+              : columnOf(u);
+      bool partial = isPartial() && !isWhole;
       Vector vector;
       vector.slot = u.value;
       if (elements)
@@ -423,8 +443,7 @@ private:
           Value limit = elements ? frame.end : v.index(form.columns);
           return v.maskBelow(v.sub(limit, at.value));
         });
-      e.own = {elements ? form.iterations : form.columns, e.merge(dropOnes(row)).at.value, at.value,
-               u.value};
+      e.own = {elements ? form.iterations : form.columns, numberOf(row), at.value, u.value};
       LogicalResult result = body(vector, sums);
       e.mask = {};
       e.own = {};
@@ -437,23 +456,49 @@ private:
       return next;
     }
     bool whole = layout.resident || !form.columnReduces.empty();
-    return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll,
-                sums, one);
+    if (whole || !isPartial())
+      return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll,
+                  sums, one);
+    // Only the last of a long row's vectors may lie outside: the others need no mask.
+    isWhole = true;
+    FailureOr<SmallVector<Value>> most =
+        loop(v.index(0), v.index(layout.vectors - 1), 1, longRowUnroll, sums, one);
+    isWhole = false;
+    if (failed(most))
+      return failure();
+    SmallVector<Value> next(*most);
+    if (failed(one(e.constant(layout.vectors - 1), next)))
+      return failure();
+    return next;
+  }
+
+  /// True when some of the threads' columns do not exist.
+  bool isPartial() const {
+    return form.kind == RowForm::Kind::Elements
+               ? elementsMasked
+               : layout.group * layout.vectors * layout.lanes != form.columns;
   }
 
   /// All passes over one row.
   LogicalResult emitRow(const Position &row) {
-    Value rowNumber = e.merge(dropOnes(row)).at.value;
+    Value rowNumber = numberOf(row);
     unsigned depth = e.depth();
     bool inLoop = layout.vectors > 1;
     e.held.clear();
+    bool inPlace = llvm::any_of(llvm::seq<unsigned>(yielded.size()),
+                                [&](unsigned i) { return frame.updatesInPlace(i); });
     for (const RowPass &pass : plan.passes) {
+      if (failed(pickAll(pass.picks, row, form.columns)))
+        return failure();
+      // What was picked is overwritten by another thread.
+      if (!pass.picks.empty() && inPlace)
+        syncGroup();
       if (pass.isEmpty())
         continue;
       if (inLoop && layout.resident && failed(loadAhead(pass.roots(yielded), row)))
         return failure();
       llvm::DenseMap<Value, Value> keptHere;
-      if (inLoop && layout.resident)
+      if (inLoop)
         for (Value value : pass.kept)
           if (!sharedRows.contains(value))
             keptHere[value] =
@@ -551,14 +596,14 @@ private:
   }
 
   const RowForm &form;
-  const CudaRowLayout layout;
+  CudaRowLayout layout;
   RowPlan plan;
   Value thread;
   Index lane;         ///< of the row's group
   Index elementsBase; ///< Elements: the thread's first element
   bool elementsMasked = false;
-  bool tooWide = false;
-  Value partials; ///< shared memory of block reductions
+  bool isWhole = false; ///< the thread's columns exist at every iteration of the loop at hand
+  Value partials;       ///< shared memory of block reductions
   llvm::DenseMap<Operation *, Value> columnSums;
   llvm::DenseMap<Value, Value> sharedRows; ///< kept values that other threads read
 };

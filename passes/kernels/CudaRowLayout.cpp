@@ -23,6 +23,8 @@ constexpr int64_t largestBlock = 1024;
 /// that one computes while another waits for memory. Longer rows than `longRow` are whole matrices,
 /// of which there are few.
 constexpr int64_t longRowBlock = 256, longRow = 1 << 17;
+/// Likewise where shared memory has room for two blocks.
+constexpr int64_t keptRowBlock = 512;
 
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
@@ -128,6 +130,11 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   layout.vectors = llvm::divideCeil(all, layout.group);
   layout.threads = layout.group <= 32 ? smallBlock : layout.group;
   return layout;
+}
+
+void CudaRowLayout::keepLongRow(const RowForm &form) {
+  group = threads = keptRowBlock;
+  vectors = llvm::divideCeil(form.columns, group * lanes);
 }
 
 int64_t CudaRowLayout::iterations(const RowForm &form) const {

@@ -5,6 +5,7 @@
 #include "codegen/cuda/device/nano_attention_shape.h"
 #include "codegen/cuda/device/nano_scatter_shape.h"
 #include "codegen/cuda/device/nano_transpose_shape.h"
+#include "ir/step/AttentionFlops.h"
 #include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/VectorOps.h"
 
@@ -136,6 +137,8 @@ private:
       return op.emitOpError("has heads of ")
              << shape.headSize << " elements; a block of a GPU has shared memory for fewer";
     launch.attributes.set("nano.scale", b.getF64FloatAttr(scale.convertToDouble()));
+    launch.attributes.set(step::flopsPerKeyAttrName,
+                          step::flopsPerKey(type, isGrad ? 7 : 2, launch.iterations));
     if (!op.getScore().empty())
       launch.score = &op.getScore();
     if constexpr (isGrad)

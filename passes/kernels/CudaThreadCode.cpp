@@ -1,9 +1,8 @@
-// Branches and registers of one GPU thread's code.
+// Registers, comparisons and calls of one GPU thread's code.
 #include "passes/kernels/CudaThreadCode.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -14,24 +13,8 @@ Value CudaThreadCode::called(StringRef name, const Twine &callee, Type result,
   return named(name, [&] { return frame.callDevice(v.b, callee.str(), result, operands); });
 }
 
-LogicalResult CudaThreadCode::when(Value condition, Body body, Body otherwise) {
-  auto branch = scf::IfOp::create(v.b, v.loc, condition, static_cast<bool>(otherwise));
-  for (auto [block, code] :
-       {std::pair(branch.thenBlock(), body), std::pair(branch.elseBlock(), otherwise)}) {
-    if (!code)
-      continue;
-    e.open(branch, block);
-    LogicalResult result = code();
-    e.close();
-    if (failed(result))
-      return failure();
-  }
-  v.b.setInsertionPointAfter(branch);
-  return success();
-}
-
 Value CudaThreadCode::less(Value a, Value c) {
-  return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, a, c);
+  return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::slt, a, c);
 }
 
 Value CudaThreadCode::isZero(Value number) {

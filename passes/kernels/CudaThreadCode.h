@@ -1,5 +1,4 @@
-// What one GPU thread's code is built of beside RowCode: branches, registers, calls of the device
-// library.
+// What one GPU thread's code is built of beside RowCode: registers, calls of the device library.
 #pragma once
 
 #include "passes/kernels/RowCode.h"
@@ -11,8 +10,6 @@ public:
   using RowCode::RowCode;
 
 protected:
-  using Body = llvm::function_ref<mlir::LogicalResult()>;
-
   /// What `make` builds is called `name` in the kernel's text.
   template <typename Make> auto named(llvm::StringRef name, Make make) {
     mlir::Location before = v.loc, frameBefore = frame.loc;
@@ -27,8 +24,6 @@ protected:
   mlir::Value called(llvm::StringRef name, const llvm::Twine &callee, mlir::Type result,
                      mlir::ValueRange operands);
 
-  /// if (condition) body else otherwise, one deeper.
-  mlir::LogicalResult when(mlir::Value condition, Body body, Body otherwise = nullptr);
   mlir::Value less(mlir::Value a, mlir::Value c); ///< a < c
   mlir::Value isZero(mlir::Value number);         ///< number == 0
 

@@ -33,7 +33,8 @@ struct KernelOptions {
 /// overlap only where the task updates a buffer in place through two views.
 ///
 /// The emitter writes the body at `builder` (it ends in the function's entry block) and sets
-/// `iterations` and `grain`. It uses scf, vector, arith, math and memref only. Private memory comes
+/// `iterations` and `grain`. It uses scf, vector, arith, math and memref only, for CUDA
+/// func.call of the device library too. Private memory comes
 /// from `allocate`.
 ///
 /// Target CUDA: the function is what one thread of a block does, and [begin, end) are the block's
@@ -61,6 +62,8 @@ public:
                           ///< (about 10 µs of work)
   int64_t threads = 0;    ///< CUDA, set by the emitter: threads of a block, a multiple of 32
   int64_t blockIterations = 1; ///< CUDA, set by the emitter: iterations of a block
+  int64_t residentBlocks = 0;  ///< CUDA, set by the emitter: blocks that a multiprocessor must have
+                               ///< registers for; 0: as it comes
 
   /// The argument (a memref with offset 0) of task operand `ins[i]` / `outs[i]`.
   mlir::Value input(unsigned i) const { return inputs[i]; }
@@ -82,8 +85,10 @@ public:
   bool updatesInPlace(unsigned output);
 
   /// Ends the function: fixes the scratch argument's size, adds the return and the attributes
-  /// nano.kernel, nano.reads, nano.writes, nano.grain, nano.scratch_bytes and nano.summary. Called
-  /// by LowerKernels after the emitter.
+  /// nano.kernel, nano.reads, nano.writes, nano.grain, nano.scratch_bytes and nano.summary; for
+  /// CUDA also nano.threads, nano.block_iterations and nano.resident_blocks, and of arguments
+  /// nano.name, nano.alignment and, where nothing writes them, nano.constant. Called by
+  /// LowerKernels after the emitter.
   void finish();
 
   /// The launch's operands, one a kernel argument (memrefs outside the function).

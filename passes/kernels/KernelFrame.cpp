@@ -187,6 +187,8 @@ void KernelFrame::finish() {
     return;
   function->setAttr("nano.threads", builder.getI64IntegerAttr(threads));
   function->setAttr("nano.block_iterations", builder.getI64IntegerAttr(blockIterations));
+  if (residentBlocks)
+    function->setAttr("nano.resident_blocks", builder.getI64IntegerAttr(residentBlocks));
   for (auto [i, operand] : llvm::enumerate(operands)) {
     bool isWritten = llvm::any_of(
         task.getOuts(), [&, operand = operand](Value out) { return mayOverlap(out, operand); });

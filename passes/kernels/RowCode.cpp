@@ -1,6 +1,9 @@
 // Loops, outputs and sums of row kernels.
 #include "passes/kernels/RowCode.h"
 
+#include "passes/kernels/RowForm.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <limits>
@@ -27,6 +30,11 @@ FailureOr<SmallVector<Value>> RowCode::loop(Value from, Value to, int64_t step, 
   return SmallVector<Value>(loop.getResults());
 }
 
+Value RowCode::numberOf(Position row) {
+  llvm::erase_if(row, [](const Digit &digit) { return digit.size == 1; });
+  return e.merge(row).at.value;
+}
+
 FailureOr<SmallVector<Value>> RowCode::evaluateOutputs(ArrayRef<unsigned> outputs,
                                                        const Position &position) {
   SmallVector<Value> values;
@@ -39,7 +47,86 @@ FailureOr<SmallVector<Value>> RowCode::evaluateOutputs(ArrayRef<unsigned> output
   return values;
 }
 
+LogicalResult RowCode::when(Value condition, Body body, Body otherwise) {
+  auto branch = scf::IfOp::create(v.b, v.loc, condition, static_cast<bool>(otherwise));
+  for (auto [block, code] :
+       {std::pair(branch.thenBlock(), body), std::pair(branch.elseBlock(), otherwise)}) {
+    if (!code)
+      continue;
+    e.open(branch, block);
+    LogicalResult result = code();
+    e.close();
+    if (failed(result))
+      return failure();
+  }
+  v.b.setInsertionPointAfter(branch);
+  return success();
+}
+
 LogicalResult RowCode::storeOutputs(ArrayRef<unsigned> outputs, const Position &position) {
+  graph::SelectOp choice;
+  if (!position.empty() && position.back().coordinate.kind == Coordinate::Kind::Lanes)
+    for (unsigned i : outputs)
+      if (!choice)
+        choice = columnChoice(yielded[i], position.back().size);
+  if (!choice)
+    return storeAllOutputs(outputs, position);
+  FailureOr<Computed> target = e.evaluate(choice.getRhs(), position);
+  if (failed(target))
+    return failure();
+  e.moveTo(e.depth());
+  Value column = arith::IndexCastOp::create(v.b, v.loc, v.b.getIndexType(), target->value);
+  Value isHere =
+      arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult,
+                            v.sub(column, position.back().coordinate.at.value), v.index(v.lanes));
+  auto store = [&] {
+    // Known from here on: what only this branch needs stands in it.
+    Position inside = position;
+    inside.back().coordinate.at.depth = e.depth();
+    return storeAllOutputs(outputs, inside);
+  };
+  return when(isHere, store, [&] {
+    e.secondOf = choice;
+    LogicalResult result = store();
+    e.secondOf = {};
+    return result;
+  });
+}
+
+FailureOr<Value> RowCode::picked(graph::ReduceOp reduce, const Position &row, int64_t columns) {
+  graph::SelectOp select = pickedBy(reduce, columns);
+  auto at = [&](Index column) {
+    Position position = row;
+    position.push_back({columns, RowEvaluator::uniform(column)});
+    return position;
+  };
+  FailureOr<Computed> target = e.evaluate(select.getRhs(), at(e.constant(0)));
+  if (failed(target))
+    return failure();
+  e.moveTo(e.depth());
+  Value column = arith::IndexCastOp::create(v.b, v.loc, v.b.getIndexType(), target->value);
+  Value isInside =
+      arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, column, v.index(columns));
+  Value place = arith::SelectOp::create(v.b, v.loc, isInside, column, v.index(0));
+  FailureOr<Computed> value = e.evaluate(select.getOnTrue(), at({place, e.depth()}));
+  if (failed(value))
+    return failure();
+  e.moveTo(e.depth());
+  return v.roundTo(elementType(reduce), v.select(isInside, value->value, v.f32(0)));
+}
+
+LogicalResult RowCode::pickAll(ArrayRef<graph::ReduceOp> reduces, const Position &row,
+                               int64_t columns) {
+  for (graph::ReduceOp reduce : reduces) {
+    FailureOr<Value> value = picked(reduce, row, columns);
+    if (failed(value))
+      return failure();
+    e.rowScalars[reduce.getResult()] = {{*value, e.depth()}, numberOf(row)};
+  }
+  return success();
+}
+
+LogicalResult RowCode::storeAllOutputs(ArrayRef<unsigned> outputs, const Position &position) {
   FailureOr<SmallVector<Value>> values = evaluateOutputs(outputs, position);
   if (failed(values))
     return failure();

@@ -23,11 +23,25 @@ protected:
                                                        llvm::ArrayRef<mlir::Value> sums,
                                                        LoopBody body);
 
+  /// The row at these digits, as one number.
+  mlir::Value numberOf(Position row);
+
   /// The outputs' element(s) at `position`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> evaluateOutputs(llvm::ArrayRef<unsigned> outputs,
                                                                   const Position &position);
-  /// Computes all of them before the first is stored: they may overwrite what others read.
+  /// Computes all of them before the first is stored: they may overwrite what others read. What
+  /// only one column of a row needs is computed where the vector holds that column.
   mlir::LogicalResult storeOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);
+
+  using Body = llvm::function_ref<mlir::LogicalResult()>;
+  /// if (condition) body else otherwise, one deeper.
+  mlir::LogicalResult when(mlir::Value condition, Body body, Body otherwise = nullptr);
+
+  /// The result of a row reduction that is one element of the row (see pickedBy).
+  mlir::FailureOr<mlir::Value> picked(graph::ReduceOp reduce, const Position &row, int64_t columns);
+  /// Likewise of all that a pass has, which are known from then on.
+  mlir::LogicalResult pickAll(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row,
+                              int64_t columns);
 
   static mlir::Type elementType(graph::ReduceOp reduce) {
     return mlir::getElementTypeOrSelf(reduce.getType());
@@ -41,6 +55,10 @@ protected:
   /// All lanes of a vector combined.
   mlir::Value combineLanes(graph::ReduceOp reduce, mlir::Value vector);
 
+private:
+  mlir::LogicalResult storeAllOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);
+
+protected:
   KernelFrame &frame;
   RowEvaluator e;
   VectorOps &v;

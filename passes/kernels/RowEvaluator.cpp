@@ -24,8 +24,7 @@ RowEvaluator::RowEvaluator(KernelFrame &frame)
   v.usesLibrary = frame.options.target == Target::Cuda;
 }
 
-//===- The loop nest
-//-------------------------------------------------------------------------------------------------===//
+//===- The loop nest ------------------------------------------------------===//
 
 void RowEvaluator::open(Operation *opener, Block *block) {
   scopes.back().opener = opener;
@@ -49,8 +48,7 @@ void RowEvaluator::moveTo(unsigned depth) {
     v.b.setInsertionPointToEnd(scope.block);
 }
 
-//===- Positions
-//-----------------------------------------------------------------------------------------------------===//
+//===- Positions ----------------------------------------------------------===//
 
 static uintptr_t word(Value value) {
   return reinterpret_cast<uintptr_t>(value.getAsOpaquePointer());
@@ -177,8 +175,7 @@ size_t RowEvaluator::splitAt(Position &position, int64_t elements) {
   return at;
 }
 
-//===- Memory
-//--------------------------------------------------------------------------------------------------------===//
+//===- Memory -------------------------------------------------------------===//
 
 RowEvaluator::Address RowEvaluator::addressOf(MemRefType type, Position position) {
   // Dimensions that are contiguous with each other form a group; each contributes its coordinate
@@ -291,8 +288,7 @@ std::optional<Computed> RowEvaluator::fromHeld(Value value, Position &position) 
   return Computed{v.loadScalar(it->second, own.slot), depth()};
 }
 
-//===- Values
-//--------------------------------------------------------------------------------------------------------===//
+//===- Values -------------------------------------------------------------===//
 
 namespace {
 /// Where kernels become text for readers, values are called after the graph op that they are.
@@ -311,7 +307,7 @@ private:
 } // namespace
 
 RowEvaluator::Key RowEvaluator::keyOf(Value value, const Position &position) const {
-  Key key{word(value), word(mask)};
+  Key key{word(value), word(mask), reinterpret_cast<uintptr_t>(secondOf.getAsOpaquePointer())};
   for (const Digit &digit : position) {
     key.push_back(digit.size * 4 + static_cast<int>(digit.coordinate.kind));
     key.push_back(word(digit.coordinate.at.value));
@@ -549,6 +545,10 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
       })
       .Case([&](graph::IotaOp op) -> FailureOr<Computed> { return iota(op, position); })
       .Case([&](graph::GatherOp op) { return gathered(op, position); })
+      .Case([&](graph::SelectOp select) {
+        return select == secondOf ? evaluate(select.getOnFalse(), position)
+                                  : elementwise(select, position);
+      })
       .Default([&](Operation *op) { return elementwise(op, position); });
 }
 

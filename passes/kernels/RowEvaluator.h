@@ -50,8 +50,7 @@ public:
   KernelFrame &frame;
   VectorOps v;
 
-  //===- The loop nest
-  //----------------------------------------------------------------------------------------------===//
+  //===- The loop nest ----------------------------------------------------===//
 
   /// Code goes to `block` from now on, one deeper; until `close`, values of outer depths are put
   /// before `opener`, the loop that holds `block`.
@@ -62,9 +61,10 @@ public:
   void moveTo(unsigned depth);
   /// Mask of the lanes that vector loads may touch; null for all.
   mlir::Value mask;
+  /// A choice that is known to take its second value.
+  graph::SelectOp secondOf;
 
-  //===- Positions
-  //--------------------------------------------------------------------------------------------------===//
+  //===- Positions --------------------------------------------------------===//
 
   Index constant(int64_t value) { return {v.index(value), 0}; }
   Index add(Index a, Index b);
@@ -78,8 +78,7 @@ public:
   /// Splits a digit if need be so that the digits from the result on hold `elements` elements.
   size_t splitAt(Position &position, int64_t elements);
 
-  //===- Values
-  //-----------------------------------------------------------------------------------------------------===//
+  //===- Values -----------------------------------------------------------===//
 
   /// The element(s) of `value` at `position`: a scalar if all coordinates are uniform, else a
   /// vector.
@@ -89,8 +88,8 @@ public:
   /// Writes to element(s) of the argument for output `i`.
   void storeOutput(unsigned i, mlir::Value value, Position position);
 
-  /// A tensor of which `elements` (the last digits) of the present row are in private memory; `row`
-  /// is the merged rest.
+  /// A tensor of which `elements` (the last digits) of the present row are in private or shared
+  /// memory; `row` is the merged rest.
   struct Staged {
     mlir::Value memory;
     int64_t elements = 0;

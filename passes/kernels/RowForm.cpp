@@ -34,6 +34,34 @@ int64_t costOf(Operation *op) {
       .Default([](Operation *) { return 1; });
 }
 
+/// True for select(eq, column, a number a row, …) over rows of so many columns.
+static bool choosesOneColumn(graph::SelectOp select, int64_t columns) {
+  auto column = select.getLhs().getDefiningOp<graph::IotaOp>();
+  auto target = select.getRhs().getDefiningOp<graph::BroadcastOp>();
+  if (select.getPredicate() != graph::Predicate::eq || !column || !target)
+    return false;
+  RankedTensorType type = column.getType();
+  int64_t last = type.getRank() - 1;
+  return type.getElementType().isInteger(32) && int64_t(column.getDim()) == last &&
+         type.getDimSize(last) == columns && columns > 1 &&
+         !llvm::is_contained(target.getDims(), last);
+}
+
+graph::SelectOp columnChoice(Value output, int64_t columns) {
+  if (auto cast = output.getDefiningOp<graph::CastOp>())
+    output = cast.getX();
+  auto select = output.getDefiningOp<graph::SelectOp>();
+  return select && choosesOneColumn(select, columns) ? select : graph::SelectOp();
+}
+
+graph::SelectOp pickedBy(graph::ReduceOp reduce, int64_t columns) {
+  auto select = reduce.getX().getDefiningOp<graph::SelectOp>();
+  auto zero = select ? select.getOnFalse().getDefiningOp<graph::ConstantOp>() : graph::ConstantOp();
+  bool isPicked = zero && zero.getValue().isZero() &&
+                  reduce.getCombiner() == graph::Combiner::sum && choosesOneColumn(select, columns);
+  return isPicked ? select : graph::SelectOp();
+}
+
 /// True when the memref's last dimensions that hold `columns` elements lie side by side.
 static bool hasContiguousColumns(MemRefType type, int64_t columns) {
   SmallVector<int64_t> strides = stridesOf(type);
@@ -209,8 +237,7 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   return form;
 }
 
-//===- Keys
-//----------------------------------------------------------------------------------------------------------===//
+//===- Keys ---------------------------------------------------------------===//
 
 namespace {
 /// Prints a task's structure with values numbered in order.

@@ -43,6 +43,14 @@ std::string rowKey(step::TaskOp task, const RowForm &form);
 /// Number of elements of a tensor or memref value.
 int64_t elementsOf(mlir::Value value);
 
+/// The choice under an output, or under its conversion, that takes its first value in at most one
+/// column of each row: select(eq, column, a number a row, …). Null if it is not one.
+graph::SelectOp columnChoice(mlir::Value output, int64_t columns);
+
+/// The choice that a row reduction adds up, when its sum is one element of the row: its first
+/// value, in the column that a number of the row says, and zeros elsewhere. Null if it is not one.
+graph::SelectOp pickedBy(graph::ReduceOp reduce, int64_t columns);
+
 /// Rough cost of computing one vector of the op's result, in simple vector instructions.
 int64_t costOf(mlir::Operation *op);
 

@@ -6,7 +6,6 @@
 #include "passes/kernels/RowPlan.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -58,16 +57,12 @@ private:
 
   /// for (at = from; at < to; at += step), one deeper.
   LogicalResult loop(Value from, Value to, int64_t step, Body body) {
-    auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step));
-    e.open(loop, loop.getBody());
-    LogicalResult result = body(loop.getInductionVar());
-    e.close();
-    v.b.setInsertionPointAfter(loop);
-    return result;
+    return failure(
+        failed(RowCode::loop(from, to, step, /*unroll=*/0, /*sums=*/{},
+                             [&](Index at, MutableArrayRef<Value>) { return body(at.value); })));
   }
 
-  //===- Elements
-  //---------------------------------------------------------------------------------------------------===//
+  //===- Elements ---------------------------------------------------------===//
 
   /// All outputs at one position.
   LogicalResult storeAll(const Position &position) {
@@ -108,8 +103,7 @@ private:
     });
   }
 
-  //===- Columns
-  //----------------------------------------------------------------------------------------------------===//
+  //===- Columns ----------------------------------------------------------===//
 
   LogicalResult emitColumns() {
     int64_t strip = columnStrip(form, lanes), strips = llvm::divideCeil(form.columns, strip),
@@ -167,8 +161,7 @@ private:
     });
   }
 
-  //===- Rows
-  //-------------------------------------------------------------------------------------------------------===//
+  //===- Rows -------------------------------------------------------------===//
 
   LogicalResult emitRows(int64_t cost) {
     int64_t vectors = llvm::divideCeil(form.columns, lanes);
@@ -201,24 +194,20 @@ private:
             return emitRow({iteration, {form.rows, RowEvaluator::uniform({row, e.depth()})}});
           })))
         return failure();
-      Position outer = dropOnes({iteration});
       for (graph::ReduceOp reduce : form.columnReduces)
-        e.staged[reduce.getResult()] = {columnSums[reduce], form.columns, e.merge(outer).at.value};
+        e.staged[reduce.getResult()] = {columnSums[reduce], form.columns, numberOf({iteration})};
       return overColumns(
           [&](Digit column) { return storeOutputs(plan.columnOutputs, {iteration, column}); });
     });
   }
 
-  static Position dropOnes(Position position) {
-    llvm::erase_if(position, [](const Digit &digit) { return digit.size == 1; });
-    return position;
-  }
-
   /// All passes over one row.
   LogicalResult emitRow(const Position &row) {
-    Value rowNumber = e.merge(dropOnes(row)).at.value;
+    Value rowNumber = numberOf(row);
     unsigned depth = e.depth();
     for (const RowPass &pass : plan.passes) {
+      if (failed(pickAll(pass.picks, row, form.columns)))
+        return failure();
       if (pass.isEmpty())
         continue;
       FailureOr<SmallVector<Value>> sums = emitPass(pass, row);
@@ -387,8 +376,7 @@ private:
     return totals(pass, sums, unroll);
   }
 
-  //===- Reductions
-  //-------------------------------------------------------------------------------------------------===//
+  //===- Reductions -------------------------------------------------------===//
 
   /// Combined pairwise: (0 ∘ 1) ∘ (2 ∘ 3).
   Value combineAll(graph::ReduceOp reduce, SmallVector<Value> parts) {

@@ -19,8 +19,7 @@ mlir::LogicalResult emitRowKernel(KernelFrame &frame, const RowForm &form);
 /// that fits stays in registers from pass to pass, so that its bytes are read once.
 mlir::LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form);
 
-/// The launch's number of iterations and the kernel's grain, for a task of this form on vectors of
-/// `lanes`.
+/// The launch's number of iterations on a CPU with vectors of `lanes`.
 int64_t rowIterations(const RowForm &form, int64_t lanes);
 
 } // namespace nano::kernels

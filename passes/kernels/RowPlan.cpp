@@ -19,8 +19,13 @@ public:
   FailureOr<RowPlan> plan() {
     if (failed(placeOutputs()))
       return failure();
-    for (graph::ReduceOp reduce : form.rowReduces)
-      pass(passOf(reduce.getX())).rowReduces.push_back(reduce);
+    for (unsigned i : fullOutputs)
+      if (graph::SelectOp choice = columnChoice(yielded[i], form.columns))
+        choices.insert(choice);
+    for (graph::ReduceOp reduce : form.rowReduces) {
+      RowPass &own = pass(passOf(reduce.getX()));
+      (pickedBy(reduce, form.columns) ? own.picks : own.rowReduces).push_back(reduce);
+    }
     for (graph::ReduceOp reduce : form.columnReduces) {
       if (isAfterRows(reduce.getX()))
         return reduce.emitOpError("depends on another column reduction of its kernel");
@@ -101,11 +106,14 @@ private:
     return afterRows[value] = is;
   }
 
-  /// Adds the values that a pass computes for `root`, given what is in memory.
+  /// Adds the values that a pass computes for `root`, given what is in memory; what only one column
+  /// of the row needs is not counted.
   void collect(Value root, const Values &inMemory, Values &into) {
     Operation *op = root.getDefiningOp();
     if (!op || inMemory.contains(root) || form.isRowReduce(op) || !into.insert(root))
       return;
+    if (choices.contains(op))
+      return collect(cast<graph::SelectOp>(op).getOnFalse(), inMemory, into);
     for (Value operand : op->getOperands())
       collect(operand, inMemory, into);
   }
@@ -145,7 +153,47 @@ private:
     }
   }
 
-  /// Expensive values that a later pass needs again are kept by the first pass that computes them.
+  /// What the loop over later passes needs of a pass's values `expensive`: those that are computed
+  /// from them, and perhaps others of that pass or an earlier one, and that only ops of later
+  /// passes read. A value that is rounded to a narrower type counts as such.
+  Values lastOf(const Values &expensive, const Values &later, unsigned number) {
+    llvm::DenseMap<Value, bool> known;
+    auto depends = [&](auto &self, Value value) -> bool {
+      if (expensive.contains(value))
+        return true;
+      Operation *op = value.getDefiningOp();
+      if (!op || form.isRowReduce(op))
+        return false;
+      auto [it, isNew] = known.try_emplace(value, false);
+      if (!isNew)
+        return it->second;
+      bool is = llvm::any_of(op->getOperands(), [&](Value operand) { return self(self, operand); });
+      return known[value] = is;
+    };
+    Values found;
+    for (Value value : later) {
+      if (passOf(value) > number || !depends(depends, value))
+        continue;
+      bool isLast = llvm::is_contained(yielded, value) ||
+                    llvm::any_of(value.getUsers(), [&](Operation *user) {
+                      return user->getNumResults() == 1 && later.contains(user->getResult(0)) &&
+                             passOf(user->getResult(0)) > number;
+                    });
+      if (!isLast)
+        continue;
+      auto widened = value.getDefiningOp<graph::CastOp>();
+      bool wasNarrow = widened && bytesOf(widened.getX()) < bytesOf(value);
+      found.insert(wasNarrow ? widened.getX() : value);
+    }
+    return found;
+  }
+
+  static int64_t bytesOf(Value value) {
+    return step::elementBytes(getElementTypeOrSelf(value.getType()));
+  }
+
+  /// Expensive values that a later pass needs again are kept by the first pass that computes them,
+  /// or what it computes from them where that is less.
   void keepExpensive() {
     Values inMemory;
     for (unsigned i = 0; i < result.passes.size(); ++i) {
@@ -160,10 +208,23 @@ private:
       for (unsigned j = i + 1; j < result.passes.size(); ++j)
         for (Value root : result.passes[j].roots(yielded))
           collect(root, after, later);
+      auto isOfColumns = [&](Value value) {
+        return elementsOf(value) == form.elements() && isColumnwise(value);
+      };
+      Values expensive;
       for (Value value : now)
-        if (later.contains(value) && isExpensive(value.getDefiningOp()) &&
-            elementsOf(value) == form.elements() && isColumnwise(value))
-          result.passes[i].kept.push_back(value);
+        if (later.contains(value) && isExpensive(value.getDefiningOp()) && isOfColumns(value))
+          expensive.insert(value);
+      auto bytes = [](const Values &values) {
+        int64_t sum = 0;
+        for (Value value : values)
+          sum += bytesOf(value);
+        return sum;
+      };
+      Values last = lastOf(expensive, later, i);
+      bool isLess =
+          !last.empty() && bytes(last) < bytes(expensive) && llvm::all_of(last, isOfColumns);
+      result.passes[i].kept.append((isLess ? last : expensive).takeVector());
       inMemory = after;
       inMemory.insert(result.passes[i].kept.begin(), result.passes[i].kept.end());
     }
@@ -206,6 +267,7 @@ private:
   OperandRange yielded;
   RowPlan result;
   SmallVector<unsigned> fullOutputs;
+  llvm::DenseSet<Operation *> choices; ///< of outputs: what one column of a row takes
   llvm::DenseMap<Value, unsigned> passNumbers;
   llvm::DenseMap<Value, bool> afterRows;
 };

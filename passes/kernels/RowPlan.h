@@ -9,13 +9,16 @@ namespace nano::kernels {
 /// One loop over the columns of a row.
 struct RowPass {
   llvm::SmallVector<graph::ReduceOp> rowReduces, columnReduces; ///< that take this pass's elements
-  llvm::SmallVector<mlir::Value> kept; ///< tensors written to private memory for later passes
+  llvm::SmallVector<graph::ReduceOp> picks; ///< row reductions that are one element of the row
+  llvm::SmallVector<mlir::Value>
+      kept; ///< tensors that later passes need again: the emitter decides where they stay
   llvm::SmallVector<unsigned> outputs; ///< outputs stored
   int64_t cost = 0;                    ///< of the code for one vector of columns
 
   /// What the pass computes, given the task's outputs as tensors.
   llvm::SmallVector<mlir::Value> roots(mlir::ValueRange yielded) const;
 
+  /// True when there is nothing to walk the columns for.
   bool isEmpty() const {
     return rowReduces.empty() && columnReduces.empty() && kept.empty() && outputs.empty();
   }

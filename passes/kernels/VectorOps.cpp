@@ -17,8 +17,7 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-//===- Constants and shapes
-//------------------------------------------------------------------------------------------===//
+//===- Constants and shapes -----------------------------------------------===//
 
 Value VectorOps::constant(TypedAttr value) {
   Value &cached = constants[value];
@@ -73,8 +72,7 @@ void VectorOps::spread(std::initializer_list<Value *> values) {
     *value = splat(*value);
 }
 
-//===- Index arithmetic
-//----------------------------------------------------------------------------------------------===//
+//===- Index arithmetic ---------------------------------------------------===//
 
 Value VectorOps::add(Value a, Value c) {
   auto x = getConstantIntValue(a), y = getConstantIntValue(c);
@@ -120,8 +118,7 @@ Value VectorOps::rem(Value a, int64_t divisor) {
   return arith::RemUIOp::create(b, loc, a, index(divisor));
 }
 
-//===- Memory
-//--------------------------------------------------------------------------------------------------------===//
+//===- Memory -------------------------------------------------------------===//
 
 Value VectorOps::maskBelow(Value count) {
   return vector::CreateMaskOp::create(b, loc, vectorOf(b.getI1Type()), ValueRange{count});
@@ -192,8 +189,7 @@ void VectorOps::scatter(Value value, Value flat, Value at, Value offsets, Value 
   vector::ScatterOp::create(b, loc, Type(), flat, ValueRange{at}, offsets, mask, value);
 }
 
-//===- Arithmetic
-//----------------------------------------------------------------------------------------------------===//
+//===- Arithmetic ---------------------------------------------------------===//
 
 /// The one value of a constant vector of equal floats.
 static bool splatConstant(Value value, FloatAttr &attribute) {
@@ -347,8 +343,7 @@ Value VectorOps::roundTo(Type stored, Value value) {
   return widen(narrow(b, loc, value, stored));
 }
 
-//===- Reductions over lanes
-//-----------------------------------------------------------------------------------------===//
+//===- Reductions over lanes ----------------------------------------------===//
 
 Value VectorOps::lanesTree(Value vector, Value (VectorOps::*combine)(Value, Value)) {
   auto extract = [&](Value from, int64_t at) -> Value {
@@ -381,8 +376,7 @@ Value VectorOps::maxLanes(Value vector) {
   return lanesTree(vector, &VectorOps::max);
 }
 
-//===- Graph ops
-//-----------------------------------------------------------------------------------------------------===//
+//===- Graph ops ----------------------------------------------------------===//
 
 /// A number of element type `from` converted to element type `to`, both in register form (bf16 and
 /// f8 are f32).

@@ -12,11 +12,12 @@
 // in the function's order. Products become library calls and collectives commands; every other op
 // that computes, `nano.fused` or single, becomes one task. Reshapes, slices, loads and stores
 // become copies only where a tensor cannot lie where it is needed. Arguments and results become
-// inputs of the module; the programs of the first and the further micro-batches share theirs,
+// inputs of the module; the programs of a step's micro-batches share theirs,
 // `train.tokens` and so on.
 //
 // It runs after fusion, which fixes the tensors that exist, and before kernels, whose code depends
 // on strides.
+#include "ir/graph/Phases.h"
 #include "passes/Passes.h"
 #include "passes/memory/Placement.h"
 
@@ -74,8 +75,14 @@ private:
   LogicalResult emit(Operation &op);
   void emitMatmul(MatmulOp op);
   void emitScaledMatmul(ScaledMatmulOp op);
-  /// A product's operand: the tensor's place, or a dense copy of it where `fits` says no.
-  Value productOperand(Operation *product, Value tensor, function_ref<bool(MemRefType)> fits);
+  /// A call's operand: the tensor's place, or a dense copy of it where `fits` says no.
+  Value callOperand(Operation *call, Value tensor, function_ref<bool(MemRefType)> fits);
+  /// A collective or local part whose operand is not overwritten.
+  template <typename StepOp, typename GraphOp> void emitPart(GraphOp op) {
+    Value x = callOperand(op, op.getX(), step::isContiguous);
+    StepOp::create(builder, op.getLoc(), ValueRange(x), ValueRange(memref(op.getResult())),
+                   op.getParts(), op.getRanks());
+  }
   void emitTask(Operation &op);
   /// True for a transpose that is not a view of its operand but made beside it.
   bool hasOwnPlace(TransposeOp transpose) const {
@@ -119,6 +126,8 @@ LogicalResult Bufferizer::run() {
   builder.setInsertionPoint(function);
   program = step::ProgramOp::create(builder, function.getLoc(), function.getSymName(),
                                     function->getAttrOfType<StringAttr>("nano.role"));
+  if (Attribute phases = function->getAttr(phasesAttrName))
+    program->setAttr(phasesAttrName, phases);
   builder.createBlock(&program.getBody());
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (placement.isDropped(&op))
@@ -158,22 +167,28 @@ LogicalResult Bufferizer::emit(Operation &op) {
     emitScaledMatmul(scaled);
   } else if (auto allReduce = dyn_cast<AllReduceOp>(op)) {
     emitCopy(allReduce.getX(), placement.of(allReduce), loc);
-    step::AllReduceOp::create(builder, loc, memref(allReduce.getResult()));
+    step::AllReduceOp::create(builder, loc, ValueRange(memref(allReduce.getResult())),
+                              allReduce.getCombiner(), allReduce.getRanks());
+  } else if (auto reduceScatter = dyn_cast<ReduceScatterOp>(op)) {
+    emitPart<step::ReduceScatterOp>(reduceScatter);
+  } else if (auto allGather = dyn_cast<AllGatherOp>(op)) {
+    emitPart<step::AllGatherOp>(allGather);
+  } else if (auto shard = dyn_cast<ShardOp>(op)) {
+    emitPart<step::ShardOp>(shard);
   } else {
     emitTask(op);
   }
   return success();
 }
 
-Value Bufferizer::productOperand(Operation *product, Value tensor,
-                                 function_ref<bool(MemRefType)> fits) {
+Value Bufferizer::callOperand(Operation *call, Value tensor, function_ref<bool(MemRefType)> fits) {
   Value value = memref(tensor);
   if (fits(cast<MemRefType>(value.getType())))
     return value;
-  Location loc = product->getLoc();
-  Value dense = declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
-                                        builder.getStringAttr(bufferName(product) + ".operand"),
-                                        IntegerAttr());
+  Location loc = call->getLoc();
+  Value dense =
+      declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
+                              builder.getStringAttr(bufferName(call) + ".operand"), IntegerAttr());
   emitMove(value, dense, loc);
   return dense;
 }
@@ -181,7 +196,7 @@ Value Bufferizer::productOperand(Operation *product, Value tensor,
 static bool isMatrix(MemRefType type) { return step::matrixLayout(type).has_value(); }
 
 void Bufferizer::emitMatmul(MatmulOp op) {
-  auto operand = [&](Value tensor) { return productOperand(op, tensor, isMatrix); };
+  auto operand = [&](Value tensor) { return callOperand(op, tensor, isMatrix); };
   Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
   Value d = op.getAddend() ? operand(op.getAddend()) : Value();
   step::MatmulOp::create(builder, op.getLoc(), a, b, Value(), Value(), d, memref(op),
@@ -189,8 +204,8 @@ void Bufferizer::emitMatmul(MatmulOp op) {
 }
 
 void Bufferizer::emitScaledMatmul(ScaledMatmulOp op) {
-  auto operand = [&](Value tensor) { return productOperand(op, tensor, isMatrix); };
-  auto scale = [&](Value tensor) { return productOperand(op, tensor, step::isContiguous); };
+  auto operand = [&](Value tensor) { return callOperand(op, tensor, isMatrix); };
+  auto scale = [&](Value tensor) { return callOperand(op, tensor, step::isContiguous); };
   Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
   Value scaleA = scale(op.getScaleA());
   Value scaleB = op.getScaleB() == op.getScaleA() ? scaleA : scale(op.getScaleB());
@@ -293,8 +308,7 @@ Value Bufferizer::memref(const Place &place, RankedTensorType type) {
   return view;
 }
 
-//===- The pass
-//----------------------------------------------------------------------------------------------------===//
+//===- The pass -----------------------------------------------------------===//
 
 struct Bufferize : public nano::impl::BufferizeBase<Bufferize> {
   void runOnOperation() override {
@@ -338,7 +352,8 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
                                        SmallVectorImpl<FlatSymbolRefAttr> &outputs) {
   auto role = function->getAttrOfType<StringAttr>("nano.role");
   StringRef kind = role ? role.getValue() : "";
-  bool isMicroBatch = kind == "first" || kind == "next" || kind == "train" || kind == "measure";
+  bool isMicroBatch =
+      kind == "first" || kind == "next" || kind == "last" || kind == "train" || kind == "measure";
   StringRef prefix = isMicroBatch ? "train" : function.getSymName();
   static constexpr StringLiteral argumentNames[] = {"tokens", "targets"};
   OpBuilder builder(function);

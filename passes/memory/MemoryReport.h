@@ -9,12 +9,6 @@
 
 namespace nano::memory {
 
-/// Bytes to which offsets and sizes in the arena are aligned.
-inline constexpr int64_t arenaAlignment = 256;
-/// Scalars lie side by side at multiples of this many bytes: cuBLASLt wants it of a product's
-/// scales.
-inline constexpr int64_t scalarAlignment = 16;
-
 /// The lifetimes as the packing sees them: sizes rounded up to the alignment.
 std::vector<Item> packingItems(const Lifetimes &lifetimes);
 

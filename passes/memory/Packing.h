@@ -7,6 +7,12 @@
 
 namespace nano::memory {
 
+/// Bytes to which offsets and sizes in the arena are aligned.
+inline constexpr int64_t arenaAlignment = 256;
+/// Scalars lie side by side at multiples of this many bytes: cuBLASLt wants it of a product's
+/// scales.
+inline constexpr int64_t scalarAlignment = 16;
+
 /// A range of bytes that is in use from one moment to another, both included; begin > end: never.
 struct Item {
   int64_t begin = 0, end = -1;

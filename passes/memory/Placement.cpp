@@ -2,15 +2,14 @@
 #include "passes/memory/Placement.h"
 
 #include "passes/memory/InPlace.h"
-#include "passes/memory/MemoryReport.h"
+#include "passes/memory/Packing.h"
 
 using namespace mlir;
 using namespace nano::graph;
 
 namespace nano::memory {
 
-//===- Layouts
-//-----------------------------------------------------------------------------------------------------===//
+//===- Layouts ------------------------------------------------------------===//
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -47,6 +46,13 @@ MemRefType memrefAt(const Place &place, RankedTensorType type) {
                          StridedLayoutAttr::get(type.getContext(), place.offset, place.strides));
 }
 
+/// The place with the last two dimensions exchanged, of a tensor of `shape` after that.
+static Place exchanged(Place place, ArrayRef<int64_t> shape) {
+  std::swap(place.strides.back(), place.strides[place.strides.size() - 2]);
+  normalise(shape, place.strides);
+  return place;
+}
+
 std::optional<Place> viewPlace(Operation *view, const Place &source) {
   ArrayRef<int64_t> from = typeOf(view->getOperand(0)).getShape();
   ArrayRef<int64_t> to = typeOf(view->getResult(0)).getShape();
@@ -56,11 +62,8 @@ std::optional<Place> viewPlace(Operation *view, const Place &source) {
     normalise(to, place.strides);
     return place;
   }
-  if (isa<TransposeOp>(view)) {
-    std::swap(place.strides.back(), place.strides[place.strides.size() - 2]);
-    normalise(to, place.strides);
-    return place;
-  }
+  if (isa<TransposeOp>(view))
+    return exchanged(source, to);
   std::optional<SmallVector<int64_t>> strides = step::reshapeStrides(from, source.strides, to);
   if (!strides)
     return std::nullopt;
@@ -69,10 +72,7 @@ std::optional<Place> viewPlace(Operation *view, const Place &source) {
 }
 
 Place transposedPlace(TransposeOp transpose, const Place &result) {
-  Place place = result;
-  std::swap(place.strides.back(), place.strides[place.strides.size() - 2]);
-  normalise(typeOf(transpose.getX()).getShape(), place.strides);
-  return place;
+  return exchanged(result, typeOf(transpose.getX()).getShape());
 }
 
 bool isMadeBeside(TransposeOp transpose) {
@@ -102,8 +102,7 @@ static bool sameElements(const Place &a, ArrayRef<int64_t> shapeA, const Place &
          ShapedType::getNumElements(shapeA) == ShapedType::getNumElements(shapeB);
 }
 
-//===- Small parts
-//-------------------------------------------------------------------------------------------------===//
+//===- Small parts --------------------------------------------------------===//
 
 const Place &Placement::of(Value tensor) const {
   static const Place none;
@@ -166,8 +165,7 @@ void Placement::number() {
   }
 }
 
-//===- Sweep 1: loads and arguments
-//--------------------------------------------------------------------------------===//
+//===- Sweep 1: loads and arguments ---------------------------------------===//
 
 void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
   for (auto [argument, symbol] : llvm::zip(block.getArguments(), inputs))
@@ -194,8 +192,7 @@ void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
   }
 }
 
-//===- Sweep 2: values that must go somewhere
-//----------------------------------------------------------------------===//
+//===- Sweep 2: values that must go somewhere -----------------------------===//
 
 static Value addendOf(Operation *product) {
   if (auto matmul = dyn_cast<MatmulOp>(product))
@@ -279,7 +276,7 @@ bool Placement::put(Value value, const Place &place, const Window &window) {
     return false;
   MemRefType type = memref(value, place);
   if ((isa<MatmulOp, ScaledMatmulOp>(op) && !step::matrixLayout(type)) ||
-      (isa<AllReduceOp>(op) && !step::isContiguous(type)))
+      (isExchange(op) && !step::isContiguous(type)))
     return false;
   if (FlatSymbolRefAttr symbol = allRoots[place.root].symbol) {
     if (!oldValueIsDone(result, place, window))
@@ -321,12 +318,21 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       Window window = windows.lookup(concat);
       for (auto [part, where] : llvm::zip(concat.getInputs(), partPlaces(concat, place)))
         put(part, where, window);
+    } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+      // In place: what is combined is made where the result must be, if nothing else reads it.
+      Value made = reduce.getX();
+      while (Operation *view = made.getDefiningOp()) {
+        if (!isViewOp(view))
+          break;
+        made = view->getOperand(0);
+      }
+      if (Place place = of(reduce); place && lastRead.lookup(made) <= at)
+        put(reduce.getX(), place, windows.lookup(reduce));
     }
   }
 }
 
-//===- Sweep 3: the rest
-//-------------------------------------------------------------------------------------------===//
+//===- Sweep 3: the rest --------------------------------------------------===//
 
 Place Placement::dyingOperand(OpResult value) {
   Operation *op = value.getOwner();

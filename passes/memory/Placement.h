@@ -36,6 +36,12 @@ struct Place {
 /// start.
 mlir::MemRefType memrefAt(const Place &place, mlir::RankedTensorType type);
 
+/// True for ops that exchange data between ranks, or take a rank's part of what all have: their
+/// operand and result are contiguous.
+inline bool isExchange(mlir::Operation *op) {
+  return llvm::isa<graph::AllReduceOp, graph::ReduceScatterOp, graph::AllGatherOp, graph::ShardOp>(
+      op);
+}
 /// True for ops that give another view of their operand's elements, where strides can express it.
 inline bool isViewOp(mlir::Operation *op) {
   return llvm::isa<graph::ReshapeOp, graph::SliceOp, graph::TransposeOp>(op);
@@ -58,8 +64,8 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///   1. Loads and arguments lie in the buffer of their state or input, unless a store overwrites it
 ///   before their last use: then
 ///      the load is a copy. Reshapes and slices of them are views.
-///   2. From the last op to the first: a value that is returned, stored or concatenated is made
-///   where it must go, if the op that makes it can
+///   2. From the last op to the first: a value that is returned, stored, concatenated or combined in
+///   place is made where it must go, if the op that makes it can
 ///      write there and nobody still needs what lies there. Otherwise it has a buffer of its own
 ///      and is copied.
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
@@ -127,7 +133,7 @@ private:
   std::vector<Root> allRoots;
   llvm::DenseMap<mlir::Attribute, int> rootOfSymbol;
   llvm::DenseMap<mlir::Value, Place> places;
-  llvm::DenseMap<mlir::Value, Window> windows; ///< of concats that lie in a state
+  llvm::DenseMap<mlir::Value, Window> windows; ///< of what lies in a state
   llvm::DenseMap<mlir::Attribute, StateUse> states;
 };
 

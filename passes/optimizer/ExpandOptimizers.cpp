@@ -1,18 +1,27 @@
 // nano-expand-optimizers: writes Adam and Muon out as the graph program `update`, with their states
 // and scalars.
 //
-// After it, `update` reads every gradient accumulator, scales it to the mean over the sequences of
-// the global batch, clips where the model asks for it, and stores new parameters and optimizer
-// states. Newton–Schulz is matrix products and element-wise ops that fusion sees; matrices of one
-// size go through it together, as one batch:
+// After it, `update` reads every gradient, scales it to the mean over the sequences of the global
+// batch, clips where the model asks for it, and stores new parameters and optimizer states.
+// Newton–Schulz is matrix products and element-wise ops that fusion sees; matrices of one size go
+// through it together, as one batch:
 //
 //   @a : [768, 768], @b : [3, 768, 768], … ⇒ concat : [4, 768, 768] ⇒ NS5 ⇒ slices
 //
-// because a product of single matrices is too small for a GPU. It runs after differentiation, which
-// declares the accumulators, and before distribution, which sums them over ranks.
+// because a product of single matrices is too small for a GPU. Where a rank has only a share of a
+// gradient (distribute/GradientShards.h), its optimizer states are that share's, and what it
+// computes for its share all ranks gather:
+//
+//   @grad.muon.bank0 : [rounds, 768, 768] ⇒ NS5 ⇒ a gather for each round ⇒ slices, for all ranks
+//   @grad.head.part : [n/S] ⇒ Adam on that part of the parameter ⇒ gather ⇒ the parameter
+//
+// It runs after distribution, which decides on shares: the arithmetic is written once, for what
+// there is to update, and no pass has to find it again in order to cut it up.
 #include "ir/graph/GraphBuilder.h"
-#include "ir/graph/Program.h"
+#include "ir/graph/Phases.h"
+#include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
+#include "passes/optimizer/UpdateProgram.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/StringSet.h"
@@ -25,6 +34,7 @@ namespace nano {
 } // namespace nano
 
 using namespace mlir;
+using namespace nano;
 using namespace nano::graph;
 
 namespace {
@@ -34,10 +44,17 @@ class OptimizerExpander {
 public:
   OptimizerExpander(ModuleOp module, int64_t maxBatchElements)
       : module(module), symbols(module), declarations(module.getBodyRegion()),
-        maxBatchElements(maxBatchElements) {
-    for (auto state : module.getOps<StateOp>())
+        phases(phaseCount(module)), maxBatchElements(maxBatchElements) {
+    for (auto state : module.getOps<StateOp>()) {
       if (state.getRole() == Role::Parameter)
         parameters.push_back(state);
+      if (std::optional<Sharding> sharding = shardingOf(state);
+          sharding && state.getRole() == Role::Gradient) {
+        for (const Sharding::Piece &piece : sharding->pieces)
+          shareOf[piece.name] = static_cast<int>(shares.size());
+        shares.push_back({state, std::move(*sharding), {}});
+      }
+    }
   }
 
   LogicalResult run() {
@@ -48,32 +65,101 @@ public:
     if (failed(limit) || failed(check()) || failed(declareGradScale()))
       return failure();
 
-    OpBuilder builder(module.getContext());
-    builder.setInsertionPointToEnd(module.getBody());
-    auto update =
-        func::FuncOp::create(builder, module.getLoc(), "update", builder.getFunctionType({}, {}));
-    update->setAttr(roleAttrName, builder.getStringAttr("update"));
-    builder.setInsertionPointToStart(update.addEntryBlock());
+    for (StateOp parameter : parameters)
+      if (auto muon = dyn_cast<MuonOp>(symbols.lookup(*parameter.getOptimizer()))) {
+        if (Share *share = shareFor(parameter))
+          share->members.push_back({parameter, muon, parameter.getTensorType()});
+        else
+          addToBatch(parameter, muon);
+      }
 
-    GraphBuilder g(builder, module.getLoc());
-    scale = loadScalar(g, gradScaleSymbol);
-    if (*limit > 0)
-      clip(builder, *limit);
-    for (StateOp parameter : parameters) {
-      Operation *optimizer = symbols.lookup(*parameter.getOptimizer());
-      if (auto muon = dyn_cast<MuonOp>(optimizer))
-        addToBatch(parameter, muon);
-      else if (failed(updateWithAdam(builder, parameter, cast<AdamOp>(optimizer))))
+    // Of several phases only the last one has Adam's updates.
+    func::FuncOp update = updateProgram(module);
+    if (phases > 1) {
+      OpBuilder builder(update);
+      auto early = cast<func::FuncOp>(builder.clone(*update));
+      early.setSymName("update_0");
+      update.setSymName("update_" + std::to_string(phases - 1));
+      early->setAttr(phasesAttrName,
+                     builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(phases - 1))));
+      update->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr({phases - 1}));
+      if (failed(write(early, *limit, false)))
         return failure();
     }
-    for (const MuonBatch &batch : batches)
-      if (failed(updateWithMuon(builder, batch)))
-        return failure();
-    func::ReturnOp::create(builder, module.getLoc());
-    return success();
+    return write(update, *limit, true);
   }
 
 private:
+  /// Writes the updates into one program: Muon's and, with `adam`, Adam's.
+  LogicalResult write(func::FuncOp update, double limit, bool adam) {
+    OpBuilder builder(update.front().getTerminator());
+    GraphBuilder g(builder, module.getLoc());
+    scale = loadScalar(g, gradScaleSymbol);
+    if (limit > 0)
+      clip(builder, limit, adam);
+    if (adam && failed(updateWithAdam(builder)))
+      return failure();
+    if (failed(updateBanks(builder)))
+      return failure();
+    for (const MuonBatch &batch : batches)
+      if (failed(updateWithMuon(builder, batch)))
+        return failure();
+    return success();
+  }
+
+  AdamOp adamOf(StateOp parameter) {
+    return dyn_cast<AdamOp>(symbols.lookup(*parameter.getOptimizer()));
+  }
+
+  LogicalResult updateWithAdam(OpBuilder &builder) {
+    Value ofStep = scale;
+    if (phases > 1) // the mean over the steps
+      scale = GraphBuilder(builder, module.getLoc()).mul(scale, 1.0 / double(phases));
+    // Parts of large parameters first: their gathers are the longest.
+    for (bool shared : {true, false})
+      for (StateOp parameter : parameters) {
+        AdamOp adam = adamOf(parameter);
+        Share *share = shareFor(parameter);
+        if (adam && (share != nullptr) == shared &&
+            failed(updateWithAdam(builder, parameter, adam, share)))
+          return failure();
+      }
+    scale = ofStep;
+    return success();
+  }
+
+  //===- What there is to update -----------------------------------------===//
+
+  struct MuonParameter {
+    StateOp state;
+    MuonOp muon;
+    RankedTensorType type;
+
+    ArrayRef<int64_t> matrix() const { return type.getShape().take_back(2); }
+    int64_t elements() const { return type.getNumElements(); }
+    /// How many matrices there are along the leading axes.
+    int64_t count() const { return elements() / (matrix()[0] * matrix()[1]); }
+    /// True when NS5 is the same computation for both.
+    bool fits(const MuonParameter &other) const {
+      MuonOp a = muon, b = other.muon;
+      return matrix() == other.matrix() && a.getSteps() == b.getSteps() &&
+             a.getCoefficients() == b.getCoefficients() && a.getComputeType() == b.getComputeType();
+    }
+  };
+  /// Parameters whose matrices are orthogonalised together.
+  using MuonBatch = SmallVector<MuonParameter>;
+
+  /// A gradient of which this rank has a part: of one parameter for Adam, of several for Muon.
+  struct Share {
+    StateOp gradient;
+    Sharding sharding;
+    MuonBatch members; ///< Muon's, in no order
+  };
+  Share *shareFor(StateOp parameter) {
+    auto found = shareOf.find(gradientSymbol(parameter.getSymName()));
+    return found == shareOf.end() ? nullptr : &shares[found->second];
+  }
+
   /// The largest norm of all gradients together; 0: no limit.
   FailureOr<double> gradientClip() {
     auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
@@ -87,7 +173,7 @@ private:
   /// Every parameter has what its update reads.
   LogicalResult check() {
     for (StateOp parameter : parameters) {
-      if (!symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName())))
+      if (!shareFor(parameter) && !symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName())))
         return parameter.emitOpError("has no gradient: nano-differentiate comes first");
       if (isa<MuonOp>(symbols.lookup(*parameter.getOptimizer())) &&
           parameter.getTensorType().getRank() < 2)
@@ -99,11 +185,13 @@ private:
 
   //===- Declarations ----------------------------------------------------===//
 
-  /// A symbol that this pass adds must be new to the model.
-  LogicalResult claim(Operation *owner, StringRef name) {
+  /// A symbol that this pass adds must be new to the model; false when this pass has added it.
+  FailureOr<bool> claim(Operation *owner, StringRef name) {
+    if (!declared.insert(name).second)
+      return false;
     Operation *holder = symbols.lookup(name);
     if (!holder)
-      return success();
+      return true;
     InFlightDiagnostic error = owner->emitError("the name @")
                                << name << " is taken: the optimizer needs it";
     error.attachNote(holder->getLoc()) << "taken here";
@@ -113,8 +201,9 @@ private:
   /// Declares a scalar whose body `fill` builds from (step, iterations, sequences, world), all f64.
   LogicalResult declareScalar(Operation *owner, StringRef name,
                               function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> fill) {
-    if (failed(claim(owner, name)))
-      return failure();
+    FailureOr<bool> isNew = claim(owner, name);
+    if (failed(isNew) || !*isNew)
+      return failure(failed(isNew));
     ImplicitLocOpBuilder builder(owner->getLoc(), declarations);
     auto scalar = ScalarOp::create(builder, name, builder.getF32Type());
     declarations.setInsertionPointAfter(scalar);
@@ -138,12 +227,15 @@ private:
   FailureOr<std::string> biasCorrection(AdamOp adam, StringRef suffix, const APFloat &beta,
                                         bool squareRoot) {
     std::string name = (adam.getSymName() + "." + suffix).str();
-    if (!declared.insert(name).second)
-      return name;
     if (failed(declareScalar(adam, name, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
           Value one = arith::ConstantOp::create(b, b.getF64FloatAttr(1));
           Value base = arith::ConstantOp::create(b, b.getF64FloatAttr(beta.convertToDouble()));
-          Value power = math::PowFOp::create(b, base, arith::AddFOp::create(b, args[0], one));
+          Value steps = args[0]; // of Adam
+          if (phases > 1) {
+            Value every = arith::ConstantOp::create(b, b.getF64FloatAttr(double(phases)));
+            steps = math::FloorOp::create(b, arith::DivFOp::create(b, steps, every));
+          }
+          Value power = math::PowFOp::create(b, base, arith::AddFOp::create(b, steps, one));
           Value rest = arith::SubFOp::create(b, one, power);
           if (squareRoot)
             rest = math::SqrtOp::create(b, rest);
@@ -153,18 +245,35 @@ private:
     return name;
   }
 
-  /// Declares an optimizer state of the parameter's shape, zero at the start.
-  FailureOr<std::string> declareState(StateOp parameter, StringRef suffix, Type elementType) {
-    std::string name = (parameter.getSymName() + "." + suffix).str();
-    if (failed(claim(parameter, name)))
+  /// Declares an optimizer state, zero at the start, where it is not there yet.
+  FailureOr<std::string> declareState(StateOp owner, const Twine &called, RankedTensorType type,
+                                      DictionaryAttr sharding = {}) {
+    std::string name = called.str();
+    FailureOr<bool> isNew = claim(owner, name);
+    if (failed(isNew))
       return failure();
+    if (!*isNew)
+      return name;
     auto zero = InitAttr::get(declarations.getContext(), "constant",
                               declarations.getDenseF64ArrayAttr({0.0}));
-    auto state = StateOp::create(declarations, parameter.getLoc(), name,
-                                 parameter.getTensorType().clone(elementType), Role::Optimizer,
-                                 zero, FlatSymbolRefAttr());
+    auto state = StateOp::create(declarations, owner.getLoc(), name, type, Role::Optimizer, zero,
+                                 FlatSymbolRefAttr());
+    if (sharding)
+      state->setAttr(shardingAttrName, sharding);
     declarations.setInsertionPointAfter(state);
     return name;
+  }
+  /// The same for a share: it is sharded as the gradient is, its pieces are called
+  /// `<parameter>.<suffix>`.
+  FailureOr<std::string> declareState(const Share &share, const Twine &called, StringRef suffix,
+                                      Type element) {
+    Sharding sharding = share.sharding;
+    const size_t prefix = gradientSymbol("").size();
+    for (Sharding::Piece &piece : sharding.pieces)
+      piece.name = piece.name.substr(prefix) + "." + suffix.str();
+    StateOp gradient = share.gradient;
+    return declareState(gradient, called, gradient.getTensorType().clone(element),
+                        sharding.attribute(module.getContext()));
   }
 
   //===- Updates ---------------------------------------------------------===//
@@ -173,42 +282,73 @@ private:
     return g.load(symbol, RankedTensorType::get({}, Float32Type::get(module.getContext())));
   }
 
-  /// The parameter's accumulated gradient, f32.
-  Value gradient(GraphBuilder &g, StateOp parameter) {
-    return g.load(gradientSymbol(parameter.getSymName()),
-                  parameter.getTensorType().clone(Float32Type::get(module.getContext())));
+  Value load(GraphBuilder &g, StateOp state) {
+    return g.load(state.getSymName(), state.getTensorType());
   }
 
-  /// scale ← scale · min(1, limit / ‖scale·gradients‖₂), the norm over all parameters together.
-  void clip(OpBuilder &builder, double limit) {
+  /// The parameter's summed gradient, f32.
+  StateOp wholeGradient(StateOp parameter) {
+    return symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName()));
+  }
+
+  /// scale ← scale · min(1, limit / ‖scale·gradients‖₂), the norm over all gradients that the
+  /// program uses together; with `adam`, Adam's too.
+  void clip(OpBuilder &builder, double limit, bool adam) {
     Value sum;
-    for (StateOp parameter : parameters) {
-      GraphBuilder g(builder, parameter.getLoc());
-      Value grad = gradient(g, parameter);
+    auto add = [&](Location location, StateOp gradient, bool isAdams) {
+      if (isAdams && !adam)
+        return;
+      GraphBuilder g(builder, location);
+      Value grad = load(g, gradient);
       Value squares = g.sumAll(g.mul(grad, grad));
+      if (isAdams && phases > 1)
+        squares = g.mul(squares, 1.0 / double(phases * phases));
       sum = sum ? g.add(sum, squares) : squares;
-    }
+    };
+    // What each rank has a part of, then what all have, so that all ranks add the same numbers.
+    for (Share &share : shares)
+      add(share.gradient.getLoc(), share.gradient, share.members.empty());
+    if (sum)
+      sum = AllReduceOp::create(builder, module.getLoc(), sum.getType(), sum, Combiner::sum,
+                                shares.front().sharding.ranks);
+    for (StateOp parameter : parameters)
+      if (!shareFor(parameter))
+        add(parameter.getLoc(), wholeGradient(parameter), bool(adamOf(parameter)));
+    if (!sum)
+      return;
     GraphBuilder g(builder, module.getLoc());
     Value norm = g.mul(g.sqrt(sum), scale), bound = g.scalar(limit), one = g.scalar(1);
     scale = g.mul(scale, g.select(Predicate::gt, norm, bound, g.div(bound, norm), one));
   }
 
-  LogicalResult updateWithAdam(OpBuilder &builder, StateOp parameter, AdamOp adam) {
-    GraphBuilder g(builder, parameter.getLoc());
+  /// Updates the parameter, or, with `share`, this rank's part of it.
+  LogicalResult updateWithAdam(OpBuilder &builder, StateOp parameter, AdamOp adam, Share *share) {
+    Location location = parameter.getLoc();
+    GraphBuilder g(builder, location);
     RankedTensorType stored = parameter.getTensorType();
     Type element = stored.getElementType();
     double beta1 = adam.getBeta1().convertToDouble(), beta2 = adam.getBeta2().convertToDouble();
-    FailureOr<std::string> nameM = declareState(parameter, "adam_m", element);
-    FailureOr<std::string> nameV = declareState(parameter, "adam_v", element);
+    auto declare = [&](StringRef suffix) {
+      return share ? declareState(*share, parameter.getSymName() + "." + suffix, suffix, element)
+                   : declareState(parameter, parameter.getSymName() + "." + suffix, stored);
+    };
+    FailureOr<std::string> nameM = declare("adam_m"), nameV = declare("adam_v");
     FailureOr<std::string> bias1 = biasCorrection(adam, "bias1", adam.getBeta1(), false);
     FailureOr<std::string> bias2 = biasCorrection(adam, "bias2", adam.getBeta2(), true);
     if (failed(nameM) || failed(nameV) || failed(bias1) || failed(bias2))
       return failure();
 
-    Value grad = g.mul(gradient(g, parameter), scale);
-    Value p = g.toF32(g.load(parameter.getSymName(), stored));
-    Value m = g.toF32(g.load(*nameM, stored));
-    Value v = g.toF32(g.load(*nameV, stored));
+    Value grad = g.mul(load(g, share ? share->gradient : wholeGradient(parameter)), scale);
+    RankedTensorType mine = tensorType(grad).clone(element);
+    Value p = load(g, parameter);
+    if (share) {
+      Value flat = g.reshape(p, {stored.getNumElements()});
+      p = ShardOp::create(builder, location, mine, flat, share->sharding.parts,
+                          share->sharding.ranks);
+    }
+    p = g.toF32(p);
+    Value m = g.toF32(g.load(*nameM, mine));
+    Value v = g.toF32(g.load(*nameV, mine));
     m = g.mul(m, beta1);
     m = g.add(m, g.mul(grad, 1 - beta1));
     v = g.mul(v, beta2);
@@ -221,30 +361,18 @@ private:
     p = g.sub(p, g.mul(direction, loadScalar(g, adam.getLr())));
     g.store(g.cast(m, element), *nameM);
     g.store(g.cast(v, element), *nameV);
-    g.store(g.cast(p, element), parameter.getSymName());
+    p = g.cast(p, element);
+    if (share) {
+      RankedTensorType flat = stored.clone({stored.getNumElements()});
+      p = AllGatherOp::create(builder, location, flat, p, share->sharding.parts,
+                              share->sharding.ranks);
+      p = g.reshape(p, stored.getShape());
+    }
+    g.store(p, parameter.getSymName());
     return success();
   }
 
   //===- Muon ------------------------------------------------------------===//
-
-  struct MuonParameter {
-    StateOp state;
-    MuonOp muon;
-    RankedTensorType type;
-
-    ArrayRef<int64_t> matrix() const { return type.getShape().take_back(2); }
-    int64_t elements() const { return type.getNumElements(); }
-    /// How many matrices there are along the leading axes.
-    int64_t count() const { return elements() / (matrix()[0] * matrix()[1]); }
-    /// True when NS5 is the same computation for both.
-    bool fits(const MuonParameter &other) const {
-      MuonOp a = muon, b = other.muon;
-      return matrix() == other.matrix() && a.getSteps() == b.getSteps() &&
-             a.getCoefficients() == b.getCoefficients() && a.getComputeType() == b.getComputeType();
-    }
-  };
-  /// Parameters whose matrices are orthogonalised together.
-  using MuonBatch = SmallVector<MuonParameter>;
 
   void addToBatch(StateOp state, MuonOp muon) {
     MuonParameter parameter{state, muon, state.getTensorType()};
@@ -284,29 +412,26 @@ private:
     return x;
   }
 
-  /// Stores the parameter's new momentum; its Nesterov momentum divided by the Frobenius norm of
-  /// each matrix, in the compute type.
-  FailureOr<Value> normalizedMomentum(OpBuilder &builder, MuonParameter parameter) {
-    StateOp state = parameter.state;
-    GraphBuilder g(builder, state.getLoc());
-    RankedTensorType stored = parameter.type;
-    FailureOr<std::string> nameB = declareState(state, "muon_b", builder.getF32Type());
-    if (failed(nameB))
-      return failure();
-    Value momentum = loadScalar(g, parameter.muon.getMomentum());
-    Value grad = g.mul(gradient(g, state), scale);
-    Value b = g.load(*nameB, stored.clone(builder.getF32Type()));
+  /// Stores the new momentum of matrices in the state `nameB`; their Nesterov momentum divided by
+  /// the Frobenius norm of each, in the compute type.
+  Value normalizedMomentum(OpBuilder &builder, Location location, StateOp gradient,
+                           const std::string &nameB, MuonOp muon) {
+    GraphBuilder g(builder, location);
+    RankedTensorType type = gradient.getTensorType();
+    Value momentum = loadScalar(g, muon.getMomentum());
+    Value grad = g.mul(load(g, gradient), scale);
+    Value b = g.load(nameB, type);
     Value keep = g.sub(g.scalar(1), momentum);
     b = g.add(b, g.mul(g.sub(grad, b), keep));
-    g.store(b, *nameB);
+    g.store(b, nameB);
     Value nesterov = g.add(grad, g.mul(g.sub(b, grad), momentum));
 
-    Type compute = parameter.muon.getComputeType();
-    int64_t rank = stored.getRank();
-    Value x = g.toF32(g.cast(nesterov, compute));
+    int64_t rank = type.getRank();
+    Value x = g.toF32(g.cast(nesterov, muon.getComputeType()));
     Value norm = g.sqrt(g.reduce(Combiner::sum, g.mul(x, x), {rank - 2, rank - 1}));
     auto leading = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
-    return g.cast(g.div(x, g.broadcast(g.add(norm, 1e-7), stored.getShape(), leading)), compute);
+    return g.cast(g.div(x, g.broadcast(g.add(norm, 1e-7), type.getShape(), leading)),
+                  muon.getComputeType());
   }
 
   /// p ← p − lr·√max(1, rows/cols)·direction
@@ -326,10 +451,13 @@ private:
   LogicalResult updateWithMuon(OpBuilder &builder, ArrayRef<MuonParameter> batch) {
     SmallVector<Value> momenta;
     for (const MuonParameter &parameter : batch) {
-      FailureOr<Value> x = normalizedMomentum(builder, parameter);
-      if (failed(x))
+      StateOp state = parameter.state;
+      FailureOr<std::string> nameB = declareState(
+          state, state.getSymName() + ".muon_b", state.getTensorType().clone(builder.getF32Type()));
+      if (failed(nameB))
         return failure();
-      momenta.push_back(*x);
+      momenta.push_back(normalizedMomentum(builder, state.getLoc(), wholeGradient(state), *nameB,
+                                           parameter.muon));
     }
     MuonParameter first = batch.front();
     if (batch.size() == 1) {
@@ -366,11 +494,89 @@ private:
     return success();
   }
 
+  /// NS5 of this rank's matrices of a bank, `mine` [rounds, rows, cols], in batches of at most
+  /// `maxBatchElements` numbers; each round is gathered as soon as its batch is done. The result
+  /// holds all matrices of the bank in their order, [rounds·parts, rows, cols].
+  Value gatherRounds(OpBuilder &builder, const Share &share, Value mine, MuonOp muon) {
+    Location location = share.gradient->getLoc();
+    const Sharding &sharding = share.sharding;
+    RankedTensorType type = tensorType(mine);
+    const int64_t rounds = type.getDimSize(0), rows = type.getDimSize(1),
+                  columns = type.getDimSize(2);
+    auto part = [&](Value whole, int64_t from, int64_t count) -> Value {
+      if (count == tensorType(whole).getDimSize(0))
+        return whole;
+      return SliceOp::create(builder, location, type.clone({count, rows, columns}), whole,
+                             builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(from));
+    };
+    const int64_t most = std::max<int64_t>(1, maxBatchElements / (rows * columns));
+    SmallVector<Value> gathered;
+    for (int64_t begin = 0; begin < rounds; begin += most) {
+      const int64_t count = std::min(most, rounds - begin);
+      Value batch = orthogonalize(builder, location, part(mine, begin, count), muon);
+      for (int64_t round = 0; round < count; ++round)
+        gathered.push_back(
+            AllGatherOp::create(builder, location, type.clone({sharding.parts, rows, columns}),
+                                part(batch, round, 1), sharding.parts, sharding.ranks));
+    }
+    if (rounds == 1)
+      return gathered.front();
+    return ConcatOp::create(builder, location, type.clone({rounds * sharding.parts, rows, columns}),
+                            gathered, builder.getI64IntegerAttr(0));
+  }
+
+  /// The banks of Muon's matrices. What all ranks do with the results of one bank comes after the
+  /// next one's Newton–Schulz, so that the results travel meanwhile.
+  LogicalResult updateBanks(OpBuilder &builder) {
+    const size_t prefix = gradientSymbol("").size();
+    auto applySteps = [&](const Share *share, Value directions) {
+      for (const MuonParameter &parameter : share->members) {
+        const int64_t size = parameter.matrix()[0] * parameter.matrix()[1];
+        const auto *piece = llvm::find_if(share->sharding.pieces, [&](const Sharding::Piece &one) {
+          return one.name == gradientSymbol(StateOp(parameter.state).getSymName());
+        });
+        Location location = StateOp(parameter.state).getLoc();
+        SmallVector<int64_t> shape{parameter.count(), parameter.matrix()[0], parameter.matrix()[1]};
+        Value slice = directions;
+        if (shape[0] != tensorType(directions).getDimSize(0))
+          slice = SliceOp::create(builder, location, tensorType(directions).clone(shape),
+                                  directions, builder.getI64IntegerAttr(0),
+                                  builder.getI64IntegerAttr(piece->offset / size));
+        GraphBuilder g(builder, location);
+        takeStep(builder, parameter, g.reshape(slice, parameter.type.getShape()));
+      }
+    };
+    const Share *waiting = nullptr;
+    Value waitingFor;
+    for (Share &share : shares) {
+      if (share.members.empty())
+        continue;
+      StateOp gradient = share.gradient;
+      MuonOp muon = share.members.front().muon;
+      FailureOr<std::string> nameB = declareState(
+          share, gradient.getSymName().substr(prefix) + ".muon_b", "muon_b", builder.getF32Type());
+      if (failed(nameB))
+        return failure();
+      Value mine = normalizedMomentum(builder, gradient.getLoc(), gradient, *nameB, muon);
+      Value directions = gatherRounds(builder, share, mine, muon);
+      if (waiting)
+        applySteps(waiting, waitingFor);
+      waiting = &share;
+      waitingFor = directions;
+    }
+    if (waiting)
+      applySteps(waiting, waitingFor);
+    return success();
+  }
+
   ModuleOp module;
   SymbolTable symbols;
   OpBuilder declarations; ///< where scalars are declared
   SmallVector<StateOp> parameters;
+  int64_t phases; ///< Adam's parameters take a step in the last of them
   int64_t maxBatchElements;
+  SmallVector<Share> shares;
+  llvm::StringMap<int> shareOf; ///< by the name of a gradient
   SmallVector<MuonBatch> batches;
   llvm::StringSet<> declared;
   Value scale; ///< what a summed gradient is multiplied by, rank 0
@@ -380,12 +586,7 @@ struct ExpandOptimizers : public nano::impl::ExpandOptimizersBase<ExpandOptimize
   using ExpandOptimizersBase::ExpandOptimizersBase;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (functionWithRole(module, "update")) {
-      module.emitError("the module has an update program already");
-      return signalPassFailure();
-    }
-    if (failed(OptimizerExpander(module, maxBatchElements).run()))
+    if (failed(OptimizerExpander(getOperation(), maxBatchElements).run()))
       signalPassFailure();
   }
 };

@@ -14,9 +14,18 @@
 // that it reads when it moves down. A batch takes on at most `max-bytes` of them; states live
 // anyway.
 //
+// Launches join only when the last collective before them and the first after them, by what they
+// depend on and what depends on them, are the same: one launch behind two collectives would wait
+// for both, and one before two would hold up the first.
+//
 // It runs after kernels exist, because equal tasks share one, and before events, which fix the
 // order of commands.
 #include "passes/Passes.h"
+#include "passes/schedule/Costs.h"
+#include "passes/schedule/Dependences.h"
+
+#include <map>
+#include <tuple>
 
 namespace nano {
 #define GEN_PASS_DEF_BATCHLAUNCHES
@@ -25,8 +34,43 @@ namespace nano {
 
 using namespace mlir;
 using namespace nano::step;
+using namespace nano::schedule;
 
 namespace {
+
+/// The last collective that a command depends on and the first that depends on it, by their place
+/// among the collectives; −1 for none.
+using Around = std::pair<int64_t, int64_t>;
+
+llvm::DenseMap<Operation *, Around> collectivesAround(ArrayRef<Operation *> commands,
+                                                      const KernelTable &kernels) {
+  std::vector<StepCommandOpInterface> accessing;
+  for (Operation *command : commands)
+    if (!isa<RecordOp, WaitOp>(command))
+      accessing.push_back(cast<StepCommandOpInterface>(command));
+  const Dependences graph = dependencesOf(std::move(accessing), kernels);
+  const size_t count = graph.commands.size();
+  std::vector<int64_t> collective(count, -1); // by command: its place among the collectives
+  int64_t collectives = 0;
+  for (size_t i = 0; i < count; ++i)
+    if (isCollective(graph.commands[i]))
+      collective[i] = collectives++;
+  std::vector<Around> around(count, {-1, -1});
+  for (size_t i = 0; i < count; ++i)
+    for (uint32_t earlier : graph.before[i])
+      around[i].first = std::max({around[i].first, around[earlier].first, collective[earlier]});
+  for (size_t i = count; i-- > 0;)
+    for (uint32_t earlier : graph.before[i]) {
+      const int64_t first = collective[i] >= 0 ? collective[i] : around[i].second;
+      int64_t &found = around[earlier].second;
+      if (first >= 0 && (found < 0 || first < found))
+        found = first;
+    }
+  llvm::DenseMap<Operation *, Around> result;
+  for (size_t i = 0; i < count; ++i)
+    result[graph.commands[i]] = around[i];
+  return result;
+}
 
 /// One sweep over the commands of a program, in program order or against it.
 class Sweep {
@@ -48,7 +92,7 @@ private:
     int64_t read = -1, written = -1; ///< latest slot
   };
 
-  int64_t slotFor(Operation *command, ArrayRef<Access> accesses);
+  int64_t slotFor(Operation *command, ArrayRef<Access> accesses, Around around);
   int64_t bytesKeptAlive(ArrayRef<Access> accesses) const;
   bool fits(const Slot &slot, LaunchOp launch) const;
 
@@ -57,8 +101,8 @@ private:
   bool upwards;
   std::vector<Slot> slots;
   llvm::DenseMap<const void *, Touched> touched;
-  llvm::DenseMap<std::pair<Attribute, uint64_t>, llvm::SmallVector<int64_t>>
-      batches; ///< kernel, stream → slots
+  /// Kernel, stream, collectives around → slots.
+  std::map<std::tuple<const void *, uint64_t, Around>, llvm::SmallVector<int64_t>> batches;
   int64_t barrier = -1;
 };
 
@@ -85,7 +129,7 @@ bool Sweep::fits(const Slot &slot, LaunchOp launch) const {
 }
 
 /// The slot of a batch that the command joins, or a new one.
-int64_t Sweep::slotFor(Operation *command, ArrayRef<Access> accesses) {
+int64_t Sweep::slotFor(Operation *command, ArrayRef<Access> accesses, Around around) {
   int64_t after = barrier;
   for (const Access &access : accesses) {
     auto found = touched.find(bufferKey(access.buffer));
@@ -97,7 +141,7 @@ int64_t Sweep::slotFor(Operation *command, ArrayRef<Access> accesses) {
   }
   auto launch = dyn_cast<LaunchOp>(command);
   if (launch) {
-    auto &open = batches[{launch.getKernelAttr(), launch.getStream()}];
+    auto &open = batches[{launch.getKernelAttr().getAsOpaquePointer(), launch.getStream(), around}];
     int64_t bytes = bytesKeptAlive(accesses);
     auto *slot = llvm::upper_bound(open, after);
     if (slot != open.end() && slots[*slot].bytes + bytes <= maxBytes &&
@@ -143,10 +187,11 @@ LaunchOp merge(ArrayRef<LaunchOp> launches, const KernelTable &kernels) {
 }
 
 std::vector<Operation *> Sweep::run(ArrayRef<Operation *> commands) {
+  const llvm::DenseMap<Operation *, Around> around = collectivesAround(commands, kernels);
   for (size_t i = 0; i < commands.size(); ++i) {
     Operation *command = upwards ? commands[i] : commands[commands.size() - 1 - i];
     SmallVector<Access> accesses = accessesOf(cast<StepCommandOpInterface>(command), kernels);
-    int64_t slot = slotFor(command, accesses);
+    int64_t slot = slotFor(command, accesses, around.lookup(command));
     if (isa<RecordOp, WaitOp>(command))
       barrier = slot;
     for (const Access &access : accesses) {

@@ -97,6 +97,21 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
   return result;
 }
 
+LogicalResult
+forEachProgram(ModuleOp module,
+               llvm::function_ref<LogicalResult(ProgramOp, const PlannedProgram &)> check) {
+  const KernelTable kernels(module);
+  FailureOr<PersistentBuffers> persistent = readPersistentBuffers(module);
+  if (failed(persistent))
+    return failure();
+  for (auto program : module.getOps<ProgramOp>()) {
+    FailureOr<PlannedProgram> planned = readProgram(module, program, *persistent, kernels);
+    if (failed(planned) || failed(check(program, *planned)))
+      return failure();
+  }
+  return success();
+}
+
 std::string describe(const PlannedBuffer &buffer) {
   const char *kind = isa<graph::StateOp>(buffer.op)    ? "state"
                      : isa<graph::ScalarOp>(buffer.op) ? "scalar"

@@ -50,6 +50,12 @@ mlir::FailureOr<PlannedProgram> readProgram(mlir::ModuleOp module, step::Program
                                             const PersistentBuffers &persistent,
                                             const step::KernelTable &kernels);
 
+/// Reads every program of a module that has a memory plan and runs `check` on it, up to the first
+/// that fails.
+mlir::LogicalResult forEachProgram(
+    mlir::ModuleOp module,
+    llvm::function_ref<mlir::LogicalResult(step::ProgramOp, const PlannedProgram &)> check);
+
 /// "buffer 'x' (models/x.cpp:41)" or "state 'embed.weight'".
 std::string describe(const PlannedBuffer &buffer);
 

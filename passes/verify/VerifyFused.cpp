@@ -28,8 +28,8 @@ struct VerifyFused : public nano::impl::VerifyFusedBase<VerifyFused> {
 private:
   static bool isKernelOfItsOwn(Operation *op) {
     return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-               AllReduceOp, LoadOp, StoreOp, AccumulateOp, TransposeOp, CrossEntropyOp, ConcatOp,
-               FusedOp>(op);
+               AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp, LoadOp, StoreOp, AccumulateOp,
+               TransposeOp, CrossEntropyOp, ConcatOp, FusedOp>(op);
   }
 
   LogicalResult check(Operation &op) {
@@ -40,8 +40,8 @@ private:
       return success();
     }
     if (isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-            AllReduceOp, LoadOp, StoreOp, ReshapeOp, SliceOp, TransposeOp, ConcatOp,
-            func::ReturnOp>(op))
+            AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp, LoadOp, StoreOp, ReshapeOp, SliceOp,
+            TransposeOp, ConcatOp, func::ReturnOp>(op))
       return success();
     return op.emitOpError("outside of kernels: nano-fuse puts it into a nano.fused");
   }

@@ -162,16 +162,11 @@ LogicalResult Execution::run() {
 
 struct VerifyLiveness : public nano::impl::VerifyLivenessBase<VerifyLiveness> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    step::KernelTable kernels(module);
-    FailureOr<PersistentBuffers> persistent = readPersistentBuffers(module);
-    if (failed(persistent))
+    if (failed(
+            forEachProgram(getOperation(), [](step::ProgramOp op, const PlannedProgram &program) {
+              return Execution(op, program).run();
+            })))
       return signalPassFailure();
-    for (auto program : module.getOps<step::ProgramOp>()) {
-      FailureOr<PlannedProgram> planned = readProgram(module, program, *persistent, kernels);
-      if (failed(planned) || failed(Execution(program, *planned).run()))
-        return signalPassFailure();
-    }
     markAllAnalysesPreserved();
   }
 };

@@ -6,10 +6,10 @@
 // when this one starts, from the order of its own stream and the events that it waited for. A pair
 // of commands of two streams is concurrent when neither is in the other's clock; no concurrent pair
 // may conflict. Within one command, an output may lie on an input only as a whole, element over
-// element (an update in place); the factors of a product never. Collectives of one program are all
-// ordered among themselves, so that every rank enters them in one order, whatever the number of
-// ranks. Nothing of the scheduler or the memory planner is used: only streams, events, offsets and
-// layouts.
+// element (an update in place); the factors of a product, and what has parts elsewhere, never.
+// Collectives of one program are all ordered among themselves, so that every rank enters them in
+// one order, whatever the number of ranks. Nothing of the scheduler or the memory planner is used:
+// only streams, events, offsets and layouts.
 #include "passes/Passes.h"
 #include "passes/verify/PlannedProgram.h"
 
@@ -82,11 +82,16 @@ bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAcces
     if (llvm::is_contained({matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()},
                            read.value))
       return false;
-  } else if (isa<step::CopyOp>(command)) {
+  } else if (isa<step::CopyOp, step::ReduceScatterOp, step::AllGatherOp, step::ShardOp>(command)) {
     return false;
   }
   return read.value == written.value || elementOrder(cast<MemRefType>(read.value.getType())) ==
                                             elementOrder(cast<MemRefType>(written.value.getType()));
+}
+
+/// True for commands in which ranks meet.
+bool isCollective(Operation *command) {
+  return isa<step::AllReduceOp, step::ReduceScatterOp, step::AllGatherOp>(command);
 }
 
 LogicalResult RaceCheck::withinOne(const PlannedCommand &command) {
@@ -153,7 +158,7 @@ LogicalResult RaceCheck::check(const PlannedCommand &first, const PlannedCommand
       error.attachNote(first.op->getLoc()) << "the other command";
       return error;
     }
-  if (isa<step::AllReduceOp>(first.op) && isa<step::AllReduceOp>(second.op))
+  if (isCollective(first.op) && isCollective(second.op))
     return second.op->emitError("program @")
            << op.getSymName() << ": " << step::describeCommand(second.op) << " on stream "
            << second.stream << " and " << step::describeCommand(first.op) << " on stream "
@@ -187,16 +192,11 @@ LogicalResult RaceCheck::betweenStreams(size_t stream, size_t other) {
 
 struct VerifyRaces : public nano::impl::VerifyRacesBase<VerifyRaces> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    step::KernelTable kernels(module);
-    FailureOr<PersistentBuffers> persistent = readPersistentBuffers(module);
-    if (failed(persistent))
+    if (failed(
+            forEachProgram(getOperation(), [](step::ProgramOp op, const PlannedProgram &program) {
+              return RaceCheck(op, program).run();
+            })))
       return signalPassFailure();
-    for (auto program : module.getOps<step::ProgramOp>()) {
-      FailureOr<PlannedProgram> planned = readProgram(module, program, *persistent, kernels);
-      if (failed(planned) || failed(RaceCheck(program, *planned).run()))
-        return signalPassFailure();
-    }
     markAllAnalysesPreserved();
   }
 };

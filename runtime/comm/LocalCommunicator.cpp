@@ -1,38 +1,20 @@
-// In-process collectives: a rendezvous that checks what the ranks ask for, and sums over slices of
+// In-process collectives: a rendezvous that checks what the ranks ask for, and work over slices of
 // shared memory.
 #include "runtime/comm/LocalCommunicator.h"
-#include "runtime/NumberFormats.h"
+#include "runtime/comm/Combine.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <cstring>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 namespace nano {
 namespace {
 
-/// What one rank asks for in a collective.
-struct Request {
-  enum class Kind { None, AllReduce, Barrier };
-  Kind kind = Kind::None;
-  void *data = nullptr;
-  int64_t count = 0;
-  plan::DType type = plan::DType::F32;
-  std::string what;
-
-  std::string toString() const {
-    if (kind == Kind::None)
-      return "no collective";
-    if (kind == Kind::Barrier)
-      return "barrier '" + what + "'";
-    return "all-reduce '" + what + "' of " + std::to_string(count) + " " + plan::nameOf(type);
-  }
-  bool matches(const Request &other) const {
-    return kind == other.kind && count == other.count && type == other.type && what == other.what;
-  }
-};
+using Clock = std::chrono::steady_clock;
 
 /// One wait of a few microseconds that leaves the core's other thread alone.
 void relax() {
@@ -41,63 +23,51 @@ void relax() {
 #endif
 }
 
-constexpr int64_t tile = 2048; ///< elements summed at a time: the f32 sums stay in the L1 cache
+/// A rank's data in a collective.
+struct Operands {
+  const void *from = nullptr;
+  void *to = nullptr;
+};
 
-void sumTile(const std::vector<float *> &data, int64_t begin, int64_t size) {
-  float sums[tile];
-  std::copy_n(data[0] + begin, size, sums);
-  for (size_t rank = 1; rank < data.size(); ++rank) {
-    const float *from = data[rank] + begin;
-    for (int64_t i = 0; i < size; ++i)
-      sums[i] += from[i];
-  }
-  for (float *to : data)
-    std::copy_n(sums, size, to + begin);
-}
-
-void sumTile(const std::vector<uint16_t *> &data, int64_t begin, int64_t size) {
-  float sums[tile];
-  uint16_t rounded[tile];
-  for (int64_t i = 0; i < size; ++i)
-    sums[i] = fromBf16(data[0][begin + i]);
-  for (size_t rank = 1; rank < data.size(); ++rank) {
-    const uint16_t *from = data[rank] + begin;
-    for (int64_t i = 0; i < size; ++i)
-      sums[i] += fromBf16(from[i]);
-  }
-  for (int64_t i = 0; i < size; ++i)
-    rounded[i] = toBf16(sums[i]);
-  for (uint16_t *to : data)
-    std::copy_n(rounded, size, to + begin);
-}
-
-/// Sums slice `rank` of all ranks' data into all ranks' data. Slices are whole tiles, so that no
-/// two ranks write one cache line.
-template <typename T> void sumSlice(const std::vector<void *> &pointers, int rank, int64_t count) {
-  std::vector<T *> data;
-  for (void *pointer : pointers)
-    data.push_back(static_cast<T *>(pointer));
-  int64_t world = int64_t(data.size()), tiles = (count + tile - 1) / tile;
-  for (int64_t t = tiles * rank / world; t < tiles * (rank + 1) / world; ++t)
-    sumTile(data, t * tile, std::min(tile, count - t * tile));
-}
+/// Where the members of one set of ranks wait for each other.
+struct Meeting {
+  std::atomic<uint64_t> rounds{0}; ///< completed rendezvous
+  std::vector<int> members;        ///< by place; as the first that came sees them
+  int count = 0;                   ///< members that have come to the current one
+};
 
 } // namespace
 
 struct LocalGroup::State {
   State(int world, std::chrono::milliseconds timeout)
-      : world(world), timeout(timeout), requests(size_t(world)), present(size_t(world)) {}
+      : world(world), timeout(timeout), ranks(size_t(world)), meetings(size_t(world) + 2) {}
+
+  /// What is known about a rank.
+  struct Known {
+    Request request; ///< what it asked for last
+    Operands operands;
+    std::string doing;
+    Clock::time_point seen = Clock::now(); ///< its last sign of life
+    bool present = false;                  ///< waits in a rendezvous
+  };
 
   const int world;
   const std::chrono::milliseconds timeout;
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable changed;
-  std::atomic<uint64_t> rounds{0}; ///< completed rendezvous
   std::atomic<bool> broken{false};
-  std::string failure;           ///< why the group is broken
-  std::vector<Request> requests; ///< by rank: what it asked for last
-  std::vector<char> present;     ///< by rank: has come to the current rendezvous
-  int count = 0;                 ///< ranks that have come
+  std::string failure; ///< why the group is broken
+  std::vector<Known> ranks;
+  std::vector<Meeting> meetings; ///< of all ranks, of each group, of each set of peers
+
+  Meeting &meetingOf(plan::Ranks set, int rank, int group) {
+    size_t index = 0;
+    if (set == plan::Ranks::Group)
+      index = 1 + size_t(rank / group);
+    if (set == plan::Ranks::Peers)
+      index = 1 + size_t(world / group + rank % group);
+    return meetings[index];
+  }
 
   void breakGroup(const std::string &why) { // with the mutex held
     if (broken)
@@ -107,71 +77,95 @@ struct LocalGroup::State {
     changed.notify_all();
   }
 
-  std::optional<std::string> mismatch() const {
-    for (int rank = 1; rank < world; ++rank)
-      if (!requests[rank].matches(requests[0]))
-        return "rank " + std::to_string(rank) + " calls " + requests[rank].toString() +
-               " where rank 0 calls " + requests[0].toString();
+  std::optional<std::string> mismatch(const std::vector<int> &members) const {
+    const Request &first = ranks[size_t(members[0])].request;
+    for (int rank : members)
+      if (!(ranks[size_t(rank)].request == first))
+        return "rank " + std::to_string(rank) + " calls " + ranks[size_t(rank)].request.toString() +
+               " where rank " + std::to_string(members[0]) + " calls " + first.toString();
     return std::nullopt;
   }
 
-  std::string absent() const {
-    std::string text;
-    for (int rank = 0; rank < world; ++rank)
-      if (!present[rank])
-        text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank) + " (last seen in " +
-                requests[rank].toString() + ")";
-    return text;
+  std::string seen(int rank) const {
+    const Known &known = ranks[size_t(rank)];
+    return lastSeen(known.request.toString(), known.doing);
   }
 
-  /// Waits until every rank has come. A rank that brings no `request` keeps its last one (the end
-  /// of a collective). `pointers`, when asked for, receives every rank's data.
-  Status meet(int rank, const Request *request, std::vector<void *> *pointers) {
+  /// Waits until every member of the request's set has come. `isEnd`: the members come again, at
+  /// the end of the same collective.
+  Status meet(int rank, int group, const Request &request, Operands operands, bool isEnd) {
     std::unique_lock lock(mutex);
-    if (request && !broken)
-      requests[rank] = *request;
+    Known &own = ranks[size_t(rank)];
+    if (!isEnd && !broken) {
+      own.request = request;
+      own.operands = operands;
+    }
+    own.seen = Clock::now();
     auto broke = [&] {
-      return failed((request ? *request : requests[rank]).toString() + " on rank " +
-                    std::to_string(rank) + ": " + failure);
+      return failed(request.toString() + " on rank " + std::to_string(rank) + ": " + failure);
     };
     if (broken)
       return broke();
-    present[rank] = true;
-    uint64_t round = rounds.load(std::memory_order_relaxed);
-    if (++count == world) {
-      if (auto difference = mismatch()) {
+    Meeting &meeting = meetingOf(request.ranks, rank, group);
+    std::vector<int> members = membersOf(request.ranks, rank, world, group);
+    if (meeting.count == 0)
+      meeting.members = members;
+    if (meeting.members != members) {
+      breakGroup("rank " + std::to_string(rank) + " has groups of another size, " +
+                 std::to_string(group) + ", than rank " + std::to_string(meeting.members[0]));
+      return broke();
+    }
+    own.present = true;
+    uint64_t round = meeting.rounds.load(std::memory_order_relaxed);
+    if (++meeting.count == int(members.size())) {
+      if (auto difference = mismatch(members)) {
         breakGroup(*difference);
         return broke();
       }
-      count = 0;
-      std::fill(present.begin(), present.end(), 0);
-      rounds.store(round + 1, std::memory_order_release);
+      meeting.count = 0;
+      for (int member : members) {
+        ranks[size_t(member)].present = false;
+        ranks[size_t(member)].seen = Clock::now();
+      }
+      meeting.rounds.store(round + 1, std::memory_order_release);
       changed.notify_all();
     } else {
-      wait(lock, round);
-      if (rounds.load(std::memory_order_relaxed) == round)
+      wait(lock, meeting, round);
+      if (meeting.rounds.load(std::memory_order_relaxed) == round)
         return broke();
     }
-    if (pointers)
-      for (const Request &each : requests)
-        pointers->push_back(each.data);
     return ok();
   }
 
-  /// Ends when round `round` is complete or the group is broken; breaks it after the timeout. Spins
-  /// for some microseconds first, where each rank can have a core of its own.
-  void wait(std::unique_lock<std::mutex> &lock, uint64_t round) {
-    auto over = [&] { return rounds.load(std::memory_order_acquire) != round || broken; };
+  /// Ends when round `round` is complete or the group is broken; breaks it when a member stays
+  /// silent for too long. Spins for some microseconds first, where each rank can have a core of its
+  /// own.
+  void wait(std::unique_lock<std::mutex> &lock, const Meeting &meeting, uint64_t round) {
+    auto over = [&] { return meeting.rounds.load(std::memory_order_acquire) != round || broken; };
     if (unsigned(world) <= std::thread::hardware_concurrency()) {
       lock.unlock();
       for (int spin = 0; spin < 1000 && !over(); ++spin)
         relax();
       lock.lock();
     }
-    if (!changed.wait_for(lock, timeout, over)) {
+    Clock::time_point deadline = Clock::now() + timeout;
+    while (!changed.wait_until(lock, deadline, over)) {
+      Clock::time_point oldest = Clock::time_point::max();
+      std::string absent;
+      for (int rank : meeting.members) {
+        const Known &known = ranks[size_t(rank)];
+        if (known.present)
+          continue;
+        oldest = std::min(oldest, known.seen);
+        absent +=
+            (absent.empty() ? "rank " : ", rank ") + std::to_string(rank) + " (" + seen(rank) + ")";
+      }
+      deadline = oldest + timeout;
+      if (deadline > Clock::now())
+        continue;
       char seconds[32];
       std::snprintf(seconds, sizeof seconds, "%g", double(timeout.count()) / 1000);
-      breakGroup(absent() + " did not come within " + seconds + " s");
+      breakGroup(absent + " did not come within " + seconds + " s");
     }
   }
 };
@@ -179,44 +173,140 @@ struct LocalGroup::State {
 /// One rank's end.
 class LocalGroup::Member : public Communicator {
 public:
-  Member(State &state, int own) : state(state), own(own) {}
+  Member(State &state, int own) : state(state), own(own), group(state.world) {}
 
   int rank() const override { return own; }
   int world() const override { return state.world; }
 
-  Status allReduce(void *data, int64_t count, plan::DType type, const char *what) override {
-    if (type != plan::DType::F32 && type != plan::DType::BF16) {
-      std::string reason = std::string("cannot add up elements of type ") + plan::nameOf(type);
-      fail("all-reduce '" + std::string(what) + "' " + reason);
-      return failed("all-reduce '" + std::string(what) + "' on rank " + std::to_string(own) + ": " +
-                    reason);
-    }
-    Request request = {Request::Kind::AllReduce, data, count, type, what};
-    std::vector<void *> pointers;
-    if (Status status = state.meet(own, &request, &pointers); !status)
+  Status setGroup(int ranks) override {
+    if (ranks < 1 || state.world % ranks != 0)
+      return badInput("groups of " + std::to_string(ranks) +
+                      " ranks: " + std::to_string(state.world) + " ranks cannot be divided so");
+    group = ranks;
+    return ok();
+  }
+
+  Status allReduce(void *data, int64_t count, plan::DType type, Combine how, plan::Ranks ranks,
+                   const char *what) override {
+    Request request = {Request::Kind::AllReduce, count, type, how, ranks, what};
+    if (Status status = checkType(request); !status)
       return status;
-    if (state.world == 1)
-      return ok();
-    if (type == plan::DType::F32)
-      sumSlice<float>(pointers, own, count);
-    else
-      sumSlice<uint16_t>(pointers, own, count);
-    return state.meet(own, nullptr, nullptr);
+    return collective(request, {data, data}, [&](const std::vector<Operands> &members, int place) {
+      std::vector<const void *> from;
+      std::vector<void *> to;
+      for (const Operands &member : members) {
+        from.push_back(member.from);
+        to.push_back(member.to);
+      }
+      Slice slice = sliceOf(count, place, int(members.size()));
+      combine(from, to, slice.begin, slice.end, type, how);
+    });
+  }
+
+  Status reduceScatter(const void *from, void *to, int64_t count, plan::DType type,
+                       plan::Ranks ranks, const char *what) override {
+    Request request = {Request::Kind::ReduceScatter, count, type, Combine::Sum, ranks, what};
+    if (Status status = checkType(request); !status)
+      return status;
+    uint64_t bytes = uint64_t(count) * plan::sizeOf(type);
+    return collective(request, {from, to}, [&](const std::vector<Operands> &members, int place) {
+      std::vector<const void *> parts;
+      for (const Operands &member : members)
+        parts.push_back(static_cast<const std::byte *>(member.from) + uint64_t(place) * bytes);
+      combine(parts, {to}, 0, count, type, Combine::Sum);
+    });
+  }
+
+  Status allGather(const void *from, void *to, int64_t count, plan::DType type, plan::Ranks ranks,
+                   const char *what) override {
+    Request request = {Request::Kind::AllGather, count, type, Combine::Sum, ranks, what};
+    uint64_t bytes = uint64_t(count) * plan::sizeOf(type);
+    return collective(request, {from, to}, [&](const std::vector<Operands> &members, int) {
+      auto *target = static_cast<std::byte *>(to);
+      for (const Operands &member : members) {
+        if (bytes != 0 && member.from != target)
+          std::memcpy(target, member.from, bytes);
+        target += bytes;
+      }
+    });
+  }
+
+  Result<std::vector<std::string>> exchange(const std::string &mine, const char *what) override {
+    Request request;
+    request.kind = Request::Kind::Exchange;
+    request.what = what;
+    std::vector<std::string> texts;
+    Status status =
+        collective(request, {&mine, nullptr}, [&](const std::vector<Operands> &members, int) {
+          for (const Operands &member : members)
+            texts.push_back(*static_cast<const std::string *>(member.from));
+        });
+    if (!status)
+      return status.error();
+    return texts;
   }
 
   Status barrier(const char *what) override {
-    Request request = {Request::Kind::Barrier, nullptr, 0, plan::DType::F32, what};
-    return state.meet(own, &request, nullptr);
+    Request request;
+    request.kind = Request::Kind::Barrier;
+    request.what = what;
+    return state.meet(own, group, request, {}, /*isEnd=*/false);
+  }
+
+  void doing(const std::string &what) override {
+    std::lock_guard lock(state.mutex);
+    state.ranks[size_t(own)].doing = what;
+    state.ranks[size_t(own)].seen = Clock::now();
+  }
+
+  void waiting(const std::string &what) override { doing(what); }
+
+  void abort(const std::string &reason) override {
+    std::lock_guard lock(state.mutex);
+    const State::Known &known = state.ranks[size_t(own)];
+    state.breakGroup("rank " + std::to_string(own) + " failed after " + known.request.toString() +
+                     (known.doing.empty() ? "" : ", " + known.doing) + ": " + reason);
+  }
+
+  std::optional<Error> failure() const override {
+    if (!state.broken)
+      return std::nullopt;
+    std::lock_guard lock(state.mutex);
+    return failed(state.failure);
   }
 
 private:
-  void fail(const std::string &why) {
-    std::lock_guard lock(state.mutex);
-    state.breakGroup("rank " + std::to_string(own) + " failed: " + why);
+  Status checkType(const Request &request) {
+    auto reason = cannotCombine(request.type);
+    if (!reason)
+      return ok();
+    {
+      std::lock_guard lock(state.mutex);
+      state.breakGroup("rank " + std::to_string(own) + " failed: " + request.toString() + ": " +
+                       *reason);
+    }
+    return failed(request.toString() + " on rank " + std::to_string(own) + ": " + *reason);
+  }
+
+  /// Meets the others, does this rank's part of the work with all members' operands, and meets them
+  /// again, so that nobody reads or overwrites what another still needs.
+  template <typename Work>
+  Status collective(const Request &request, Operands operands, const Work &work) {
+    if (Status status = state.meet(own, group, request, operands, /*isEnd=*/false); !status)
+      return status;
+    std::vector<Operands> all;
+    // The members' operands stay as they are until all have come to the end.
+    for (int member : membersOf(request.ranks, own, state.world, group))
+      all.push_back(state.ranks[size_t(member)].operands);
+    work(all, placeOf(request.ranks, own, state.world, group).place);
+    if (all.size() == 1)
+      return ok();
+    return state.meet(own, group, request, operands, /*isEnd=*/true);
   }
 
   State &state;
-  int own;
+  const int own;
+  int group;
 };
 
 LocalGroup::LocalGroup(int world, std::chrono::milliseconds timeout)
@@ -231,10 +321,6 @@ int LocalGroup::world() const { return state->world; }
 
 Communicator &LocalGroup::communicator(int rank) { return *members.at(size_t(rank)); }
 
-void LocalGroup::abort(int rank, const std::string &reason) {
-  std::lock_guard lock(state->mutex);
-  state->breakGroup("rank " + std::to_string(rank) + " failed after " +
-                    state->requests[size_t(rank)].toString() + ": " + reason);
-}
+void LocalGroup::abort(int rank, const std::string &reason) { communicator(rank).abort(reason); }
 
 } // namespace nano

@@ -14,15 +14,16 @@ namespace nano {
 /// A group of `world` ranks in this process. Create it once, give `communicator(r)` to rank r's
 /// thread; it must outlive them.
 ///
-/// allReduce: rank r adds up the r-th slice of every rank's data (in rank order, so that the result
-/// does not depend on timing) and writes the sums into every rank's data; the work and the memory
-/// traffic are shared by all ranks. Failure: after abort(), after a rank calls a different
-/// collective than the others, or when a rank does not come within `timeout`, every call returns an
-/// Error (Failed) that names the rank and the collective; the group stays failed.
+/// allReduce: the member at place p combines the p-th slice of every member's data (in order of
+/// place, so that the result does not depend on timing) and writes it into every member's data.
+/// reduceScatter: the member combines its part of every member's data. allGather: it copies from
+/// every member. So the work and the memory traffic are shared by all. Failure: after abort(),
+/// after a rank calls a different collective than the others, or when a rank shows no sign of life
+/// for `timeout` while another waits for it, every call returns an Error (Failed) that names the
+/// rank and the collective; the group stays failed.
 class LocalGroup {
 public:
-  /// `timeout`: how long a rank waits for the others; it must cover what one rank does alone, such
-  /// as writing a checkpoint.
+  /// `timeout`: how long a rank may be silent (Communicator::doing) while another waits for it.
   explicit LocalGroup(int world, std::chrono::milliseconds timeout = std::chrono::minutes(10));
   ~LocalGroup();
   LocalGroup(const LocalGroup &) = delete;
@@ -31,8 +32,7 @@ public:
   int world() const;
   /// Rank `rank`'s end, owned by the group.
   Communicator &communicator(int rank);
-  /// Says that rank `rank` will make no more calls, and why; ranks that wait, or call later, return
-  /// an Error that says so. The first failure stands. Safe from any thread.
+  /// Communicator::abort of that rank; safe from any thread.
   void abort(int rank, const std::string &reason);
 
 private:

@@ -11,6 +11,25 @@ namespace nano::cpu {
 
 using plan::Command;
 
+namespace {
+
+bool isCollective(const Command &command) {
+  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
+         command.kind == Command::Kind::AllGather;
+}
+
+/// "blocks.3.grad (models/m.cpp:20)": what one part of a collective is about, for other ranks'
+/// messages.
+std::string nameOf(const plan::Plan &plan, const Command &command, const plan::Ref &ref) {
+  const plan::Buffer &buffer = plan.buffers[ref.buffer];
+  const plan::Location &at = command.location.line ? command.location : buffer.location;
+  if (!at.line)
+    return buffer.name;
+  return buffer.name + " (" + at.file + ":" + std::to_string(at.line) + ")";
+}
+
+} // namespace
+
 HostDevice::HostDevice(const plan::Plan &plan, Communicator &communicator,
                        const DeviceOptions &options)
     : plan(plan), communicator(communicator), options(options),
@@ -29,6 +48,8 @@ Status HostDevice::allocateArena() {
 }
 
 Status HostDevice::prepareCommands() {
+  if (Status status = communicator.setGroup(int(plan.group)); !status)
+    return status;
   for (const plan::Program &program : plan.programs) {
     PreparedProgram &prepared = programs[program.name];
     prepared.program = &program;
@@ -54,29 +75,33 @@ Status HostDevice::prepare(const Command &command, Prepared &prepared) {
       return launch.error();
     prepared.launch = std::move(*launch);
   }
-  return ok();
-}
-
-Status HostDevice::checkRange(uint32_t buffer, uint64_t offset, uint64_t bytes) const {
-  if (buffer >= plan.buffers.size())
-    return failed("buffer " + std::to_string(buffer) + " does not exist");
-  const plan::Buffer &target = plan.buffers[buffer];
-  if (offset > target.bytes || bytes > target.bytes - offset)
-    return failed("buffer '" + target.name + "' has " + std::to_string(target.bytes) +
-                  " bytes, not " + std::to_string(bytes) + " at offset " + std::to_string(offset));
+  if (isCollective(command))
+    for (size_t i = 0; i < command.counts.size(); ++i) {
+      size_t first = command.kind == Command::Kind::AllReduce ? i : 2 * i;
+      prepared.names.push_back(nameOf(plan, command, command.refs[first]));
+    }
   return ok();
 }
 
 Status HostDevice::write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) {
-  if (Status status = checkRange(buffer, offset, bytes); !status)
+  if (Status status = plan::checkRange(plan, buffer, offset, bytes); !status)
     return status;
   if (bytes)
     std::memcpy(address({buffer, offset}), data, bytes);
   return ok();
 }
 
+Status HostDevice::clear(uint32_t buffer) {
+  const uint64_t bytes = buffer < plan.buffers.size() ? plan.buffers[buffer].bytes : 0;
+  if (Status status = plan::checkRange(plan, buffer, 0, bytes); !status)
+    return status;
+  if (bytes)
+    std::memset(address({buffer, 0}), 0, bytes);
+  return ok();
+}
+
 Status HostDevice::read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
-  if (Status status = checkRange(buffer, offset, bytes); !status)
+  if (Status status = plan::checkRange(plan, buffer, offset, bytes); !status)
     return status;
   if (bytes)
     std::memcpy(data, address({buffer, offset}), bytes);
@@ -106,7 +131,7 @@ Status HostDevice::run(const std::string &name) {
     ++command.runs;
     if (options.trace)
       spans.push_back(
-          {command.command, std::chrono::duration<double>(start - made).count(), seconds});
+          {command.command, std::chrono::duration<double>(start.time_since_epoch()).count(), seconds});
     start = end;
   }
   return ok();
@@ -142,13 +167,19 @@ Status HostDevice::execute(const Prepared &prepared) {
   case Command::Kind::Matmul:
     return prepared.product->run(operandsOf(command), matmuls.scratch());
   case Command::Kind::AllReduce:
-    for (size_t i = 0; i < command.refs.size(); ++i)
-      if (Status status =
-              communicator.allReduce(address(command.refs[i]), command.counts[i], command.type,
-                                     plan.buffers[command.refs[i].buffer].name.c_str());
-          !status)
-        return status;
+  case Command::Kind::ReduceScatter:
+  case Command::Kind::AllGather:
+    return communicate(prepared);
+  case Command::Kind::Shard: {
+    const int place =
+        placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group)).place;
+    for (size_t i = 0; i < command.counts.size(); ++i) {
+      uint64_t bytes = uint64_t(command.counts[i]) * plan::sizeOf(command.type);
+      team.copy(address(command.refs[2 * i + 1]),
+                address(command.refs[2 * i]) + uint64_t(place) * bytes, bytes);
+    }
     return ok();
+  }
   case Command::Kind::Fill:
     team.zero(address(command.refs[0]), uint64_t(command.counts[0]) * plan::sizeOf(command.type));
     return ok();
@@ -163,18 +194,35 @@ Status HostDevice::execute(const Prepared &prepared) {
   return failed("unknown kind of command");
 }
 
+Status HostDevice::communicate(const Prepared &prepared) {
+  const Command &command = *prepared.command;
+  for (size_t i = 0; i < command.counts.size(); ++i) {
+    const char *name = prepared.names[i].c_str();
+    const int64_t count = command.counts[i];
+    Status status = ok();
+    if (command.kind == Command::Kind::AllReduce)
+      status = communicator.allReduce(address(command.refs[i]), count, command.type,
+                                      command.maximum ? Combine::Max : Combine::Sum, command.ranks,
+                                      name);
+    else if (command.kind == Command::Kind::ReduceScatter)
+      status =
+          communicator.reduceScatter(address(command.refs[2 * i]), address(command.refs[2 * i + 1]),
+                                     count, command.type, command.ranks, name);
+    else
+      status =
+          communicator.allGather(address(command.refs[2 * i]), address(command.refs[2 * i + 1]),
+                                 count, command.type, command.ranks, name);
+    if (!status)
+      return status;
+  }
+  return ok();
+}
+
 std::string HostDevice::describe() const {
   return processorName() + ", " + std::to_string(team.size()) +
          (team.size() == 1 ? " thread, " : " threads, ") + matmulLibrary();
 }
 
-std::vector<CommandTime> HostDevice::times() const {
-  std::vector<CommandTime> result;
-  for (const plan::Program &program : plan.programs)
-    for (const Prepared &prepared : programs.at(program.name).commands)
-      if (prepared.runs)
-        result.push_back({prepared.command, prepared.runs, prepared.seconds});
-  return result;
-}
+std::vector<CommandTime> HostDevice::times() const { return timesOf(plan, programs); }
 
 } // namespace nano::cpu

@@ -29,6 +29,7 @@ public:
 class HostDevice : public Device {
 public:
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override;
+  Status clear(uint32_t buffer) override;
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status run(const std::string &program) override;
   Status runCommand(const std::string &program, size_t command) override;
@@ -68,6 +69,7 @@ private:
     const plan::Command *command = nullptr;
     std::unique_ptr<PreparedLaunch> launch; ///< Launch
     Matmul *product = nullptr;              ///< Matmul
+    std::vector<std::string> names; ///< collectives: for each of counts, its buffer and line
     uint64_t runs = 0;
     double seconds = 0;
   };
@@ -78,13 +80,12 @@ private:
 
   Status prepare(const plan::Command &command, Prepared &prepared);
   Status execute(const Prepared &prepared);
+  Status communicate(const Prepared &prepared);
   MatmulOperands operandsOf(const plan::Command &command) const;
-  Status checkRange(uint32_t buffer, uint64_t offset, uint64_t bytes) const;
 
   Mapping arena;
   Matmuls matmuls;
   std::unordered_map<std::string, PreparedProgram> programs;
-  const std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
   std::vector<CommandSpan> spans;
 };
 

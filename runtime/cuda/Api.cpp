@@ -13,13 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A library under the names that it may have, the newest first.
-struct Library {
-  const char *title;
-  std::vector<const char *> sonames;
-  const char *advice;
-};
-
 const Library driverLibrary = {
     "the CUDA driver",
     {"libcuda.so.1"},
@@ -34,6 +27,11 @@ const Library cublasLtLibrary = {
     {"libcublasLt.so.13"},
     "install the CUDA toolkit 13 or the Python wheel nvidia-cublas, or put its folder into "
     "LD_LIBRARY_PATH"};
+const Library ncclLibrary = {
+    "NCCL, through which several GPUs exchange data",
+    {"libnccl.so.2"},
+    "install libnccl2 or the Python wheel nvidia-nccl-cu13, or put its folder into "
+    "LD_LIBRARY_PATH; one GPU (--gpus 1) needs none"};
 
 void addMatches(const std::string &pattern, std::vector<std::string> &folders) {
   glob_t matches = {};
@@ -57,15 +55,15 @@ std::vector<std::string> foldersOfProgram(const std::string &program) {
 
 Result<void *> open(const Library &library) {
   std::string loaderError;
-  for (const char *soname : library.sonames) {
-    if (void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL))
+  for (const std::string &soname : library.sonames) {
+    if (void *handle = dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL))
       return handle;
     if (const char *reason = dlerror(); reason && loaderError.empty())
       loaderError = reason;
   }
   std::vector<std::string> folders = libraryFolders();
   std::error_code error;
-  for (const char *soname : library.sonames)
+  for (const std::string &soname : library.sonames)
     for (const std::string &folder : folders) {
       fs::path file = fs::path(folder) / soname;
       if (!fs::exists(file, error))
@@ -78,11 +76,9 @@ Result<void *> open(const Library &library) {
   std::string searched;
   for (const std::string &folder : folders)
     searched += ", " + folder;
-  return badInput(std::string(library.title) + ": " + library.sonames.front() +
-                  " cannot be loaded (" + loaderError +
-                  "; searched LD_LIBRARY_PATH, the loader's "
-                  "cache" +
-                  searched + "); " + library.advice);
+  return badInput(library.title + ": " + library.sonames.front() + " cannot be loaded (" +
+                  loaderError + "; searched LD_LIBRARY_PATH, the loader's cache" + searched +
+                  "); " + library.advice);
 }
 
 /// Fills in one function; `missing` gets its name when the library lacks it.
@@ -93,7 +89,7 @@ void resolve(void *handle, const char *name, Function &function, std::string &mi
     missing = name;
 }
 
-template <typename Api, typename Fill> Result<const Api *> load(const Library &library, Fill fill) {
+template <typename Api, typename Fill> Result<Api> read(const Library &library, Fill fill) {
   Result<void *> handle = open(library);
   if (!handle)
     return handle.error();
@@ -101,9 +97,16 @@ template <typename Api, typename Fill> Result<const Api *> load(const Library &l
   std::string missing;
   fill(*handle, api, missing);
   if (!missing.empty())
-    return badInput(std::string(library.title) + " of this machine lacks " + missing +
-                    ": it is older than this program needs; update it");
-  return new Api(api); // the library stays loaded for the life of the process, and so does this
+    return badInput(library.title + ": that of this machine lacks " + missing +
+                    ", it is older than this program needs; update it");
+  return api;
+}
+
+/// The library stays loaded for the life of the process, and so does the table.
+template <typename Api> Result<const Api *> keep(const Result<Api> &api) {
+  if (!api)
+    return api.error();
+  return new Api(*api);
 }
 
 #define NANO_SPELLED(name) #name
@@ -144,26 +147,41 @@ std::vector<std::string> libraryFolders() {
 
 Result<const DriverApi *> loadDriver() {
   static const Result<const DriverApi *> loaded =
-      load<DriverApi>(driverLibrary, [](void *handle, DriverApi &api, std::string &missing) {
+      keep(read<DriverApi>(driverLibrary, [](void *handle, DriverApi &api, std::string &missing) {
         NANO_DRIVER_FUNCTIONS(NANO_RESOLVE)
-      });
+      }));
   return loaded;
 }
 
 Result<const NvrtcApi *> loadNvrtc() {
   static const Result<const NvrtcApi *> loaded =
-      load<NvrtcApi>(nvrtcLibrary, [](void *handle, NvrtcApi &api, std::string &missing) {
+      keep(read<NvrtcApi>(nvrtcLibrary, [](void *handle, NvrtcApi &api, std::string &missing) {
         NANO_NVRTC_FUNCTIONS(NANO_RESOLVE)
-      });
+      }));
   return loaded;
 }
 
 Result<const CublasLtApi *> loadCublasLt() {
-  static const Result<const CublasLtApi *> loaded =
-      load<CublasLtApi>(cublasLtLibrary, [](void *handle, CublasLtApi &api, std::string &missing) {
+  static const Result<const CublasLtApi *> loaded = keep(
+      read<CublasLtApi>(cublasLtLibrary, [](void *handle, CublasLtApi &api, std::string &missing) {
         NANO_CUBLASLT_FUNCTIONS(NANO_RESOLVE)
-      });
+      }));
   return loaded;
+}
+
+Result<NcclApi> readNccl(const Library &library) {
+  return read<NcclApi>(library, [](void *handle, NcclApi &api, std::string &missing) {
+    NANO_NCCL_FUNCTIONS(NANO_RESOLVE)
+  });
+}
+
+Result<const NcclApi *> loadNccl() {
+  static const Result<const NcclApi *> loaded = keep(readNccl(ncclLibrary));
+  return loaded;
+}
+
+std::string cudaVersionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 Error driverError(const DriverApi &api, CUresult result, const std::string &what) {

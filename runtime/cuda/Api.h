@@ -1,7 +1,9 @@
-// The functions of the CUDA driver, NVRTC and cuBLASLt that this room uses, as tables: filled from
-// the machine's libraries at run time, so that nothing here links them, or by a test with its own.
+// The functions of the CUDA driver, NVRTC, cuBLASLt and NCCL that this room uses, as tables: filled
+// from the machine's libraries at run time, so that nothing here links them, or by a test with its
+// own.
 #pragma once
 
+#include "runtime/cuda/Nccl.h"
 #include "runtime/plan/Status.h"
 
 #include <cublasLt.h>
@@ -23,6 +25,7 @@ namespace nano::cuda {
   X(cuDeviceGetCount)                                                                              \
   X(cuDeviceGet)                                                                                   \
   X(cuDeviceGetName)                                                                               \
+  X(cuDeviceGetUuid)                                                                               \
   X(cuDeviceGetAttribute)                                                                          \
   X(cuDevicePrimaryCtxRetain)                                                                      \
   X(cuDevicePrimaryCtxRelease)                                                                     \
@@ -36,6 +39,7 @@ namespace nano::cuda {
   X(cuMemcpyDtoHAsync)                                                                             \
   X(cuMemcpyDtoDAsync)                                                                             \
   X(cuMemsetD8Async)                                                                               \
+  X(cuMemsetD32Async)                                                                              \
   X(cuModuleLoadData)                                                                              \
   X(cuModuleUnload)                                                                                \
   X(cuModuleGetFunction)                                                                           \
@@ -46,6 +50,7 @@ namespace nano::cuda {
   X(cuStreamCreate)                                                                                \
   X(cuStreamDestroy)                                                                               \
   X(cuStreamSynchronize)                                                                           \
+  X(cuStreamQuery)                                                                                 \
   X(cuStreamWaitEvent)                                                                             \
   X(cuStreamBeginCapture)                                                                          \
   X(cuStreamEndCapture)                                                                            \
@@ -54,6 +59,7 @@ namespace nano::cuda {
   X(cuEventRecord)                                                                                 \
   X(cuEventRecordWithFlags)                                                                        \
   X(cuEventSynchronize)                                                                            \
+  X(cuEventQuery)                                                                                  \
   X(cuEventElapsedTime)                                                                            \
   X(cuGraphInstantiate)                                                                            \
   X(cuGraphUpload)                                                                                 \
@@ -103,11 +109,13 @@ struct CublasLtApi {
   NANO_CUBLASLT_FUNCTIONS(NANO_FUNCTION_POINTER)
 };
 
-/// The libraries that a device uses. `cublasLt` may be null: then only plans without products run.
+/// The libraries that a device uses. `nvrtc` may be null where a plan has no kernels; `cublasLt`
+/// and `nccl` may be: those of the machine are loaded when a plan needs them.
 struct Apis {
   const DriverApi *driver = nullptr;
   const NvrtcApi *nvrtc = nullptr;
   const CublasLtApi *cublasLt = nullptr;
+  const NcclApi *nccl = nullptr;
 };
 
 /// The machine's libraries, opened on first use and kept for the life of the process. BadInput: a
@@ -116,11 +124,24 @@ struct Apis {
 Result<const DriverApi *> loadDriver();
 Result<const NvrtcApi *> loadNvrtc();
 Result<const CublasLtApi *> loadCublasLt();
+Result<const NcclApi *> loadNccl();
+
+/// A library under the names that it may have, the newest first, and how messages speak of it.
+struct Library {
+  std::string title;
+  std::vector<std::string> sonames;
+  std::string advice;
+};
+/// NCCL's functions in that library; errors as those of loadNccl.
+Result<NcclApi> readNccl(const Library &library);
 
 /// Where a library is looked for beside the loader's own places (LD_LIBRARY_PATH, ld.so.cache):
 /// CUDA_HOME, CUDA_PATH, the usual folders, and the NVIDIA wheels of the Python on PATH and of
 /// VIRTUAL_ENV. Existing folders only, each once.
 std::vector<std::string> libraryFolders();
+
+/// "13.0" of 13000.
+std::string cudaVersionText(int version);
 
 /// "CUDA: out of memory (CUDA_ERROR_OUT_OF_MEMORY) in <what>".
 Error driverError(const DriverApi &api, CUresult result, const std::string &what);

@@ -3,8 +3,6 @@
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
 
-#include <nvtx3/nvToolsExt.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -16,10 +14,6 @@ namespace nano::cuda {
 namespace {
 
 using plan::Command;
-
-std::string versionText(int version) { // 13000: 13.0
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
 
 /// "580.159.04", where the kernel module says so; else empty.
 std::string kernelModuleVersion() {
@@ -40,8 +34,16 @@ std::string rangeName(const Command &command) {
 
 } // namespace
 
-CudaDevice::CudaDevice(const plan::Plan &plan, const DeviceOptions &options, const Apis &apis)
-    : plan(plan), options(options), apis(apis), gpu(*apis.driver) {}
+CudaDevice::CudaDevice(const plan::Plan &plan, Communicator &communicator,
+                       const DeviceOptions &options, const Apis &apis, const Placement &placement)
+    : plan(plan), communicator(communicator), options(options), apis(apis), placement(placement),
+      gpu(*apis.driver, placement.ordinal) {}
+
+CudaDevice::~CudaDevice() {
+  // Kernels that wait for other ranks must end before their memory goes.
+  if (collectives && (hasFailed || communicator.failure()))
+    collectives->abort();
+}
 
 Result<std::unique_ptr<CudaDevice>>
 CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
@@ -49,72 +51,149 @@ CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const Dev
   if (plan.target != "cuda")
     return badInput("the plan is for target " + plan.target +
                     ", this is a GPU; recompile the model with --target cuda");
-  if (communicator.world() > 1)
-    return badInput("--gpus " + std::to_string(communicator.world()) +
-                    ": a plan for target cuda runs on one rank in this version; use --gpus 1");
+  std::unique_ptr<CudaDevice> device;
   try {
-    std::unique_ptr<CudaDevice> device(new CudaDevice(plan, options, apis));
+    Result<Placement> placement =
+        placeOnGpu(communicator, visibleGpus(*apis.driver), options.shareGpus);
+    if (!placement)
+      return placement.error();
+    device.reset(new CudaDevice(plan, communicator, options, apis, *placement));
     device->prepare(cacheFolder);
     return device;
   } catch (const Failure &failure) {
+    if (device)
+      device->hasFailed = true;
     return failure.error;
   }
 }
 
-void CudaDevice::prepare(const std::string &cacheFolder) {
-  // The kernels compile while the context and the memory are made.
+/// Ranks that see the same GPUs find the kernels in the cache that the first of them fills.
+KernelCode CudaDevice::compile(const std::string &cacheFolder) {
   CompileOptions compileOptions = {architectureOf(gpu.major, gpu.minor),
                                    options.threads > 0
                                        ? options.threads
                                        : std::max(1, int(std::thread::hardware_concurrency()))};
   BuildCache cache(cacheFolder, ".cubin", options.report);
-  std::future<Result<KernelCode>> compiling =
-      std::async(std::launch::async, [&]() -> Result<KernelCode> {
-        if (plan.kernels.empty())
-          return KernelCode();
-        return compileKernels(plan, *apis.nvrtc, cache, compileOptions);
-      });
+  auto compileAll = [&]() -> Result<KernelCode> {
+    if (plan.kernels.empty())
+      return KernelCode();
+    return compileKernels(plan, *apis.nvrtc, cache, compileOptions);
+  };
+  const bool isAlone = communicator.world() == 1;
+  auto meet = [&] {
+    if (isAlone)
+      return;
+    if (Status status = communicator.barrier("compiling the kernels"); !status)
+      throw Failure{status.error()};
+  };
+  // They compile while the context and the memory are made.
+  std::future<Result<KernelCode>> compiling;
+  if (placement.isFirstHere)
+    compiling = std::async(std::launch::async, compileAll);
   gpu.activate();
   allocate();
-  Result<KernelCode> compiled = compiling.get();
+  if (!placement.isFirstHere)
+    meet();
+  Result<KernelCode> compiled = placement.isFirstHere ? compiling.get() : compileAll();
   if (!compiled)
     throw Failure{compiled.error()};
-  loadKernels(*compiled);
-  code.compiled = compiled->compiled;
-  code.cached = compiled->cached;
-  code.seconds = compiled->seconds;
+  if (placement.isFirstHere)
+    meet();
+  return std::move(*compiled);
+}
+
+void CudaDevice::prepare(const std::string &cacheFolder) {
+  KernelCode compiled = compile(cacheFolder);
+  loadKernels(compiled);
+  code.compiled = compiled.compiled;
+  code.cached = compiled.cached;
+  code.seconds = compiled.seconds;
   if (products) {
     tuning = Tuning::open(options.tuneFile, gpu.name + ", cuBLASLt " + products->version(),
                           options.report);
     products->useTuning(&*tuning);
   }
-  if (options.tune || options.trace)
+  const bool tunes = options.tune && communicator.rank() == 0;
+  if (tunes || options.trace)
     fillWithNoise();
   if (options.trace)
     measuredRates =
         measureRates(gpu, products.get(), arena, plan.arenaBytes, workspaceOf(0), streams[0]);
+  if (!tunes)
+    shareTuning();
   for (const plan::Program &program : plan.programs)
     prepareProgram(program);
-  if (options.tune && tuning && !options.tuneFile.empty()) {
+  if (tunes)
+    shareTuning();
+  if (tunes && tuning && !options.tuneFile.empty()) {
     if (Status saved = tuning->save(); !saved)
       throw Failure{saved.error()};
     report("wrote " + options.tuneFile + ": " + std::to_string(tuning->size()) + " products of " +
            gpu.name);
   }
+  joinRanks();
   gpu.check(gpu.api.cuMemsetD8Async(arena, 0, plan.arenaBytes, streams[0]), "cuMemsetD8Async");
   gpu.check(gpu.api.cuEventRecord(epoch, streams[0]), "cuEventRecord");
-  gpu.check(gpu.api.cuStreamSynchronize(streams[0]), "cuStreamSynchronize");
+  gpu.synchronize(streams[0]);
+  epochSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// All ranks take the algorithms that rank 0 has: what several of them compute alike must come out
+/// alike.
+void CudaDevice::shareTuning() {
+  if (!tuning || communicator.world() == 1)
+    return;
+  const bool isFirst = communicator.rank() == 0;
+  Result<std::vector<std::string>> texts =
+      communicator.exchange(isFirst ? tuning->text() : "", "algorithms of products");
+  if (!texts)
+    throw Failure{texts.error()};
+  if (!isFirst)
+    tuning->take((*texts)[0]);
+}
+
+/// Makes the way in which the plan's collectives go, where it has any.
+void CudaDevice::joinRanks() {
+  std::vector<plan::Ranks> sets;
+  for (auto &[name, prepared] : programs)
+    for (const Prepared &each : prepared.commands)
+      if (each.isExchange && std::find(sets.begin(), sets.end(), each.command->ranks) == sets.end())
+        sets.push_back(each.command->ranks);
+  if (sets.empty())
+    return;
+  std::sort(sets.begin(), sets.end()); // the same order on all ranks
+  if (placement.isShared) {
+    collectives = std::make_unique<HostCollectives>(*staging, communicator, plan);
+    return;
+  }
+  if (!apis.nccl) {
+    Result<const NcclApi *> loaded = loadNccl();
+    if (!loaded)
+      throw Failure{loaded.error()};
+    apis.nccl = *loaded;
+  }
+  progress = gpu.allocate(256);
+  progressCopy = gpu.allocatePinned(sizeof(uint32_t));
+  probes = gpu.makeStream();
+  gpu.check(gpu.api.cuMemsetD32Async(progress, 0, 1, streams[0]), "cuMemsetD32Async");
+  auto nccl = std::make_unique<NcclCollectives>(gpu, *apis.nccl, communicator, int(plan.group));
+  NcclCollectives &joined = *nccl;
+  collectives = std::move(nccl);
+  gpu.watch = [this](std::chrono::nanoseconds waited) { watch(waited); };
+  joined.join(sets);
+  ncclVersion = joined.version();
 }
 
 /// Memory, streams and events for the largest of the programs.
 void CudaDevice::allocate() {
   uint32_t streamCount = 1, eventCount = 0;
-  size_t commandCount = 0;
+  size_t markCount = 0;
   bool hasProducts = false;
   for (const plan::Program &program : plan.programs) {
     streamCount = std::max(streamCount, program.streams);
     eventCount = std::max(eventCount, program.events);
-    commandCount = std::max(commandCount, program.commands.size());
+    markCount = std::max(markCount, program.commands.size() + program.streams + spareMarks + 2);
     for (const Command &command : program.commands)
       hasProducts |= command.kind == Command::Kind::Matmul;
   }
@@ -151,7 +230,7 @@ void CudaDevice::allocate() {
     events.push_back(gpu.makeEvent(false));
   epoch = gpu.makeEvent(true);
   if (options.profile || options.trace)
-    for (size_t i = 0; i <= commandCount + spareMarks; ++i)
+    for (size_t i = 0; i < markCount; ++i)
       marks.push_back(gpu.makeEvent(true));
   staging = std::make_unique<Staging>(gpu, streams[0]);
 }
@@ -195,19 +274,26 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
   PreparedProgram &prepared = programs[program.name];
   prepared.program = &program;
   prepared.commands.resize(program.commands.size());
+  uint32_t before = 0; // commands of the programs before it
+  for (const plan::Program *each = plan.programs.data(); each != &program; ++each)
+    before += uint32_t(each->commands.size());
   for (size_t i = 0; i < program.commands.size(); ++i) {
     const Command &command = program.commands[i];
     Prepared &each = prepared.commands[i];
     each.command = &command;
     each.range = rangeName(command);
+    each.number = before + uint32_t(i) + 1;
     try {
       if (command.kind == Command::Kind::Launch)
         prepareLaunch(command, each);
       if (command.kind == Command::Kind::Matmul)
         prepareProduct(command, each);
+      if (isCollective(command) || command.kind == Command::Kind::Shard)
+        prepareCollective(command, each);
     } catch (const Failure &failure) {
       failIn(prepared, i, failure);
     }
+    prepared.hasExchange |= each.isExchange;
   }
 }
 
@@ -256,13 +342,30 @@ void CudaDevice::prepareProduct(const Command &command, Prepared &prepared) {
     operands.scaleA = address(command.scaleA);
     operands.scaleB = address(command.scaleB);
   }
-  bool isNew = options.tune && !tuning->find(productKey(command, operands));
   Result<std::unique_ptr<Product>> made = products->make(command, operands);
   if (!made)
     throw Failure{made.error()};
   prepared.product = std::move(*made);
-  if (isNew)
+  if (options.tune && communicator.rank() == 0 && !tuning->find(prepared.product->key()))
     tune(*prepared.product);
+}
+
+/// Finds the parts. A set of one rank exchanges nothing: its parts are copies, as those of Shard.
+void CudaDevice::prepareCollective(const Command &command, Prepared &prepared) const {
+  const Place place =
+      placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group));
+  const bool isReduce = command.kind == Command::Kind::AllReduce;
+  prepared.isExchange = isCollective(command) && place.members > 1;
+  for (size_t i = 0; i < command.counts.size(); ++i) {
+    const plan::Ref &from = command.refs[isReduce ? i : 2 * i];
+    CollectivePart part = {address(from), address(command.refs[isReduce ? i : 2 * i + 1]),
+                           command.counts[i], from.buffer};
+    if (command.kind == Command::Kind::Shard)
+      part.from += uint64_t(place.place) * uint64_t(part.count) * plan::sizeOf(command.type);
+    if (part.count > 0)
+      prepared.parts.push_back(part);
+  }
+  prepared.isExchange &= !prepared.parts.empty();
 }
 
 void CudaDevice::tune(Product &product) {
@@ -303,7 +406,7 @@ void CudaDevice::fillWithNoise() {
               "cuMemcpyDtoDAsync");
     filled += count;
   }
-  gpu.check(gpu.api.cuStreamSynchronize(streams[0]), "cuStreamSynchronize");
+  gpu.synchronize(streams[0]);
 }
 
 double CudaDevice::secondsOf(const Product &product) {
@@ -314,249 +417,26 @@ double CudaDevice::secondsOf(const Product &product) {
   });
 }
 
-/// Puts a command on a stream. Without `withEvents`, the plan's events are left out: everything is
-/// on one stream then.
-void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEvents) {
-  const Command &command = *prepared.command;
-  const DriverApi &api = gpu.api;
-  nvtxRangePushA(prepared.range.c_str());
-  struct Pop {
-    ~Pop() { nvtxRangePop(); }
-  } pop;
-  switch (command.kind) {
-  case Command::Kind::Launch: {
-    if (prepared.blocks == 0)
-      return;
-    void *parameters[] = {const_cast<uint64_t *>(prepared.parameters.data())};
-    return gpu.check(api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads,
-                                        1, 1, prepared.sharedBytes, stream, parameters, nullptr),
-                     "cuLaunchKernel");
-  }
-  case Command::Kind::Matmul: {
-    cublasStatus_t status =
-        prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
-    if (status != CUBLAS_STATUS_SUCCESS)
-      throw Failure{
-          cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
-    return;
-  }
-  case Command::Kind::AllReduce: // the sum over one rank
-    return;
-  case Command::Kind::Fill:
-    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
-      gpu.check(api.cuMemsetD8Async(address(command.refs[0]), 0, bytes, stream), "cuMemsetD8Async");
-    return;
-  case Command::Kind::Copy:
-    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
-      gpu.check(
-          api.cuMemcpyDtoDAsync(address(command.refs[1]), address(command.refs[0]), bytes, stream),
-          "cuMemcpyDtoDAsync");
-    return;
-  case Command::Kind::RecordEvent:
-    if (withEvents)
-      gpu.check(api.cuEventRecord(events[command.event], stream), "cuEventRecord");
-    return;
-  case Command::Kind::WaitEvent:
-    if (withEvents)
-      gpu.check(api.cuStreamWaitEvent(stream, events[command.event], 0), "cuStreamWaitEvent");
-    return;
-  }
-}
-
-void CudaDevice::runOneByOne(PreparedProgram &prepared) {
-  for (size_t i = 0; i < prepared.commands.size(); ++i)
-    try {
-      enqueue(prepared.commands[i], streams[0], /*withEvents=*/false);
-      gpu.check(gpu.api.cuStreamSynchronize(streams[0]), "cuStreamSynchronize");
-    } catch (const Failure &failure) {
-      failIn(prepared, i, failure);
-    }
-}
-
-/// Runs the program on one stream with an event between any two commands. The events are nodes of a
-/// graph: between launches by the host there would be gaps, which would count as the commands'.
-void CudaDevice::runMeasured(PreparedProgram &prepared) {
-  const size_t count = prepared.commands.size();
-  if (!prepared.graph)
-    prepared.graph = record(prepared, /*isMeasured=*/true);
-  gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
-  gpu.check(gpu.api.cuStreamSynchronize(streams[0]), "cuStreamSynchronize");
-  auto seconds = [&](CUevent from, CUevent to) {
-    float milliseconds = 0;
-    gpu.check(gpu.api.cuEventElapsedTime(&milliseconds, from, to), "cuEventElapsedTime");
-    return 1e-3 * double(milliseconds);
-  };
-  // What an event takes by itself, of those behind the last command.
-  double nothing = seconds(marks[count], marks[count + 1]);
-  for (size_t i = 1; i < spareMarks; ++i)
-    nothing = std::min(nothing, seconds(marks[count + i], marks[count + i + 1]));
-  double start = count > 0 ? seconds(epoch, marks[0]) : 0;
-  for (size_t i = 0; i < count; ++i) {
-    Prepared &each = prepared.commands[i];
-    double taken = seconds(marks[i], marks[i + 1]), own = std::max(0.0, taken - nothing);
-    each.seconds += own;
-    ++each.runs;
-    if (options.trace)
-      spans.push_back({each.command, start, own});
-    start += taken;
-  }
-}
-
-/// Records the program as a graph: the other streams start behind the first and end before it. A
-/// measured one is on the first stream alone, with the marks around commands.
-CUgraphExec CudaDevice::record(PreparedProgram &prepared, bool isMeasured) {
-  const DriverApi &api = gpu.api;
-  const uint32_t count = isMeasured ? 1 : prepared.program->streams;
-  size_t marked = 0;
-  auto mark = [&] {
-    if (isMeasured)
-      gpu.check(api.cuEventRecordWithFlags(marks[marked++], streams[0], CU_EVENT_RECORD_EXTERNAL),
-                "cuEventRecordWithFlags");
-  };
-  CUgraph graph = nullptr;
-  gpu.check(api.cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-            "cuStreamBeginCapture");
-  try {
-    if (count > 1)
-      gpu.check(api.cuEventRecord(joins[0], streams[0]), "cuEventRecord");
-    for (uint32_t i = 1; i < count; ++i)
-      gpu.check(api.cuStreamWaitEvent(streams[i], joins[0], 0), "cuStreamWaitEvent");
-    for (size_t i = 0; i < prepared.commands.size(); ++i)
-      try {
-        mark();
-        uint32_t stream = isMeasured ? 0 : prepared.commands[i].command->stream;
-        enqueue(prepared.commands[i], streams[stream], /*withEvents=*/!isMeasured);
-      } catch (const Failure &failure) {
-        failIn(prepared, i, failure);
-      }
-    for (size_t i = 0; i <= spareMarks; ++i)
-      mark();
-    for (uint32_t i = 1; i < count; ++i) {
-      gpu.check(api.cuEventRecord(joins[i], streams[i]), "cuEventRecord");
-      gpu.check(api.cuStreamWaitEvent(streams[0], joins[i], 0), "cuStreamWaitEvent");
-    }
-  } catch (const Failure &) {
-    api.cuStreamEndCapture(streams[0], &graph); // leaves the stream usable
-    if (graph)
-      api.cuGraphDestroy(graph);
-    throw;
-  }
-  gpu.check(api.cuStreamEndCapture(streams[0], &graph), "cuStreamEndCapture");
-  return gpu.instantiate(graph, streams[0]);
-}
-
-void CudaDevice::failIn(const PreparedProgram &prepared, size_t command, const Failure &failure) {
-  throw Failure{plan::inCommand(plan, *prepared.program, command, failure.error)};
-}
-
-template <typename Work> Status CudaDevice::guarded(Work work) {
-  try {
-    gpu.activate();
-    work();
-    return ok();
-  } catch (const Failure &failure) {
-    return failure.error;
-  }
-}
-
-CudaDevice::PreparedProgram &CudaDevice::find(const std::string &program) {
-  auto found = programs.find(program);
-  if (found == programs.end())
-    throw Failure{failed("the plan has no program '" + program + "'")};
-  return found->second;
-}
-
-Status CudaDevice::run(const std::string &program) {
-  return guarded([&] {
-    PreparedProgram &prepared = find(program);
-    bool isFirst = !std::exchange(prepared.hasRun, true);
-    if (options.waitForEach || isFirst)
-      return runOneByOne(prepared);
-    if (options.profile || options.trace)
-      return runMeasured(prepared);
-    if (!prepared.graph)
-      prepared.graph = record(prepared, /*isMeasured=*/false);
-    gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
-    started = program;
-  });
-}
-
-Status CudaDevice::runCommand(const std::string &program, size_t command) {
-  return guarded([&] {
-    PreparedProgram &prepared = find(program);
-    if (command >= prepared.commands.size())
-      throw Failure{failed("program '" + program + "' has no command " + std::to_string(command))};
-    try {
-      enqueue(prepared.commands[command], streams[0], /*withEvents=*/false);
-      gpu.check(gpu.api.cuStreamSynchronize(streams[0]), "cuStreamSynchronize");
-    } catch (const Failure &failure) {
-      failIn(prepared, command, failure);
-    }
-  });
-}
-
-CUdeviceptr CudaDevice::rangeOf(uint32_t buffer, uint64_t offset, uint64_t bytes) const {
-  if (buffer >= plan.buffers.size())
-    throw Failure{failed("buffer " + std::to_string(buffer) + " does not exist")};
-  const plan::Buffer &target = plan.buffers[buffer];
-  if (offset > target.bytes || bytes > target.bytes - offset)
-    throw Failure{failed("buffer '" + target.name + "' has " + std::to_string(target.bytes) +
-                         " bytes, not " + std::to_string(bytes) + " at offset " +
-                         std::to_string(offset))};
-  return arena + target.offset + offset;
-}
-
-Status CudaDevice::write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) {
-  return guarded([&] { staging->write(rangeOf(buffer, offset, bytes), data, bytes); });
-}
-
-Status CudaDevice::readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
-  return guarded([&] { staging->readLater(rangeOf(buffer, offset, bytes), data, bytes); });
-}
-
-Status CudaDevice::read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
-  if (Status status = wait(); !status)
-    return status;
-  return guarded([&] { staging->read(rangeOf(buffer, offset, bytes), data, bytes); });
-}
-
-Status CudaDevice::wait() {
-  Status status = guarded([&] { staging->wait(); });
-  if (status)
-    started.clear();
-  if (status || started.empty())
-    return status;
-  Error error = status.error();
-  error.message = "in program '" + started + "' or one before it: " + error.message +
-                  "; run with --check-commands, which names the command";
-  return error;
-}
-
 std::string CudaDevice::describe() const {
   std::string text = gpu.name + " (sm_" + std::to_string(gpu.major * 10 + gpu.minor) + ", " +
                      std::to_string(gpu.multiprocessors) + " multiprocessors), CUDA " +
-                     versionText(gpu.driverVersion);
+                     cudaVersionText(gpu.driverVersion);
   if (!plan.kernels.empty())
     text += ", NVRTC " + nvrtcVersion(*apis.nvrtc);
   if (products)
     text += ", cuBLASLt " + products->version();
+  if (!ncclVersion.empty())
+    text += ", NCCL " + ncclVersion;
   return text;
 }
 
-std::vector<CommandTime> CudaDevice::times() const {
-  std::vector<CommandTime> result;
-  for (const plan::Program &program : plan.programs)
-    for (const Prepared &prepared : programs.at(program.name).commands)
-      if (prepared.runs)
-        result.push_back({prepared.command, prepared.runs, prepared.seconds});
-  return result;
-}
+std::vector<CommandTime> CudaDevice::times() const { return timesOf(plan, programs); }
 
 std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
   std::vector<std::pair<std::string, std::string>> all = {
       {"gpu", gpu.name},
       {"architecture", architectureOf(gpu.major, gpu.minor)},
-      {"cuda_of_driver", versionText(gpu.driverVersion)}};
+      {"cuda_of_driver", cudaVersionText(gpu.driverVersion)}};
   if (std::string version = kernelModuleVersion(); !version.empty())
     all.emplace_back("driver", version);
   if (!plan.kernels.empty()) {
@@ -572,8 +452,13 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
   }
   all.emplace_back("arena_bytes", std::to_string(plan.arenaBytes));
   all.emplace_back("allocated_bytes", std::to_string(gpu.allocatedBytes()));
+  if (!ncclVersion.empty())
+    all.emplace_back("nccl", ncclVersion);
+  if (placement.isShared)
+    all.emplace_back("gpus_shared", "yes");
   // The context, the kernels' code and other processes included.
-  all.emplace_back("gpu_used_bytes", std::to_string(gpu.totalBytes() - gpu.freeBytes()));
+  if (std::optional<uint64_t> used = gpu.usedBytes())
+    all.emplace_back("gpu_used_bytes", std::to_string(*used));
   return all;
 }
 

@@ -1,15 +1,19 @@
 // An NVIDIA GPU as a device: kernels compiled from the plan's sources by NVRTC, products by
-// cuBLASLt, programs as CUDA graphs.
+// cuBLASLt, collectives by NCCL, programs as CUDA graphs.
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/KernelCode.h"
 #include "runtime/cuda/Matmul.h"
+#include "runtime/cuda/Placement.h"
 #include "runtime/cuda/Staging.h"
 #include "runtime/cuda/Tuning.h"
 #include "runtime/files/BuildCache.h"
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,19 +26,28 @@ namespace nano::cuda {
 ///
 /// The first run of a program executes its commands one by one and waits for each, so that an error
 /// names its command and every library is warm; the second records them as a CUDA graph, streams
-/// and events of the plan and all; from then on a run launches the graph and returns. Programs run
-/// one after the other.
+/// and events of the plan and all, its collectives too; from then on a run launches the graph and
+/// returns. Programs run one after the other.
+///
+/// Several ranks: each has a GPU of its own (see placeOnGpu), whether they are threads of a process
+/// or processes. While the host waits for the GPU it looks whether the other ranks are still there;
+/// when one is gone, or nothing ends within DeviceOptions::rankTimeout, NCCL's kernels are ended
+/// and the call, and every later one, fails with the collective that was under way. Ranks that
+/// share a GPU exchange data through the host, and their programs run command after command without
+/// a graph.
 class CudaDevice : public Device {
 public:
-  /// BadInput when the plan is for another target or for several ranks, when there is no GPU, when
-  /// a kernel does not compile or does not fit the GPU, when cuBLASLt lacks a product, or when the
-  /// plan does not fit into the GPU's memory. Failed on errors of CUDA.
+  /// BadInput when the plan is for another target, when there is no GPU or too few, when a kernel
+  /// does not compile or does not fit the GPU, when cuBLASLt lacks a product, or when the plan does
+  /// not fit into the GPU's memory. Failed on errors of CUDA and when another rank fails.
   static Result<std::unique_ptr<CudaDevice>> create(const plan::Plan &plan,
                                                     Communicator &communicator,
                                                     const DeviceOptions &options, const Apis &apis,
                                                     const std::string &cacheFolder);
+  ~CudaDevice() override;
 
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override;
+  Status clear(uint32_t buffer) override;
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status run(const std::string &program) override;
@@ -55,6 +68,9 @@ private:
     uint32_t blocks = 0, threads = 0, sharedBytes = 0;
     std::vector<uint64_t> parameters; ///< nano::Launch, see codegen/cuda/device/nano_kernels.h
     std::unique_ptr<Product> product;
+    std::vector<CollectivePart> parts; ///< collectives and Shard
+    bool isExchange = false;           ///< a collective among several ranks
+    uint32_t number = 0;               ///< of the plan's commands, from 1 on
     uint64_t runs = 0;
     double seconds = 0;
   };
@@ -62,20 +78,29 @@ private:
     const plan::Program *program = nullptr;
     std::vector<Prepared> commands;
     bool hasRun = false;
+    bool hasExchange = false; ///< some command is a collective among several ranks
     CUgraphExec graph = nullptr;
+    /// Streams that a measured run uses: one, so that commands do not share the GPU; all of them
+    /// where it exchanges data, to see what that hides behind.
+    uint32_t measuredStreams() const { return hasExchange ? program->streams : 1; }
   };
 
   /// Marks behind the last command, between which nothing happens.
   static constexpr size_t spareMarks = 8;
 
-  CudaDevice(const plan::Plan &plan, const DeviceOptions &options, const Apis &apis);
+  CudaDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
+             const Apis &apis, const Placement &placement);
 
   void prepare(const std::string &cacheFolder);
+  KernelCode compile(const std::string &cacheFolder);
   void allocate();
+  void joinRanks();
+  void shareTuning();
   void loadKernels(const KernelCode &code);
   void prepareProgram(const plan::Program &program);
   void prepareLaunch(const plan::Command &command, Prepared &prepared) const;
   void prepareProduct(const plan::Command &command, Prepared &prepared);
+  void prepareCollective(const plan::Command &command, Prepared &prepared) const;
   void tune(Product &product);
   void fillWithNoise();
   double secondsOf(const Product &product);
@@ -83,7 +108,14 @@ private:
   void enqueue(const Prepared &prepared, CUstream stream, bool withEvents);
   void runOneByOne(PreparedProgram &prepared);
   void runMeasured(PreparedProgram &prepared);
+  void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);
   CUgraphExec record(PreparedProgram &prepared, bool isMeasured);
+  bool isRecordable() const { return !collectives || collectives->isRecordable(); }
+  /// Looks after the other ranks while the host waits; throws when the wait is to end.
+  void watch(std::chrono::nanoseconds waited);
+  /// The command that the GPU began last among those that exchange data, as messages name it; empty
+  /// when it does not tell.
+  std::string lastExchange();
   /// Calls `work`; a Failure becomes a Status.
   template <typename Work> Status guarded(Work work);
   [[noreturn]] void failIn(const PreparedProgram &prepared, size_t command, const Failure &failure);
@@ -102,8 +134,12 @@ private:
   }
 
   const plan::Plan &plan;
+  Communicator &communicator;
   DeviceOptions options;
   Apis apis;
+  Placement placement;
+  std::unique_ptr<Collectives> collectives; ///< null: this rank exchanges data with nobody
+  std::string ncclVersion;
   Gpu gpu;
   std::unique_ptr<Products> products;
   std::optional<Tuning> tuning;
@@ -113,11 +149,20 @@ private:
   std::vector<CUstream> streams; ///< the first is the one that everything starts and ends on
   std::vector<CUevent> events;   ///< the plan's
   std::vector<CUevent> joins;    ///< by stream; the first: where the others start
-  std::vector<CUevent> marks;    ///< with timing: before every command, and behind the last
-  CUevent epoch = nullptr;       ///< when the device was made
+  /// With timing: before every command; behind the last of every stream; spare ones; the start.
+  std::vector<CUevent> marks;
+  CUevent epoch = nullptr; ///< when the device was made
+  double epochSeconds = 0; ///< the same by the steady clock
   std::unique_ptr<Staging> staging;
   std::unordered_map<std::string, PreparedProgram> programs;
   std::string started; ///< the program that was started last and not waited for
+  // Several ranks.
+  CUdeviceptr progress = 0;          ///< u32: the Prepared::number of the last exchange begun
+  std::byte *progressCopy = nullptr; ///< pinned
+  CUstream probes = nullptr;         ///< brings `progress` to the host while others are stuck
+  bool isInCommand = false;          ///< errors get their command from `failIn`
+  bool hasFailed = false;            ///< some call did
+  std::optional<Error> parted;       ///< why the ranks cannot go on
   std::vector<CommandSpan> spans;
   std::optional<DeviceRates> measuredRates;
 };

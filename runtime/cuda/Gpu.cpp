@@ -1,9 +1,12 @@
 // The driver's objects, released in the reverse of the order in which they were made.
 #include "runtime/cuda/Gpu.h"
 
+#include <thread>
+#include <utility>
+
 namespace nano::cuda {
 
-Gpu::Gpu(const DriverApi &api) : api(api) {
+std::vector<std::string> visibleGpus(const DriverApi &api) {
   CUresult started = api.cuInit(0);
   int count = 0;
   if (started == CUDA_SUCCESS)
@@ -13,7 +16,26 @@ Gpu::Gpu(const DriverApi &api) : api(api) {
                            (started == CUDA_SUCCESS ? "the driver sees none"
                                                     : driverError(api, started, "cuInit").message) +
                            "; see what nvidia-smi says, and CUDA_VISIBLE_DEVICES")};
-  check(api.cuDeviceGet(&device, 0), "cuDeviceGet");
+  std::vector<std::string> identifiers;
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    CUuuid uuid = {};
+    CUresult result = api.cuDeviceGet(&device, i);
+    if (result == CUDA_SUCCESS)
+      result = api.cuDeviceGetUuid(&uuid, device);
+    if (result != CUDA_SUCCESS)
+      throw Failure{driverError(api, result, "cuDeviceGetUuid")};
+    std::string text;
+    for (char byte : uuid.bytes)
+      for (int shift : {4, 0})
+        text += "0123456789abcdef"[byte >> shift & 15];
+    identifiers.push_back(std::move(text));
+  }
+  return identifiers;
+}
+
+Gpu::Gpu(const DriverApi &api, int ordinal) : api(api) {
+  check(api.cuDeviceGet(&device, ordinal), "cuDeviceGet");
   char text[256] = {};
   check(api.cuDeviceGetName(text, int(sizeof text) - 1, device), "cuDeviceGetName");
   name = text;
@@ -100,10 +122,39 @@ uint64_t Gpu::freeBytes() const {
   return free;
 }
 
-uint64_t Gpu::totalBytes() const {
+std::optional<uint64_t> Gpu::usedBytes() const {
   size_t free = 0, total = 0;
-  check(api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
-  return total;
+  if (api.cuMemGetInfo(&free, &total) != CUDA_SUCCESS)
+    return std::nullopt;
+  return total - free;
+}
+
+void Gpu::waitUntil(const std::function<bool()> &isDone) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds pause(1); // between two calls of `watch`
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point next = begin + pause;
+  bool isFirst = true;
+  while (!isDone()) {
+    if (Clock::time_point now = Clock::now(); now >= next) {
+      if (watch)
+        watch(std::exchange(isFirst, false) ? Clock::duration(0) : now - begin);
+      next = now + pause;
+    }
+    std::this_thread::yield();
+  }
+}
+
+void Gpu::synchronize(CUstream stream) const {
+  if (!watch)
+    return check(api.cuStreamSynchronize(stream), "cuStreamSynchronize");
+  waitUntil([&] { return isReady(api.cuStreamQuery(stream), "cuStreamQuery"); });
+}
+
+void Gpu::synchronize(CUevent event) const {
+  if (!watch)
+    return check(api.cuEventSynchronize(event), "cuEventSynchronize");
+  waitUntil([&] { return isReady(api.cuEventQuery(event), "cuEventQuery"); });
 }
 
 } // namespace nano::cuda

@@ -4,10 +4,12 @@
 #include "runtime/cuda/Api.h"
 #include "runtime/plan/Status.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +20,17 @@ struct Failure {
   Error error;
 };
 
-/// The first GPU that the process sees. Streams, memory and all else that its functions return live
-/// as long as it does. Functions throw Failure; the ones that use the context are called from one
-/// thread.
+/// The GPUs that the process sees, by ordinal: an identifier of each that no other GPU has. Throws
+/// a BadInput Failure when there is none.
+std::vector<std::string> visibleGpus(const DriverApi &api);
+
+/// One of the GPUs that the process sees. Streams, memory and all else that its functions return
+/// live as long as it does. Functions throw Failure; the ones that use the context are called from
+/// one thread.
 class Gpu {
 public:
-  /// Finds the GPU; quick. Throws a BadInput Failure when there is none.
-  explicit Gpu(const DriverApi &api);
+  /// Finds the GPU; quick. The driver has been started, by `visibleGpus`.
+  Gpu(const DriverApi &api, int ordinal);
   ~Gpu();
   Gpu(const Gpu &) = delete;
   Gpu &operator=(const Gpu &) = delete;
@@ -42,10 +48,22 @@ public:
   /// Makes the graph executable and gives it to the GPU; destroys the graph.
   CUgraphExec instantiate(CUgraph graph, CUstream stream);
   uint64_t freeBytes() const;
-  uint64_t totalBytes() const;
+  /// Of the whole GPU, by whatever program; nothing when the driver does not say.
+  std::optional<uint64_t> usedBytes() const;
   /// Bytes that `allocate` has given so far.
   uint64_t allocatedBytes() const { return allocated; }
   int attribute(CUdevice_attribute attribute) const;
+  /// Does `work` when the GPU goes, after what was made later has been released.
+  void atRelease(std::function<void()> work) { releases.push_back(std::move(work)); }
+
+  /// Wait for the end of what is on the stream, or before the event.
+  void synchronize(CUstream stream) const;
+  void synchronize(CUevent event) const;
+  /// Asks until `isDone` says so.
+  void waitUntil(const std::function<bool()> &isDone) const;
+  /// Called now and then while the host waits, with how long it has waited, the first time in a
+  /// wait with 0; ends the wait by throwing. Where it is empty, the driver waits.
+  std::function<void(std::chrono::nanoseconds waited)> watch;
 
   /// Throws when `result` is an error, with `what` in the message.
   void check(CUresult result, const char *what) const {
@@ -59,6 +77,12 @@ public:
   int driverVersion = 0; ///< newest CUDA that the driver knows: 13000 for 13.0
 
 private:
+  bool isReady(CUresult result, const char *what) const {
+    if (result != CUDA_ERROR_NOT_READY)
+      check(result, what);
+    return result == CUDA_SUCCESS;
+  }
+
   CUdevice device = 0;
   CUcontext context = nullptr;
   uint64_t allocated = 0;

@@ -1,5 +1,6 @@
 // NVRTC behind the plan's sources.
 #include "runtime/cuda/KernelCode.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,16 +15,6 @@ namespace {
 /// What every kernel is compiled with, beside the architecture.
 constexpr const char *commonOptions[] = {"--std=c++20", "--device-as-default-execution-space",
                                          "--generate-line-info"};
-
-/// The first line of the compiler's log that says "error", else its first line.
-std::string firstError(const std::string &log) {
-  size_t at = log.find("error");
-  if (at == std::string::npos)
-    return log.substr(0, log.find('\n'));
-  size_t begin = log.rfind('\n', at);
-  begin = begin == std::string::npos ? 0 : begin + 1;
-  return log.substr(begin, log.find('\n', at) - begin);
-}
 
 class NvrtcProgram {
 public:
@@ -48,16 +39,6 @@ public:
   const NvrtcApi &api;
   nvrtcProgram program = nullptr;
 };
-
-/// The model lines of the kernels in that source: " (models/m.cpp:3, 7)".
-std::string modelLines(const plan::Plan &plan, const std::string &source) {
-  std::string text;
-  for (const plan::Kernel &kernel : plan.kernels)
-    if (kernel.source == source)
-      for (const plan::Location &location : kernel.locations)
-        text += (text.empty() ? "" : ", ") + location.file + ":" + std::to_string(location.line);
-  return text.empty() ? "" : " (" + text + ")";
-}
 
 } // namespace
 
@@ -91,9 +72,9 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
     result = nvrtc.nvrtcCompileProgram(made.program, int(options.size()), options.data());
   if (result == NVRTC_ERROR_INVALID_OPTION)
     return badInput("NVRTC " + nvrtcVersion(nvrtc) + " does not know " + architecture + ": " +
-                    firstError(made.log()) + "; use a CUDA toolkit as new as the GPU");
+                    plan::firstError(made.log()) + "; use a CUDA toolkit as new as the GPU");
   if (result == NVRTC_ERROR_COMPILATION)
-    return badInput(firstError(made.log()));
+    return badInput(plan::firstError(made.log()));
   size_t bytes = 0;
   std::string cubin;
   if (result == NVRTC_SUCCESS)
@@ -145,7 +126,7 @@ Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc,
         std::lock_guard guard(mutex);
         if (!made) {
           Error error = made.error();
-          error.message = "kernel source " + source.name + modelLines(plan, source.name) +
+          error.message = "kernel source " + source.name + plan::modelLines(plan, source.name) +
                           " does not compile: " + error.message;
           if (!failure)
             failure = error;

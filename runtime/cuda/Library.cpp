@@ -1,13 +1,27 @@
 // The entry point of libnano-device-cuda.so.
 #include "runtime/cuda/CudaDevice.h"
 
+#include <future>
+
 namespace {
+
+bool hasProducts(const nano::plan::Plan &plan) {
+  for (const nano::plan::Program &program : plan.programs)
+    for (const nano::plan::Command &command : program.commands)
+      if (command.kind == nano::plan::Command::Kind::Matmul)
+        return true;
+  return false;
+}
 
 nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::Plan &plan,
                                                              nano::Communicator &communicator,
                                                              const nano::DeviceOptions &options) {
   using namespace nano;
   cuda::Apis apis;
+  // A library of half a gigabyte: its loading runs beside the driver's start.
+  std::future<void> loading;
+  if (hasProducts(plan))
+    loading = std::async(std::launch::async, [] { (void)cuda::loadCublasLt(); });
   Result<const cuda::DriverApi *> driver = cuda::loadDriver();
   if (!driver)
     return driver.error();

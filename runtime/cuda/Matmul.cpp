@@ -54,8 +54,6 @@ std::array<uint64_t, 8> wordsOf(const cublasLtMatmulAlgo_t &algorithm) {
   return words;
 }
 
-} // namespace
-
 std::string productKey(const Command &command, const MatmulOperands &operands) {
   auto operand = [](DType type, bool transposed) {
     return std::string(plan::nameOf(type)) + (transposed ? "T" : "");
@@ -86,6 +84,8 @@ std::string productKey(const Command &command, const MatmulOperands &operands) {
     text += "," + std::to_string(align.d);
   return text;
 }
+
+} // namespace
 
 Product::~Product() {
   for (cublasLtMatrixLayout_t layout : {left, right, addend, result})
@@ -280,6 +280,7 @@ Result<TunedChoice> Products::tune(Product &product, const Measure &measure) {
     return failed("no algorithm of cuBLASLt ran for the product " + product.key());
   std::memcpy(&product.algorithm, best.algorithm.data(), sizeof product.algorithm);
   algorithms[product.key()] = product.algorithm;
+  ++fromTuning;
   return best;
 }
 

@@ -38,7 +38,9 @@ public:
 
   /// Puts the product on the stream, with this workspace (see Products).
   cublasStatus_t enqueue(CUdeviceptr workspace, CUstream stream) const;
-  /// What tells this product from others for the choice of an algorithm, as text.
+  /// What tells this product from others for the choice of an algorithm, as text: shape, types,
+  /// layouts and alignment, e.g.
+  /// "49152x3072x768 bf16*bf16T->bf16 ld 768,768,3072 align 256,256,256".
   const std::string &key() const { return keyText; }
 
 private:
@@ -106,9 +108,5 @@ private:
   std::map<std::string, cublasLtMatmulAlgo_t> algorithms; ///< by key
   size_t fromTuning = 0;
 };
-
-/// The text that names a product's shape, types, layouts and alignment, e.g.
-/// "49152x3072x768 bf16*bf16T->bf16 ld 768,768,3072 align 256,256,256".
-std::string productKey(const plan::Command &command, const MatmulOperands &operands);
 
 } // namespace nano::cuda

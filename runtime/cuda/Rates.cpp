@@ -41,7 +41,7 @@ double secondsOfRun(Gpu &gpu, CUstream stream, const std::function<void()> &enqu
     for (int i = 0; i < count; ++i)
       enqueue();
     gpu.check(gpu.api.cuEventRecord(end, stream), "cuEventRecord");
-    gpu.check(gpu.api.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    gpu.synchronize(stream);
     float milliseconds = 0;
     gpu.check(gpu.api.cuEventElapsedTime(&milliseconds, begin, end), "cuEventElapsedTime");
     return 1e-3 * double(milliseconds) / count;

@@ -23,7 +23,7 @@ void Staging::write(CUdeviceptr to, const void *data, uint64_t bytes) {
     uint64_t count = std::min(slotBytes, bytes - done);
     Slot &slot = slots[next++ % slotCount];
     if (slot.used)
-      gpu.check(gpu.api.cuEventSynchronize(slot.moved), "cuEventSynchronize");
+      gpu.synchronize(slot.moved);
     slot.used = true;
     std::memcpy(slot.host, from + done, count);
     gpu.check(gpu.api.cuMemcpyHtoDAsync(slot.device, slot.host, count, copies),
@@ -41,7 +41,7 @@ void Staging::read(CUdeviceptr from, void *data, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes; done += slotBytes) {
     uint64_t count = std::min(slotBytes, bytes - done);
     gpu.check(gpu.api.cuMemcpyDtoHAsync(bounce, from + done, count, compute), "cuMemcpyDtoHAsync");
-    gpu.check(gpu.api.cuStreamSynchronize(compute), "cuStreamSynchronize");
+    gpu.synchronize(compute);
     std::memcpy(static_cast<std::byte *>(data) + done, bounce, count);
   }
 }
@@ -58,7 +58,7 @@ void Staging::readLater(CUdeviceptr from, void *data, uint64_t bytes) {
 }
 
 void Staging::wait() {
-  gpu.check(gpu.api.cuStreamSynchronize(compute), "cuStreamSynchronize");
+  gpu.synchronize(compute);
   for (const Promise &promise : promises)
     std::memcpy(promise.data, mailbox + promise.at, promise.bytes);
   promises.clear();

@@ -1,14 +1,12 @@
 // The tuning file: JSON, algorithms as hexadecimal text.
 #include "runtime/cuda/Tuning.h"
+#include "runtime/files/FileWriter.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <unistd.h>
 
 namespace nano::cuda {
 namespace {
@@ -70,6 +68,31 @@ std::optional<TunedChoice> choiceOf(const Json &json) {
   return choice;
 }
 
+/// Adds the object's choices to `choices`; false when something in it is no choice.
+bool addChoices(const Json &json, std::map<std::string, TunedChoice> &choices) {
+  if (!json.is_object())
+    return false;
+  bool isGood = true;
+  for (const auto &item : json.items()) {
+    std::optional<TunedChoice> choice = choiceOf(item.value());
+    isGood &= choice.has_value();
+    if (choice)
+      choices[item.key()] = *choice;
+  }
+  return isGood;
+}
+
+Json toJson(const std::map<std::string, TunedChoice> &choices) {
+  Json json = Json::object();
+  for (const auto &[product, choice] : choices)
+    json[product] = toJson(choice);
+  return json;
+}
+
+std::string textOf(const Json &json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 } // namespace
 
 Tuning Tuning::open(const std::string &path, const std::string &machine, const Report &report) {
@@ -80,17 +103,8 @@ Tuning Tuning::open(const std::string &path, const std::string &machine, const R
   if (json.is_null())
     return tuning;
   bool isGood = isTuningFile(json);
-  if (isGood && json["machines"].contains(machine)) {
-    const Json &mine = json["machines"][machine];
-    isGood = mine.is_object();
-    if (isGood)
-      for (const auto &item : mine.items()) {
-        std::optional<TunedChoice> choice = choiceOf(item.value());
-        isGood &= choice.has_value();
-        if (choice)
-          tuning.choices[item.key()] = *choice;
-      }
-  }
+  if (isGood && json["machines"].contains(machine))
+    isGood = addChoices(json["machines"][machine], tuning.choices);
   if (!isGood && report)
     report(path + ": not a whole tuning file; what is wrong in it is left aside; run with --tune "
                   "to make it again");
@@ -104,25 +118,26 @@ std::optional<TunedChoice> Tuning::find(const std::string &product) const {
   return found->second;
 }
 
+std::string Tuning::text() const { return textOf(toJson(choices)); }
+
+void Tuning::take(const std::string &text) {
+  choices.clear();
+  addChoices(Json::parse(text, nullptr, /*allow_exceptions=*/false), choices);
+}
+
 Status Tuning::save() const {
   Json json = read(path);
   if (!isTuningFile(json))
     json = {{"format", 1}, {"machines", Json::object()}};
-  Json mine = Json::object();
-  for (const auto &[product, choice] : choices)
-    mine[product] = toJson(choice);
-  json["machines"][machine] = std::move(mine);
-
-  std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  std::ofstream file(temporary, std::ios::trunc);
-  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
-  file.flush();
-  if (file.good() && std::rename(temporary.c_str(), path.c_str()) == 0)
-    return ok();
-  Error error = badInput("--tune: " + path + " cannot be written (" + std::strerror(errno) +
-                         "); put the plan into a folder that can be written");
-  ::unlink(temporary.c_str());
-  return error;
+  json["machines"][machine] = toJson(choices);
+  Result<AtomicFile> file = AtomicFile::create(path);
+  Status status = file ? file->writer().append(textOf(json)) : Status(file.error());
+  if (status)
+    status = file->publish();
+  if (!status)
+    return badInput("--tune: " + status.error().message +
+                    "; put the plan into a folder that can be written");
+  return ok();
 }
 
 } // namespace nano::cuda

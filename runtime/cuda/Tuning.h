@@ -35,7 +35,12 @@ public:
   void set(const std::string &product, const TunedChoice &choice) { choices[product] = choice; }
   size_t size() const { return choices.size(); }
 
-  /// Publishes the file: written beside its place and renamed. BadInput when it cannot be written.
+  /// The choices as text, and those of such a text instead of what there was: so that all ranks
+  /// have the choices of one.
+  std::string text() const;
+  void take(const std::string &text);
+
+  /// Publishes the file. BadInput when it cannot be written.
   Status save() const;
 
 private:

@@ -2,6 +2,7 @@
 #include "runtime/emulator/EmulatorDevice.h"
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <atomic>
@@ -59,9 +60,17 @@ Result<std::unique_ptr<EmulatorDevice>> EmulatorDevice::create(const plan::Plan 
   compile.checked = emulator.checked;
   compile.processes = std::max(1, cpu::usableCores());
   compile.cacheFolder = BuildCache::defaultFolder();
+  compile.report = options.report;
+  // The other ranks find in the cache what the first one compiles.
+  auto meet = [&] { return communicator.barrier("compiling the kernels"); };
+  const bool isFirst = communicator.rank() == 0;
+  if (Status status = isFirst ? ok() : meet(); !status)
+    return status.error();
   auto kernels = compileKernels(plan, compile);
   if (!kernels)
     return kernels.error();
+  if (Status status = isFirst ? meet() : ok(); !status)
+    return status.error();
   device->kernels = std::move(*kernels);
   for (int i = 0; i < device->team.size(); ++i)
     device->clusters.push_back(std::make_unique<Cluster>());
@@ -106,20 +115,10 @@ Status EmulatorDevice::allocateBuffers() {
     kept.insert(state.buffer);
   for (const plan::Program &program : plan.programs) {
     std::set<uint32_t> &list = voidAtStart[program.name];
-    auto mention = [&](const plan::Ref &ref) {
-      if (!kept.count(ref.buffer))
-        list.insert(ref.buffer);
-    };
-    for (const Command &command : program.commands) {
-      for (const Command::Segment &segment : command.segments)
-        for (const plan::Ref &ref : segment.args)
-          mention(ref);
-      for (const plan::Ref &ref : command.refs)
-        mention(ref);
-      if (command.kind == Command::Kind::Matmul)
-        for (const plan::Ref *ref : {&command.a, &command.b, &command.c, &command.d})
-          mention(*ref);
-    }
+    for (const Command &command : program.commands)
+      for (const plan::Ref &ref : plan::operandsOf(command))
+        if (!kept.count(ref.buffer))
+          list.insert(ref.buffer);
   }
   return ok();
 }

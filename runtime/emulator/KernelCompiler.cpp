@@ -3,10 +3,10 @@
 #include "runtime/emulator/KernelImage.h"
 #include "runtime/emulator/Process.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -54,23 +54,11 @@ NANO_EXPORT char *nanoTouchShared() { return &nanoShared; }
   return text;
 }
 
-/// The first line of the compiler's messages that says "error", else its first line.
-std::string firstError(const std::string &messages) {
-  size_t at = messages.find("error");
-  if (at == std::string::npos)
-    return messages.substr(0, messages.find('\n'));
-  size_t begin = messages.rfind('\n', at);
-  begin = begin == std::string::npos ? 0 : begin + 1;
-  return messages.substr(begin, messages.find('\n', at) - begin);
-}
-
 /// Compiles sources of one plan.
 class Compiler {
 public:
   Compiler(const plan::Plan &plan, const CompileOptions &options)
-      : options(options), cache(options.cacheFolder, ".emulator", [](const std::string &line) {
-          std::fprintf(stderr, "nanorun: %s\n", line.c_str());
-        }) {
+      : options(options), cache(options.cacheFolder, ".emulator", options.report) {
     std::set<std::string> kernelSources;
     for (const plan::Kernel &kernel : plan.kernels)
       kernelSources.insert(kernel.source);
@@ -138,8 +126,8 @@ public:
          {base + ".cpp", std::string("-o"), base + ".so", std::string("-lm")})
       line.push_back(word);
     if (runProcess(line, base + ".log") != 0)
-      return badInput("kernel source " + source.name +
-                      " does not compile for the emulator: " + firstError(readFile(base + ".log")));
+      return badInput("kernel source " + source.name + " does not compile for the emulator: " +
+                      plan::firstError(readFile(base + ".log")));
     std::string library = readFile(base + ".so");
     cache.store(key, library);
     return library;
@@ -156,22 +144,11 @@ private:
   BuildCache cache;
 };
 
-/// The model lines of the kernels in that source: " (models/m.cpp:3, models/m.cpp:7)".
-std::string modelLines(const plan::Plan &plan, const std::string &source) {
-  std::string text;
-  for (const plan::Kernel &kernel : plan.kernels)
-    if (kernel.source == source)
-      for (const plan::Location &location : kernel.locations)
-        text += (text.empty() ? "" : ", ") + location.file + ":" + std::to_string(location.line);
-  return text.empty() ? "" : " (" + text + ")";
-}
-
 } // namespace
 
 Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &options) {
   Kernels result;
   result.byIndex.resize(plan.kernels.size());
-  std::vector<std::string> names;
   std::map<std::string, std::vector<size_t>> bySource;
   for (size_t i = 0; i < plan.kernels.size(); ++i)
     bySource[plan.kernels[i].source].push_back(i);
@@ -215,7 +192,7 @@ Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &opt
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!outcomes[i]) {
       Error error = outcomes[i].error();
-      error.message += modelLines(plan, sources[i]->name);
+      error.message += plan::modelLines(plan, sources[i]->name);
       return error;
     }
     const std::vector<size_t> &indices = bySource[sources[i]->name];

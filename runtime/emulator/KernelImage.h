@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cpu/NativeCode.h"
+#include "runtime/files/BuildCache.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -32,7 +33,7 @@ struct Kernel {
 /// The kernels of one source. A loaded library; void when this object goes.
 class KernelImage {
 public:
-  /// Loads the library that `compileImage` made. Failed when it does not load.
+  /// Loads the library that was compiled from a source. Failed when it does not load.
   static Result<std::unique_ptr<KernelImage>> load(std::string library, const plan::Source &source,
                                                    const std::vector<std::string> &kernels);
 
@@ -61,6 +62,7 @@ struct CompileOptions {
   bool checked = true;     ///< with instrumentation of loads and stores
   int processes = 1;       ///< compilers that run at a time
   std::string cacheFolder; ///< empty: nothing is kept
+  Report report;           ///< receives lines for the user about the cache; may be empty
 };
 
 /// What `compileKernels` made, by plan::Kernel's index.

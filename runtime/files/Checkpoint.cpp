@@ -1,6 +1,8 @@
 // Saving, finding and verifying checkpoints.
 #include "runtime/files/Checkpoint.h"
 
+#include "runtime/StateRuns.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -10,11 +12,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -23,86 +25,120 @@ namespace nano {
 
 namespace {
 
-using nlohmann::json;
+using Role = plan::State::Role;
 
-constexpr const char *formatName = "nano checkpoint";
-constexpr int64_t formatVersion = 1;
-constexpr const char *parametersName = "params.safetensors";
-constexpr const char *optimizerName = "optimizer.safetensors";
-constexpr const char *manifestName = "manifest.json";
 constexpr std::string_view stepPrefix = "step-";
 constexpr std::string_view temporaryPrefix = ".step-";
 constexpr std::string_view temporaryInfix = ".tmp-";
-constexpr uint64_t maxManifestBytes = 16 << 20;
+constexpr uint64_t maxManifestBytes = uint64_t(256) << 20;
+/// Bytes between two signs of life of a rank that writes.
+constexpr uint64_t signBytes = uint64_t(64) << 20;
 
-std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
-
-/// Checksum of a manifest without its own checksum.
-std::string checksumOf(const json &manifest) {
-  std::string text = manifest.dump();
-  return hex(XXH3_64bits(text.data(), text.size()));
+/// "params.safetensors"; of several ranks each has its own, "params-00003.safetensors".
+std::string fileName(Role role, const Seat &seat) {
+  const char *stem = role == Role::Parameter ? "params" : "optimizer";
+  return seat.world == 1 ? fmt::format("{}.safetensors", stem)
+                         : fmt::format("{}-{:05}.safetensors", stem, seat.rank);
 }
 
-/// What a manifest says of one file.
-struct FileRecord {
-  uint64_t bytes = 0;
-  std::string checksum;
+/// What all ranks said about their part of the work, one of several stages of a save: an error of
+/// one is an error of all, the same one.
+class Agreement {
+public:
+  explicit Agreement(Communicator &communicator) : communicator(communicator) {}
+
+  /// Every rank's text, by rank, when no rank has an error; else the error of the first that has
+  /// one.
+  Result<std::vector<std::string>> agree(const Result<std::string> &mine, const char *what) {
+    std::string text =
+        mine ? "=" + *mine : std::string(1, kindMark(mine.error())) + mine.error().message;
+    Result<std::vector<std::string>> all = communicator.exchange(text, what);
+    if (!all)
+      return all.error();
+    for (std::string &each : *all) {
+      if (each.empty())
+        return failed(fmt::format("{}: a rank said nothing", what));
+      const char mark = each[0];
+      each.erase(0, 1);
+      if (mark != '=')
+        return mark == kindMark(badInput("")) ? badInput(each) : failed(each);
+    }
+    return all;
+  }
+
+private:
+  static char kindMark(const Error &error) { return error.exitStatus() == 2 ? '?' : '!'; }
+
+  Communicator &communicator;
 };
 
-json toJson(const Manifest &manifest) {
-  json hyperparameters = json::object();
-  for (const plan::Hyperparameter &h : manifest.hyperparameters)
-    hyperparameters[h.name] = h.value;
-  return {{"format", formatName},
-          {"version", formatVersion},
-          {"step", manifest.step},
-          {"data",
-           {{"shard", manifest.shard},
-            {"file", manifest.shardFile},
-            {"position", manifest.position},
-            {"epoch", manifest.epoch}}},
-          {"seed", manifest.seed},
-          {"plan_hash", manifest.planHash},
-          {"model", manifest.model},
-          {"world", manifest.world},
-          {"hyperparameters", hyperparameters},
-          {"files", json::array()}};
+/// Writes this rank's files of a checkpoint into the directory `temporary`, durably; messages say
+/// `shown` for it.
+Result<std::vector<FileRecord>> saveFiles(const std::string &temporary, const std::string &shown,
+                                          const plan::Plan &plan, Communicator &communicator,
+                                          const ReadState &read) {
+  const Seat seat = seatOf(plan, communicator);
+  std::vector<FileRecord> records;
+  for (Role role : {Role::Parameter, Role::Optimizer}) {
+    FileRecord record;
+    record.name = fileName(role, seat);
+    record.holds = role;
+    const std::string name = fmt::format("{}/{}", shown, record.name);
+    Result<FileWriter> file =
+        FileWriter::create(fmt::format("{}/{}", temporary, record.name), name);
+    if (!file && seat.rank > 0)
+      return badInput(
+          fmt::format("{}; ranks on several machines need a directory that all of them see",
+                      file.error().message));
+    if (!file)
+      return file.error();
+    uint64_t said = 0;
+    auto readAndSay = [&](const plan::State &state, uint64_t offset, void *data, uint64_t bytes) {
+      if (file->size() >= said) {
+        communicator.doing(fmt::format("writing {}, {} MiB", name, file->size() >> 20));
+        said = file->size() + signBytes;
+      }
+      return read(state, offset, data, bytes);
+    };
+    if (Status status = storeRuns(ownRuns(statesOf(plan, role), seat), readAndSay,
+                                  /*requireFinite=*/true, *file);
+        !status)
+      return status.error();
+    record.bytes = file->size();
+    record.checksum = hexText(file->checksum());
+    if (Status status = file->finish(); !status)
+      return status.error();
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
-/// Writes one safetensors file of a checkpoint and records it in the manifest.
-Status saveFile(const std::string &temporary, const std::string &shown, const char *name,
-                const std::vector<const plan::State *> &states, const ReadState &read,
-                json &manifest) {
-  Result<FileWriter> file =
-      FileWriter::create(fmt::format("{}/{}", temporary, name), fmt::format("{}/{}", shown, name));
-  if (!file)
-    return file.error();
-  if (Status status = storeStates(states, read, /*requireFinite=*/true, *file); !status)
-    return status;
-  manifest["files"].push_back(
-      {{"name", name}, {"bytes", file->size()}, {"xxh3", hex(file->checksum())}});
-  return file->finish();
-}
-
-/// Writes everything into the directory `temporary`, durably.
-Status saveContent(const std::string &temporary, const std::string &shown, const Manifest &manifest,
-                   const plan::Plan &plan, const ReadState &read) {
-  using Role = plan::State::Role;
-  json content = toJson(manifest);
-  if (Status status = saveFile(temporary, shown, parametersName, statesOf(plan, Role::Parameter),
-                               read, content);
-      !status)
-    return status;
-  if (Status status =
-          saveFile(temporary, shown, optimizerName, statesOf(plan, Role::Optimizer), read, content);
-      !status)
-    return status;
-  content["checksum"] = checksumOf(content);
+/// Writes the manifest into the directory `temporary` and makes all of it durable.
+Status saveManifest(const std::string &temporary, const std::string &shown,
+                    const Manifest &manifest, const plan::Plan &plan,
+                    const std::vector<std::string> &records) {
+  Contents contents;
+  for (const std::string &text : records) {
+    Result<std::vector<FileRecord>> files = parseRecords(text);
+    if (!files)
+      return files.error();
+    for (FileRecord &file : *files) {
+      struct stat found = {};
+      const std::string path = fmt::format("{}/{}", temporary, file.name);
+      if (::stat(path.c_str(), &found) != 0 || uint64_t(found.st_size) != file.bytes)
+        return badInput(fmt::format("{}/{}: rank 0 does not see what another rank wrote; ranks on "
+                                    "several machines need a directory that all of them see",
+                                    shown, file.name));
+      contents.files.push_back(std::move(file));
+    }
+  }
+  contents.parameters = tensorsOf(statesOf(plan, Role::Parameter));
+  contents.optimizer = tensorsOf(statesOf(plan, Role::Optimizer));
   Result<FileWriter> file = FileWriter::create(fmt::format("{}/{}", temporary, manifestName),
                                                fmt::format("{}/{}", shown, manifestName));
   if (!file)
     return file.error();
-  if (Status status = file->append(content.dump(2) + "\n"); !status)
+  if (Status status = file->append(manifestText(manifest, contents)); !status)
     return status;
   if (Status status = file->finish(); !status)
     return status;
@@ -150,64 +186,59 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return step;
 }
 
-/// Reads the manifest's fields; the error is what is wrong, without the file. nlohmann's exceptions
-/// end in the catch.
-Result<Manifest> parseManifest(const std::string &text, std::map<std::string, FileRecord> &files) {
-  json content = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!content.is_object())
-    return badInput("it is not a JSON object");
-  try {
-    if (content.at("format").get<std::string>() != formatName)
-      return badInput("it is not the manifest of a checkpoint");
-    if (auto version = content.at("version").get<int64_t>(); version != formatVersion)
-      return badInput(fmt::format("version {} is not known to this nanorun", version));
-    auto checksum = content.at("checksum").get<std::string>();
-    content.erase("checksum");
-    if (checksum != checksumOf(content))
-      return badInput("its checksum does not agree");
-    Manifest manifest;
-    manifest.step = content.at("step").get<int64_t>();
-    const json &data = content.at("data");
-    manifest.shard = data.at("shard").get<uint64_t>();
-    manifest.shardFile = data.at("file").get<std::string>();
-    manifest.position = data.at("position").get<uint64_t>();
-    manifest.epoch = data.at("epoch").get<uint64_t>();
-    manifest.seed = content.at("seed").get<uint64_t>();
-    manifest.planHash = content.at("plan_hash").get<std::string>();
-    manifest.model = content.at("model").get<std::string>();
-    manifest.world = content.at("world").get<int64_t>();
-    for (auto &[name, value] : content.at("hyperparameters").items())
-      manifest.hyperparameters.push_back({name, value.get<std::string>()});
-    for (const json &file : content.at("files"))
-      files[file.at("name").get<std::string>()] = {file.at("bytes").get<uint64_t>(),
-                                                   file.at("xxh3").get<std::string>()};
-    if (manifest.step < 0)
-      return badInput("its step is negative");
-    return manifest;
-  } catch (const json::exception &) {
-    return badInput("a field is missing or has another type");
-  }
+/// Makes the empty directory that a checkpoint is written into; returns its path.
+Result<std::string> makeTemporary(const std::string &directory, const std::string &name) {
+  if (Status status = makeDirectories(directory); !status)
+    return status.error();
+  removeLeftovers(directory);
+  std::string temporary = fmt::format("{}/.{}{}{}", directory, name, temporaryInfix, ::getpid());
+  removeTree(temporary);
+  if (::mkdir(temporary.c_str(), 0777) != 0)
+    return badInput(
+        fmt::format("{}/{}: cannot be created: {}", directory, name, std::strerror(errno)));
+  return temporary;
 }
 
 /// Opens one of the checkpoint's files and compares it with the manifest's record.
-Result<SafetensorsFile> openFile(const std::string &path, const char *name,
-                                 const std::map<std::string, FileRecord> &files) {
-  auto record = files.find(name);
-  if (record == files.end())
-    return badInput(fmt::format("{}/{}: the manifest does not list {}", path, manifestName, name));
-  Result<SafetensorsFile> file = SafetensorsFile::open(fmt::format("{}/{}", path, name));
+Result<SafetensorsFile> openFile(const std::string &path, const FileRecord &record) {
+  Result<SafetensorsFile> file = SafetensorsFile::open(fmt::format("{}/{}", path, record.name));
   if (!file)
     return file;
   std::span<const std::byte> content = file->content();
-  if (content.size() != record->second.bytes)
+  if (content.size() != record.bytes)
     return badInput(fmt::format("{}: has {} bytes, the manifest says {}", file->path(),
-                                content.size(), record->second.bytes));
-  if (hex(XXH3_64bits(content.data(), content.size())) != record->second.checksum)
+                                content.size(), record.bytes));
+  if (hexText(XXH3_64bits(content.data(), content.size())) != record.checksum)
     return badInput(fmt::format("{}: its checksum is not the manifest's; it was changed or damaged",
                                 file->path()));
   for (const auto &[tensor, entry] : file->tensors())
     file->release(entry);
   return file;
+}
+
+/// Opens the files that hold states of this role.
+Result<StoredTensors> openFiles(const std::string &path, const Contents &contents, Role role) {
+  std::vector<SafetensorsFile> files;
+  for (const FileRecord &record : contents.files) {
+    if (record.holds != role)
+      continue;
+    Result<SafetensorsFile> file = openFile(path, record);
+    if (!file)
+      return file.error();
+    files.push_back(std::move(*file));
+  }
+  const char *kind = role == Role::Parameter ? "parameters" : "optimizer states";
+  if (files.empty())
+    return badInput(
+        fmt::format("{}/{}: the manifest lists no file of {}", path, manifestName, kind));
+  const std::optional<TensorTable> &table =
+      role == Role::Parameter ? contents.parameters : contents.optimizer;
+  if (!table)
+    return StoredTensors(std::move(files[0]));
+  Result<StoredTensors> stored = StoredTensors::open(std::move(files), *table);
+  if (!stored)
+    return badInput(fmt::format("{}: {}", path, stored.error().message));
+  return stored;
 }
 
 /// "num_iterations 100 → 200, …"
@@ -240,25 +271,44 @@ Manifest manifestOf(const plan::Plan &plan, const std::string &planHash) {
 std::string checkpointName(int64_t step) { return fmt::format("{}{:06}", stepPrefix, step); }
 
 Result<std::string> saveCheckpoint(const std::string &directory, const Manifest &manifest,
-                                   const plan::Plan &plan, const ReadState &read) {
-  if (Status status = makeDirectories(directory); !status)
-    return status.error();
-  removeLeftovers(directory);
-  std::string name = checkpointName(manifest.step);
-  std::string path = fmt::format("{}/{}", directory, name);
-  std::string temporary = fmt::format("{}/.{}{}{}", directory, name, temporaryInfix, ::getpid());
-  removeTree(temporary);
-  if (::mkdir(temporary.c_str(), 0777) != 0)
-    return badInput(fmt::format("{}: cannot be created: {}", path, std::strerror(errno)));
-  Status status = saveContent(temporary, path, manifest, plan, read);
-  if (status)
-    status = replaceDirectory(temporary, path);
-  if (!status) {
-    removeTree(temporary);
-    return status.error();
+                                   const plan::Plan &plan, Communicator &communicator,
+                                   const ReadState &read) {
+  const bool isFirst = communicator.rank() == 0;
+  const std::string name = checkpointName(manifest.step);
+  const std::string path = fmt::format("{}/{}", directory, name);
+  Agreement ranks(communicator);
+
+  Result<std::string> made = isFirst ? makeTemporary(directory, name) : Result<std::string>("");
+  auto places = ranks.agree(made, "directory for a checkpoint");
+  auto fail = [&](const Error &error) {
+    if (isFirst && made)
+      removeTree(*made);
+    return error;
+  };
+  if (!places)
+    return fail(places.error());
+  const std::string temporary = places->at(0);
+
+  Result<std::vector<FileRecord>> mine = saveFiles(temporary, path, plan, communicator, read);
+  auto records = ranks.agree(mine ? Result<std::string>(recordsText(*mine)) : mine.error(),
+                             "files of a checkpoint");
+  if (!records)
+    return fail(records.error());
+
+  Status published = ok();
+  if (isFirst) {
+    published = saveManifest(temporary, path, manifest, plan, *records);
+    if (published)
+      published = replaceDirectory(temporary, path);
+    if (!published)
+      removeTree(temporary);
+    else
+      published = syncDirectory(directory);
   }
-  if (Status synced = syncDirectory(directory); !synced)
-    return synced.error();
+  auto done = ranks.agree(published ? Result<std::string>("") : published.error(),
+                          "publication of a checkpoint");
+  if (!done)
+    return done.error();
   return path;
 }
 
@@ -267,14 +317,14 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
   Result<std::string> text = readFile(manifestPath, maxManifestBytes);
   if (!text)
     return text.error();
-  std::map<std::string, FileRecord> files;
-  Result<Manifest> manifest = parseManifest(*text, files);
+  Contents contents;
+  Result<Manifest> manifest = parseManifest(*text, contents);
   if (!manifest)
     return badInput(fmt::format("{}: {}", manifestPath, manifest.error().message));
-  Result<SafetensorsFile> parameters = openFile(path, parametersName, files);
+  Result<StoredTensors> parameters = openFiles(path, contents, Role::Parameter);
   if (!parameters)
     return parameters.error();
-  Result<SafetensorsFile> optimizer = openFile(path, optimizerName, files);
+  Result<StoredTensors> optimizer = openFiles(path, contents, Role::Optimizer);
   if (!optimizer)
     return optimizer.error();
   return Checkpoint{path, std::move(*manifest), std::move(*parameters), std::move(*optimizer)};
@@ -304,10 +354,11 @@ Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &re
 
 Status checkPlan(const Checkpoint &checkpoint, const plan::Plan &plan, const std::string &planHash,
                  const Report &report) {
-  using Role = plan::State::Role;
-  Status status = checkTensors(checkpoint.parameters, statesOf(plan, Role::Parameter));
+  Status status = checkTensors("its set of parameters", checkpoint.parameters.tensors(),
+                               tensorsOf(statesOf(plan, Role::Parameter)));
   if (status)
-    status = checkTensors(checkpoint.optimizer, statesOf(plan, Role::Optimizer));
+    status = checkTensors("its optimizer state", checkpoint.optimizer.tensors(),
+                          tensorsOf(statesOf(plan, Role::Optimizer)));
   const Manifest &manifest = checkpoint.manifest;
   std::string changed = differences(manifest.hyperparameters, plan.hyperparameters);
   if (manifest.model != plan.model)

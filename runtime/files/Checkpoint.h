@@ -1,49 +1,36 @@
-// Checkpoints: DIR/step-000123/ with params.safetensors, optimizer.safetensors and manifest.json,
-// there whole or not at all.
+// Checkpoints: DIR/step-000123/ with files of parameters, files of optimizer states and
+// manifest.json (`Manifest.h`), there whole or not at all.
 //
-// A checkpoint is written into a directory of another name; its files are fsynced, then the
-// directory, then it is renamed and DIR fsynced. A run that dies at any moment leaves at most a
-// directory `.step-….tmp-PID`, which the next save there removes.
+// All ranks write one: each writes the files params-RANK.safetensors and optimizer-RANK.safetensors
+// with its share of the states (`ownRuns`); one rank alone params.safetensors and
+// optimizer.safetensors. What is written are tensors as one rank has them, in stretches
+// (`StoredTensors.h`), so that a checkpoint of any number of ranks loads at any other.
 //
-// manifest.json: {"format": "nano checkpoint", "version": 1, "step", "data": {"shard", "file",
-// "position", "epoch"}, "seed", "plan_hash", "model", "world", "hyperparameters": {name: text},
-// "files": [{"name", "bytes", "xxh3"}], "checksum"}; step counts finished optimizer steps; data
-// says where the next batch begins; xxh3 is 16 hex digits of XXH3 (64 bits) over the file, checksum
-// the same over the manifest as compact JSON with sorted keys and without the checksum.
+// The files are written into a directory of another name and fsynced; when every rank has done so,
+// rank 0 writes the manifest, fsyncs it and the directory, renames the directory and fsyncs DIR. A
+// run that dies at any moment leaves at most a directory `.step-….tmp-PID`, which the next save
+// there removes.
 #pragma once
 
 #include "runtime/States.h"
-#include "runtime/files/Safetensors.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/files/Manifest.h"
+#include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 namespace nano {
-
-/// What a checkpoint says about the run that made it.
-struct Manifest {
-  int64_t step = 0;      ///< optimizer steps done
-  uint64_t shard = 0;    ///< index of the training shard that is being read
-  std::string shardFile; ///< its name without directories
-  uint64_t position = 0; ///< tokens of it that are used up
-  uint64_t epoch = 0;    ///< how often the reader started again at the first shard
-  uint64_t seed = 0;
-  std::string planHash;
-  std::string model;
-  int64_t world = 1;
-  std::vector<plan::Hyperparameter> hyperparameters; ///< `overridden` is not kept
-};
 
 /// A checkpoint that was found complete: sizes and checksums agree with the manifest.
 struct Checkpoint {
   std::string path; ///< DIR/step-000123
   Manifest manifest;
-  SafetensorsFile parameters;
-  SafetensorsFile optimizer;
+  StoredTensors parameters;
+  StoredTensors optimizer;
 };
 
 /// Receives one line for the user.
@@ -56,10 +43,12 @@ Manifest manifestOf(const plan::Plan &plan, const std::string &planHash);
 std::string checkpointName(int64_t step);
 
 /// Publishes a checkpoint of the plan's parameters and optimizer states below `directory`, in place
-/// of one of the same step. Returns its path. On failure everything that was there before is
-/// intact; the errors of `writeError`, `storeStates` and `read`.
+/// of one of the same step; called by every rank, `manifest` and `directory` count on rank 0.
+/// Returns its path. When one rank fails all return its error, and everything that was there before
+/// is intact; the errors of `writeError`, `storeRuns`, `read` and of the communicator.
 Result<std::string> saveCheckpoint(const std::string &directory, const Manifest &manifest,
-                                   const plan::Plan &plan, const ReadState &read);
+                                   const plan::Plan &plan, Communicator &communicator,
+                                   const ReadState &read);
 
 /// Opens one checkpoint and verifies it. BadInput: why it is not complete.
 Result<Checkpoint> openCheckpoint(const std::string &path);

@@ -8,9 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string_view>
 
 namespace nano {
 
@@ -41,13 +39,6 @@ constexpr std::array<TypeName, 16> knownTypes = {{{"F64", 8},
                                                   {"U8", 1},
                                                   {"BOOL", 1},
                                                   {"C64", 8}}};
-
-std::optional<uint64_t> bytesOfType(std::string_view name) {
-  for (const TypeName &type : knownTypes)
-    if (type.name == name)
-      return type.bytes;
-  return std::nullopt;
-}
 
 /// Parses the header; an object in which no key of the top level or of a tensor appears twice, else
 /// null.
@@ -118,6 +109,13 @@ std::string someOf(const std::vector<std::string> &items) {
 }
 
 } // namespace
+
+std::optional<uint64_t> bytesOfType(std::string_view name) {
+  for (const TypeName &type : knownTypes)
+    if (type.name == name)
+      return type.bytes;
+  return std::nullopt;
+}
 
 const char *safetensorsName(plan::DType type) {
   switch (type) {
@@ -218,23 +216,25 @@ void SafetensorsFile::release(const TensorEntry &entry) const {
   file.release(dataStart + entry.begin, entry.end - entry.begin);
 }
 
-Status checkTensors(const SafetensorsFile &file, const std::vector<const plan::State *> &states) {
+TensorTable SafetensorsFile::table() const {
+  TensorTable table;
+  for (const auto &[name, entry] : entries)
+    table[name] = {entry.type, entry.shape};
+  return table;
+}
+
+Status checkTensors(const std::string &what, const TensorTable &found, const TensorTable &wanted) {
   std::vector<std::string> missing, extra, different;
-  std::set<std::string> wanted;
-  for (const plan::State *state : states) {
-    wanted.insert(state->name);
-    auto found = file.tensors().find(state->name);
-    if (found == file.tensors().end()) {
-      missing.push_back(state->name);
-      continue;
-    }
-    const TensorEntry &entry = found->second;
-    if (entry.shape != state->shape || entry.type != safetensorsName(state->type))
-      different.push_back(fmt::format("{} is {} {}, the plan has {} {}", state->name, entry.type,
-                                      shapeText(entry.shape), safetensorsName(state->type),
-                                      shapeText(state->shape)));
+  for (const auto &[name, info] : wanted) {
+    auto place = found.find(name);
+    if (place == found.end())
+      missing.push_back(name);
+    else if (place->second != info)
+      different.push_back(fmt::format("{} is {} {}, the plan has {} {}", name, place->second.type,
+                                      shapeText(place->second.shape), info.type,
+                                      shapeText(info.shape)));
   }
-  for (const auto &[name, entry] : file.tensors())
+  for (const auto &[name, info] : found)
     if (!wanted.count(name))
       extra.push_back(name);
 
@@ -247,25 +247,17 @@ Status checkTensors(const SafetensorsFile &file, const std::vector<const plan::S
     parts.push_back("different: " + someOf(different));
   if (parts.empty())
     return ok();
-  return badInput(
-      fmt::format("{}: does not fit the plan; {}", file.path(), fmt::join(parts, "; ")));
+  return badInput(fmt::format("{}: does not fit the plan; {}", what, fmt::join(parts, "; ")));
 }
 
-std::vector<const plan::State *> safetensorsOrder(std::vector<const plan::State *> states) {
-  std::stable_sort(states.begin(), states.end(), [](const plan::State *a, const plan::State *b) {
-    return plan::sizeOf(a->type) > plan::sizeOf(b->type);
-  });
-  return states;
-}
-
-std::string safetensorsHeader(const std::vector<const plan::State *> &ordered) {
+std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInfo>> &ordered) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   uint64_t offset = 0;
-  for (const plan::State *state : ordered) {
-    uint64_t end = offset + bytesOf(*state);
-    header[state->name] = {{"dtype", safetensorsName(state->type)},
-                           {"shape", state->shape},
-                           {"data_offsets", {offset, end}}};
+  for (const auto &[name, info] : ordered) {
+    uint64_t end = offset + bytesOfType(info.type).value_or(0);
+    for (int64_t size : info.shape)
+      end = offset + (end - offset) * uint64_t(size);
+    header[name] = {{"dtype", info.type}, {"shape", info.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();

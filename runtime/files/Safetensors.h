@@ -11,8 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nano {
@@ -26,6 +29,16 @@ struct TensorEntry {
   uint64_t end = 0;
 };
 
+/// What a tensor is; by name.
+struct TensorInfo {
+  std::string type; ///< as the format spells it
+  std::vector<int64_t> shape;
+  bool operator==(const TensorInfo &) const = default;
+};
+using TensorTable = std::map<std::string, TensorInfo>;
+
+/// Size of one element in bytes; nothing when the format knows no such type.
+std::optional<uint64_t> bytesOfType(std::string_view type);
 /// The format's name of a type: "F32", "BF16", "F8_E4M3", "F8_E5M2", "I32".
 const char *safetensorsName(plan::DType type);
 /// A shape for messages: "[2, 3]".
@@ -46,6 +59,8 @@ public:
   const std::map<std::string, TensorEntry> &tensors() const { return entries; }
   /// The tensor's bytes, little-endian, row-major; not aligned.
   std::span<const std::byte> bytes(const TensorEntry &entry) const;
+  /// What the tensors are.
+  TensorTable table() const;
   /// Gives back the memory that reading the tensor took.
   void release(const TensorEntry &entry) const;
   const std::string &path() const { return file.path(); }
@@ -58,17 +73,14 @@ private:
   std::map<std::string, TensorEntry> entries;
 };
 
-/// Compares the file's tensors with the states that it must hold. BadInput, one line, that lists
-/// what is missing, what is extra, and what has another shape or type.
-Status checkTensors(const SafetensorsFile &file, const std::vector<const plan::State *> &states);
+/// Compares the tensors that `what` (a file, for the user) holds with those that the plan has.
+/// BadInput, one line, that lists what is missing, what is extra, and what has another shape or
+/// type.
+Status checkTensors(const std::string &what, const TensorTable &found, const TensorTable &wanted);
 
-/// The order in which `safetensorsHeader` lays out states: larger elements first, so that every
-/// tensor is aligned to its element; otherwise as given.
-std::vector<const plan::State *> safetensorsOrder(std::vector<const plan::State *> states);
-
-/// The header, length included, of a file that holds these states one after the other; a multiple
-/// of eight bytes.
-std::string safetensorsHeader(const std::vector<const plan::State *> &ordered);
+/// The header, length included, of a file that holds these tensors one after the other; a multiple
+/// of eight bytes. Types are those of `safetensorsName`.
+std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInfo>> &ordered);
 
 /// Number of bytes of a state's data.
 uint64_t bytesOf(const plan::State &state);

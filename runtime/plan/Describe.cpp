@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 namespace nano::plan {
 namespace {
@@ -30,12 +31,15 @@ std::string size(uint64_t bytes) {
   return text;
 }
 
-std::string tensor(DType type, const std::vector<int64_t> &shape) {
-  std::string text = nameOf(type);
-  text += '[';
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i)
     text += (i ? "," : "") + std::to_string(shape[i]);
   return text + ']';
+}
+
+std::string tensor(DType type, const std::vector<int64_t> &shape) {
+  return nameOf(type) + shapeText(shape);
 }
 
 std::string place(const Location &location) {
@@ -44,10 +48,29 @@ std::string place(const Location &location) {
   return "  " + location.file + ":" + std::to_string(location.line);
 }
 
+const char *moveName(Command::Kind kind) {
+  switch (kind) {
+  case Command::Kind::AllReduce:
+    return "all_reduce";
+  case Command::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Command::Kind::AllGather:
+    return "all_gather";
+  case Command::Kind::Shard:
+    return "shard";
+  case Command::Kind::Fill:
+    return "fill";
+  default:
+    return "copy";
+  }
+}
+
 class Describer {
 public:
   explicit Describer(const Plan &plan) : plan(plan) {}
-  std::string run();
+  /// What all variants share.
+  std::string common(const std::string &hash);
+  std::string variant();
 
 private:
   void line(const std::string &text) { out += text + '\n'; }
@@ -62,8 +85,9 @@ private:
     return operand(ref) + ":" + nameOf(type) + (transposed ? "^T" : "");
   }
   std::string initial(const Init &init) const;
+  std::string sharding(const Sharding &sharding) const;
   std::string action(const Command &command) const;
-  void header();
+  void kernels();
   void buffers();
   void states();
   void program(const Program &program);
@@ -72,13 +96,9 @@ private:
   std::string out;
 };
 
-void Describer::header() {
-  line("plan " + planHash(plan));
+std::string Describer::common(const std::string &hash) {
+  line("plan " + hash);
   line("model " + plan.model + ", target " + plan.target);
-  std::string worlds = "worlds";
-  for (int64_t world : plan.worlds)
-    worlds += " " + std::to_string(world);
-  line(worlds);
   if (!plan.cpuFeatures.empty()) {
     std::string features = "needs";
     for (const std::string &feature : plan.cpuFeatures)
@@ -92,6 +112,8 @@ void Describer::header() {
   line("hyperparameters:");
   for (const Hyperparameter &item : plan.hyperparameters)
     line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : ""));
+  kernels();
+  return std::move(out);
 }
 
 void Describer::buffers() {
@@ -124,6 +146,15 @@ std::string Describer::initial(const Init &init) const {
   return "";
 }
 
+std::string Describer::sharding(const Sharding &sharding) const {
+  std::string text = "one of " + std::to_string(sharding.parts) + " parts over " +
+                     nameOf(sharding.ranks) + " by " + std::to_string(sharding.chunk) + " of";
+  for (const Sharding::Piece &piece : sharding.pieces)
+    text += (&piece == sharding.pieces.data() ? " " : ", ") + piece.name + shapeText(piece.shape) +
+            " at " + std::to_string(piece.offset);
+  return text;
+}
+
 void Describer::states() {
   line("states:");
   for (const State &state : plan.states) {
@@ -131,6 +162,8 @@ void Describer::states() {
     std::string text = "  " + std::string(roles[size_t(state.role)]) + " " + state.name + "  " +
                        tensor(state.type, state.shape) + " in " + plan.buffers[state.buffer].name +
                        " = " + initial(state.init);
+    if (state.sharding)
+      text += ", " + sharding(*state.sharding);
     if (!state.optimizer.empty())
       text += ", " + state.optimizer + " lr " + number(state.learningRate);
     line(text + place(state.location));
@@ -138,11 +171,16 @@ void Describer::states() {
   line("scalars:");
   for (const Scalar &scalar : plan.scalars)
     line("  " + scalar.name + "  " + nameOf(scalar.type) + " = " + toString(scalar.value));
+}
+
+void Describer::kernels() {
   line("kernels:");
   for (const Kernel &kernel : plan.kernels) {
     std::string text = "  " + kernel.name;
     if (!kernel.summary.empty())
       text += ": " + kernel.summary;
+    if (kernel.flopsPerKey != 0)
+      text += ", " + number(kernel.flopsPerKey) + " operations an iteration and key";
     if (kernel.scratchBytes)
       text += ", scratch " + size(kernel.scratchBytes);
     if (!kernel.source.empty())
@@ -194,11 +232,16 @@ std::string Describer::action(const Command &command) const {
               matrix(command.d, command.cType, false);
     return text;
   case Kind::AllReduce:
+  case Kind::ReduceScatter:
+  case Kind::AllGather:
+  case Kind::Shard:
   case Kind::Fill:
   case Kind::Copy:
-    text = command.kind == Kind::AllReduce ? "all_reduce"
-           : command.kind == Kind::Fill    ? "fill"
-                                           : "copy";
+    text = moveName(command.kind);
+    if (command.maximum)
+      text += " by maximum";
+    if (command.ranks != Ranks::All)
+      text += std::string(" over ") + nameOf(command.ranks);
     for (size_t i = 0; i < command.refs.size(); ++i)
       text += (i ? ", " : " ") + operand(command.refs[i]);
     text += " of";
@@ -227,19 +270,34 @@ void Describer::program(const Program &program) {
   }
 }
 
-std::string Describer::run() {
-  header();
+std::string Describer::variant() {
+  std::string worlds = "worlds";
+  for (int64_t world : plan.worlds)
+    worlds += " " + std::to_string(world);
+  if (plan.group > 1)
+    worlds += ", groups of " + std::to_string(plan.group);
+  line(worlds);
   buffers();
   states();
   for (const Program &item : plan.programs)
     program(item);
   const Training &training = plan.training;
-  if (!training.first.empty())
-    line("training: first " + training.first + ", next " + training.next + ", update " +
-         training.update + "; sequences of " + std::to_string(training.seqLen) +
-         " tokens, global batch " + std::to_string(training.globalBatch) + ", " +
-         std::to_string(training.numIterations) + " steps, vocabulary " +
-         std::to_string(training.vocabSize));
+  if (!training.phases.empty())
+    line("training: sequences of " + std::to_string(training.seqLen) + " tokens, global batch " +
+         std::to_string(training.globalBatch) + ", " + std::to_string(training.numIterations) +
+         " steps, vocabulary " + std::to_string(training.vocabSize));
+  for (size_t i = 0; i < training.phases.size(); ++i) {
+    const StepPrograms &phase = training.phases[i];
+    std::string text = "  a step";
+    if (training.phases.size() > 1)
+      text = "  step " + std::to_string(i) + " of " + std::to_string(training.phases.size());
+    const char *separator = ": ";
+    for (auto [role, name] : {std::pair("first ", &phase.first), std::pair("next ", &phase.next),
+                              std::pair("last ", &phase.last), std::pair("update ", &phase.update)})
+      if (!name->empty())
+        text += std::exchange(separator, ", ") + (role + *name);
+    line(text);
+  }
   if (!training.validate.empty())
     line("validation: " + training.validate + ", sequences of " +
          std::to_string(training.valSeqLen) + " tokens");
@@ -253,6 +311,13 @@ std::string Describer::run() {
 
 } // namespace
 
-std::string describe(const Plan &plan) { return Describer(plan).run(); }
+std::string describe(std::span<const Plan> variants) {
+  std::string text = Describer(variants.front()).common(planHash(variants));
+  for (const Plan &plan : variants)
+    text += Describer(plan).variant();
+  return text;
+}
+
+std::string describe(const Plan &plan) { return describe(std::span(&plan, 1)); }
 
 } // namespace nano::plan

@@ -74,4 +74,32 @@ Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besi
   return badInput(text);
 }
 
+Status checkRange(const Plan &plan, uint32_t buffer, uint64_t offset, uint64_t bytes) {
+  if (buffer >= plan.buffers.size())
+    return failed("buffer " + std::to_string(buffer) + " does not exist");
+  const Buffer &target = plan.buffers[buffer];
+  if (offset > target.bytes || bytes > target.bytes - offset)
+    return failed("buffer '" + target.name + "' has " + std::to_string(target.bytes) +
+                  " bytes, not " + std::to_string(bytes) + " at offset " + std::to_string(offset));
+  return ok();
+}
+
+std::string firstError(const std::string &log) {
+  size_t at = log.find("error");
+  if (at == std::string::npos)
+    return log.substr(0, log.find('\n'));
+  size_t begin = log.rfind('\n', at);
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return log.substr(begin, log.find('\n', at) - begin);
+}
+
+std::string modelLines(const Plan &plan, const std::string &source) {
+  std::string text;
+  for (const Kernel &kernel : plan.kernels)
+    if (kernel.source == source)
+      for (const Location &location : kernel.locations)
+        text += (text.empty() ? "" : ", ") + place(location);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 } // namespace nano::plan

@@ -22,4 +22,14 @@ Error inCommand(const Plan &plan, const Program &program, size_t command, const 
 /// line), and what to change.
 Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besides = 0);
 
+/// Failed when the buffer does not exist or has no such bytes.
+Status checkRange(const Plan &plan, uint32_t buffer, uint64_t offset, uint64_t bytes);
+
+/// Of what a compiler of kernels says: its first line with "error", else its first line.
+std::string firstError(const std::string &log);
+
+/// The model lines of the kernels in that source, " (models/m.cpp:3, models/m.cpp:7)"; empty where
+/// there are none.
+std::string modelLines(const Plan &plan, const std::string &source);
+
 } // namespace nano::plan

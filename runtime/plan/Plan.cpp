@@ -1,4 +1,4 @@
-// Names and sizes of the plan's element types.
+// Names of what a plan counts up; sizes of its element types, members of its rank sets.
 #include "runtime/plan/Plan.h"
 
 namespace nano::plan {
@@ -31,6 +31,23 @@ const char *nameOf(DType type) {
     return "i32";
   }
   return "?";
+}
+
+const char *nameOf(Ranks ranks) {
+  static constexpr const char *names[] = {"all", "group", "peers"};
+  return names[size_t(ranks)];
+}
+
+int64_t membersOf(Ranks ranks, int64_t world, int64_t group) {
+  switch (ranks) {
+  case Ranks::All:
+    return world;
+  case Ranks::Group:
+    return group;
+  case Ranks::Peers:
+    return world / group;
+  }
+  return 1;
 }
 
 } // namespace nano::plan

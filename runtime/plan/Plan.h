@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,36 @@ struct Init {
   bool operator==(const Init &) const = default;
 };
 
+/// The ranks that a collective is among. Ranks form groups of Plan::group consecutive ones.
+enum class Ranks : uint8_t {
+  All,   ///< every rank; a rank's place is its number
+  Group, ///< the ranks of one group; its number modulo Plan::group
+  Peers, ///< the ranks that have the same place in their groups; the number of its group
+};
+
+/// The name that files and messages use: "all", "group", "peers".
+const char *nameOf(Ranks ranks);
+/// The number of members of `ranks` in a world whose groups have `group` ranks.
+int64_t membersOf(Ranks ranks, int64_t world, int64_t group);
+
+/// A state of which each rank holds a part. With P members of `ranks`, element t·chunk + i of the
+/// member at place p is element (t·P + p)·chunk + i of a whole that is the same whatever P.
+struct Sharding {
+  Ranks ranks = Ranks::Group;
+  int64_t parts = 1; ///< P
+  int64_t chunk = 0; ///< elements
+  /// A tensor, stored contiguously in the whole from element `offset` on. What no piece covers is
+  /// padding.
+  struct Piece {
+    std::string name; ///< as the state is called when one rank holds all of it
+    std::vector<int64_t> shape;
+    int64_t offset = 0;
+    bool operator==(const Piece &) const = default;
+  };
+  std::vector<Piece> pieces; ///< by offset, disjoint
+  bool operator==(const Sharding &) const = default;
+};
+
 /// Mutable state that lives from step to step.
 struct State {
   enum class Role : uint8_t {
@@ -105,6 +136,8 @@ struct State {
   std::vector<int64_t> shape;
   uint32_t buffer = 0; ///< index into Plan::buffers
   Init init;
+  std::optional<Sharding>
+      sharding;            ///< optimizer states and gradients; none: all ranks hold the same
   std::string optimizer;   ///< parameters: "adam", "muon", …; else empty
   double learningRate = 0; ///< parameters: initial learning rate
   Location location;
@@ -135,6 +168,8 @@ struct Kernel {
   std::string name;    ///< symbol; readable and unique, e.g. "rmsnorm_residual_3f2a"
   std::string summary; ///< the graph ops that it came from, one line
   uint64_t scratchBytes = 0;
+  double flopsPerKey = 0; ///< attention: floating-point operations of one iteration for each key
+                          ///< that its queries see on average; what that is, the data decide
   std::vector<Location> locations; ///< model lines of the fused ops
   std::string source;              ///< CUDA: name of the one of Plan::sources that defines it
   uint32_t threads = 0;            ///< CUDA: threads in a block, a multiple of 32
@@ -146,7 +181,18 @@ struct Kernel {
 
 /// One step of a program.
 struct Command {
-  enum class Kind : uint8_t { Launch, Matmul, AllReduce, Fill, Copy, RecordEvent, WaitEvent };
+  enum class Kind : uint8_t {
+    Launch,
+    Matmul,
+    AllReduce,
+    ReduceScatter,
+    AllGather,
+    Shard,
+    Fill,
+    Copy,
+    RecordEvent,
+    WaitEvent,
+  };
   Kind kind = Kind::Launch;
   uint32_t stream = 0;
   std::string label; ///< for traces and error messages
@@ -182,9 +228,15 @@ struct Command {
   Ref scaleA, scaleB;
   int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
 
-  // AllReduce: element-wise sum over ranks, in rank order, in place over each of `refs`; `count`
-  // elements of `type` each. Fill: every byte of refs[0] (`count` elements) becomes zero. Copy:
-  // refs[1] ← refs[0].
+  // Collectives are among the members of `ranks`, combined in the order of their places, bf16 in
+  // f32 and rounded once. AllReduce: element-wise sum (or maximum), in place over each of `refs`;
+  // counts[i] elements of `type`. ReduceScatter, AllGather, Shard: pairs of a source refs[2i] and a
+  // target refs[2i + 1]; counts[i] elements of one part. ReduceScatter: target ← the part of the
+  // source with this rank's place, summed over the members; AllGather: target ← the members'
+  // sources, by place; Shard: target ← the source's part with this rank's place, no communication.
+  // Fill: every byte of refs[0] (`count` elements) becomes zero. Copy: refs[1] ← refs[0].
+  Ranks ranks = Ranks::All;
+  bool maximum = false; ///< AllReduce
   std::vector<Ref> refs;
   std::vector<int64_t> counts;
   DType type = DType::F32;
@@ -230,18 +282,28 @@ struct ScaledWeight {
 };
 inline constexpr int64_t reportColumns = 15;
 
+/// The programs of one optimizer step, by name. A rank runs A = globalBatch / (seqLen · ranks)
+/// micro-batches: `first`, then A − 2 times `next`, then `last`, which holds the gradients'
+/// collectives; where A = 1 only `last`. Then `update`.
+struct StepPrograms {
+  std::string first; ///< empty where A = 1
+  std::string next;  ///< empty where A < 3
+  std::string last, update;
+  bool operator==(const StepPrograms &) const = default;
+};
+
 /// How the training loop uses the programs. All programs take inputs from `tokens` and `targets`.
-/// A step runs `first` on the rank's first micro-batch, `next` on each further one, then `update`.
 struct Training {
-  std::string first, next, update, validate; ///< program names
-  int64_t seqLen = 0, valSeqLen = 0;         ///< tokens in a micro-batch of one rank
-  int64_t globalBatch = 0;                   ///< tokens in an optimizer step over all ranks
+  std::vector<StepPrograms> phases;  ///< step s runs phases[s % phases.size()]
+  std::string validate;              ///< program name
+  int64_t seqLen = 0, valSeqLen = 0; ///< tokens in a micro-batch of one rank
+  int64_t globalBatch = 0;           ///< tokens in an optimizer step over all ranks
   int64_t numIterations = 0;
   int64_t vocabSize = 0; ///< tokens ≥ this are bad input
   int64_t eosToken = -1;
-  uint32_t tokensBuffer = 0, targetsBuffer = 0;       ///< i32 [seqLen], inputs of first/next
+  uint32_t tokensBuffer = 0, targetsBuffer = 0;       ///< i32 [seqLen], inputs of a step's programs
   uint32_t valTokensBuffer = 0, valTargetsBuffer = 0; ///< i32 [valSeqLen], inputs of validate
-  uint32_t lossBuffer = 0;    ///< f32 [1], written by first/next: the loss of this micro-batch
+  uint32_t lossBuffer = 0;    ///< f32 [1], written by those: the loss of this micro-batch
   uint32_t valLossBuffer = 0; ///< f32 [1], written by validate
   bool trainLossIsSum = true; ///< train loss is a sum over tokens; else the mean
   bool valLossIsSum = false;
@@ -252,20 +314,22 @@ struct Training {
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
   std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
-  /// How well FP8 scales fit: `measure` reads what `first` reads, before it, leaves all states as
-  /// they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty name: no such
-  /// program.
+  /// How well FP8 scales fit: `measure` reads what a step's first program reads, before it, leaves
+  /// all states as they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty
+  /// name: no such program.
   std::string measure;
   uint32_t reportBuffer = 0;
   std::vector<ScaledWeight> scaledWeights;
   bool operator==(const Training &) const = default;
 };
 
-/// A whole plan.
+/// A plan for some numbers of ranks. A plan file may hold several, which have all in common but
+/// `worlds`, `group`, the arena, buffers, states, scalars, programs and `training`.
 struct Plan {
   std::string model;           ///< model name, from the model file's name
   std::string target;          ///< "cpu" or "cuda"
   std::vector<int64_t> worlds; ///< numbers of ranks that it can run on
+  int64_t group = 1;           ///< ranks in a group; divides each of `worlds`
   std::vector<std::string>
       cpuFeatures; ///< what the native code needs, e.g. "avx512f", as /proc/cpuinfo spells it
   std::vector<Hyperparameter> hyperparameters;

@@ -6,6 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -17,8 +18,13 @@ namespace nano::plan {
 namespace {
 
 constexpr char magic[8] = {'N', 'A', 'N', 'O', 'P', 'L', 'A', 'N'};
-constexpr const char *sectionNames[] = {"meta", "code", "source"};
-constexpr size_t sectionCount = std::size(sectionNames);
+
+/// Sections before the variants.
+constexpr size_t fixedSections = 3;
+const char *sectionName(size_t index) {
+  static constexpr const char *names[] = {"meta", "code", "source", "variant"};
+  return names[std::min(index, fixedSections)];
+}
 
 /// The file's first bytes. `checksum`: XXH3 (64 bits) of the header before it and of the section
 /// table.
@@ -41,12 +47,11 @@ struct Section {
 };
 static_assert(sizeof(Section) == 32);
 
-constexpr size_t tableEnd = sizeof(Header) + sectionCount * sizeof(Section);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plan files are little-endian");
 
-uint64_t headerChecksum(const Header &header, const Section *table) {
+uint64_t headerChecksum(const Header &header, const std::vector<Section> &table) {
   std::string bytes(reinterpret_cast<const char *>(&header), offsetof(Header, checksum));
-  bytes.append(reinterpret_cast<const char *>(table), header.sections * sizeof(Section));
+  bytes.append(reinterpret_cast<const char *>(table.data()), table.size() * sizeof(Section));
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
@@ -88,93 +93,190 @@ bool writeAll(int fd, std::string_view bytes) {
 
 } // namespace
 
-std::string serialize(const Plan &plan) {
-  std::string meta = metadataText(plan);
-  const std::string_view contents[sectionCount] = {meta, plan.code, plan.source};
-  Section table[sectionCount] = {};
-  uint64_t offset = tableEnd;
-  for (size_t i = 0; i < sectionCount; ++i) {
-    std::memcpy(table[i].name, sectionNames[i], std::strlen(sectionNames[i]));
+std::string serialize(std::span<const Plan> variants) {
+  const std::string meta = commonText(variants);
+  std::vector<std::string> texts;
+  for (const Plan &plan : variants)
+    texts.push_back(variantText(plan));
+  std::vector<std::string_view> contents = {meta, variants.front().code, variants.front().source};
+  contents.insert(contents.end(), texts.begin(), texts.end());
+
+  std::vector<Section> table(contents.size());
+  uint64_t offset = sizeof(Header) + table.size() * sizeof(Section);
+  for (size_t i = 0; i < table.size(); ++i) {
+    std::memcpy(table[i].name, sectionName(i), std::strlen(sectionName(i)));
     table[i].offset = offset;
     table[i].bytes = contents[i].size();
     table[i].checksum = XXH3_64bits(contents[i].data(), contents[i].size());
     offset += contents[i].size();
   }
-  Header header = {{}, planVersion, sectionCount, offset, 0};
+  Header header = {{}, planVersion, uint32_t(table.size()), offset, 0};
   std::memcpy(header.magic, magic, sizeof magic);
   header.checksum = headerChecksum(header, table);
 
   std::string out;
   out.reserve(offset);
   out.append(reinterpret_cast<const char *>(&header), sizeof header);
-  out.append(reinterpret_cast<const char *>(table), sizeof table);
+  out.append(reinterpret_cast<const char *>(table.data()), table.size() * sizeof(Section));
   for (std::string_view content : contents)
     out += content;
   return out;
 }
 
-Result<Plan> parse(std::string_view bytes, const std::string &name) {
+std::string serialize(const Plan &plan) { return serialize(std::span(&plan, 1)); }
+
+namespace {
+
+/// The sections of a file, in order; throws an Error for anything but an undamaged file of this
+/// version.
+std::vector<std::string_view> sectionsOf(std::string_view bytes, const std::string &name) {
   if (bytes.empty())
-    return badInput(name + ": the file is empty; pass a plan that `nanoc compile` wrote");
+    throw badInput(name + ": the file is empty; pass a plan that `nanoc compile` wrote");
   if (std::memcmp(bytes.data(), magic, std::min(bytes.size(), sizeof magic)) != 0)
-    return badInput(name + ": not a plan; pass a file that `nanoc compile` wrote");
-  Header header;
+    throw badInput(name + ": not a plan; pass a file that `nanoc compile` wrote");
   auto truncated = [&](const std::string &total) {
     return damaged(name, "truncated, " + std::to_string(bytes.size()) + " of " + total + " bytes");
   };
+  constexpr size_t leastSections = fixedSections + 1;
+  Header header;
   if (bytes.size() < sizeof header)
-    return truncated("at least " + std::to_string(tableEnd));
+    throw truncated("at least " + std::to_string(sizeof header + leastSections * sizeof(Section)));
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.version > planVersion)
-    return badInput(name + ": the plan has format version " + std::to_string(header.version) +
-                    ", this program reads up to " + std::to_string(planVersion) +
-                    "; update nanorun, or recompile the model with this version's nanoc");
-  if (header.version < 1 || header.sections != sectionCount)
-    return damaged(name, "the header is inconsistent");
+    throw badInput(name + ": the plan has format version " + std::to_string(header.version) +
+                   ", this program reads up to " + std::to_string(planVersion) +
+                   "; update nanorun, or recompile the model with this version's nanoc");
+  if (header.version >= 1 && header.version < planVersion)
+    throw badInput(name + ": the plan has the old format version " +
+                   std::to_string(header.version) + ", this program reads " +
+                   std::to_string(planVersion) + "; recompile the model with this version's nanoc");
+  if (header.version < 1 || header.sections < leastSections)
+    throw damaged(name, "the header is inconsistent");
+  const size_t tableEnd = sizeof header + size_t(header.sections) * sizeof(Section);
   if (bytes.size() < tableEnd || bytes.size() < header.fileBytes)
-    return truncated(std::to_string(std::max<uint64_t>(tableEnd, header.fileBytes)));
-  Section table[sectionCount];
-  std::memcpy(table, bytes.data() + sizeof header, sizeof table);
+    throw truncated(std::to_string(std::max<uint64_t>(tableEnd, header.fileBytes)));
+  std::vector<Section> table(header.sections);
+  std::memcpy(table.data(), bytes.data() + sizeof header, table.size() * sizeof(Section));
   if (header.checksum != headerChecksum(header, table))
-    return damaged(name, "checksum mismatch in the header");
+    throw damaged(name, "checksum mismatch in the header");
   if (bytes.size() > header.fileBytes)
-    return damaged(name, std::to_string(bytes.size() - header.fileBytes) +
-                             " bytes follow the end of the plan");
+    throw damaged(name, std::to_string(bytes.size() - header.fileBytes) +
+                            " bytes follow the end of the plan");
 
-  std::string_view contents[sectionCount];
+  std::vector<std::string_view> contents;
   uint64_t offset = tableEnd;
-  for (size_t i = 0; i < sectionCount; ++i) {
+  for (size_t i = 0; i < table.size(); ++i) {
     const Section &section = table[i];
-    if (std::strncmp(section.name, sectionNames[i], sizeof section.name) != 0 ||
+    if (std::strncmp(section.name, sectionName(i), sizeof section.name) != 0 ||
         section.offset != offset || section.bytes > header.fileBytes - offset)
-      return damaged(name, "the section table is inconsistent");
-    contents[i] = bytes.substr(offset, section.bytes);
+      throw damaged(name, "the section table is inconsistent");
+    contents.push_back(bytes.substr(offset, section.bytes));
     offset += section.bytes;
     if (XXH3_64bits(contents[i].data(), contents[i].size()) != section.checksum)
-      return damaged(name, std::string("checksum mismatch in section '") + sectionNames[i] + "'");
+      throw damaged(name, std::string("checksum mismatch in section '") + sectionName(i) + "'");
   }
   if (offset != header.fileBytes)
-    return damaged(name, "the section table is inconsistent");
+    throw damaged(name, "the section table is inconsistent");
+  return contents;
+}
 
-  auto invalid = [&](const std::string &what) {
-    return badInput(name + ": invalid plan: " + what +
-                    "; recompile the model with this version's nanoc");
-  };
-  Plan plan;
-  try {
-    readMetadata(contents[0], plan);
-  } catch (const FieldError &error) {
-    return invalid(error.what());
+Error invalid(const std::string &name, const std::string &what) {
+  return badInput(name + ": invalid plan: " + what +
+                  "; recompile the model with this version's nanoc");
+}
+
+std::string digestOf(std::string_view bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  std::string hash;
+  for (unsigned char byte : canonical.digest) {
+    hash += "0123456789abcdef"[byte >> 4];
+    hash += "0123456789abcdef"[byte & 15];
   }
-  plan.code = contents[1];
-  plan.source = contents[2];
+  return hash;
+}
+
+} // namespace
+
+Result<PlanFile> PlanFile::parse(std::string bytes, const std::string &name) {
+  PlanFile file;
+  file.name = name;
+  file.bytes = std::move(bytes);
+  try {
+    std::vector<std::string_view> sections = sectionsOf(file.bytes, name);
+    readCommon(sections[0], file.shared, file.worlds);
+    if (file.worlds.size() != sections.size() - fixedSections)
+      return invalid(name, "it lists " + std::to_string(file.worlds.size()) + " variants and has " +
+                               std::to_string(sections.size() - fixedSections));
+    file.shared.code = sections[1];
+    file.shared.source = sections[2];
+    for (size_t i = fixedSections; i < sections.size(); ++i)
+      file.texts.emplace_back(sections[i].data() - file.bytes.data(), sections[i].size());
+  } catch (const Error &error) {
+    return error;
+  } catch (const FieldError &error) {
+    return invalid(name, error.what());
+  }
+  for (const std::vector<int64_t> &variant : file.worlds) {
+    if (variant.empty())
+      return invalid(name, "it names no number of ranks");
+    for (int64_t world : variant) {
+      std::vector<int64_t> &all = file.shared.worlds;
+      if (std::find(all.begin(), all.end(), world) != all.end())
+        return invalid(name, "it names " + std::to_string(world) + " ranks twice");
+      all.push_back(world);
+    }
+  }
+  file.digest = digestOf(file.bytes);
+  return file;
+}
+
+Result<Plan> PlanFile::variant(size_t index) const {
+  Plan plan = shared;
+  plan.worlds = worlds[index];
+  try {
+    readVariant(std::string_view(bytes).substr(texts[index].first, texts[index].second), plan);
+  } catch (const FieldError &error) {
+    return invalid(name, error.what());
+  }
   if (Status status = validate(plan); !status)
-    return invalid(status.error().message);
+    return invalid(name, status.error().message);
   return plan;
 }
 
-Status writePlanFile(const Plan &plan, const std::string &path) {
-  if (Status status = validate(plan); !status)
+Result<Plan> PlanFile::plan(int64_t world) const {
+  std::string known;
+  for (size_t i = 0; i < worlds.size(); ++i)
+    for (int64_t other : worlds[i]) {
+      if (other == world)
+        return variant(i);
+      known += (known.empty() ? "" : ", ") + std::to_string(other);
+    }
+  return badInput(name + ": the plan was compiled for " + known + " ranks, not for " +
+                  std::to_string(world) + "; choose one of them with --gpus or compile it with " +
+                  "--world " + std::to_string(world));
+}
+
+Result<std::vector<Plan>> PlanFile::plans() const {
+  std::vector<Plan> all;
+  for (size_t i = 0; i < worlds.size(); ++i) {
+    Result<Plan> plan = variant(i);
+    if (!plan)
+      return plan.error();
+    all.push_back(std::move(*plan));
+  }
+  return all;
+}
+
+Result<Plan> parse(std::string_view bytes, const std::string &name) {
+  Result<PlanFile> file = PlanFile::parse(std::string(bytes), name);
+  if (!file)
+    return file.error();
+  return file->plan(file->variants().front().front());
+}
+
+Status writePlanFile(std::span<const Plan> variants, const std::string &path) {
+  if (Status status = validate(variants); !status)
     return badInput(path +
                     ": the plan is not written because it is invalid: " + status.error().message);
   std::string temporary = path + ".tmp" + std::to_string(::getpid());
@@ -188,7 +290,7 @@ Status writePlanFile(const Plan &plan, const std::string &path) {
   if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return badInput(path + ": is not a regular file; choose another name for the plan");
 
-  std::string bytes = serialize(plan);
+  std::string bytes = serialize(variants);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file)
     return fail("create the file");
@@ -204,7 +306,11 @@ Status writePlanFile(const Plan &plan, const std::string &path) {
   return ok();
 }
 
-Result<Plan> readPlanFile(const std::string &path) {
+Status writePlanFile(const Plan &plan, const std::string &path) {
+  return writePlanFile(std::span(&plan, 1), path);
+}
+
+Result<PlanFile> PlanFile::open(const std::string &path) {
   auto fail = [&] {
     return badInput(path + ": cannot read the plan: " + std::strerror(errno) +
                     "; pass a file that `nanoc compile` wrote");
@@ -228,19 +334,18 @@ Result<Plan> readPlanFile(const std::string &path) {
     filled += size_t(count);
   }
   bytes.resize(filled);
-  return parse(bytes, path);
+  return parse(std::move(bytes), path);
 }
 
-std::string planHash(const Plan &plan) {
-  std::string bytes = serialize(plan);
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  std::string hash;
-  for (unsigned char byte : canonical.digest) {
-    hash += "0123456789abcdef"[byte >> 4];
-    hash += "0123456789abcdef"[byte & 15];
-  }
-  return hash;
+Result<Plan> readPlanFile(const std::string &path, int64_t world) {
+  Result<PlanFile> file = PlanFile::open(path);
+  if (!file)
+    return file.error();
+  return file->plan(world);
 }
+
+std::string planHash(std::span<const Plan> variants) { return digestOf(serialize(variants)); }
+
+std::string planHash(const Plan &plan) { return planHash(std::span(&plan, 1)); }
 
 } // namespace nano::plan

@@ -1,5 +1,5 @@
-// Reads a plan's metadata from JSON and checks every field's presence and type; an error carries
-// the field's path.
+// Reads the texts of a plan file from JSON and checks every field's presence and type; an error
+// carries the field's path.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/JsonTree.h"
 #include "runtime/plan/PlanJson.h"
@@ -72,6 +72,13 @@ public:
       if (name == nameOf(type))
         return type;
     fail("unknown element type '" + name + "'");
+  }
+  Ranks ranks() const {
+    std::string name = string();
+    for (Ranks ranks : {Ranks::All, Ranks::Group, Ranks::Peers})
+      if (name == nameOf(ranks))
+        return ranks;
+    fail("unknown ranks '" + name + "'");
   }
   template <typename T> std::vector<T> integers() const {
     std::vector<T> values(size());
@@ -174,9 +181,11 @@ private:
 
 class Reader {
 public:
-  void read(const Node &root, Plan &plan);
+  void common(const Node &root, Plan &plan, std::vector<std::vector<int64_t>> &variants);
+  void variant(const Node &root, Plan &plan);
 
 private:
+  static void text(const Node &item, std::string &value) { value = item.string(); }
   template <typename T, typename Fn> void list(const Node &node, std::vector<T> &items, Fn read) {
     items.resize(node.size());
     for (size_t i = 0; i < items.size(); ++i)
@@ -225,6 +234,7 @@ private:
   void expression(const Node &node, Expr &expr, int depth);
   void init(const Node &node, Init &init);
   void buffer(const Node &node, Buffer &buffer);
+  void sharding(const Node &node, Sharding &sharding);
   void state(const Node &node, State &state);
   void scalar(const Node &node, Scalar &scalar);
   void kernel(const Node &node, Kernel &kernel);
@@ -292,6 +302,21 @@ void Reader::buffer(const Node &node, Buffer &buffer) {
   object.close();
 }
 
+void Reader::sharding(const Node &node, Sharding &sharding) {
+  Object object(node);
+  sharding.ranks = object["ranks"].ranks();
+  sharding.parts = object["parts"].integer<int64_t>();
+  sharding.chunk = object["chunk"].integer<int64_t>();
+  list(object["pieces"], sharding.pieces, [](const Node &item, Sharding::Piece &piece) {
+    Object object(item);
+    piece.name = object["name"].string();
+    piece.shape = object["shape"].integers<int64_t>();
+    piece.offset = object["offset"].integer<int64_t>();
+    object.close();
+  });
+  object.close();
+}
+
 void Reader::state(const Node &node, State &state) {
   Object object(node);
   state.name = object["name"].string();
@@ -309,6 +334,8 @@ void Reader::state(const Node &node, State &state) {
   state.shape = object["shape"].integers<int64_t>();
   state.buffer = object["buffer"].integer<uint32_t>();
   init(object["init"], state.init);
+  if (auto parts = object.find("sharding"))
+    sharding(*parts, state.sharding.emplace());
   if (auto optimizer = object.find("optimizer"))
     state.optimizer = optimizer->string();
   if (auto rate = object.find("learningRate"))
@@ -331,6 +358,8 @@ void Reader::kernel(const Node &node, Kernel &kernel) {
   kernel.name = object["name"].string();
   kernel.summary = object["summary"].string();
   kernel.scratchBytes = object["scratch"].integer<uint64_t>();
+  if (auto flops = object.find("flopsPerKey"))
+    kernel.flopsPerKey = flops->number();
   Node at = object["at"];
   if (at.size() % 2)
     at.fail("expected pairs of file and line");
@@ -401,11 +430,19 @@ void Reader::matmul(Object &object, const Node &sizes, Command &command) {
 void Reader::command(const Node &node, Command &command) {
   using Kind = Command::Kind;
   Object object(node);
-  auto withRefs = [&](Kind kind, const Node &type) {
+  auto moves = [&](const char *key, Kind kind) {
+    auto type = object.find(key);
+    if (!type)
+      return false;
     command.kind = kind;
-    command.type = type.type();
+    command.type = type->type();
+    if (auto ranks = object.find("ranks"))
+      command.ranks = ranks->ranks();
+    if (auto maximum = object.find("maximum"))
+      command.maximum = maximum->boolean();
     command.refs = refs(object["refs"], 0);
     command.counts = object["counts"].integers<int64_t>();
+    return true;
   };
   if (auto kernel = object.find("launch")) {
     command.kind = Kind::Launch;
@@ -418,20 +455,17 @@ void Reader::command(const Node &node, Command &command) {
   } else if (auto sizes = object.find("matmul")) {
     command.kind = Kind::Matmul;
     matmul(object, *sizes, command);
-  } else if (auto type = object.find("allReduce")) {
-    withRefs(Kind::AllReduce, *type);
-  } else if (auto type = object.find("fill")) {
-    withRefs(Kind::Fill, *type);
-  } else if (auto type = object.find("copy")) {
-    withRefs(Kind::Copy, *type);
   } else if (auto event = object.find("record")) {
     command.kind = Kind::RecordEvent;
     command.event = event->integer<uint32_t>();
   } else if (auto event = object.find("wait")) {
     command.kind = Kind::WaitEvent;
     command.event = event->integer<uint32_t>();
-  } else {
-    node.fail("expected one of launch, matmul, allReduce, fill, copy, record, wait");
+  } else if (!moves("allReduce", Kind::AllReduce) && !moves("reduceScatter", Kind::ReduceScatter) &&
+             !moves("allGather", Kind::AllGather) && !moves("shard", Kind::Shard) &&
+             !moves("fill", Kind::Fill) && !moves("copy", Kind::Copy)) {
+    node.fail("expected one of launch, matmul, allReduce, reduceScatter, allGather, shard, fill, "
+              "copy, record, wait");
   }
   if (auto stream = object.find("stream"))
     command.stream = stream->integer<uint32_t>();
@@ -443,9 +477,14 @@ void Reader::command(const Node &node, Command &command) {
 
 void Reader::training(const Node &node, Training &training) {
   Object object(node);
-  training.first = object["first"].string();
-  training.next = object["next"].string();
-  training.update = object["update"].string();
+  list(object["phases"], training.phases, [](const Node &item, StepPrograms &phase) {
+    Object object(item);
+    phase.first = object["first"].string();
+    phase.next = object["next"].string();
+    phase.last = object["last"].string();
+    phase.update = object["update"].string();
+    object.close();
+  });
   training.validate = object["validate"].string();
   training.seqLen = object["seqLen"].integer<int64_t>();
   training.valSeqLen = object["valSeqLen"].integer<int64_t>();
@@ -481,14 +520,14 @@ void Reader::training(const Node &node, Training &training) {
   object.close();
 }
 
-void Reader::read(const Node &root, Plan &plan) {
+void Reader::common(const Node &root, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
   Object object(root);
-  auto string = [](const Node &item, std::string &value) { value = item.string(); };
-  list(object["files"], files, string);
+  list(object["files"], files, text);
   plan.model = object["model"].string();
   plan.target = object["target"].string();
-  plan.worlds = object["worlds"].integers<int64_t>();
-  list(object["cpuFeatures"], plan.cpuFeatures, string);
+  list(object["variants"], variants,
+       [](const Node &item, std::vector<int64_t> &worlds) { worlds = item.integers<int64_t>(); });
+  list(object["cpuFeatures"], plan.cpuFeatures, text);
   list(object["hyperparameters"], plan.hyperparameters,
        [](const Node &item, Hyperparameter &value) {
          Object object(item);
@@ -497,13 +536,6 @@ void Reader::read(const Node &root, Plan &plan) {
          value.overridden = object["overridden"].boolean();
          object.close();
        });
-  plan.arenaBytes = object["arenaBytes"].integer<uint64_t>();
-  list(object["buffers"], plan.buffers,
-       [&](const Node &item, Buffer &value) { buffer(item, value); });
-  list(object["states"], plan.states, [&](const Node &item, State &value) { state(item, value); });
-  plan.scalarBuffer = object["scalarBuffer"].integer<uint32_t>();
-  list(object["scalars"], plan.scalars,
-       [&](const Node &item, Scalar &value) { scalar(item, value); });
   list(object["kernels"], plan.kernels,
        [&](const Node &item, Kernel &value) { kernel(item, value); });
   if (auto sources = object.find("sources"))
@@ -513,19 +545,44 @@ void Reader::read(const Node &root, Plan &plan) {
       value.text = object["text"].string();
       object.close();
     });
+  object.close();
+}
+
+void Reader::variant(const Node &root, Plan &plan) {
+  Object object(root);
+  list(object["files"], files, text);
+  plan.group = object["group"].integer<int64_t>();
+  plan.arenaBytes = object["arenaBytes"].integer<uint64_t>();
+  list(object["buffers"], plan.buffers,
+       [&](const Node &item, Buffer &value) { buffer(item, value); });
+  list(object["states"], plan.states, [&](const Node &item, State &value) { state(item, value); });
+  plan.scalarBuffer = object["scalarBuffer"].integer<uint32_t>();
+  list(object["scalars"], plan.scalars,
+       [&](const Node &item, Scalar &value) { scalar(item, value); });
   list(object["programs"], plan.programs,
        [&](const Node &item, Program &value) { program(item, value); });
   training(object["training"], plan.training);
   object.close();
 }
 
-} // namespace
-
-void readMetadata(std::string_view text, Plan &plan) {
+/// The document; throws when there is none.
+JsonTree treeOf(std::string_view text) {
   std::optional<JsonTree> tree = JsonTree::parse(text);
   if (!tree)
     throw FieldError("the text is not JSON");
-  Reader().read(Node(*tree), plan);
+  return std::move(*tree);
+}
+
+} // namespace
+
+void readCommon(std::string_view text, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
+  const JsonTree tree = treeOf(text);
+  Reader().common(Node(tree), plan, variants);
+}
+
+void readVariant(std::string_view text, Plan &plan) {
+  const JsonTree tree = treeOf(text);
+  Reader().variant(Node(tree), plan);
 }
 
 } // namespace nano::plan

@@ -1,4 +1,5 @@
-// Writes a plan's metadata as JSON, compactly: ten thousand commands must parse in milliseconds.
+// Writes the texts of a plan file as JSON, compactly: ten thousand commands must parse in
+// milliseconds.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/PlanJson.h"
 
@@ -66,6 +67,16 @@ Json toJson(const Init &init) {
   return {};
 }
 
+Json toJson(const Sharding &sharding) {
+  Json pieces = Json::array();
+  for (const Sharding::Piece &piece : sharding.pieces)
+    pieces.push_back({{"name", piece.name}, {"shape", piece.shape}, {"offset", piece.offset}});
+  return {{"ranks", nameOf(sharding.ranks)},
+          {"parts", sharding.parts},
+          {"chunk", sharding.chunk},
+          {"pieces", std::move(pieces)}};
+}
+
 const char *nameOf(State::Role role) {
   static constexpr const char *names[] = {"parameter", "optimizer", "gradient"};
   return names[size_t(role)];
@@ -73,7 +84,8 @@ const char *nameOf(State::Role role) {
 
 class Writer {
 public:
-  std::string write(const Plan &plan);
+  std::string common(std::span<const Plan> variants);
+  std::string variant(const Plan &plan);
 
 private:
   void key(const char *name) {
@@ -119,6 +131,7 @@ private:
   Json command(const Command &command);
   void program(const Program &program);
   Json training(const Training &training);
+  std::string end();
 
   std::string out;
   std::unordered_map<std::string, size_t> fileIndex;
@@ -138,6 +151,8 @@ Json Writer::buffer(const Buffer &buffer) {
 Json Writer::state(const State &state) {
   Json json = {{"name", state.name},   {"role", nameOf(state.role)}, {"type", nameOf(state.type)},
                {"shape", state.shape}, {"buffer", state.buffer},     {"init", toJson(state.init)}};
+  if (state.sharding)
+    json["sharding"] = toJson(*state.sharding);
   if (!state.optimizer.empty())
     json["optimizer"] = state.optimizer;
   if (state.learningRate != 0)
@@ -149,6 +164,8 @@ Json Writer::state(const State &state) {
 Json Writer::kernel(const Kernel &kernel) {
   Json json = {
       {"name", kernel.name}, {"summary", kernel.summary}, {"scratch", kernel.scratchBytes}};
+  if (kernel.flopsPerKey != 0)
+    json["flopsPerKey"] = number(kernel.flopsPerKey);
   Json list = Json::array();
   for (const Location &location : kernel.locations)
     append(list, location);
@@ -164,7 +181,12 @@ Json Writer::kernel(const Kernel &kernel) {
 Json Writer::command(const Command &command) {
   using Kind = Command::Kind;
   Json json = Json::object();
-  auto refs = [&] {
+  auto moves = [&](const char *kind) {
+    json[kind] = nameOf(command.type);
+    if (command.ranks != Ranks::All)
+      json["ranks"] = nameOf(command.ranks);
+    if (command.maximum)
+      json["maximum"] = true;
     Json list = Json::array();
     for (const Ref &ref : command.refs)
       nano::plan::append(list, ref);
@@ -207,16 +229,22 @@ Json Writer::command(const Command &command) {
     }
     break;
   case Kind::AllReduce:
-    json["allReduce"] = nameOf(command.type);
-    refs();
+    moves("allReduce");
+    break;
+  case Kind::ReduceScatter:
+    moves("reduceScatter");
+    break;
+  case Kind::AllGather:
+    moves("allGather");
+    break;
+  case Kind::Shard:
+    moves("shard");
     break;
   case Kind::Fill:
-    json["fill"] = nameOf(command.type);
-    refs();
+    moves("fill");
     break;
   case Kind::Copy:
-    json["copy"] = nameOf(command.type);
-    refs();
+    moves("copy");
     break;
   case Kind::RecordEvent:
     json["record"] = command.event;
@@ -241,9 +269,13 @@ void Writer::program(const Program &program) {
 }
 
 Json Writer::training(const Training &training) {
-  Json object{{"first", training.first},
-              {"next", training.next},
-              {"update", training.update},
+  Json phases = Json::array();
+  for (const StepPrograms &phase : training.phases)
+    phases.push_back({{"first", phase.first},
+                      {"next", phase.next},
+                      {"last", phase.last},
+                      {"update", phase.update}});
+  Json object{{"phases", std::move(phases)},
               {"validate", training.validate},
               {"seqLen", training.seqLen},
               {"valSeqLen", training.valSeqLen},
@@ -276,15 +308,31 @@ Json Writer::training(const Training &training) {
   return object;
 }
 
-std::string Writer::write(const Plan &plan) {
+std::string Writer::common(std::span<const Plan> variants) {
+  const Plan &plan = variants.front();
   value("model", plan.model);
   value("target", plan.target);
-  value("worlds", plan.worlds);
+  Json worlds = Json::array();
+  for (const Plan &variant : variants)
+    worlds.push_back(variant.worlds);
+  value("variants", worlds);
   value("cpuFeatures", plan.cpuFeatures);
   key("hyperparameters");
   lines(plan.hyperparameters, [](const Hyperparameter &item) {
     return Json{{"name", item.name}, {"value", item.value}, {"overridden", item.overridden}};
   });
+  key("kernels");
+  lines(plan.kernels, [&](const Kernel &item) { return kernel(item); });
+  if (!plan.sources.empty()) {
+    key("sources");
+    lines(plan.sources,
+          [](const Source &item) { return Json{{"name", item.name}, {"text", item.text}}; });
+  }
+  return end();
+}
+
+std::string Writer::variant(const Plan &plan) {
+  value("group", plan.group);
   value("arenaBytes", plan.arenaBytes);
   key("buffers");
   lines(plan.buffers, [&](const Buffer &item) { return buffer(item); });
@@ -298,13 +346,6 @@ std::string Writer::write(const Plan &plan) {
                 {"offset", item.offset},
                 {"value", toJson(item.value)}};
   });
-  key("kernels");
-  lines(plan.kernels, [&](const Kernel &item) { return kernel(item); });
-  if (!plan.sources.empty()) {
-    key("sources");
-    lines(plan.sources,
-          [](const Source &item) { return Json{{"name", item.name}, {"text", item.text}}; });
-  }
   key("programs");
   out += '[';
   for (size_t i = 0; i < plan.programs.size(); ++i) {
@@ -313,6 +354,10 @@ std::string Writer::write(const Plan &plan) {
   }
   out += ']';
   value("training", training(plan.training));
+  return end();
+}
+
+std::string Writer::end() {
   value("files", files);
   out += "\n}\n";
   return std::move(out);
@@ -320,6 +365,8 @@ std::string Writer::write(const Plan &plan) {
 
 } // namespace
 
-std::string metadataText(const Plan &plan) { return Writer().write(plan); }
+std::string commonText(std::span<const Plan> variants) { return Writer().common(variants); }
+
+std::string variantText(const Plan &plan) { return Writer().variant(plan); }
 
 } // namespace nano::plan

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 namespace nano::plan {
@@ -32,6 +33,9 @@ uint64_t plus(uint64_t a, uint64_t b) {
   uint64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
+
+/// What ranks may combine.
+bool isFloat(DType type) { return type == DType::F32 || type == DType::BF16; }
 
 /// Checks one plan; `item` says where it is, for the message.
 class Validator {
@@ -89,6 +93,7 @@ private:
   void header();
   void check(const Buffer &buffer);
   void check(const State &state);
+  void check(const State &state, const Sharding &sharding);
   void check(const Program &program);
   void check(const Command &command, const Program &program);
   void check(const Expr &expr, int depth) const;
@@ -97,6 +102,10 @@ private:
   void matmul(const Command &command) const;
   void scales(const Command &command) const;
   void moves(const Command &command) const;
+  void exchange(const Command &command) const;
+  void apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const;
+  bool program(const std::string &name) const;
+  void phases() const;
   void scalars();
   void kernels();
   void cudaKernels();
@@ -104,15 +113,19 @@ private:
 
   const Plan &plan;
   std::string item;
-  std::unordered_set<std::string> bufferNames, stateNames, programNames;
+  /// `fileNames`: what checkpoints call states, that is, whole states and pieces of sharded ones.
+  std::unordered_set<std::string> bufferNames, stateNames, fileNames, programNames;
 };
 
 void Validator::header() {
   item = "the plan";
   require(plan.target == "cpu" || plan.target == "cuda", "the target is neither cpu nor cuda");
   require(!plan.worlds.empty(), "it names no number of ranks");
-  for (int64_t world : plan.worlds)
+  require(plan.group >= 1, "a group has no rank");
+  for (int64_t world : plan.worlds) {
     require(world >= 1, "a number of ranks is below 1");
+    require(world % plan.group == 0, "the ranks of a group do not divide a number of ranks");
+  }
 }
 
 void Validator::check(const Buffer &buffer) {
@@ -134,6 +147,35 @@ void Validator::check(const State &state) {
     require(state.init.stddev >= 0, "the standard deviation is negative");
   if (state.init.kind == Init::Kind::Uniform)
     require(state.init.low <= state.init.high, "the initial range is empty");
+  if (state.sharding)
+    return check(state, *state.sharding);
+  require(state.role == State::Role::Gradient || fileNames.insert(state.name).second,
+          "a piece of another state has the same name");
+}
+
+void Validator::check(const State &state, const Sharding &sharding) {
+  const uint64_t count = elements(state.shape);
+  const bool isStored = state.role != State::Role::Gradient;
+  require(state.role != State::Role::Parameter, "parts of a parameter have no place in files");
+  require(sharding.parts >= 1 && sharding.chunk >= 1,
+          "it has no parts, or chunks without elements");
+  require(count % uint64_t(sharding.chunk) == 0, "its elements are no multiple of a chunk's");
+  for (int64_t world : plan.worlds)
+    require(membersOf(sharding.ranks, world, plan.group) == sharding.parts,
+            "its parts are not as many as the ranks that hold them");
+  require(state.init.kind == Init::Kind::Constant && state.init.values.size() == 1,
+          "it is in parts, and its initial value is not one number");
+  const uint64_t whole = times(count, uint64_t(sharding.parts));
+  uint64_t end = 0;
+  for (const Sharding::Piece &piece : sharding.pieces) {
+    item = "piece " + quoted(piece.name) + " of state " + quoted(state.name);
+    require(!piece.name.empty(), "the name is empty");
+    require(!isStored || fileNames.insert(piece.name).second, "the name is used twice");
+    require(piece.offset >= 0 && uint64_t(piece.offset) >= end,
+            "it begins before the end of the piece before it");
+    end = plus(uint64_t(piece.offset), elements(piece.shape));
+    require(end <= whole, "it reaches beyond the whole");
+  }
 }
 
 void Validator::check(const Expr &expr, int depth) const {
@@ -232,6 +274,10 @@ void Validator::check(const Command &command, const Program &program) {
     return launch(command);
   case Kind::Matmul:
     return matmul(command);
+  case Kind::ReduceScatter:
+  case Kind::AllGather:
+  case Kind::Shard:
+    return exchange(command);
   case Kind::AllReduce:
   case Kind::Fill:
   case Kind::Copy:
@@ -331,8 +377,7 @@ void Validator::moves(const Command &command) const {
   require(isAllReduce || command.refs.size() == (isCopy ? 2 : 1), "wrong number of operands");
   require(command.counts.size() == (isAllReduce ? command.refs.size() : 1),
           "wrong number of element counts");
-  require(!isAllReduce || command.type == DType::F32 || command.type == DType::BF16,
-          "the element type is neither f32 nor bf16");
+  require(!isAllReduce || isFloat(command.type), "the element type is neither f32 nor bf16");
   for (int64_t count : command.counts)
     require(count >= 0, "a number of elements is negative");
   for (size_t i = 0; i < command.refs.size(); ++i) {
@@ -343,27 +388,72 @@ void Validator::moves(const Command &command) const {
   }
   if (!isCopy)
     return;
-  auto start = [&](const Ref &ref) { return plan.buffers[ref.buffer].offset + ref.offset; };
-  uint64_t from = start(command.refs[0]), to = start(command.refs[1]);
   uint64_t bytes = uint64_t(command.counts[0]) * sizeOf(command.type);
-  require(from + bytes <= to || to + bytes <= from, "source and destination overlap");
+  apart(command.refs[0], bytes, command.refs[1], bytes);
+}
+
+/// Both lie inside their buffers.
+void Validator::apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const {
+  auto start = [&](const Ref &ref) { return plan.buffers[ref.buffer].offset + ref.offset; };
+  require(start(from) + fromBytes <= start(to) || start(to) + toBytes <= start(from),
+          "source and destination overlap");
+}
+
+/// Collectives from a source to a target, one of which is the parts of all members.
+void Validator::exchange(const Command &command) const {
+  require(!command.refs.empty() && command.refs.size() == 2 * command.counts.size(),
+          "it has not two operands for each element count");
+  require(isFloat(command.type), "the element type is neither f32 nor bf16");
+  require(!command.maximum, "only an all-reduce takes the maximum");
+  const bool gathers = command.kind == Command::Kind::AllGather;
+  for (size_t i = 0; i < command.counts.size(); ++i) {
+    require(command.counts[i] >= 0, "a number of elements is negative");
+    const Ref &from = command.refs[2 * i], &to = command.refs[2 * i + 1];
+    for (const Ref *ref : {&from, &to})
+      require(ref->offset % sizeOf(command.type) == 0,
+              "an offset is not a multiple of the element size");
+    const uint64_t part = times(uint64_t(command.counts[i]), sizeOf(command.type));
+    for (int64_t world : plan.worlds) {
+      const uint64_t whole = times(part, uint64_t(membersOf(command.ranks, world, plan.group)));
+      inside(from, gathers ? part : whole, "a source");
+      inside(to, gathers ? whole : part, "a target");
+      apart(from, gathers ? part : whole, to, gathers ? whole : part);
+    }
+  }
+}
+
+/// Every step has what each number of ranks runs.
+void Validator::phases() const {
+  const Training &training = plan.training;
+  for (const StepPrograms &phase : training.phases) {
+    for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
+      program(*name);
+    require(!phase.last.empty() && !phase.update.empty(),
+            "a step lacks its last micro-batch or its update");
+    for (int64_t world : plan.worlds) {
+      const int64_t microBatches = training.globalBatch / (training.seqLen * world);
+      require(microBatches < 2 || !phase.first.empty(),
+              "a step of several micro-batches lacks the first");
+      require(microBatches < 3 || !phase.next.empty(),
+              "a step of three micro-batches or more lacks those between first and last");
+    }
+  }
+}
+
+/// Whether a program is named; then it exists.
+bool Validator::program(const std::string &name) const {
+  if (!name.empty() && !programNames.count(name))
+    fail("program " + quoted(name) + " does not exist");
+  return !name.empty();
 }
 
 void Validator::training() {
   const Training &training = plan.training;
   item = "training";
-  auto program = [&](const std::string &name) {
-    if (!name.empty() && !programNames.count(name))
-      fail("program " + quoted(name) + " does not exist");
-    return !name.empty();
-  };
   auto buffer = [&](uint32_t index, int64_t count, const char *what) {
     inside({index, 0}, times(uint64_t(count), 4), what);
   };
-  bool trains = program(training.first);
-  bool hasNext = program(training.next), hasUpdate = program(training.update);
-  require(trains == hasNext && trains == hasUpdate,
-          "of the programs first, next and update some are named and some are not");
+  const bool trains = !training.phases.empty();
   if (trains) {
     require(training.seqLen > 0 && training.globalBatch > 0 && training.numIterations >= 0 &&
                 training.vocabSize > 0,
@@ -372,6 +462,7 @@ void Validator::training() {
       require(times(uint64_t(training.seqLen), uint64_t(world)) <= uint64_t(training.globalBatch) &&
                   training.globalBatch % (training.seqLen * world) == 0,
               "the global batch is no multiple of sequence length times number of ranks");
+    phases();
     buffer(training.tokensBuffer, training.seqLen, "the tokens");
     buffer(training.targetsBuffer, training.seqLen, "the targets");
     buffer(training.lossBuffer, 1, "the loss");
@@ -416,6 +507,33 @@ Status validate(const Plan &plan) {
     Validator(plan).run();
   } catch (const Violation &violation) {
     return badInput(violation.message);
+  }
+  return ok();
+}
+
+Status validate(std::span<const Plan> variants) {
+  if (variants.empty())
+    return badInput("the plan: it names no number of ranks");
+  const Plan &first = variants.front();
+  std::set<int64_t> worlds;
+  for (const Plan &plan : variants) {
+    if (Status status = validate(plan); !status)
+      return status;
+    for (int64_t world : plan.worlds)
+      if (!worlds.insert(world).second)
+        return badInput("the plan: it names " + std::to_string(world) + " ranks twice");
+    auto differ = [&](const char *what) {
+      return badInput("the plan: the variants for " + std::to_string(first.worlds.front()) +
+                      " and " + std::to_string(plan.worlds.front()) + " ranks differ in " + what);
+    };
+    if (plan.model != first.model || plan.source != first.source)
+      return differ("their model");
+    if (plan.target != first.target || plan.cpuFeatures != first.cpuFeatures)
+      return differ("their target");
+    if (plan.hyperparameters != first.hyperparameters)
+      return differ("their hyperparameters");
+    if (plan.kernels != first.kernels || plan.sources != first.sources || plan.code != first.code)
+      return differ("their kernels");
   }
   return ok();
 }

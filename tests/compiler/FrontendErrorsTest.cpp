@@ -365,6 +365,8 @@ TEST(FrontendErrors, Training) {
   EXPECT_EQ(trained({10, 0, 6, 5}),
             "training: globalBatch 6 is not a multiple of the 4 tokens of a training sequence");
   EXPECT_EQ(trained({10, 0, 8, 5, -1.0}), "training: gradClip = -1 must not be negative");
+  EXPECT_EQ(trained({10, 0, 8, 5, 0, Dist::zero2, 0}),
+            "training: adamEvery = 0 must be at least 1");
   EXPECT_EQ(saidBy(wholeModel([] { training({10, 0, 8, 5}); })), "training: called twice");
 }
 

@@ -37,7 +37,7 @@ protected:
     mlir::OwningOpRef<mlir::ModuleOp> module =
         mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
     try {
-      runStage(stage, *module, {}, dump);
+      runStage(stage, StageRun{*module, {}, dump});
     } catch (const StageError &error) {
       return error;
     }

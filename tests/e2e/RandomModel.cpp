@@ -532,8 +532,8 @@ private:
         size("global_batch", model.seqLen * model.sequences) + size("num_iterations", 10) +
         size("vocab_size", model.vocabulary) + size("eos_token", 0) +
         "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr\", grad_clip = " +
-        (chance(40) ? "5.000000e-01" : "0.000000e+00") + " : f64}} {\n" +
-        "  nano.scalar @lr : f32" + scalarHead +
+        (chance(40) ? "5.000000e-01" : "0.000000e+00") + " : f64, dist = \"" +
+        (chance(50) ? "allreduce" : "zero2") + "\"}} {\n" + "  nano.scalar @lr : f32" + scalarHead +
         "    %c = arith.constant 1.000000e-02 : f64\n    nano.yield %c : f64\n  }\n"
         "  nano.scalar @momentum : f32" +
         scalarHead +

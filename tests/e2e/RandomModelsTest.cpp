@@ -139,8 +139,10 @@ protected:
             TensorValue::integers(type, random, 0, model.vocabulary)};
   }
 
-  /// Everything up to the plan; `optimized` is the module after the stage of that name.
+  /// Everything up to the plans; `optimized` is the module after the stage of that name, for one
+  /// rank.
   void compile();
+  void compile(ModuleOp module, const PipelineOptions &pipeline);
   /// Two steps by the interpreter.
   void interpretRun(Arithmetic arithmetic, Record &record);
   /// The same, one validation and one generation by the plan on `world` ranks of the CPU device.
@@ -157,12 +159,19 @@ protected:
       return failure();
     return results->front().data[0];
   }
+  /// The program of one rank for a micro-batch: see plan::StepPrograms.
+  StringRef roleOf(int64_t microBatch) {
+    const bool isLast = microBatch == model.sequences - 1;
+    if (isLast && graph::functionWithRole(*optimized, "last"))
+      return "last";
+    return microBatch == 0 ? "first" : "next";
+  }
   void setScalars(StateMap &states, int64_t step) const {
-    for (const plan::Scalar &scalar : plan.scalars)
+    for (const plan::Scalar &scalar : plans.at(1).scalars)
       states[scalar.name] = {{}, {plan::evaluate(scalar.value, variables(step))}};
   }
   plan::Variables variables(int64_t step) const {
-    return {double(step), double(plan.training.numIterations), double(model.sequences), 1};
+    return {double(step), double(plans.at(1).training.numIterations), double(model.sequences), 1};
   }
 
   MLIRContext context;
@@ -172,7 +181,7 @@ protected:
   std::vector<Sequence> batch;
   Sequence held, prompt;
   OwningOpRef<ModuleOp> original, optimized;
-  plan::Plan plan;
+  std::map<int64_t, plan::Plan> plans; ///< by number of ranks
   StateMap initial;
   Record wanted;    ///< by the interpreter, rounding where the model says so
   Record unrounded; ///< the same without any rounding
@@ -181,45 +190,111 @@ protected:
 };
 
 void RandomModels::compile() {
+  OwningOpRef<ModuleOp> shared = original->clone();
+  PipelineOptions pipeline;
   const auto target = codegen::CpuTarget::host();
   ASSERT_TRUE(target);
-  OwningOpRef<ModuleOp> module = original->clone();
-  PipelineOptions pipeline;
-  if (model.sequences == 2)
-    pipeline.worlds = {1, 2};
   pipeline.lanes = target->lanes();
+  for (const Stage &stage : stages())
+    if (!stage.isForEachWorld)
+      runStage(stage, StageRun{*shared, pipeline});
+  for (int64_t world = 1; world <= model.sequences; ++world) {
+    if (model.sequences % world != 0)
+      continue;
+    OwningOpRef<ModuleOp> module = shared->clone();
+    pipeline.world = world;
+    compile(*module, pipeline);
+    if (HasFatalFailure())
+      return;
+  }
+
+  tolerance = model.hasBf16 ? forBf16 : forF32;
+  initializeStates(*optimized, initial, random);
+  for (const plan::State &state : plans.at(1).states) {
+    ASSERT_TRUE(initial.count(state.name)) << state.name;
+    TensorValue &value = initial[state.name];
+    value = unpacked(packed(value, state.type), state.type, value.shape);
+  }
+}
+
+void RandomModels::compile(ModuleOp module, const PipelineOptions &pipeline) {
   for (const Stage &stage : stages()) {
-    if (!stage.addPasses)
-      break;
+    if (!stage.isForEachWorld || !stage.addPasses)
+      continue;
     // Some models get a head in chunks, which at these sizes none would have.
     if (stage.name == "fuse" && GetParam() % 3 == 0) {
       PassManager passes(&context);
       passes.addPass(createChunkRows({.maxBytes = 1024}));
-      ASSERT_TRUE(succeeded(passes.run(*module)));
+      ASSERT_TRUE(succeeded(passes.run(module)));
     }
-    runStage(stage, *module, pipeline, nullptr);
-    if (stage.name == "optimize")
-      optimized = module->clone();
+    // Ranks share Adam's states of parameters that are small, as all are here.
+    if (stage.name == "distribute") {
+      PassManager passes(&context);
+      passes.addPass(createDistribute({.world = pipeline.world, .minShard = 64}));
+      ASSERT_TRUE(succeeded(passes.run(module)));
+    } else {
+      runStage(stage, StageRun{module, pipeline});
+    }
+    if (stage.name == "optimize" && pipeline.world == 1)
+      optimized = module.clone();
   }
   codegen::PlanParts parts;
-  parts.worlds.assign(pipeline.worlds.begin(), pipeline.worlds.end());
-  auto native = codegen::compileKernels(module->lookupSymbol<ModuleOp>("kernels"), *target, 1);
+  parts.world = pipeline.world;
+  auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
+                                        *codegen::CpuTarget::host(), 1);
   ASSERT_TRUE(succeeded(native));
   parts.code = native->code;
   parts.cpuFeatures = native->cpuFeatures;
-  auto written = codegen::writePlan(*module, std::move(parts));
+  auto written = codegen::writePlan(module, std::move(parts));
   ASSERT_TRUE(succeeded(written));
   // Through the file's bytes, as nanorun meets it.
   Result<plan::Plan> read = plan::parse(plan::serialize(*written));
   ASSERT_TRUE(read) << read.error().message;
-  plan = std::move(*read);
+  plans[pipeline.world] = std::move(*read);
+}
 
-  tolerance = model.hasBf16 ? forBf16 : forF32;
-  initializeStates(*optimized, initial, random);
+/// What the rank at `place` holds of a state, from the values of whole tensors.
+static TensorValue localPart(const plan::State &state, int64_t place, const StateMap &values) {
+  if (!state.sharding)
+    return values.at(state.name);
+  const plan::Sharding &sharding = *state.sharding;
+  TensorValue local{state.shape, {}};
+  int64_t count = 1;
+  for (int64_t size : state.shape)
+    count *= size;
+  std::vector<double> whole(size_t(count * sharding.parts));
+  for (const plan::Sharding::Piece &piece : sharding.pieces) {
+    const std::vector<double> &data = values.at(piece.name).data;
+    std::copy(data.begin(), data.end(), whole.begin() + piece.offset);
+  }
+  local.data.resize(size_t(count));
+  for (int64_t i = 0; i < count; ++i)
+    local.data[i] =
+        whole[(i / sharding.chunk * sharding.parts + place) * sharding.chunk + i % sharding.chunk];
+  return local;
+}
+
+/// Replaces the parts of states that ranks hold, in `ranks` by place, by the whole tensors.
+static void joinParts(const plan::Plan &plan, std::vector<StateMap *> ranks) {
   for (const plan::State &state : plan.states) {
-    ASSERT_TRUE(initial.count(state.name)) << state.name;
-    TensorValue &value = initial[state.name];
-    value = unpacked(packed(value, state.type), state.type, value.shape);
+    if (!state.sharding || !ranks[0]->count(state.name))
+      continue;
+    const plan::Sharding &sharding = *state.sharding;
+    std::vector<double> whole(ranks[0]->at(state.name).data.size() * size_t(sharding.parts));
+    for (int64_t place = 0; place < sharding.parts; ++place) {
+      const std::vector<double> &data = ranks[place]->at(state.name).data;
+      for (int64_t i = 0; i < std::ssize(data); ++i)
+        whole[(i / sharding.chunk * sharding.parts + place) * sharding.chunk + i % sharding.chunk] =
+            data[i];
+    }
+    ranks[0]->erase(state.name);
+    for (const plan::Sharding::Piece &piece : sharding.pieces) {
+      int64_t count = 1;
+      for (int64_t size : piece.shape)
+        count *= size;
+      auto begin = whole.begin() + piece.offset;
+      (*ranks[0])[piece.name] = {piece.shape, {begin, begin + count}};
+    }
   }
 }
 
@@ -230,8 +305,7 @@ void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
     setScalars(states, step);
     record.losses.emplace_back();
     for (int64_t i = 0; i < model.sequences; ++i) {
-      auto loss = interpretedLoss(*optimized, i == 0 ? "first" : "next",
-                                  batch[step * model.sequences + i], states);
+      auto loss = interpretedLoss(*optimized, roleOf(i), batch[step * model.sequences + i], states);
       ASSERT_TRUE(succeeded(loss));
       record.losses.back().push_back(*loss);
     }
@@ -243,6 +317,7 @@ void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
 }
 
 Status RandomModels::runRank(Communicator &communicator, Record &record) {
+  const plan::Plan &plan = plans.at(communicator.world());
   DeviceOptions deviceOptions;
   deviceOptions.threads = 1;
   Result<std::unique_ptr<Device>> made = loadDevice(plan, communicator, deviceOptions);
@@ -278,7 +353,7 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
 
   const plan::Training &training = plan.training;
   for (const plan::State &state : plan.states)
-    put(state.buffer, initial.at(state.name), state.type);
+    put(state.buffer, localPart(state, communicator.rank(), initial), state.type);
   for (int64_t step = 0; step < steps && status; ++step) {
     status = writeScalars(plan, step, communicator.world(), device);
     record.losses.emplace_back(model.sequences);
@@ -286,11 +361,11 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
       const Sequence &sequence = batch[step * model.sequences + i];
       put(training.tokensBuffer, sequence.tokens, plan::DType::I32);
       put(training.targetsBuffer, sequence.targets, plan::DType::I32);
-      run(i < communicator.world() ? training.first : training.next);
+      run(programOf(training, step, i / communicator.world(), communicator.world()));
       record.losses.back()[i] = get(training.lossBuffer, plan::DType::F32, {}).data[0];
     }
     record.gradients.push_back(statesOf(true));
-    run(training.update);
+    run(training.phases[size_t(step) % training.phases.size()].update);
     record.states.push_back(statesOf(false));
   }
   put(training.valTokensBuffer, held.tokens, plan::DType::I32);
@@ -322,6 +397,12 @@ Record RandomModels::runPlan(int world) {
   for (std::thread &rank : ranks)
     rank.join();
   EXPECT_EQ(problem, "");
+  for (int64_t step = 0; step < std::ssize(records[0].states); ++step) {
+    std::vector<StateMap *> states;
+    for (Record &record : records)
+      states.push_back(&record.states.at(step));
+    joinParts(plans.at(world), states);
+  }
   for (int rank = 1; rank < world; ++rank)
     for (int64_t step = 0; step < std::ssize(records[rank].losses); ++step)
       for (int64_t i = rank; i < model.sequences; i += world)
@@ -430,8 +511,9 @@ TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
     return;
   const Record one = runPlan(1);
   compare(one, "one rank", true);
-  if (model.sequences == 2)
-    compare(runPlan(2), "two ranks", false);
+  for (const auto &[world, plan] : plans)
+    if (world > 1)
+      compare(runPlan(int(world)), std::to_string(world) + " ranks", false);
   if (!model.hasBf16)
     checkFiniteDifferences(one.gradients[0]);
 }

@@ -41,6 +41,21 @@ class Emulator(RunTest):
             _, fast = self.emulate(plan, f"fast{seed}", "fast", *options, seed=seed)
             self.assertEqual(read_bytes(fast), read_bytes(checked), f"seed {seed}")
 
+    def test_two_ranks(self):
+        """Ranks as threads compute what the CPU's ranks do."""
+        sizes, options = {**TINY, "global_batch": 256}, ("--gpus", 2, "--steps", 2)
+        for seed, dist in enumerate(("allreduce", "zero2")):
+            sizes["dist"] = dist
+            plans = {
+                target: self.compile("gpt_tiny", sizes, f"{target}_{dist}.plan", "--target", target, "--world", 2)
+                for target in ("cpu", "cuda")
+            }
+            wanted, parameters = self.train(plans["cpu"], f"cpu_{dist}", *options)
+            log, found = self.emulate(plans["cuda"], f"emulated_{dist}", "fast", *options, seed=seed)
+            self.assertEqual(log[0]["world"], 2)
+            self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, dist)
+            self.assert_parameters_near(found, parameters, F32_PARAMETERS)
+
     def test_gpt124m_in_bf16(self):
         sizes = {**GPT124M, "seq_len": 128, "val_seq_len": 128, "global_batch": 128, "dtype": "bf16"}
         wanted, _ = self.train(self.compile("gpt124m", sizes, "cpu.plan"), "cpu", "--steps", STEPS)

@@ -150,7 +150,9 @@ def val_losses(log):
 
 
 def distance(found, wanted):
-    """‖found − wanted‖ / ‖wanted‖ in the Euclidean norm."""
+    """‖found − wanted‖ / ‖wanted‖ in the Euclidean norm; ValueError for different lengths."""
+    if len(found) != len(wanted):
+        raise ValueError(f"{len(found)} numbers against {len(wanted)}")
     difference = math.sqrt(sum((a - b) ** 2 for a, b in zip(found, wanted)))
     return difference / max(math.sqrt(sum(b * b for b in wanted)), 1e-30)
 

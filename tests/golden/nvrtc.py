@@ -73,6 +73,27 @@ def instructions_of(cubin, name):
     raise AssertionError(f"the object of {name} has no code of that name")
 
 
+def resources_of(log, instructions, name):
+    """Resources from ptxas' verbose log; AssertionError when it does not say what they are. A function
+    that is not inlined has lines of its own: registers and stack are the largest, what spills the sum."""
+
+    def numbers(pattern):
+        found = [int(number) for number in re.findall(pattern, log)]
+        if not found:
+            raise AssertionError(f"the log of {name} lacks '{pattern}':\n{log.strip()[-2000:]}")
+        return found
+
+    # ptxas says nothing of shared memory where there is none.
+    shared = [int(number) for number in re.findall(r"(\d+) bytes smem", log)]
+    return Resources(
+        registers=max(numbers(r"Used (\d+) registers")),
+        stack=max(numbers(r"(\d+) bytes stack frame")),
+        spilled=sum(numbers(r"(\d+) bytes spill stores")),
+        shared=max(shared, default=0),
+        instructions=instructions,
+    )
+
+
 def compile_kernel(nvrtc, path):
     """Resources of the kernel in a file; AssertionError with NVRTC's message when it does not compile."""
     with open(path, "rb") as file:
@@ -96,15 +117,6 @@ def compile_kernel(nvrtc, path):
     nvrtc.nvrtcGetCUBIN(program, cubin)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
-    def number(pattern):
-        found = re.search(pattern, log)
-        return int(found.group(1)) if found else 0
-
-    return Resources(
-        registers=number(r"Used (\d+) registers"),
-        stack=number(r"(\d+) bytes stack frame"),
-        spilled=number(r"(\d+) bytes spill stores"),
-        shared=number(r"(\d+) bytes smem"),
-        instructions=instructions_of(cubin.raw, name.removesuffix(".cu")),
-    )
+    kernel = name.removesuffix(".cu")
+    return resources_of(log, instructions_of(cubin.raw, kernel), kernel)
 

@@ -78,3 +78,16 @@ func.func @loss(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8
   %sum = nano.all_reduce %loss : tensor<8xf32>
   return %sum : tensor<8xf32>
 }
+
+// CHECK-LABEL: @exchange
+func.func @exchange(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
+  // CHECK: nano.all_reduce %{{.*}} by max over peers : tensor<8x4xbf16>
+  %max = nano.all_reduce %x by max over peers : tensor<8x4xbf16>
+  // CHECK: nano.reduce_scatter %{{.*}} parts 4 : (tensor<8x4xbf16>) -> tensor<2x4xbf16>
+  %part = nano.reduce_scatter %max parts 4 : (tensor<8x4xbf16>) -> tensor<2x4xbf16>
+  // CHECK: nano.shard %{{.*}} parts 2 over group : (tensor<2x4xbf16>) -> tensor<1x4xbf16>
+  %mine = nano.shard %part parts 2 over group : (tensor<2x4xbf16>) -> tensor<1x4xbf16>
+  // CHECK: nano.all_gather %{{.*}} parts 8 over group : (tensor<1x4xbf16>) -> tensor<8x4xbf16>
+  %all = nano.all_gather %mine parts 8 over group : (tensor<1x4xbf16>) -> tensor<8x4xbf16>
+  return %all : tensor<8x4xbf16>
+}

@@ -366,3 +366,35 @@ func.func @f(%logits: tensor<4x9xf32>, %targets: tensor<5xi32>) -> tensor<4xf32>
   %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<4x9xf32>, tensor<5xi32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %loss : tensor<4xf32>
 }
+
+// -----
+
+func.func @parts(%x: tensor<8x4xf32>) {
+  // expected-error @below {{of 4 parts: 'tensor<4x4xf32>' is not one of 'tensor<8x4xf32>'}}
+  %0 = nano.reduce_scatter %x parts 4 : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @parts(%x: tensor<8x4xf32>) {
+  // expected-error @below {{of 2 parts: 'tensor<8x4xf32>' is not one of 'tensor<8x8xf32>'}}
+  %0 = nano.all_gather %x parts 2 : (tensor<8x4xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @parts(%x: tensor<8x4xf32>) {
+  // expected-error @below {{of 2 parts: 'tensor<4x4xbf16>' is not one of 'tensor<8x4xf32>'}}
+  %0 = nano.shard %x parts 2 : (tensor<8x4xf32>) -> tensor<4x4xbf16>
+  return
+}
+
+// -----
+
+func.func @parts(%x: tensor<f32>) {
+  // expected-error @below {{of 0 parts: 'tensor<f32>' is not one of 'tensor<f32>'}}
+  %0 = nano.shard %x parts 0 : (tensor<f32>) -> tensor<f32>
+  return
+}

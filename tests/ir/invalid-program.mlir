@@ -267,3 +267,40 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   }
   return %y : tensor<2xf32>
 }
+
+// -----
+
+// expected-error @below {{a parameter cannot be sharded: every rank reads all of it}}
+nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @w,
+    nano.sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = []}}
+
+// -----
+
+// expected-error @below {{nano.sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 4 : i64, ranks = "neighbours", chunk = 2 : i64, pieces = []}}
+
+// -----
+
+// expected-error @below {{nano.sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", offset = 0 : i64}]}}
+
+// -----
+
+// expected-error @below {{chunks of 4 elements, 2 parts: no division of 6 elements a rank}}
+nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = []}}
+
+// -----
+
+// expected-error @below {{piece 'b' begins at 3, before the end of what precedes it, 4}}
+nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64,
+                     pieces = [{name = "a", shape = array<i64: 2, 2>, offset = 0 : i64}, {name = "b", shape = array<i64: 2>, offset = 3 : i64}]}}
+
+// -----
+
+// expected-error @below {{the pieces end at 14, after the whole of 12 elements}}
+nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, 7>, offset = 0 : i64}]}}

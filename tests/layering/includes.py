@@ -16,7 +16,7 @@ SUFFIXES = (".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc", ".def", ".
 # A room is a folder; the deepest one that holds a file is the file's room. The value lists the
 # rooms (with everything below them that is not listed on its own) or single headers that it may
 # include.
-COMPILER_SIDE = ("ir", "passes", "codegen", "compiler", "runtime/plan")
+COMPILER_SIDE = ("ir", "ir/machine", "passes", "codegen", "compiler", "runtime/plan")
 RUNTIME_SIDE = ("runtime/plan", "runtime", "runtime/comm")
 DEVICES = (
     "runtime/cpu",
@@ -25,9 +25,11 @@ DEVICES = (
 )  # loaded on demand: nobody includes them
 RULES = {
     "ir": ("ir",),
+    "ir/machine": ("ir/machine",),
     # The sizes of the device library's templates are constant expressions of headers of their own.
     "passes": (
         "ir",
+        "ir/machine",
         "passes",
         "codegen/cuda/device/nano_attention_shape.h",
         "codegen/cuda/device/nano_scatter_shape.h",
@@ -59,6 +61,11 @@ DEVICE_TEXT = ("codegen/cuda/device", "runtime/emulator/device")
 # Libraries: headers by pattern, and the only rooms that may include them.
 COMPILER_ROOMS = ("ir", "passes", "codegen", "compiler", "tools", "tests", "benchmarks", "cmake")
 LIBRARIES = (
+    (
+        "LLVM's support library",
+        re.compile(r"^llvm/(ADT|Support)/"),
+        COMPILER_ROOMS + ("ir/machine",),
+    ),
     ("MLIR and LLVM", re.compile(r"^(mlir|llvm|mlir-c|llvm-c|clang)/"), COMPILER_ROOMS),
     (
         "CUDA, NCCL and cuBLASLt",

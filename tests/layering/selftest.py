@@ -71,6 +71,15 @@ class IncludesTest(PlantedTree):
                     check(f"{room}/A.cpp", f'#include "{target}/B.h"')
                 os.remove(os.path.join(self.root, room, "A.cpp"))
 
+    def test_machines_are_nouns_without_mlir(self):
+        self.allow("ir/machine/A.cpp", '#include "llvm/Support/JSON.h"', '#include "ir/machine/A.h"')
+        self.allow("passes/schedule/A.cpp", '#include "ir/machine/A.h"')
+        self.expect("ir/machine/B.cpp", 2, '#include "mlir/IR/Builders.h"')
+        os.remove(os.path.join(self.root, "ir/machine/B.cpp"))
+        self.expect("ir/machine/B.cpp", 1, '#include "ir/step/Step.h"')
+        os.remove(os.path.join(self.root, "ir/machine/B.cpp"))
+        self.expect("runtime/A.cpp", 1, '#include "ir/machine/A.h"')
+
     def test_folders_below_a_room_belong_to_it(self):
         self.expect("ir/graph/ops/A.h", 3, '#include "passes/fuse/Fuse.h"')
 

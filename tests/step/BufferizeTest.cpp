@@ -44,6 +44,7 @@ private:
   void matmul(Value a);
   void fused();
   void stateOp();
+  void exchange();
 
   OpBuilder builder;
   std::mt19937 random;
@@ -197,8 +198,27 @@ void Generator::stateOp() {
   StoreOp::create(builder, loc, value, name);
 }
 
+/// A collective that changes the size, or a rank's part.
+void Generator::exchange() {
+  Value x = any();
+  SmallVector<int64_t> shape(typeOf(x).getShape());
+  if (shape.empty())
+    return;
+  const int64_t parts = below(3) + 1;
+  if (below(3) == 0 && typeOf(x).getNumElements() * parts <= 200) {
+    shape[0] *= parts;
+    return add(AllGatherOp::create(builder, loc, tensor(shape), x, parts));
+  }
+  if (shape[0] % parts != 0)
+    return;
+  shape[0] /= parts;
+  if (below(2) == 0)
+    return add(ReduceScatterOp::create(builder, loc, tensor(shape), x, parts));
+  add(ShardOp::create(builder, loc, tensor(shape), x, parts));
+}
+
 void Generator::op() {
-  switch (below(8)) {
+  switch (below(9)) {
   case 0:
     return view();
   case 1:
@@ -211,6 +231,8 @@ void Generator::op() {
   case 5:
   case 6:
     return stateOp();
+  case 7:
+    return exchange();
   default:
     return elementwise();
   }
@@ -275,7 +297,12 @@ TEST(Bufferize, keepsTheMeaning) {
       states[state.getSymName().str()] = value;
       executor.set(state.getSymName(), value);
     }
-    auto expected = nano::test::interpret(function, {argument}, states);
+    nano::test::Options options;
+    options.exchange = [](Operation *op, const TensorValue &x) {
+      return nano::test::exchanged(x, cast<ShapedType>(op->getResult(0).getType()).getShape(),
+                                   isa<AllReduceOp, ReduceScatterOp>(op));
+    };
+    auto expected = nano::test::interpret(function, {argument}, states, options);
     ASSERT_TRUE(succeeded(expected));
     executor.run(program, random);
     for (auto [i, value] : llvm::enumerate(*expected))

@@ -21,7 +21,7 @@ using nano::plan::Plan;
 namespace {
 
 const char *const header = R"mlir(
-module attributes {nano.model = "small", nano.hyperparameters = [{name = "width", value = "8", overridden = true}],
+module attributes {nano.model = "small", nano.group = 2 : i64, nano.hyperparameters = [{name = "width", value = "8", overridden = true}],
     nano.training = {seq_len = 4 : i64, val_seq_len = 4 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64, num_iterations = 100 : i64,
                      vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr",
                      grad_clip = 0.0}} {
@@ -52,6 +52,9 @@ module attributes {nano.model = "small", nano.hyperparameters = [{name = "width"
   nano.muon @matrices lr @lr momentum @lr {steps = 5 : i64, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
   nano.state @w : tensor<2x4x8xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.5, 2.0]>, optimizer = @matrices}
   nano.state @grad.w : tensor<2x4x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @bank : tensor<2x32xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 32 : i64, pieces = [{name = "w.muon_b", shape = array<i64: 2, 4, 8>, offset = 0 : i64},
+                                                                         {name = "v.muon_b", shape = array<i64: 32>, offset = 96 : i64}]}}
 )mlir";
 
 const char *const programs = R"mlir(
@@ -153,7 +156,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
   ASSERT_TRUE(module);
   nano::codegen::PlanParts parts;
-  parts.worlds = {1, 2, 8};
+  parts.world = 2;
   parts.code = "native";
   parts.cpuFeatures = {"avx2"};
   parts.source = "// the model";
@@ -163,7 +166,8 @@ TEST_F(PlanWriterTest, wholePlan) {
 
   EXPECT_EQ(plan.model, "small");
   EXPECT_EQ(plan.target, "cpu");
-  EXPECT_EQ(plan.worlds, (std::vector<int64_t>{1, 2, 8}));
+  EXPECT_EQ(plan.worlds, std::vector<int64_t>{2});
+  EXPECT_EQ(plan.group, 2);
   EXPECT_EQ(plan.code, "native");
   EXPECT_EQ(plan.source, "// the model");
   ASSERT_EQ(plan.hyperparameters.size(), 1u);
@@ -183,7 +187,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(buffers.at("first/x").location.file, "models/small.cpp");
   EXPECT_GT(buffers.at("first/x").location.line, 40u);
 
-  ASSERT_EQ(plan.states.size(), 2u);
+  ASSERT_EQ(plan.states.size(), 3u);
   const nano::plan::State &w = plan.states[0], &g = plan.states[1];
   EXPECT_EQ(w.name, "w");
   EXPECT_EQ(w.role, nano::plan::State::Role::Parameter);
@@ -196,14 +200,18 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(g.role, nano::plan::State::Role::Gradient);
   EXPECT_EQ(g.optimizer, "");
   EXPECT_EQ(g.init.values, std::vector<double>{0.0});
+  EXPECT_FALSE(g.sharding);
+  const nano::plan::Sharding bank{
+      nano::plan::Ranks::Group, 2, 32, {{"w.muon_b", {2, 4, 8}, 0}, {"v.muon_b", {32}, 96}}};
+  EXPECT_TRUE(plan.states[2].sharding == bank);
 
   ASSERT_EQ(plan.kernels.size(), 1u);
   EXPECT_EQ(plan.kernels[0].name, "scale");
   EXPECT_EQ(plan.kernels[0].summary, "mul");
   EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
 
-  EXPECT_EQ(plan.training.first, "first");
-  EXPECT_EQ(plan.training.update, "update");
+  const nano::plan::StepPrograms step{"first", "next", "next", "update"};
+  EXPECT_EQ(plan.training.phases, std::vector<nano::plan::StepPrograms>{step});
   EXPECT_EQ(plan.training.globalBatch, 32);
   EXPECT_EQ(plan.training.genSeqLen, 4);
   EXPECT_EQ(plan.training.logitsColumns, 6);
@@ -214,6 +222,34 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.buffers[plan.training.lossBuffer].name, "train.loss");
   EXPECT_EQ(plan.buffers[plan.training.valTargetsBuffer].name, "validate.targets");
   EXPECT_EQ(plan.buffers[plan.training.logitsBuffer].name, "generate.logits");
+}
+
+/// What runs depends on the number of micro-batches, 8 / world, and on whether one program
+/// communicates.
+TEST_F(PlanWriterTest, phases) {
+  auto phase = [&](const std::string &text, int64_t world) {
+    OwningOpRef<ModuleOp> module = planned(text);
+    EXPECT_TRUE(module);
+    nano::codegen::PlanParts parts;
+    parts.world = world;
+    FailureOr<Plan> plan = nano::codegen::writePlan(*module, std::move(parts));
+    EXPECT_TRUE(succeeded(plan) && plan->training.phases.size() == 1);
+    return plan->training.phases.at(0);
+  };
+  using nano::plan::StepPrograms;
+  std::string text = std::string(header) + programs;
+  EXPECT_EQ(phase(text, 2), (StepPrograms{"first", "next", "next", "update"}));
+  EXPECT_EQ(phase(text, 4), (StepPrograms{"first", "", "next", "update"}));
+  EXPECT_EQ(phase(text, 8), (StepPrograms{"", "", "first", "update"}));
+  text =
+      replaced(text, "step.program @update", R"mlir(step.program @last attributes {role = "last"} {
+    %loss = step.state @train.loss : memref<f32>
+    step.fill %loss : memref<f32>
+  }
+  step.program @update)mlir");
+  EXPECT_EQ(phase(text, 2), (StepPrograms{"first", "next", "last", "update"}));
+  EXPECT_EQ(phase(text, 4), (StepPrograms{"first", "", "last", "update"}));
+  EXPECT_EQ(phase(text, 8), (StepPrograms{"", "", "last", "update"}));
 }
 
 TEST_F(PlanWriterTest, commands) {
@@ -285,7 +321,7 @@ TEST_F(PlanWriterTest, commands) {
 /// Scales of one number each, and of blocks that lie as their operands do.
 TEST_F(PlanWriterTest, scaledProducts) {
   std::string text = std::string(header) + R"mlir(
-  step.program @update attributes {role = "update"} {
+  step.program @products {
     %x = step.buffer "x" : memref<256x8xf8E5M2>
     %w = step.buffer "w" : memref<384x256xf8E4M3FN>
     %y = step.buffer "y" : memref<8x384xbf16>
@@ -309,27 +345,29 @@ TEST_F(PlanWriterTest, scaledProducts) {
   ASSERT_TRUE(module);
   FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
   ASSERT_TRUE(succeeded(plan));
-  const nano::plan::Program &update = plan->programs[0];
-  ASSERT_EQ(update.commands.size(), 7u);
-  const Command &one = update.commands[5], &blocks = update.commands[6];
+  const nano::plan::Program &products = plan->programs[0];
+  ASSERT_EQ(products.commands.size(), 7u);
+  const Command &one = products.commands[5], &blocks = products.commands[6];
   EXPECT_EQ(one.aType, DType::F8E5M2);
   EXPECT_EQ(one.bType, DType::F8E4M3FN);
   EXPECT_TRUE(one.scaled);
   EXPECT_EQ(one.scaleBlock, 0);
-  EXPECT_EQ(plan->buffers[one.scaleA.buffer].name, "update/s");
+  EXPECT_EQ(plan->buffers[one.scaleA.buffer].name, "products/s");
   EXPECT_EQ(one.scaleB.offset, 12u);
   EXPECT_TRUE(blocks.scaled);
   EXPECT_EQ(blocks.scaleBlock, 128);
   EXPECT_EQ(blocks.scaleRowsA, 1);
   EXPECT_EQ(blocks.scaleRowsB, 128);
-  EXPECT_EQ(plan->buffers[blocks.scaleA.buffer].name, "update/sx");
-  EXPECT_EQ(plan->buffers[blocks.scaleB.buffer].name, "update/sw");
+  EXPECT_EQ(plan->buffers[blocks.scaleA.buffer].name, "products/sx");
+  EXPECT_EQ(plan->buffers[blocks.scaleB.buffer].name, "products/sw");
 }
 
 TEST_F(PlanWriterTest, survivesTheFileFormat) {
   OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
   ASSERT_TRUE(module);
-  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  nano::codegen::PlanParts parts;
+  parts.world = 4;
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, std::move(parts));
   ASSERT_TRUE(succeeded(plan));
   // The rules about native symbols are not what this is about: the kernel becomes one of a GPU.
   plan->target = "cuda";

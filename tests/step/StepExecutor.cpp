@@ -163,6 +163,22 @@ void StepExecutor::runMatmul(MatmulOp matmul) {
   write(matmul.getC(), results->front());
 }
 
+TensorValue exchanged(const TensorValue &x, std::vector<int64_t> shape, bool sums) {
+  TensorValue result{std::move(shape), {}};
+  const auto elements = ShapedType::getNumElements(result.shape);
+  for (int64_t i = 0; i < elements; ++i) {
+    const double element =
+        elements < x.size() ? x.data[x.size() - elements + i] : x.data[i % x.size()];
+    result.data.push_back(sums ? 2 * element : element);
+  }
+  return result;
+}
+
+void StepExecutor::exchange(Operation *op, Value source, Value target) {
+  write(target, exchanged(read(source), cast<MemRefType>(target.getType()).getShape(),
+                          isa<AllReduceOp, ReduceScatterOp>(op)));
+}
+
 void StepExecutor::run(ProgramOp program, std::mt19937_64 &random) {
   for (Operation &op : program.getBody().front()) {
     if (auto task = dyn_cast<TaskOp>(op)) {
@@ -174,8 +190,20 @@ void StepExecutor::run(ProgramOp program, std::mt19937_64 &random) {
     } else if (auto fill = dyn_cast<FillOp>(op)) {
       for (size_t slot : slotsOf(fill.getBuffer()))
         arena[slot] = 0;
+    } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+      for (Value buffer : reduce.getBuffers())
+        exchange(&op, buffer, buffer);
+    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
+      for (auto [in, out] : llvm::zip_equal(scatter.getIns(), scatter.getOuts()))
+        exchange(&op, in, out);
+    } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      for (auto [in, out] : llvm::zip_equal(gather.getIns(), gather.getOuts()))
+        exchange(&op, in, out);
+    } else if (auto shard = dyn_cast<ShardOp>(op)) {
+      for (auto [in, out] : llvm::zip_equal(shard.getIns(), shard.getOuts()))
+        exchange(&op, in, out);
     }
-    // A collective of one rank changes nothing; events order nothing in a single thread.
+    // Events order nothing in a single thread.
   }
 }
 

@@ -14,6 +14,10 @@
 
 namespace nano::test {
 
+/// What a collective or `nano.shard` of x gives the last of several ranks that all hold the same x:
+/// its last elements, or x repeated; twice that for a sum.
+TensorValue exchanged(const TensorValue &x, std::vector<int64_t> shape, bool sums);
+
 /// An arena of one number for each 4 bytes; only for programs whose element types are f32 and i32.
 /// Memory starts poisoned with NaN.
 class StepExecutor {
@@ -37,6 +41,7 @@ private:
   void write(mlir::Value view, const TensorValue &value);
   void runTask(step::TaskOp task, std::mt19937_64 &random);
   void runMatmul(step::MatmulOp matmul);
+  void exchange(mlir::Operation *op, mlir::Value source, mlir::Value target);
 
   std::vector<double> arena;
   std::map<std::string, std::pair<size_t, std::vector<int64_t>>> symbols; ///< slot and shape

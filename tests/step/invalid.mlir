@@ -225,7 +225,7 @@ step.program @p {
 
 step.program @p {
   %x = step.buffer "x" : memref<8xi32>
-  // expected-error @below {{cannot add elements of type 'i32': f32 or bf16}}
+  // expected-error @below {{buffer of element type 'i32': f32 or bf16}}
   step.all_reduce %x : memref<8xi32>
 }
 
@@ -236,6 +236,43 @@ step.program @p {
   %y = step.buffer "y" : memref<8xbf16>
   // expected-error @below {{buffers have different element types}}
   step.all_reduce %x, %y : memref<8xf32>, memref<8xbf16>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<2xf32>
+  // expected-error @below {{has 3 buffers, which are no pairs of source and target}}
+  step.reduce_scatter ins(%x, %x) outs(%y) parts 4 : (memref<8xf32>, memref<8xf32>) -> memref<2xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<2xf32>
+  // expected-error @below {{of 2 parts: 'memref<2xf32>' is not one of 'memref<8xf32>'}}
+  step.all_gather ins(%y) outs(%x) parts 2 : (memref<2xf32>) -> memref<8xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<2xbf16>
+  // expected-error @below {{buffers have different element types}}
+  step.shard ins(%x) outs(%y) parts 4 : (memref<8xf32>) -> memref<2xbf16>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8x4xf32>
+  %y = step.view %x : memref<8x4xf32> to memref<8x2xf32, strided<[4, 1]>>
+  %z = step.buffer "z" : memref<4x2xf32>
+  // expected-error-re @below {{{{.*}}contiguous{{.*}}}}
+  step.reduce_scatter ins(%y) outs(%z) parts 2 over group : (memref<8x2xf32, strided<[4, 1]>>) -> memref<4x2xf32>
 }
 
 // -----

@@ -21,6 +21,8 @@ step.program @first attributes {role = "first"} {
   %2 = step.state @train.tokens : memref<8xi32>
   // CHECK: %y_part = step.view %y : memref<8x8xf32> to memref<8x4xf32, strided<[8, 1], offset: 4>>
   %3 = step.view %1 : memref<8x8xf32> to memref<8x4xf32, strided<[8, 1], offset: 4>>
+  // CHECK: %part = step.buffer "part" : memref<2x4xf32>
+  %part = step.buffer "part" : memref<2x4xf32>
   // CHECK: step.fill %x : memref<8x4xf32>
   step.fill %0 : memref<8x4xf32>
   // CHECK: step.matmul %x, %x into %y {transpose_b} : memref<8x4xf32>, memref<8x4xf32>, memref<8x8xf32>
@@ -38,6 +40,14 @@ step.program @first attributes {role = "first"} {
   }
   // CHECK: step.all_reduce %x {stream = 1 : i64} : memref<8x4xf32>
   step.all_reduce %0 {stream = 1} : memref<8x4xf32>
+  // CHECK: step.all_reduce %x by max over peers {stream = 1 : i64} : memref<8x4xf32>
+  step.all_reduce %0 by max over peers {stream = 1} : memref<8x4xf32>
+  // CHECK: step.reduce_scatter ins(%x) outs(%part) parts 4 over group {stream = 1 : i64} : (memref<8x4xf32>) -> memref<2x4xf32>
+  step.reduce_scatter ins(%0) outs(%part) parts 4 over group {stream = 1} : (memref<8x4xf32>) -> memref<2x4xf32>
+  // CHECK: step.all_gather ins(%part) outs(%x) parts 4 {stream = 1 : i64} : (memref<2x4xf32>) -> memref<8x4xf32>
+  step.all_gather ins(%part) outs(%0) parts 4 {stream = 1} : (memref<2x4xf32>) -> memref<8x4xf32>
+  // CHECK: step.shard ins(%x) outs(%part) parts 4 over group : (memref<8x4xf32>) -> memref<2x4xf32>
+  step.shard ins(%0) outs(%part) parts 4 over group : (memref<8x4xf32>) -> memref<2x4xf32>
   // CHECK: step.record 0 {stream = 1 : i64}
   step.record 0 {stream = 1}
   // CHECK: step.wait 0

@@ -269,8 +269,12 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
     return attention(forward, operands);
   if (auto backward = dyn_cast<AttentionGradOp>(op))
     return attentionGrad(backward, operands);
-  if (isa<AllReduceOp>(op)) // one rank
-    return Values{*operands[0]};
+  if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp>(op)) {
+    if (options.exchange)
+      return Values{options.exchange(op, *operands[0])};
+    if (operands[0]->size() == emptyResult(op).size())
+      return Values{*operands[0]};
+  }
   known = false;
   return failure();
 }

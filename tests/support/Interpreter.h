@@ -9,6 +9,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -44,6 +45,9 @@ enum class Arithmetic {
 
 struct Options {
   Arithmetic arithmetic = Arithmetic::exact;
+  /// What a collective or `nano.shard` of `x` gives this rank. Without it there is one rank, to
+  /// which each gives x.
+  std::function<TensorValue(mlir::Operation *op, const TensorValue &x)> exchange;
 };
 
 /// Runs `function` on `arguments` (shapes as its arguments' types) and returns the operands of its

@@ -3,7 +3,9 @@
 expected, that do not, and that cannot be. A plan for the CPU stands in for the one for CUDA."""
 
 import importlib.machinery
+import importlib.util
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -41,13 +43,80 @@ class CommandLine(unittest.TestCase):
         self.assertIn("/tmp/no-such-folder: not a prepared folder; run tools/gpu_check prepare", done.stderr)
 
 
+def loaded():
+    """tools/gpu_check as a module."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", TOOL)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(module)
+    return module
+
+
 class Tolerances(unittest.TestCase):
     def test_a_kind_of_parameter_has_the_largest_distance_of_its_layers(self):
-        tool = importlib.machinery.SourceFileLoader("gpu_check", TOOL).load_module()
+        tool = loaded()
         distances = {"h.0.w": 0.01, "h.1.w": 0.03, "h.1.b": 0.001, "wte": 0.02}
         self.assertEqual(
             tool.tolerances(distances), {"h.0.w": 0.06, "h.1.w": 0.06, "h.1.b": 0.005, "wte": 0.04}
         )
+
+
+class Figures(unittest.TestCase):
+    """What is made of a run's numbers: nothing that is not a number, and nothing that is missing, is
+    hidden by the rest."""
+
+    EXPECTED = {"train": [4.0, 2.0], "val": [3.0], "loss_tolerance": 0.01, "tolerance": {"a": 0.1, "b": 0.1}}
+    WANTED = {"a": [1.0, 2.0], "b": [3.0]}
+
+    def compared(self, train=(4.0, 2.0), val=(3.0,), **parameters):
+        return loaded().compare(
+            self.EXPECTED, (list(train), list(val)), {**self.WANTED, **parameters}, self.WANTED)
+
+    def refused(self, **run):
+        tool = loaded()
+        with self.assertRaises(Exception) as caught:
+            self.compared(**run)
+        self.assertEqual(type(caught.exception).__name__, tool.Failed.__name__, caught.exception)
+        return str(caught.exception)
+
+    def test_the_worst_is_named(self):
+        figures, text = self.compared(train=(4.0, 2.01), b=[3.09])
+        self.assertAlmostEqual(figures["worst_loss_error"], 0.005)
+        self.assertEqual(figures["worst_parameter"], "b")
+        self.assertIn("worst parameter b at 0.30 of its tolerance", text)
+
+    def test_a_loss_that_is_not_a_number(self):
+        for at in (0, 1):
+            train = [4.0, 2.0]
+            train[at] = math.nan
+            self.assertIn(f"first at loss {at + 1}", self.refused(train=train))
+        self.assertIn("first at loss 3", self.refused(val=[math.nan]))
+
+    def test_a_parameter_that_is_not_a_number(self):
+        self.assertIn("worst parameter a at nan", self.refused(a=[1.0, math.nan], b=[3.01]))
+        self.assertIn("worst parameter b at nan", self.refused(a=[1.0, 2.01], b=[math.nan]))
+
+    def test_what_is_missing(self):
+        self.assertIn("1 and 1 losses, not 2 and 1", self.refused(train=[4.0]))
+        self.assertIn("parameter a has 1 numbers, not 2", self.refused(a=[1.0]))
+        self.assertIn("parameter b has 0 numbers, not 1", self.refused(b=[]))
+
+
+    def test_what_communication_hides_behind(self):
+        def event(kind, begin, end, rank=0):
+            return {"ph": "X", "cat": kind, "ts": begin, "dur": end - begin, "pid": rank}
+
+        events = [
+            {"ph": "M", "name": "process_name", "pid": 0},
+            event("launch", 0, 1000), event("matmul", 900, 2000), event("wait", 2000, 2600),
+            event("all_reduce", 500, 1500), event("all_gather", 1800, 2500), event("copy", 2600, 3000),
+            event("reduce_scatter", 0, 1000, rank=1), event("record", 0, 2000, rank=1),
+        ]
+        found = loaded().read_communication({"traceEvents": events})
+        self.assertAlmostEqual(found["communication_ms"], 1.7)
+        self.assertAlmostEqual(found["exposed_ms"], 0.5)
+        self.assertAlmostEqual(found["exposed_of_step"], 0.5 / 3)
+        self.assertAlmostEqual(found["work_ms"], 2.4)
+        self.assertAlmostEqual(found["worst_exposed_of_step"], 0.5)
 
 
 class Comparison(unittest.TestCase):
@@ -124,10 +193,62 @@ class Comparison(unittest.TestCase):
         self.assertEqual((status, part["status"]), (1, "failed"))
         self.assertIn("of its tolerance", part["detail"])
 
+    def test_a_part_that_is_not_there_is_refused(self):
+        done = ran(TOOL, "run", "--bundle", self.scratch.name, "--only", "small", "--only", "smal1")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn("--only smal1: no part has that in its name; the parts are 'machine'", done.stderr)
+
+    def test_a_run_in_which_nothing_ran_fails(self):
+        done = ran(TOOL, "run", "--bundle", self.scratch.name, "--only", "scatter", "--report", self.at("none.json"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("skipped: scatter: ScatterCudaBench was not built", done.stdout)
+        self.assertIn("0 passed, 0 failed, 1 skipped", done.stdout)
+
     def test_a_run_that_ends_badly_fails_and_says_why(self):
         status, part = self.check(self.expected, os.path.join(BIN, "nanorun") + " --gpus 64")
         self.assertEqual((status, part["status"]), (1, "failed"))
         self.assertIn("--gpus 64", part["detail"])
+
+
+class Ranks(unittest.TestCase):
+    """The parts for several GPUs; ranks of a plan for the CPU stand in for them."""
+
+    def test_ranks(self):
+        with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
+            at = lambda *names: os.path.join(folder, *names)  # noqa: E731
+            for name in ("gpt124m_f32", "shards", "bin"):
+                os.makedirs(at(name))
+            harness.write_shard(at("shards", "t_0.bin"), harness.tokens(30000, 1))
+            shutil.copy(at("shards", "t_0.bin"), at("shards", "full_0.bin"))
+            model, initial = os.path.join(ROOT, "models", "gpt_tiny.cpp"), at("gpt124m_f32", "initial.safetensors")
+            for name, worlds in (("ranks_zero2", "1,2"), ("full_ranks_zero2_2", "2")):
+                sizes = {**SIZES, "dtype": "f32", "global_batch": 256, "dist": "zero2"}
+                done = ran(os.path.join(BIN, "nanoc"), "compile", model, "-o", at(name + ".plan"), "--target", "cpu",
+                           "--world", worlds, *harness.overrides(sizes))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            done = ran(os.path.join(BIN, "nanorun"), at("ranks_zero2.plan"), "--steps", 0, "--dump-params", initial)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(at("manifest.json"), "w", encoding="utf-8") as file:
+                json.dump({"cases": [], "full": [], "ranks": ["ranks_zero2"],
+                           "full_ranks": [["full_ranks_zero2_2", 2]]}, file)
+            done = ran(TOOL, "run", "--bundle", folder, "--only", "_zero2", "--gpus", 2, "--report", at("r.json"),
+                       "--nanorun", os.path.join(BIN, "nanorun") + " --threads 1", "--limit", 90)
+            with open(at("r.json"), encoding="utf-8") as file:
+                report = json.load(file)
+            parts = {part["name"]: part for part in report["parts"]}
+            for name in ("ranks_zero2: 2 against one", "full_ranks_zero2_2: steps", "full_ranks_zero2_2: profile"):
+                self.assertEqual(parts[name]["status"], "passed", parts[name])
+            self.assertIn("two runs are bit-equal", parts["ranks_zero2: 2 against one"]["detail"])
+            for world in (4, 8):
+                part = parts[f"ranks_zero2: {world} against one"]
+                self.assertEqual((part["status"], part["detail"]), ("skipped", f"{world} GPUs are needed, 2 can be used"))
+            figures = report["figures"]["full_ranks_zero2_2"]
+            self.assertEqual((figures["ranks"], figures["ranks_traced"]), (2, 2))
+            self.assertGreater(figures["communication_ms"], 0)
+            # On a CPU nothing runs beside it.
+            self.assertAlmostEqual(figures["exposed_ms"], figures["communication_ms"], places=3)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":

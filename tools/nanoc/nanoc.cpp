@@ -1,5 +1,6 @@
 // nanoc: the compiler's command line.
 #include "compiler/Driver.h"
+#include "compiler/simulate/Simulate.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -30,11 +31,14 @@ void addOverrides(CLI::App &command, std::vector<std::string> &overrides) {
       ->type_name("NAME=VALUE");
 }
 
+/// The largest machine that `nanoc simulate` is asked about.
+constexpr int64_t maxWorld = 4096;
+
 void checkWorlds(const std::vector<int64_t> &worlds) {
   for (int64_t world : worlds) {
-    if (world < 1 || world > 1024)
+    if (world < 1 || world > maxWorld)
       throw CLI::ValidationError(fmt::format("--world {}", world),
-                                 "a number of ranks is 1 to 1024");
+                                 fmt::format("a number of ranks is 1 to {}", maxWorld));
     if (std::count(worlds.begin(), worlds.end(), world) > 1)
       throw CLI::ValidationError(fmt::format("--world {}", world), "given twice");
   }
@@ -44,6 +48,55 @@ void checkChunkBytes(int64_t bytes) {
   if (bytes < 0)
     throw CLI::ValidationError(fmt::format("--chunk-bytes {}", bytes),
                                "a number of bytes is 0 or more");
+}
+
+CLI::App *addSimulate(CLI::App &app, nano::simulate::Options &options) {
+  CLI::App *command = app.add_subcommand(
+      "simulate", "Says what a plan's step takes on a machine, from the machine's rates and links");
+  command->add_option("OUT.plan", options.plan, "The plan")->required()->type_name("");
+  command
+      ->add_option("--gpus", options.worlds,
+                   "Numbers of ranks, as in 1,8,64; default: all that the plan is for. Of a single "
+                   "one it says where communication is exposed and what the critical path is")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...");
+  command
+      ->add_option("--machine", options.machine,
+                   "A JSON file of rates, or one of " + nano::simulate::machineNames() +
+                       "; default: h100-infiniband for cuda, cpu for cpu")
+      ->type_name("NAME|FILE.json");
+  command
+      ->add_option("--straggler", options.stragglers,
+                   "That rank computes so many times as long (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("RANK:FACTOR");
+  command
+      ->add_option("--jitter", options.jitter,
+                   "Uneven links: each collective takes up to about so many times longer, by its "
+                   "slowest member")
+      ->capture_default_str()
+      ->type_name("SHARE");
+  command->add_option("--seed", options.seed, "Of the jitter")
+      ->capture_default_str()
+      ->type_name("S");
+  command
+      ->add_option("--attended", options.attendedKeys,
+                   "Keys that a query of attention sees on average; the data decide")
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      ->add_option("--times", options.times,
+                   "Times of commands as nanorun --times has measured them with this plan, instead "
+                   "of the machine's rates")
+      ->type_name("FILE.json");
+  command
+      ->add_option(
+          "--timeline", options.timeline,
+          "Write a trace for ui.perfetto.dev, one row a stream and rank, of eight ranks at most")
+      ->type_name("OUT.json");
+  return command;
 }
 
 } // namespace
@@ -78,6 +131,17 @@ int main(int argc, char **argv) {
       ->type_name("N,...")
       ->default_str("");
   compile
+      ->add_option("--machine", options.machine,
+                   "By whose rates and links the schedule estimates times: a JSON file, or one of " +
+                       nano::simulate::machineNames() +
+                       "; default: h100-infiniband for cuda, cpu for cpu")
+      ->type_name("NAME|FILE.json");
+  compile
+      ->add_option("--times", options.times,
+                   "Times of commands as nanorun --times has measured them with an earlier plan of "
+                   "the model, for the schedule, instead of the machine's rates")
+      ->type_name("FILE.json");
+  compile
       ->add_option("--dump-ir", options.dumpDirectory,
                    "Writes the IR after every pass into DIR, one numbered file a pass, and every "
                    "generated kernel into DIR/kernels")
@@ -106,8 +170,13 @@ int main(int argc, char **argv) {
   CLI::App *stages =
       app.add_subcommand("stages", "Lists the stages of the compiler, for --stop-after");
 
+  nano::simulate::Options simulated;
+  CLI::App *simulate = addSimulate(app, simulated);
+
   try {
     app.parse(argc, argv);
+    if (simulate->parsed())
+      return nano::simulate::run(simulated);
     if (stages->parsed())
       return nano::listStages();
     options.overrides = parseOverrides(overrides);

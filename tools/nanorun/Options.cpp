@@ -17,10 +17,14 @@ namespace {
 constexpr const char *footer =
     R"(A loss in the log is the mean per token over the global batch before the step's update; "tokens" are those of the step.
 Ctrl-C or SIGTERM finishes the step, saves where --save is given, and ends with status 1. A second one ends at once.
+Ranks on several machines: start one process a rank with mpirun, srun (Slurm) or torchrun. When a rank dies, hangs or fails,
+all end within seconds (--rank-timeout where it hangs) with a line that names it, and none with status 0.
 Exit status: 0 done; 1 the run failed or was interrupted; 2 bad usage or bad input, with one line that says what to do.
 
 nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a --save-every 100 --log runs/a.jsonl
 nanorun m.plan --train 'data/train_*.bin' --save runs/a --resume runs/a
+mpirun -n 4 nanorun m.plan --train 'data/train_*.bin'
+torchrun --nnodes 2 --nproc-per-node 8 … --no-python nanorun m.plan --train 'data/train_*.bin'
 nanorun m.plan --resume runs/a --sample 200 --prompt-tokens prompt.txt)";
 
 /// CLI11 takes "-1" and numbers beyond 64 bits for unsigned ones, and its ranges let NaN pass;
@@ -40,10 +44,11 @@ std::string isTemperature(const std::string &text) {
 
 /// Options that mean nothing without training, and --sample that excludes them.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {
-      "--train",   "--val",       "--gpus",           "--steps",       "--save",  "--save-every",
-      "--log",     "--val-every", "--val-tokens",     "--dump-params", "--times", "--fp8-report",
-      "--profile", "--tune",      "--check-commands", "--calibrate"};
+  const char *trainOnly[] = {"--train",      "--val",          "--gpus",        "--share-gpus",
+                             "--steps",      "--save",         "--save-every",  "--log",
+                             "--val-every",  "--val-tokens",   "--dump-params", "--times",
+                             "--fp8-report", "--profile",      "--tune",        "--check-commands",
+                             "--calibrate",  "--rank-timeout", "--coordinator"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -62,7 +67,7 @@ Status checkTogether(const CLI::App &app, const Options &options) {
 Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   Options options;
   TrainOptions &train = options.train;
-  int64_t steps = 0, sample = 0;
+  int64_t steps = 0, sample = 0, rankTimeout = 600;
   CLI::App app("nanorun runs a plan that nanoc made: trains it, validates it, samples from it.",
                "nanorun");
   app.footer(footer);
@@ -74,10 +79,24 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--train", train.train, "Token shards to train on: a pattern, in quotes")
       ->type_name("'GLOB'");
   app.add_option("--val", train.val, "Token shards to validate on")->type_name("'GLOB'");
-  app.add_option("--gpus", train.world, "Number of ranks; a plan for the CPU runs them on the CPU")
+  app.add_option("--gpus", train.world,
+                 "Number of ranks; a plan for the CPU runs them on the CPU. Alone: threads of this "
+                 "process; under mpirun, Slurm or torchrun: as many as they started")
       ->type_name("N")
       ->check(CLI::Range(1, 65536).description(""))
       ->capture_default_str();
+  app.add_option("--rank-timeout", rankTimeout,
+                 "End the run, naming the rank, when one makes no progress for so long while "
+                 "another waits for it; also how long processes look for each other at the start")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->capture_default_str();
+  app.add_option("--coordinator", options.launch.coordinator,
+                 "Where rank 0 listens for the other processes; default: what their launcher says")
+      ->type_name("HOST:PORT");
+  app.add_flag("--share-gpus", train.shareGpus,
+               "Several ranks on one GPU where there are fewer GPUs: for trying many ranks out; "
+               "they exchange data through the host, slowly");
   app.add_option("--backend", options.backend, "What the plan must be for; default: what it is for")
       ->type_name("cpu|cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
@@ -165,6 +184,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
     train.steps = steps;
   if (sampleOption->count() > 0)
     options.sample = sample;
+  if (app.count("--gpus") > 0)
+    options.launch.gpus = train.world;
+  options.rankTimeout = std::chrono::seconds(rankTimeout);
   if (Status status = checkTogether(app, options); !status)
     return status.error();
   return std::optional<Options>(std::move(options));

@@ -3,8 +3,10 @@
 
 #include "runtime/Sampler.h"
 #include "runtime/Trainer.h"
+#include "runtime/comm/Launch.h"
 #include "runtime/plan/Status.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -17,6 +19,8 @@ struct Options {
   std::string device;  ///< "cpu", "cuda", "emulator" or empty
   bool describe = false;
   TrainOptions train;
+  LaunchOptions launch;
+  std::chrono::milliseconds rankTimeout = std::chrono::minutes(10);
   std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training
   std::string promptTokens;
   double temperature = 0.8;

@@ -1,21 +1,28 @@
 // nanorun: reads a plan, loads its device, and trains or samples.
 #include "runtime/Device.h"
+#include "runtime/comm/Crew.h"
 #include "runtime/plan/PlanFile.h"
 #include "tools/nanorun/Options.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <memory>
 #include <new>
+#include <vector>
 
 namespace {
 
 using namespace nano;
 
-Status printDescription(const plan::Plan &plan) {
-  std::string text = plan::describe(plan);
+Status printDescription(const plan::PlanFile &file) {
+  Result<std::vector<plan::Plan>> plans = file.plans();
+  if (!plans)
+    return plans.error();
+  std::string text = plan::describe(*plans);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     return failed("standard output cannot be written");
   return ok();
@@ -23,9 +30,10 @@ Status printDescription(const plan::Plan &plan) {
 
 /// Makes the device that the command line asks for.
 MakeDevice deviceOf(const Options &options) {
-  return [device = options.device](const plan::Plan &plan, Communicator &communicator,
-                                   DeviceOptions deviceOptions) {
+  return [device = options.device, timeout = options.rankTimeout](
+             const plan::Plan &plan, Communicator &communicator, DeviceOptions deviceOptions) {
     deviceOptions.device = device;
+    deviceOptions.rankTimeout = timeout;
     return loadDevice(plan, communicator, deviceOptions);
   };
 }
@@ -49,29 +57,33 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   return ok();
 }
 
-Status run(int argc, char **argv) {
-  Result<std::optional<Options>> parsed = parseOptions(argc, argv);
-  if (!parsed)
-    return parsed.error();
-  if (!*parsed)
-    return ok();
-  const Options &options = **parsed;
-  Result<plan::Plan> plan = plan::readPlanFile(options.plan);
+/// Reads the plan, checked against what the command line says of it.
+Result<plan::PlanFile> openPlan(const Options &options) {
+  Result<plan::PlanFile> file = plan::PlanFile::open(options.plan);
+  if (!file)
+    return file;
+  const std::string &target = file->common().target;
+  if (!options.backend.empty() && options.backend != target)
+    return badInput(fmt::format("--backend {}: {} was compiled for {}; compile it with --target {}",
+                                options.backend, options.plan, target, options.backend));
+  if (!options.device.empty())
+    if (Status status = checkDevice(file->common(), options.device); !status)
+      return badInput("--device: " + status.error().message);
+  return file;
+}
+
+Status trainPlan(Crew &crew, const Options &options) {
+  Result<plan::PlanFile> file = openPlan(options);
+  if (!file)
+    return file.error();
+  Result<plan::Plan> plan = file->plan(crew.world());
   if (!plan)
     return plan.error();
-  if (!options.backend.empty() && options.backend != plan->target)
-    return badInput(fmt::format("--backend {}: {} was compiled for {}; compile it with --target {}",
-                                options.backend, options.plan, plan->target, options.backend));
-  if (!options.device.empty())
-    if (Status status = checkDevice(*plan, options.device); !status)
-      return badInput("--device: " + status.error().message);
-  if (options.describe)
-    return printDescription(*plan);
-  std::string hash = plan::planHash(*plan);
-  if (options.sample)
-    return sampleTokens(*plan, hash, options);
-  Console console(stdout, Console::isTerminal(stdout));
-  return train(*plan, hash, options.train, deviceOf(options), console);
+  // One process speaks; the others would say the same.
+  std::FILE *nowhere = crew.hasFirst() ? nullptr : std::fopen("/dev/null", "w");
+  std::FILE *out = nowhere ? nowhere : stdout;
+  Console console(out, Console::isTerminal(out));
+  return train(*plan, file->hash(), options.train, deviceOf(options), console, &crew);
 }
 
 /// An error's message is one line, whatever names it quotes.
@@ -81,6 +93,61 @@ int report(Error error) {
       [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
   fmt::print(stderr, "nanorun: {}\n", error.message);
   return error.exitStatus();
+}
+
+/// Ends the process at once: what a rank of a failed run leaves behind may wait for ranks that are
+/// gone.
+[[noreturn]] void leave(const Launch &launch, Error error) {
+  error.message = fmt::format("rank {}: {}", launch.rank, error.message);
+  int status = report(std::move(error));
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+/// Trains with the ranks that the environment and the command line ask for.
+Status trainWithRanks(const Options &options) {
+  Result<Launch> launch = launchFrom(options.launch, environment());
+  if (!launch)
+    return launch.error();
+  CrewOptions crewOptions;
+  crewOptions.launch = *launch;
+  crewOptions.timeout = crewOptions.joinTimeout = options.rankTimeout;
+  crewOptions.stop = [&](const std::string &message) { leave(*launch, failed(message)); };
+  Result<std::unique_ptr<Crew>> crew = Crew::start(crewOptions);
+  if (!crew)
+    return crew.error();
+  Status status = failed("");
+  try {
+    status = trainPlan(**crew, options);
+  } catch (const std::exception &exception) {
+    status = failed(exception.what());
+  }
+  if (status || launch->carrier == Launch::Carrier::Threads)
+    return status;
+  (*crew)->abort(status.error().message);
+  crew->reset();
+  leave(*launch, status.error());
+}
+
+Status run(int argc, char **argv) {
+  Result<std::optional<Options>> parsed = parseOptions(argc, argv);
+  if (!parsed)
+    return parsed.error();
+  if (!*parsed)
+    return ok();
+  const Options &options = **parsed;
+  if (!options.describe && !options.sample)
+    return trainWithRanks(options);
+  Result<plan::PlanFile> file = openPlan(options);
+  if (!file)
+    return file.error();
+  if (options.describe)
+    return printDescription(*file);
+  // Every variant can sample, on one rank.
+  Result<plan::Plan> plan = file->plan(file->common().worlds.front());
+  if (!plan)
+    return plan.error();
+  return sampleTokens(*plan, file->hash(), options);
 }
 
 } // namespace

@@ -125,29 +125,20 @@ namespace nano {
 
 template <class A> using AttentionTilesOf = AttentionTileChoice<A::headSize, A::hasScore>;
 
-/// attentionForward with given tiles.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void tiledForward(long long iteration, const Operands &x) {
-  if constexpr (Tiles::useWarpgroups)
-    hopper::attentionForward<A, Tiles>(iteration, x);
-  else
-    mma::attentionForward<A, Tiles>(iteration, x);
-}
-/// The part of attentionBackward for dq, or for dk and dv, with given tiles.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void tiledQueryGrad(long long iteration, const Operands &x) {
-  if constexpr (Tiles::useWarpgroups)
-    hopper::attentionQueryGrad<A, Tiles>(iteration, x);
-  else
-    mma::attentionQueryGrad<A, Tiles>(iteration, x);
-}
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void tiledKeyGrad(long long iteration, const Operands &x) {
-  if constexpr (Tiles::useWarpgroups)
-    hopper::attentionKeyGrad<A, Tiles>(iteration, x);
-  else
-    mma::attentionKeyGrad<A, Tiles>(iteration, x);
-}
+// attentionForward, and the parts of attentionBackward for dq and for dk and dv, with given tiles.
+#define NANO_TILED(NAME, FUNCTION)                                                                 \
+  template <class A, class Tiles, class Operands>                                                  \
+  NANO_DEVICE void NAME(long long iteration, const Operands &x) {                                  \
+    if constexpr (Tiles::useWarpgroups)                                                            \
+      hopper::FUNCTION<A, Tiles>(iteration, x);                                                    \
+    else                                                                                           \
+      mma::FUNCTION<A, Tiles>(iteration, x);                                                       \
+  }
+NANO_TILED(tiledForward, attentionForward)
+NANO_TILED(tiledQueryGrad, attentionQueryGrad)
+NANO_TILED(tiledKeyGrad, attentionKeyGrad)
+#undef NANO_TILED
+
 /// attentionBackward with the tiles of a choice.
 template <class A, class Choice, class Operands>
 NANO_DEVICE void tiledBackward(long long iteration, const Operands &x) {

@@ -208,7 +208,7 @@ NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
                            lasts[warpRow + lane.group + 8] - key};
       mma::forElements(scores, lane, [&](float &s, Place at) {
         const bool seen = at.column >= first[at.half] && at.column <= last[at.half];
-        s = seen ? s : -mma::infinity;
+        s = seen ? s : -infinity;
       });
     }
     return softmax.apply(scores, scales, factor);

@@ -8,34 +8,55 @@
 namespace nano::mma {
 
 /// Iteration i: block of queries blocks − 1 − i / H (the longest first under a causal mask), head
-/// i mod H.
+/// i mod H; and the keys that it sees.
+template <class A, class Tiles> struct QueryBlock {
+  static constexpr int rows = Tiles::rows, blocks = divideUp(A::tokens, rows);
+  int head, begin, end, firstKey, endKey;
+
+  template <class Operands>
+  NANO_DEVICE QueryBlock(long long iteration, const Operands &x)
+      : head(iteration % A::heads), begin((blocks - 1 - int(iteration / A::heads)) * rows),
+        end(smaller(begin + rows, A::tokens)), firstKey(larger(x.first[begin], 0)),
+        endKey(x.last[end - 1] + 1) {}
+
+  /// Starts copying keys and values from `key` on into two tiles, as one group.
+  template <class Operands>
+  NANO_DEVICE void loadColumns(uint8_t *tiles, int key, const Operands &x) const {
+    constexpr int columns = Tiles::columns, size = A::headSize;
+    loadTile<columns, size, Tiles::threads>(tiles, x.k, head, key, endKey);
+    loadTile<columns, size, Tiles::threads>(tiles + Tile<columns, size>::bytes, x.v, head, key,
+                                            endKey);
+    copyAsyncCommit();
+  }
+  /// The first and the last key of every query; those of the last one beyond the tokens.
+  template <class Operands>
+  NANO_DEVICE void loadRanges(int *firsts, int *lasts, const Operands &x) const {
+    for (int i = threadIdx.x; i < rows; i += Tiles::threads) {
+      firsts[i] = x.first[smaller(begin + i, A::tokens - 1)];
+      lasts[i] = x.last[smaller(begin + i, A::tokens - 1)];
+    }
+  }
+};
+
+/// Iteration i: QueryBlock's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16,
-                blocks = divideUp(tokens, rows);
+                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
   using RowTile = Tile<rows, size>;
   using ColumnTile = Tile<columns, size>;
   uint8_t *const queries = dynamicShared<uint8_t>(), *const stages = queries + RowTile::bytes;
   int *const firsts = reinterpret_cast<int *>(stages + 4 * ColumnTile::bytes), *const lasts =
                                                                                    firsts + rows;
 
-  const int head = iteration % A::heads;
-  const int begin = (blocks - 1 - int(iteration / A::heads)) * rows,
-            end = smaller(begin + rows, tokens);
-  const int firstKey = larger(x.first[begin], 0), endKey = x.last[end - 1] + 1;
+  const QueryBlock<A, Tiles> block(iteration, x);
+  const auto [head, begin, end, firstKey, endKey] = block;
   auto load = [&](int stage, int key) {
-    uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
-    loadTile<columns, size, Tiles::threads>(tiles, x.k, head, key, endKey);
-    loadTile<columns, size, Tiles::threads>(tiles + ColumnTile::bytes, x.v, head, key, endKey);
-    copyAsyncCommit();
+    block.loadColumns(stages + stage * 2 * ColumnTile::bytes, key, x);
   };
   loadTile<rows, size, Tiles::threads>(queries, x.q, head, begin, end);
   load(0, firstKey);
-  for (int i = threadIdx.x; i < rows; i += Tiles::threads) {
-    firsts[i] = x.first[smaller(begin + i, tokens - 1)];
-    lasts[i] = x.last[smaller(begin + i, tokens - 1)];
-  }
+  block.loadRanges(firsts, lasts, x);
 
   const Lane lane;
   const int warpRow = lane.warp * Tiles::warpRows;
@@ -81,8 +102,7 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16,
-                blocks = divideUp(tokens, rows);
+                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
   using RowTile = Tile<rows, size>;
   using ColumnTile = Tile<columns, size>;
   uint8_t *const queries = dynamicShared<uint8_t>(), *const gradients = queries + RowTile::bytes,
@@ -90,23 +110,15 @@ NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
   int *const firsts = reinterpret_cast<int *>(stages + 4 * ColumnTile::bytes), *const lasts =
                                                                                    firsts + rows;
 
-  const int head = iteration % A::heads;
-  const int begin = (blocks - 1 - int(iteration / A::heads)) * rows,
-            end = smaller(begin + rows, tokens);
-  const int firstKey = larger(x.first[begin], 0), endKey = x.last[end - 1] + 1;
+  const QueryBlock<A, Tiles> block(iteration, x);
+  const auto [head, begin, end, firstKey, endKey] = block;
   auto load = [&](int stage, int key) {
-    uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
-    loadTile<columns, size, Tiles::threads>(tiles, x.k, head, key, endKey);
-    loadTile<columns, size, Tiles::threads>(tiles + ColumnTile::bytes, x.v, head, key, endKey);
-    copyAsyncCommit();
+    block.loadColumns(stages + stage * 2 * ColumnTile::bytes, key, x);
   };
   loadTile<rows, size, Tiles::threads>(queries, x.q, head, begin, end);
   loadTile<rows, size, Tiles::threads>(gradients, x.dy, head, begin, end);
   load(0, firstKey);
-  for (int i = threadIdx.x; i < rows; i += Tiles::threads) {
-    firsts[i] = x.first[smaller(begin + i, tokens - 1)];
-    lasts[i] = x.last[smaller(begin + i, tokens - 1)];
-  }
+  block.loadRanges(firsts, lasts, x);
 
   const Lane lane;
   const int warpRow = lane.warp * Tiles::warpRows;

@@ -4,8 +4,7 @@
 
 namespace nano::mma {
 
-constexpr float log2e = 1.44269504f, ln2 = 0.693147181f,
-                infinity = __builtin_bit_cast(float, 0x7f800000u);
+constexpr float log2e = 1.44269504f, ln2 = 0.693147181f;
 
 /// Scores are turned into exponents of two one by one, not with a factor within the softmax.
 template <class A> constexpr bool scoresInLog2 = A::hasScore || !(A::scale > 0);
@@ -65,6 +64,19 @@ NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head
   }
 }
 
+/// sums[:, c] and sums[:, c + 1] += the row tiles in `left` times two 16 × 8 column tiles in
+/// `right`.
+template <int rowTiles, int columnTiles>
+NANO_DEVICE void multiplyTiles(float (&sums)[rowTiles][columnTiles][4], int c,
+                               const uint32_t (&left)[rowTiles][4], const uint32_t (&right)[4]) {
+  const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
+#pragma unroll
+  for (int r = 0; r < rowTiles; ++r) {
+    matrixMultiply<bf16, bf16>(sums[r][c], left[r], first);
+    matrixMultiply<bf16, bf16>(sums[r][c + 1], left[r], second);
+  }
+}
+
 /// scores += rows aRow … of tile a [aRows, size] times rows of tile b [bRows, size], transposed.
 template <int size, int aRows, int bRows, int rowTiles>
 NANO_DEVICE void multiply(float (&scores)[rowTiles][bRows / 8][4], const Lane &lane,
@@ -79,12 +91,7 @@ NANO_DEVICE void multiply(float (&scores)[rowTiles][bRows / 8][4], const Lane &l
     for (int c = 0; c < bRows / 16; ++c) {
       uint32_t right[4];
       loadMatrix<4>(right, b + Tile<bRows, size>::block(lane.right, 16 * c, 2 * k));
-      const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
-#pragma unroll
-      for (int r = 0; r < rowTiles; ++r) {
-        matrixMultiply<bf16, bf16>(scores[r][2 * c], left[r], first);
-        matrixMultiply<bf16, bf16>(scores[r][2 * c + 1], left[r], second);
-      }
+      multiplyTiles(scores, 2 * c, left, right);
     }
   }
 }
@@ -107,12 +114,7 @@ NANO_DEVICE void accumulate(float (&sums)[rowTiles][size / 8][4], const Lane &la
     for (int c = 0; c < size / 16; ++c) {
       uint32_t right[4];
       loadMatrixTransposed<4>(right, b + Tile<bRows, size>::block(lane.left, 16 * k, 2 * c));
-      const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
-#pragma unroll
-      for (int r = 0; r < rowTiles; ++r) {
-        matrixMultiply<bf16, bf16>(sums[r][2 * c], left[r], first);
-        matrixMultiply<bf16, bf16>(sums[r][2 * c + 1], left[r], second);
-      }
+      multiplyTiles(sums, 2 * c, left, right);
     }
   }
 }

@@ -6,14 +6,9 @@
 
 namespace nano {
 
-// ------------------------------------------------------------------------------- Constants
-
-constexpr float infinity = __builtin_bit_cast(float, 0x7f800000);
-constexpr float notANumber = __builtin_bit_cast(float, 0x7fc00000);
+// -------------------------------------------------------------------------------- Launches
 
 NANO_DEVICE int64_t threadIndex() { return int64_t(threadIdx.x); }
-
-// -------------------------------------------------------------------------------- Launches
 
 /// What a block has to do: iterations [begin, end) of one set of operands.
 struct Work {
@@ -196,15 +191,39 @@ NANO_DEVICE auto select(const M &chosen, const A &a, const B &b) {
 
 // ------------------------------------------------------------------------------ Conversions
 
+/// Two numbers as neighbouring `To` in a word, the first in the lowest bits; and back.
+template <class To> NANO_DEVICE auto pack(float low, float high) {
+  if constexpr (isSame<To, bf16>)
+    return packBf16(low, high);
+  else if constexpr (isSame<To, f8e4m3>)
+    return packE4m3(low, high);
+  else
+    return packE5m2(low, high);
+}
+template <class T> constexpr bool isFloat8 = isSame<T, f8e4m3> || isSame<T, f8e5m2>;
+
 /// Every lane as a `To`: to narrower floats rounded to nearest even, to integers towards zero.
 template <class To, class T, int N> NANO_DEVICE Vec<To, N> to(const Vec<T, N> &a) {
-  if constexpr (isSame<To, bf16> && isSame<T, float> && N % 2 == 0) {
+  if constexpr ((isSame<To, bf16> || isFloat8<To>) && isSame<T, float> && N % 2 == 0) {
+    // One instruction converts two.
+    using Bits = Unsigned<sizeof(To)>;
     Vec<To, N> result;
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
-      uint32_t pair = packBf16(a.lane[i], a.lane[i + 1]);
-      result.lane[i] = bitCast<bf16>(uint16_t(pair));
-      result.lane[i + 1] = bitCast<bf16>(uint16_t(pair >> 16));
+      const auto pair = pack<To>(a.lane[i], a.lane[i + 1]);
+      result.lane[i] = bitCast<To>(Bits(pair));
+      result.lane[i + 1] = bitCast<To>(Bits(pair >> 8 * sizeof(To)));
+    }
+    return result;
+  } else if constexpr (isFloat8<T> && isSame<To, float> && N % 2 == 0) {
+    Vec<To, N> result;
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const uint16_t pair = uint16_t(a.lane[i].bits | uint16_t(uint16_t(a.lane[i + 1].bits) << 8));
+      if constexpr (isSame<T, f8e4m3>)
+        unpackE4m3(pair, result.lane[i], result.lane[i + 1]);
+      else
+        unpackE5m2(pair, result.lane[i], result.lane[i + 1]);
     }
     return result;
   } else {
@@ -222,8 +241,19 @@ NANO_DEVICE float rsqrt(float x) { return approximateRsqrt(x); }
 /// e^x as 2^(x·log₂e), relative error (2 + |x|)·2^-23; 0 where e^x < 2^-126. The loss takes it of
 /// every logit, where the six instructions more of a correctly scaled one cost more than memory.
 NANO_DEVICE float exponential(float x) { return approximateExp2(x * 1.44269504f); }
-/// 1/(1 + e^-x), relative error (4 + |x|)·2^-23.
-NANO_DEVICE float sigmoid(float x) { return quotient(1.0f, 1.0f + exponential(-x)); }
+/// e^(factor·x + summand), relative error (2 + |factor·x| + |summand|)·2^-23; factor and summand
+/// are constants.
+NANO_DEVICE float exponential(float x, float factor, float summand) {
+  return approximateExp2(fma(x, factor * 1.44269504f, summand * 1.44269504f));
+}
+/// 1 + e^(-factor·x), and at most 2^60.
+NANO_DEVICE float onePlusExponential(float x, float factor) {
+  return 1.0f + minimum(approximateExp2(x * (factor * -1.44269504f)), 0x1p60f);
+}
+/// 1/(1 + e^(-factor·x)), relative error (6 + |factor·x|)·2^-23; where factor·x < -41 it is 2^-60.
+NANO_DEVICE float sigmoid(float x, float factor = 1.0f) {
+  return approximateReciprocal(onePlusExponential(x, factor));
+}
 
 /// sin x (quadrant 0) or cos x (quadrant 1), absolute error 2e-7 for |x| ≤ 5e4: x − n·π/2 in three
 /// steps, then polynomials of S. Moshier's Cephes library.
@@ -257,11 +287,34 @@ NANO_UNARY(log)
 NANO_UNARY(sqrt)
 NANO_UNARY(rsqrt)
 NANO_UNARY(tanh)
-NANO_UNARY(sigmoid)
 NANO_UNARY(sine)
 NANO_UNARY(cosine)
 NANO_UNARY(abs)
 #undef NANO_UNARY
+
+template <int N>
+NANO_DEVICE Vec<float, N> exponential(const Vec<float, N> &a, float factor, float summand) {
+  return map<float>([=](float x) { return exponential(x, factor, summand); }, a);
+}
+
+/// Two lanes share a reciprocal, 1/a = b·(1/ab): the units for special functions do 16 a clock and
+/// multiprocessor, those for products 128. A lane that is NaN makes its neighbour NaN.
+template <int N> NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float factor = 1.0f) {
+  Vec<float, N> result;
+  if constexpr (N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const float first = onePlusExponential(a.lane[i], factor);
+      const float second = onePlusExponential(a.lane[i + 1], factor);
+      const float both = approximateReciprocal(first * second);
+      result.lane[i] = both * second;
+      result.lane[i + 1] = both * first;
+    }
+  } else {
+    result = map<float>([=](float x) { return sigmoid(x, factor); }, a);
+  }
+  return result;
+}
 
 #define NANO_BINARY(NAME)                                                                          \
   template <class A, class B, Vectors<A, B> = 0> NANO_DEVICE auto NAME(const A &a, const B &b) {   \
@@ -465,48 +518,49 @@ template <int Group> NANO_DEVICE uint32_t groupMask() {
 template <int Group> NANO_DEVICE void syncGroup() { syncWarp(groupMask<Group>()); }
 NANO_DEVICE void syncBlock() { syncThreads(); }
 
-/// Sum over a group of lanes, the same bits in each: x + x of lane ⊕ Group/2, … 1.
-template <int Group> NANO_DEVICE float groupSum(float value) {
+/// `combine` over a group of lanes, the same bits in each: x ∘ x of lane ⊕ Group/2, … 1.
+template <int Group, class Combine> NANO_DEVICE float groupCombine(float value, Combine combine) {
   const uint32_t mask = groupMask<Group>();
 #pragma unroll
   for (int distance = Group / 2; distance > 0; distance /= 2)
-    value += shuffleXor(value, distance, mask);
+    value = combine(value, shuffleXor(value, distance, mask));
   return value;
 }
-/// Maximum over a group of lanes; NaN when one has NaN.
-template <int Group> NANO_DEVICE float groupMax(float value) {
-  const uint32_t mask = groupMask<Group>();
+/// `combine` over the block's threads, in order of warps; `partials` is shared memory for 32
+/// numbers.
+template <int Threads, class Combine>
+NANO_DEVICE float blockCombine(float value, float *partials, Combine combine) {
+  value = groupCombine<32>(value, combine);
+  syncThreads();
+  if (laneIndex() == 0)
+    partials[warpIndex()] = value;
+  syncThreads();
+  float total = partials[0];
 #pragma unroll
-  for (int distance = Group / 2; distance > 0; distance /= 2)
-    value = maximum(value, shuffleXor(value, distance, mask));
-  return value;
+  for (int warp = 1; warp < Threads / 32; ++warp)
+    total = combine(total, partials[warp]);
+  return total;
 }
 
-/// Sum over the block's threads, in order of warps; `partials` is shared memory for 32 numbers.
-template <int Threads> NANO_DEVICE float blockSum(float value, float *partials) {
-  value = groupSum<32>(value);
-  syncThreads();
-  if (laneIndex() == 0)
-    partials[warpIndex()] = value;
-  syncThreads();
-  float total = partials[0];
-#pragma unroll
-  for (int warp = 1; warp < Threads / 32; ++warp)
-    total += partials[warp];
-  return total;
+struct Add {
+  NANO_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+struct Largest {
+  NANO_DEVICE float operator()(float a, float b) const { return maximum(a, b); }
+};
+/// Sum over a group of lanes or the block's threads.
+template <int Group> NANO_DEVICE float groupSum(float value) {
+  return groupCombine<Group>(value, Add());
 }
-/// Maximum over the block's threads; NaN when one has NaN.
+template <int Threads> NANO_DEVICE float blockSum(float value, float *partials) {
+  return blockCombine<Threads>(value, partials, Add());
+}
+/// Maximum over them; NaN when one has NaN.
+template <int Group> NANO_DEVICE float groupMax(float value) {
+  return groupCombine<Group>(value, Largest());
+}
 template <int Threads> NANO_DEVICE float blockMax(float value, float *partials) {
-  value = groupMax<32>(value);
-  syncThreads();
-  if (laneIndex() == 0)
-    partials[warpIndex()] = value;
-  syncThreads();
-  float total = partials[0];
-#pragma unroll
-  for (int warp = 1; warp < Threads / 32; ++warp)
-    total = maximum(total, partials[warp]);
-  return total;
+  return blockCombine<Threads>(value, partials, Largest());
 }
 
 } // namespace nano

@@ -22,6 +22,9 @@ template <typename To, typename From> NANO_DEVICE constexpr To bitCast(const Fro
   return __builtin_bit_cast(To, value);
 }
 
+constexpr float infinity = __builtin_bit_cast(float, 0x7f800000);
+constexpr float notANumber = __builtin_bit_cast(float, 0x7fc00000);
+
 /// Whether two types are the same.
 template <typename A, typename B> constexpr bool isSame = false;
 template <typename A> constexpr bool isSame<A, A> = true;

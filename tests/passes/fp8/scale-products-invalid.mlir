@@ -72,7 +72,7 @@ nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nan
 
 // -----
 
-// expected-error@-2 {{products are scaled in the programs first, next and update}}
+// expected-error@-2 {{products are scaled in the programs first and next: nano-split-accumulation runs before}}
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64

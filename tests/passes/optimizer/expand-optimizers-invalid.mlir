@@ -1,14 +1,5 @@
 // RUN: nano-opt %s -split-input-file -verify-diagnostics --nano-expand-optimizers
 
-// expected-error @below {{the module has an update program already}}
-module {
-  func.func @update() attributes {nano.role = "update"} {
-    return
-  }
-}
-
-// -----
-
 // expected-error @below {{the model has no parameters: declare them with param(...)}}
 module {
   nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}

@@ -1,4 +1,5 @@
 // The device on the fake driver: what it computes, the order of what it calls, and its errors.
+#include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 #include "tests/runtime/cuda/FakeCuda.h"
 
@@ -17,8 +18,6 @@ using test::productPlan;
 using test::smallPlan;
 using test::TemporaryFolder;
 
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 class CudaDeviceTest : public testing::Test {
 protected:
   CudaDeviceTest() {
@@ -29,10 +28,9 @@ protected:
     options.report = [this](const std::string &line) { reported.push_back(line); };
   }
 
-  Result<std::unique_ptr<CudaDevice>> tryMake(const plan::Plan &given, int world = 1) {
+  Result<std::unique_ptr<CudaDevice>> tryMake(const plan::Plan &given) {
     const plan::Plan &plan = plans.emplace_back(given); // outlives the device
     EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
-    LocalGroup group(world);
     return CudaDevice::create(plan, group.communicator(0), options, fake.apis(), cache.path);
   }
   std::unique_ptr<CudaDevice> make(const plan::Plan &plan) {
@@ -41,8 +39,8 @@ protected:
     return device ? std::move(*device) : nullptr;
   }
   /// The error of making a device.
-  Error refused(const plan::Plan &plan, int world = 1) {
-    auto device = tryMake(plan, world);
+  Error refused(const plan::Plan &plan) {
+    auto device = tryMake(plan);
     EXPECT_FALSE(device);
     return device ? Error() : device.error();
   }
@@ -56,6 +54,7 @@ protected:
   }
 
   FakeCuda fake;
+  LocalGroup group{1};
   std::deque<plan::Plan> plans;
   TemporaryFolder cache;
   DeviceOptions options;
@@ -167,21 +166,20 @@ TEST_F(CudaDeviceTest, KeepsCompiledKernels) {
   EXPECT_EQ(facts["architecture"], "sm_90a");
   EXPECT_EQ(facts["allocated_bytes"],
             std::to_string(smallPlan(1000).arenaBytes + Staging::deviceBytes));
+  EXPECT_EQ(facts["gpu_used_bytes"], std::to_string((uint64_t(8) << 30) - fake.freeBytes));
   EXPECT_TRUE(reported.empty());
+  fake.tellsMemory = false;
+  for (const auto &[name, value] : device->facts())
+    EXPECT_NE(name, "gpu_used_bytes") << value;
 }
 
 TEST_F(CudaDeviceTest, RefusesWhatItCannotRun) {
   plan::Plan cpu = smallPlan(10);
   cpu.target = "cpu";
-  LocalGroup group(1);
   auto device = CudaDevice::create(cpu, group.communicator(0), options, fake.apis(), "");
   ASSERT_FALSE(device);
   EXPECT_CONTAINS(device.error().message, "recompile the model with --target cuda");
   EXPECT_EQ(device.error().exitStatus(), 2);
-
-  Error ranks = refused(smallPlan(10), 2);
-  EXPECT_EQ(ranks.exitStatus(), 2);
-  EXPECT_CONTAINS(ranks.message, "--gpus 2: ");
 
   fake.devices = 0;
   Error none = refused(smallPlan(10));
@@ -321,6 +319,35 @@ TEST_F(CudaDeviceTest, SaysWhichProductHasNoAlgorithm) {
             "status)");
 }
 
+TEST_F(CudaDeviceTest, RefusesF8ProductsThatGpusLack) {
+  test::ProductCase f8 = productCases().back();
+  ASSERT_TRUE(f8.command.scaled);
+  fake.unsupported = CUDA_R_8F_E5M2;
+  f8.command.transposeB = false;
+  f8.command.ldb = f8.command.n;
+  Error layout = refused(productPlan({f8}));
+  EXPECT_EQ(layout.exitStatus(), 2);
+  EXPECT_CONTAINS(layout.message,
+                  "; f8 products need A as m×k and B as n×k, both with k along rows");
+
+  f8 = productCases().back();
+  f8.command.k = f8.command.lda = f8.command.ldb = 128;
+  plan::Plan blocks = productPlan({f8});
+  plan::Command &command = blocks.programs[0].commands[0];
+  command.scaleBlock = 128;
+  for (plan::Ref *scale : {&command.scaleA, &command.scaleB}) {
+    plan::Buffer &buffer = blocks.buffers[scale->buffer];
+    buffer.bytes = 4 * 48; // one a row
+    buffer.shape = {48};
+    buffer.offset = blocks.arenaBytes;
+    blocks.arenaBytes += 256;
+  }
+  Error scales = refused(blocks);
+  EXPECT_EQ(scales.exitStatus(), 2);
+  EXPECT_CONTAINS(scales.message, "block scales of f8 products are not available on target cuda in "
+                                  "this version; compile the model with one scale a tensor");
+}
+
 TEST_F(CudaDeviceTest, TunesOnceAndUsesTheChoice) {
   plan::Plan plan = productPlan({productCases()[0], productCases()[5]});
   options.tuneFile = cache.path + "/p.plan.tune.json";
@@ -332,6 +359,13 @@ TEST_F(CudaDeviceTest, TunesOnceAndUsesTheChoice) {
   EXPECT_CONTAINS(reported[0], "tuned 48x32x64 f32*f32->f32 ld 64,32,32 align 256,256,256: "
                                "algorithm 1 of 4, ");
   EXPECT_EQ(reported[2], "wrote " + options.tuneFile + ": 2 products of Fake GPU");
+  auto tunedOf = [](const CudaDevice &given) {
+    for (const auto &[name, value] : given.facts())
+      if (name == "products_tuned")
+        return value;
+    return std::string("none");
+  };
+  EXPECT_EQ(tunedOf(*device), "2");
   checkProducts(*device, plan);
   device.reset();
 
@@ -349,10 +383,7 @@ TEST_F(CudaDeviceTest, TunesOnceAndUsesTheChoice) {
   fake.algorithms.clear();
   checkProducts(*device, plan);
   EXPECT_EQ(fake.algorithms, std::vector<int>(6, 3));
-  std::map<std::string, std::string> facts;
-  for (const auto &[name, value] : device->facts())
-    facts[name] = value;
-  EXPECT_EQ(facts["products_tuned"], "2");
+  EXPECT_EQ(tunedOf(*device), "2");
   EXPECT_TRUE(reported.empty());
   device.reset();
 
@@ -387,7 +418,9 @@ TEST_F(CudaDeviceTest, ATuningFileThatIsNoneIsSaid) {
   Error error = refused(plan);
   EXPECT_EQ(error.exitStatus(), 2);
   EXPECT_CONTAINS(error.message, "--tune: ");
-  EXPECT_CONTAINS(error.message, "cannot be written");
+  EXPECT_CONTAINS(error.message,
+                  "cannot be created: No such file or directory; put the plan into a "
+                  "folder that can be written");
 }
 
 } // namespace

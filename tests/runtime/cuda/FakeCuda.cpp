@@ -1,31 +1,24 @@
-// The functions behind FakeCuda's tables.
+// The functions behind FakeCuda's tables: the driver and NVRTC.
 #include "tests/runtime/cuda/FakeCuda.h"
-#include "tests/runtime/cuda/Products.h"
+#include "tests/runtime/cuda/FakeTables.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <set>
+#include <thread>
 
 namespace nano::test {
-namespace {
 
 FakeCuda *fake = nullptr;
 
-struct Stream {
-  int number;
-  struct Graph *capture = nullptr;
-};
-struct Event {
-  int number;
-  Graph *capture = nullptr; ///< where it was recorded last
-};
-struct Graph {
-  std::vector<std::function<void()>> work;
-  std::vector<Stream *> streams; ///< that are part of it
-};
+std::recursive_mutex &fakeMutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+namespace {
+
 struct Function {
   std::string name;
 };
@@ -33,20 +26,11 @@ struct Module {
   std::vector<std::unique_ptr<Function>> functions;
 };
 
+/// The GPU whose context is this thread's.
+thread_local int currentGpu = 0;
+
 } // namespace
 
-struct FakeCuda::State {
-  int streams = 0, events = 0;
-  float clock = 0;
-};
-
-namespace {
-
-template <typename T, typename Handle> T *as(Handle handle) {
-  return reinterpret_cast<T *>(handle);
-}
-
-/// Writes the call down; a test may make it fail.
 CUresult call(const std::string &text) {
   fake->calls.push_back(text);
   return fake->onCall ? fake->onCall(text) : CUDA_SUCCESS;
@@ -54,15 +38,53 @@ CUresult call(const std::string &text) {
 
 std::string on(CUstream stream) { return " stream " + std::to_string(as<Stream>(stream)->number); }
 
-/// Executes now, or when the graph that the stream is captured into is launched.
-void submit(CUstream stream, std::function<void()> work) {
-  if (Graph *graph = as<Stream>(stream)->capture)
-    graph->work.push_back(std::move(work));
-  else
-    work();
+int gpuOfThread() { return currentGpu; }
+
+void advance() {
+  for (bool isMoving = true; isMoving;) {
+    isMoving = false;
+    for (Stream *stream : fake->state->open)
+      while (!stream->queue.empty() && stream->queue.front()()) {
+        stream->queue.pop_front();
+        isMoving = true;
+      }
+  }
 }
 
-void *host(CUdeviceptr address) { return std::bit_cast<void *>(address); }
+void submitTask(CUstream handle, std::function<Task()> make) {
+  auto *stream = as<Stream>(handle);
+  if (stream->capture) {
+    stream->capture->work.push_back(std::move(make));
+    return;
+  }
+  stream->queue.push_back(make());
+  advance();
+}
+
+void submit(CUstream stream, std::function<void()> work) {
+  submitTask(stream,
+             [work = std::move(work)]() -> Task { return [work] { return work(), true; }; });
+}
+
+namespace {
+
+/// Waits, with the lock released, for what only other threads bring about.
+template <typename Condition> void waitFor(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (true) {
+    {
+      std::lock_guard guard(fakeMutex());
+      advance();
+      if (condition())
+        return;
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      std::fputs("the fake GPU hangs: a stream waits for a rank that does not come\n", stderr);
+      std::abort();
+    }
+    std::this_thread::yield();
+  }
+}
 
 // The driver.
 
@@ -95,10 +117,37 @@ CUresult memAlloc(CUdeviceptr *address, size_t bytes) {
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return CUDA_SUCCESS;
 }
+/// Waits for the GPU, as the driver does.
 CUresult memFree(CUdeviceptr address) {
+  waitFor([] {
+    return std::all_of(fake->state->open.begin(), fake->state->open.end(), [](Stream *stream) {
+      return stream->gpu != currentGpu || stream->queue.empty();
+    });
+  });
+  std::lock_guard guard(fakeMutex());
   --fake->allocations;
   std::free(host(address));
   return CUDA_SUCCESS;
+}
+CUresult synchronizeStream(CUstream handle) {
+  CUresult result;
+  {
+    std::lock_guard guard(fakeMutex());
+    result = call("synchronize" + on(handle));
+  }
+  if (result == CUDA_SUCCESS)
+    waitFor([&] { return as<Stream>(handle)->queue.empty(); });
+  return result;
+}
+CUresult synchronizeEvent(CUevent handle) {
+  CUresult result;
+  {
+    std::lock_guard guard(fakeMutex());
+    result = call("synchronize event " + std::to_string(as<Event>(handle)->number));
+  }
+  if (result == CUDA_SUCCESS)
+    waitFor([&] { return as<Event>(handle)->isOver(); });
+  return result;
 }
 template <typename T, typename Handle> CUresult destroy(Handle handle) {
   --fake->objects;
@@ -137,8 +186,21 @@ CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
       return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     stream->capture = graph;
     graph->streams.push_back(stream);
+  } else if (!graph) {
+    std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
+    submitTask(handle, [counts]() -> Task {
+      return [counts, wanted = counts->recorded] { return counts->over >= wanted; };
+    });
   }
   return result;
+}
+CUresult recordEvent(CUevent event, CUstream stream) {
+  as<Event>(event)->capture = as<Stream>(stream)->capture;
+  if (!as<Stream>(stream)->capture) {
+    std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
+    submit(stream, [counts, number = ++counts->recorded] { counts->over = number; });
+  }
+  return call("record event " + std::to_string(as<Event>(event)->number) + on(stream));
 }
 CUresult endCapture(CUstream stream, CUgraph *result) {
   CUresult status = call("end capture" + on(stream));
@@ -159,25 +221,32 @@ cuda::DriverApi driverTable() {
   api.cuGetErrorName = getErrorName;
   api.cuGetErrorString = getErrorString;
   api.cuDeviceGetCount = [](int *count) { return *count = fake->devices, CUDA_SUCCESS; };
-  api.cuDeviceGet = [](CUdevice *device, int) { return *device = 0, CUDA_SUCCESS; };
+  api.cuDeviceGet = [](CUdevice *device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; };
+  api.cuDeviceGetUuid = [](CUuuid *uuid, CUdevice device) {
+    *uuid = {};
+    uuid->bytes[0] = char(device);
+    return CUDA_SUCCESS;
+  };
   api.cuDeviceGetName = [](char *name, int, CUdevice) {
     std::strcpy(name, "Fake GPU");
     return CUDA_SUCCESS;
   };
   api.cuDeviceGetAttribute = getAttribute;
-  api.cuDevicePrimaryCtxRetain = [](CUcontext *context, CUdevice) {
-    *context = reinterpret_cast<CUcontext>(fake);
+  api.cuDevicePrimaryCtxRetain = [](CUcontext *context, CUdevice device) {
+    *context = reinterpret_cast<CUcontext>(fake->state->contexts + device);
     return CUDA_SUCCESS;
   };
   api.cuDevicePrimaryCtxRelease = [](CUdevice) { return CUDA_SUCCESS; };
-  api.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
+  api.cuCtxSetCurrent = [](CUcontext context) {
+    currentGpu = int(reinterpret_cast<char *>(context) - fake->state->contexts);
+    return CUDA_SUCCESS;
+  };
   api.cuMemGetInfo = [](size_t *free, size_t *total) {
     *free = fake->freeBytes;
     *total = size_t(8) << 30;
-    return CUDA_SUCCESS;
+    return fake->tellsMemory ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   };
   api.cuMemAlloc = memAlloc;
-  api.cuMemFree = memFree;
   api.cuMemHostAlloc = [](void **address, size_t bytes, unsigned) {
     ++fake->objects;
     *address = std::malloc(bytes);
@@ -202,6 +271,10 @@ cuda::DriverApi driverTable() {
     if (result == CUDA_SUCCESS)
       submit(stream, [=] { std::memset(host(to), value, bytes); });
     return result;
+  };
+  api.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+    submit(stream, [=] { std::fill_n(static_cast<unsigned *>(host(to)), count, value); });
+    return CUDA_SUCCESS;
   };
   api.cuModuleLoadData = [](CUmodule *module, const void *) {
     ++fake->objects;
@@ -231,11 +304,21 @@ cuda::DriverApi driverTable() {
   api.cuLaunchKernel = launchKernel;
   api.cuStreamCreate = [](CUstream *stream, unsigned) {
     ++fake->objects;
-    *stream = reinterpret_cast<CUstream>(new Stream{fake->state->streams++});
+    auto *made = new Stream{fake->state->streams++, currentGpu, {}, nullptr};
+    fake->state->open.push_back(made);
+    *stream = reinterpret_cast<CUstream>(made);
     return CUDA_SUCCESS;
   };
-  api.cuStreamDestroy = destroy<Stream, CUstream>;
-  api.cuStreamSynchronize = [](CUstream stream) { return call("synchronize" + on(stream)); };
+  api.cuStreamDestroy = [](CUstream stream) {
+    std::erase(fake->state->open, as<Stream>(stream));
+    return destroy<Stream>(stream);
+  };
+  api.cuStreamQuery = [](CUstream stream) {
+    CUresult result = call("query" + on(stream));
+    advance();
+    return result == CUDA_SUCCESS && !as<Stream>(stream)->queue.empty() ? CUDA_ERROR_NOT_READY
+                                                                        : result;
+  };
   api.cuStreamWaitEvent = waitEvent;
   api.cuStreamBeginCapture = [](CUstream stream, CUstreamCaptureMode) {
     auto *graph = new Graph;
@@ -246,21 +329,19 @@ cuda::DriverApi driverTable() {
   api.cuStreamEndCapture = endCapture;
   api.cuEventCreate = [](CUevent *event, unsigned) {
     ++fake->objects;
-    *event = reinterpret_cast<CUevent>(new Event{fake->state->events++});
+    *event = reinterpret_cast<CUevent>(new Event{fake->state->events++, nullptr});
     return CUDA_SUCCESS;
   };
   api.cuEventDestroy = destroy<Event, CUevent>;
-  api.cuEventRecord = [](CUevent event, CUstream stream) {
-    as<Event>(event)->capture = as<Stream>(stream)->capture;
-    return call("record event " + std::to_string(as<Event>(event)->number) + on(stream));
-  };
+  api.cuEventRecord = recordEvent;
   api.cuEventRecordWithFlags = [](CUevent event, CUstream stream, unsigned flags) {
     bool isNode = flags == CU_EVENT_RECORD_EXTERNAL && as<Stream>(stream)->capture;
     CUresult result = call("mark event " + std::to_string(as<Event>(event)->number) + on(stream));
     return isNode ? result : CUDA_ERROR_INVALID_VALUE;
   };
-  api.cuEventSynchronize = [](CUevent event) {
-    return call("synchronize event " + std::to_string(as<Event>(event)->number));
+  api.cuEventQuery = [](CUevent event) {
+    advance();
+    return as<Event>(event)->isOver() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   };
   api.cuEventElapsedTime = [](float *milliseconds, CUevent, CUevent) {
     *milliseconds = fake->state->clock += 0.25F; // every measurement is longer than the last
@@ -275,8 +356,8 @@ cuda::DriverApi driverTable() {
   api.cuGraphLaunch = [](CUgraphExec graph, CUstream stream) {
     CUresult result = call("launch graph" + on(stream));
     if (result == CUDA_SUCCESS)
-      for (const auto &work : as<Graph>(graph)->work)
-        work();
+      for (const auto &make : as<Graph>(graph)->work)
+        submitTask(stream, make);
     return result;
   };
   api.cuGraphDestroy = destroy<Graph, CUgraph>;
@@ -325,155 +406,30 @@ cuda::NvrtcApi nvrtcTable() {
   return api;
 }
 
-// cuBLASLt: column-major matrices and plain sums.
-
-struct Layout {
-  cudaDataType type;
-  uint64_t rows, columns;
-  int64_t leading, stride = 0;
-  int32_t batch = 1;
-};
-struct Operation {
-  cublasOperation_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
-  const float *scaleA = nullptr, *scaleB = nullptr;
-};
-
-cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void *alpha,
-                      const void *a, cublasLtMatrixLayout_t aLayout, const void *b,
-                      cublasLtMatrixLayout_t bLayout, const void *beta, const void *c,
-                      cublasLtMatrixLayout_t cLayout, void *d, cublasLtMatrixLayout_t dLayout,
-                      const cublasLtMatmulAlgo_t *algorithm, void *, size_t, cudaStream_t stream) {
-  const Operation op = *as<Operation>(operation);
-  const Layout la = *as<Layout>(aLayout), lb = *as<Layout>(bLayout), lc = *as<Layout>(cLayout),
-               ld = *as<Layout>(dLayout);
-  const float factor = *static_cast<const float *>(alpha), more = *static_cast<const float *>(beta);
-  auto number = int(algorithm->data[0]);
-  auto *handle = reinterpret_cast<CUstream>(stream);
-  if (call("product " + std::to_string(ld.rows) + "x" + std::to_string(ld.columns) + on(handle)) !=
-      CUDA_SUCCESS)
-    return CUBLAS_STATUS_EXECUTION_FAILED;
-  submit(handle, [=] {
-    fake->algorithms.push_back(number);
-    auto at = [](const Layout &layout, uint64_t row, uint64_t column, int64_t batch) {
-      return int64_t(column) * layout.leading + int64_t(row) + batch * layout.stride;
-    };
-    uint64_t k = op.transposeA == CUBLAS_OP_N ? la.columns : la.rows;
-    for (int64_t batch = 0; batch < ld.batch; ++batch)
-      for (uint64_t i = 0; i < ld.rows; ++i)
-        for (uint64_t j = 0; j < ld.columns; ++j) {
-          float sum = 0;
-          for (uint64_t x = 0; x < k; ++x)
-            sum +=
-                valueAt(a, la.type,
-                        op.transposeA == CUBLAS_OP_N ? at(la, i, x, batch) : at(la, x, i, batch)) *
-                valueAt(b, lb.type,
-                        op.transposeB == CUBLAS_OP_N ? at(lb, x, j, batch) : at(lb, j, x, batch));
-          sum *= factor * (op.scaleA ? *op.scaleA : 1) * (op.scaleB ? *op.scaleB : 1);
-          if (more != 0)
-            sum += more * valueAt(c, lc.type, at(lc, i, j, batch));
-          setValue(d, ld.type, at(ld, i, j, batch), sum);
-        }
-  });
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
-                         cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                         cublasLtMatmulPreference_t, int most,
-                         cublasLtMatmulHeuristicResult_t results[], int *count) {
-  *count = as<Layout>(a)->type == fake->unsupported ? 0 : std::min(most, fake->candidates);
-  for (int i = 0; i < *count; ++i) {
-    results[i] = {};
-    results[i].algo.data[0] = uint64_t(i);
-    results[i].state = CUBLAS_STATUS_SUCCESS;
-  }
-  return *count ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
-}
-
-template <typename T, typename Handle> cublasStatus_t dispose(Handle handle) {
-  delete as<T>(handle);
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cuda::CublasLtApi cublasLtTable() {
-  cuda::CublasLtApi api;
-  api.cublasLtGetVersion = []() -> size_t { return 130002; };
-  api.cublasLtGetStatusString = [](cublasStatus_t) { return "a test's status"; };
-  api.cublasLtCreate = [](cublasLtHandle_t *) { return CUBLAS_STATUS_SUCCESS; };
-  api.cublasLtDestroy = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
-  api.cublasLtMatmulDescCreate = [](cublasLtMatmulDesc_t *operation, cublasComputeType_t compute,
-                                    cudaDataType_t scale) {
-    *operation = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation);
-    bool isTrueF32 = compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F;
-    return isTrueF32 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
-  };
-  api.cublasLtMatmulDescDestroy = dispose<Operation, cublasLtMatmulDesc_t>;
-  api.cublasLtMatmulDescSetAttribute = [](cublasLtMatmulDesc_t operation,
-                                          cublasLtMatmulDescAttributes_t attribute,
-                                          const void *value, size_t) {
-    auto *op = as<Operation>(operation);
-    if (attribute == CUBLASLT_MATMUL_DESC_TRANSA)
-      op->transposeA = *static_cast<const cublasOperation_t *>(value);
-    else if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
-      op->transposeB = *static_cast<const cublasOperation_t *>(value);
-    else if (attribute == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER)
-      op->scaleA = *static_cast<const float *const *>(value);
-    else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
-      op->scaleB = *static_cast<const float *const *>(value);
-    else
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  api.cublasLtMatrixLayoutCreate = [](cublasLtMatrixLayout_t *layout, cudaDataType type,
-                                      uint64_t rows, uint64_t columns, int64_t leading) {
-    *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, leading});
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  api.cublasLtMatrixLayoutDestroy = dispose<Layout, cublasLtMatrixLayout_t>;
-  api.cublasLtMatrixLayoutSetAttribute = [](cublasLtMatrixLayout_t layout,
-                                            cublasLtMatrixLayoutAttribute_t attribute,
-                                            const void *value, size_t) {
-    if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
-      as<Layout>(layout)->batch = *static_cast<const int32_t *>(value);
-    else if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
-      as<Layout>(layout)->stride = *static_cast<const int64_t *>(value);
-    else
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  api.cublasLtMatmulPreferenceCreate = [](cublasLtMatmulPreference_t *preference) {
-    *preference = nullptr;
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  api.cublasLtMatmulPreferenceDestroy = [](cublasLtMatmulPreference_t) {
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  api.cublasLtMatmulPreferenceSetAttribute = [](cublasLtMatmulPreference_t,
-                                                cublasLtMatmulPreferenceAttributes_t, const void *,
-                                                size_t) { return CUBLAS_STATUS_SUCCESS; };
-  api.cublasLtMatmulAlgoGetHeuristic = heuristic;
-  api.cublasLtMatmulAlgoCheck = [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                   cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *algorithm,
-                                   cublasLtMatmulHeuristicResult_t *result) {
-    result->workspaceSize = 0;
-    return algorithm->data[0] < uint64_t(fake->candidates) ? CUBLAS_STATUS_SUCCESS
-                                                           : CUBLAS_STATUS_NOT_SUPPORTED;
-  };
-  api.cublasLtMatmul = matmul;
-  return api;
-}
-
 } // namespace
 
 FakeCuda::FakeCuda() : state(std::make_unique<State>()) { fake = this; }
 FakeCuda::~FakeCuda() { fake = nullptr; }
 
 cuda::Apis FakeCuda::apis() {
-  static const cuda::DriverApi driver = driverTable();
-  static const cuda::NvrtcApi nvrtc = nvrtcTable();
-  static const cuda::CublasLtApi cublasLt = cublasLtTable();
-  return {&driver, &nvrtc, &cublasLt};
+  // Each call has the fake for itself; those that wait take it themselves.
+  static const cuda::DriverApi inner = driverTable();
+  static const cuda::NvrtcApi innerNvrtc = nvrtcTable();
+  static const cuda::DriverApi driver = [] {
+    cuda::DriverApi api;
+    NANO_DRIVER_FUNCTIONS(FAKE_LOCKED)
+    api.cuStreamSynchronize = synchronizeStream;
+    api.cuEventSynchronize = synchronizeEvent;
+    api.cuMemFree = memFree;
+    return api;
+  }();
+  static const cuda::NvrtcApi nvrtc = [] {
+    const cuda::NvrtcApi &inner = innerNvrtc;
+    cuda::NvrtcApi api;
+    NANO_NVRTC_FUNCTIONS(FAKE_LOCKED)
+    return api;
+  }();
+  return {&driver, &nvrtc, fakeCublasLt(), fakeNccl()};
 }
 
 } // namespace nano::test

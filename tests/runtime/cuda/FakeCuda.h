@@ -1,6 +1,7 @@
-// A driver, NVRTC and cuBLASLt made of a few lines of C++: memory of the GPU is the host's, streams
-// execute at once, a graph is a list of what was captured, products are plain loops over
-// column-major matrices. What was called is written down.
+// A driver, NVRTC, cuBLASLt and NCCL made of a few lines of C++: memory of the GPUs is the host's,
+// a stream executes as soon as nothing before it waits for another stream or rank, a graph is a
+// list of what was captured, products are plain loops over column-major matrices, collectives wait
+// for the other ranks as NCCL's do. What was called is written down.
 #pragma once
 
 #include "runtime/cuda/Api.h"
@@ -14,7 +15,8 @@
 
 namespace nano::test {
 
-/// One at a time: the tables have no place for a pointer to it.
+/// One at a time: the tables have no place for a pointer to it. Its functions may be called from
+/// several threads, one for each rank.
 class FakeCuda {
 public:
   FakeCuda();
@@ -40,16 +42,20 @@ public:
   std::vector<std::string> calls;
   std::vector<Launch> launches; ///< executed ones
   int allocations = 0;          ///< of GPU memory, that stand
-  int objects = 0;              ///< streams, events, modules, graphs, pinned memory that stand
+  int objects = 0; ///< streams, events, modules, graphs, pinned memory, communicators that stand
   uint64_t freeBytes = uint64_t(8) << 30;
   int computeCapability = 90;
   int devices = 1;
+  bool tellsMemory = true;                      ///< cuMemGetInfo works
   int maxThreads = 1024;                        ///< that a kernel's registers allow
   std::map<std::string, size_t> parameterBytes; ///< by kernel
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
   std::vector<int> algorithms;                  ///< the one of every product that ran, in order
   cudaDataType unsupported = CUDA_C_64U;        ///< products of this type have no algorithm
+  std::map<int, int> ncclVersions;              ///< by GPU, where it is not 2.28.9
+  /// What a communicator says of itself once it is joined; not 0 is an error.
+  std::function<int()> ncclState;
 
   /// For the functions of the tables.
   struct State;

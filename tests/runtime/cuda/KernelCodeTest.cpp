@@ -1,4 +1,5 @@
 // Compiling with the machine's NVRTC, and the cache of what was compiled.
+#include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 
 #include <fstream>
@@ -11,8 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 using test::smallPlan;
 using test::TemporaryFolder;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 class KernelCodeTest : public testing::Test {
 protected:
@@ -164,6 +163,21 @@ TEST(Libraries, AMissingOneIsSaid) {
   EXPECT_CONTAINS(driver.error().message, "the CUDA driver: libcuda.so.1 cannot be loaded");
   EXPECT_CONTAINS(driver.error().message, "--target cpu");
   EXPECT_EQ(driver.error().message.find('\n'), std::string::npos);
+}
+
+TEST(Libraries, OneThatIsNotThereOrTooOldIsSaid) {
+  Result<NcclApi> none = readNccl({"a test's library", {"libnano-none.so.7"}, "install it"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().exitStatus(), 2);
+  EXPECT_CONTAINS(none.error().message, "a test's library: libnano-none.so.7 cannot be loaded (");
+  EXPECT_CONTAINS(none.error().message, "searched LD_LIBRARY_PATH");
+  EXPECT_CONTAINS(none.error().message, "); install it");
+  Result<NcclApi> old = readNccl({"a test's library", {"libnano-none.so.7", "libm.so.6"}, ""});
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().exitStatus(), 2);
+  EXPECT_EQ(old.error().message,
+            "a test's library: that of this machine lacks ncclGetVersion, it is "
+            "older than this program needs; update it");
 }
 
 } // namespace

@@ -120,6 +120,7 @@ std::string KernelRun::run(bool checked) {
   if (!device) {
     DeviceOptions options;
     options.threads = 2;
+    options.report = [to = lines.get()](const std::string &line) { to->push_back(line); };
 #ifdef NANO_TEST_ON_GPU
     auto made = loadDevice(*planned, group->communicator(0), options);
 #else

@@ -41,6 +41,8 @@ public:
   plan::Plan &plan() { return *planned; }
   /// The device's line for the log; after a run.
   std::string describe() const { return device->describe(); }
+  /// What the device told the user so far.
+  const std::vector<std::string> &reported() const { return *lines; }
 
   /// Runs the launch once, under another schedule each time; the message of the error that ended
   /// it, or "". Operands have their first contents. Checked or fast is for the first run to say.
@@ -64,6 +66,7 @@ private:
   // Behind pointers, since the device refers to them.
   std::unique_ptr<plan::Plan> planned = std::make_unique<plan::Plan>();
   std::unique_ptr<LocalGroup> group = std::make_unique<LocalGroup>(1);
+  std::unique_ptr<std::vector<std::string>> lines = std::make_unique<std::vector<std::string>>();
   std::vector<std::vector<std::byte>> contents, results;
   std::unique_ptr<Device> device;
 };

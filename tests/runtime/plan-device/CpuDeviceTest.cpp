@@ -236,6 +236,56 @@ TEST(CpuDevice, RanksAddUpInPlace) {
     thread.join();
 }
 
+// Four ranks in two groups: my part of what I have, of the group's sum, everybody's parts, and the
+// largest over equal places.
+TEST(CpuDevice, RanksShardAndGather) {
+  PlanBuilder builder;
+  builder.plan.group = 2;
+  uint32_t x = builder.buffer("x", DType::F32, {2 * 3000});
+  uint32_t shard = builder.buffer("shard", DType::F32, {3000});
+  uint32_t sum = builder.buffer("sum", DType::F32, {3000});
+  uint32_t all = builder.buffer("all", DType::F32, {4 * 3000});
+  auto add = [&](Kind kind, plan::Ranks ranks, std::vector<plan::Ref> refs) {
+    Command &command = builder.command(kind, "c");
+    command.ranks = ranks;
+    command.refs = std::move(refs);
+    command.counts = {3000};
+    return &command;
+  };
+  add(Kind::Shard, plan::Ranks::Group, {{x, 0}, {shard, 0, true, false}});
+  add(Kind::ReduceScatter, plan::Ranks::Group, {{x, 0}, {sum, 0, true, false}});
+  add(Kind::AllGather, plan::Ranks::All, {{sum, 0}, {all, 0, true, false}});
+  add(Kind::AllReduce, plan::Ranks::Peers, {{sum, 0, true, true}})->maximum = true;
+  LocalGroup group(4);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank)
+    threads.emplace_back([&, rank] {
+      auto device = loadDevice(builder.plan, group.communicator(rank), {});
+      ASSERT_TRUE(device) << device.error().message;
+      std::vector<float> values(6000), large(12000);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = float(rank * 10000 + int(i));
+      ASSERT_TRUE((*device)->write(x, 0, values.data(), 24000));
+      ASSERT_TRUE((*device)->run("main"));
+      auto sumOf = [](int member, size_t i) { // of the member's group, at its place
+        size_t at = size_t(member % 2) * 3000 + i;
+        return float(member / 2 * 40000 + 10000) + 2 * float(at);
+      };
+      ASSERT_TRUE((*device)->read(shard, 0, values.data(), 12000));
+      for (size_t i : {0, 1, 2999})
+        EXPECT_EQ(values[i], float(rank * 10000 + rank % 2 * 3000 + int(i)));
+      ASSERT_TRUE((*device)->read(all, 0, large.data(), 48000));
+      for (int member = 0; member < 4; ++member)
+        for (size_t i : {0, 1, 2999})
+          EXPECT_EQ(large[size_t(member) * 3000 + i], sumOf(member, i)) << member;
+      ASSERT_TRUE((*device)->read(sum, 0, values.data(), 12000));
+      for (size_t i : {0, 1, 2999})
+        EXPECT_EQ(values[i], sumOf(2 + rank % 2, i));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 TEST(CpuDevice, AFailureNamesTheCommand) {
   PlanBuilder builder;
   uint32_t x = builder.buffer("grads", DType::F32, {8});
@@ -251,7 +301,9 @@ TEST(CpuDevice, AFailureNamesTheCommand) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().exitStatus(), 1);
   EXPECT_EQ(status.error().message.rfind(
-                "program 'main', command 0 'gradients' (model.cpp:41): all-reduce 'grads'", 0),
+                "program 'main', command 0 'gradients' (model.cpp:41): all-reduce 'grads "
+                "(model.cpp:41)' of 8 f32 on rank 0: rank 1 failed",
+                0),
             0u)
       << status.error().message;
 }

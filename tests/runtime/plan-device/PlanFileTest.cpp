@@ -10,9 +10,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -54,22 +54,25 @@ void expectBad(const Result<Plan> &result, const std::string &name, const std::s
 
 /// The bytes of a plan file put together here, from the words of docs/plan-format.md.
 std::string container(const std::string &meta, const std::string &code, const std::string &source,
-                      uint32_t version = 2) {
+                      const std::vector<std::string> &variants, uint32_t version = 3) {
   auto number = [](uint64_t value, int bytes) {
     return std::string(reinterpret_cast<const char *>(&value), size_t(bytes));
   };
-  std::string table;
-  uint64_t offset = 32 + 3 * 32;
-  for (auto [name, content] : {std::pair("meta\0\0\0\0", &meta), std::pair("code\0\0\0\0", &code),
-                               std::pair("source\0\0", &source)}) {
-    table += std::string(name, 8) + number(offset, 8) + number(content->size(), 8) +
-             number(XXH3_64bits(content->data(), content->size()), 8);
-    offset += content->size();
+  std::vector<std::pair<const char *, const std::string *>> sections = {
+      {"meta\0\0\0\0", &meta}, {"code\0\0\0\0", &code}, {"source\0\0", &source}};
+  for (const std::string &variant : variants)
+    sections.emplace_back("variant\0", &variant);
+  std::string table, contents;
+  uint64_t start = 32 + 32 * sections.size();
+  for (auto [name, content] : sections) {
+    table += std::string(name, 8) + number(start + contents.size(), 8) +
+             number(content->size(), 8) + number(XXH3_64bits(content->data(), content->size()), 8);
+    contents += *content;
   }
-  std::string header = "NANOPLAN" + number(version, 4) + number(3, 4) + number(offset, 8);
+  std::string header = "NANOPLAN" + number(version, 4) + number(sections.size(), 4) +
+                       number(start + contents.size(), 8);
   std::string covered = header + table;
-  return header + number(XXH3_64bits(covered.data(), covered.size()), 8) + table + meta + code +
-         source;
+  return header + number(XXH3_64bits(covered.data(), covered.size()), 8) + table + contents;
 }
 
 TEST_F(PlanFile, RestoresEveryField) {
@@ -108,18 +111,99 @@ TEST_F(PlanFile, KeepsNumbersExactly) {
 }
 
 TEST_F(PlanFile, FollowsTheDocumentedLayout) {
-  Plan plan = fullPlan();
-  std::string bytes = serialize(plan);
-  uint64_t metaBytes;
-  std::memcpy(&metaBytes, bytes.data() + 32 + 16, sizeof metaBytes);
-  EXPECT_EQ(container(bytes.substr(128, metaBytes), plan.code, plan.source), bytes);
+  const std::vector<Plan> plans = test::variants();
+  std::string bytes = serialize(plans);
+  std::vector<std::string> texts;
+  size_t at = 32 + 5 * 32;
+  for (size_t section = 0; section < 5; ++section) {
+    uint64_t size;
+    std::memcpy(&size, bytes.data() + 32 + 32 * section + 16, sizeof size);
+    texts.push_back(bytes.substr(at, size));
+    at += size;
+  }
+  EXPECT_EQ(container(texts[0], plans[0].code, plans[0].source, {texts[3], texts[4]}), bytes);
+}
+
+TEST_F(PlanFile, HoldsAVariantForEachNumberOfRanks) {
+  const std::vector<Plan> plans = test::variants();
+  ASSERT_TRUE(validate(plans)) << validate(plans).error().message;
+  Status status = writePlanFile(plans, path("v.plan"));
+  ASSERT_TRUE(status) << status.error().message;
+  Result<plan::PlanFile> file = plan::PlanFile::open(path("v.plan"));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->variants(), (std::vector<std::vector<int64_t>>{{2, 4}, {1}}));
+  EXPECT_EQ(file->common().worlds, (std::vector<int64_t>{2, 4, 1}));
+  EXPECT_EQ(file->common().kernels, plans[0].kernels);
+  EXPECT_EQ(file->common().code, plans[0].code);
+  EXPECT_TRUE(file->common().programs.empty());
+  for (auto [world, index] : {std::pair(1, 1), std::pair(2, 0), std::pair(4, 0)}) {
+    Result<Plan> plan = readPlanFile(path("v.plan"), world);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_TRUE(*plan == plans[size_t(index)]) << world;
+  }
+  Result<std::vector<Plan>> all = file->plans();
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_TRUE(*all == plans);
+  EXPECT_EQ(serialize(*all), readBytes(path("v.plan")));
+  EXPECT_EQ(file->hash(), planHash(plans));
+  EXPECT_NE(file->hash(), planHash(plans[0]));
+
+  Result<Plan> absent = readPlanFile(path("v.plan"), 8);
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().exitStatus(), 2);
+  EXPECT_EQ(absent.error().message,
+            path("v.plan") + ": the plan was compiled for 2, 4, 1 ranks, not for 8; choose one of "
+                             "them with --gpus or compile it with --world 8");
+}
+
+TEST_F(PlanFile, ReadsOnlyTheVariantThatIsAskedFor) {
+  const std::vector<Plan> plans = test::variants();
+  std::vector<Plan> broken = plans;
+  broken[1].arenaBytes = 0;
+  Result<plan::PlanFile> file = plan::PlanFile::parse(serialize(broken), "b.plan");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_TRUE(file->plan(2));
+  expectBad(file->plan(1), "b.plan", "reaches beyond the arena");
+  EXPECT_FALSE(file->plans());
+}
+
+TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
+  auto refused = [&](const std::string &part,
+                     const std::function<void(std::vector<Plan> &)> &change) {
+    std::vector<Plan> plans = test::variants();
+    change(plans);
+    Status status = writePlanFile(plans, path("r.plan"));
+    ASSERT_FALSE(status) << part;
+    EXPECT_EQ(status.error().exitStatus(), 2);
+    EXPECT_NE(status.error().message.find(part), std::string::npos) << status.error().message;
+    EXPECT_FALSE(fs::exists(path("r.plan")));
+  };
+  refused("it names no number of ranks", [](auto &plans) { plans.clear(); });
+  refused("names 4 ranks twice", [](auto &plans) { plans[1].worlds = {4}, plans[1].group = 1; });
+  refused("for 2 and 1 ranks differ in their model", [](auto &plans) { plans[1].model = "x"; });
+  refused("differ in their model", [](auto &plans) { plans[1].source = "x"; });
+  refused("differ in their target", [](auto &plans) { plans[1].cpuFeatures = {}; });
+  refused("differ in their hyperparameters",
+          [](auto &plans) { plans[1].hyperparameters.pop_back(); });
+  refused("differ in their kernels", [](auto &plans) { plans[1].kernels[0].summary = "x"; });
+
+  std::vector<Plan> plans = test::variants();
+  plans[1].worlds = {8, 4};
+  expectBad(parse(serialize(plans), "t.plan"), "t.plan", "names 4 ranks twice");
+  plans[1].worlds = {};
+  expectBad(parse(serialize(plans), "t.plan"), "t.plan", "names no number of ranks");
+  std::string one = serialize(plans[0]);
+  uint64_t size;
+  std::memcpy(&size, one.data() + 32 + 16, sizeof size);
+  expectBad(parse(container(one.substr(160, size), "", "", {"", ""}), "t.plan"), "t.plan",
+            "it lists 1 variants and has 2");
 }
 
 /// A change of the format must change `planVersion`, and then this hash.
 TEST_F(PlanFile, HashIsStable) {
   Plan plan = fullPlan();
   plan.code.clear();
-  EXPECT_EQ(planHash(plan), "2344b514b0ad3538b4941b36a9759b08");
+  EXPECT_EQ(planHash(plan), "beeb2c95ad808cb1ca996af437878f8c");
   EXPECT_NE(planHash(fullPlan()), planHash(plan));
 }
 
@@ -129,7 +213,7 @@ TEST_F(PlanFile, WritesAndReads) {
   ASSERT_TRUE(status) << status.error().message;
   plan.model = "second";
   ASSERT_TRUE(writePlanFile(plan, path("a.plan")));
-  Result<Plan> restored = readPlanFile(path("a.plan"));
+  Result<Plan> restored = readPlanFile(path("a.plan"), 2);
   ASSERT_TRUE(restored) << restored.error().message;
   EXPECT_TRUE(*restored == plan);
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), fs::directory_iterator()), 1);
@@ -139,26 +223,28 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
   write("empty", "");
   write("text", "#!/bin/sh\necho hello\n");
   write("elf", test::kernelCode());
-  expectBad(readPlanFile(path("empty")), path("empty"), "empty");
-  expectBad(readPlanFile(path("text")), path("text"), "not a plan");
-  expectBad(readPlanFile(path("elf")), path("elf"), "not a plan");
-  expectBad(readPlanFile(path("missing")), path("missing"), "No such file");
-  expectBad(readPlanFile(directory.string()), directory.string(), "not a file");
+  expectBad(readPlanFile(path("empty"), 1), path("empty"), "empty");
+  expectBad(readPlanFile(path("text"), 1), path("text"), "not a plan");
+  expectBad(readPlanFile(path("elf"), 1), path("elf"), "not a plan");
+  expectBad(readPlanFile(path("missing"), 1), path("missing"), "No such file");
+  expectBad(readPlanFile(directory.string(), 1), directory.string(), "not a file");
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", 3), "n.plan"), "n.plan", "format version 3");
-  expectBad(parse(container("{}", "", "", 0), "n.plan"), "n.plan", "header");
+  expectBad(parse(container("{}", "", "", {""}, 4), "n.plan"), "n.plan", "format version 4");
+  expectBad(parse(container("{}", "", "", {""}, 2), "n.plan"), "n.plan", "old format version 2");
+  expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
+  expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
 }
 
 TEST_F(PlanFile, FindsTruncationAnywhere) {
   Plan plan = fullPlan();
   std::string bytes = serialize(plan);
   std::vector<size_t> lengths;
-  for (size_t length = 1; length <= 140; ++length)
+  for (size_t length = 1; length <= 180; ++length)
     lengths.push_back(length);
-  size_t codeAt = bytes.size() - plan.source.size() - plan.code.size();
-  for (size_t boundary : {codeAt, codeAt + plan.code.size(), bytes.size()})
+  size_t codeAt = bytes.find(plan.code), sourceAt = codeAt + plan.code.size();
+  for (size_t boundary : {codeAt, sourceAt, sourceAt + plan.source.size(), bytes.size()})
     for (size_t length = boundary - 3; length < boundary + 3; ++length)
       if (length < bytes.size())
         lengths.push_back(length);
@@ -170,7 +256,7 @@ TEST_F(PlanFile, FindsTruncationAnywhere) {
 }
 
 TEST_F(PlanFile, FindsAChangedByteAnywhere) {
-  std::string bytes = serialize(fullPlan());
+  std::string bytes = serialize(test::variants());
   for (size_t at = 0; at < bytes.size(); at += at < 600 || at + 50 > bytes.size() ? 1 : 37)
     for (unsigned char flip : {0x01, 0x80, 0xff}) {
       std::string changed = bytes;
@@ -182,16 +268,16 @@ TEST_F(PlanFile, FindsAChangedByteAnywhere) {
 }
 
 TEST_F(PlanFile, RefusesAnInconsistentTable) {
-  std::string bytes = container("{}", "", "");
+  std::string bytes = container("{}", "", "", {"{}"});
   auto sealed = [&](size_t at, uint64_t value) {
     std::string changed = bytes;
     std::memcpy(changed.data() + at, &value, 8);
-    std::string covered = changed.substr(0, 24) + changed.substr(32, 96);
+    std::string covered = changed.substr(0, 24) + changed.substr(32, 128);
     uint64_t checksum = XXH3_64bits(covered.data(), covered.size());
     std::memcpy(changed.data() + 24, &checksum, 8);
     return changed;
   };
-  for (size_t section = 0; section < 3; ++section)
+  for (size_t section = 0; section < 4; ++section)
     for (size_t field = 0; field < 3; ++field)
       expectBad(parse(sealed(32 + 32 * section + 8 * field, UINT64_MAX - 1), "i.plan"), "i.plan",
                 "section table");
@@ -263,34 +349,58 @@ TEST_F(PlanFile, DescribesItself) {
   const char *parameter =
       "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
       "test.cpp:12\n";
+  const char *part =
+      "  optimizer embed.weight.adam_m  bf16[16,8] in embed.weight.adam_m = 0, one of 2 parts over "
+      "group by 8 of embed.weight.adam_m[5,8] at 0, other.adam_m[200] at 48\n";
   const char *training =
-      "training: first first, next next, update update; sequences of 16 tokens, global batch 64, "
-      "100 steps, vocabulary 30\n";
-  for (const char *part :
+      "training: sequences of 16 tokens, global batch 128, 100 steps, vocabulary 30\n"
+      "  step 0 of 2: first first, next next, last next, update update\n"
+      "  step 1 of 2: first next, next first, last generate, update next\n";
+  for (const char *expected :
        {"model gpt \"full\" – 1, target cpu\n",
-        "worlds 1 2\n",
+        "worlds 2 4, groups of 2\n",
         "needs sse2\n",
         "  model_dim = 8\n",
         "  seq_len = 16  (overridden)\n",
         "  y  f32[4,16,16]  4096 bytes (4.0 KiB) at ",
         "  test.cpp:7\n",
         parameter,
+        part,
         "  parameter skip_weights  f32[3] in skip_weights = 3 values",
         "  lr.adam  f32 = 0.6 * select(step < 100, 1, -0.25)\n",
-        "  add_scaled: mul, add, scratch 4.0 KiB  test.cpp:20  other.cpp:3\n",
-        "program first: 10 commands, 2 streams, 3 events\n",
+        "  add_scaled: mul, add, 2.5e+09 operations an iteration and key, scratch 4.0 KiB  test.cpp:20  "
+        "other.cpp:3\n",
+        "program first: 14 commands, 2 streams, 3 events\n",
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",
         matmul,
         "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32\n",
         scaled,
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
+        "  @0 all_reduce by maximum over group inout loss of 1 f32\n",
+        "  @0 reduce_scatter over group in embed.weight.grad, out y, in x+512, out y+1024 of 128 "
+        "64 "
+        "f32  \"scatter\"\n",
+        "  @0 all_gather over peers in embed.weight.adam_m, out embed.weight of 128 bf16",
+        "  @0 shard in x, out y of 100 f32\n",
         "  @0 fill out embed.weight of 256 bf16\n",
         "  @0 copy in x, out y of 32 f32\n",
         "  @0 record event 2\n",
         "  @1 wait for event 2\n",
         training})
-    EXPECT_NE(text.find(part), std::string::npos) << part;
+    EXPECT_NE(text.find(expected), std::string::npos) << expected;
   EXPECT_LT(text.find("  x  f32"), text.find("  loss  f32")) << "largest buffers first";
+}
+
+TEST_F(PlanFile, DescribesEveryVariant) {
+  const std::vector<Plan> plans = test::variants();
+  std::string text = describe(plans);
+  EXPECT_EQ(text.find("plan " + planHash(plans) + "\nmodel "), 0u);
+  size_t first = text.find("\nworlds 2 4, groups of 2\narena "),
+         second = text.find("\nworlds 1\narena ");
+  ASSERT_NE(first, std::string::npos);
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_LT(first, second);
+  EXPECT_EQ(text.find("add_scaled: mul, add"), text.rfind("add_scaled: mul, add"));
 }
 
 TEST(ElfSymbols, ListsWhatIsDefined) {

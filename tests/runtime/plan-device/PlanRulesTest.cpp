@@ -18,11 +18,18 @@ using Pointer = Json::json_pointer;
 using test::fullCudaPlan;
 using test::fullPlan;
 
-/// Reads the metadata; the error's text, or empty.
-std::string read(const std::string &text) {
+/// A text of a plan file: what variants share, or one of them.
+enum class Text { Common, Variant };
+
+/// Reads one; the error's text, or empty.
+std::string read(const std::string &text, Text kind = Text::Variant) {
   Plan plan;
+  std::vector<std::vector<int64_t>> worlds;
   try {
-    readMetadata(text, plan);
+    if (kind == Text::Common)
+      readCommon(text, plan, worlds);
+    else
+      readVariant(text, plan);
   } catch (const FieldError &error) {
     return error.what();
   }
@@ -40,46 +47,53 @@ void places(const Json &json, const Pointer &at, std::vector<Pointer> &list) {
       places(json[i], at / i, list);
 }
 
+Json commonDocument(const Plan &plan = fullPlan()) {
+  return Json::parse(commonText(std::span(&plan, 1)));
+}
+
 /// One program is enough for what follows.
 Json document(const Plan &plan = fullPlan()) {
-  Json json = Json::parse(metadataText(plan));
+  Json json = Json::parse(variantText(plan));
   while (json["programs"].size() > 1)
     json["programs"].erase(json["programs"].size() - 1);
   return json;
 }
 
-/// The document of a plan for the CPU and that of one for CUDA.
-class PlanFields : public testing::TestWithParam<bool> {
+/// The texts of a plan for CUDA.
+class PlanFields : public testing::TestWithParam<Text> {
 protected:
-  Json good = document(GetParam() ? fullCudaPlan() : fullPlan());
+  std::string error(const Json &json) const { return read(json.dump(), GetParam()); }
+  Json good = GetParam() == Text::Common ? commonDocument(fullCudaPlan()) : document();
 };
-INSTANTIATE_TEST_SUITE_P(Targets, PlanFields, testing::Bool(),
-                         [](const auto &info) { return info.param ? "cuda" : "cpu"; });
+INSTANTIATE_TEST_SUITE_P(Texts, PlanFields, testing::Values(Text::Common, Text::Variant),
+                         [](const auto &info) {
+                           return info.param == Text::Common ? "common" : "variant";
+                         });
 
 TEST_P(PlanFields, EveryFieldHasAType) {
-  ASSERT_EQ(read(good.dump()), "");
+  ASSERT_EQ(error(good), "");
   std::vector<Pointer> list;
   places(good, Pointer(), list);
-  ASSERT_GT(list.size(), 400u);
+  ASSERT_GT(list.size(), GetParam() == Text::Common ? 40u : 400u);
   for (const Pointer &place : list) {
     Json changed = good;
     changed[place] = nullptr;
-    EXPECT_NE(read(changed.dump()), "") << place << " = null";
+    EXPECT_NE(error(changed), "") << place << " = null";
     changed[place] = Json::object({{"zzz", 1}});
-    EXPECT_NE(read(changed.dump()), "") << place << " = object";
+    EXPECT_NE(error(changed), "") << place << " = object";
     for (const Json &value : {Json(-1), Json(1.5), Json("zzz"), Json(true), Json(UINT64_MAX),
                               Json::array(), Json::array({"zzz"})}) {
       changed[place] = value;
-      std::string error = read(changed.dump());
-      EXPECT_EQ(error.find('\n'), std::string::npos);
+      std::string message = error(changed);
+      EXPECT_EQ(message.find('\n'), std::string::npos);
     }
   }
 }
 
 TEST_P(PlanFields, NoFieldMayBeMissing) {
-  const std::set<std::string> optional = {"at",      "label",      "stream",    "transpose",
-                                          "stride",  "scale",      "optimizer", "learningRate",
-                                          "sources", "scaleBlocks"};
+  const std::set<std::string> optional = {
+      "at",           "label",   "stream",      "transpose", "stride", "scale",   "optimizer",
+      "learningRate", "sources", "scaleBlocks", "sharding",  "flopsPerKey",  "maximum", "ranks"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -88,16 +102,17 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
       continue;
     Json changed = good;
     changed[place.parent_pointer()].erase(place.back());
-    std::string error = read(changed.dump());
+    std::string message = error(changed);
     bool isKernelAt = place.back() == "at" && place.to_string().rfind("/kernels", 0) == 0;
+    bool isRanks = place.back() == "ranks" && place.to_string().rfind("/states", 0) == 0;
     bool isD = place.back() == "scale"; // without a factor, d is a field that nobody reads
-    if (optional.count(place.back()) && !isKernelAt && !isD)
-      EXPECT_EQ(error, "") << place;
+    if (optional.count(place.back()) && !isKernelAt && !isRanks && !isD)
+      EXPECT_EQ(message, "") << place;
     else
-      EXPECT_NE(error, "") << place;
+      EXPECT_NE(message, "") << place;
     ++removed;
   }
-  EXPECT_GT(removed, 150);
+  EXPECT_GT(removed, GetParam() == Text::Common ? 25 : 150);
 }
 
 TEST_P(PlanFields, NoFieldIsUnknown) {
@@ -107,7 +122,7 @@ TEST_P(PlanFields, NoFieldIsUnknown) {
     if (good[place].is_object()) {
       Json changed = good;
       changed[place]["surprise"] = 1;
-      EXPECT_NE(read(changed.dump()).find("'surprise' is unknown"), std::string::npos) << place;
+      EXPECT_NE(error(changed).find("'surprise' is unknown"), std::string::npos) << place;
     }
 }
 
@@ -122,19 +137,26 @@ TEST(PlanErrors, NameThePlace) {
             "programs[0].commands[1].launch: expected an integer, found a string");
   EXPECT_EQ(with("/buffers/2/offset", -4), "buffers[2].offset: the number -4 is too small");
   EXPECT_EQ(with("/buffers/2/type", "f64"), "buffers[2].type: unknown element type 'f64'");
+  EXPECT_EQ(with("/states/1/sharding/ranks", "some"),
+            "states[1].sharding.ranks: unknown ranks 'some'");
   EXPECT_EQ(with("/scalars/0/value", Json::array({"sin", 1})),
             "scalars[0].value: unknown operation 'sin'");
   EXPECT_EQ(with("/scalars/0/value", Json::array({"add", 1})),
             "scalars[0].value: expected 3 items, found 2");
   EXPECT_EQ(with("/training/seqLen", 1.5),
             "training.seqLen: expected an integer, found a fraction");
-  json.erase("model");
-  EXPECT_EQ(read(json.dump()), "the field 'model' is missing");
-  EXPECT_EQ(read("{\"model\":"), "the text is not JSON");
-  std::string text = document().dump();
-  EXPECT_EQ(read("{\"model\":1," + text.substr(1)), "model: expected a string, found an integer");
-  EXPECT_EQ(read(text.substr(0, text.size() - 1) + ",\"model\":1}"),
+  json.erase("group");
+  EXPECT_EQ(read(json.dump()), "the field 'group' is missing");
+  EXPECT_EQ(read("{\"group\":"), "the text is not JSON");
+  std::string text = commonDocument().dump();
+  EXPECT_EQ(read("{\"model\":1," + text.substr(1), Text::Common),
+            "model: expected a string, found an integer");
+  EXPECT_EQ(read(text.substr(0, text.size() - 1) + ",\"model\":1}", Text::Common),
             "the field 'model' occurs twice");
+  json = commonDocument();
+  json["variants"][0][1] = "x";
+  EXPECT_EQ(read(json.dump(), Text::Common),
+            "variants[0][1]: expected an integer, found a string");
   json = document();
   json["scalars"][0]["value"] = 1;
   for (int i = 0; i < 200; ++i)
@@ -173,10 +195,16 @@ TEST(PlanRules, EachIsChecked) {
   auto scaled = [](Plan &plan) -> Command & { return plan.programs[0].commands[9]; };
   auto fill = [](Plan &plan) -> Command & { return plan.programs[0].commands[5]; };
   auto copy = [](Plan &plan) -> Command & { return plan.programs[0].commands[6]; };
+  auto scatter = [](Plan &plan) -> Command & { return plan.programs[0].commands[10]; };
+  auto gather = [](Plan &plan) -> Command & { return plan.programs[0].commands[11]; };
+  auto shard = [](Plan &plan) -> Command & { return plan.programs[0].commands[12]; };
+  auto parts = [](Plan &plan) -> Sharding & { return *plan.states[1].sharding; };
   const Rule rules[] = {
       {"neither cpu nor cuda", [](Plan &p) { p.target = "tpu"; }},
       {"names no number of ranks", [](Plan &p) { p.worlds = {}; }},
-      {"below 1", [](Plan &p) { p.worlds = {1, 0}; }},
+      {"below 1", [](Plan &p) { p.worlds = {2, 0}; }},
+      {"a group has no rank", [](Plan &p) { p.group = 0; }},
+      {"do not divide a number of ranks", [](Plan &p) { p.worlds = {2, 3}; }},
       {"buffer 'x': the name is used twice", [](Plan &p) { p.buffers[0].name = "x"; }},
       {"the name is empty", [](Plan &p) { p.buffers[0].name = ""; }},
       {"buffer 'tokens': the offset is not a multiple of 256",
@@ -194,6 +222,26 @@ TEST(PlanRules, EachIsChecked) {
       {"neither one number nor one for each", [](Plan &p) { p.states[1].init.values = {}; }},
       {"standard deviation is negative", [](Plan &p) { p.states[0].init.stddev = -1; }},
       {"the initial range is empty", [](Plan &p) { p.states[2].init.low = 1; }},
+      {"parts of a parameter", [](Plan &p) { p.states[0].sharding = p.states[1].sharding; }},
+      {"chunks without elements", [&](Plan &p) { parts(p).chunk = 0; }},
+      {"it has no parts", [&](Plan &p) { parts(p).parts = 0; }},
+      {"no multiple of a chunk's", [&](Plan &p) { parts(p).chunk = 3; }},
+      {"not as many as the ranks that hold them", [&](Plan &p) { parts(p).parts = 4; }},
+      {"not as many as the ranks that hold them", [&](Plan &p) { parts(p).ranks = Ranks::All; }},
+      {"its initial value is not one number",
+       [](Plan &p) { p.states[1].init.values.assign(128, 0); }},
+      {"piece 'x' of state 'embed.weight.adam_m': it begins before the end",
+       [&](Plan &p) { parts(p).pieces[1] = {"x", {8}, 39}; }},
+      {"it begins before the end", [&](Plan &p) { parts(p).pieces[0].offset = -1; }},
+      {"piece 'other.adam_m' of state 'embed.weight.adam_m': it reaches beyond the whole",
+       [&](Plan &p) { parts(p).pieces[1].offset = 57; }},
+      {"a dimension is negative", [&](Plan &p) { parts(p).pieces[1].shape = {-1}; }},
+      {"piece 'other.adam_m' of state 'embed.weight.adam_m': the name is used twice",
+       [&](Plan &p) { parts(p).pieces[0].name = "other.adam_m"; }},
+      {"piece '' of state 'embed.weight.adam_m': the name is empty",
+       [&](Plan &p) { parts(p).pieces[0].name = ""; }},
+      {"state 'skip_weights': a piece of another state has the same name",
+       [&](Plan &p) { parts(p).pieces[0].name = "skip_weights"; }},
       {"buffer 77 does not exist", [](Plan &p) { p.scalarBuffer = 77; }},
       {"scalar 'window': it is neither f32 nor i32",
        [](Plan &p) { p.scalars[1].type = DType::BF16; }},
@@ -254,19 +302,41 @@ TEST(PlanRules, EachIsChecked) {
       {"an offset is not a multiple", [&](Plan &p) { fill(p).refs[0].offset = 1; }},
       {"source and destination overlap",
        [&](Plan &p) { copy(p).refs[1] = {copy(p).refs[0].buffer, 64}; }},
-      {"program 'gone' does not exist", [](Plan &p) { p.training.update = "gone"; }},
-      {"some are named and some are not", [](Plan &p) { p.training.next = ""; }},
+      {"it has not two operands", [&](Plan &p) { scatter(p).refs.pop_back(); }},
+      {"it has not two operands",
+       [&](Plan &p) { scatter(p).refs.clear(), scatter(p).counts.clear(); }},
+      {"it has not two operands", [&](Plan &p) { shard(p).counts.push_back(1); }},
+      {"neither f32 nor bf16", [&](Plan &p) { gather(p).type = DType::F8E5M2; }},
+      {"only an all-reduce takes the maximum", [&](Plan &p) { scatter(p).maximum = true; }},
+      {"a number of elements is negative", [&](Plan &p) { scatter(p).counts[1] = -1; }},
+      {"an offset is not a multiple", [&](Plan &p) { gather(p).refs[1].offset = 1; }},
+      {"a source needs 1032 bytes at offset 0 of buffer 'embed.weight.grad'",
+       [&](Plan &p) { scatter(p).counts[0] = 129; }},
+      {"a target needs 512 bytes at offset 3588 of buffer 'y'",
+       [&](Plan &p) { gather(p).refs[1] = {8, 3588, true, false}; }},
+      {"a source needs 1600 bytes at offset 2500 of buffer 'x'",
+       [&](Plan &p) { shard(p).refs[0].offset = 2500; }},
+      {"command 12: source and destination overlap",
+       [&](Plan &p) { shard(p).refs[1] = {shard(p).refs[0].buffer, 1596, true, false}; }},
+      {"program 'gone' does not exist", [](Plan &p) { p.training.phases[1].update = "gone"; }},
+      {"program 'gone' does not exist", [](Plan &p) { p.training.phases[0].next = "gone"; }},
+      {"a step lacks its last micro-batch or its update",
+       [](Plan &p) { p.training.phases[0].last = ""; }},
+      {"a step lacks its last micro-batch or its update",
+       [](Plan &p) { p.training.phases[1].update = ""; }},
+      {"a step of several micro-batches lacks the first",
+       [](Plan &p) { p.training.phases[0].first = ""; }},
+      {"three micro-batches or more", [](Plan &p) { p.training.phases[1].next = ""; }},
       {"training: a size is not positive", [](Plan &p) { p.training.vocabSize = 0; }},
-      {"no multiple of sequence length", [](Plan &p) { p.worlds = {3}; }},
+      {"no multiple of sequence length", [](Plan &p) { p.worlds = {4}, p.training.globalBatch = 96; }},
       {"no multiple of sequence length", [](Plan &p) { p.training.globalBatch = 8; }},
       {"the tokens needs 1280 bytes",
-       [](Plan &p) { p.training.seqLen = 320, p.training.globalBatch = 640; }},
+       [](Plan &p) { p.training.seqLen = 320, p.training.globalBatch = 1280; }},
       {"the loss needs 4 bytes",
        [](Plan &p) {
          p.buffers[p.training.lossBuffer].bytes = 2, p.buffers[p.training.lossBuffer].shape = {0};
-         p.programs[0].commands[4].counts[1] = 0;
          for (auto &q : p.programs)
-           q.commands[4].counts[1] = 0;
+           q.commands[4].counts[1] = q.commands[13].counts[0] = 0;
        }},
       {"buffer 50 does not exist", [](Plan &p) { p.training.targetsBuffer = 50; }},
       {"the validation tokens needs", [](Plan &p) { p.training.valSeqLen = 17; }},
@@ -325,6 +395,27 @@ TEST(PlanRules, EachOfDeviceCodeIsChecked) {
   Plan largest = fullCudaPlan();
   largest.kernels[0].maxSegments = 818; // 8 + 818 · (3 + 2) · 8 = 32,728 bytes
   EXPECT_TRUE(validate(largest));
+}
+
+/// Gradients are in no file: a part may be called as the whole that it is summed from.
+TEST(PlanRules, NamesOfGradientsMayRepeat) {
+  Plan plan = fullPlan();
+  plan.states[1].role = State::Role::Gradient;
+  plan.states[1].sharding->pieces[0].name = plan.states[2].name;
+  EXPECT_TRUE(validate(plan));
+}
+
+/// What few micro-batches leave out, a plan need not have.
+TEST(PlanRules, StepsOfFewMicroBatchesNeedFewPrograms) {
+  Plan plan = fullPlan();
+  plan.training.globalBatch = 64; // 2 micro-batches with 2 ranks, 1 with 4
+  for (StepPrograms &phase : plan.training.phases)
+    phase.next.clear();
+  EXPECT_TRUE(validate(plan));
+  plan.worlds = {4};
+  for (StepPrograms &phase : plan.training.phases)
+    phase.first.clear();
+  EXPECT_TRUE(validate(plan));
 }
 
 } // namespace

@@ -75,7 +75,8 @@ Plan fullPlan() {
   PlanBuilder builder;
   Plan &plan = builder.plan;
   plan.model = "gpt \"full\" – 1";
-  plan.worlds = {1, 2};
+  plan.worlds = {2, 4};
+  plan.group = 2;
   plan.cpuFeatures = {"sse2"};
   plan.hyperparameters = {{"model_dim", "8", false}, {"seq_len", "16", true}};
   plan.source = "int main() {}\n";
@@ -84,7 +85,7 @@ Plan fullPlan() {
   uint32_t tokens = builder.buffer("tokens", DType::I32, {16});
   uint32_t targets = builder.buffer("targets", DType::I32, {16});
   uint32_t weights = builder.buffer("embed.weight", DType::BF16, {32, 8});
-  uint32_t moments = builder.buffer("embed.weight.adam_m", DType::BF16, {32, 8});
+  uint32_t moments = builder.buffer("embed.weight.adam_m", DType::BF16, {16, 8});
   uint32_t gradients = builder.buffer("embed.weight.grad", DType::F32, {32, 8});
   uint32_t skips = builder.buffer("skip_weights", DType::F32, {3});
   uint32_t x = builder.buffer("x", DType::F32, {4, 16, 16});
@@ -104,20 +105,38 @@ Plan fullPlan() {
       {"window", DType::I32, 4, apply(Expr::Kind::Ceil, {variable("num_iterations")})}};
 
   State embed = {
-      "embed.weight",  State::Role::Parameter, DType::BF16, {32, 8}, weights, {}, "adam", 0.6,
+      "embed.weight",  State::Role::Parameter, DType::BF16, {32, 8}, weights, {}, {}, "adam", 0.6,
       {"test.cpp", 12}};
   embed.init.kind = Init::Kind::Normal;
   embed.init.mean = 0.5;
   embed.init.stddev = 2;
-  State moment = {
-      "embed.weight.adam_m", State::Role::Optimizer, DType::BF16, {32, 8}, moments, {}, "", 0, {}};
+  State moment = {"embed.weight.adam_m",
+                  State::Role::Optimizer,
+                  DType::BF16,
+                  {16, 8},
+                  moments,
+                  {},
+                  {},
+                  "",
+                  0,
+                  {}};
   moment.init.values = {0};
-  State gradient = {
-      "embed.weight.grad", State::Role::Gradient, DType::F32, {32, 8}, gradients, {}, "", 0, {}};
+  moment.sharding = {
+      Ranks::Group, 2, 8, {{"embed.weight.adam_m", {5, 8}, 0}, {"other.adam_m", {200}, 48}}};
+  State gradient = {"embed.weight.grad",
+                    State::Role::Gradient,
+                    DType::F32,
+                    {32, 8},
+                    gradients,
+                    {},
+                    {},
+                    "",
+                    0,
+                    {}};
   gradient.init.kind = Init::Kind::Uniform;
   gradient.init.low = -0.1;
   gradient.init.high = 0.1;
-  State skip = {"skip_weights", State::Role::Parameter, DType::F32, {3}, skips, {}, "adam",
+  State skip = {"skip_weights", State::Role::Parameter, DType::F32, {3}, skips, {}, {}, "adam",
                 0.04,           {"test.cpp", 13}};
   skip.init.values = {1, 0, -0.5};
   plan.states = {embed, moment, gradient, skip};
@@ -125,6 +144,7 @@ Plan fullPlan() {
   uint32_t addScaled = builder.kernel("add_scaled", 4096);
   uint32_t halve = builder.kernel("halve");
   plan.kernels[addScaled].summary = "mul, add";
+  plan.kernels[addScaled].flopsPerKey = 2.5e9;
   plan.kernels[addScaled].locations = {{"test.cpp", 20}, {"other.cpp", 3}};
 
   plan.programs[0].name = "first";
@@ -183,19 +203,62 @@ Plan fullPlan() {
   scaled.scaleA = {logits, 0};
   scaled.scaleB = {logits, 64};
   scaled.scaleBlock = 128;
+  Command &scatter = builder.command(Command::Kind::ReduceScatter, "scatter");
+  scatter.ranks = Ranks::Group;
+  scatter.refs = {{gradients, 0}, {y, 0, true, false}, {x, 512}, {y, 1024, true, false}};
+  scatter.counts = {128, 64};
+  Command &gather = builder.command(Command::Kind::AllGather, "gather");
+  gather.ranks = Ranks::Peers;
+  gather.refs = {{moments, 0}, {weights, 0, true, false}};
+  gather.counts = {128};
+  gather.type = DType::BF16;
+  Command &shard = builder.command(Command::Kind::Shard);
+  shard.refs = {{x, 0}, {y, 0, true, false}};
+  shard.counts = {100};
+  Command &largest = builder.command(Command::Kind::AllReduce);
+  largest.ranks = Ranks::Group;
+  largest.maximum = true;
+  largest.refs = {{loss, 0, true, true}};
+  largest.counts = {1};
   for (const char *name : {"next", "update", "validate", "generate"}) {
     plan.programs.push_back(plan.programs[0]);
     plan.programs.back().name = name;
   }
 
   Training &training = plan.training;
-  training = {"first", "next", "update",   "validate", 16,     16,      64,     100,
-              30,      29,     tokens,     targets,    tokens, targets, loss,   valLoss,
-              false,   true,   "generate", 16,         48,     tokens,  logits, "lr.adam"};
+  training.phases = {{"first", "next", "next", "update"}, {"next", "first", "generate", "next"}};
+  training.validate = "validate";
+  training.seqLen = training.valSeqLen = training.genSeqLen = 16;
+  training.globalBatch = 128;
+  training.numIterations = 100;
+  training.vocabSize = 30;
+  training.eosToken = 29;
+  training.tokensBuffer = training.valTokensBuffer = training.genTokensBuffer = tokens;
+  training.targetsBuffer = training.valTargetsBuffer = targets;
+  training.lossBuffer = loss;
+  training.valLossBuffer = valLoss;
+  training.trainLossIsSum = false;
+  training.valLossIsSum = true;
+  training.generate = "generate";
+  training.logitsColumns = 48;
+  training.logitsBuffer = logits;
+  training.logScalar = "lr.adam";
   training.measure = "generate";
   training.reportBuffer = logits;
   training.scaledWeights = {{"embed.weight", "static"}, {"embed.weight", "block"}};
   return plan;
+}
+
+std::vector<Plan> variants() {
+  Plan alone = fullPlan();
+  alone.worlds = {1};
+  alone.group = 1;
+  alone.states[1].sharding.reset();
+  alone.programs.resize(1);
+  alone.programs[0].commands.resize(1);
+  alone.training = {};
+  alone.scalars.pop_back();
+  return {fullPlan(), alone};
 }
 
 Plan fullCudaPlan() {

@@ -18,6 +18,8 @@ const std::string &otherKernelCode();
 plan::Plan fullPlan();
 /// The same for target cuda, with a source of every kernel and a header.
 plan::Plan fullCudaPlan();
+/// The plans of one file: that of fullPlan, for 2 and 4 ranks, and a smaller one for 1.
+std::vector<plan::Plan> variants();
 
 /// Builds plans piece by piece: buffers one behind the other, one program "main".
 class PlanBuilder {

@@ -2,22 +2,26 @@
 // without a compiler.
 //
 // The model: weight w, bias b (never changed), one of each a token; the loss of a token is
-// ½(w[token] + b[token] − target/vocab)². `first` and `next` add up the loss and the gradient of
-// their sequence, `update` sums gradients over ranks and takes a step of gradient descent with
-// momentum 0.9; `validate` gives the mean loss; `generate` prefers (token + 1) mod vocab by 20.
-// Hyperparameters: fake_sleep_ms (time of a micro-batch), fake_nan_step (the 1-based step whose
-// loss is NaN), fake_fail_step (the step whose `update` fails on rank fake_fail_rank).
+// ½(w[token] + b[token] − target/vocab)². `first`, `next` and `last` add up the loss and the
+// gradient of their sequence, `last` sums gradients over ranks, `update` takes a step of gradient
+// descent with momentum 0.9; `validate` gives the mean loss; `generate` prefers (token + 1) mod
+// vocab by 20. Hyperparameters: fake_sleep_ms (time of a micro-batch), fake_nan_step (the 1-based
+// step whose loss is NaN; fake_nan_sequence: only that of this sequence of the batch),
+// fake_fail_step (the step whose `update` fails on rank fake_fail_rank), fake_fail_check (1:
+// running commands one by one fails).
 #pragma once
 
 #include "runtime/Device.h"
 #include "runtime/NumberFormats.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace nano::test {
@@ -27,14 +31,20 @@ public:
   /// Called before every program, with its name and this device.
   using OnRun = std::function<void(const std::string &program, FakeDevice &device)>;
 
-  FakeDevice(const plan::Plan &plan, Communicator &communicator, OnRun onRun = {})
+  FakeDevice(const plan::Plan &plan, Communicator &communicator, OnRun onRun = {},
+             DeviceOptions options = {})
       : plan(plan), training(plan.training), communicator(communicator), onRun(std::move(onRun)),
-        arena(plan.arenaBytes) {}
+        options(std::move(options)), arena(plan.arenaBytes) {}
 
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override {
     if (offset + bytes > plan.buffers.at(buffer).bytes)
       return failed("write beyond the buffer");
     std::memcpy(arena.data() + plan.buffers[buffer].offset + offset, data, bytes);
+    return ok();
+  }
+  Status clear(uint32_t buffer) override {
+    const plan::Buffer &cleared = plan.buffers.at(buffer);
+    std::memset(arena.data() + cleared.offset, 0, cleared.bytes);
     return ok();
   }
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override {
@@ -45,15 +55,28 @@ public:
   }
   std::string describe() const override { return "fake device"; }
   /// A program has one command at most, which is all of it.
-  Status runCommand(const std::string &program, size_t command) override { return run(program); }
+  Status runCommand(const std::string &program, size_t command) override {
+    return setting("fake_fail_check") == 1 ? failed("fake command failed") : run(program);
+  }
+  std::vector<CommandTime> times() const override { return commandTimes; }
+  std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }
 
   Status run(const std::string &program) override {
     if (onRun)
       onRun(program, *this);
-    if (program == training.first || program == training.next)
-      return microBatch(program == training.first);
-    if (program == training.update)
-      return update();
+    measure(program);
+    bool isFirst = false, isLast = false, isNext = false;
+    for (const plan::StepPrograms &phase : training.phases) {
+      isFirst |= program == phase.first;
+      isNext |= program == phase.next;
+      isLast |= program == phase.last;
+      if (program == phase.update)
+        return update();
+    }
+    if (isFirst || isNext || isLast) {
+      const bool isAlone = training.globalBatch == training.seqLen * communicator.world();
+      return microBatch(isFirst || (isLast && isAlone), isLast);
+    }
     if (program == training.validate) {
       *at<float>(training.valLossBuffer) =
           float(loss(at<int32_t>(training.valTokensBuffer), at<int32_t>(training.valTargetsBuffer),
@@ -112,7 +135,7 @@ private:
     return sum;
   }
 
-  Status microBatch(bool isFirst) {
+  Status microBatch(bool isFirst, bool isLast) {
     if (int64_t sleep = setting("fake_sleep_ms"); sleep > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(sleep));
     float *gradient = state<float>(3);
@@ -121,9 +144,34 @@ private:
     *at<float>(training.lossBuffer) =
         float(loss(at<int32_t>(training.tokensBuffer), at<int32_t>(training.targetsBuffer),
                    training.seqLen, gradient));
-    if (setting("fake_nan_step") == updatesDone + 1)
+    sequence = isFirst ? rank() : sequence + communicator.world();
+    const int64_t nanSequence = setting("fake_nan_sequence");
+    if (setting("fake_nan_step") == updatesDone + 1 && (nanSequence < 0 || nanSequence == sequence))
       *at<float>(training.lossBuffer) = std::numeric_limits<float>::quiet_NaN();
-    return ok();
+    if (!isLast)
+      return ok();
+    return communicator.allReduce(gradient, training.vocabSize, plan::DType::F32, Combine::Sum,
+                                  plan::Ranks::All, "gradient");
+  }
+
+  /// Every command takes a second for each rank before this one and one more.
+  void measure(const std::string &program) {
+    for (const plan::Program &each : plan.programs)
+      for (const plan::Command &command : each.commands) {
+        if (each.name != program)
+          continue;
+        const double seconds = rank() + 1;
+        if (options.trace)
+          spans.push_back({&command, clock, seconds});
+        clock += seconds;
+        auto found =
+            std::find_if(commandTimes.begin(), commandTimes.end(),
+                         [&](const CommandTime &time) { return time.command == &command; });
+        if (found == commandTimes.end())
+          found = commandTimes.insert(found, {&command, 0, 0});
+        ++found->runs;
+        found->seconds += seconds;
+      }
   }
 
   Status update() {
@@ -131,10 +179,6 @@ private:
     if (setting("fake_fail_step") == updatesDone && setting("fake_fail_rank") == rank())
       return failed("fake failure");
     float *weight = state<float>(0), *momentum = state<float>(2), *gradient = state<float>(3);
-    if (Status status =
-            communicator.allReduce(gradient, training.vocabSize, plan::DType::F32, "gradient");
-        !status)
-      return status;
     int64_t count = training.globalBatch / training.seqLen;
     auto sequences = float(count);
     for (int64_t i = 0; i < training.vocabSize; ++i) {
@@ -149,8 +193,13 @@ private:
   const plan::Training &training;
   Communicator &communicator;
   OnRun onRun;
+  DeviceOptions options;
   std::vector<std::byte> arena;
   int64_t updatesDone = 0;
+  int64_t sequence = 0; ///< of the batch, the one that ran last
+  double clock = 0;
+  std::vector<CommandTime> commandTimes;
+  std::vector<CommandSpan> spans;
 };
 
 } // namespace nano::test

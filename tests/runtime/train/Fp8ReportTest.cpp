@@ -1,10 +1,8 @@
 // What a run tells about FP8 products: when they are measured, the log, the table, static scales.
 #include "runtime/Fp8Report.h"
 
-#include "runtime/Trainer.h"
-#include "runtime/plan/PlanFile.h"
-#include "tests/runtime/train/FakeDevice.h"
-#include "tests/runtime/train/TestSupport.h"
+#include "tests/runtime/Expect.h"
+#include "tests/runtime/train/TrainingTest.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -14,20 +12,14 @@ namespace nano {
 namespace {
 
 using nlohmann::json;
-using test::CapturedConsole;
 using test::FakeDevice;
-using test::linesOf;
-using test::makePlan;
 using test::makeTokens;
 using test::readText;
-using test::ScratchDirectory;
 using test::writeShard;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 /// Runs of a plan whose parameter "weight" has products in FP8. FakeDevice reports n·(i + 1)/1024
 /// in column i at the n-th measurement.
-class Fp8ReportTest : public testing::Test {
+class Fp8ReportTest : public test::TrainingTest {
 protected:
   Fp8ReportTest() {
     writeShard(scratch / "train.bin", makeTokens(2000, 50, 1));
@@ -43,39 +35,14 @@ protected:
     plan.buffers.push_back(
         {"report", plan.arenaBytes, bytes, plan::DType::F32, {1, plan::reportColumns}, {}});
     plan.arenaBytes += 256;
+    onRun = [this](const std::string &program, FakeDevice &device) {
+      if (device.rank() == 0)
+        programs.push_back(program);
+      else if (program == "measure")
+        ADD_FAILURE() << "measured on another rank than the first";
+    };
   }
 
-  Status run() {
-    EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
-    CapturedConsole captured;
-    Status status = train(
-        plan, plan::planHash(plan), options,
-        [&](const plan::Plan &plan, Communicator &communicator,
-            const DeviceOptions &) -> Result<std::unique_ptr<Device>> {
-          return std::unique_ptr<Device>(new FakeDevice(
-              plan, communicator, [&](const std::string &program, FakeDevice &device) {
-                if (device.rank() == 0)
-                  programs.push_back(program);
-                else if (program == "measure")
-                  ADD_FAILURE() << "measured on another rank than the first";
-              }));
-        },
-        captured.console);
-    output = captured.text();
-    return status;
-  }
-  std::vector<json> reports() {
-    std::vector<json> found;
-    for (const std::string &line : linesOf(readText(options.log)))
-      if (json entry = json::parse(line); entry["event"] == "fp8")
-        found.push_back(entry);
-    return found;
-  }
-
-  ScratchDirectory scratch;
-  plan::Plan plan = makePlan();
-  TrainOptions options;
-  std::string output;
   std::vector<std::string> programs;
 };
 
@@ -85,7 +52,7 @@ TEST_F(Fp8ReportTest, MeasuresTheFirstStepTheLastAndThoseWithValidation) {
   options.valTokens = 32;
   options.valEvery = 3;
   ASSERT_TRUE(run()) << output;
-  std::vector<json> found = reports();
+  std::vector<json> found = events("fp8");
   ASSERT_EQ(found.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     const int64_t steps[] = {1, 3, 5};
@@ -115,12 +82,12 @@ TEST_F(Fp8ReportTest, OneRankMeasures) {
   options.fp8Report = true;
   options.world = 2;
   ASSERT_TRUE(run()) << output;
-  EXPECT_EQ(reports().size(), 2u);
+  EXPECT_EQ(events("fp8").size(), 2u);
 }
 
 TEST_F(Fp8ReportTest, NothingIsMeasuredUnasked) {
   ASSERT_TRUE(run()) << output;
-  EXPECT_EQ(reports().size(), 0u);
+  EXPECT_EQ(events("fp8").size(), 0u);
   EXPECT_EQ(std::count(programs.begin(), programs.end(), "measure"), 0);
 }
 
@@ -128,7 +95,7 @@ TEST_F(Fp8ReportTest, CalibrationTakesTheLargestOfAllSteps) {
   options.calibrate = scratch / "scales.json";
   ASSERT_TRUE(run()) << output;
   EXPECT_EQ(std::count(programs.begin(), programs.end(), "measure"), 5);
-  EXPECT_EQ(reports().size(), 0u);
+  EXPECT_EQ(events("fp8").size(), 0u);
   json file = json::parse(readText(options.calibrate));
   EXPECT_EQ(file["format"], "nano fp8 scales");
   EXPECT_EQ(file["version"], 1);

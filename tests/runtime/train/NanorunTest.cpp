@@ -1,6 +1,7 @@
 // nanorun as its users call it: exit statuses, one line an error, and whole runs with the device
 // made for tests.
 #include "runtime/plan/PlanFile.h"
+#include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 
 #include <chrono>
@@ -26,8 +27,6 @@ using test::runProcess;
 using test::ScratchDirectory;
 using test::writeShard;
 using test::writeText;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 class NanorunTest : public testing::Test {
 protected:
@@ -105,7 +104,7 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--steps", "1e3"}, "--steps");
   expectBad({"--steps"}, "--steps");
   expectBad({"--gpus", "0"}, "--gpus");
-  expectBad({"--gpus", "3"}, "--gpus 3: the plan was compiled for 1, 2, 4 ranks");
+  expectBad({"--gpus", "3"}, "m.plan: the plan was compiled for 1, 2, 4 ranks, not for 3");
   expectBad({"--seed", "-1"}, "--seed: '-1' is not a whole number");
   expectBad({"--seed", "18446744073709551616"}, "--seed");
   expectBad({"--save-every", "0", "--save", "@s"}, "--save-every");

@@ -23,6 +23,10 @@ public:
     std::memcpy(at(buffer) + offset, data, bytes);
     return ok();
   }
+  Status clear(uint32_t buffer) override {
+    std::memset(at(buffer), 0, plan.buffers.at(buffer).bytes);
+    return ok();
+  }
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override {
     std::memcpy(data, at(buffer) + offset, bytes);
     return ok();

@@ -2,6 +2,7 @@
 #include "runtime/Sampler.h"
 
 #include "runtime/Random.h"
+#include "tests/runtime/Expect.h"
 #include "tests/runtime/train/FakeDevice.h"
 #include "tests/runtime/train/TestSupport.h"
 
@@ -17,8 +18,6 @@ using test::FakeDevice;
 using test::makePlan;
 using test::ScratchDirectory;
 using test::writeText;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST(ChooseToken, InvertsTheSoftmax) {
   std::vector<float> logits = {std::log(1.0F), std::log(2.0F), std::log(5.0F)};
@@ -102,6 +101,29 @@ TEST(Sampler, GoesOnFromThePromptInASlidingWindow) {
   EXPECT_EQ(windows[2], (std::vector<int32_t>{8, 9, 10, 11}));
   EXPECT_EQ(windows[15], (std::vector<int32_t>{1, 2, 3, 4}));
   EXPECT_EQ(scalar, 8) << "the scalars of the last step";
+}
+
+TEST(Sampler, PlansForManyRanksSampleOnOne) {
+  plan::Plan plan = makePlan({.vocabSize = 20});
+  plan.worlds = {2, 4};
+  plan.group = 2;
+  SampleOptions options;
+  options.count = 3;
+  CapturedConsole console;
+  auto tokens = sample(
+      plan, "hash", options,
+      [&](const plan::Plan &alone, Communicator &communicator,
+          const DeviceOptions &) -> Result<std::unique_ptr<Device>> {
+        EXPECT_EQ(communicator.world(), 1);
+        EXPECT_EQ(alone.group, 1);
+        EXPECT_EQ(alone.programs.size(), 1u);
+        for (const plan::State &state : alone.states)
+          EXPECT_EQ(state.role, plan::State::Role::Parameter);
+        return std::unique_ptr<Device>(new FakeDevice(alone, communicator));
+      },
+      console.console);
+  ASSERT_TRUE(tokens) << tokens.error().message;
+  EXPECT_EQ(tokens->size(), 3u);
 }
 
 TEST(Sampler, SeedsDecide) {

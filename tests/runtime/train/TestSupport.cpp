@@ -136,13 +136,11 @@ plan::Plan makePlan(const PlanSizes &sizes, std::vector<plan::Hyperparameter> hy
   fall.kind = Expr::Kind::Sub;
   fall.operands = {one, ratio};
   plan.scalars = {{"lr", DType::F32, 0, fall}, {"window", DType::I32, 4, step}};
-  for (const char *name : {"first", "next", "update", "validate", "generate"})
+  for (const char *name : {"first", "next", "last", "update", "validate", "generate"})
     plan.programs.push_back({name, {}, 1, 0});
 
   Training &training = plan.training;
-  training.first = "first";
-  training.next = "next";
-  training.update = "update";
+  training.phases = {{"first", "next", "last", "update"}};
   training.validate = "validate";
   training.generate = "generate";
   training.seqLen = sizes.seqLen;

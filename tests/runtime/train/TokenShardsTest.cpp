@@ -2,6 +2,7 @@
 // re-implementation.
 #include "runtime/data/TokenShards.h"
 
+#include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 
 #include <filesystem>
@@ -24,8 +25,6 @@ std::string errorOf(const std::string &pattern) {
   EXPECT_EQ(shards.error().message.find('\n'), std::string::npos);
   return shards.error().message;
 }
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST(TokenShards, NothingMatches) {
   ScratchDirectory scratch;

@@ -8,6 +8,7 @@ namespace nano {
 namespace {
 
 using plan::Command;
+using plan::CommandWork;
 using plan::DType;
 
 class TraceTest : public testing::Test {
@@ -77,15 +78,19 @@ TEST_F(TraceTest, FloorIsTheLongerOfBytesAndOperations) {
 }
 
 TEST_F(TraceTest, NamesEveryCommand) {
-  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 12, spans, rates));
+  std::vector<CommandSpan> later = {spans[2]}; // of rank 1
+  later[0].start = 10 - 1e-3;
+  auto trace =
+      nlohmann::json::parse(traceText(plan, "hash", "a device", 12, {spans, later}, rates));
   std::vector<nlohmann::json> events;
   for (const auto &event : trace["traceEvents"])
     if (event["ph"] == "X")
       events.push_back(event);
-  ASSERT_EQ(events.size(), 3u);
+  ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(events[0]["name"], "norm");
+  EXPECT_EQ(events[0]["pid"], 0);
   EXPECT_EQ(events[0]["tid"], 1);
-  EXPECT_EQ(events[0]["ts"], 0);
+  EXPECT_NEAR(events[0]["ts"], 1000, 1e-3); // rank 1 begins before
   EXPECT_NEAR(events[0]["dur"], 5, 1e-6);
   EXPECT_EQ(events[0]["args"]["kernel"], "norm_1234");
   EXPECT_EQ(events[0]["args"]["at"], "m.cpp:3, m.cpp:5");
@@ -93,8 +98,12 @@ TEST_F(TraceTest, NamesEveryCommand) {
   EXPECT_NEAR(events[0]["args"]["gap_us"], -5, 1e-6);
   EXPECT_EQ(events[1]["name"], "matmul 100x200x50 batch 2 bf16*bf16->bf16");
   EXPECT_EQ(events[1]["args"]["at"], "m.cpp:7");
-  EXPECT_NEAR(events[1]["ts"], 5, 1e-3);
-  EXPECT_EQ(events[2]["pid"], 1);
+  EXPECT_NEAR(events[1]["ts"], 1005, 1e-3);
+  EXPECT_EQ(events[1]["args"]["program"], "first");
+  EXPECT_EQ(events[2]["args"]["program"], "update");
+  EXPECT_EQ(events[3]["pid"], 1);
+  EXPECT_NEAR(events[3]["ts"], 0, 1e-3);
+  EXPECT_EQ(trace["otherData"]["world"], 2);
   EXPECT_NEAR(events[2]["args"]["of_floor"], 0.5, 1e-6);
   EXPECT_EQ(trace["otherData"]["step"], 12);
   EXPECT_NEAR(trace["otherData"]["us"], 29, 1e-6);
@@ -104,7 +113,7 @@ TEST_F(TraceTest, NamesEveryCommand) {
 }
 
 TEST_F(TraceTest, WithoutRatesThereAreNoFloors) {
-  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 1, spans, std::nullopt));
+  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 1, {spans}, std::nullopt));
   for (const auto &event : trace["traceEvents"])
     if (event["ph"] == "X") {
       EXPECT_FALSE(event["args"].contains("floor_us"));

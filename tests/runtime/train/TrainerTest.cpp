@@ -5,8 +5,8 @@
 #include "runtime/Random.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/plan/PlanFile.h"
-#include "tests/runtime/train/FakeDevice.h"
-#include "tests/runtime/train/TestSupport.h"
+#include "tests/runtime/Expect.h"
+#include "tests/runtime/train/TrainingTest.h"
 
 #include <csignal>
 #include <filesystem>
@@ -17,19 +17,14 @@
 namespace nano {
 namespace {
 
-using test::CapturedConsole;
 using test::FakeDevice;
-using test::linesOf;
 using test::makePlan;
 using test::makeTokens;
 using test::readText;
-using test::ScratchDirectory;
 using test::writeShard;
 
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
-/// A directory with shards, a plan, and runs of it.
-class TrainerTest : public testing::Test {
+/// Runs of a plan on shards.
+class TrainerTest : public test::TrainingTest {
 protected:
   TrainerTest() {
     tokens = {makeTokens(300, 50, 1), makeTokens(200, 50, 2)};
@@ -40,19 +35,6 @@ protected:
     options.train = scratch / "train_*.bin";
   }
 
-  Status run() {
-    EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
-    CapturedConsole captured;
-    Status status = train(
-        plan, plan::planHash(plan), options,
-        [&](const plan::Plan &plan, Communicator &communicator,
-            const DeviceOptions &) -> Result<std::unique_ptr<Device>> {
-          return std::unique_ptr<Device>(new FakeDevice(plan, communicator, onRun));
-        },
-        captured.console);
-    output = captured.text();
-    return status;
-  }
   /// Runs and expects an error of that exit status; returns its message.
   std::string failure(int exitStatus) {
     Status status = run();
@@ -62,13 +44,6 @@ protected:
     EXPECT_EQ(status.error().exitStatus(), exitStatus) << status.error().message;
     EXPECT_EQ(status.error().message.find('\n'), std::string::npos);
     return status.error().message;
-  }
-  std::vector<nlohmann::json> events(const std::string &event) {
-    std::vector<nlohmann::json> found;
-    for (const std::string &line : linesOf(readText(options.log)))
-      if (auto json = nlohmann::json::parse(line); json["event"] == event)
-        found.push_back(json);
-    return found;
   }
   std::vector<double> losses() {
     std::vector<double> values;
@@ -84,13 +59,8 @@ protected:
     return readText(scratch / "params.safetensors");
   }
 
-  ScratchDirectory scratch;
-  plan::Plan plan = makePlan();
-  TrainOptions options;
-  FakeDevice::OnRun onRun;
   std::vector<std::vector<uint16_t>> tokens;
   std::vector<uint16_t> valTokens;
-  std::string output;
 };
 
 /// The model of FakeDevice and the whole loop once more, for one rank, in f64 and with nothing in
@@ -193,7 +163,7 @@ TEST_F(TrainerTest, SequencesOfTheBatchGoRoundTheRanks) {
       ASSERT_EQ(list.size(), size_t(4 / world) + 1);
       EXPECT_EQ(list.back().first, "update");
       for (size_t m = 0; m + 1 < list.size(); ++m) {
-        EXPECT_EQ(list[m].first, m == 0 ? "first" : "next");
+        EXPECT_EQ(list[m].first, m + 2 == list.size() ? "last" : m == 0 ? "first" : "next");
         size_t begin = 16 * (m * size_t(world) + size_t(rank));
         EXPECT_EQ(list[m].second, std::vector<int32_t>(tokens[0].begin() + long(begin),
                                                        tokens[0].begin() + long(begin) + 16));
@@ -207,7 +177,7 @@ TEST_F(TrainerTest, ScalarsAreThoseOfTheStep) {
   options.steps = 3;
   std::vector<std::tuple<std::string, float, int>> seen;
   onRun = [&](const std::string &program, FakeDevice &device) {
-    if (program != "next")
+    if (program != "next" && program != "last")
       seen.emplace_back(program, *device.learningRate(), *device.window());
   };
   ASSERT_TRUE(run());
@@ -292,8 +262,8 @@ TEST_F(TrainerTest, InitIsWhatWasDumped) {
 
   plan = makePlan({.vocabSize = 60});
   EXPECT_CONTAINS(failure(2),
-                  "init.safetensors: does not fit the plan; different: weight is F32 [50], "
-                  "the plan has F32 [60], bias is BF16 [50], the plan has BF16 [60]");
+                  "init.safetensors: does not fit the plan; different: bias is BF16 [50], "
+                  "the plan has BF16 [60], weight is F32 [50], the plan has F32 [60]");
   options.start.init = scratch / "train_0.bin";
   EXPECT_CONTAINS(failure(2), "not a valid safetensors file");
   options.start.resume = scratch.path;
@@ -476,7 +446,7 @@ TEST_F(TrainerTest, WrongOptions) {
   options.val = scratch / "val.bin";
   EXPECT_EQ(failure(2), "--val: the plan has no validation program");
   options.val.clear();
-  plan.training.first = plan.training.next = plan.training.update = "";
+  plan.training.phases.clear();
   EXPECT_CONTAINS(failure(2), "the plan has no training programs");
 }
 

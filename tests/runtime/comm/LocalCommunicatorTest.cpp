@@ -1,9 +1,10 @@
 // In-process collectives: exact sums in rank order, and errors instead of hangs when ranks fail,
 // differ or stay away.
 #include "runtime/comm/LocalCommunicator.h"
-#include "runtime/NumberFormats.h"
+#include "tests/runtime/comm/Collectives.h"
 
 #include <atomic>
+#include <cmath>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -12,6 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using plan::DType;
+using plan::Ranks;
 
 /// Runs `rank(communicator)` on a thread for each rank of the group.
 template <typename Fn> void onEachRank(LocalGroup &group, Fn rank) {
@@ -22,49 +24,39 @@ template <typename Fn> void onEachRank(LocalGroup &group, Fn rank) {
     thread.join();
 }
 
-/// Numbers whose f32 sums depend on the order of addition.
-float element(int rank, int64_t i) {
-  return (rank % 2 ? -1.0f : 1.0f) * float(1 + (i * 7919 + rank * 104729) % 1000003) * 1.1f;
-}
-
-TEST(LocalCommunicator, AddsInRankOrder) {
-  for (int world : {1, 2, 3, 4, 8})
-    for (int64_t count : {0, 1, 2047, 2048, 2049, 100003}) {
+TEST(LocalCommunicator, EveryCollectiveIsExactOverEverySet) {
+  for (int world = 1; world <= 8; ++world)
+    for (int ranks = 1; ranks <= world; ++ranks) {
+      if (world % ranks != 0)
+        continue;
       LocalGroup group(world);
       onEachRank(group, [&](Communicator &communicator) {
         EXPECT_EQ(communicator.world(), world);
-        for (int repeat = 0; repeat < 3; ++repeat) {
-          std::vector<float> data(size_t(count) + 1, 77);
-          for (int64_t i = 0; i < count; ++i)
-            data[size_t(i)] = element(communicator.rank(), i + repeat);
-          ASSERT_TRUE(communicator.allReduce(data.data(), count, DType::F32, "sums"));
-          EXPECT_EQ(data[size_t(count)], 77) << "written past the end";
-          for (int64_t i = 0; i < count; ++i) {
-            float sum = element(0, i + repeat);
-            for (int rank = 1; rank < world; ++rank)
-              sum += element(rank, i + repeat);
-            ASSERT_EQ(data[size_t(i)], sum) << world << " ranks, element " << i;
-          }
-        }
+        EXPECT_EQ(test::checkCollectives(communicator, ranks), "") << world << " by " << ranks;
       });
     }
 }
 
-TEST(LocalCommunicator, RoundsBf16Once) {
-  constexpr int64_t count = 5001;
+TEST(LocalCommunicator, TheLargestOfNumbersWithANanIsNan) {
   LocalGroup group(3);
   onEachRank(group, [&](Communicator &communicator) {
-    std::vector<uint16_t> data(count);
-    for (int64_t i = 0; i < count; ++i)
-      data[size_t(i)] = toBf16(element(communicator.rank(), i));
-    ASSERT_TRUE(communicator.allReduce(data.data(), count, DType::BF16, "sums"));
-    for (int64_t i = 0; i < count; ++i) {
-      float sum = fromBf16(toBf16(element(0, i)));
-      sum += fromBf16(toBf16(element(1, i)));
-      sum += fromBf16(toBf16(element(2, i)));
-      ASSERT_EQ(data[size_t(i)], toBf16(sum)) << i;
+    for (int rank = 0; rank < 3; ++rank) {
+      float value = communicator.rank() == rank ? NAN : 5;
+      ASSERT_TRUE(communicator.allReduce(&value, 1, DType::F32, Combine::Max, Ranks::All, "max"));
+      EXPECT_TRUE(std::isnan(value)) << rank;
     }
   });
+}
+
+TEST(LocalCommunicator, AGroupDividesTheRanks) {
+  LocalGroup group(6);
+  for (int ranks : {0, -2, 4, 12}) {
+    Status status = group.communicator(0).setGroup(ranks);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().message,
+              "groups of " + std::to_string(ranks) + " ranks: 6 ranks cannot be divided so");
+  }
+  EXPECT_TRUE(group.communicator(0).setGroup(3));
 }
 
 TEST(LocalCommunicator, BarrierHoldsEveryRank) {
@@ -92,7 +84,7 @@ TEST(LocalCommunicator, AbortReachesWaitingRanks) {
       return;
     }
     float value = 1;
-    Status status = communicator.allReduce(&value, 1, DType::F32, "loss");
+    Status status = communicator.allReduce(&value, 1, DType::F32, Combine::Sum, Ranks::All, "loss");
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().exitStatus(), 1);
     EXPECT_EQ(status.error().message,
@@ -116,35 +108,64 @@ TEST(LocalCommunicator, DifferentCollectivesAreAnError) {
   expectDifference(
       [](Communicator &communicator) {
         std::vector<float> data(8);
-        return communicator.allReduce(data.data(), 4 + communicator.rank(), DType::F32, "x");
+        return communicator.allReduce(data.data(), 4 + communicator.rank(), DType::F32,
+                                      Combine::Sum, Ranks::All, "x");
       },
       "rank 1 calls all-reduce 'x' of 5 f32 where rank 0 calls all-reduce 'x' of 4 f32");
   expectDifference(
       [](Communicator &communicator) {
         float value = 0;
-        return communicator.rank() ? communicator.barrier("b")
-                                   : communicator.allReduce(&value, 1, DType::F32, "x");
+        return communicator.rank()
+                   ? communicator.barrier("b")
+                   : communicator.allReduce(&value, 1, DType::F32, Combine::Sum, Ranks::All, "x");
       },
       "rank 1 calls barrier 'b' where rank 0 calls all-reduce 'x' of 1 f32");
   expectDifference(
       [](Communicator &communicator) {
         int32_t value = 0;
-        return communicator.allReduce(&value, 1, DType::I32, "x");
+        return communicator.allReduce(&value, 1, DType::I32, Combine::Sum, Ranks::All, "x");
       },
-      "cannot add up elements of type i32");
+      "cannot combine elements of type i32");
+  expectDifference(
+      [](Communicator &communicator) {
+        float value = 0;
+        return communicator.allReduce(&value, 1, DType::F32,
+                                      communicator.rank() ? Combine::Max : Combine::Sum, Ranks::All,
+                                      "x");
+      },
+      "rank 1 calls all-reduce (max) 'x' of 1 f32 where rank 0 calls all-reduce 'x' of 1 f32");
 }
 
 TEST(LocalCommunicator, TimeoutNamesTheAbsentRank) {
   LocalGroup group(3, 50ms);
   onEachRank(group, [&](Communicator &communicator) {
+    communicator.doing("step 3, program 'last'");
     ASSERT_TRUE(communicator.barrier("start"));
     if (communicator.rank() == 2)
       return;
     Status status = communicator.barrier("end");
     ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().message,
-              "barrier 'end' on rank " + std::to_string(communicator.rank()) +
-                  ": rank 2 (last seen in barrier 'start') did not come within 0.05 s");
+    EXPECT_EQ(
+        status.error().message,
+        "barrier 'end' on rank " + std::to_string(communicator.rank()) +
+            ": rank 2 (last seen in barrier 'start', step 3, program 'last') did not come within "
+            "0.05 s");
+    EXPECT_EQ(communicator.failure()->message,
+              "rank 2 (last seen in barrier 'start', step 3, program 'last') did not come within "
+              "0.05 s");
+  });
+}
+
+TEST(LocalCommunicator, ARankThatShowsLifeIsWaitedFor) {
+  LocalGroup group(2, 60ms);
+  onEachRank(group, [&](Communicator &communicator) {
+    EXPECT_FALSE(communicator.failure());
+    if (communicator.rank() == 1)
+      for (int i = 0; i < 10; ++i) {
+        std::this_thread::sleep_for(20ms);
+        communicator.doing("shard " + std::to_string(i));
+      }
+    EXPECT_TRUE(communicator.barrier("saved"));
   });
 }
 

@@ -1,0 +1,95 @@
+// Equal kernels of several modules become one.
+#include "codegen/UniteKernels.h"
+
+#include "codegen/cuda/CudaEmitter.h"
+#include "ir/step/Step.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OperationSupport.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace nano::codegen {
+namespace {
+
+/// The attributes that belong to a kernel's code; its size and its summary are those of a launch.
+SmallVector<NamedAttribute> codeAttributes(func::FuncOp function) {
+  return llvm::to_vector(
+      llvm::make_filter_range(function->getDiscardableAttrs(), [](NamedAttribute attribute) {
+        return attribute.getName() != "nano.iterations" && attribute.getName() != "nano.summary";
+      }));
+}
+
+bool haveSameCode(func::FuncOp a, func::FuncOp b) {
+  return a.getFunctionType() == b.getFunctionType() && a.getArgAttrsAttr() == b.getArgAttrsAttr() &&
+         codeAttributes(a) == codeAttributes(b) &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                    OperationEquivalence::IgnoreLocations);
+}
+
+/// Adds the kernels of modules to those of the first.
+class Union {
+public:
+  explicit Union(ModuleOp kernels) : kernels(kernels) {
+    for (auto function : kernels.getOps<func::FuncOp>())
+      byName[function.getSymName()] = function;
+  }
+
+  LogicalResult add(ModuleOp module) {
+    auto nested = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
+    if (!nested)
+      return success();
+    llvm::StringMap<StringAttr> renamed;
+    OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
+    for (auto function : nested.getOps<func::FuncOp>()) {
+      const std::string own = function.getSymName().str();
+      std::string name = own;
+      func::FuncOp known = byName.lookup(name);
+      for (int number = 2; known && !haveSameCode(known, function); ++number) {
+        if (!function->hasAttr("nano.kernel"))
+          return function.emitOpError("differs from the function of this name for other ranks");
+        name = own + "_" + std::to_string(number);
+        known = byName.lookup(name);
+      }
+      if (name != own) {
+        renamed[own] = builder.getStringAttr(name);
+        function.setSymName(name);
+      }
+      if (!known)
+        byName[name] = cast<func::FuncOp>(builder.clone(*function));
+    }
+    if (!renamed.empty())
+      module.walk([&](step::LaunchOp launch) {
+        if (StringAttr name = renamed.lookup(launch.getKernel()))
+          launch.setKernelAttr(FlatSymbolRefAttr::get(name));
+      });
+    return success();
+  }
+
+private:
+  ModuleOp kernels;
+  llvm::StringMap<func::FuncOp> byName;
+};
+
+} // namespace
+
+FailureOr<KernelUnion> uniteKernels(ArrayRef<ModuleOp> modules) {
+  KernelUnion result;
+  ModuleOp first = modules.front();
+  result.kernels = first.lookupSymbol<ModuleOp>(step::kernelModuleName);
+  if (result.kernels) {
+    Union all(result.kernels);
+    for (ModuleOp module : modules.drop_front())
+      if (failed(all.add(module)))
+        return failure();
+  }
+  for (ModuleOp module : modules)
+    for (const auto &[kernel, segments] : largestLaunches(module)) {
+      int64_t &most = result.segments[kernel];
+      most = std::max(most, segments);
+    }
+  return result;
+}
+
+} // namespace nano::codegen

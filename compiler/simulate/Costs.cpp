@@ -1,0 +1,190 @@
+// Seconds of commands.
+#include "compiler/simulate/Costs.h"
+
+#include "runtime/plan/Work.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nano::simulate {
+
+using machine::Collective;
+using machine::ElementType;
+using machine::Machine;
+using plan::Command;
+using plan::DType;
+
+namespace {
+
+/// What the time of a command depends on, as text.
+std::string keyOf(const plan::Plan &plan, const Command &command) {
+  std::string key = std::to_string(int(command.kind));
+  switch (command.kind) {
+  case Command::Kind::Launch:
+    key += plan.kernels[command.kernel].name;
+    for (const Command::Segment &segment : command.segments)
+      key += fmt::format(" {}", segment.iterations);
+    break;
+  case Command::Kind::Matmul:
+    key += fmt::format(" {} {} {} {} {}{}{} {}{} {} {} {} {}", command.m, command.n, command.k,
+                       command.batch, int(command.aType), int(command.bType), int(command.cType),
+                       int(command.transposeA), int(command.transposeB), command.lda, command.ldb,
+                       command.ldc, command.beta != 0);
+    break;
+  default:
+    for (int64_t count : command.counts)
+      key += fmt::format(" {}", count);
+    key += fmt::format(" {}", int(command.type));
+  }
+  return key;
+}
+
+ElementType typeOf(const Command &product) {
+  auto isF8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
+  if (product.aType == DType::F32 || product.bType == DType::F32)
+    return ElementType::F32;
+  return isF8(product.aType) && isF8(product.bType) ? ElementType::F8 : ElementType::BF16;
+}
+
+/// How many ranks take part in a collective, and over how many nodes they are spread.
+struct Spread {
+  int64_t members = 1, nodes = 1;
+};
+Spread spreadOf(plan::Ranks ranks, int64_t world, int64_t group, int64_t perNode) {
+  auto nodesOf = [&](int64_t members, int64_t stride) {
+    int64_t together = std::max<int64_t>(1, perNode / stride);
+    return (members + together - 1) / together;
+  };
+  switch (ranks) {
+  case plan::Ranks::All:
+    return {world, nodesOf(world, 1)};
+  case plan::Ranks::Group:
+    return {group, nodesOf(group, 1)};
+  case plan::Ranks::Peers:
+    return {world / group, nodesOf(world / group, group)};
+  }
+  return {};
+}
+
+double secondsOf(const Command &command, const Machine &machine, const Spread &spread) {
+  Collective kind = command.kind == Command::Kind::AllReduce       ? Collective::AllReduce
+                    : command.kind == Command::Kind::ReduceScatter ? Collective::ReduceScatter
+                                                                   : Collective::AllGather;
+  double bytes = 0;
+  for (int64_t count : command.counts)
+    bytes += double(count) * double(plan::sizeOf(command.type));
+  if (kind != Collective::AllReduce)
+    bytes *= double(spread.members);
+  return machine.collective(kind, bytes, spread.members, spread.nodes);
+}
+
+} // namespace
+
+bool isCollective(const Command &command) {
+  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
+         command.kind == Command::Kind::AllGather;
+}
+
+double attentionFlops(const plan::Plan &plan, const Command &command, double keys) {
+  if (command.kind != Command::Kind::Launch)
+    return 0;
+  const std::string summary = ", " + plan.kernels[command.kernel].summary + ",";
+  double each = summary.find(", attention_grad,") != std::string::npos ? 14
+                : summary.find(", attention,") != std::string::npos    ? 4
+                                                                       : 0;
+  double flops = 0;
+  for (const Command::Segment &segment : command.segments)
+    if (each > 0 && !segment.args.empty()) {
+      const plan::Ref &queries = segment.args.front();
+      flops += each * keys * double(queries.bytes) /
+               double(plan::sizeOf(plan.buffers[queries.buffer].type));
+    }
+  return flops;
+}
+
+Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
+              const CostOptions &options) {
+  const double keys = std::min(options.attendedKeys, double(plan.training.seqLen + 1) / 2);
+  auto costOf = [&](const Command &command) -> Cost {
+    if (command.kind == Command::Kind::RecordEvent || command.kind == Command::Kind::WaitEvent)
+      return {};
+    if (isCollective(command)) {
+      Spread spread = spreadOf(command.ranks, world, plan.group, machine.ranksPerNode);
+      return {machine.command(), secondsOf(command, machine, spread)};
+    }
+    if (const double *measured = options.measured ? options.measured->find(plan, command) : nullptr)
+      return {0, *measured};
+    const plan::CommandWork work = plan::workOf(command);
+    if (command.kind == Command::Kind::Matmul)
+      return {machine.command(), machine.product(command.m, command.n, command.k, command.batch,
+                                                 typeOf(command), work.bytes)};
+    const double flops = attentionFlops(plan, command, keys);
+    return {machine.command(), machine.kernel(work.bytes, flops, machine::Arithmetic::Attention)};
+  };
+  Costs costs;
+  for (const plan::Program &program : plan.programs) {
+    std::vector<Cost> &own = costs.emplace_back();
+    for (const Command &command : program.commands)
+      own.push_back(costOf(command));
+  }
+  return costs;
+}
+
+Result<MeasuredTimes> MeasuredTimes::read(const std::string &path, const plan::PlanFile &plans) {
+  auto wrong = [&](const std::string &what) { return badInput(path + ": " + what); };
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return wrong("cannot be read: " + buffer.getError().message());
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*buffer)->getBuffer());
+  if (!parsed)
+    return wrong("is not JSON: " + llvm::toString(parsed.takeError()));
+  const llvm::json::Object *file = parsed->getAsObject();
+  const llvm::json::Array *commands = file ? file->getArray("commands") : nullptr;
+  const llvm::json::Array *worlds = file ? file->getArray("worlds") : nullptr;
+  const std::optional<llvm::StringRef> hash =
+      file ? file->getString("plan_hash") : std::optional<llvm::StringRef>();
+  const std::optional<int64_t> world =
+      worlds && !worlds->empty() ? worlds->front().getAsInteger() : std::nullopt;
+  if (!commands || !hash || !world)
+    return wrong("is not of nanorun --times");
+  if (*hash != plans.hash())
+    return wrong(
+        fmt::format("is of a run of another plan, {}; this one is {}", hash->str(), plans.hash()));
+  Result<plan::Plan> plan = plans.plan(*world);
+  if (!plan)
+    return plan.error();
+  std::map<std::string, std::pair<double, double>> sums; // runs, seconds
+  for (const llvm::json::Value &value : *commands) {
+    const llvm::json::Object *entry = value.getAsObject();
+    const std::optional<llvm::StringRef> name =
+        entry ? entry->getString("program") : std::optional<llvm::StringRef>();
+    const int64_t index = entry ? entry->getInteger("command").value_or(-1) : -1;
+    const std::optional<double> runs = entry ? entry->getNumber("runs") : std::nullopt;
+    const std::optional<double> milliseconds = entry ? entry->getNumber("ms") : std::nullopt;
+    auto program =
+        std::find_if(plan->programs.begin(), plan->programs.end(),
+                     [&](const plan::Program &program) { return name && program.name == *name; });
+    if (program == plan->programs.end() || index < 0 ||
+        index >= int64_t(program->commands.size()) || !runs || !milliseconds)
+      return wrong("has a command that the plan has not");
+    auto &[allRuns, allSeconds] = sums[keyOf(*plan, program->commands[size_t(index)])];
+    allRuns += *runs;
+    allSeconds += 1e-3 * *milliseconds;
+  }
+  MeasuredTimes times;
+  for (const auto &[key, sum] : sums)
+    if (sum.first > 0)
+      times.seconds[key] = sum.second / sum.first;
+  return times;
+}
+
+const double *MeasuredTimes::find(const plan::Plan &plan, const Command &command) const {
+  auto found = seconds.find(keyOf(plan, command));
+  return found == seconds.end() ? nullptr : &found->second;
+}
+
+} // namespace nano::simulate

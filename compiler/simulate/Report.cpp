@@ -1,0 +1,180 @@
+// Tables and traces of simulations.
+#include "compiler/simulate/Report.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace nano::simulate {
+
+using plan::Command;
+
+namespace {
+
+const char *nameOf(const Command &command) {
+  switch (command.kind) {
+  case Command::Kind::Launch:
+    return "launch";
+  case Command::Kind::Matmul:
+    return "matmul";
+  case Command::Kind::AllReduce:
+    return "all_reduce";
+  case Command::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Command::Kind::AllGather:
+    return "all_gather";
+  case Command::Kind::Shard:
+    return "shard";
+  case Command::Kind::Fill:
+    return "fill";
+  case Command::Kind::Copy:
+    return "copy";
+  case Command::Kind::RecordEvent:
+    return "record";
+  case Command::Kind::WaitEvent:
+    return "wait";
+  }
+  return "unknown";
+}
+
+std::string lineOf(const Command &command) {
+  if (!command.location.line)
+    return "no model line";
+  return fmt::format("{}:{}", command.location.file, command.location.line);
+}
+
+std::string labelOf(const Command &command) {
+  return command.label.empty() ? nameOf(command) : command.label;
+}
+
+/// Sums by name, the longest first.
+struct Part {
+  std::string name;
+  double seconds = 0;
+};
+std::vector<Part> partsOf(const std::vector<Share> &shares, auto nameOfShare) {
+  std::vector<Part> parts;
+  for (const Share &share : shares) {
+    std::string name = nameOfShare(*share.command);
+    auto found = std::find_if(parts.begin(), parts.end(),
+                              [&](const Part &part) { return part.name == name; });
+    if (found == parts.end())
+      found = parts.insert(parts.end(), {std::move(name), 0});
+    found->seconds += share.seconds;
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part &a, const Part &b) { return a.seconds > b.seconds; });
+  return parts;
+}
+
+std::string listOf(const std::vector<Part> &parts, double step, size_t lines) {
+  std::string text;
+  auto add = [&](double seconds, const std::string &name) {
+    text += fmt::format("{:>12.3f} ms {:>6.2f}%  {}\n", 1e3 * seconds, 100 * seconds / step, name);
+  };
+  double rest = 0;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (i < lines)
+      add(parts[i].seconds, parts[i].name);
+    else
+      rest += parts[i].seconds;
+  if (rest > 0)
+    add(rest, fmt::format("{} others", parts.size() - lines));
+  return text;
+}
+
+} // namespace
+
+std::string tableHead() {
+  return fmt::format("{:>6} {:>10} {:>12} {:>12} {:>11} {:>10} {:>9} {:>9} {:>10}\n", "ranks",
+                     "step ms", "tokens/s", "computing ms", "communic ms", "exposed ms", "exposed",
+                     "idle ms", "GB a rank");
+}
+
+std::string tableLine(const plan::Plan &plan, const machine::Machine &machine, int64_t world,
+                      const Outcome &outcome) {
+  const bool isTooLarge = machine.memoryBytes > 0 && double(plan.arenaBytes) > machine.memoryBytes;
+  return fmt::format(
+      "{:>6} {:>10.3f} {:>12.0f} {:>12.3f} {:>11.3f} {:>10.3f} {:>8.2f}% {:>9.3f} {:>10.3f}{}\n",
+      world, 1e3 * outcome.step, double(plan.training.globalBatch) / outcome.step,
+      1e3 * outcome.computing, 1e3 * outcome.communicating, 1e3 * outcome.exposed,
+      100 * outcome.exposed / outcome.step, 1e3 * outcome.idle, 1e-9 * double(plan.arenaBytes),
+      isTooLarge ? "  more than the machine has" : "");
+}
+
+std::string details(const Outcome &outcome, size_t lines) {
+  std::string text;
+  if (outcome.exposedBy.empty())
+    text += "\nno exposed communication\n";
+  else
+    text += "\nexposed communication by collective:\n" +
+            listOf(partsOf(outcome.exposedBy,
+                           [](const Command &command) {
+                             return fmt::format("{} ({})", labelOf(command), lineOf(command));
+                           }),
+                   outcome.step, lines);
+  text += "\ncritical path by model line:\n" +
+          listOf(partsOf(outcome.path, lineOf), outcome.step, lines);
+  return text;
+}
+
+Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outcome &outcome) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return badInput(fmt::format("{}: cannot be written: {}", path, error.message()));
+  std::set<std::pair<int64_t, uint32_t>> rows;
+  for (const Span &span : outcome.spans)
+    rows.emplace(span.rank, plan.programs[span.program].commands[span.command].stream);
+  llvm::json::OStream json(file, 1);
+  auto metadata = [&](const char *what, int64_t rank, int64_t stream, const std::string &name) {
+    json.object([&] {
+      json.attribute("name", what);
+      json.attribute("ph", "M");
+      json.attribute("pid", rank);
+      json.attribute("tid", stream);
+      json.attributeObject("args", [&] { json.attribute("name", name); });
+    });
+  };
+  json.object([&] {
+    json.attribute("displayTimeUnit", "ms");
+    json.attributeArray("traceEvents", [&] {
+      for (auto [rank, stream] : rows) {
+        metadata("process_name", rank, stream, fmt::format("rank {}", rank));
+        metadata("thread_name", rank, stream, fmt::format("stream {}", stream));
+      }
+      for (const Span &span : outcome.spans) {
+        const plan::Program &program = plan.programs[span.program];
+        const Command &command = program.commands[span.command];
+        json.object([&] {
+          json.attribute("name", labelOf(command));
+          json.attribute("cat", nameOf(command));
+          json.attribute("ph", "X");
+          json.attribute("ts", 1e6 * span.start);
+          json.attribute("dur", 1e6 * (span.finish - span.start));
+          json.attribute("pid", span.rank);
+          json.attribute("tid", int64_t(command.stream));
+          json.attributeObject("args", [&] {
+            json.attribute("program", program.name);
+            json.attribute("command", int64_t(span.command));
+            json.attribute("at", lineOf(command));
+          });
+        });
+      }
+    });
+  });
+  file << "\n";
+  file.close();
+  if (file.has_error()) {
+    std::string why = file.error().message();
+    file.clear_error();
+    return badInput(fmt::format("{}: cannot be written: {}", path, why));
+  }
+  return ok();
+}
+
+} // namespace nano::simulate

@@ -1,0 +1,92 @@
+// Shardings to and from attributes.
+#include "ir/graph/Sharding.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace nano::graph {
+
+DictionaryAttr Sharding::attribute(MLIRContext *context) const {
+  Builder b(context);
+  SmallVector<Attribute> list;
+  for (const Piece &piece : pieces)
+    list.push_back(
+        b.getDictionaryAttr({b.getNamedAttr("name", b.getStringAttr(piece.name)),
+                             b.getNamedAttr("shape", b.getDenseI64ArrayAttr(piece.shape)),
+                             b.getNamedAttr("offset", b.getI64IntegerAttr(piece.offset))}));
+  return b.getDictionaryAttr({b.getNamedAttr("parts", b.getI64IntegerAttr(parts)),
+                              b.getNamedAttr("ranks", b.getStringAttr(stringifyRankSet(ranks))),
+                              b.getNamedAttr("chunk", b.getI64IntegerAttr(chunk)),
+                              b.getNamedAttr("pieces", b.getArrayAttr(list))});
+}
+
+LogicalResult verifySharding(StateOp state) {
+  Attribute attribute = state->getAttr(shardingAttrName);
+  if (!attribute)
+    return success();
+  auto malformed = [&]() {
+    return state.emitOpError(shardingAttrName) << " is not {parts : i64, ranks, chunk : i64, "
+                                                  "pieces = [{name, shape, offset : i64}, …]}";
+  };
+  auto isNumber = [](DictionaryAttr from, StringRef name) {
+    auto number = from.getAs<IntegerAttr>(name);
+    return number && number.getType().isInteger(64);
+  };
+  auto all = dyn_cast<DictionaryAttr>(attribute);
+  if (!all || !isNumber(all, "parts") || !isNumber(all, "chunk"))
+    return malformed();
+  auto ranks = all.getAs<StringAttr>("ranks");
+  auto pieces = all.getAs<ArrayAttr>("pieces");
+  if (!ranks || !symbolizeRankSet(ranks.getValue()) || !pieces)
+    return malformed();
+  for (Attribute entry : pieces) {
+    auto piece = dyn_cast<DictionaryAttr>(entry);
+    if (!piece || !piece.getAs<StringAttr>("name") || !piece.getAs<DenseI64ArrayAttr>("shape") ||
+        !isNumber(piece, "offset"))
+      return malformed();
+  }
+  if (state.getRole() == Role::Parameter)
+    return state.emitOpError("a parameter cannot be sharded: every rank reads all of it");
+
+  const Sharding sharding = *shardingOf(state);
+  const int64_t elements = state.getTensorType().getNumElements();
+  if (sharding.parts < 1 || sharding.chunk < 1 || elements % sharding.chunk != 0)
+    return state.emitOpError("chunks of ")
+           << sharding.chunk << " elements, " << sharding.parts << " parts: no division of "
+           << elements << " elements a rank";
+  int64_t end = 0;
+  for (const Sharding::Piece &piece : sharding.pieces) {
+    if (piece.offset < end)
+      return state.emitOpError("piece '") << piece.name << "' begins at " << piece.offset
+                                          << ", before the end of what precedes it, " << end;
+    end = piece.offset + ShapedType::getNumElements(piece.shape);
+  }
+  if (end > elements * sharding.parts)
+    return state.emitOpError("the pieces end at ")
+           << end << ", after the whole of " << elements * sharding.parts << " elements";
+  return success();
+}
+
+std::optional<Sharding> shardingOf(StateOp state) {
+  auto attribute = state->getAttrOfType<DictionaryAttr>(shardingAttrName);
+  if (!attribute)
+    return std::nullopt;
+  auto number = [](DictionaryAttr from, StringRef name) {
+    return from.getAs<IntegerAttr>(name).getInt();
+  };
+  Sharding sharding;
+  sharding.parts = number(attribute, "parts");
+  sharding.ranks = *symbolizeRankSet(attribute.getAs<StringAttr>("ranks").getValue());
+  sharding.chunk = number(attribute, "chunk");
+  for (Attribute entry : attribute.getAs<ArrayAttr>("pieces")) {
+    auto piece = cast<DictionaryAttr>(entry);
+    sharding.pieces.push_back(
+        {piece.getAs<StringAttr>("name").str(),
+         SmallVector<int64_t>(piece.getAs<DenseI64ArrayAttr>("shape").asArrayRef()),
+         number(piece, "offset")});
+  }
+  return sharding;
+}
+
+} // namespace nano::graph

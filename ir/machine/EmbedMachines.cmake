@@ -1,0 +1,10 @@
+# cmake -DTEMPLATE=… -DOUTPUT=… -DFOLDER=… -P: the folder's JSON files as raw strings in OUTPUT.
+file(GLOB paths ${FOLDER}/*.json)
+list(SORT paths)
+set(files "")
+foreach(path ${paths})
+  get_filename_component(name ${path} NAME_WE)
+  file(READ ${path} text)
+  string(APPEND files "      {\"${name}\", R\"nano(${text})nano\"},\n")
+endforeach()
+configure_file(${TEMPLATE} ${OUTPUT} @ONLY)

@@ -1,0 +1,116 @@
+// What a machine can do, and how long parts of a step take on it: rates of matrix products, memory
+// and links, read from JSON (docs/simulate.md says the keys). A noun of its own, without MLIR.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano::machine {
+
+/// A rate by size: straight lines over the logarithm of the size through (size, rate) points, the
+/// first and last rate outside of them. Sizes ascend; one point: the same rate for all.
+struct Curve {
+  std::vector<std::pair<double, double>> points;
+  double at(double size) const;
+};
+
+/// What the factors of a matrix product are made of; the wider one where they differ.
+enum class ElementType : uint8_t { F32, BF16, F8 };
+inline constexpr size_t numElementTypes = 3;
+
+/// How a library computes products: in tiles of C, on so many units at once (multiprocessors or
+/// cores), k cut into parts when C alone has too few tiles.
+struct Products {
+  double flops = 0;              ///< operations a second of all units on a product without end
+  int64_t units = 1;             ///< tiles at a time
+  int64_t rows = 1, columns = 1; ///< of a tile
+  double startup = 0;            ///< what beginning and storing a tile costs, in steps of k
+  int64_t split = 0;             ///< least k of a part when k is cut; 0: it is not
+};
+
+/// Collectives by what they do to a tensor that P members have.
+enum class Collective : uint8_t { AllReduce, ReduceScatter, AllGather };
+inline constexpr size_t numCollectives = 3;
+
+/// What arithmetic a generated kernel does.
+enum class Arithmetic : uint8_t {
+  Vector,    ///< elementwise, f32
+  Attention, ///< the two products and the softmax between them
+};
+
+/// Links between ranks of a node. Bus bandwidth is what NCCL's tests call so: bytes a second that
+/// each link carries, (P−1)/P·bytes/t for reduce-scatter and all-gather, twice that for all-reduce;
+/// t, the time measured, has the latency in it where there are several points, a single bandwidth
+/// is that of the bytes alone.
+struct NodeLinks {
+  double latency = 0;                    ///< seconds of the smallest collective
+  int64_t members = 2;                   ///< among how many ranks the bandwidths were measured
+  std::array<Curve, numCollectives> bus; ///< by bytes of the whole tensor, bytes a second
+};
+
+/// Links between nodes: every rank has one of its own.
+struct Network {
+  double latency = 0; ///< seconds of one message to another node
+  Curve bandwidth;    ///< of one rank in one direction, by bytes of the whole tensor
+};
+
+struct Machine {
+  std::string name, summary;
+  std::vector<std::string> sources; ///< where the figures come from
+  int64_t ranksPerNode = 1;
+  double memoryBytes = 0; ///< of one rank's device; 0: not said
+  Curve memory;           ///< bytes a second read and written, by bytes a kernel touches
+  double vectorFlops = 0, attentionFlops = 0; ///< operations a second
+  double launch = 0; ///< seconds from one launch by the host to the next, and of starting a graph
+  double graphNode = 0; ///< seconds between commands of a graph; 0: the device has no graphs
+  double besideCollectives = 1; ///< a kernel takes so many times as long while a collective runs
+  bool oneAtATime = false; ///< a rank's commands run one after the other, whatever their streams
+  std::array<Products, numElementTypes> products;
+  NodeLinks node;
+  bool hasNetwork = false;
+  Network network;
+
+  /// Seconds that lie between two commands of a program, beside their own.
+  double command() const { return graphNode > 0 ? graphNode : launch; }
+
+  /// Seconds of `batch` products m×k by k×n that touch `bytes` of memory. With T tiles and k in s
+  /// parts of at least `split`: ⌈T·s/units⌉ rounds, each of (k/s + startup) steps of a tile, which
+  /// is the quantisation that cuBLAS's guide and NVIDIA's "Matrix Multiplication Background"
+  /// describe; s is the number of parts with the least time. Not less than the memory's time.
+  double product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
+                 double bytes = 0) const;
+
+  /// Seconds of a kernel that reads and writes `bytes` and computes `flops`: the longer of the two
+  /// times (the roofline of Williams, Waterman and Patterson, CACM 52(4), 2009).
+  double kernel(double bytes, double flops = 0, Arithmetic arithmetic = Arithmetic::Vector) const;
+
+  /// Seconds of a collective on a tensor of `bytes` (all-reduce: of each member; reduce-scatter:
+  /// the source, all-gather: the target) among `members` ranks, the same number in each of `nodes`
+  /// nodes; 0 for one member. In a node: latency + what the measured time at that size exceeds it
+  /// by, times the ratio of the bus factors of `members` and of the measured ranks: (P−1)/P, for
+  /// all-reduce 2(P−1)/P (rings of Patarasuk and Yuan, JPDC 69(2), 2009; NCCL's PERFORMANCE.md).
+  /// Over nodes: the slower of that and of the network, where a ring leaves a node over as many
+  /// links as it has members there; the latency grows by a ring's nodes − 1 messages (NCCL's Ring),
+  /// by ⌈log₂ nodes⌉ where every node has one member (PAT), for all-reduce by twice that (Tree) or
+  /// the ring's two turns, whichever are fewer. `hasNetwork` must hold when `nodes` is above 1.
+  double collective(Collective kind, double bytes, int64_t members, int64_t nodes = 1) const;
+};
+
+/// The machine that `text` describes. Errors are one line that begins with `name`, the file's name
+/// for the user, and says which key is wrong and what it should be.
+llvm::Expected<Machine> parse(llvm::StringRef text, llvm::StringRef name);
+
+/// The names of the machines that come with the compiler, sorted.
+std::vector<std::string> knownMachines();
+
+/// The machine of that name, or of the JSON file at that path. Errors: neither, with the known
+/// names; as `parse`.
+llvm::Expected<Machine> load(llvm::StringRef nameOrPath);
+
+} // namespace nano::machine

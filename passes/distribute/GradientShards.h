@@ -1,0 +1,88 @@
+// Where gradients are added up over ranks, and which rank keeps which part of them.
+#pragma once
+
+#include "ir/graph/Program.h"
+#include "ir/graph/Sharding.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <string>
+#include <vector>
+
+namespace nano::distribute {
+
+enum class Strategy { AllReduce, Zero2 };
+
+struct Topology {
+  int64_t world = 1; ///< ranks
+  int64_t group = 1; ///< ranks that share optimizer states; divides `world`
+  Strategy strategy = Strategy::AllReduce;
+  int64_t minShard = 1; ///< Zero2: elements of the smallest Adam parameter that is shared
+};
+
+/// Rewrites programs of the last micro-batch for several ranks: what one stores to a parameter's
+/// gradient becomes
+///
+///   whole   the sum over all ranks, in the same state;
+///   bank    of Muon's matrices of one size, a rank's share [rounds, rows, cols]: of each S
+///           consecutive matrices, in the order in which backward completes them, the rank at
+///           place p of its group has the p-th. For S = 2 and the matrices a, b, c:
+///
+///             %0 = nano.concat %a, %b              : tensor<2×r×c>   as soon as b is complete
+///             %1 = nano.reduce_scatter %0 parts 2 over group : … -> tensor<1×r×c>
+///             %2 = nano.concat %c, %zero
+///             %3 = nano.reduce_scatter %2 parts 2 over group
+///             %4 = nano.concat %1, %3 : tensor<2×r×c>
+///             nano.store %4, @grad.muon.bank0      with `nano.sharding`
+///
+///   part    (Zero2) an S-th of the elements of a large Adam parameter, @grad.<parameter>.part.
+///
+/// AllReduce takes its share of a bank after a sum over all ranks (all_reduce, shard); Zero2
+/// scatters the sum inside the group and adds the shares of all groups (reduce_scatter, all_reduce
+/// over peers), which moves half the bytes.
+class GradientSharer {
+public:
+  GradientSharer(mlir::ModuleOp module, Topology topology);
+
+  /// Without `adam` the gradients of Adam's parameters are left as they are.
+  mlir::LogicalResult run(mlir::func::FuncOp last, bool adam);
+  /// Gradients of parameters that are no longer whole, and the states that hold shares.
+  const std::vector<std::string> &sharded() const { return shardedNames; }
+  const std::vector<std::string> &shards() const { return shardNames; }
+
+private:
+  /// A parameter whose gradient `store` of `last` completes.
+  struct Completed {
+    graph::StateOp parameter;
+    graph::StoreOp store;
+    int64_t matrices() const;
+    mlir::RankedTensorType type() { return parameter.getTensorType(); }
+  };
+  /// Matrices of one size that one optimizer updates.
+  struct Bank {
+    graph::MuonOp muon;
+    mlir::SmallVector<int64_t> matrix;
+    mlir::SmallVector<Completed> members;
+  };
+
+  void addToBank(Completed completed, graph::MuonOp muon);
+  mlir::LogicalResult shareBank(Bank &bank, int64_t number);
+  /// This rank's matrix [1, rows, cols] of the S ones from `begin` on, with zeros for what is
+  /// missing, before the store that completes the last of them, where `builder` then stands.
+  mlir::Value shareRound(Bank &bank, int64_t begin, mlir::OpBuilder &builder);
+  mlir::LogicalResult sharePart(Completed completed);
+  void sumWhole(Completed completed);
+  /// This rank's share of the sum over all ranks of x [S·n, …].
+  mlir::Value share(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
+  /// Declares the state of a share behind the states of the module, where an earlier program has
+  /// not.
+  mlir::LogicalResult declare(const std::string &name, mlir::RankedTensorType type,
+                              const graph::Sharding &sharding, mlir::Location location);
+
+  mlir::ModuleOp module;
+  Topology topology;
+  mlir::SmallVector<Bank> banks;
+  std::vector<std::string> shardedNames, shardNames;
+};
+
+} // namespace nano::distribute

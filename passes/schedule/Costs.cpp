@@ -1,0 +1,138 @@
+// Commands as bytes, operations and members, timed by a machine or by measurement.
+#include "passes/schedule/Costs.h"
+
+#include "ir/step/Labels.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace nano::step;
+
+namespace nano::schedule {
+
+//===- Commands ------------------------------------------------------------===//
+
+bool isCollective(Operation *command) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(command);
+}
+
+static int64_t bytesOf(ValueRange buffers) {
+  int64_t bytes = 0;
+  for (Value buffer : buffers)
+    bytes += contiguousBytes(cast<MemRefType>(buffer.getType()));
+  return bytes;
+}
+
+int64_t collectiveBytes(Operation *command) {
+  return llvm::TypeSwitch<Operation *, int64_t>(command)
+      .Case<AllReduceOp>([](auto op) { return bytesOf(op.getBuffers()); })
+      .Case<ReduceScatterOp>([](auto op) { return bytesOf(op.getIns()); })
+      .Case<AllGatherOp>([](auto op) { return bytesOf(op.getOuts()); })
+      .Default(int64_t(0));
+}
+
+static int64_t integerOr(ModuleOp module, StringRef name, int64_t otherwise) {
+  auto attribute = module->getAttrOfType<IntegerAttr>(name);
+  return attribute ? std::max<int64_t>(1, attribute.getInt()) : otherwise;
+}
+
+llvm::Expected<Costs> Costs::make(machine::Machine machine, machine::LabelledTimes times,
+                                  ModuleOp module) {
+  Costs costs;
+  costs.machine = std::move(machine);
+  costs.times = std::move(times);
+  costs.world = integerOr(module, "nano.world", 1);
+  costs.group = integerOr(module, "nano.group", costs.world);
+  if (costs.world > costs.machine.ranksPerNode && !costs.machine.hasNetwork)
+    return llvm::createStringError("machine %s: %lld ranks do not fit into its one node of %lld: "
+                                   "take a machine with a network",
+                                   costs.machine.name.c_str(), (long long)costs.world,
+                                   (long long)costs.machine.ranksPerNode);
+  return costs;
+}
+
+double Costs::seconds(StepCommandOpInterface command, StringRef program,
+                      const KernelTable &kernels) const {
+  if (isa<RecordOp, WaitOp>(*command))
+    return 0;
+  // What is measured of a collective has the waiting for other ranks in it.
+  if (!isCollective(command))
+    if (std::optional<double> measured = times.find(program, labelOf(command)))
+      return *measured;
+  return machine.command() + estimate(command, kernels);
+}
+
+double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernels) const {
+  if (isCollective(command))
+    return collective(command);
+  if (auto matmul = dyn_cast<MatmulOp>(*command))
+    return product(matmul);
+  double bytes = 0;
+  for (const Access &access : accessesOf(command, kernels))
+    bytes += double(contiguousBytes(cast<MemRefType>(access.buffer.getType()))) *
+             (int(access.reads) + int(access.writes));
+  auto launch = dyn_cast<LaunchOp>(*command);
+  if (!launch)
+    return machine.kernel(bytes);
+  const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
+  auto summary = kernel ? kernel->function->getAttrOfType<StringAttr>("nano.summary") : nullptr;
+  auto queries = launch.getBuffers().empty()
+                     ? nullptr
+                     : cast<MemRefType>(launch.getBuffers().front().getType());
+  if (!summary || !summary.getValue().contains("attention") || !queries || queries.getRank() != 3)
+    return machine.kernel(bytes);
+  // Products of [query, key] with the width of a head: two forward, seven backward, where both the
+  // queries' part and the keys' part recompute the scores.
+  const double products = summary.getValue().contains("attention_grad") ? 7 : 2;
+  const double keys = double(std::min(queries.getDimSize(0), assumedKeys));
+  const double flops = products * 2 * double(queries.getNumElements()) * keys;
+  return machine.kernel(bytes, flops, machine::Arithmetic::Attention);
+}
+
+double Costs::product(MatmulOp matmul) const {
+  auto typeOf = [](Value value) { return cast<MemRefType>(value.getType()); };
+  const MatrixLayout a = *matrixLayout(typeOf(matmul.getA())),
+                     c = *matrixLayout(typeOf(matmul.getC()));
+  const int64_t k = matmul.getTransposeA() ? a.rows : a.columns;
+  auto factorType = [&](Value value) {
+    switch (elementBytes(typeOf(value).getElementType())) {
+    case 1:
+      return machine::ElementType::F8;
+    case 2:
+      return machine::ElementType::BF16;
+    default:
+      return machine::ElementType::F32;
+    }
+  };
+  double bytes = 0;
+  for (Value operand : matmul->getOperands())
+    bytes += double(contiguousBytes(typeOf(operand)));
+  return machine.product(c.rows, c.columns, k, c.batch,
+                         std::min(factorType(matmul.getA()), factorType(matmul.getB())), bytes);
+}
+
+double Costs::collective(Operation *command) const {
+  using machine::Collective;
+  const auto [kind, ranks] =
+      llvm::TypeSwitch<Operation *, std::pair<Collective, graph::RankSet>>(command)
+          .Case<AllReduceOp>(
+              [](auto op) { return std::pair(Collective::AllReduce, op.getRanks()); })
+          .Case<ReduceScatterOp>(
+              [](auto op) { return std::pair(Collective::ReduceScatter, op.getRanks()); })
+          .Default([](Operation *op) {
+            return std::pair(Collective::AllGather, cast<AllGatherOp>(op).getRanks());
+          });
+  const int64_t nodes = int64_t(llvm::divideCeil(world, machine.ranksPerNode));
+  int64_t members = world, spread = nodes;
+  if (ranks == graph::RankSet::group) {
+    members = group;
+    spread = int64_t(llvm::divideCeil(group, machine.ranksPerNode));
+  } else if (ranks == graph::RankSet::peers) {
+    members = world / group;
+    spread = std::min(members, nodes);
+  }
+  return machine.collective(kind, double(collectiveBytes(command)), members, spread);
+}
+
+} // namespace nano::schedule

@@ -1,0 +1,46 @@
+// How many seconds a command of step IR takes: measured where a run has measured it, else by what a
+// machine can do.
+#pragma once
+
+#include "ir/machine/LabelledTimes.h"
+#include "ir/machine/Machine.h"
+#include "ir/step/Step.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace nano::schedule {
+
+/// What commands of a module cost.
+class Costs {
+public:
+  /// Reads the module's number of ranks and size of a group. Errors: more ranks than a node of a
+  /// machine without a network has.
+  static llvm::Expected<Costs> make(machine::Machine machine, machine::LabelledTimes times,
+                                    mlir::ModuleOp module);
+
+  /// 0 for records and waits; never measured for collectives. A launch takes as long as its
+  /// operands' bytes and, of attention, its operations do; how many keys a query sees depends on
+  /// the documents and is taken to be `assumedKeys`, or all there are.
+  double seconds(step::StepCommandOpInterface command, llvm::StringRef program,
+                 const step::KernelTable &kernels) const;
+  static constexpr int64_t assumedKeys = 512;
+
+private:
+  double estimate(step::StepCommandOpInterface command, const step::KernelTable &kernels) const;
+  double product(step::MatmulOp matmul) const;
+  double collective(mlir::Operation *command) const;
+
+  machine::Machine machine;
+  machine::LabelledTimes times;
+  int64_t world = 1, group = 1;
+};
+
+/// True for commands in which ranks meet.
+bool isCollective(mlir::Operation *command);
+
+/// The bytes of what all ranks of a collective have together of one set: of an all-reduce its
+/// buffers, of a reduce-scatter its sources, of an all-gather its targets. 0 for other commands.
+int64_t collectiveBytes(mlir::Operation *command);
+
+} // namespace nano::schedule

@@ -1,0 +1,400 @@
+// List scheduling in the order of time, one decision a step.
+#include "passes/schedule/ListSchedule.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace nano::schedule {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+class ListScheduler {
+public:
+  ListScheduler(const TaskGraph &graph, Rule rule, Collectives collectives, int64_t maxBytes)
+      : graph(graph), rule(rule), collectives(collectives), maxBytes(maxBytes),
+        tails(longestPaths(graph)) {
+    const size_t count = graph.tasks.size();
+    after.resize(count);
+    pending.resize(count);
+    ready.resize(count, 0);
+    number.resize(count, -1);
+    feeds.resize(count, false);
+    deferred.resize(count, false);
+    storageOf.resize(count);
+    usersLeft.resize(graph.storage.size());
+    lastCollective.resize(graph.storage.size(), -1);
+    order.start.resize(count);
+    order.end.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      pending[i] = uint32_t(graph.tasks[i].before.size());
+      for (uint32_t earlier : graph.tasks[i].before)
+        after[earlier].push_back(i);
+      if (graph.tasks[i].stream == computeStream)
+        waiting.insert(i);
+    }
+    for (uint32_t i = uint32_t(count); i-- > 0;)
+      for (uint32_t later : after[i])
+        feeds[i] = feeds[i] || feeds[later] || graph.tasks[later].stream == collectiveStream;
+    for (uint32_t buffer = 0; buffer < graph.storage.size(); ++buffer) {
+      usersLeft[buffer] = uint32_t(graph.storage[buffer].users.size());
+      for (uint32_t user : graph.storage[buffer].users)
+        storageOf[user].push_back(buffer);
+    }
+    for (uint32_t i = 0; i < count; ++i)
+      if (pending[i] == 0)
+        open(i);
+  }
+
+  Order run() {
+    while (!startable[computeStream].empty() || !startable[collectiveStream].empty())
+      step();
+    predict(graph, order); // a task for which the stream was kept free may have gone elsewhere
+    return std::move(order);
+  }
+
+private:
+  /// A task and the earliest time at which it could start.
+  struct Choice {
+    uint32_t task = 0;
+    double start = never;
+  };
+
+  void open(uint32_t task) { startable[graph.tasks[task].stream].insert(task); }
+  void step();
+  Choice nextCollective();
+  std::optional<uint32_t> nextComputing(double now) const;
+  bool isBefore(uint32_t task, uint32_t other) const;
+  bool isFirst(uint32_t collective, uint32_t other) const;
+  void emit(uint32_t task, double start);
+  void place(uint32_t task, double start);
+
+  int64_t bytesBorn(uint32_t task) const;
+  bool fits(uint32_t task, double now) const {
+    const int64_t bytes = live + bytesBorn(task);
+    return bytes <= maxBytes || bytes - endedBytes(now) <= maxBytes;
+  }
+  int64_t endedBytes(double now) const;
+  double earliest(uint32_t task) const {
+    return std::max(free[graph.tasks[task].stream], ready[task]);
+  }
+  std::optional<int64_t> collectiveToWaitFor(uint32_t task) const;
+  void learn(int64_t collective);
+
+  const TaskGraph &graph;
+  const Rule rule;
+  const Collectives collectives;
+  const int64_t maxBytes;
+  const std::vector<double> tails;
+  std::vector<std::vector<uint32_t>> after;
+  std::vector<uint32_t> pending; ///< by task: what must still be placed before it
+  std::vector<double> ready;     ///< by task: when all that is before it has ended
+  std::vector<int64_t> number;   ///< by collective: its place on its stream, once placed
+  std::vector<bool> feeds;       ///< by task: a collective depends on it
+  std::vector<std::vector<uint32_t>> storageOf;         ///< by task
+  std::array<std::set<uint32_t>, numStreams> startable; ///< all before them is placed
+  std::set<uint32_t> waiting;                           ///< computing tasks that are not placed
+  std::array<double, numStreams> free = {0, 0};         ///< end of each stream's last task
+  Order order;
+
+  // Memory. Storage is live from its first user until all users are placed and the computing stream
+  // knows that the collectives among them have ended.
+  int64_t live = 0;
+  std::vector<uint32_t> usersLeft;     ///< by storage
+  std::vector<int64_t> lastCollective; ///< by storage: the last collective that used it, or −1
+  std::vector<uint32_t> onStream;      ///< collectives, in the order of their stream
+  int64_t known = -1; ///< the last collective that the computing stream has waited for
+  std::set<std::pair<int64_t, uint32_t>> held; ///< (last collective, storage): no users left
+  std::vector<bool> deferred;                  ///< by task: a collective that waits for bytes
+  std::optional<uint32_t> lastComputing;       ///< the last one placed
+};
+
+bool ListScheduler::isBefore(uint32_t task, uint32_t other) const {
+  if (rule == Rule::Feeding && feeds[task] != feeds[other])
+    return feeds[task];
+  if (rule != Rule::Feeding && tails[task] != tails[other])
+    return tails[task] > tails[other];
+  return task < other;
+}
+
+bool ListScheduler::isFirst(uint32_t collective, uint32_t other) const {
+  if (collectives == Collectives::Longest)
+    return tails[collective] > tails[other];
+  return graph.tasks[collective].seconds < graph.tasks[other].seconds;
+}
+
+/// The collective that would start first.
+ListScheduler::Choice ListScheduler::nextCollective() {
+  Choice best;
+  for (uint32_t task : startable[collectiveStream])
+    if (fits(task, free[computeStream]))
+      best.start = std::min(best.start, earliest(task));
+    else
+      deferred[task] = true;
+  bool found = false;
+  for (uint32_t task : startable[collectiveStream])
+    if (earliest(task) <= best.start && fits(task, free[computeStream]) &&
+        (!found || isFirst(task, best.task))) {
+      best.task = task;
+      found = true;
+    }
+  return best;
+}
+
+/// The computing task that the rule lets start at `now`, if there is one.
+std::optional<uint32_t> ListScheduler::nextComputing(double now) const {
+  const uint32_t first = *waiting.begin();
+  const bool firstCan = startable[computeStream].count(first) > 0;
+  if (firstCan && ready[first] <= now && fits(first, now) &&
+      (rule == Rule::Fixed || rule == Rule::Given))
+    return first;
+  if (rule == Rule::Fixed)
+    return std::nullopt;
+  std::vector<uint32_t> soon;
+  if (rule == Rule::Patient)
+    for (uint32_t task : startable[computeStream])
+      if (ready[task] > now)
+        soon.push_back(task);
+  // A task with a longer path would be ready so soon that the stream would idle for less time than
+  // this one would delay it.
+  auto delays = [&](uint32_t task) {
+    const double end = now + graph.tasks[task].seconds;
+    return std::any_of(soon.begin(), soon.end(), [&](uint32_t other) {
+      return tails[other] > tails[task] && end - ready[other] > ready[other] - now;
+    });
+  };
+  std::optional<uint32_t> best;
+  for (uint32_t task : startable[computeStream])
+    if (ready[task] <= now && fits(task, now) && !delays(task) && (!best || isBefore(task, *best)))
+      best = task;
+  return best;
+}
+
+void ListScheduler::step() {
+  const Choice collective = nextCollective();
+  const double now = free[computeStream];
+  if (collective.start <= now)
+    return place(collective.task, collective.start);
+  if (!startable[computeStream].empty()) {
+    if (std::optional<uint32_t> task = nextComputing(now))
+      return place(*task, now);
+    // Nothing can start now: the next moment at which something can.
+    double soonest = never;
+    for (uint32_t task : startable[computeStream])
+      if ((rule != Rule::Fixed || task == *waiting.begin()) && ready[task] > now)
+        soonest = std::min(soonest, ready[task]);
+    if (soonest < collective.start) {
+      free[computeStream] = soonest;
+      return;
+    }
+  }
+  if (collective.start < never)
+    return place(collective.task, collective.start);
+  // Only memory stands in the way: the first in the given order goes on.
+  uint32_t task = std::numeric_limits<uint32_t>::max();
+  for (const std::set<uint32_t> &tasks : startable)
+    if (!tasks.empty())
+      task = std::min(task, *tasks.begin());
+  place(task, earliest(task));
+}
+
+/// Emits a task, behind what must have ended so that it can have its bytes.
+void ListScheduler::place(uint32_t task, double start) {
+  if (graph.tasks[task].stream == computeStream) {
+    if (std::optional<int64_t> wait = collectiveToWaitFor(task)) {
+      order.forMemory.emplace_back(onStream[*wait], task);
+      start = std::max(start, order.end[onStream[*wait]]);
+      learn(*wait);
+    }
+  } else if (deferred[task] && lastComputing) {
+    order.forMemory.emplace_back(*lastComputing, task);
+    start = std::max(start, order.end[*lastComputing]);
+  }
+  emit(task, start);
+}
+
+int64_t ListScheduler::bytesBorn(uint32_t task) const {
+  int64_t bytes = 0;
+  for (uint32_t buffer : storageOf[task])
+    if (usersLeft[buffer] == graph.storage[buffer].users.size())
+      bytes += graph.storage[buffer].bytes;
+  return bytes;
+}
+
+/// Bytes that a wait for collectives that have ended would give.
+int64_t ListScheduler::endedBytes(double now) const {
+  int64_t bytes = 0;
+  for (auto [collective, buffer] : held) {
+    if (order.end[onStream[collective]] > now)
+      break;
+    bytes += graph.storage[buffer].bytes;
+  }
+  return bytes;
+}
+
+/// The first collective whose end gives the task the bytes that it lacks, or the last that gives
+/// any; none where nothing is lacking or to be had.
+std::optional<int64_t> ListScheduler::collectiveToWaitFor(uint32_t task) const {
+  std::optional<int64_t> last;
+  int64_t missing = live + bytesBorn(task) - maxBytes;
+  for (auto [collective, buffer] : held) {
+    if (missing <= 0)
+      break;
+    missing -= graph.storage[buffer].bytes;
+    last = collective;
+  }
+  return last;
+}
+
+/// The computing stream knows that this collective, and all before it, have ended.
+void ListScheduler::learn(int64_t collective) {
+  known = std::max(known, collective);
+  while (!held.empty() && held.begin()->first <= known) {
+    live -= graph.storage[held.begin()->second].bytes;
+    held.erase(held.begin());
+  }
+}
+
+void ListScheduler::emit(uint32_t task, double start) {
+  const Task &placed = graph.tasks[task];
+  startable[placed.stream].erase(task);
+  order.tasks.push_back(task);
+  order.start[task] = start;
+  order.end[task] = free[placed.stream] = start + placed.seconds;
+  if (placed.stream == collectiveStream) {
+    number[task] = int64_t(onStream.size());
+    onStream.push_back(task);
+  } else {
+    lastComputing = task;
+    waiting.erase(task);
+    for (uint32_t earlier : placed.before)
+      learn(number[earlier]); // −1 for computing tasks
+  }
+  live += bytesBorn(task);
+  for (uint32_t buffer : storageOf[task]) {
+    lastCollective[buffer] = std::max(lastCollective[buffer], number[task]);
+    if (--usersLeft[buffer] > 0)
+      continue;
+    if (lastCollective[buffer] <= known)
+      live -= graph.storage[buffer].bytes;
+    else
+      held.emplace(lastCollective[buffer], buffer);
+  }
+  for (uint32_t later : after[task]) {
+    ready[later] = std::max(ready[later], order.end[task]);
+    if (--pending[later] == 0)
+      open(later);
+  }
+}
+
+} // namespace
+
+Order listSchedule(const TaskGraph &graph, Rule rule, Collectives collectives, int64_t maxBytes) {
+  return ListScheduler(graph, rule, collectives, maxBytes).run();
+}
+
+/// The program run backwards: task i is task n − 1 − i, what was before is after.
+static TaskGraph reversed(const TaskGraph &graph) {
+  const auto last = uint32_t(graph.tasks.size()) - 1;
+  TaskGraph result;
+  result.tasks.resize(graph.tasks.size());
+  result.storage = graph.storage;
+  for (uint32_t i = 0; i < graph.tasks.size(); ++i) {
+    result.tasks[last - i].stream = graph.tasks[i].stream;
+    result.tasks[last - i].seconds = graph.tasks[i].seconds;
+    for (uint32_t earlier : graph.tasks[i].before)
+      result.tasks[last - earlier].before.push_back(last - i);
+  }
+  for (Storage &storage : result.storage) {
+    std::reverse(storage.users.begin(), storage.users.end());
+    for (uint32_t &user : storage.users)
+      user = last - user;
+  }
+  return result;
+}
+
+std::vector<Order> candidates(const TaskGraph &graph, int64_t maxBytes) {
+  std::vector<Order> orders;
+  for (Rule rule : {Rule::Fixed, Rule::Given, Rule::Feeding, Rule::Longest, Rule::Patient})
+    for (Collectives first : {Collectives::Longest, Collectives::Shortest})
+      orders.push_back(listSchedule(graph, rule, first, maxBytes));
+  const TaskGraph backwards = reversed(graph);
+  const auto last = uint32_t(graph.tasks.size()) - 1;
+  for (Rule rule : {Rule::Given, Rule::Longest, Rule::Patient})
+    for (Collectives first : {Collectives::Longest, Collectives::Shortest}) {
+      Order order = listSchedule(backwards, rule, first, maxBytes);
+      std::reverse(order.tasks.begin(), order.tasks.end());
+      for (uint32_t &task : order.tasks)
+        task = last - task;
+      for (auto &[earlier, later] : order.forMemory)
+        std::tie(earlier, later) = std::pair(last - later, last - earlier);
+      predict(graph, order);
+      orders.push_back(std::move(order));
+    }
+  return orders;
+}
+
+void predict(const TaskGraph &graph, Order &order) {
+  order.start.assign(graph.tasks.size(), 0);
+  order.end.assign(graph.tasks.size(), 0);
+  order.seconds = 0;
+  std::array<double, numStreams> free = {0, 0};
+  std::vector<std::vector<uint32_t>> forMemory(graph.tasks.size());
+  for (auto [earlier, later] : order.forMemory)
+    forMemory[later].push_back(earlier);
+  for (uint32_t task : order.tasks) {
+    double start = free[graph.tasks[task].stream];
+    for (uint32_t earlier : graph.tasks[task].before)
+      start = std::max(start, order.end[earlier]);
+    for (uint32_t earlier : forMemory[task])
+      start = std::max(start, order.end[earlier]);
+    order.start[task] = start;
+    order.end[task] = free[graph.tasks[task].stream] = start + graph.tasks[task].seconds;
+    order.seconds = std::max(order.seconds, order.end[task]);
+  }
+}
+
+void addFreeWaits(const TaskGraph &graph, Order &order) {
+  // By stream: its tasks so far, and the first of them that the other one does not know to end.
+  std::array<std::vector<uint32_t>, numStreams> placed;
+  std::array<size_t, numStreams> unknown = {0, 0};
+  for (uint32_t task : order.tasks) {
+    const unsigned stream = graph.tasks[task].stream, other = 1 - stream;
+    const size_t known = unknown[other];
+    while (unknown[other] < placed[other].size() &&
+           order.end[placed[other][unknown[other]]] <= order.start[task])
+      ++unknown[other];
+    if (unknown[other] > known)
+      order.forMemory.emplace_back(placed[other][unknown[other] - 1], task);
+    placed[stream].push_back(task);
+  }
+}
+
+std::vector<double> longestPaths(const TaskGraph &graph) {
+  std::vector<double> tails(graph.tasks.size(), 0);
+  for (size_t i = graph.tasks.size(); i-- > 0;) {
+    tails[i] += graph.tasks[i].seconds;
+    for (uint32_t earlier : graph.tasks[i].before)
+      tails[earlier] = std::max(tails[earlier], tails[i]);
+  }
+  return tails;
+}
+
+int64_t serialPeak(const TaskGraph &graph) {
+  std::vector<int64_t> change(graph.tasks.size() + 1, 0);
+  for (const Storage &storage : graph.storage)
+    if (!storage.users.empty()) {
+      change[storage.users.front()] += storage.bytes;
+      change[storage.users.back() + 1] -= storage.bytes;
+    }
+  int64_t live = 0, peak = 0;
+  for (int64_t bytes : change)
+    peak = std::max(peak, live += bytes);
+  return peak;
+}
+
+} // namespace nano::schedule

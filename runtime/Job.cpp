@@ -1,0 +1,182 @@
+// Checks options and opens files.
+#include "runtime/Job.h"
+
+#include "runtime/Fp8Report.h"
+#include "runtime/Version.h"
+#include "runtime/files/Checkpoint.h"
+#include "runtime/files/FileWriter.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace nano {
+
+Status Job::prepare(const Crew &crew) {
+  world = crew.world();
+  localRanks = crew.onMachine();
+  if (Status status = checkOptions(); !status)
+    return status;
+  if (Status status = openStart(); !status)
+    return status;
+  if (steps > firstStep)
+    if (Status status = openTraining(); !status)
+      return status;
+  if (!options.val.empty())
+    if (Status status = openValidation(); !status)
+      return status;
+  return crew.hasFirst() ? openOutputs() : ok();
+}
+
+Facts Job::facts() const {
+  auto given = [](const std::string &option) { return option.empty() ? "no" : "yes"; };
+  Facts facts = {{"nanorun", version},
+                 {"the plan", planHash},
+                 {"the checkpoint's step", std::to_string(firstStep)},
+                 {"--steps", std::to_string(steps)},
+                 {"--seed", std::to_string(start.seed())},
+                 {"--save", given(options.save)},
+                 {"--save-every", std::to_string(options.saveEvery)},
+                 {"--val-every", std::to_string(options.valEvery)},
+                 {"the number of validation sequences", std::to_string(valSequences.size())},
+                 {"--times", given(options.times)},
+                 {"--profile", given(options.profile)},
+                 {"--fp8-report", options.fp8Report ? "yes" : "no"},
+                 {"--calibrate", given(options.calibrate)}};
+  if (reader) {
+    const DataPosition &position = reader->position();
+    facts.insert(facts.end(),
+                 {{"the training shard", trainShards->name(position.shard)},
+                  {"the position in the training shard", std::to_string(position.position)},
+                  {"the number of training tokens", std::to_string(trainShards->totalTokens())}});
+  }
+  return facts;
+}
+
+Status Job::checkOptions() const {
+  if (std::find(plan.worlds.begin(), plan.worlds.end(), world) == plan.worlds.end())
+    return badInput(fmt::format(
+        "--gpus {}: the plan was compiled for {} ranks; choose one of them or compile with "
+        "--world",
+        world, fmt::join(plan.worlds, ", ")));
+  if (options.saveEvery > 0 && options.save.empty())
+    return badInput("--save-every: needs --save DIR");
+  if (options.fp8Report)
+    if (Status status = Fp8Meter::check(plan, "--fp8-report"); !status)
+      return status;
+  if (!options.calibrate.empty())
+    if (Status status = Fp8Meter::check(plan, "--calibrate"); !status)
+      return status;
+  if (options.valEvery > 0 && options.val.empty())
+    return badInput("--val-every: needs --val 'GLOB'");
+  return ok();
+}
+
+Status Job::openStart() {
+  const plan::Training &training = plan.training;
+  Result<Start> opened = Start::open(plan, planHash, options.start,
+                                     [&](const std::string &line) { console.say(line); });
+  if (!opened)
+    return opened.error();
+  start = std::move(*opened);
+  firstStep = start.manifest() ? start.manifest()->step : 0;
+  done = firstStep;
+  steps = options.steps.value_or(training.numIterations);
+  if (firstStep > 0)
+    console.say(fmt::format("resuming {} after step {}", options.start.resume, firstStep));
+  if (start.manifest() && start.manifest()->world != world)
+    console.say(fmt::format("the checkpoint was made with --gpus {}, this is --gpus {}: losses "
+                            "agree, but not to the bit",
+                            start.manifest()->world, world));
+  if (steps <= firstStep && firstStep > 0)
+    console.say(
+        fmt::format("nothing to train: {} steps are done, {} are asked for", firstStep, steps));
+  if (steps > training.numIterations && options.steps)
+    console.say(
+        fmt::format("--steps {}: the model's schedules end at step {}; they are followed beyond",
+                    steps, training.numIterations));
+  steps = std::max(steps, firstStep);
+  if (steps == firstStep && (options.fp8Report || !options.calibrate.empty()))
+    return badInput(fmt::format("{}: there is no step to measure; ask for more --steps",
+                                options.fp8Report ? "--fp8-report" : "--calibrate"));
+  return ok();
+}
+
+Status Job::openTraining() {
+  const plan::Training &training = plan.training;
+  if (training.phases.empty())
+    return badInput(
+        "the plan has no training programs; compile a model with a loss and optimizers");
+  if (options.train.empty())
+    return badInput("--train is missing: give the pattern of the token shards to train on");
+  Result<std::shared_ptr<const TokenShards>> shards =
+      TokenShards::open(options.train, training.vocabSize, "--train");
+  if (!shards)
+    return shards.error();
+  trainShards = *shards;
+
+  DataPosition position;
+  if (const Manifest *manifest = start.manifest()) {
+    position = {manifest->shard, manifest->position, manifest->epoch};
+    if (!manifest->shardFile.empty() && (position.shard >= trainShards->count() ||
+                                         trainShards->name(position.shard) != manifest->shardFile))
+      return badInput(fmt::format(
+          "--train '{}': the checkpoint goes on in shard {} with the name {}, which is not "
+          "there; give the shards that it was trained on",
+          options.train, position.shard, manifest->shardFile));
+  }
+  Result<BatchReader> created = BatchReader::create(trainShards, uint64_t(training.globalBatch),
+                                                    uint64_t(training.seqLen), "--train", position);
+  if (!created)
+    return created.error();
+  reader = std::move(*created);
+  return ok();
+}
+
+Status Job::openValidation() {
+  const plan::Training &training = plan.training;
+  if (training.validate.empty())
+    return badInput("--val: the plan has no validation program");
+  Result<std::shared_ptr<const TokenShards>> shards =
+      TokenShards::open(options.val, training.vocabSize, "--val");
+  if (!shards)
+    return shards.error();
+  valShards = *shards;
+  auto sequence = uint64_t(training.valSeqLen), wanted = uint64_t(options.valTokens);
+  if (wanted < sequence)
+    return badInput(fmt::format("--val-tokens {}: less than one validation sequence of {} tokens",
+                                wanted, sequence));
+  valSequences = validationSequences(*valShards, sequence, wanted);
+  if (valSequences.empty())
+    return badInput(
+        fmt::format("--val '{}': fewer tokens than one validation sequence: no shard has {}",
+                    options.val, sequence + 1));
+  if (uint64_t used = valSequences.size() * sequence; used != wanted)
+    console.say(fmt::format(
+        "validation: {} sequences of {} = {} tokens ({} were asked for, the shards hold {})",
+        valSequences.size(), sequence, used, wanted, valShards->totalTokens()));
+  return ok();
+}
+
+Status Job::openOutputs() {
+  if (!options.save.empty())
+    if (Status status = makeWritableDirectory(options.save); !status)
+      return badInput("--save " + status.error().message);
+  // Created and dropped at once: a place that cannot be written shows before hours of training,
+  // not after.
+  for (auto [name, path] :
+       {std::pair("--dump-params", &options.dumpParams), std::pair("--times", &options.times),
+        std::pair("--calibrate", &options.calibrate), std::pair("--profile", &options.profile)})
+    if (!path->empty())
+      if (Result<AtomicFile> probe = AtomicFile::create(*path); !probe)
+        return badInput(fmt::format("{} {}", name, probe.error().message));
+  if (!options.log.empty()) {
+    Result<Log> opened = Log::open(options.log, /*append=*/start.manifest() != nullptr);
+    if (!opened)
+      return opened.error();
+    log = std::move(*opened);
+  }
+  return ok();
+}
+
+} // namespace nano

@@ -1,0 +1,61 @@
+// A run as checked before its ranks start: options that fit together, files that open, places that
+// can be written.
+#pragma once
+
+#include "runtime/Log.h"
+#include "runtime/Progress.h"
+#include "runtime/Start.h"
+#include "runtime/Trainer.h"
+#include "runtime/comm/Agreement.h"
+#include "runtime/comm/Crew.h"
+#include "runtime/data/TokenShards.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano {
+
+/// What the ranks of one process share. Only rank 0 uses the log and the console.
+struct Job {
+  const plan::Plan &plan;
+  const std::string &planHash;
+  const TrainOptions &options;
+  const MakeDevice &makeDevice;
+  Console &console;
+  Start start;
+  std::optional<BatchReader> reader; ///< at the first batch; each rank copies it
+  std::shared_ptr<const TokenShards> trainShards, valShards;
+  std::vector<std::pair<size_t, uint64_t>> valSequences;
+  Log log;
+  int world = 1;
+  int localRanks = 1; ///< on this machine
+  int64_t firstStep = 0;
+  int64_t steps = 0;
+  std::atomic<int64_t> done = 0; ///< steps that rank 0 has finished
+
+  Job(const plan::Plan &plan, const std::string &planHash, const TrainOptions &options,
+      const MakeDevice &makeDevice, Console &console)
+      : plan(plan), planHash(planHash), options(options), makeDevice(makeDevice), console(console) {
+  }
+
+  /// BadInput: the option or the file, what is wrong with it and what to do.
+  Status prepare(const Crew &crew);
+  /// What must be the same on all ranks, so that they make the same calls.
+  Facts facts() const;
+
+private:
+  Status checkOptions() const;
+  Status openStart();
+  Status openTraining();
+  Status openValidation();
+  Status openOutputs();
+};
+
+} // namespace nano

@@ -1,0 +1,271 @@
+// The training loop of one rank.
+#include "runtime/Rank.h"
+
+#include "runtime/Interrupt.h"
+#include "runtime/Log.h"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <utility>
+
+namespace nano {
+
+Status Rank::run() {
+  if (Status status = agree(communicator, job.facts()); !status)
+    return status;
+  if (Status status = prepare(); !status)
+    return status;
+  if (Status status = announce(); !status)
+    return status;
+  if (Status status = loop(); !status)
+    return status;
+  if (Status status = device->wait(); !status)
+    return status;
+  if (Status status = writeTimes(); !status)
+    return status;
+  if (Status status = writeTrace(); !status)
+    return status;
+  if (Status status = writeScales(); !status)
+    return status;
+  return dumpParameters();
+}
+
+Status Rank::prepare() {
+  const TrainOptions &options = job.options;
+  DeviceOptions deviceOptions;
+  deviceOptions.threads = options.threads;
+  deviceOptions.localRanks = job.localRanks;
+  deviceOptions.shareGpus = options.shareGpus;
+  deviceOptions.profile = !options.times.empty();
+  deviceOptions.trace = !options.profile.empty();
+  deviceOptions.waitForEach = options.checkCommands;
+  deviceOptions.tune = options.tune;
+  deviceOptions.tuneFile = options.tuneFile;
+  if (rank == 0)
+    deviceOptions.report = [this](const std::string &line) { job.console.say(line); };
+  communicator.doing("making its device");
+  Result<std::unique_ptr<Device>> made = job.makeDevice(plan, communicator, deviceOptions);
+  if (!made)
+    return made.error();
+  device = std::move(*made);
+  communicator.doing("filling its states");
+  Status written = job.start.write(plan, seatOf(plan, communicator), *device,
+                                   threadsPerRank(options.threads, job.localRanks));
+  // What reading the plan, making the device and initial values took for a moment goes back to the
+  // system before the step touches all of the arena.
+  malloc_trim(0);
+  return written;
+}
+
+Status Rank::announce() {
+  if (rank != 0)
+    return ok();
+  RunFacts facts;
+  facts.planHash = job.planHash;
+  facts.device = device->describe();
+  facts.deviceFacts = device->facts();
+  facts.world = world;
+  facts.seed = job.start.seed();
+  facts.firstStep = job.firstStep;
+  facts.steps = job.steps;
+  job.console.say(fmt::format("{} on {}", plan.model, facts.device));
+  auto counted = [](int64_t count, const char *one, const char *many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+  };
+  if (int64_t steps = job.steps - job.firstStep; steps > 0)
+    job.console.say(fmt::format(
+        "{} of {} tokens: {} with {} of {} tokens", counted(steps, "step", "steps"),
+        training.globalBatch, counted(world, "rank", "ranks"),
+        counted(training.globalBatch / (training.seqLen * world), "micro-batch", "micro-batches"),
+        training.seqLen));
+  return job.log.run(plan, facts);
+}
+
+Status Rank::loop() {
+  int64_t steps = job.firstStep;
+  bool resumedAtEnd = job.start.manifest() && steps == job.steps;
+  do {
+    bool last = steps + 1 >= job.steps;
+    if (steps < job.steps) {
+      if (Status status = trainStep(steps); !status)
+        return status;
+      ++steps;
+      Result<bool> stop = anyInterrupted();
+      if (!stop)
+        return stop.error();
+      if (*stop && !last)
+        return interrupted(steps);
+    }
+    if (!job.options.save.empty() && due(job.options.saveEvery, steps) && !resumedAtEnd)
+      if (Status status = save(steps); !status)
+        return status;
+    if (!job.valSequences.empty() && due(job.options.valEvery, steps)) {
+      Result<bool> cut = validate(steps);
+      if (!cut)
+        return cut.error();
+      if (*cut)
+        return interrupted(steps);
+    }
+  } while (steps < job.steps);
+  return ok();
+}
+
+Result<bool> Rank::anyInterrupted() {
+  std::vector<float> flag = {InterruptGuard::signal() != 0 ? 1.0F : 0.0F};
+  if (Status status = share(flag, "interrupt flag"); !status)
+    return status.error();
+  return flag[0] > 0;
+}
+
+Status Rank::writeBatch(size_t sequence) {
+  tokens.resize(size_t(training.seqLen));
+  targets.resize(size_t(training.seqLen));
+  uint64_t bytes = tokens.size() * sizeof(int32_t);
+  if (Status status = reader->read(sequence, tokens.data(), targets.data()); !status)
+    return status;
+  if (Status status = device->write(training.tokensBuffer, 0, tokens.data(), bytes); !status)
+    return status;
+  return device->write(training.targetsBuffer, 0, targets.data(), bytes);
+}
+
+Status Rank::runProgram(int64_t step, const std::string &program) {
+  communicator.doing(fmt::format("step {}, program '{}'", step + 1, program));
+  return device->run(program);
+}
+
+Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
+  for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
+    if (Status status = writeBatch(sequence); !status)
+      return status;
+    auto microBatch = int64_t(sequence / size_t(world));
+    if (microBatch == 0)
+      if (Status status = measure(step); !status)
+        return status;
+    if (Status status = runProgram(step, programOf(training, step, microBatch, world)); !status)
+      return status;
+    if (Status status = device->readLater(training.lossBuffer, 0, &losses[sequence], sizeof(float));
+        !status)
+      return status;
+  }
+  return device->wait();
+}
+
+Status Rank::trainStep(int64_t step) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (!job.options.profile.empty())
+    (void)device->takeSpans(); // of a step or a validation before
+  batchStart = reader->position();
+  if (reader->next() && rank == 0)
+    job.console.say(
+        fmt::format("step {}: past the last shard, reading starts again at the first", step + 1));
+  if (Status status = writeScalars(plan, step, world, *device); !status)
+    return status;
+  std::vector<float> losses(size_t(training.globalBatch / training.seqLen));
+  auto inStep = [&](const Status &status) {
+    return Error{status.error().kind, fmt::format("step {}: {}", step + 1, status.error().message)};
+  };
+  if (Status status = microBatches(step, losses); !status)
+    return inStep(status);
+  if (Status status = share(losses, "losses of the micro-batches"); !status)
+    return status;
+  meeting =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+
+  double sum = 0;
+  for (size_t sequence = 0; sequence < losses.size(); ++sequence) {
+    if (!std::isfinite(losses[sequence]))
+      return notFinite(step, sequence, losses[sequence]);
+    sum += losses[sequence];
+  }
+  if (Status status = runProgram(step, phase(step).update); !status)
+    return inStep(status);
+  if (!job.options.profile.empty() && step + 1 == job.steps) {
+    if (Status status = device->wait(); !status)
+      return inStep(status);
+    spans = device->takeSpans();
+  }
+  if (rank != 0)
+    return ok();
+
+  StepFacts facts;
+  facts.step = step + 1;
+  facts.loss =
+      sum / double(training.trainLossIsSum ? training.globalBatch : int64_t(losses.size()));
+  facts.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  facts.tokens = training.globalBatch;
+  facts.learningRate = logScalar(plan, step, world);
+  progress.step(facts);
+  job.done = step + 1;
+  return job.log.step(facts);
+}
+
+Status Rank::measure(int64_t step) {
+  const TrainOptions &options = job.options;
+  const bool shows =
+      options.fp8Report && (step == job.firstStep || due(options.valEvery, step + 1));
+  if (rank != 0 || (!shows && options.calibrate.empty()))
+    return ok();
+  if (Status status = meter.measure(*device); !status || !shows)
+    return status;
+  if (step + 1 == job.steps)
+    job.console.say(
+        fmt::format("FP8 in the first micro-batch of step {}:\n{}", step + 1, meter.table()));
+  return job.log.fp8(step + 1, meter.last());
+}
+
+Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
+  tokens.resize(size_t(training.valSeqLen));
+  targets.resize(size_t(training.valSeqLen));
+  const uint64_t bytes = tokens.size() * sizeof(int32_t);
+  for (size_t i = size_t(rank); i < losses.size() && InterruptGuard::signal() == 0;
+       i += size_t(world)) {
+    communicator.doing(fmt::format("validation after step {}, sequence {}", steps, i));
+    auto [shard, position] = job.valSequences[i];
+    if (Status status = job.valShards->read(shard, position, uint64_t(training.valSeqLen),
+                                            tokens.data(), targets.data());
+        !status)
+      return status;
+    if (Status status = device->write(training.valTokensBuffer, 0, tokens.data(), bytes); !status)
+      return status;
+    if (Status status = device->write(training.valTargetsBuffer, 0, targets.data(), bytes); !status)
+      return status;
+    if (Status status = device->run(training.validate); !status)
+      return status;
+    if (Status status = device->readLater(training.valLossBuffer, 0, &losses[i], sizeof(float));
+        !status)
+      return status;
+  }
+  return device->wait();
+}
+
+Result<bool> Rank::validate(int64_t steps) {
+  if (Status status = writeScalars(plan, steps, world, *device); !status)
+    return status.error();
+  std::vector<float> losses(job.valSequences.size());
+  if (Status status = validationLosses(steps, losses); !status)
+    return status.error();
+  Result<bool> cut = anyInterrupted();
+  if (!cut || *cut)
+    return cut;
+  if (Status status = share(losses, "losses of the validation"); !status)
+    return status.error();
+  double sum = 0;
+  for (float loss : losses)
+    sum += loss;
+  uint64_t count = losses.size() * uint64_t(training.valSeqLen);
+  double mean = sum / double(training.valLossIsSum ? count : losses.size());
+  if (!std::isfinite(mean))
+    return failed(fmt::format("the validation loss is {} after step {}", mean, steps));
+  if (rank != 0)
+    return false;
+  job.console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} tokens", steps, job.steps,
+                              mean, count));
+  if (Status status = job.log.validation(steps, mean, count); !status)
+    return status.error();
+  return false;
+}
+
+} // namespace nano

@@ -1,0 +1,115 @@
+// One rank's part of a training run.
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/Fp8Report.h"
+#include "runtime/Job.h"
+#include "runtime/Progress.h"
+#include "runtime/StateRuns.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/data/TokenShards.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// Runs in a thread of its own. Rank.cpp has the steps, RankFiles.cpp what is written between and
+/// after them, RankFailures.cpp what happens when a run cannot go on.
+class Rank {
+public:
+  Rank(Job &job, Communicator &communicator)
+      : job(job), plan(job.plan), training(job.plan.training), communicator(communicator),
+        rank(communicator.rank()), world(communicator.world()), meter(job.plan), reader(job.reader),
+        progress(job.console, job.steps) {}
+
+  /// The run from the first step to the last, with what comes between and after.
+  Status run();
+
+private:
+  /// Makes the device and writes the states.
+  Status prepare();
+  /// Announces the run to the log and the eye.
+  Status announce();
+  /// Steps, saves and validations, to the end or to a signal.
+  Status loop();
+  /// Optimizer step `step` (0-based).
+  Status trainStep(int64_t step);
+  /// Gives the device inputs and targets of sequence `sequence` of the batch.
+  Status writeBatch(size_t sequence);
+  /// The losses of this rank's sequences of the batch, at their places among all.
+  Status microBatches(int64_t step, std::vector<float> &losses);
+  /// Runs a program of step `step`, and lets the other ranks know.
+  Status runProgram(int64_t step, const std::string &program);
+  /// Measures FP8 products on the micro-batch at hand, where step `step` is one to be measured.
+  Status measure(int64_t step);
+  /// After `steps` optimizer steps. True when a signal cut it short.
+  Result<bool> validate(int64_t steps);
+  /// The losses of this rank's validation sequences, at their places among all; a signal leaves the
+  /// rest out.
+  Status validationLosses(int64_t steps, std::vector<float> &losses);
+
+  /// Saves a checkpoint after `steps` optimizer steps; all ranks do. `from`: where its data go on;
+  /// null: behind the batch that was taken last.
+  Status save(int64_t steps, const DataPosition *from = nullptr);
+  /// On rank 0, publishes the file that an option names, where it was given, with what `fill`
+  /// writes.
+  Status writeFile(const char *option, const std::string &path,
+                   const std::function<Status(FileWriter &)> &fill);
+  /// The same with a text.
+  Status writeText(const char *option, const std::string &path,
+                   const std::function<Result<std::string>()> &make);
+  Status writeTimes();
+  Status writeTrace();
+  Status writeScales();
+  Status dumpParameters();
+
+  /// The error that ends a run after a signal, with a checkpoint where one was asked for.
+  Status interrupted(int64_t steps);
+  /// The error for a loss that is not finite, that of sequence `sequence` of step `step` (0-based):
+  /// saves the state before the step, and looks for the first buffer with such a value.
+  Error notFinite(int64_t step, size_t sequence, float loss);
+  /// Saves the state before step `step`, whose micro-batches have run; what became of it.
+  std::string saveBefore(int64_t step);
+  /// Runs the step's micro-batches again up to that of `sequence`; where the rank that has the
+  /// sequence first sees a number that is not finite.
+  std::string searchCause(int64_t step, size_t sequence);
+
+  /// Sums `values` over ranks where only one rank has a value other than zero: then the sum is
+  /// exact.
+  Status share(std::vector<float> &values, const char *what) {
+    return communicator.allReduce(values.data(), int64_t(values.size()), plan::DType::F32,
+                                  Combine::Sum, plan::Ranks::All, what);
+  }
+  /// Whether any rank has received a signal.
+  Result<bool> anyInterrupted();
+  bool due(int64_t every, int64_t steps) const {
+    return steps == job.steps || (every > 0 && steps % every == 0);
+  }
+  const plan::StepPrograms &phase(int64_t step) const {
+    return training.phases[size_t(step) % training.phases.size()];
+  }
+
+  Job &job;
+  const plan::Plan &plan;
+  const plan::Training &training;
+  Communicator &communicator;
+  const int rank, world;
+  Fp8Meter meter;
+  std::unique_ptr<Device> device;
+  std::optional<BatchReader> reader;
+  Progress progress;
+  std::vector<int32_t> tokens, targets;
+  int64_t savedStep = -1;
+  DataPosition batchStart;        ///< where the batch of the current step begins
+  std::vector<CommandSpan> spans; ///< of the last step, for --profile
+  double meeting = 0;             ///< when the ranks last met in it, by the steady clock
+};
+
+} // namespace nano

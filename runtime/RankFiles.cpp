@@ -1,0 +1,116 @@
+// What a rank writes between the steps and after them.
+#include "runtime/Rank.h"
+
+#include "runtime/Measurements.h"
+#include "runtime/States.h"
+#include "runtime/Times.h"
+#include "runtime/Trace.h"
+#include "runtime/files/Checkpoint.h"
+#include "runtime/files/FileWriter.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace nano {
+
+Status Rank::save(int64_t steps, const DataPosition *from) {
+  Manifest manifest = manifestOf(plan, job.planHash);
+  manifest.step = steps;
+  manifest.seed = job.start.seed();
+  manifest.world = world;
+  if (reader) {
+    const DataPosition &position = from ? *from : reader->position();
+    manifest.shard = position.shard;
+    manifest.shardFile = job.trainShards->name(position.shard);
+    manifest.position = position.position;
+    manifest.epoch = position.epoch;
+  }
+  Result<std::string> path =
+      saveCheckpoint(job.options.save, manifest, plan, communicator, readerOf(*device));
+  if (!path)
+    return Error{
+        path.error().kind,
+        fmt::format("saving after step {} failed: {}; earlier checkpoints are as they were", steps,
+                    path.error().message)};
+  savedStep = steps;
+  if (rank != 0)
+    return ok();
+  job.console.say(fmt::format("saved {}", *path));
+  return job.log.checkpoint(steps, *path);
+}
+
+Status Rank::writeFile(const char *option, const std::string &path,
+                       const std::function<Status(FileWriter &)> &fill) {
+  if (rank != 0 || path.empty())
+    return ok();
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file)
+    return badInput(fmt::format("{} {}", option, file.error().message));
+  if (Status status = fill(file->writer()); !status)
+    return status;
+  if (Status status = file->publish(); !status)
+    return status;
+  job.console.say(fmt::format("wrote {}", path));
+  return ok();
+}
+
+Status Rank::writeText(const char *option, const std::string &path,
+                       const std::function<Result<std::string>()> &make) {
+  return writeFile(option, path, [&](FileWriter &file) -> Status {
+    Result<std::string> text = make();
+    return text ? file.append(*text) : text.error();
+  });
+}
+
+Status Rank::writeTimes() {
+  if (job.options.times.empty())
+    return ok();
+  Result<std::vector<std::string>> all =
+      communicator.exchange(packTimes(plan, device->times()), "times of commands");
+  if (!all)
+    return all.error();
+  return writeText("--times", job.options.times, [&]() -> Result<std::string> {
+    std::vector<std::vector<CommandTime>> ranks;
+    for (const std::string &text : *all) {
+      Result<std::vector<CommandTime>> times = unpackTimes(plan, text);
+      if (!times)
+        return times.error();
+      ranks.push_back(std::move(*times));
+    }
+    return timesText(plan, job.planHash, device->describe(), job.steps - job.firstStep, ranks);
+  });
+}
+
+Status Rank::writeTrace() {
+  if (job.options.profile.empty())
+    return ok();
+  Result<std::vector<std::string>> all = communicator.exchange(
+      packSpans(plan, {machineName(), meeting, std::move(spans)}), "trace of the last step");
+  if (!all)
+    return all.error();
+  return writeText("--profile", job.options.profile, [&]() -> Result<std::string> {
+    std::vector<RankSpans> ranks;
+    for (const std::string &text : *all) {
+      Result<RankSpans> rankSpans = unpackSpans(plan, text);
+      if (!rankSpans)
+        return rankSpans.error();
+      ranks.push_back(std::move(*rankSpans));
+    }
+    return traceText(plan, job.planHash, device->describe(), job.steps, aligned(std::move(ranks)),
+                     device->rates());
+  });
+}
+
+Status Rank::writeScales() {
+  return writeText("--calibrate", job.options.calibrate, [&] { return meter.scales(); });
+}
+
+Status Rank::dumpParameters() {
+  return writeFile("--dump-params", job.options.dumpParams, [&](FileWriter &file) {
+    return storeRuns(
+        heldRuns(statesOf(plan, plan::State::Role::Parameter), seatOf(plan, communicator)),
+        readerOf(*device), /*requireFinite=*/false, file);
+  });
+}
+
+} // namespace nano

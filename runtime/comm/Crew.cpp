@@ -1,0 +1,248 @@
+// Threads of this process over shared memory; processes over MPI or TCP, with a control plane
+// beside.
+#include "runtime/comm/Crew.h"
+
+#include "runtime/comm/LocalCommunicator.h"
+#include "runtime/comm/Mesh.h"
+#include "runtime/comm/ProcessCommunicator.h"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <exception>
+#include <filesystem>
+#include <fmt/format.h>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace nano {
+
+namespace {
+
+/// A rank's work, with everything that it may throw as an error.
+Status guarded(const std::function<Status(Communicator &)> &work, Communicator &communicator) {
+  try {
+    return work(communicator);
+  } catch (const std::bad_alloc &) {
+    return failed(fmt::format("rank {}: out of memory", communicator.rank()));
+  } catch (const std::exception &exception) {
+    return failed(fmt::format("rank {}: {}", communicator.rank(), exception.what()));
+  }
+}
+
+class ThreadCrew : public Crew {
+public:
+  ThreadCrew(int world, std::chrono::milliseconds timeout) : group(world, timeout) {}
+
+  int world() const override { return group.world(); }
+  bool hasFirst() const override { return true; }
+  int onMachine() const override { return group.world(); }
+  int inProcess() const override { return group.world(); }
+  std::string describe() const override { return "threads"; }
+
+  Status run(const std::function<Status(Communicator &)> &work) override {
+    auto runRank = [&](int rank) {
+      Communicator &communicator = group.communicator(rank);
+      Status status = guarded(work, communicator);
+      if (status)
+        return;
+      {
+        std::lock_guard lock(mutex);
+        if (!first)
+          first = status.error();
+      }
+      communicator.abort(status.error().message);
+    };
+    std::vector<std::thread> threads;
+    for (int rank = 1; rank < group.world(); ++rank)
+      threads.emplace_back(runRank, rank);
+    runRank(0);
+    for (std::thread &thread : threads)
+      thread.join();
+    return first ? Status(*first) : ok();
+  }
+
+  void abort(const std::string &reason) override {}
+
+private:
+  LocalGroup group;
+  std::mutex mutex;
+  std::optional<Error> first; ///< the others' follow from it
+};
+
+class ProcessCrew : public Crew {
+public:
+  ProcessCrew(const Launch &launch, std::unique_ptr<Control> controlGiven,
+              std::unique_ptr<Transport> transportGiven)
+      : launch(launch), control(std::move(controlGiven)), transport(std::move(transportGiven)),
+        communicator(launch.rank, launch.world, *control, *transport) {}
+
+  int world() const override { return launch.world; }
+  bool hasFirst() const override { return launch.rank == 0; }
+  int onMachine() const override {
+    const std::vector<Peer> &peers = control->peers();
+    return int(std::count_if(peers.begin(), peers.end(),
+                             [](const Peer &peer) { return peer.host == hostName(); }));
+  }
+  int inProcess() const override { return 1; }
+  std::string describe() const override { return transport->describe(); }
+
+  Status run(const std::function<Status(Communicator &)> &work) override {
+    Status status = guarded(work, communicator);
+    // Nobody has done the job before all have.
+    if (status)
+      status = communicator.barrier("the end of the run");
+    if (status)
+      return transport->finish();
+    communicator.abort(status.error().message);
+    return status;
+  }
+
+  void abort(const std::string &reason) override { communicator.abort(reason); }
+
+private:
+  const Launch launch;
+  std::unique_ptr<Control> control;
+  std::unique_ptr<Transport> transport;
+  ProcessCommunicator communicator;
+};
+
+/// libnano-mpi.so from beside the running program or ../lib, started.
+Result<std::unique_ptr<MpiTransport>> loadMpi() {
+  namespace fs = std::filesystem;
+  constexpr const char *name = "libnano-mpi.so";
+  std::error_code error;
+  fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path();
+  fs::path library = beside / name;
+  if (!fs::exists(library, error))
+    library = beside.parent_path() / "lib" / name;
+  if (!fs::exists(library, error))
+    return badInput(fmt::format("started by mpirun, and {} is neither in {} nor in {}: install "
+                                "libopenmpi-dev and build again, or give --coordinator HOST:PORT "
+                                "to do without MPI",
+                                name, beside.string(), (beside.parent_path() / "lib").string()));
+  // MPI's own plug-ins look for its symbols among the global ones.
+  void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!handle)
+    return badInput(fmt::format("cannot load {}: {}; install openmpi-bin", name, dlerror()));
+  auto create = reinterpret_cast<CreateMpiFn>(dlsym(handle, createMpiSymbol));
+  if (!create)
+    return badInput(fmt::format("{}: lacks {}; build it again", library.string(), createMpiSymbol));
+  Error reason;
+  std::unique_ptr<MpiTransport> transport(create(&reason));
+  if (!transport)
+    return reason;
+  return transport;
+}
+
+std::string randomName() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+ControlOptions controlOptions(const CrewOptions &options) {
+  ControlOptions control;
+  control.rank = options.launch.rank;
+  control.world = options.launch.world;
+  control.job = options.launch.job;
+  control.timeout = options.timeout;
+  control.joinTimeout = options.joinTimeout;
+  control.stop = options.stop;
+  control.grace = stopGrace;
+  return control;
+}
+
+Result<std::unique_ptr<Crew>> startMpi(const CrewOptions &options) {
+  const Launch &launch = options.launch;
+  auto transport = loadMpi();
+  if (!transport)
+    return transport.error();
+  if ((*transport)->world() != launch.world || (*transport)->rank() != launch.rank)
+    return badInput(fmt::format("the environment says rank {} of {}, and MPI rank {} of {}: start "
+                                "nanorun with the mpirun of the MPI that it was built with",
+                                launch.rank, launch.world, (*transport)->rank(),
+                                (*transport)->world()));
+  ControlOptions control = controlOptions(options);
+  control.grace = stopGraceOfMpi;
+  Socket listener;
+  std::string told;
+  if (launch.rank == 0) {
+    if (auto made = listenOn(0)) {
+      listener = std::move(*made);
+      std::vector<std::string> texts = ownAddresses();
+      texts.insert(texts.begin(), {randomName(), std::to_string(portOf(listener))});
+      told = pack(texts);
+    } else {
+      told = pack({made.error().message});
+    }
+  }
+  auto heard = (*transport)->tell(told);
+  if (!heard)
+    return heard.error();
+  std::vector<std::string> texts = unpack(*heard);
+  if (texts.size() < 3)
+    return failed("rank 0: " + (texts.empty() ? "no address" : texts[0]));
+  control.job = texts[0];
+  const int port = std::atoi(texts[1].c_str());
+  texts.erase(texts.begin(), texts.begin() + 2);
+  auto joined = launch.rank == 0 ? Control::host(control, std::move(listener), "")
+                                 : Control::join(control, texts, port, "");
+  if (!joined)
+    return joined.error();
+  return std::unique_ptr<Crew>(new ProcessCrew(launch, std::move(*joined), std::move(*transport)));
+}
+
+Result<std::unique_ptr<Crew>> startSockets(const CrewOptions &options) {
+  const Launch &launch = options.launch;
+  auto mesh = Mesh::open();
+  if (!mesh)
+    return mesh.error();
+  std::string mine = pack({randomName(), (*mesh)->whereabouts()});
+  const ControlOptions control = controlOptions(options);
+  Result<std::unique_ptr<Control>> joined = failed("");
+  if (launch.rank == 0) {
+    auto listener = listenOn(launch.port);
+    if (!listener)
+      return failed(fmt::format("rank 0, where the others look for it: {}; choose another place "
+                                "with --coordinator HOST:PORT",
+                                listener.error().message));
+    joined = Control::host(control, std::move(*listener), mine);
+  } else {
+    joined = Control::join(control, {launch.host}, launch.port, mine);
+  }
+  if (!joined)
+    return joined.error();
+  std::vector<Peer> peers = (*joined)->peers();
+  std::string secret;
+  for (Peer &peer : peers) {
+    std::vector<std::string> texts = unpack(peer.mine);
+    texts.resize(2);
+    secret += texts[0];
+    peer.mine = texts[1];
+  }
+  (*mesh)->know(launch.rank, peers, secret.substr(0, 1024));
+  return std::unique_ptr<Crew>(new ProcessCrew(launch, std::move(*joined), std::move(*mesh)));
+}
+
+} // namespace
+
+std::unique_ptr<Crew> Crew::threads(int world, std::chrono::milliseconds timeout) {
+  return std::make_unique<ThreadCrew>(world, timeout);
+}
+
+Result<std::unique_ptr<Crew>> Crew::start(const CrewOptions &options) {
+  switch (options.launch.carrier) {
+  case Launch::Carrier::Threads:
+    return threads(options.launch.world, options.timeout);
+  case Launch::Carrier::Mpi:
+    return startMpi(options);
+  case Launch::Carrier::Sockets:
+    return startSockets(options);
+  }
+  return failed("unknown kind of launch");
+}
+
+} // namespace nano

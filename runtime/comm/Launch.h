@@ -1,0 +1,57 @@
+// Which rank this process is, and where the others are: from the environment that mpirun, Slurm or
+// torchrun make, or all ranks as threads of this process.
+#pragma once
+
+#include "runtime/plan/Status.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace nano {
+
+/// How the ranks of a run are started.
+struct Launch {
+  enum class Carrier : uint8_t {
+    Threads, ///< all ranks are threads of this process
+    Mpi,     ///< one rank a process, joined by MPI, which also tells where rank 0 listens
+    Sockets, ///< one rank a process, joined by TCP; rank 0 listens at `host`:`port`
+  };
+  Carrier carrier = Carrier::Threads;
+  std::string by; ///< "mpirun", "Slurm", "torchrun"; empty for threads
+  int rank = 0;   ///< of this process; threads: 0
+  int world = 1;
+  int localRank = 0; ///< among the ranks of its machine
+  std::string host;  ///< Sockets
+  int port = 0;      ///< Sockets
+  std::string job;   ///< Sockets: what the launcher calls the job, equal on all ranks
+};
+
+/// What the command line says about it.
+struct LaunchOptions {
+  std::optional<int> gpus; ///< number of ranks
+  std::string coordinator; ///< "host:port" where rank 0 listens; empty: what the environment says
+};
+
+/// The value of an environment variable; none where it is not set.
+using Variables = std::function<std::optional<std::string>(const char *name)>;
+Variables environment();
+
+/// The launch that the environment describes. Looked for in this order:
+/// - mpirun: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, or (other MPIs, outside Slurm) PMI_RANK,
+///   PMI_SIZE;
+/// - torchrun: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT. torchrun itself listens at
+///   MASTER_PORT when TORCHELASTIC_USE_AGENT_STORE is True: then rank 0 takes the next port;
+/// - Slurm (srun): SLURM_PROCID, SLURM_NTASKS (or SLURM_STEP_NUM_TASKS), SLURM_LOCALID; host
+///   MASTER_ADDR or the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST; port MASTER_PORT or one
+///   made from the job's number. One task is no launch, so that it can have several ranks as
+///   threads.
+/// Without any of them, ranks are threads. BadInput, one line: a variable that is missing or no
+/// number, a rank outside the world, a number of ranks that contradicts `gpus`, or a coordinator
+/// where nothing was launched.
+Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variables);
+
+/// The first host of a list as Slurm writes it: "gpu[03-07,9],login" is "gpu03".
+std::string firstHost(const std::string &nodeList);
+
+} // namespace nano

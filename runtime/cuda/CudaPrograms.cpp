@@ -1,0 +1,345 @@
+// Runs a plan's programs on a GPU: command by command, or as a graph.
+#include "runtime/cuda/CudaDevice.h"
+#include "runtime/plan/Messages.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace nano::cuda {
+
+using plan::Command;
+
+/// Puts a command on a stream. Without `withEvents`, the plan's events are left out: everything is
+/// on one stream then.
+void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEvents) {
+  const Command &command = *prepared.command;
+  const DriverApi &api = gpu.api;
+  nvtxRangePushA(prepared.range.c_str());
+  struct Pop {
+    ~Pop() { nvtxRangePop(); }
+  } pop;
+  switch (command.kind) {
+  case Command::Kind::Launch: {
+    if (prepared.blocks == 0)
+      return;
+    void *parameters[] = {const_cast<uint64_t *>(prepared.parameters.data())};
+    return gpu.check(api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads,
+                                        1, 1, prepared.sharedBytes, stream, parameters, nullptr),
+                     "cuLaunchKernel");
+  }
+  case Command::Kind::Matmul: {
+    cublasStatus_t status =
+        prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      throw Failure{
+          cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
+    return;
+  }
+  case Command::Kind::AllReduce:
+  case Command::Kind::ReduceScatter:
+  case Command::Kind::AllGather:
+  case Command::Kind::Shard:
+    if (prepared.isExchange) {
+      if (progress)
+        gpu.check(api.cuMemsetD32Async(progress, prepared.number, 1, stream), "cuMemsetD32Async");
+      return collectives->enqueue(command, prepared.parts, stream);
+    }
+    for (const CollectivePart &part : prepared.parts)
+      if (part.from != part.to)
+        gpu.check(api.cuMemcpyDtoDAsync(part.to, part.from,
+                                        uint64_t(part.count) * plan::sizeOf(command.type), stream),
+                  "cuMemcpyDtoDAsync");
+    return;
+  case Command::Kind::Fill:
+    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
+      gpu.check(api.cuMemsetD8Async(address(command.refs[0]), 0, bytes, stream), "cuMemsetD8Async");
+    return;
+  case Command::Kind::Copy:
+    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
+      gpu.check(
+          api.cuMemcpyDtoDAsync(address(command.refs[1]), address(command.refs[0]), bytes, stream),
+          "cuMemcpyDtoDAsync");
+    return;
+  case Command::Kind::RecordEvent:
+    if (withEvents)
+      gpu.check(api.cuEventRecord(events[command.event], stream), "cuEventRecord");
+    return;
+  case Command::Kind::WaitEvent:
+    if (withEvents)
+      gpu.check(api.cuStreamWaitEvent(stream, events[command.event], 0), "cuStreamWaitEvent");
+    return;
+  }
+}
+
+void CudaDevice::runOneByOne(PreparedProgram &prepared) {
+  for (size_t i = 0; i < prepared.commands.size(); ++i)
+    try {
+      isInCommand = true;
+      enqueue(prepared.commands[i], streams[0], /*withEvents=*/false);
+      gpu.synchronize(streams[0]);
+      isInCommand = false;
+    } catch (const Failure &failure) {
+      failIn(prepared, i, failure);
+    }
+}
+
+/// Puts the program on the first `streamCount` streams, 1 or all; the others start behind the first
+/// and end before it. A measured one has the marks around its commands.
+void CudaDevice::play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured) {
+  const DriverApi &api = gpu.api;
+  const size_t count = prepared.commands.size();
+  auto mark = [&](size_t index, uint32_t stream) {
+    if (!isMeasured)
+      return;
+    if (isRecordable())
+      gpu.check(api.cuEventRecordWithFlags(marks[index], streams[stream], CU_EVENT_RECORD_EXTERNAL),
+                "cuEventRecordWithFlags");
+    else
+      gpu.check(api.cuEventRecord(marks[index], streams[stream]), "cuEventRecord");
+  };
+  const size_t spares = count + prepared.measuredStreams();
+  mark(spares + spareMarks + 1, 0);
+  if (streamCount > 1)
+    gpu.check(api.cuEventRecord(joins[0], streams[0]), "cuEventRecord");
+  for (uint32_t i = 1; i < streamCount; ++i)
+    gpu.check(api.cuStreamWaitEvent(streams[i], joins[0], 0), "cuStreamWaitEvent");
+  for (size_t i = 0; i < count; ++i)
+    try {
+      uint32_t stream = streamCount == 1 ? 0 : prepared.commands[i].command->stream;
+      mark(i, stream);
+      isInCommand = true;
+      enqueue(prepared.commands[i], streams[stream], /*withEvents=*/streamCount > 1);
+      isInCommand = false;
+    } catch (const Failure &failure) {
+      failIn(prepared, i, failure);
+    }
+  for (uint32_t i = 0; i < streamCount; ++i)
+    mark(count + i, i);
+  for (size_t i = 0; i <= spareMarks; ++i)
+    mark(spares + i, 0);
+  for (uint32_t i = 1; i < streamCount; ++i) {
+    gpu.check(api.cuEventRecord(joins[i], streams[i]), "cuEventRecord");
+    gpu.check(api.cuStreamWaitEvent(streams[0], joins[i], 0), "cuStreamWaitEvent");
+  }
+}
+
+/// Runs the program with an event between any two commands of a stream. The events are nodes of a
+/// graph: between launches by the host there would be gaps, which would count as the commands'.
+void CudaDevice::runMeasured(PreparedProgram &prepared) {
+  const size_t count = prepared.commands.size();
+  const uint32_t streamCount = isRecordable() ? prepared.measuredStreams() : 1;
+  if (!isRecordable()) {
+    play(prepared, streamCount, /*isMeasured=*/true);
+  } else {
+    if (!prepared.graph)
+      prepared.graph = record(prepared, /*isMeasured=*/true);
+    gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
+  }
+  started = prepared.program->name;
+  gpu.synchronize(streams[0]);
+  auto seconds = [&](CUevent from, CUevent to) {
+    float milliseconds = 0;
+    gpu.check(gpu.api.cuEventElapsedTime(&milliseconds, from, to), "cuEventElapsedTime");
+    return 1e-3 * double(milliseconds);
+  };
+  // What an event takes by itself, of those behind the last command.
+  const size_t spares = count + prepared.measuredStreams();
+  double nothing = seconds(marks[spares], marks[spares + 1]);
+  for (size_t i = 1; i < spareMarks; ++i)
+    nothing = std::min(nothing, seconds(marks[spares + i], marks[spares + i + 1]));
+  CUevent origin = marks[spares + spareMarks + 1];
+  double begin = epochSeconds + seconds(epoch, origin);
+  // The mark behind a command is the next one of its stream.
+  std::vector<size_t> ends(count), next(streamCount);
+  for (uint32_t i = 0; i < streamCount; ++i)
+    next[i] = count + i;
+  for (size_t i = count; i-- > 0;) {
+    size_t &following = next[streamCount == 1 ? 0 : prepared.commands[i].command->stream];
+    ends[i] = std::exchange(following, i);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    Prepared &each = prepared.commands[i];
+    double start = options.trace ? seconds(origin, marks[i]) : 0;
+    double own = std::max(0.0, seconds(marks[i], marks[ends[i]]) - nothing);
+    each.seconds += own;
+    ++each.runs;
+    if (options.trace)
+      spans.push_back({each.command, begin + start, own});
+  }
+}
+
+CUgraphExec CudaDevice::record(PreparedProgram &prepared, bool isMeasured) {
+  const DriverApi &api = gpu.api;
+  CUgraph graph = nullptr;
+  gpu.check(api.cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+            "cuStreamBeginCapture");
+  try {
+    play(prepared, isMeasured ? prepared.measuredStreams() : prepared.program->streams, isMeasured);
+  } catch (const Failure &) {
+    api.cuStreamEndCapture(streams[0], &graph); // leaves the stream usable
+    if (graph)
+      api.cuGraphDestroy(graph);
+    throw;
+  }
+  gpu.check(api.cuStreamEndCapture(streams[0], &graph), "cuStreamEndCapture");
+  return gpu.instantiate(graph, streams[0]);
+}
+
+void CudaDevice::failIn(const PreparedProgram &prepared, size_t command, const Failure &failure) {
+  isInCommand = false;
+  throw Failure{plan::inCommand(plan, *prepared.program, command, failure.error)};
+}
+
+std::string CudaDevice::lastExchange() {
+  *reinterpret_cast<uint32_t *>(progressCopy) = 0;
+  if (gpu.api.cuMemcpyDtoHAsync(progressCopy, progress, sizeof(uint32_t), probes) != CUDA_SUCCESS)
+    return "";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (gpu.api.cuStreamQuery(probes) != CUDA_SUCCESS) {
+    if (std::chrono::steady_clock::now() >= deadline)
+      return "";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  uint32_t number = 0;
+  std::memcpy(&number, progressCopy, sizeof number);
+  for (const plan::Program &program : plan.programs) {
+    if (number >= 1 && number <= program.commands.size())
+      return plan::placeOf(plan, program, number - 1);
+    number -= std::min(number, uint32_t(program.commands.size()));
+  }
+  return "";
+}
+
+void CudaDevice::watch(std::chrono::nanoseconds waited) {
+  if (waited.count() == 0)
+    communicator.waiting(started.empty() ? "a collective"
+                                         : "the collectives of program '" + started + "'");
+  std::string why;
+  if (std::optional<Error> failure = communicator.failure()) {
+    why = failure->message;
+  } else if (options.rankTimeout.count() > 0 && waited >= options.rankTimeout) {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", double(options.rankTimeout.count()) / 1000);
+    why = std::string("the ranks' GPUs came to no end within ") + seconds + " s (--rank-timeout)";
+  } else {
+    try {
+      collectives->check();
+    } catch (const Failure &broken) {
+      why = broken.error.message;
+    }
+  }
+  if (why.empty())
+    return;
+  std::string where = "rank " + std::to_string(communicator.rank());
+  if (!isInCommand) {
+    if (std::string last = lastExchange(); !last.empty())
+      where += " in " + last;
+    else if (!started.empty())
+      where += " in program '" + started + "'";
+  }
+  parted = failed(where + ": " + why);
+  throw Failure{*parted};
+}
+
+template <typename Work> Status CudaDevice::guarded(Work work) {
+  if (hasFailed && parted)
+    return *parted;
+  try {
+    gpu.activate();
+    work();
+    return ok();
+  } catch (const Failure &failure) {
+    hasFailed = true;
+    if (parted) {
+      parted = failure.error; // now with its command
+      collectives->abort();
+    }
+    return failure.error;
+  }
+}
+
+CudaDevice::PreparedProgram &CudaDevice::find(const std::string &program) {
+  auto found = programs.find(program);
+  if (found == programs.end())
+    throw Failure{failed("the plan has no program '" + program + "'")};
+  return found->second;
+}
+
+Status CudaDevice::run(const std::string &program) {
+  return guarded([&] {
+    PreparedProgram &prepared = find(program);
+    bool isFirst = !std::exchange(prepared.hasRun, true);
+    if (options.waitForEach || isFirst)
+      return runOneByOne(prepared);
+    if (options.profile || options.trace)
+      return runMeasured(prepared);
+    started = program;
+    if (!isRecordable())
+      return play(prepared, 1, /*isMeasured=*/false);
+    if (!prepared.graph)
+      prepared.graph = record(prepared, /*isMeasured=*/false);
+    gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
+  });
+}
+
+Status CudaDevice::runCommand(const std::string &program, size_t command) {
+  return guarded([&] {
+    PreparedProgram &prepared = find(program);
+    if (command >= prepared.commands.size())
+      throw Failure{failed("program '" + program + "' has no command " + std::to_string(command))};
+    try {
+      isInCommand = true;
+      enqueue(prepared.commands[command], streams[0], /*withEvents=*/false);
+      gpu.synchronize(streams[0]);
+      isInCommand = false;
+    } catch (const Failure &failure) {
+      failIn(prepared, command, failure);
+    }
+  });
+}
+
+CUdeviceptr CudaDevice::rangeOf(uint32_t buffer, uint64_t offset, uint64_t bytes) const {
+  if (Status status = plan::checkRange(plan, buffer, offset, bytes); !status)
+    throw Failure{status.error()};
+  return arena + plan.buffers[buffer].offset + offset;
+}
+
+Status CudaDevice::write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) {
+  return guarded([&] { staging->write(rangeOf(buffer, offset, bytes), data, bytes); });
+}
+
+Status CudaDevice::clear(uint32_t buffer) {
+  const uint64_t bytes = buffer < plan.buffers.size() ? plan.buffers[buffer].bytes : 0;
+  return guarded([&] {
+    gpu.check(gpu.api.cuMemsetD8Async(rangeOf(buffer, 0, bytes), 0, bytes, streams[0]),
+              "cuMemsetD8Async");
+  });
+}
+
+Status CudaDevice::readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
+  return guarded([&] { staging->readLater(rangeOf(buffer, offset, bytes), data, bytes); });
+}
+
+Status CudaDevice::read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
+  if (Status status = wait(); !status)
+    return status;
+  return guarded([&] { staging->read(rangeOf(buffer, offset, bytes), data, bytes); });
+}
+
+Status CudaDevice::wait() {
+  Status status = guarded([&] { staging->wait(); });
+  if (status)
+    started.clear();
+  if (status || started.empty() || parted)
+    return status;
+  Error error = status.error();
+  error.message = "in program '" + started + "' or one before it: " + error.message +
+                  "; run with --check-commands, which names the command";
+  return error;
+}
+
+} // namespace nano::cuda

@@ -1,0 +1,68 @@
+// A checkpoint's manifest.json: what made it, and what its files are.
+//
+// {"format": "nano checkpoint", "version": 2, "step", "data": {"shard", "file", "position",
+// "epoch"}, "seed", "plan_hash", "model", "world", "hyperparameters": {name: text}, "files":
+// [{"name", "holds": "parameters" or "optimizer", "bytes", "xxh3"}], "parameters": {name: {"dtype",
+// "shape"}}, "optimizer": the same, "checksum"}; step counts finished optimizer steps; data says
+// where the next batch begins; xxh3 is 16 hex digits of XXH3 (64 bits) over the file, checksum the
+// same over the manifest as compact JSON with sorted keys and without the checksum. Version 1 has
+// neither "holds" nor tables of tensors: params.safetensors and optimizer.safetensors hold whole
+// ones.
+#pragma once
+
+#include "runtime/files/Safetensors.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// What a checkpoint says about the run that made it.
+struct Manifest {
+  int64_t step = 0;      ///< optimizer steps done
+  uint64_t shard = 0;    ///< index of the training shard that is being read
+  std::string shardFile; ///< its name without directories
+  uint64_t position = 0; ///< tokens of it that are used up
+  uint64_t epoch = 0;    ///< how often the reader started again at the first shard
+  uint64_t seed = 0;
+  std::string planHash;
+  std::string model;
+  int64_t world = 1;
+  std::vector<plan::Hyperparameter> hyperparameters; ///< `overridden` is not kept
+};
+
+/// A file of a checkpoint.
+struct FileRecord {
+  std::string name; ///< without directories
+  plan::State::Role holds = plan::State::Role::Parameter;
+  uint64_t bytes = 0;
+  std::string checksum; ///< 16 hex digits
+};
+
+/// What a checkpoint consists of.
+struct Contents {
+  std::vector<FileRecord> files;
+  /// The tensors in the files; none in version 1, where the files say it.
+  std::optional<TensorTable> parameters, optimizer;
+};
+
+inline constexpr const char *manifestName = "manifest.json";
+
+/// The manifest as text, in the newest version.
+std::string manifestText(const Manifest &manifest, const Contents &contents);
+/// Reads it; the error is what is wrong, without the file.
+Result<Manifest> parseManifest(const std::string &text, Contents &contents);
+
+/// Records as text, for ranks that tell each other what they wrote, and back. The text comes from a
+/// rank of the same program: one that cannot be read is Failed.
+std::string recordsText(const std::vector<FileRecord> &files);
+Result<std::vector<FileRecord>> parseRecords(const std::string &text);
+
+/// 16 hex digits.
+std::string hexText(uint64_t value);
+
+} // namespace nano

@@ -1,0 +1,53 @@
+// Tensors that lie in safetensors files, whole or in stretches of elements.
+//
+// An entry of a file is a whole tensor, under its name and with its shape, or the elements
+// [first, end) of one, under the name "NAME[first:end]", with shape [end − first].
+#pragma once
+
+#include "runtime/files/Safetensors.h"
+#include "runtime/plan/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// The name of an entry with the elements [first, first + count) of a tensor.
+std::string entryName(const std::string &tensor, uint64_t first, uint64_t count);
+
+/// Files opened for reading, with an index of what lies where.
+class StoredTensors {
+public:
+  StoredTensors() = default;
+  /// A file whose entries are whole tensors.
+  explicit StoredTensors(SafetensorsFile file);
+  /// Files that hold every element of the tensors of `table` once and nothing else. BadInput,
+  /// naming the file and the tensor, when they do not.
+  static Result<StoredTensors> open(std::vector<SafetensorsFile> files, TensorTable table);
+
+  const TensorTable &tensors() const { return table; }
+
+  /// Receives bytes of consecutive elements, the first of which is number `element` of the tensor.
+  using Take = std::function<Status(uint64_t element, std::span<const std::byte> bytes)>;
+  /// Hands out the elements [first, first + count) of a tensor that is there, in order.
+  Status read(const std::string &tensor, uint64_t first, uint64_t count, const Take &take) const;
+
+private:
+  /// Elements of a tensor in one file.
+  struct Stretch {
+    size_t file = 0;
+    std::string entry;
+    uint64_t count = 0;
+  };
+
+  std::vector<SafetensorsFile> files;
+  TensorTable table;
+  std::map<std::string, std::map<uint64_t, Stretch>> stretches; ///< by tensor, by first element
+};
+
+} // namespace nano

@@ -1,0 +1,51 @@
+// Lists a command's operands.
+#include "runtime/plan/Operands.h"
+
+namespace nano::plan {
+
+std::vector<Ref> operandsOf(const Command &command) {
+  std::vector<Ref> operands;
+  auto add = [&](Ref ref, bool isRead, bool isWritten) {
+    ref.read = isRead;
+    ref.written = isWritten;
+    operands.push_back(ref);
+  };
+  switch (command.kind) {
+  case Command::Kind::Launch:
+    for (const Command::Segment &segment : command.segments)
+      operands.insert(operands.end(), segment.args.begin(), segment.args.end());
+    break;
+  case Command::Kind::Matmul:
+    add(command.a, true, false);
+    add(command.b, true, false);
+    if (command.scaled) {
+      add(command.scaleA, true, false);
+      add(command.scaleB, true, false);
+    }
+    if (command.beta != 0)
+      add(command.d, true, false);
+    add(command.c, false, true);
+    break;
+  case Command::Kind::AllReduce:
+    for (const Ref &ref : command.refs)
+      add(ref, true, true);
+    break;
+  case Command::Kind::ReduceScatter:
+  case Command::Kind::AllGather:
+  case Command::Kind::Shard:
+  case Command::Kind::Copy:
+    for (size_t i = 0; i < command.refs.size(); ++i)
+      add(command.refs[i], i % 2 == 0, i % 2 == 1);
+    break;
+  case Command::Kind::Fill:
+    for (const Ref &ref : command.refs)
+      add(ref, false, true);
+    break;
+  case Command::Kind::RecordEvent:
+  case Command::Kind::WaitEvent:
+    break;
+  }
+  return operands;
+}
+
+} // namespace nano::plan

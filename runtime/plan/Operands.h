@@ -1,0 +1,15 @@
+// What a command of a plan reads and writes.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace nano::plan {
+
+/// Every place that the command reads or writes, `read` and `written` as its kind says; of a launch
+/// as the plan says, segment by segment. A product's D is one where beta is not zero, its scales
+/// where it has any. A place that is read and written by different operands appears twice.
+std::vector<Ref> operandsOf(const Command &command);
+
+} // namespace nano::plan

@@ -1,0 +1,132 @@
+// Costs of commands: which rate counts for which, and where a collective's ranks lie.
+#include "compiler/simulate/Costs.h"
+
+#include <gtest/gtest.h>
+
+using namespace nano;
+using namespace nano::simulate;
+using plan::Command;
+using plan::DType;
+
+namespace {
+
+/// 10 bytes a second, 100 operations a second in f32, 200 in bf16, 400 in f8; 20 of attention.
+/// Nodes of 4 ranks: 10 bytes a second inside, 5 a rank between them.
+machine::Machine roundMachine() {
+  machine::Machine machine;
+  machine.memory.points = {{1, 10}};
+  machine.vectorFlops = machine.attentionFlops = 20;
+  for (size_t i = 0; i < machine::numElementTypes; ++i)
+    machine.products[i] = {100.0 * double(1 << i), 1, 1, 1, 0, 0};
+  machine.ranksPerNode = 4;
+  machine.node.members = 4;
+  for (machine::Curve &bus : machine.node.bus)
+    bus.points = {{1, 10}};
+  machine.hasNetwork = true;
+  machine.network.bandwidth.points = {{1, 5}};
+  machine.launch = 0.5;
+  return machine;
+}
+
+Cost costOf(const plan::Plan &plan, int64_t world = 1, const CostOptions &options = {}) {
+  return costsOf(plan, roundMachine(), world, options)[0][0];
+}
+
+CostOptions seeing(double keys) {
+  CostOptions options;
+  options.attendedKeys = keys;
+  return options;
+}
+
+plan::Plan planOf(const Command &command) {
+  plan::Plan plan;
+  plan.training.seqLen = 1 << 20;
+  plan.programs.push_back({"last", {command}, 1, 1});
+  return plan;
+}
+
+TEST(Costs, ProductsByTheWiderType) {
+  Command product;
+  product.kind = Command::Kind::Matmul;
+  product.m = product.n = 4;
+  product.k = 100; // 3200 operations
+  auto seconds = [&](DType a, DType b) {
+    product.aType = a;
+    product.bType = b;
+    product.cType = DType::F8E5M2;
+    Command far = product;
+    machine::Machine machine = roundMachine();
+    machine.memory.points = {{1, 1e9}};
+    return costsOf(planOf(far), machine, 1, {})[0][0];
+  };
+  EXPECT_DOUBLE_EQ(seconds(DType::F32, DType::BF16).seconds, 32);
+  EXPECT_DOUBLE_EQ(seconds(DType::BF16, DType::BF16).seconds, 16);
+  EXPECT_DOUBLE_EQ(seconds(DType::F8E4M3FN, DType::BF16).seconds, 16);
+  EXPECT_DOUBLE_EQ(seconds(DType::F8E4M3FN, DType::F8E5M2).seconds, 8);
+  EXPECT_DOUBLE_EQ(seconds(DType::F32, DType::F32).gap, 0.5);
+  // Bound by memory: 400 + 400 bytes of bf16, 4·4 of f8 a product.
+  product.aType = product.bType = DType::BF16;
+  EXPECT_DOUBLE_EQ(costOf(planOf(product)).seconds, 2 * 2 * 400 / 10.0 + 1.6);
+}
+
+TEST(Costs, KernelsByTheirBytes) {
+  Command launch;
+  launch.segments.push_back({{{0, 0, false, true, 100}, {0, 0, true, true, 50}}, 1, 1});
+  plan::Plan plan = planOf(launch);
+  plan.buffers.resize(1);
+  plan.kernels.resize(1);
+  plan.kernels[0].summary = "rmsnorm, mul";
+  EXPECT_DOUBLE_EQ(costOf(plan).seconds, 20);
+}
+
+TEST(Costs, AttentionByWhatItSees) {
+  Command launch;
+  launch.segments.push_back({{{0, 0, false, true, 20}}, 1, 1}); // 10 elements of queries
+  plan::Plan plan = planOf(launch);
+  plan.buffers.resize(1);
+  plan.buffers[0].type = DType::BF16;
+  plan.kernels.resize(1);
+  plan.kernels[0].summary = "attention";
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 4 * 10 * 30 / 20.0);
+  plan.kernels[0].summary = "attention_grad, cast";
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 14 * 10 * 30 / 20.0);
+  plan.training.seqLen = 19; // a query sees 10 keys on average, at most
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 14 * 10 * 10 / 20.0);
+}
+
+TEST(Costs, CollectivesByTheirRanks) {
+  Command command;
+  command.kind = Command::Kind::AllReduce;
+  command.counts = {15, 5}; // 80 bytes
+  command.type = DType::F32;
+  auto seconds = [&](int64_t world, int64_t group, plan::Ranks ranks) {
+    command.ranks = ranks;
+    plan::Plan plan = planOf(command);
+    plan.group = group;
+    return costOf(plan, world).seconds;
+  };
+  using plan::Ranks;
+  EXPECT_DOUBLE_EQ(seconds(1, 1, Ranks::All), 0);
+  EXPECT_DOUBLE_EQ(seconds(4, 4, Ranks::All), 2 * 0.75 * 80 / 10);
+  EXPECT_DOUBLE_EQ(seconds(8, 4, Ranks::Group), 2 * 0.75 * 80 / 10);
+  // Two nodes: inside 10 bytes a second, between them 4 links of 5.
+  EXPECT_DOUBLE_EQ(seconds(8, 4, Ranks::All), 2 * 0.875 * 80 / 10);
+  // One member a node: one link of 5.
+  EXPECT_DOUBLE_EQ(seconds(8, 4, Ranks::Peers), 2 * 0.5 * 80 / 5);
+  // Groups of 2: peers are 4 ranks, two in each node.
+  EXPECT_DOUBLE_EQ(seconds(8, 2, Ranks::Peers), 2 * 0.75 * 80 / 10);
+  // Counts of the others are of a part.
+  command.kind = Command::Kind::ReduceScatter;
+  EXPECT_DOUBLE_EQ(seconds(4, 4, Ranks::All), 0.75 * 320 / 10);
+  command.kind = Command::Kind::AllGather;
+  EXPECT_DOUBLE_EQ(seconds(8, 4, Ranks::Peers), 0.5 * 160 / 5);
+}
+
+TEST(Costs, EventsAreFree) {
+  Command command;
+  command.kind = Command::Kind::RecordEvent;
+  Cost cost = costOf(planOf(command));
+  EXPECT_EQ(cost.gap + cost.seconds, 0);
+}
+
+} // namespace

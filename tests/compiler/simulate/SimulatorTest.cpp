@@ -1,0 +1,273 @@
+// Plans of a few commands, whose times on ranks and streams are computed by hand.
+#include "compiler/simulate/Simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace nano;
+using namespace nano::simulate;
+using Kind = plan::Command::Kind;
+
+namespace {
+
+Settings settingsOf(int64_t world, std::vector<std::pair<int64_t, double>> stragglers = {},
+                    double jitter = 0, uint64_t seed = 0) {
+  Settings settings;
+  settings.world = world;
+  settings.stragglers = std::move(stragglers);
+  settings.jitter = jitter;
+  settings.seed = seed;
+  settings.isDetailed = true;
+  return settings;
+}
+
+/// A plan and its costs, written together.
+class Steps {
+public:
+  Steps() {
+    plan.training.seqLen = 1;
+    plan.training.globalBatch = 4;
+    plan.training.phases = {{"first", "next", "last", "update"}};
+  }
+
+  void program(const std::string &name) {
+    plan.programs.push_back({name, {}, 2, 8});
+    costs.emplace_back();
+  }
+  /// A command of the last program, named for the tests' convenience by its label.
+  plan::Command &add(const std::string &label, Kind kind, uint32_t stream, double seconds,
+                     double gap = 0) {
+    plan::Command command;
+    command.label = label;
+    command.kind = kind;
+    command.stream = stream;
+    command.location = {"m.cpp", uint32_t(++line)};
+    plan.programs.back().commands.push_back(command);
+    costs.back().push_back({gap, seconds});
+    return plan.programs.back().commands.back();
+  }
+  void work(const std::string &label, double seconds, double gap = 0) {
+    add(label, Kind::Launch, 0, seconds, gap);
+  }
+  void reduce(const std::string &label, double seconds, plan::Ranks ranks = plan::Ranks::All) {
+    add(label, Kind::AllReduce, 1, seconds).ranks = ranks;
+  }
+  /// `waiting` goes on when `recorded` has come here.
+  void after(uint32_t recorded, uint32_t waiting) {
+    add("", Kind::RecordEvent, recorded, 0).event = events;
+    add("", Kind::WaitEvent, waiting, 0).event = events++;
+  }
+  Outcome run(const Settings &settings = settingsOf(4)) {
+    return simulate::simulate(plan, machine, costs, settings);
+  }
+
+  plan::Plan plan;
+  Costs costs;
+  machine::Machine machine;
+  uint32_t events = 0;
+  int line = 0;
+};
+
+/// a 0–3, then b 3–5 beside the all-reduce r 3–7; the update u waits for all.
+Steps overlapping() {
+  Steps steps;
+  steps.program("last");
+  steps.work("a", 3);
+  steps.after(0, 1);
+  steps.reduce("r", 4);
+  steps.work("b", 2);
+  steps.program("update");
+  steps.work("u", 1);
+  return steps;
+}
+
+std::vector<std::pair<std::string, double>> named(const std::vector<Share> &shares) {
+  std::vector<std::pair<std::string, double>> found;
+  for (const Share &share : shares)
+    found.emplace_back(share.command->label, share.seconds);
+  return found;
+}
+using Named = std::vector<std::pair<std::string, double>>;
+
+/// (start, finish) by rank and label.
+std::map<std::pair<int64_t, std::string>, std::pair<double, double>>
+timesOf(const Steps &steps, const Outcome &outcome) {
+  std::map<std::pair<int64_t, std::string>, std::pair<double, double>> times;
+  for (const Span &span : outcome.spans)
+    times[{span.rank, steps.plan.programs[span.program].commands[span.command].label}] = {
+        span.start, span.finish};
+  return times;
+}
+using Times = std::pair<double, double>;
+
+TEST(Simulator, CommunicationHidesBehindComputation) {
+  Steps steps = overlapping();
+  Outcome outcome = steps.run();
+  EXPECT_DOUBLE_EQ(outcome.step, 8);
+  EXPECT_DOUBLE_EQ(outcome.computing, 6);
+  EXPECT_DOUBLE_EQ(outcome.communicating, 4);
+  EXPECT_DOUBLE_EQ(outcome.exposed, 2);
+  EXPECT_DOUBLE_EQ(outcome.idle, 0);
+  EXPECT_EQ(named(outcome.exposedBy), (Named{{"r", 2}}));
+  EXPECT_EQ(named(outcome.path), (Named{{"a", 3}, {"r", 4}, {"u", 1}}));
+  auto times = timesOf(steps, outcome);
+  EXPECT_EQ((times[{0, "b"}]), Times(3, 5));
+  EXPECT_EQ((times[{0, "r"}]), Times(3, 7));
+  EXPECT_EQ((times[{0, "u"}]), Times(7, 8));
+}
+
+TEST(Simulator, AStreamWaitsOnlyForEvents) {
+  Steps steps;
+  steps.program("last");
+  steps.work("a", 3);
+  steps.after(0, 1);
+  steps.reduce("r", 4);
+  steps.after(1, 0); // what follows on stream 0 needs r
+  steps.work("b", 2);
+  steps.reduce("s", 3); // behind r, beside b
+  steps.program("update");
+  Outcome outcome = steps.run();
+  EXPECT_DOUBLE_EQ(outcome.step, 10); // a 0–3, r 3–7, b 7–9, s 7–10
+  EXPECT_DOUBLE_EQ(outcome.exposed, 5);
+  EXPECT_EQ(named(outcome.exposedBy), (Named{{"r", 4}, {"s", 1}}));
+  EXPECT_EQ(named(outcome.path), (Named{{"a", 3}, {"r", 4}, {"s", 3}}));
+}
+
+TEST(Simulator, GapsAreIdle) {
+  Steps steps;
+  steps.machine.launch = 0.5;
+  steps.machine.graphNode = 0.25; // so that a program's start costs a launch
+  steps.program("last");
+  steps.work("a", 3, 0.25);
+  steps.work("b", 2, 0.25);
+  steps.program("update");
+  steps.work("u", 1, 0.25);
+  Outcome outcome = steps.run();
+  EXPECT_DOUBLE_EQ(outcome.step, 6 + 3 * 0.25 + 2 * 0.5);
+  EXPECT_DOUBLE_EQ(outcome.computing, 6);
+  EXPECT_DOUBLE_EQ(outcome.idle, 1.75);
+  EXPECT_DOUBLE_EQ(outcome.exposed, 0);
+}
+
+TEST(Simulator, CollectivesSlowWhatRunsBesideThem) {
+  Steps steps = overlapping();
+  steps.machine.besideCollectives = 2;
+  Outcome outcome = steps.run();
+  auto times = timesOf(steps, outcome);
+  EXPECT_EQ((times[{0, "b"}]), Times(3, 7)); // all of it beside r
+  EXPECT_DOUBLE_EQ(outcome.exposed, 0);
+  EXPECT_DOUBLE_EQ(outcome.step, 8);
+  // b of 3 s: 4 s beside r do 2 of them, 1 is left.
+  steps.costs[0].back().seconds = 3;
+  EXPECT_DOUBLE_EQ(steps.run().step, 9);
+}
+
+TEST(Simulator, AllWaitForTheStraggler) {
+  Steps steps = overlapping();
+  Outcome outcome = steps.run(settingsOf(4, {{2, 1.5}}));
+  // Rank 2: a 4.5, r 4 beside b 3, u 1.5. The others start a step half a second before it and wait.
+  EXPECT_DOUBLE_EQ(outcome.step, 10);
+  EXPECT_EQ(named(outcome.path), (Named{{"a", 4.5}, {"r", 4}, {"u", 1.5}}));
+  auto times = timesOf(steps, outcome);
+  const double from = times[{2, "a"}].first;
+  EXPECT_EQ((times[{2, "r"}]), Times(from + 4.5, from + 8.5));
+  EXPECT_EQ((times[{0, "r"}]), Times(from + 2.5, from + 8.5));
+  // Of the others' 6 s of r, 2 are hidden by b; of rank 2's 4 s, 3.
+  EXPECT_DOUBLE_EQ(outcome.exposed, (3 * 4 + 1) / 4.0);
+}
+
+TEST(Simulator, OnlyMembersWait) {
+  Steps steps;
+  steps.plan.group = 2;
+  steps.program("last");
+  steps.work("a", 1);
+  steps.after(0, 1);
+  steps.reduce("group", 1, plan::Ranks::Group);
+  steps.program("update");
+  auto times = timesOf(steps, steps.run(settingsOf(4, {{3, 5}})));
+  EXPECT_EQ(times[(std::pair{2, "group"})].second, times[(std::pair{3, "group"})].second);
+  EXPECT_LT(times[(std::pair{0, "group"})].second, times[(std::pair{2, "group"})].first + 1);
+  EXPECT_EQ(times[(std::pair{0, "group"})].second, times[(std::pair{1, "group"})].second);
+
+  steps.plan.programs[0].commands.back().ranks = plan::Ranks::Peers; // ranks 1 and 3
+  times = timesOf(steps, steps.run(settingsOf(4, {{3, 5}})));
+  EXPECT_EQ(times[(std::pair{1, "group"})].second, times[(std::pair{3, "group"})].second);
+  EXPECT_LT(times[(std::pair{0, "group"})].second, times[(std::pair{1, "group"})].second);
+  EXPECT_EQ(times[(std::pair{0, "group"})].second, times[(std::pair{2, "group"})].second);
+}
+
+TEST(Simulator, MicroBatchesAndPhases) {
+  Steps steps;
+  double seconds = 1;
+  for (const char *name : {"first", "next", "last", "update", "other"}) {
+    steps.program(name);
+    steps.work(name, seconds);
+    seconds *= 2;
+  }
+  EXPECT_DOUBLE_EQ(steps.run().step, 4 + 8); // one micro-batch of a rank
+  steps.plan.training.globalBatch = 8;
+  EXPECT_DOUBLE_EQ(steps.run().step, 1 + 4 + 8);
+  steps.plan.training.globalBatch = 20;
+  EXPECT_DOUBLE_EQ(steps.run().step, 1 + 3 * 2 + 4 + 8);
+  steps.plan.training.phases.push_back({"first", "next", "last", "other"});
+  EXPECT_DOUBLE_EQ(steps.run().step, 1 + 3 * 2 + 4 + (8 + 16) / 2.0);
+}
+
+TEST(Simulator, OneAtATimeKeepsTheOrderOfTheProgram) {
+  Steps steps = overlapping();
+  steps.machine.oneAtATime = true;
+  Outcome outcome = steps.run();
+  EXPECT_DOUBLE_EQ(outcome.step, 10);
+  EXPECT_DOUBLE_EQ(outcome.exposed, 4);
+  EXPECT_EQ(named(outcome.path), (Named{{"a", 3}, {"r", 4}, {"b", 2}, {"u", 1}}));
+}
+
+TEST(Simulator, JitterIsSeeded) {
+  Steps steps = overlapping();
+  double even = steps.run().step;
+  auto stepOf = [&](uint64_t seed) { return steps.run(settingsOf(4, {}, 0.5, seed)).step; };
+  EXPECT_GT(stepOf(1), even);
+  EXPECT_EQ(stepOf(1), stepOf(1));
+  EXPECT_NE(stepOf(1), stepOf(2));
+  // The slowest of four exponential draws of mean 1 has mean 1 + 1/2 + 1/3 + 1/4: 8 s + 2·2.083 on
+  // average; the mean of 8 steps lies around it.
+  double sum = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed)
+    sum += stepOf(seed);
+  EXPECT_NEAR(sum / 100, 8 + 2 * 25.0 / 12, 0.25);
+}
+
+TEST(Simulator, RanksThatAreAlikeAreAsOne) {
+  Steps steps = overlapping();
+  steps.machine.besideCollectives = 1.5;
+  Outcome one = steps.run(settingsOf(256));
+  Outcome all = steps.run(settingsOf(256, {{7, 1}}));
+  EXPECT_DOUBLE_EQ(one.step, all.step);
+  EXPECT_NEAR(one.computing, all.computing, 1e-12);
+  EXPECT_NEAR(one.exposed, all.exposed, 1e-12);
+  EXPECT_NEAR(one.idle, all.idle, 1e-12);
+  EXPECT_EQ(named(one.path), named(all.path));
+}
+
+TEST(Simulator, ThousandsOfRanks) {
+  Steps steps;
+  steps.machine.besideCollectives = 1.1;
+  steps.plan.group = 8;
+  steps.plan.training.globalBatch = 4096;
+  steps.program("last");
+  for (int i = 0; i < 300; ++i) {
+    steps.work("a", 1);
+    if (i % 10 == 9) {
+      steps.events = 0;
+      steps.after(0, 1);
+      steps.reduce("r", 2, i % 20 == 9 ? plan::Ranks::Group : plan::Ranks::Peers);
+    }
+  }
+  steps.program("update");
+  // Rank 4000 needs 450 s and the last r 2; beside each r but the last 2 s of work take 2.2.
+  Outcome outcome = steps.run(settingsOf(4096, {{4000, 1.5}}));
+  EXPECT_NEAR(outcome.step, 450 + 29 * (2 - 2 / 1.1) + 2, 1e-6);
+}
+
+} // namespace

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""nanoc simulate as users meet it: its table, details, timeline and measured times on a real plan, and
+its errors, each one line on stderr with exit status 2. That its times are right is tested on plans
+made by hand (tests/compiler/simulate)."""
+
+import json
+import os
+import re
+
+from harness import ROOT, TINY, RunTest, main, run_command
+
+WORLDS = [1, 2, 16]
+PROGRAMS_OF_A_STEP = ("first", "next", "last", "update")
+
+
+class Simulate(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+        cls.plan = cls.compile(
+            "gpt_tiny", {**TINY, "global_batch": 2048}, "m.plan", "--world", "1,2,16"
+        )
+
+    def simulate(self, *arguments):
+        """(the table's lines as numbers, by ranks; the whole output)"""
+        output = self.ran("nanoc", "simulate", self.plan, *arguments)
+        rows = {}
+        for line in output.splitlines():
+            words = line.replace("%", "").split()
+            if len(words) >= 9 and words[0].isdigit():
+                rows[int(words[0])] = [float(word) for word in words[1:9]]
+        return rows, output
+
+    def refused(self, *arguments, says, plan=None):
+        done = run_command("nanoc", "simulate", plan or self.plan, *arguments)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, f"^nanoc: {says}$")
+
+    def written(self, name, content):
+        path = self.path(name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def test_a_line_for_every_number_of_ranks(self):
+        rows, output = self.simulate()
+        self.assertEqual(sorted(rows), WORLDS)
+        self.assertIn("gpt_tiny for cpu on cpu: ", output)
+        for step, tokens, computing, communicating, exposed, share, idle, _ in rows.values():
+            self.assertAlmostEqual(tokens, 2048 / (1e-3 * step), delta=1e-3 * tokens)
+            self.assertAlmostEqual(step, computing + exposed + idle, delta=0.01)
+            self.assertAlmostEqual(share, 100 * exposed / step, delta=0.02)
+            self.assertLessEqual(exposed, communicating + 0.001)
+        self.assertEqual(rows[1][3], 0)
+        self.assertGreater(rows[2][3], 0)
+        self.assertLess(rows[2][0], rows[1][0])
+        self.assertLess(rows[16][0], rows[2][0])
+
+    def test_one_number_of_ranks_with_details(self):
+        rows, output = self.simulate("--gpus", "2", "--machine", "h100-nvlink")
+        self.assertEqual(list(rows), [2])
+        exposed = output.split("exposed communication by collective:\n")[1]
+        lists = exposed.split("\ncritical path by model line:\n")
+        sums = [sum(map(float, re.findall(r"^ +([\d.]+) ms", text, re.M))) for text in lists]
+        self.assertAlmostEqual(sums[0], rows[2][4], delta=0.02)
+        self.assertAlmostEqual(sums[1], rows[2][0], delta=0.02)
+        self.assertRegex(lists[1], r"% +models/gpt124m\.cpp:\d+\n")
+
+    def test_stragglers_and_jitter(self):
+        step = {}
+        for name, options in {
+            "even": [],
+            "straggler": ["--straggler", "7:2"],
+            "jitter": ["--jitter", "0.5", "--seed", "3"],
+        }.items():
+            rows, _ = self.simulate("--gpus", "16", *options)
+            again, _ = self.simulate("--gpus", "16", *options)
+            self.assertEqual(rows, again)
+            step[name] = rows[16][0]
+        self.assertGreater(step["straggler"], 1.5 * step["even"])
+        self.assertGreater(step["jitter"], step["even"])
+        table, _ = self.simulate("--straggler", "7:2")  # of the worlds that have such a rank
+        self.assertEqual(table[2], self.simulate()[0][2])
+        self.assertEqual(table[16][0], step["straggler"])
+        other, _ = self.simulate("--gpus", "16", "--jitter", "0.5", "--seed", "4")
+        self.assertNotEqual(other[16][0], step["jitter"])
+
+    def test_timeline(self):
+        path = self.path("timeline.json")
+        rows, _ = self.simulate("--gpus", "16", "--straggler", "7:2", "--timeline", path)
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        ranks = {event["pid"] for event in spans}
+        self.assertIn(7, ranks)
+        self.assertLessEqual(len(ranks), 8)
+        named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+        self.assertEqual(named, {(event["pid"], event["tid"]) for event in spans})
+        self.assertEqual({event["args"]["program"] for event in spans} - {"last", "update"}, set())
+        last = max(event["ts"] + event["dur"] for event in spans)
+        self.assertAlmostEqual(last, 1e3 * rows[16][0], delta=0.1 * last)
+        for rank in ranks:  # commands of a stream one after the other
+            for stream in {event["tid"] for event in spans}:
+                row = [e for e in spans if (e["pid"], e["tid"]) == (rank, stream)]
+                row.sort(key=lambda event: event["ts"])
+                for before, after in zip(row, row[1:]):
+                    self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1e-3)
+
+    def test_measured_times_replace_the_model(self):
+        path = self.path("times.json")
+        self.train(self.plan, "timed", "--gpus", "1", "--steps", "2", "--times", path)
+        with open(path, encoding="utf-8") as file:
+            times = json.load(file)
+        # With one rank a step is its commands one after the other.
+        commands = [c for c in times["commands"] if c["program"] in PROGRAMS_OF_A_STEP]
+        measured = sum(command["ms"] for command in commands) / 2
+        rows, _ = self.simulate("--gpus", "1", "--times", path)
+        self.assertAlmostEqual(rows[1][0], measured, delta=0.002 * measured)
+        # They hold for the same kernels of other variants: twice as long, a step takes longer.
+        before, _ = self.simulate("--gpus", "2", "--times", path)
+        for command in times["commands"]:
+            command["ms"] *= 2
+        after, _ = self.simulate("--gpus", "2", "--times", self.written("twice.json", times))
+        self.assertGreater(after[2][2], 1.9 * before[2][2])
+
+        times["commands"][0]["command"] = 10**6
+        self.refused(
+            *("--times", self.written("odd.json", times)),
+            says=r".*odd\.json: has a command that the plan has not",
+        )
+        times["plan_hash"] = "0" * 32
+        self.refused(
+            *("--times", self.written("other.json", times)),
+            says=r".*other\.json: is of a run of another plan, 0{32}; this one is [0-9a-f]{32}",
+        )
+        self.refused(
+            *("--times", self.written("none.json", {"commands": []})),
+            says=r".*none\.json: is not of nanorun --times",
+        )
+        self.refused(
+            *("--times", self.written("broken.json", "{")), says=r".*broken\.json: is not JSON: .*"
+        )
+        self.refused(
+            *("--times", self.path("nowhere.json")),
+            says=r".*nowhere\.json: cannot be read: No such file or directory",
+        )
+
+    def test_a_machine_of_ones_own(self):
+        with open(os.path.join(ROOT, "machines", "cpu.json"), encoding="utf-8") as file:
+            machine = json.load(file)
+        machine["memory"]["gib"] = 0.001
+        rows, output = self.simulate("--machine", self.written("mine.json", machine))
+        self.assertEqual(output.count("more than the machine has"), len(rows))
+        plain, _ = self.simulate()
+        self.assertEqual(rows, plain)
+
+        machine["node"]["latency_us"] = "short"
+        self.refused(
+            *("--machine", self.written("wrong.json", machine)),
+            says=r".*wrong\.json: node\.latency_us: a number above 0 is wanted",
+        )
+        self.refused(
+            *("--machine", self.written("broken.json", "{")), says=r".*broken\.json: no JSON: .*"
+        )
+
+    def test_errors(self):
+        self.refused(
+            *("--machine", "h1000"),
+            says="machine 'h1000': No such file or directory; name a JSON file or one of cpu, "
+            "h100-infiniband, h100-nvlink, h200-infiniband, h200-nvlink",
+        )
+        self.refused("--gpus", "3", says=r".*m\.plan: .* for 1, 2, 16 ranks, not for 3; .*")
+        self.refused(
+            *("--gpus", "16", "--machine", "h100-nvlink"),
+            says="machine h100-nvlink has no links between nodes, so it holds 8 ranks, not 16; take "
+            "one that has",
+        )
+        self.refused(
+            *("--gpus", "2", "--straggler", "2:1.5"),
+            says="--straggler 2:1.5: the ranks are 0 to 1",
+        )
+        for text in ("1", "1:", "1:0", "1:nan", "x:2"):
+            self.refused(
+                *("--gpus", "2", "--straggler", text),
+                says=f"--straggler {text}: write RANK:FACTOR, as in 3:1.5",
+            )
+        self.refused("--jitter=-1", says="--jitter: a number of 0 or more is wanted")
+        self.refused("--attended", "0", says="--attended: a number of keys is 1 or more")
+        self.refused(
+            *("--timeline", self.path("t.json")),
+            says="--timeline is of one number of ranks; name it with --gpus",
+        )
+        self.refused(
+            *("--gpus", "2", "--timeline", self.path("none/t.json")),
+            says=r".*none/t\.json: cannot be written: No such file or directory",
+        )
+        self.refused(plan=self.path("nowhere.plan"), says=r".*nowhere\.plan: .*")
+        self.refused("--gpus", "two", says=r".*--gpus.*; see nanoc --help")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+// Files of measured times: means by label, and what is said of bad ones.
+#include "ir/machine/LabelledTimes.h"
+
+#include "gtest/gtest.h"
+
+using nano::machine::LabelledTimes;
+
+namespace {
+
+TEST(LabelledTimesFile, areMeansByProgramAndLabel) {
+  auto times = LabelledTimes::parse(R"({"commands": [
+    {"program": "first", "label": "norm", "runs": 4, "ms": 2},
+    {"program": "first", "label": "norm", "runs": 4, "ms": 6},
+    {"program": "next", "label": "norm", "runs": 8, "ms": 80},
+    {"program": "next", "label": "idle", "runs": 0, "ms": 0}]})",
+                                    "t.json");
+  ASSERT_TRUE(bool(times)) << llvm::toString(times.takeError());
+  EXPECT_DOUBLE_EQ(times->find("first", "norm").value(), 1e-3);
+  EXPECT_DOUBLE_EQ(times->find("next", "norm").value(), 1e-2);
+  EXPECT_DOUBLE_EQ(times->find("last", "norm").value(), 5.5e-3); // of all runs
+  EXPECT_FALSE(times->find("next", "idle"));
+  EXPECT_FALSE(times->find("next", "other"));
+}
+
+TEST(LabelledTimesFile, sayWhatIsWrongWithAFile) {
+  auto message = [](const char *text) {
+    auto times = LabelledTimes::parse(text, "t.json");
+    return times ? std::string() : llvm::toString(times.takeError());
+  };
+  EXPECT_EQ(message("{").find("t.json: no file of times: "), 0u);
+  EXPECT_EQ(message("{}"), "t.json: no file of times: it has no \"commands\"; "
+                           "nanorun --times writes one");
+  EXPECT_EQ(message(R"({"commands": [{"program": "first"}]})"),
+            "t.json: no file of times: command 0 lacks \"program\", \"label\", \"runs\" or \"ms\"; "
+            "nanorun --times writes one");
+  EXPECT_EQ(
+      message(R"({"commands": [{"program": "a", "label": "b", "runs": 1, "ms": -1}]})"),
+      "t.json: no file of times: command 0 has a negative number; nanorun --times writes one");
+}
+
+} // namespace

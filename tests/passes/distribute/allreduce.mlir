@@ -1,0 +1,128 @@
+// RUN: nano-opt %s --nano-distribute=world=4 | FileCheck %s
+// RUN: nano-opt %s --nano-distribute=world=4 --mlir-print-debuginfo | FileCheck %s --check-prefix=LINES
+// RUN: nano-opt %s --nano-distribute=world=1 | FileCheck %s --check-prefix=ONE
+// RUN: nano-opt %s "--nano-distribute=world=6 max-group=4" | FileCheck %s --check-prefix=GROUPS
+// RUN: nano-opt %s --nano-distribute=world=12 | FileCheck %s --check-prefix=SINGLE
+
+// Four ranks with three micro-batches each: `last` is a copy of `next` that communicates. The two matrices of u are a round of their own; the one of w and three of zeros
+// another.
+module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, dist = "allreduce"}} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.muon @muon lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+  nano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+  nano.state @w : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon} loc("model.cpp":7:0)
+  nano.state @u : tensor<4x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon} loc("model.cpp":8:0)
+  nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam} loc("model.cpp":9:0)
+  nano.state @grad.w : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.u : tensor<4x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.head : tensor<16x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @fp8.head : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+  func.func @first(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {nano.role = "first"} {
+    %h = nano.constant 1.0 : tensor<16x8xf32>
+    %s = nano.constant 2.0 : tensor<f32>
+    nano.store %s, @fp8.head : tensor<f32>
+    nano.store %h, @grad.head : tensor<16x8xf32>
+    %u = nano.broadcast %x dims [1, 2] : tensor<2x3xf32> -> tensor<4x2x3xf32>
+    nano.store %u, @grad.u : tensor<4x2x3xf32>
+    %g = nano.neg %x : tensor<2x3xf32>
+    nano.store %g, @grad.w : tensor<2x3xf32>
+    return %x : tensor<2x3xf32>
+  }
+  func.func @next(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {nano.role = "next"} {
+    %s = nano.load @fp8.head : tensor<f32>
+    %one = nano.broadcast %s dims [] : tensor<f32> -> tensor<16x8xf32>
+    %h = nano.load @grad.head : tensor<16x8xf32>
+    %hs = nano.add %h, %one : tensor<16x8xf32>
+    nano.store %hs, @grad.head : tensor<16x8xf32> loc("model.cpp":9:0)
+    %u = nano.broadcast %x dims [1, 2] : tensor<2x3xf32> -> tensor<4x2x3xf32>
+    %ua = nano.load @grad.u : tensor<4x2x3xf32>
+    %us = nano.add %ua, %u : tensor<4x2x3xf32>
+    nano.store %us, @grad.u : tensor<4x2x3xf32> loc("model.cpp":8:0)
+    %g = nano.neg %x : tensor<2x3xf32>
+    %wa = nano.load @grad.w : tensor<2x3xf32>
+    %ws = nano.add %wa, %g : tensor<2x3xf32>
+    nano.store %ws, @grad.w : tensor<2x3xf32> loc("model.cpp":7:0)
+    return %x : tensor<2x3xf32>
+  }
+  func.func @update() attributes {nano.role = "update"} {
+    %s = nano.load @fp8.head : tensor<f32>
+    %m = nano.all_reduce %s by max : tensor<f32>
+    nano.store %m, @fp8.head : tensor<f32>
+    return
+  }
+}
+
+// CHECK: module attributes {nano.group = 4 : i64, nano.training = {{.*}}, nano.world = 4 : i64}
+// CHECK: nano.state @grad.muon.bank0 : tensor<2x2x3xf32> {init = #nano.init<"constant", [0.000000e+00]>, nano.sharding = {chunk = 6 : i64, parts = 4 : i64,
+// CHECK-SAME: pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 4, 2, 3>}, {name = "grad.w", offset = 24 : i64, shape = array<i64: 2, 3>}], ranks = "group"}, role = #nano.role<gradient>}
+// CHECK-LABEL: func.func @first
+// CHECK-NOT: nano.all_reduce
+// CHECK-LABEL: func.func @next
+// CHECK-NOT: nano.all_reduce
+// CHECK: nano.store %{{.*}}, @grad.w
+// CHECK-LABEL: func.func @last({{.*}}) -> tensor<2x3xf32> attributes {nano.role = "last"} {
+// CHECK: %[[H:.*]] = nano.add
+// CHECK-NEXT: %[[SH:.*]] = nano.all_reduce %[[H]] : tensor<16x8xf32>
+// CHECK-NEXT: nano.store %[[SH]], @grad.head : tensor<16x8xf32>
+// CHECK: %[[U:.*]] = nano.add %{{.*}} : tensor<4x2x3xf32>
+// CHECK-NEXT: %[[SU:.*]] = nano.all_reduce %[[U]] : tensor<4x2x3xf32>
+// CHECK-NEXT: %[[MU:.*]] = nano.shard %[[SU]] parts 4 over group : (tensor<4x2x3xf32>) -> tensor<1x2x3xf32>
+// CHECK: %[[W:.*]] = nano.add %{{.*}} : tensor<2x3xf32>
+// CHECK-NEXT: %[[W3:.*]] = nano.reshape %[[W]] : tensor<2x3xf32> -> tensor<1x2x3xf32>
+// CHECK-NEXT: %[[ZERO:.*]] = nano.constant 0.000000e+00 : tensor<3x2x3xf32>
+// CHECK-NEXT: %[[ROUND:.*]] = nano.concat %[[W3]], %[[ZERO]] dim 0
+// CHECK-NEXT: %[[SW:.*]] = nano.all_reduce %[[ROUND]] : tensor<4x2x3xf32>
+// CHECK-NEXT: %[[MW:.*]] = nano.shard %[[SW]] parts 4 over group
+// CHECK-NEXT: %[[MINE:.*]] = nano.concat %[[MU]], %[[MW]] dim 0 : {{.*}} -> tensor<2x2x3xf32>
+// CHECK-NEXT: nano.store %[[MINE]], @grad.muon.bank0 : tensor<2x2x3xf32>
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func @update
+// CHECK: nano.all_reduce %{{.*}} by max : tensor<f32>
+
+// A collective has the line of the parameter.
+// LINES-LABEL: func.func @last
+// LINES: nano.all_reduce %{{.*}} : tensor<16x8xf32> loc(#[[HEAD:.*]])
+// LINES: nano.all_reduce %{{.*}} : tensor<4x2x3xf32> loc(#[[U:.*]])
+// LINES-DAG: #[[HEAD]] = loc("model.cpp":9:0)
+// LINES-DAG: #[[U]] = loc("model.cpp":8:0)
+
+// One rank: twelve micro-batches, `next` is the last one too, and nothing is communicated.
+// ONE: module attributes {nano.group = 1 : i64, {{.*}}nano.world = 1 : i64}
+// ONE: nano.state @grad.w
+// ONE-NOT: nano.sharding
+// ONE: func.func @first
+// ONE: func.func @next
+// ONE-NOT: func.func @last
+// ONE: func.func @update
+// ONE-NEXT: %[[S:.*]] = nano.load @fp8.head
+// ONE-NEXT: nano.store %[[S]], @fp8.head
+// ONE-NOT: nano.all_reduce
+
+// Six ranks, two micro-batches: groups of three; `next` becomes `last`.
+// GROUPS: nano.group = 3 : i64
+// GROUPS: nano.state @grad.muon.bank0 : tensor<2x2x3xf32>
+// GROUPS: func.func @first
+// GROUPS-NOT: func.func @next
+// GROUPS: func.func @last
+// GROUPS: nano.load @grad.head
+// GROUPS: nano.all_reduce %{{.*}} : tensor<3x2x3xf32>
+// GROUPS-NEXT: nano.shard %{{.*}} parts 3 over group : (tensor<3x2x3xf32>) -> tensor<1x2x3xf32>
+
+// Twelve ranks, one micro-batch each: `last` is `first`, nothing accumulates, and nothing is written for programs that there are not.
+// SINGLE-NOT: nano.state @grad.w
+// SINGLE-NOT: nano.state @grad.u
+// SINGLE: nano.state @grad.head
+// SINGLE-NOT: func.func @first
+// SINGLE-NOT: func.func @next
+// SINGLE: func.func @last
+// SINGLE-NOT: nano.load
+// SINGLE: nano.store %{{.*}}, @fp8.head
+// SINGLE: nano.store %{{.*}}, @grad.head
+// SINGLE-NOT: nano.store %{{.*}}, @grad.w
+// SINGLE-NOT: nano.store %{{.*}}, @grad.u
+// SINGLE: nano.store %{{.*}}, @grad.muon.bank0
+// SINGLE: func.func @update

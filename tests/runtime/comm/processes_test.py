@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Ranks as processes: the same bits whatever joins them, over mpirun on one machine and over two
+network namespaces, and what is left when one of them dies or hangs.
+
+usage: processes_test.py CLASS      exit status 77 when what the class needs is not there"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = os.environ["NANO_BIN"]
+RANK = os.path.join(BIN, "nano-comm-rank")
+LIMIT = 60  # seconds
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def start(rank, world, port, *arguments):
+    """One rank as torchrun would start it."""
+    variables = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank}
+    variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    return subprocess.Popen(
+        [RANK, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+    )
+
+
+def start_all(world, *arguments):
+    port = free_port()
+    return [start(rank, world, port, *arguments) for rank in range(world)]
+
+
+def mpirun(count, *words):
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count), *words]
+
+
+def hashes(text):
+    return sorted(line for line in text.splitlines() if line.startswith("rank "))
+
+
+def expected_hashes(world):
+    """What ranks that TCP joins print; CrewTest compares those with threads."""
+    ends = [process.communicate(timeout=LIMIT) for process in start_all(world, "collectives")]
+    return hashes("".join(output for output, _ in ends))
+
+
+def needs_mpi():
+    if not shutil.which("mpirun"):
+        raise unittest.SkipTest("mpirun is not installed")
+    if not os.path.exists(os.path.join(BIN, "libnano-mpi.so")):
+        raise unittest.SkipTest("this build has no MPI")
+
+
+class TcpTest(unittest.TestCase):
+    def check_end(self, processes, culprit, seen):
+        """All but `culprit` end with status 1 and one line that names it."""
+        name = rf"rank {culprit} \(process {processes[culprit].pid} on \S+\)"
+        for rank, process in enumerate(processes):
+            if rank == culprit:
+                continue
+            _, errors = process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertEqual(len(errors.splitlines()), 1, errors)
+            self.assertRegex(errors, rf"{name} {seen}, last seen in all-reduce 'grad ")
+            self.assertRegex(errors, r"\(model.cpp:12\)' of 1 f32, step \d+, program 'last'$")
+
+    def test_a_killed_rank_is_named_at_once(self):
+        chance = random.Random(7)
+        for _ in range(20):
+            world = chance.choice((2, 3, 4))
+            processes = start_all(world, "count")
+            self.assertTrue(processes[0].stdout.readline())
+            time.sleep(chance.uniform(0.0, 0.3))
+            culprit = chance.randrange(world)
+            processes[culprit].kill()
+            begin = time.monotonic()
+            self.check_end(processes, culprit, "went away")
+            # At once, but the machine may be busy.
+            self.assertLess(time.monotonic() - begin, 8)
+            processes[culprit].communicate()
+
+    def test_a_rank_that_hangs_is_named_in_time(self):
+        for culprit in (0, 1):
+            processes = start_all(3, "count", 6000)
+            self.assertTrue(processes[0].stdout.readline())
+            os.kill(processes[culprit].pid, signal.SIGSTOP)
+            begin = time.monotonic()
+            self.check_end(processes, culprit, r"(makes no progress|does not answer) for 6 s")
+            self.assertLess(time.monotonic() - begin, 6 + 12)
+            processes[culprit].kill()
+            processes[culprit].communicate()
+
+    def test_killing_while_they_look_for_each_other(self):
+        port = free_port()
+        processes = [start(rank, 3, port, "count") for rank in (0, 1)]
+        time.sleep(0.3)
+        processes[0].kill()
+        processes[0].communicate()
+        processes[1].kill()
+        processes[1].communicate()
+        late = start(2, 3, port, "count")
+        _, errors = late.communicate(timeout=LIMIT)
+        self.assertEqual(late.returncode, 1)
+        self.assertRegex(errors, r"rank 2 did not reach rank 0 within 20 s: localhost:\d+: ")
+
+
+class MpiTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        needs_mpi()
+
+    def test_the_same_bits_as_tcp(self):
+        for world in (1, 2, 3, 4):
+            done = subprocess.run(
+                mpirun(world, RANK, "collectives"), capture_output=True, text=True, timeout=LIMIT
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if world > 1:
+                self.assertEqual(hashes(done.stdout), expected_hashes(world))
+
+    def test_a_killed_rank_is_named(self):
+        """mpirun ends what is left about a second after a rank's death: the others are faster."""
+        chance = random.Random(3)
+        for culprit in (0, 1, 2):
+            with subprocess.Popen(
+                mpirun(3, RANK, "count"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as job:
+                self.assertTrue(job.stdout.readline())
+                time.sleep(chance.uniform(0.0, 0.3))
+                ranks = subprocess.run(
+                    ["pgrep", "-P", str(job.pid), "nano-comm-rank"], capture_output=True, text=True
+                ).stdout.split()
+                self.assertEqual(len(ranks), 3)
+                begin = time.monotonic()
+                os.kill(int(ranks[culprit]), signal.SIGKILL)
+                _, errors = job.communicate(timeout=LIMIT)
+                self.assertLess(time.monotonic() - begin, 12)
+            self.assertNotEqual(job.returncode, 0)
+            lines = [line for line in errors.splitlines() if line.startswith("rank: ")]
+            self.assertGreaterEqual(len(lines), 1, errors)
+            for line in lines:
+                self.assertRegex(line, rf"rank \d \(process {ranks[culprit]} on \S+\) went away, ")
+
+
+class NamespacesTest(unittest.TestCase):
+    """Two network namespaces with a cable between them are two machines to MPI and to us."""
+
+    AGENT = '#!/bin/sh\nshift\nexec ip netns exec {b} unshare --uts sh -c "hostname {b}; $*"\n'
+
+    @classmethod
+    def setUpClass(cls):
+        needs_mpi()
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
+            raise unittest.SkipTest("network namespaces need root, ip and unshare")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.a, cls.b = f"nano{os.getpid()}a", f"nano{os.getpid()}b"
+        cls.agent = os.path.join(folder.name, "agent")
+        with open(cls.agent, "w", encoding="utf-8") as file:
+            file.write(cls.AGENT.format(b=cls.b))
+        os.chmod(cls.agent, 0o755)
+        for name in (cls.a, cls.b):
+            if not cls.ip("netns", "add", name):
+                raise unittest.SkipTest("this machine allows no network namespaces")
+            cls.addClassCleanup(cls.ip, "netns", "del", name)
+        made = cls.ip("link", "add", "va", "netns", cls.a, "type", "veth", "peer", "vb", "netns", cls.b)
+        if not made:
+            raise unittest.SkipTest("this machine allows no virtual cables")
+        for name, cable, address in ((cls.a, "va", "10.77.0.1"), (cls.b, "vb", "10.77.0.2")):
+            cls.ip("-n", name, "addr", "add", f"{address}/24", "dev", cable)
+            cls.ip("-n", name, "link", "set", cable, "up")
+            cls.ip("-n", name, "link", "set", "lo", "up")
+
+    @staticmethod
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True).returncode == 0
+
+    def on(self, name, command):
+        """`command` on the machine of that name."""
+        words = f"hostname {name}; exec {command}"
+        return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", words]
+
+    def test_mpirun(self):
+        network = "--mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24"
+        words = mpirun(4, "--host", "10.77.0.1:2,10.77.0.2:2", "--mca", "plm_rsh_agent", self.agent)
+        command = " ".join([*words, network, RANK, "collectives"])
+        done = subprocess.run(self.on(self.a, command), capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(hashes(done.stdout), expected_hashes(4))
+        counters = subprocess.run(
+            ["ip", "-n", self.a, "-s", "link", "show", "va"], capture_output=True, text=True
+        ).stdout
+        sent = int(re.search(r"TX:.*\n\s*(\d+)", counters).group(1))
+        self.assertGreater(sent, 1000000, "the data did not go through the cable")
+
+    def test_tcp(self):
+        port = 23456
+        processes = []
+        for rank in range(4):
+            variables = f"RANK={rank} WORLD_SIZE=4 LOCAL_RANK={rank % 2}"
+            command = f"env {variables} MASTER_ADDR=10.77.0.1 MASTER_PORT={port} {RANK} collectives"
+            processes.append(
+                subprocess.Popen(
+                    self.on(self.a if rank < 2 else self.b, command),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        ends = [process.communicate(timeout=LIMIT) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0] * 4, ends)
+        self.assertEqual(hashes("".join(output for output, _ in ends)), expected_hashes(4))
+
+    def test_a_cut_cable_ends_all(self):
+        """No connection is closed: only silence tells."""
+        processes = []
+        for rank, name in enumerate((self.a, self.b)):
+            variables = f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0"
+            command = f"env {variables} MASTER_ADDR=10.77.0.1 MASTER_PORT=23457 {RANK} count 5000"
+            processes.append(
+                subprocess.Popen(
+                    self.on(name, command),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        self.assertTrue(processes[0].stdout.readline())
+        self.ip("-n", self.b, "link", "set", "vb", "down")
+        self.addCleanup(self.ip, "-n", self.b, "link", "set", "vb", "up")
+        for rank, process in enumerate(processes):
+            _, errors = process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, 1)
+            self.assertRegex(errors, rf"rank {1 - rank} \(process \d+ on \S+\) does not answer for 5 s")
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    suite = unittest.defaultTestLoader.loadTestsFromName(sys.argv[1], sys.modules["__main__"])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    if result.wasSuccessful() and result.skipped and result.testsRun == 0:
+        sys.exit(77)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)

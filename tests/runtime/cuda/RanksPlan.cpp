@@ -1,0 +1,227 @@
+// The plan of RanksPlan.h, and what collectives must give by their definition.
+#include "tests/runtime/cuda/RanksPlan.h"
+
+#include "runtime/NumberFormats.h"
+#include "runtime/comm/LocalCommunicator.h"
+#include "runtime/plan/PlanFile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace nano::test {
+
+using plan::Command;
+using plan::DType;
+using plan::Ranks;
+
+namespace {
+
+constexpr int64_t part = 4;
+
+} // namespace
+
+plan::Plan ranksPlan(int world, int group) {
+  plan::Plan plan;
+  plan.model = "ranks";
+  plan.target = "cuda";
+  plan.worlds = {world};
+  plan.group = group;
+  auto buffer = [&](const char *name, DType type, int64_t elements) {
+    plan::Buffer made = {name, plan.arenaBytes, uint64_t(elements) * plan::sizeOf(type),
+                         type, {elements},      {}};
+    plan.arenaBytes += (made.bytes + 255) / 256 * 256;
+    plan.buffers.push_back(made);
+  };
+  buffer("scalars", DType::F32, 1);
+  buffer("x", DType::F32, world * part);
+  buffer("x2", DType::F32, 2 * world);
+  buffer("sum", DType::F32, world * part);
+  buffer("sum2", DType::F32, 3);
+  buffer("largest", DType::F32, 5);
+  buffer("mine", DType::F32, part);
+  buffer("mine2", DType::F32, 2);
+  buffer("of peers", DType::F32, part);
+  buffer("gathered", DType::F32, group * part);
+  buffer("shard", DType::F32, part);
+  buffer("half", DType::BF16, 7);
+
+  plan::Program program = {"last", {}, 2, 2};
+  uint32_t line = 0;
+  auto ref = [&](const std::string &name, bool read, bool written) {
+    for (uint32_t i = 0; i < plan.buffers.size(); ++i)
+      if (plan.buffers[i].name == name)
+        return plan::Ref{i, 0, written, read, plan.buffers[i].bytes};
+    return plan::Ref();
+  };
+  auto command = [&](Command::Kind kind, uint32_t stream, const char *label) -> Command & {
+    Command &made = program.commands.emplace_back();
+    made.kind = kind;
+    made.stream = stream;
+    made.label = label;
+    made.location = {"ranks.cpp", ++line};
+    return made;
+  };
+  auto move = [&](Command::Kind kind, Ranks ranks, uint32_t stream, const char *label,
+                  const std::vector<std::pair<const char *, const char *>> &pairs,
+                  const std::vector<int64_t> &counts) {
+    Command &made = command(kind, stream, label);
+    made.ranks = ranks;
+    made.counts = counts;
+    for (const auto &[from, to] : pairs) {
+      made.refs.push_back(ref(from, true, false));
+      made.refs.push_back(ref(to, false, true));
+    }
+  };
+  auto reduce = [&](Ranks ranks, bool maximum, const char *label,
+                    const std::vector<const char *> &names, const std::vector<int64_t> &counts) {
+    Command &made = command(Command::Kind::AllReduce, 1, label);
+    made.ranks = ranks;
+    made.maximum = maximum;
+    made.counts = counts;
+    for (const char *name : names)
+      made.refs.push_back(ref(name, true, true));
+    made.type = plan.buffers[made.refs[0].buffer].type;
+  };
+  move(Command::Kind::Copy, Ranks::All, 0, "sum is x", {{"x", "sum"}}, {world * part});
+  command(Command::Kind::RecordEvent, 0, "").event = 0;
+  command(Command::Kind::WaitEvent, 1, "").event = 0;
+  reduce(Ranks::All, false, "sums", {"sum", "sum2"}, {world * part, 3});
+  reduce(Ranks::All, true, "maxima", {"largest"}, {5});
+  move(Command::Kind::ReduceScatter, Ranks::All, 1, "parts", {{"x", "mine"}, {"x2", "mine2"}},
+       {part, 2});
+  move(Command::Kind::Copy, Ranks::All, 1, "of peers is mine", {{"mine", "of peers"}}, {part});
+  reduce(Ranks::Peers, false, "sum of peers", {"of peers"}, {part});
+  move(Command::Kind::AllGather, Ranks::Group, 1, "gather", {{"mine", "gathered"}}, {part});
+  reduce(Ranks::All, false, "sum in bf16", {"half"}, {7});
+  command(Command::Kind::RecordEvent, 1, "").event = 1;
+  command(Command::Kind::WaitEvent, 0, "").event = 1;
+  move(Command::Kind::Shard, Ranks::Group, 0, "shard", {{"gathered", "shard"}}, {part});
+  plan.programs = {program};
+  return plan;
+}
+
+namespace {
+
+uint32_t bufferOf(const plan::Plan &plan, const std::string &name) {
+  for (uint32_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].name == name)
+      return i;
+  ADD_FAILURE() << "no buffer " << name;
+  return 0;
+}
+
+void write(Device &device, const plan::Plan &plan, const char *name, std::vector<float> values) {
+  uint32_t buffer = bufferOf(plan, name);
+  Status status = ok();
+  if (plan.buffers[buffer].type == DType::BF16) {
+    std::vector<uint16_t> halves;
+    for (float value : values)
+      halves.push_back(toBf16(value));
+    status = device.write(buffer, 0, halves.data(), 2 * halves.size());
+  } else {
+    status = device.write(buffer, 0, values.data(), 4 * values.size());
+  }
+  EXPECT_TRUE(status) << status.error().message;
+}
+
+std::vector<float> read(Device &device, const plan::Plan &plan, const char *name) {
+  uint32_t buffer = bufferOf(plan, name);
+  std::vector<float> values(size_t(plan.buffers[buffer].shape[0]));
+  Status status = ok();
+  if (plan.buffers[buffer].type == DType::BF16) {
+    std::vector<uint16_t> halves(values.size());
+    status = device.read(buffer, 0, halves.data(), 2 * halves.size());
+    std::transform(halves.begin(), halves.end(), values.begin(), fromBf16);
+  } else {
+    status = device.read(buffer, 0, values.data(), 4 * values.size());
+  }
+  EXPECT_TRUE(status) << status.error().message;
+  return values;
+}
+
+/// Values that tell ranks, places and runs apart, and whose sums are exact in f32 and bf16.
+std::vector<float> valuesOf(int rank, int run, size_t count) {
+  std::vector<float> values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(float((rank * 7 + int(i) * 3 + run) % 16));
+  return values;
+}
+
+} // namespace
+
+void checkRanksRun(Device &device, const plan::Plan &plan, int rank, int run) {
+  const int world = int(plan.worlds[0]), group = int(plan.group);
+  SCOPED_TRACE("rank " + std::to_string(rank) + ", run " + std::to_string(run));
+  const auto all = size_t(world * part);
+  write(device, plan, "x", valuesOf(rank, run, all));
+  write(device, plan, "x2", valuesOf(rank, run + 1, size_t(2 * world)));
+  write(device, plan, "sum2", valuesOf(rank, run + 2, 3));
+  write(device, plan, "largest", valuesOf(rank, run + 3, 5));
+  write(device, plan, "half", valuesOf(rank, run + 4, 7));
+  Status status = device.run("last");
+  ASSERT_TRUE(status) << status.error().message;
+
+  auto sumOf = [&](int offset, size_t count) {
+    std::vector<float> sum(count, 0);
+    for (int each = 0; each < world; ++each) {
+      std::vector<float> values = valuesOf(each, run + offset, count);
+      std::transform(sum.begin(), sum.end(), values.begin(), sum.begin(), std::plus<>());
+    }
+    return sum;
+  };
+  auto slice = [](const std::vector<float> &values, int place, int64_t count) {
+    auto begin = values.begin() + place * count;
+    return std::vector<float>(begin, begin + count);
+  };
+  std::vector<float> sum = sumOf(0, all), largest(5, 0), ofPeers(size_t(part), 0), gathered;
+  for (int each = 0; each < world; ++each) {
+    std::vector<float> values = valuesOf(each, run + 3, 5);
+    for (size_t i = 0; i < 5; ++i)
+      largest[i] = std::max(largest[i], values[i]);
+    std::vector<float> theirs = slice(sum, each, part);
+    if (each % group == rank % group)
+      std::transform(ofPeers.begin(), ofPeers.end(), theirs.begin(), ofPeers.begin(),
+                     std::plus<>());
+    if (each / group == rank / group)
+      gathered.insert(gathered.end(), theirs.begin(), theirs.end());
+  }
+  EXPECT_EQ(read(device, plan, "sum"), sum);
+  EXPECT_EQ(read(device, plan, "sum2"), sumOf(2, 3));
+  EXPECT_EQ(read(device, plan, "largest"), largest);
+  EXPECT_EQ(read(device, plan, "mine"), slice(sum, rank, part));
+  EXPECT_EQ(read(device, plan, "mine2"), slice(sumOf(1, size_t(2 * world)), rank, 2));
+  EXPECT_EQ(read(device, plan, "of peers"), ofPeers);
+  EXPECT_EQ(read(device, plan, "gathered"), gathered);
+  EXPECT_EQ(read(device, plan, "shard"), slice(sum, rank, part));
+  EXPECT_EQ(read(device, plan, "half"), sumOf(4, 7));
+}
+
+std::vector<Status> forRanks(const plan::Plan &plan, const DeviceOptions &options,
+                             const cuda::Apis &apis, const std::string &cacheFolder,
+                             const RankBody &body) {
+  EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
+  const int world = int(plan.worlds[0]);
+  LocalGroup group(world, std::chrono::seconds(20));
+  std::vector<Status> outcomes(size_t(world), ok());
+  auto work = [&](int rank) {
+    Communicator &communicator = group.communicator(rank);
+    auto device = cuda::CudaDevice::create(plan, communicator, options, apis, cacheFolder);
+    if (device) {
+      body(**device, communicator);
+      return;
+    }
+    outcomes[size_t(rank)] = device.error();
+    communicator.abort(device.error().message);
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank)
+    threads.emplace_back(work, rank);
+  for (std::thread &thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+} // namespace nano::test

@@ -1,0 +1,141 @@
+// Initial values: the same bits for any number of threads, in pieces in order, zeros by clearing.
+#include "runtime/States.h"
+#include "runtime/NumberFormats.h"
+#include "runtime/Random.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+namespace nano {
+namespace {
+
+using Role = plan::State::Role;
+
+plan::State stateOf(const std::string &name, plan::DType type, int64_t elements, plan::Init init) {
+  plan::State state;
+  state.name = name;
+  state.type = type;
+  state.shape = {elements};
+  state.init = std::move(init);
+  return state;
+}
+
+constexpr uint64_t seed = 7;
+/// More than two pieces of one MiB, the last one short.
+constexpr int64_t manyFloats = (5 << 17) + 3, manyBf16 = (11 << 17) + 5;
+
+plan::Plan planOfStates() {
+  plan::Init normal, uniform, listed;
+  normal.kind = plan::Init::Kind::Normal;
+  normal.stddev = 2;
+  uniform.kind = plan::Init::Kind::Uniform;
+  uniform.low = -1;
+  listed.values = {1, 2, 3};
+  plan::Init zero;
+  zero.values = {0};
+  plan::Plan plan;
+  plan.states = {stateOf("normal", plan::DType::BF16, manyBf16, normal),
+                 stateOf("uniform", plan::DType::F32, manyFloats, uniform),
+                 stateOf("zero", plan::DType::F8E5M2, 100, zero),
+                 stateOf("listed", plan::DType::I32, 3, listed)};
+  return plan;
+}
+
+/// What a device holds, by state.
+struct Memory {
+  std::map<std::string, std::vector<std::byte>> bytes;
+  std::vector<std::string> cleared;
+  uint64_t writesBeforeFailure = UINT64_MAX;
+
+  Status write(const plan::State &state, uint64_t offset, const void *data, uint64_t count) {
+    if (writesBeforeFailure-- == 0)
+      return failed("the device is gone");
+    std::vector<std::byte> &held = bytes[state.name];
+    EXPECT_EQ(held.size(), offset) << state.name << ": pieces in order";
+    const auto *from = static_cast<const std::byte *>(data);
+    held.insert(held.end(), from, from + count);
+    return ok();
+  }
+  Status initialize(const plan::Plan &plan, int threads) {
+    return initializeStates(
+        plan, Seat(), {Role::Parameter}, seed, threads,
+        [&](const plan::State &state, uint64_t offset, const void *data, uint64_t count) {
+          return write(state, offset, data, count);
+        },
+        [&](const plan::State &state) {
+          cleared.push_back(state.name);
+          return ok();
+        });
+  }
+};
+
+TEST(States, InitialValuesDoNotDependOnTheNumberOfThreads) {
+  const plan::Plan plan = planOfStates();
+  std::vector<float> normal(manyBf16), uniform(manyFloats);
+  Random(seed, "normal").normal(0, normal, 0, 2);
+  Random(seed, "uniform").uniform(0, uniform, -1, 1);
+  std::vector<uint16_t> rounded(normal.size());
+  std::transform(normal.begin(), normal.end(), rounded.begin(), toBf16);
+  for (int threads : {1, 2, 3, 16}) {
+    Memory memory;
+    ASSERT_TRUE(memory.initialize(plan, threads));
+    EXPECT_EQ(memory.cleared, std::vector<std::string>{"zero"});
+    ASSERT_EQ(memory.bytes["normal"].size(), rounded.size() * 2);
+    EXPECT_EQ(std::memcmp(memory.bytes["normal"].data(), rounded.data(), rounded.size() * 2), 0);
+    ASSERT_EQ(memory.bytes["uniform"].size(), uniform.size() * 4);
+    EXPECT_EQ(std::memcmp(memory.bytes["uniform"].data(), uniform.data(), uniform.size() * 4), 0);
+    const int32_t listed[] = {1, 2, 3};
+    ASSERT_EQ(memory.bytes["listed"].size(), sizeof listed);
+    EXPECT_EQ(std::memcmp(memory.bytes["listed"].data(), listed, sizeof listed), 0);
+  }
+}
+
+TEST(States, PaddingOfPartsIsZero) {
+  plan::Plan plan;
+  plan::Init three;
+  three.values = {3};
+  plan.states = {stateOf("parts", plan::DType::F32, 6, three)};
+  // Chunks of three for two ranks: elements 0 to 2 and 6 to 8 of the whole are rank 0's.
+  plan.states[0].sharding =
+      plan::Sharding{plan::Ranks::Group, 2, 3, {{"a", {2}, 0}, {"b", {2, 2}, 4}}};
+  const std::vector<std::vector<float>> expected = {{3, 3, 0, 3, 3, 0}, {0, 3, 3, 0, 0, 0}};
+  for (int rank : {0, 1}) {
+    std::vector<float> held(6, -1);
+    ASSERT_TRUE(initializeStates(
+        plan, Seat{rank, 2, 2}, {Role::Parameter}, seed, 2,
+        [&](const plan::State &, uint64_t offset, const void *data, uint64_t count) {
+          std::memcpy(reinterpret_cast<char *>(held.data()) + offset, data, count);
+          return ok();
+        },
+        [&](const plan::State &) {
+          std::fill(held.begin(), held.end(), 0.0F);
+          return ok();
+        }));
+    EXPECT_EQ(held, expected[size_t(rank)]);
+  }
+}
+
+TEST(States, AFailedWriteEndsTheWork) {
+  const plan::Plan plan = planOfStates();
+  for (int threads : {1, 4}) {
+    Memory memory;
+    memory.writesBeforeFailure = 2;
+    Status status = memory.initialize(plan, threads);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().message, "the device is gone");
+  }
+}
+
+TEST(States, EightBitFloatsStartAtZero) {
+  plan::Plan plan = planOfStates();
+  plan.states[2].init.values = {1};
+  Memory memory;
+  Status status = memory.initialize(plan, 2);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "state 'zero': a state of type f8e5m2 can only start at zero");
+}
+
+} // namespace
+} // namespace nano

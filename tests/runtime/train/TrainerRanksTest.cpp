@@ -1,0 +1,207 @@
+// The training loop with phases and with several ranks: programs of a step, measurements of all
+// ranks, the search for the cause of a loss that is not finite.
+#include "runtime/Trainer.h"
+
+#include "runtime/files/Checkpoint.h"
+#include "tests/runtime/Expect.h"
+#include "tests/runtime/train/TrainingTest.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+namespace nano {
+namespace {
+
+using nlohmann::json;
+using test::FakeDevice;
+using test::makePlan;
+using test::makeTokens;
+using test::readText;
+using test::writeShard;
+
+class TrainerRanksTest : public test::TrainingTest {
+protected:
+  TrainerRanksTest() {
+    writeShard(scratch / "train.bin", makeTokens(2000, 50, 1));
+    writeShard(scratch / "val.bin", makeTokens(150, 50, 2));
+    options.train = scratch / "train.bin";
+    options.steps = 4;
+  }
+  std::string failure() {
+    Status status = run();
+    EXPECT_FALSE(status) << output;
+    return status ? "" : status.error().message;
+  }
+  /// Gives every program a command that is all of it.
+  static void giveCommands(plan::Plan &plan) {
+    for (plan::Program &program : plan.programs) {
+      plan::Command all;
+      all.kind = plan::Command::Kind::Fill;
+      all.label = "all of " + program.name;
+      all.location = {"bigram.cpp", 3};
+      all.refs = {{plan.training.lossBuffer, 0, true, false}};
+      all.counts = {1};
+      program.commands = {all};
+    }
+  }
+  /// A plan whose loss is NaN in step 3 at the sequence.
+  static plan::Plan planWithNan(const char *sequence) {
+    plan::Plan plan =
+        makePlan({}, {{"fake_nan_step", "3", true}, {"fake_nan_sequence", sequence, true}});
+    giveCommands(plan);
+    return plan;
+  }
+};
+
+TEST_F(TrainerRanksTest, StepsGoRoundThePhases) {
+  plan.training.phases.push_back({"first.b", "next.b", "last.b", "update.b"});
+  for (const char *name : {"first.b", "next.b", "last.b", "update.b"})
+    plan.programs.push_back({name, {}, 1, 0});
+  std::string whole;
+  for (int world : {1, 2, 4}) {
+    options.world = world;
+    options.steps = 5;
+    options.start.resume.clear();
+    std::mutex mutex;
+    std::map<int, std::string> ran;
+    onRun = [&](const std::string &program, FakeDevice &device) {
+      std::lock_guard guard(mutex);
+      ran[device.rank()] += program + " ";
+    };
+    ASSERT_TRUE(run()) << output;
+    const std::string one = world == 1   ? "first next next last update "
+                            : world == 2 ? "first last update "
+                                         : "last update ";
+    const std::string two = world == 1   ? "first.b next.b next.b last.b update.b "
+                            : world == 2 ? "first.b last.b update.b "
+                                         : "last.b update.b ";
+    for (int rank = 0; rank < world; ++rank)
+      EXPECT_EQ(ran[rank], one + two + one + two + one) << rank;
+  }
+}
+
+TEST_F(TrainerRanksTest, AResumedRunGoesOnInItsPhase) {
+  plan.training.phases.push_back({"first", "next", "last", "update.b"});
+  plan.programs.push_back({"update.b", {}, 1, 0});
+  options.save = scratch / "saves";
+  options.steps = 3;
+  ASSERT_TRUE(run());
+  std::vector<std::string> updates;
+  onRun = [&](const std::string &program, FakeDevice &) {
+    if (program.rfind("update", 0) == 0)
+      updates.push_back(program);
+  };
+  options.start.resume = options.save;
+  options.steps = 6;
+  ASSERT_TRUE(run());
+  EXPECT_EQ(updates, (std::vector<std::string>{"update.b", "update", "update.b"}));
+}
+
+TEST_F(TrainerRanksTest, ProfileHoldsTheLastStepOfAllRanks) {
+  giveCommands(plan);
+  options.world = 2;
+  options.val = scratch / "val.bin";
+  options.valEvery = 1; // validations before and after the last step
+  options.profile = scratch / "trace.json";
+  ASSERT_TRUE(run()) << output;
+  json trace = json::parse(readText(options.profile));
+  EXPECT_EQ(trace["otherData"]["step"], 4);
+  EXPECT_EQ(trace["otherData"]["world"], 2);
+  std::map<int, std::vector<std::string>> programs;
+  std::map<int, std::string> rows;
+  for (const json &event : trace["traceEvents"]) {
+    if (event["name"] == "process_name")
+      rows[event["pid"]] = event["args"]["name"];
+    if (event["ph"] != "X")
+      continue;
+    programs[event["pid"]].push_back(event["args"]["program"]);
+    EXPECT_EQ(event["dur"], 1e6 * (event["pid"].get<int>() + 1));
+  }
+  const std::vector<std::string> step = {"first", "last", "update"};
+  EXPECT_EQ(programs, (std::map<int, std::vector<std::string>>{{0, step}, {1, step}}));
+  EXPECT_EQ(rows, (std::map<int, std::string>{{0, "rank 0"}, {1, "rank 1"}}));
+}
+
+TEST_F(TrainerRanksTest, TimesAreThoseOfAllRanks) {
+  giveCommands(plan);
+  options.world = 2;
+  options.times = scratch / "times.json";
+  ASSERT_TRUE(run()) << output;
+  json times = json::parse(readText(options.times));
+  EXPECT_EQ(times["world"], 2);
+  ASSERT_EQ(times["commands"].size(), 3u);
+  EXPECT_EQ(times["commands"][0]["program"], "first");
+  EXPECT_EQ(times["commands"][0]["runs"], 4);
+  EXPECT_EQ(times["commands"][0]["ms"], 4000);
+  EXPECT_EQ(times["commands"][0]["rank_ms"], (json{4000, 8000}));
+  options.world = 1;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_FALSE(json::parse(readText(options.times))["commands"][0].contains("rank_ms"));
+}
+
+/// Sequence 3 of four is the second micro-batch of rank 1 of two: rank 0 comes along through the
+/// collectives of the last program.
+TEST_F(TrainerRanksTest, LossThatIsNotFiniteIsFoundOnItsRank) {
+  plan = planWithNan("3");
+  options.world = 2;
+  options.save = scratch / "saves";
+  EXPECT_EQ(
+      failure(),
+      "the loss is nan at step 3 (sequence 3 of the batch, rank 1), stopped before the update; "
+      "first in buffer 'loss' (bigram.cpp:1), element 0 = nan, written by program 'last', "
+      "command 0 'all of last' (bigram.cpp:3); saved the state before it, " +
+          options.save + "/step-000002");
+  EXPECT_TRUE(openCheckpoint(options.save + "/step-000002"));
+}
+
+TEST_F(TrainerRanksTest, SearchThatFails) {
+  plan = planWithNan("1");
+  plan.hyperparameters.push_back({"fake_fail_check", "1", true});
+  for (int world : {1, 2}) {
+    options.world = world;
+    EXPECT_CONTAINS(failure(), "stopped before the update; running again with checks failed: fake "
+                               "command failed; nothing saved, there was no --save");
+  }
+}
+
+TEST_F(TrainerRanksTest, StatesThatMicroBatchesChangeAreNotSavedAfterThem) {
+  plan = planWithNan("0");
+  plan.programs[2].commands[0].refs[0].buffer = plan.states[2].buffer; // last: the momentum
+  options.save = scratch / "saves";
+  options.saveEvery = 1;
+  EXPECT_CONTAINS(failure(), "the state before it is in " + options.save + "/step-000002");
+  options.saveEvery = 0;
+  std::filesystem::remove_all(options.save);
+  EXPECT_CONTAINS(failure(),
+                  "nothing saved, its micro-batches have changed what a checkpoint holds");
+  EXPECT_FALSE(std::filesystem::exists(options.save + "/step-000002"));
+}
+
+TEST_F(TrainerRanksTest, CheckpointsOfSeveralRanksGoOnAtAnotherWorld) {
+  options.world = 4;
+  options.save = scratch / "saves";
+  options.steps = 3;
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(std::filesystem::exists(options.save + "/step-000003/params-00003.safetensors"));
+  options.save.clear();
+  options.start.resume = scratch / "saves";
+  options.steps.reset();
+  std::vector<std::string> results;
+  for (int world : {1, 2, 4}) {
+    options.world = world;
+    options.log = scratch / ("log" + std::to_string(world));
+    ASSERT_TRUE(run()) << output;
+    std::vector<json> steps = events("step");
+    ASSERT_EQ(steps.size(), 5u);
+    EXPECT_EQ(steps[0]["step"], 4);
+    results.push_back(steps[0]["train_loss"].dump()); // before the first update: to the bit
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+} // namespace
+} // namespace nano
