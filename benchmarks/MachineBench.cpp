@@ -185,8 +185,8 @@ std::string machineText() {
   std::string text = "{\n  \"machine\": \"measured\",\n";
   text += fmt::format("  \"summary\": \"this machine, {} ranks of {} threads at once\",\n", ranks,
                       threads);
-  text +=
-      "  \"sources\": [\"measured by MachineBench; kernels: taken as half of the rate of f32 products\"],\n";
+  text += "  \"sources\": [\"measured by MachineBench; kernels: taken as half of the rate of f32 "
+          "products\"],\n";
   text += fmt::format("  \"ranks_per_node\": {},\n", std::max(2, ranks));
   std::string memory;
   for (int64_t bytes :

@@ -136,7 +136,9 @@ public:
     const Clock::time_point start = Clock::now();
     for (int64_t i = 0; i < microBatches(); ++i)
       check(device->run(programOf(plan.training, number, i, 1)));
-    check(device->run(plan.training.phases[size_t(number) % plan.training.phases.size()].update));
+    if (const auto &phases = plan.training.phases;
+        !phases[size_t(number) % phases.size()].update.empty())
+      check(device->run(phases[size_t(number) % phases.size()].update));
     seconds = std::min(seconds, since(start));
     for (const CommandTime &time : device->times()) {
       const double before = total[time.command];

@@ -189,6 +189,7 @@ public:
     PipelineOptions pipeline;
     pipeline.chunkBytes = options.chunkBytes;
     pipeline.target = options.target;
+    pipeline.bucketBytes = options.bucketBytes;
     pipeline.machine = options.machine;
     pipeline.times = options.times;
     checkSchedule(pipeline, options.worlds);
@@ -344,7 +345,9 @@ private:
           isSingle ? name : fmt::format("{}, {}", name, ranksText(run.options.world));
       fmt::print("{}: {}\n", who,
                  options.reportMemory ? memory::memoryReport(held) : memory::memoryLine(held));
-      if (const std::string peak = memory::peakLine(held); !options.reportMemory && !peak.empty())
+      // Who holds it differs little between numbers of ranks.
+      const std::string peak = &run == runs.data() ? memory::peakLine(held) : "";
+      if (!options.reportMemory && !peak.empty())
         fmt::print("{}: {}\n", who, peak);
     }
     std::error_code ignored;

@@ -16,11 +16,12 @@ struct CompileOptions {
   std::string fp8Scales;                                      ///< --fp8-scales; empty: none
   std::string target; ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1};
-  int64_t chunkBytes = 0;    ///< --chunk-bytes; 0: the compiler chooses
-  std::string machine;       ///< --machine; empty: by target, see PipelineOptions
-  std::string times;         ///< --times; empty: none
-  std::string dumpDirectory; ///< --dump-ir; empty: none
-  std::string stopAfter;     ///< a stage's name; empty: none
+  int64_t chunkBytes = 0;         ///< --chunk-bytes; 0: the compiler chooses
+  int64_t bucketBytes = 25 << 20; ///< --bucket-bytes; 0: no buckets
+  std::string machine;            ///< --machine; empty: by target, see PipelineOptions
+  std::string times;              ///< --times; empty: none
+  std::string dumpDirectory;      ///< --dump-ir; empty: none
+  std::string stopAfter;          ///< a stage's name; empty: none
   bool reportMemory = false;
   bool reportFp8 = false;
   bool timing = false;

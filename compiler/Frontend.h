@@ -466,6 +466,9 @@ struct Training {
   /// Adam takes a step on every so many optimizer steps, with the mean gradient of these; a run
   /// that ends between two of them leaves the last gradients unused.
   int64_t adamEvery = 1;
+  /// The optimizers' updates and the last micro-batch of a step are one program, so that each hides
+  /// what the other communicates. A loss that is not finite is then found after the update.
+  bool joinUpdate = false;
   Optimizer logged = {}; ///< whose learning rate logs show; default: the first optimizer's
 };
 void training(const Training &how, Line at = Line::here());

@@ -113,7 +113,9 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
 /// Commands on streams, with events.
 void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   // First, so that launches around one bucket can be one launch.
-  passes.addPass(createBucketCollectives());
+  BucketCollectivesOptions buckets;
+  buckets.maxBytes = options.bucketBytes;
+  passes.addPass(createBucketCollectives(buckets));
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
   BatchLaunchesOptions batches;
   if (options.target == "cuda")

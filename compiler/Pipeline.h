@@ -18,6 +18,7 @@ struct PipelineOptions {
   std::string machine; ///< a known name or a JSON file, by which a schedule estimates times; empty:
                        ///< h100-infiniband for cuda, cpu for cpu
   std::string times;   ///< a file of nanorun --times, for the schedule; empty: none
+  int64_t bucketBytes = 25 << 20; ///< the most bytes that a bucket of collectives holds
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
   int64_t lanes = 16;     ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last

@@ -404,6 +404,7 @@ TracedModel Recorder::finish() {
           builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
           builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
           integer("adam_every", how->adamEvery),
+          builder.getNamedAttr("join_update", builder.getBoolAttr(how->joinUpdate)),
           builder.getNamedAttr(
               "dist", builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
       }));

@@ -147,9 +147,10 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
+/// The pass manager does not let exceptions through: the first one of a dump is kept in `error`.
 class DumpAfterPass : public PassInstrumentation {
 public:
-  explicit DumpAfterPass(IrDump &dump) : dump(dump) {}
+  DumpAfterPass(IrDump &dump, std::exception_ptr &error) : dump(dump), error(error) {}
 
   void runAfterPass(Pass *pass, Operation *op) override { write(pass, op); }
   void runAfterPassFailed(Pass *pass, Operation *op) override { write(pass, op, "-failed"); }
@@ -158,10 +159,16 @@ private:
   void write(Pass *pass, Operation *op, const char *suffix = "") {
     auto module = dyn_cast<ModuleOp>(op);
     // Adaptors, which run other passes, have no argument.
-    if (module && !pass->getArgument().empty())
+    if (!module || pass->getArgument().empty() || error)
+      return;
+    try {
       dump.write(module, pass->getArgument().str() + suffix);
+    } catch (...) {
+      error = std::current_exception();
+    }
   }
   IrDump &dump;
+  std::exception_ptr &error;
 };
 
 } // namespace
@@ -199,15 +206,19 @@ std::string runPasses(const Stage &stage, const StageRun &run) {
   ModuleOp module = run.module;
   PassManager passes(module.getContext());
   stage.addPasses(passes, run.options);
+  std::exception_ptr dumpError;
   if (run.dump)
-    passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump));
+    passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump, dumpError));
   std::error_code ignored;
   const std::string reproducer =
       (fs::temp_directory_path(ignored) /
        fmt::format("nanoc-{}-{}-{}.mlir", stage.name.str(), run.options.world, getpid()))
           .string();
   passes.enableCrashReproducerGeneration(reproducer);
-  return succeeded(passes.run(module)) ? "" : reproducer;
+  const bool isDone = succeeded(passes.run(module));
+  if (dumpError)
+    std::rethrow_exception(dumpError);
+  return isDone ? "" : reproducer;
 }
 
 } // namespace

@@ -23,6 +23,9 @@ NANO_MODEL {
                         "whose matrix products run in FP8 in training: the head's, the MLPs', all");
   const Fp8 scaling = fp8Hyper();
   const Dist dist = distHyper();
+  const int update = hyper("update", {"apart", "joined"},
+                           "optimizers as a program of their own, or as the end of the last "
+                           "micro-batch's, which hides more communication");
   const auto adamEvery = hyper("adam_every", 1, "optimizer steps for each step of Adam");
   require(L % 2 == 0, "num_layers must be even");
   require(Dh % 4 == 0, "head_dim must be a multiple of 4");
@@ -147,6 +150,7 @@ NANO_MODEL {
             .numIterations = steps,
             .dist = dist,
             .adamEvery = adamEvery,
+            .joinUpdate = update == 1,
             .logged = matrices});
   train(T, Loss::sum, loss);
   validate(valT, Loss::mean, loss);

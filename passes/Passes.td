@@ -30,6 +30,9 @@ def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
     states, as the equations of `nano.adam` and `nano.muon` say. Declares the states `<parameter>.adam_m`, `<parameter>.adam_v` and
     `<parameter>.muon_b`, zero at the start, and the scalars @grad_scale, `<optimizer>.bias1` = 1/(1 − β₁ᵗ), `<optimizer>.bias2` = 1/√(1 − β₂ᵗ).
 
+    With `adam_every` = k of `nano.training` there are two programs: Adam's updates, with the mean gradient of k steps, are in that of the last phase only. With `join_update` the
+    updates do not become programs of their own but the end of the programs with role "last", where there are such.
+
     Where nano-distribute has left a rank only a part of a gradient (a state with `nano.sharding`), the optimizer states are sharded alike, the rank computes the part's update and
     `nano.all_gather` brings the parts together: every rank stores all parameters. The norm for clipping sums the parts of all ranks.
 
@@ -70,10 +73,14 @@ def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
     - With `zero2` the gradient of an Adam parameter of at least `min-shard` elements that S·8 divides is one such shard of n/S elements. A remark names large ones that cannot be.
     - All others are summed over all ranks.
 
+    With `adam_every` = k of `nano.training` steps have k phases: the gradients of Adam's parameters add up over k steps, on each rank for itself, and only the last phase communicates
+    them. Programs that do not run in all phases have the attribute `nano.phases`.
+
     @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank `last` is a copy of nothing: where A > 2 `next` is the last program
     too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
 
-    Errors: a number of ranks below 1; a batch that is no whole number of sequences a rank; a strategy that is none; a missing program.
+    Errors: a number of ranks below 1; a batch that is no whole number of sequences a rank; a strategy that is none; an `adam_every` below 1; a missing program; a name for a gradient
+    that is taken.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [

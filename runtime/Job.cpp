@@ -7,6 +7,7 @@
 #include "runtime/files/FileWriter.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,11 +31,16 @@ Status Job::prepare(const Crew &crew) {
 
 Facts Job::facts() const {
   auto given = [](const std::string &option) { return option.empty() ? "no" : "yes"; };
+  auto sizeOf = [](const std::string &path) {
+    std::error_code error;
+    return path.empty() ? "no" : fmt::format("{} bytes", std::filesystem::file_size(path, error));
+  };
   Facts facts = {{"nanorun", version},
                  {"the plan", planHash},
                  {"the checkpoint's step", std::to_string(firstStep)},
                  {"--steps", std::to_string(steps)},
                  {"--seed", std::to_string(start.seed())},
+                 {"--init", sizeOf(options.start.init)},
                  {"--save", given(options.save)},
                  {"--save-every", std::to_string(options.saveEvery)},
                  {"--val-every", std::to_string(options.valEvery)},
@@ -96,6 +102,11 @@ Status Job::openStart() {
         fmt::format("--steps {}: the model's schedules end at step {}; they are followed beyond",
                     steps, training.numIterations));
   steps = std::max(steps, firstStep);
+  if (!options.save.empty() && steps > firstStep && steps % round() != 0)
+    return badInput(fmt::format(
+        "--save: gradients are kept over {} steps, and a checkpoint can only be made after whole "
+        "rounds of them, not after step {}; ask for --steps {}",
+        round(), steps, (steps + round() - 1) / round() * round()));
   if (steps == firstStep && (options.fp8Report || !options.calibrate.empty()))
     return badInput(fmt::format("{}: there is no step to measure; ask for more --steps",
                                 options.fp8Report ? "--fp8-report" : "--calibrate"));

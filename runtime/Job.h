@@ -12,6 +12,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,9 @@ struct Job {
 
   /// BadInput: the option or the file, what is wrong with it and what to do.
   Status prepare(const Crew &crew);
+  /// The number of steps after which no gradient is kept for the next: checkpoints, which hold
+  /// none, are made after multiples of it.
+  int64_t round() const { return std::max<int64_t>(1, int64_t(plan.training.phases.size())); }
   /// What must be the same on all ranks, so that they make the same calls.
   Facts facts() const;
 

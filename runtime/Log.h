@@ -5,10 +5,14 @@
 //    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}}
 //   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
+//   {"event":"fp8", "step", "products": [{"product", "recipe", and of "input", "weight" and
+//    "gradient" each {"amax", "scale", "saturated", "flushed"}, "error": {"forward",
+//    "input_gradient", "weight_gradient"}}]}
 //   {"event":"checkpoint", "step", "path"}
 //   {"event":"end", "step", "reason"}
 //
 // Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
+// An entry of event "fp8" is about rank 0's first micro-batch of the step.
 #pragma once
 
 #include "runtime/Fp8Report.h"

@@ -84,28 +84,35 @@ Status Rank::announce() {
 }
 
 Status Rank::loop() {
+  const bool saves = !job.options.save.empty();
   int64_t steps = job.firstStep;
-  bool resumedAtEnd = job.start.manifest() && steps == job.steps;
+  bool isStopping = false, isSaveDue = steps == job.steps && !job.start.manifest();
   do {
-    bool last = steps + 1 >= job.steps;
     if (steps < job.steps) {
       if (Status status = trainStep(steps); !status)
         return status;
       ++steps;
+      isSaveDue = isSaveDue || due(job.options.saveEvery, steps);
       Result<bool> stop = anyInterrupted();
       if (!stop)
         return stop.error();
-      if (*stop && !last)
+      isStopping = isStopping || *stop;
+      // What is to be saved is so after whole rounds.
+      if (isStopping && steps < job.steps && (!saves || steps % job.round() == 0))
         return interrupted(steps);
     }
-    if (!job.options.save.empty() && due(job.options.saveEvery, steps) && !resumedAtEnd)
+    if (saves && isSaveDue && steps % job.round() == 0) {
       if (Status status = save(steps); !status)
         return status;
-    if (!job.valSequences.empty() && due(job.options.valEvery, steps)) {
+      isSaveDue = false;
+    }
+    const bool isLast = steps == job.steps;
+    if (!job.valSequences.empty() && due(job.options.valEvery, steps) && (!isStopping || isLast)) {
       Result<bool> cut = validate(steps);
       if (!cut)
         return cut.error();
-      if (*cut)
+      isStopping = isStopping || *cut;
+      if (*cut && (!saves || steps % job.round() == 0 || isLast))
         return interrupted(steps);
     }
   } while (steps < job.steps);
@@ -179,8 +186,9 @@ Status Rank::trainStep(int64_t step) {
       return notFinite(step, sequence, losses[sequence]);
     sum += losses[sequence];
   }
-  if (Status status = runProgram(step, phase(step).update); !status)
-    return inStep(status);
+  if (const std::string &update = phase(step).update; !update.empty())
+    if (Status status = runProgram(step, update); !status)
+      return inStep(status);
   if (!job.options.profile.empty() && step + 1 == job.steps) {
     if (Status status = device->wait(); !status)
       return inStep(status);

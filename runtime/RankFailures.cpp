@@ -36,7 +36,7 @@ bool changesStates(const plan::Plan &plan, const plan::StepPrograms &programs) {
 } // namespace
 
 Status Rank::interrupted(int64_t steps) {
-  if (!job.options.save.empty() && savedStep != steps)
+  if (!job.options.save.empty() && savedStep != steps && steps % job.round() == 0)
     if (Status status = save(steps); !status)
       return status;
   std::string fate = "nothing saved, there was no --save";
@@ -54,6 +54,10 @@ std::string Rank::saveBefore(int64_t step) {
   const std::string path = fmt::format("{}/{}", job.options.save, checkpointName(step));
   if (savedStep == step)
     return fmt::format("the state before it is in {}", path);
+  if (step % job.round() != 0)
+    return fmt::format("nothing saved, gradients are kept over {} steps and it is not the first of "
+                       "a round",
+                       job.round());
   if (changesStates(plan, phase(step)))
     return "nothing saved, its micro-batches have changed what a checkpoint holds";
   Status saved = save(step, &batchStart);
@@ -95,16 +99,21 @@ std::string Rank::searchCause(int64_t step, size_t sequence) {
 }
 
 Error Rank::notFinite(int64_t step, size_t sequence, float loss) {
+  // An update that is part of the last micro-batch has used the loss's gradients: then nothing is
+  // as it was when the loss came about.
+  const bool isUpdated = phase(step).update.empty();
   const std::string fate = saveBefore(step);
-  const std::string place = searchCause(step, sequence);
+  const std::string place = isUpdated ? "compile with -D update=apart to see where it appears"
+                                      : searchCause(step, sequence);
   const size_t owner = sequence % size_t(world);
   // All ranks say the same, whichever is heard first.
   Result<std::vector<std::string>> places =
       communicator.exchange(place, "search for the loss's cause");
   return failed(
       fmt::format("the loss is {} at step {} (sequence {} of the batch, rank {}), stopped "
-                  "before the update; {}; {}",
-                  loss, step + 1, sequence, owner, places ? places->at(owner) : place, fate));
+                  "{} the update; {}; {}",
+                  loss, step + 1, sequence, owner, isUpdated ? "after" : "before",
+                  places ? places->at(owner) : place, fate));
 }
 
 } // namespace nano

@@ -2,6 +2,7 @@
 #include "runtime/Trace.h"
 
 #include "runtime/Times.h"
+#include "runtime/plan/Limits.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -38,8 +39,7 @@ std::string groupOf(const plan::Plan &plan, const Command &command) {
 }
 
 double rateOf(const Command &command, const DeviceRates &rates) {
-  auto isF8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
-  if (isF8(command.aType) && isF8(command.bType))
+  if (plan::isFloat8(command.aType) && plan::isFloat8(command.bType))
     return rates.f8Flops;
   return command.aType == DType::F32 || command.bType == DType::F32 ? rates.f32Flops
                                                                     : rates.bf16Flops;

@@ -76,10 +76,16 @@ std::string CudaPrinter::nameFor(Operation *op) {
   return names.take(op->getName().stripDialect());
 }
 
+bool CudaPrinter::readsMemory(Operation *op) {
+  return isa<vector::LoadOp, vector::MaskedLoadOp, vector::GatherOp, memref::LoadOp, func::CallOp>(
+             op) ||
+         llvm::any_of(op->getOperands(), [&](Value value) { return reading.contains(value); });
+}
+
 bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
   if (matchPattern(op, m_Constant()) || isWithinIdiom(op))
     return true;
-  if (isa<vector::BroadcastOp>(op) &&
+  if (isa<vector::BroadcastOp>(op) && !readsMemory(op) &&
       StringRef(text.text).find_first_of("(+-*/?") == StringRef::npos)
     return true;
   if (!op->hasOneUse() || text.text.size() > longExpression)
@@ -87,8 +93,8 @@ bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
   Operation *user = *op->user_begin();
   if (user->getBlock() != op->getBlock() || isa<scf::ForOp>(user))
     return false;
-  // What reads memory keeps its place among the statements.
-  if (isa<vector::LoadOp, vector::MaskedLoadOp, vector::GatherOp, memref::LoadOp, func::CallOp>(op))
+  // What reads memory, itself or in an operand's text, keeps its place among the statements.
+  if (readsMemory(op))
     return op->getNextNode() == user && isMemoryEffectFree(user);
   return !isa<vector::CreateMaskOp>(op);
 }
@@ -96,6 +102,8 @@ bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
 void CudaPrinter::bind(Operation *op, CudaText text) {
   Value result = op->getResult(0);
   if (isInline(op, text)) {
+    if (readsMemory(op))
+      reading.insert(result);
     values[result] = std::move(text);
     return;
   }

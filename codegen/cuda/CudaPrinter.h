@@ -74,12 +74,15 @@ private:
   static bool isWithinIdiom(mlir::Operation *op);
   /// As part of an expression with scalars beside vectors; `anyVector` tells whether one is.
   bool isInline(mlir::Operation *op, const CudaText &text);
+  /// True when the op's text would read memory where it is printed.
+  bool readsMemory(mlir::Operation *op);
   void bind(mlir::Operation *op, CudaText text);
   std::string nameFor(mlir::Operation *op);
   void line(const std::string &text);
 
   int indent;
   llvm::DenseMap<mlir::Value, CudaText> values;
+  llvm::DenseSet<mlir::Value> reading; ///< those whose text reads memory
   llvm::DenseMap<mlir::Value, bool> constants;
   llvm::DenseMap<mlir::Value, int64_t> alignments, divisors;
 };

@@ -92,24 +92,16 @@ bool isCollective(const Command &command) {
 double attentionFlops(const plan::Plan &plan, const Command &command, double keys) {
   if (command.kind != Command::Kind::Launch)
     return 0;
-  const std::string summary = ", " + plan.kernels[command.kernel].summary + ",";
-  double each = summary.find(", attention_grad,") != std::string::npos ? 14
-                : summary.find(", attention,") != std::string::npos    ? 4
-                                                                       : 0;
   double flops = 0;
   for (const Command::Segment &segment : command.segments)
-    if (each > 0 && !segment.args.empty()) {
-      const plan::Ref &queries = segment.args.front();
-      flops += each * keys * double(queries.bytes) /
-               double(plan::sizeOf(plan.buffers[queries.buffer].type));
-    }
+    flops += plan.kernels[command.kernel].flopsPerKey * double(segment.iterations) * keys;
   return flops;
 }
 
 Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
               const CostOptions &options) {
   const double keys = std::min(options.attendedKeys, double(plan.training.seqLen + 1) / 2);
-  auto costOf = [&](const Command &command) -> Cost {
+  auto costOf = [&](const plan::Program &program, const Command &command) -> Cost {
     if (command.kind == Command::Kind::RecordEvent || command.kind == Command::Kind::WaitEvent)
       return {};
     if (isCollective(command)) {
@@ -118,6 +110,9 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     }
     if (const double *measured = options.measured ? options.measured->find(plan, command) : nullptr)
       return {0, *measured};
+    if (options.labelled)
+      if (std::optional<double> found = options.labelled->find(program.name, command.label))
+        return {0, *found};
     const plan::CommandWork work = plan::workOf(command);
     if (command.kind == Command::Kind::Matmul)
       return {machine.command(), machine.product(command.m, command.n, command.k, command.batch,
@@ -129,7 +124,7 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
   for (const plan::Program &program : plan.programs) {
     std::vector<Cost> &own = costs.emplace_back();
     for (const Command &command : program.commands)
-      own.push_back(costOf(command));
+      own.push_back(costOf(program, command));
   }
   return costs;
 }
@@ -145,29 +140,26 @@ Result<MeasuredTimes> MeasuredTimes::read(const std::string &path, const plan::P
   const llvm::json::Object *file = parsed->getAsObject();
   const llvm::json::Array *commands = file ? file->getArray("commands") : nullptr;
   const llvm::json::Array *worlds = file ? file->getArray("worlds") : nullptr;
-  const std::optional<llvm::StringRef> hash =
-      file ? file->getString("plan_hash") : std::optional<llvm::StringRef>();
+  const llvm::StringRef hash = file ? file->getString("plan_hash").value_or("") : "";
   const std::optional<int64_t> world =
       worlds && !worlds->empty() ? worlds->front().getAsInteger() : std::nullopt;
-  if (!commands || !hash || !world)
+  if (!commands || hash.empty() || !world)
     return wrong("is not of nanorun --times");
-  if (*hash != plans.hash())
+  if (hash != plans.hash())
     return wrong(
-        fmt::format("is of a run of another plan, {}; this one is {}", hash->str(), plans.hash()));
+        fmt::format("is of a run of another plan, {}; this one is {}", hash.str(), plans.hash()));
   Result<plan::Plan> plan = plans.plan(*world);
   if (!plan)
     return plan.error();
   std::map<std::string, std::pair<double, double>> sums; // runs, seconds
   for (const llvm::json::Value &value : *commands) {
     const llvm::json::Object *entry = value.getAsObject();
-    const std::optional<llvm::StringRef> name =
-        entry ? entry->getString("program") : std::optional<llvm::StringRef>();
+    const llvm::StringRef name = entry ? entry->getString("program").value_or("") : "";
     const int64_t index = entry ? entry->getInteger("command").value_or(-1) : -1;
     const std::optional<double> runs = entry ? entry->getNumber("runs") : std::nullopt;
     const std::optional<double> milliseconds = entry ? entry->getNumber("ms") : std::nullopt;
-    auto program =
-        std::find_if(plan->programs.begin(), plan->programs.end(),
-                     [&](const plan::Program &program) { return name && program.name == *name; });
+    auto program = std::find_if(plan->programs.begin(), plan->programs.end(),
+                                [&](const plan::Program &program) { return name == program.name; });
     if (program == plan->programs.end() || index < 0 ||
         index >= int64_t(program->commands.size()) || !runs || !milliseconds)
       return wrong("has a command that the plan has not");

@@ -1,6 +1,7 @@
 // What each command of a plan takes: by a machine's rates, or as nanorun has measured it.
 #pragma once
 
+#include "ir/machine/LabelledTimes.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanFile.h"
@@ -41,6 +42,8 @@ struct CostOptions {
   /// not know: 512 is about what documents of web text give; never more than the causal mean.
   double attendedKeys = 512;
   const MeasuredTimes *measured = nullptr; ///< instead of the model, where it has the command
+  /// The same by label, of a run of another plan of the model.
+  const machine::LabelledTimes *labelled = nullptr;
 };
 
 /// The costs of the plan's commands for `world` ranks. Products and attention at the machine's
@@ -52,8 +55,7 @@ Costs costsOf(const plan::Plan &plan, const machine::Machine &machine, int64_t w
               const CostOptions &options);
 
 /// The operations of a launch of attention or its gradient, of which every query sees `keys` keys
-/// on average: 4 or 14 for each element of the queries and key (the gradient recomputes the scores
-/// for the queries' part and for the keys' part); 0 for other kernels.
+/// on average; 0 for other kernels.
 double attentionFlops(const plan::Plan &plan, const plan::Command &command, double keys);
 
 /// True for all-reduce, reduce-scatter and all-gather.

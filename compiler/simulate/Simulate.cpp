@@ -44,6 +44,7 @@ struct Inputs {
   plan::PlanFile file;
   machine::Machine machine;
   std::optional<MeasuredTimes> measured;
+  std::optional<machine::LabelledTimes> labelled;
   std::vector<std::pair<int64_t, double>> stragglers;
 };
 
@@ -72,14 +73,18 @@ Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world
   CostOptions costs;
   costs.attendedKeys = options.attendedKeys;
   costs.measured = inputs.measured ? &*inputs.measured : nullptr;
+  costs.labelled = inputs.labelled ? &*inputs.labelled : nullptr;
   const Outcome outcome = simulate(*plan, machine, costsOf(*plan, machine, world, costs), settings);
+  if (!options.timeline.empty())
+    if (Status status = writeTimeline(options.timeline, *plan, outcome); !status)
+      return status;
   if (isFirst)
     fmt::print("{} for {} on {}: {}\n\n{}", plan->model, plan->target, machine.name,
                machine.summary, tableHead());
   fmt::print("{}", tableLine(*plan, machine, world, outcome));
   if (isOnly)
     fmt::print("{}", details(outcome));
-  return options.timeline.empty() ? ok() : writeTimeline(options.timeline, *plan, outcome);
+  return ok();
 }
 
 Status runChecked(const Options &options) {
@@ -95,12 +100,19 @@ Status runChecked(const Options &options) {
                                              : "cpu");
   if (!machine)
     return badInput(llvm::toString(machine.takeError()));
-  Inputs inputs{std::move(*file), std::move(*machine), std::nullopt, {}};
+  Inputs inputs{std::move(*file), std::move(*machine), std::nullopt, std::nullopt, {}};
   if (!options.times.empty()) {
     Result<MeasuredTimes> times = MeasuredTimes::read(options.times, inputs.file);
     if (!times)
       return times.error();
     inputs.measured = std::move(*times);
+  }
+  if (!options.labelledTimes.empty()) {
+    llvm::Expected<machine::LabelledTimes> times =
+        machine::LabelledTimes::read(options.labelledTimes);
+    if (!times)
+      return badInput(llvm::toString(times.takeError()));
+    inputs.labelled = std::move(*times);
   }
   std::vector<int64_t> worlds = options.worlds;
   if (worlds.empty())

@@ -16,7 +16,8 @@ struct Options {
   uint64_t seed = 0;                   ///< --seed, of the jitter
   double attendedKeys = 512;           ///< --attended
   std::string times;                   ///< --times; empty: the machine's rates
-  std::string timeline;                ///< --timeline; empty: none
+  std::string labelledTimes; ///< times of a run of another plan of the model, by label; empty: none
+  std::string timeline;      ///< --timeline; empty: none
 };
 
 /// Prints a line for every number of ranks, and for a single one what it is spent on. Results go to

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace nano::simulate {
 
@@ -92,6 +93,7 @@ private:
   bool isMeasuring = false;
   std::vector<size_t> observed;                      ///< ranks, ascending
   std::vector<int32_t> observedAt;                   ///< by rank, its index there or −1
+  std::set<size_t> shown;                            ///< of those, by index: in the spans
   std::vector<double> windowStart;                   ///< by observed rank
   std::vector<std::vector<Interval>> computed, sent; ///< by observed rank
   std::vector<Node> nodes;
@@ -139,6 +141,11 @@ Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, 
   windowStart.resize(observed.size());
   computed.resize(observed.size());
   sent.resize(observed.size());
+  for (size_t i = 0; i < observed.size() && shown.size() < mostShown / 2; ++i)
+    if (factor[observed[i]] != 1)
+      shown.insert(i);
+  for (size_t i = 0; i < observed.size() && shown.size() < mostShown; ++i)
+    shown.insert(i);
 }
 
 std::vector<Item> Simulation::itemsOf(const plan::Program &program,
@@ -417,7 +424,7 @@ void Simulation::measure(Outcome &outcome) const {
     outcome.communicating += share * total(sending);
     outcome.exposed += share * exposed;
     outcome.idle += share * std::max(0.0, window - busy - exposed);
-    if (settings.isDetailed && i < mostShown)
+    if (settings.isDetailed && shown.count(i))
       for (const std::vector<Interval> *intervals : {&computed[i], &sent[i]})
         for (const Interval &interval : *intervals)
           if (interval.node >= firstDetailed)

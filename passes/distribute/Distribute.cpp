@@ -131,7 +131,7 @@ FailureOr<Strategy> Distribute::strategy() {
 }
 
 /// Adds to the states what `function` stores there.
-void accumulate(func::FuncOp function, const llvm::StringSet<> &states) {
+void addToStates(func::FuncOp function, const llvm::StringSet<> &states) {
   for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
     if (states.contains(store.getSymbol())) {
       OpBuilder builder(store);
@@ -177,7 +177,7 @@ LogicalResult Distribute::makePrograms(int64_t microBatches) {
   auto closes = [&](int64_t phase) { return int64_t(phase + 1 == phases || world == 1); };
   auto addUp = [&](func::FuncOp program, int64_t phase) {
     if (accumulates(phase))
-      accumulate(program, adams);
+      addToStates(program, adams);
   };
   if (microBatches == 1) {
     next.erase();
@@ -207,6 +207,7 @@ LogicalResult Distribute::distribute() {
   if (failed(how))
     return failure();
   phases = phaseCount(module);
+  adams.clear();
   if (phases < 1)
     return module.emitError(trainingAttrName)
            << ": adam_every is " << phases << ", must be at least 1";

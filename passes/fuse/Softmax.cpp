@@ -254,8 +254,6 @@ void separateTarget(Value output) {
   Value rows = rowProduct(g, factors, type.clone({type.getDimSize(0)}));
   if (!elements)
     return;
-  if (cast && isFloat8(tensorType(output).getElementType()))
-    elements = g.toF32(g.cast(elements, builder.getBF16Type()));
   IRMapping mapping;
   mapping.map(choice.getResult(), choice.getOnTrue());
   for (Operation *op : llvm::drop_begin(path))

@@ -23,8 +23,7 @@ void reuseExponentials(mlir::Block &body);
 /// of a row's numbers r and of others: V ⇒ select(column = target, V(a), W·R), where R is the
 /// product of all factors that are one number a row, and W that of the others. The gradient of a
 /// cross-entropy becomes a product of what its loss can leave behind, a single number an element,
-/// and of a number a row; only the target's column needs more. Where V becomes f8, W is rounded to
-/// bf16: that is 2⁻⁹ beside f8's 2⁻⁴ or 2⁻³, and half the memory.
+/// and of a number a row; only the target's column needs more.
 void separateTargets(mlir::Block &body);
 
 } // namespace nano

@@ -18,12 +18,13 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
-/// Shared memory that a block may use for values kept from pass to pass; of rows that are too long
-/// for registers as much as leaves room for another block, so that one computes while the other
-/// waits.
-constexpr int64_t maxKeptBytes = 200 * 1024, maxLongKeptBytes = 110 * 1024;
+/// Shared memory that a block may use for values kept from pass to pass; and as much as leaves room
+/// for another block, so that one computes while the other waits.
+constexpr int64_t maxKeptBytes = 200 * 1024, halfKeptBytes = 110 * 1024;
 /// Iterations of a loop over a long row that are in flight together.
 constexpr int64_t longRowUnroll = 4; ///< also: of short rows whose columns are added up
+/// Likewise where shared memory keeps values: blocks have more threads, and these fewer registers.
+constexpr int64_t keptRowUnroll = 2;
 
 class CudaRowKernel : CudaThreadCode {
 public:
@@ -251,10 +252,10 @@ private:
     if (failed(planned))
       return failure();
     plan = std::move(*planned);
-    if (keepsLongRow()) {
-      layout.keepLongRow(form);
+    if (int64_t bytes = longRowBytes()) {
+      frame.residentBlocks = bytes <= halfKeptBytes ? 2 : 1;
+      layout.keepLongRow(form, frame.residentBlocks);
       frame.threads = layout.threads;
-      frame.residentBlocks = 2;
     }
     int64_t groups = layout.groups();
     Index group = named("group", [&] { return e.div({thread, 0}, layout.group); });
@@ -352,24 +353,25 @@ private:
   }
   int64_t rowBytes(Value value) const { return form.columns * step::elementBytes(keptType(value)); }
 
-  /// True when all that passes keep of a row that is too long for registers fits in shared memory.
-  bool keepsLongRow() {
+  /// Bytes of all that passes keep of a row that is too long for registers, if they fit in shared
+  /// memory; else 0.
+  int64_t longRowBytes() {
     int64_t bytes = 0;
     for (const RowPass &pass : plan.passes)
       for (Value value : pass.kept) {
         if (isMoved(value))
-          return false;
+          return 0;
         bytes += rowBytes(value);
       }
-    return !layout.resident && layout.group == layout.threads && bytes > 0 &&
-           bytes <= maxLongKeptBytes;
+    bool fits = !layout.resident && layout.group == layout.threads && bytes <= maxKeptBytes;
+    return fits ? bytes : 0;
   }
 
   /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
   /// kept values stay in registers; of rows that are too long for these they lie in shared memory
-  /// where that leaves room for a second block on a multiprocessor, else they are computed again.
+  /// too where they fit, else they are computed again.
   LogicalResult placeKept(Index group) {
-    const bool keepsLong = keepsLongRow();
+    const bool keepsLong = longRowBytes() > 0;
     int64_t bytes = 0;
     bool tooWide = false;
     bool inPlace = llvm::any_of(llvm::seq<unsigned>(yielded.size()),
@@ -456,13 +458,13 @@ private:
       return next;
     }
     bool whole = layout.resident || !form.columnReduces.empty();
+    int64_t unroll = whole ? layout.vectors : sharedRows.empty() ? longRowUnroll : keptRowUnroll;
     if (whole || !isPartial())
-      return loop(v.index(0), v.index(layout.vectors), 1, whole ? layout.vectors : longRowUnroll,
-                  sums, one);
+      return loop(v.index(0), v.index(layout.vectors), 1, unroll, sums, one);
     // Only the last of a long row's vectors may lie outside: the others need no mask.
     isWhole = true;
     FailureOr<SmallVector<Value>> most =
-        loop(v.index(0), v.index(layout.vectors - 1), 1, longRowUnroll, sums, one);
+        loop(v.index(0), v.index(layout.vectors - 1), 1, unroll, sums, one);
     isWhole = false;
     if (failed(most))
       return failure();

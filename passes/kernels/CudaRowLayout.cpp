@@ -23,8 +23,9 @@ constexpr int64_t largestBlock = 1024;
 /// that one computes while another waits for memory. Longer rows than `longRow` are whole matrices,
 /// of which there are few.
 constexpr int64_t longRowBlock = 256, longRow = 1 << 17;
-/// Likewise where shared memory has room for two blocks.
-constexpr int64_t keptRowBlock = 512;
+/// Threads of all blocks on a multiprocessor whose shared memory keeps long rows: with more of them
+/// a thread has too few registers for several loads in flight.
+constexpr int64_t keptRowThreads = 1024;
 
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
@@ -132,8 +133,8 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   return layout;
 }
 
-void CudaRowLayout::keepLongRow(const RowForm &form) {
-  group = threads = keptRowBlock;
+void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {
+  group = threads = keptRowThreads / blocks;
   vectors = llvm::divideCeil(form.columns, group * lanes);
 }
 

@@ -21,8 +21,8 @@ struct CudaRowLayout {
   /// The layout of a task; equal for tasks with equal rowKey.
   static CudaRowLayout of(step::TaskOp task, const RowForm &form);
 
-  /// For a long row that shared memory keeps values of: more threads, since few blocks have room.
-  void keepLongRow(const RowForm &form);
+  /// For a long row that shared memory keeps values of, when that has room for so many blocks.
+  void keepLongRow(const RowForm &form, int64_t blocks);
 
   int64_t groups() const { return threads / group; } ///< of a block
   /// Columns form: columns of one iteration.

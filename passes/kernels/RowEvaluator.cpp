@@ -383,7 +383,7 @@ Coordinate RowEvaluator::rotated(Coordinate coordinate, int64_t shift, int64_t s
     } else {
       moved = cached({'r', word(moved.value), static_cast<uintptr_t>(size)}, moved.depth,
                      [&]() -> Value {
-                       Value wraps = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::uge,
+                       Value wraps = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::sge,
                                                            moved.value, v.index(size));
                        Value wrapped = v.sub(moved.value, v.index(size));
                        return arith::SelectOp::create(v.b, v.loc, wraps, wrapped, moved.value);

@@ -268,8 +268,31 @@ void Bufferizer::emitCopy(Value tensor, const Place &target, Location loc) {
     emitMove(memref(tensor), memref(target, typeOf(tensor)), loc);
 }
 
+/// True when two views of one buffer may have elements in common.
+static bool overlap(MemRefType a, MemRefType b) {
+  auto range = [](MemRefType type) {
+    const step::Layout layout = step::layoutOf(type);
+    int64_t last = layout.offset;
+    for (auto [size, stride] : llvm::zip_equal(type.getShape(), layout.strides))
+      last += (size - 1) * stride;
+    return std::pair(layout.offset, last);
+  };
+  const auto [beginA, lastA] = range(a);
+  const auto [beginB, lastB] = range(b);
+  return beginA <= lastB && beginB <= lastA;
+}
+
 void Bufferizer::emitMove(Value source, Value target, Location loc) {
   auto from = cast<MemRefType>(source.getType()), to = cast<MemRefType>(target.getType());
+  if (step::bufferKey(source) == step::bufferKey(target) && overlap(from, to)) {
+    // A state that becomes another arrangement of itself.
+    Value aside =
+        declare<step::BufferOp>(loc, MemRefType::get(from.getShape(), from.getElementType()),
+                                builder.getStringAttr("moved"), IntegerAttr());
+    emitMove(source, aside, loc);
+    emitMove(aside, target, loc);
+    return;
+  }
   if (step::isContiguous(from) && step::isContiguous(to)) {
     step::CopyOp::create(builder, loc, source, target);
     return;

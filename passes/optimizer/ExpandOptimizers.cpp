@@ -15,6 +15,10 @@
 //   @grad.muon.bank0 : [rounds, 768, 768] ⇒ NS5 ⇒ a gather for each round ⇒ slices, for all ranks
 //   @grad.head.part : [n/S] ⇒ Adam on that part of the parameter ⇒ gather ⇒ the parameter
 //
+// With `join_update` of `nano.training` the updates do not become a program but the end of `last`,
+// so that the schedule can hide what they communicate behind the backward pass, and what that
+// communicates behind them.
+//
 // It runs after distribution, which decides on shares: the arithmetic is written once, for what
 // there is to update, and no pass has to find it again in order to cut it up.
 #include "ir/graph/GraphBuilder.h"
@@ -86,7 +90,10 @@ public:
       if (failed(write(early, *limit, false)))
         return failure();
     }
-    return write(update, *limit, true);
+    if (failed(write(update, *limit, true)))
+      return failure();
+    joinUpdates(module);
+    return success();
   }
 
 private:

@@ -1,21 +1,16 @@
 // The program that runs once a step, after all micro-batches.
 #pragma once
 
-#include "ir/graph/Program.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace nano {
 
 /// The function with role "update"; added, empty, where there is none.
-inline mlir::func::FuncOp updateProgram(mlir::ModuleOp module) {
-  if (mlir::func::FuncOp present = graph::functionWithRole(module, "update"))
-    return present;
-  mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(module.getBody());
-  auto update = mlir::func::FuncOp::create(builder, module.getLoc(), "update",
-                                           builder.getFunctionType({}, {}));
-  update->setAttr(graph::roleAttrName, builder.getStringAttr("update"));
-  builder.setInsertionPointToStart(update.addEntryBlock());
-  mlir::func::ReturnOp::create(builder, module.getLoc());
-  return update;
-}
+mlir::func::FuncOp updateProgram(mlir::ModuleOp module);
+
+/// Where `join_update` of `nano.training` is true and there are programs with role "last": appends
+/// the programs with role "update" to those of the same phases and removes them.
+void joinUpdates(mlir::ModuleOp module);
 
 } // namespace nano

@@ -1,6 +1,7 @@
 // Commands as bytes, operations and members, timed by a machine or by measurement.
 #include "passes/schedule/Costs.h"
 
+#include "ir/step/AttentionFlops.h"
 #include "ir/step/Labels.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -76,17 +77,17 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
   if (!launch)
     return machine.kernel(bytes);
   const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
-  auto summary = kernel ? kernel->function->getAttrOfType<StringAttr>("nano.summary") : nullptr;
+  auto flopsPerKey =
+      kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsPerKeyAttrName) : FloatAttr();
   auto queries = launch.getBuffers().empty()
                      ? nullptr
                      : cast<MemRefType>(launch.getBuffers().front().getType());
-  if (!summary || !summary.getValue().contains("attention") || !queries || queries.getRank() != 3)
+  if (!flopsPerKey || !queries || queries.getRank() != 3)
     return machine.kernel(bytes);
-  // Products of [query, key] with the width of a head: two forward, seven backward, where both the
-  // queries' part and the keys' part recompute the scores.
-  const double products = summary.getValue().contains("attention_grad") ? 7 : 2;
   const double keys = double(std::min(queries.getDimSize(0), assumedKeys));
-  const double flops = products * 2 * double(queries.getNumElements()) * keys;
+  double flops = 0;
+  for (int64_t iterations : launch.getIterations().value_or(ArrayRef<int64_t>()))
+    flops += flopsPerKey.getValueAsDouble() * double(iterations) * keys;
   return machine.kernel(bytes, flops, machine::Arithmetic::Attention);
 }
 

@@ -25,6 +25,7 @@ public:
     number.resize(count, -1);
     feeds.resize(count, false);
     deferred.resize(count, false);
+    born.resize(count, 0);
     storageOf.resize(count);
     usersLeft.resize(graph.storage.size());
     lastCollective.resize(graph.storage.size(), -1);
@@ -42,8 +43,10 @@ public:
         feeds[i] = feeds[i] || feeds[later] || graph.tasks[later].stream == collectiveStream;
     for (uint32_t buffer = 0; buffer < graph.storage.size(); ++buffer) {
       usersLeft[buffer] = uint32_t(graph.storage[buffer].users.size());
-      for (uint32_t user : graph.storage[buffer].users)
+      for (uint32_t user : graph.storage[buffer].users) {
         storageOf[user].push_back(buffer);
+        born[user] += graph.storage[buffer].bytes;
+      }
     }
     for (uint32_t i = 0; i < count; ++i)
       if (pending[i] == 0)
@@ -64,6 +67,13 @@ private:
     double start = never;
   };
 
+  struct Before {
+    const ListScheduler *scheduler;
+    bool operator()(uint32_t task, uint32_t other) const {
+      return scheduler->isBefore(task, other);
+    }
+  };
+
   void open(uint32_t task) { startable[graph.tasks[task].stream].insert(task); }
   void step();
   Choice nextCollective();
@@ -73,12 +83,11 @@ private:
   void emit(uint32_t task, double start);
   void place(uint32_t task, double start);
 
-  int64_t bytesBorn(uint32_t task) const;
-  bool fits(uint32_t task, double now) const {
-    const int64_t bytes = live + bytesBorn(task);
-    return bytes <= maxBytes || bytes - endedBytes(now) <= maxBytes;
+  bool fits(uint32_t task) const {
+    const int64_t bytes = live + born[task];
+    return bytes <= maxBytes || bytes - endedBytes() <= maxBytes;
   }
-  int64_t endedBytes(double now) const;
+  int64_t endedBytes() const;
   double earliest(uint32_t task) const {
     return std::max(free[graph.tasks[task].stream], ready[task]);
   }
@@ -95,20 +104,24 @@ private:
   std::vector<double> ready;     ///< by task: when all that is before it has ended
   std::vector<int64_t> number;   ///< by collective: its place on its stream, once placed
   std::vector<bool> feeds;       ///< by task: a collective depends on it
-  std::vector<std::vector<uint32_t>> storageOf;         ///< by task
-  std::array<std::set<uint32_t>, numStreams> startable; ///< all before them is placed
-  std::set<uint32_t> waiting;                           ///< computing tasks that are not placed
-  std::array<double, numStreams> free = {0, 0};         ///< end of each stream's last task
+  std::vector<std::vector<uint32_t>> storageOf; ///< by task
+  /// By stream, tasks before which all is placed; in the order in which the rule would take them.
+  std::array<std::set<uint32_t, Before>, numStreams> startable = {
+      std::set<uint32_t, Before>(Before{this}), std::set<uint32_t, Before>(Before{this})};
+  std::set<uint32_t> waiting;                   ///< computing tasks that are not placed
+  std::array<double, numStreams> free = {0, 0}; ///< end of each stream's last task
   Order order;
 
   // Memory. Storage is live from its first user until all users are placed and the computing stream
   // knows that the collectives among them have ended.
   int64_t live = 0;
+  std::vector<int64_t> born;           ///< by task: bytes of its storage that is not live yet
   std::vector<uint32_t> usersLeft;     ///< by storage
   std::vector<int64_t> lastCollective; ///< by storage: the last collective that used it, or −1
   std::vector<uint32_t> onStream;      ///< collectives, in the order of their stream
   int64_t known = -1; ///< the last collective that the computing stream has waited for
   std::set<std::pair<int64_t, uint32_t>> held; ///< (last collective, storage): no users left
+  mutable std::optional<int64_t> ended;        ///< of `endedBytes`, in this step
   std::vector<bool> deferred;                  ///< by task: a collective that waits for bytes
   std::optional<uint32_t> lastComputing;       ///< the last one placed
 };
@@ -131,14 +144,13 @@ bool ListScheduler::isFirst(uint32_t collective, uint32_t other) const {
 ListScheduler::Choice ListScheduler::nextCollective() {
   Choice best;
   for (uint32_t task : startable[collectiveStream])
-    if (fits(task, free[computeStream]))
+    if (fits(task))
       best.start = std::min(best.start, earliest(task));
     else
       deferred[task] = true;
   bool found = false;
   for (uint32_t task : startable[collectiveStream])
-    if (earliest(task) <= best.start && fits(task, free[computeStream]) &&
-        (!found || isFirst(task, best.task))) {
+    if (earliest(task) <= best.start && fits(task) && (!found || isFirst(task, best.task))) {
       best.task = task;
       found = true;
     }
@@ -149,7 +161,7 @@ ListScheduler::Choice ListScheduler::nextCollective() {
 std::optional<uint32_t> ListScheduler::nextComputing(double now) const {
   const uint32_t first = *waiting.begin();
   const bool firstCan = startable[computeStream].count(first) > 0;
-  if (firstCan && ready[first] <= now && fits(first, now) &&
+  if (firstCan && ready[first] <= now && fits(first) &&
       (rule == Rule::Fixed || rule == Rule::Given))
     return first;
   if (rule == Rule::Fixed)
@@ -167,14 +179,14 @@ std::optional<uint32_t> ListScheduler::nextComputing(double now) const {
       return tails[other] > tails[task] && end - ready[other] > ready[other] - now;
     });
   };
-  std::optional<uint32_t> best;
   for (uint32_t task : startable[computeStream])
-    if (ready[task] <= now && fits(task, now) && !delays(task) && (!best || isBefore(task, *best)))
-      best = task;
-  return best;
+    if (ready[task] <= now && fits(task) && !delays(task))
+      return task;
+  return std::nullopt;
 }
 
 void ListScheduler::step() {
+  ended.reset();
   const Choice collective = nextCollective();
   const double now = free[computeStream];
   if (collective.start <= now)
@@ -196,9 +208,9 @@ void ListScheduler::step() {
     return place(collective.task, collective.start);
   // Only memory stands in the way: the first in the given order goes on.
   uint32_t task = std::numeric_limits<uint32_t>::max();
-  for (const std::set<uint32_t> &tasks : startable)
-    if (!tasks.empty())
-      task = std::min(task, *tasks.begin());
+  for (const auto &tasks : startable)
+    for (uint32_t other : tasks)
+      task = std::min(task, other);
   place(task, earliest(task));
 }
 
@@ -217,30 +229,24 @@ void ListScheduler::place(uint32_t task, double start) {
   emit(task, start);
 }
 
-int64_t ListScheduler::bytesBorn(uint32_t task) const {
-  int64_t bytes = 0;
-  for (uint32_t buffer : storageOf[task])
-    if (usersLeft[buffer] == graph.storage[buffer].users.size())
-      bytes += graph.storage[buffer].bytes;
-  return bytes;
-}
-
 /// Bytes that a wait for collectives that have ended would give.
-int64_t ListScheduler::endedBytes(double now) const {
-  int64_t bytes = 0;
+int64_t ListScheduler::endedBytes() const {
+  if (ended)
+    return *ended;
+  ended = 0;
   for (auto [collective, buffer] : held) {
-    if (order.end[onStream[collective]] > now)
+    if (order.end[onStream[collective]] > free[computeStream])
       break;
-    bytes += graph.storage[buffer].bytes;
+    *ended += graph.storage[buffer].bytes;
   }
-  return bytes;
+  return *ended;
 }
 
 /// The first collective whose end gives the task the bytes that it lacks, or the last that gives
 /// any; none where nothing is lacking or to be had.
 std::optional<int64_t> ListScheduler::collectiveToWaitFor(uint32_t task) const {
   std::optional<int64_t> last;
-  int64_t missing = live + bytesBorn(task) - maxBytes;
+  int64_t missing = live + born[task] - maxBytes;
   for (auto [collective, buffer] : held) {
     if (missing <= 0)
       break;
@@ -274,8 +280,11 @@ void ListScheduler::emit(uint32_t task, double start) {
     for (uint32_t earlier : placed.before)
       learn(number[earlier]); // −1 for computing tasks
   }
-  live += bytesBorn(task);
+  live += born[task];
   for (uint32_t buffer : storageOf[task]) {
+    if (usersLeft[buffer] == graph.storage[buffer].users.size())
+      for (uint32_t user : graph.storage[buffer].users)
+        born[user] -= graph.storage[buffer].bytes;
     lastCollective[buffer] = std::max(lastCollective[buffer], number[task]);
     if (--usersLeft[buffer] > 0)
       continue;

@@ -9,8 +9,8 @@
 
 namespace nano {
 
-/// Names and values, e.g. {"plan", "9f3a…"}; the same names in the same order on every rank of one
-/// version.
+/// Names and values, e.g. {"plan", "9f3a…"}; the same names in the same order on every rank of
+/// one version.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// Every rank calls it with its own facts. BadInput, the same line on every rank, where one has

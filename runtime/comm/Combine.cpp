@@ -10,28 +10,19 @@ namespace {
 
 constexpr int64_t tile = 2048; ///< elements
 
-void load(const float *from, int64_t size, float *values) { std::copy_n(from, size, values); }
+float widened(float value) { return value; }
+float widened(uint16_t bits) { return fromBf16(bits); }
+void narrow(float value, float &to) { to = value; }
+void narrow(float value, uint16_t &to) { to = toBf16(value); }
 
-void load(const uint16_t *from, int64_t size, float *values) {
+template <typename T> void add(float *values, const T *others, int64_t size) {
   for (int64_t i = 0; i < size; ++i)
-    values[i] = fromBf16(from[i]);
+    values[i] += widened(others[i]);
 }
 
-void store(const float *values, int64_t size, float *to) { std::copy_n(values, size, to); }
-
-void store(const float *values, int64_t size, uint16_t *to) {
-  for (int64_t i = 0; i < size; ++i)
-    to[i] = toBf16(values[i]);
-}
-
-void add(float *values, const float *others, int64_t size) {
-  for (int64_t i = 0; i < size; ++i)
-    values[i] += others[i];
-}
-
-void takeLarger(float *values, const float *others, int64_t size) {
+template <typename T> void takeLarger(float *values, const T *others, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
-    float other = others[i], value = values[i];
+    float other = widened(others[i]), value = values[i];
     values[i] = other > value || other != other ? other : value;
   }
 }
@@ -39,19 +30,24 @@ void takeLarger(float *values, const float *others, int64_t size) {
 template <typename T>
 void combineElements(const std::vector<const void *> &from, const std::vector<void *> &to,
                      int64_t begin, int64_t end, Combine how) {
-  float values[tile], others[tile];
+  float values[tile];
   for (int64_t start = begin; start < end; start += tile) {
     int64_t size = std::min(tile, end - start);
-    load(static_cast<const T *>(from[0]) + start, size, values);
+    const T *first = static_cast<const T *>(from[0]) + start;
+    for (int64_t i = 0; i < size; ++i)
+      values[i] = widened(first[i]);
     for (size_t member = 1; member < from.size(); ++member) {
-      load(static_cast<const T *>(from[member]) + start, size, others);
+      const T *others = static_cast<const T *>(from[member]) + start;
       if (how == Combine::Sum)
         add(values, others, size);
       else
         takeLarger(values, others, size);
     }
-    for (void *target : to)
-      store(values, size, static_cast<T *>(target) + start);
+    for (void *target : to) {
+      T *own = static_cast<T *>(target) + start;
+      for (int64_t i = 0; i < size; ++i)
+        narrow(values[i], own[i]);
+    }
   }
 }
 

@@ -122,8 +122,7 @@ struct Control::Impl {
   std::atomic<bool> isBroken{false};
   bool leaving = false, stopped = false;
   Clock::time_point leftAt;
-  // The background's own.
-  std::string sentState;
+  std::string sentState; ///< what the others heard last
   Clock::time_point sentAt;
 
   Activity &own() { return activities[size_t(options.rank)]; }
@@ -141,6 +140,13 @@ struct Control::Impl {
     for (int rank = 0; rank < options.world; ++rank)
       if (connections[size_t(rank)].socket)
         post(rank, kind, text);
+  }
+  /// What this rank does has changed: others hear of it at once, unless they heard of a change just
+  /// now.
+  void activityChanged() {
+    own().since = Clock::now();
+    if (own().since - sentAt > tick)
+      rouse();
   }
   void rouse() {
     uint64_t one = 1;
@@ -426,7 +432,7 @@ Result<std::unique_ptr<Control>> Control::host(const ControlOptions &options, So
     if (fields.size() != 7 || fields[0] != greeting)
       continue;
     const std::string who = "process " + fields[5] + " on " + fields[4];
-    const int rank = std::atoi(fields[3].c_str());
+    const int rank = numberOf(fields[3]);
     if (fields[1] != options.job)
       refusal =
           who + " belongs to another job, '" + fields[1] + "', than rank 0, '" + options.job + "'";
@@ -516,7 +522,7 @@ Status Control::begin(const std::string &call) {
   ++own.calls;
   own.request = call;
   own.waiting = true;
-  own.since = Clock::now();
+  impl->activityChanged();
   return ok();
 }
 
@@ -531,7 +537,7 @@ void Control::doing(const std::string &what) {
   Activity &own = impl->own();
   own.doing = what;
   own.waiting = false;
-  own.since = Clock::now();
+  impl->activityChanged();
 }
 
 void Control::waiting(const std::string &what) {
@@ -539,7 +545,7 @@ void Control::waiting(const std::string &what) {
   Activity &own = impl->own();
   own.doing = what;
   own.waiting = true;
-  own.since = Clock::now();
+  impl->activityChanged();
 }
 
 Result<std::vector<std::string>> Control::exchange(const std::string &mine) {

@@ -186,7 +186,7 @@ Result<std::unique_ptr<Crew>> startMpi(const CrewOptions &options) {
   if (texts.size() < 3)
     return failed("rank 0: " + (texts.empty() ? "no address" : texts[0]));
   control.job = texts[0];
-  const int port = std::atoi(texts[1].c_str());
+  const int port = numberOf(texts[1]);
   texts.erase(texts.begin(), texts.begin() + 2);
   auto joined = launch.rank == 0 ? Control::host(control, std::move(listener), "")
                                  : Control::join(control, texts, port, "");

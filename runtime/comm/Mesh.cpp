@@ -78,7 +78,7 @@ void Mesh::know(int ownRank, const std::vector<Peer> &peers, const std::string &
   job = jobName;
   for (const Peer &peer : peers) {
     std::vector<std::string> texts = unpack(peer.mine);
-    ports.push_back(texts.empty() ? 0 : std::atoi(texts.back().c_str()));
+    ports.push_back(texts.empty() ? 0 : numberOf(texts.back()));
     if (!texts.empty())
       texts.pop_back();
     // An address that reached it already is the likeliest.
@@ -102,7 +102,7 @@ void Mesh::acceptOne() {
   std::vector<std::string> fields = unpack(*hello);
   if (fields.size() != 4)
     return;
-  const int rank = std::atoi(fields[2].c_str());
+  const int rank = numberOf(fields[2]);
   if (rank <= own || rank >= int(ports.size()) || *hello != greeting(rank, own))
     return; // another run's, or looking for another rank
   if (sendFrame(socket, greeting(own, rank), Clock::now() + attemptTime))

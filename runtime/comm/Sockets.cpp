@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -238,6 +239,13 @@ Result<std::string> receiveFrame(const Socket &connection, uint32_t most, Deadli
       !status)
     return status.error();
   return payload;
+}
+
+int numberOf(const std::string &text) {
+  int value = 0;
+  const char *end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end && value >= 0 ? value : -1;
 }
 
 std::string pack(const std::vector<std::string> &texts) {

@@ -58,5 +58,7 @@ Result<std::string> receiveFrame(const Socket &connection, uint32_t most, Deadli
 /// Several texts as one, and back; unpack gives nothing for what pack did not make.
 std::string pack(const std::vector<std::string> &texts);
 std::vector<std::string> unpack(const std::string &packed);
+/// The whole number that a text is; -1 where it is none of at least 0.
+int numberOf(const std::string &text);
 
 } // namespace nano

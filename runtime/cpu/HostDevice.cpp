@@ -130,8 +130,8 @@ Status HostDevice::run(const std::string &name) {
     command.seconds += seconds;
     ++command.runs;
     if (options.trace)
-      spans.push_back(
-          {command.command, std::chrono::duration<double>(start.time_since_epoch()).count(), seconds});
+      spans.push_back({command.command,
+                       std::chrono::duration<double>(start.time_since_epoch()).count(), seconds});
     start = end;
   }
   return ok();

@@ -30,6 +30,7 @@ namespace nano::cuda {
   X(cuDevicePrimaryCtxRetain)                                                                      \
   X(cuDevicePrimaryCtxRelease)                                                                     \
   X(cuCtxSetCurrent)                                                                               \
+  X(cuCtxGetStreamPriorityRange)                                                                   \
   X(cuMemGetInfo)                                                                                  \
   X(cuMemAlloc)                                                                                    \
   X(cuMemFree)                                                                                     \
@@ -47,7 +48,7 @@ namespace nano::cuda {
   X(cuFuncSetAttribute)                                                                            \
   X(cuFuncGetParamInfo)                                                                            \
   X(cuLaunchKernel)                                                                                \
-  X(cuStreamCreate)                                                                                \
+  X(cuStreamCreateWithPriority)                                                                    \
   X(cuStreamDestroy)                                                                               \
   X(cuStreamSynchronize)                                                                           \
   X(cuStreamQuery)                                                                                 \

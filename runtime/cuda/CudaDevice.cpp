@@ -42,7 +42,7 @@ CudaDevice::CudaDevice(const plan::Plan &plan, Communicator &communicator,
 CudaDevice::~CudaDevice() {
   // Kernels that wait for other ranks must end before their memory goes.
   if (collectives && (hasFailed || communicator.failure()))
-    collectives->abort();
+    leave();
 }
 
 Result<std::unique_ptr<CudaDevice>>
@@ -223,7 +223,8 @@ void CudaDevice::allocate() {
     products = std::move(*made);
   }
   for (uint32_t i = 0; i < streamCount; ++i) {
-    streams.push_back(gpu.makeStream());
+    // What another rank waits for begins as soon as a multiprocessor is free.
+    streams.push_back(gpu.makeStream(/*isUrgent=*/i > 0));
     joins.push_back(gpu.makeEvent(false));
   }
   for (uint32_t i = 0; i < eventCount; ++i)

@@ -113,6 +113,10 @@ private:
   bool isRecordable() const { return !collectives || collectives->isRecordable(); }
   /// Looks after the other ranks while the host waits; throws when the wait is to end.
   void watch(std::chrono::nanoseconds waited);
+  /// Gives up what this rank does with others. NCCL's abort waits until the graphs that hold its
+  /// kernels are destroyed, and these until the kernels end, which the abort brings about: both go
+  /// on at once.
+  void leave();
   /// The command that the GPU began last among those that exchange data, as messages name it; empty
   /// when it does not tell.
   std::string lastExchange();

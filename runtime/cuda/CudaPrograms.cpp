@@ -245,6 +245,17 @@ void CudaDevice::watch(std::chrono::nanoseconds waited) {
   throw Failure{*parted};
 }
 
+void CudaDevice::leave() {
+  std::thread graphs([&] {
+    gpu.activate();
+    gpu.destroyGraphs();
+  });
+  collectives->abort();
+  graphs.join();
+  for (auto &[name, prepared] : programs)
+    prepared.graph = nullptr;
+}
+
 template <typename Work> Status CudaDevice::guarded(Work work) {
   if (hasFailed && parted)
     return *parted;
@@ -256,7 +267,7 @@ template <typename Work> Status CudaDevice::guarded(Work work) {
     hasFailed = true;
     if (parted) {
       parted = failure.error; // now with its command
-      collectives->abort();
+      leave();
     }
     return failure.error;
   }

@@ -83,9 +83,13 @@ std::byte *Gpu::allocatePinned(uint64_t bytes) {
   return static_cast<std::byte *>(address);
 }
 
-CUstream Gpu::makeStream() {
+CUstream Gpu::makeStream(bool isUrgent) {
+  int least = 0, greatest = 0;
+  check(api.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
   CUstream stream = nullptr;
-  check(api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  check(
+      api.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, isUrgent ? greatest : least),
+      "cuStreamCreateWithPriority");
   releases.emplace_back([this, stream] { api.cuStreamDestroy(stream); });
   return stream;
 }
@@ -111,9 +115,20 @@ CUgraphExec Gpu::instantiate(CUgraph graph, CUstream stream) {
   CUresult result = api.cuGraphInstantiate(&executable, graph, 0);
   api.cuGraphDestroy(graph);
   check(result, "cuGraphInstantiate");
-  releases.emplace_back([this, executable] { api.cuGraphExecDestroy(executable); });
+  graphs.insert(executable);
+  releases.emplace_back([this, executable] { destroy(executable); });
   check(api.cuGraphUpload(executable, stream), "cuGraphUpload");
   return executable;
+}
+
+void Gpu::destroyGraphs() {
+  while (!graphs.empty())
+    destroy(*graphs.begin());
+}
+
+void Gpu::destroy(CUgraphExec graph) {
+  if (graphs.erase(graph))
+    api.cuGraphExecDestroy(graph);
 }
 
 uint64_t Gpu::freeBytes() const {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,14 @@ public:
   CUdeviceptr allocate(uint64_t bytes);
   /// Memory of the host that the GPU copies from and to at full speed, asynchronously.
   std::byte *allocatePinned(uint64_t bytes);
-  CUstream makeStream();
+  /// `isUrgent`: its work goes before that of the other streams where both could run.
+  CUstream makeStream(bool isUrgent = false);
   CUevent makeEvent(bool isTimed);
   CUmodule load(const std::string &cubin, const std::string &name);
   /// Makes the graph executable and gives it to the GPU; destroys the graph.
   CUgraphExec instantiate(CUgraph graph, CUstream stream);
+  /// Destroys what `instantiate` has made, from any thread while no other uses the graphs.
+  void destroyGraphs();
   uint64_t freeBytes() const;
   /// Of the whole GPU, by whatever program; nothing when the driver does not say.
   std::optional<uint64_t> usedBytes() const;
@@ -77,6 +81,7 @@ public:
   int driverVersion = 0; ///< newest CUDA that the driver knows: 13000 for 13.0
 
 private:
+  void destroy(CUgraphExec graph);
   bool isReady(CUresult result, const char *what) const {
     if (result != CUDA_ERROR_NOT_READY)
       check(result, what);
@@ -86,6 +91,7 @@ private:
   CUdevice device = 0;
   CUcontext context = nullptr;
   uint64_t allocated = 0;
+  std::set<CUgraphExec> graphs;
   std::vector<std::function<void()>> releases; ///< in the order of the things made
 };
 

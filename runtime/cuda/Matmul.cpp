@@ -1,5 +1,6 @@
 // cuBLASLt behind the plan's Matmul command.
 #include "runtime/cuda/Matmul.h"
+#include "runtime/plan/Limits.h"
 
 #include <algorithm>
 #include <bit>
@@ -26,8 +27,6 @@ cudaDataType typeOf(DType type) {
   }
   return CUDA_R_32F;
 }
-
-bool isF8(DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; }
 
 /// The largest power of two up to 256 that divides an operand's address and, in a batch, the
 /// distance of its matrices.
@@ -187,7 +186,7 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
 
   if (Status chosen = choose(*product); !chosen) {
     Error error = chosen.error();
-    if (isF8(command.aType) && (tA || !tB))
+    if (plan::isFloat8(command.aType) && (tA || !tB))
       error.message += "; f8 products need A as m×k and B as n×k, both with k along rows";
     return error;
   }

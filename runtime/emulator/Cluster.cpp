@@ -1,5 +1,6 @@
 // Threads of a cluster in turns: a seeded random one of those that can go on, until all have ended.
 #include "runtime/emulator/Cluster.h"
+#include "runtime/plan/Limits.h"
 
 #include <algorithm>
 #include <cstring>
@@ -44,10 +45,10 @@ bool Cluster::prepare(uint32_t firstBlock) {
                       "in __shared__ variables");
     return false;
   }
-  constexpr uint32_t most = 227 * 1024;
-  if (staticShared.bytes + launch->sharedBytes > most) {
+  if (staticShared.bytes + launch->sharedBytes > plan::maxSharedBytes) {
     setFault(nullptr, "a block needs " + std::to_string(staticShared.bytes + launch->sharedBytes) +
-                          " bytes of shared memory and has " + std::to_string(most));
+                          " bytes of shared memory and has " +
+                          std::to_string(plan::maxSharedBytes));
     return false;
   }
   if (launch->blocks % count != 0) {

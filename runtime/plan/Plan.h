@@ -288,7 +288,8 @@ inline constexpr int64_t reportColumns = 15;
 struct StepPrograms {
   std::string first; ///< empty where A = 1
   std::string next;  ///< empty where A < 3
-  std::string last, update;
+  std::string last;
+  std::string update; ///< empty where `last` ends with it
   bool operator==(const StepPrograms &) const = default;
 };
 

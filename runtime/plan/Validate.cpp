@@ -2,6 +2,7 @@
 // again.
 #include "runtime/plan/ElfSymbols.h"
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -12,9 +13,8 @@
 namespace nano::plan {
 namespace {
 
-/// Limits of every GPU that CUDA plans are for: dynamic shared memory of a block, parameters of a
-/// kernel.
-constexpr uint64_t maxSharedBytes = 227 * 1024, maxParameterBytes = 32764;
+/// Bytes of a kernel's parameters, on every GPU that CUDA plans are for.
+constexpr uint64_t maxParameterBytes = 32764;
 
 /// The rule that a plan breaks; caught in `validate`.
 struct Violation {
@@ -350,7 +350,6 @@ void Validator::matmul(const Command &command) const {
 }
 
 void Validator::scales(const Command &command) const {
-  auto isFloat8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
   require(isFloat8(command.aType) && isFloat8(command.bType), "it has scales, but no f8 operands");
   require(command.batch == 1, "it has scales and a batch");
   int64_t block = command.scaleBlock;
@@ -428,8 +427,7 @@ void Validator::phases() const {
   for (const StepPrograms &phase : training.phases) {
     for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
       program(*name);
-    require(!phase.last.empty() && !phase.update.empty(),
-            "a step lacks its last micro-batch or its update");
+    require(!phase.last.empty(), "a step lacks its last micro-batch");
     for (int64_t world : plan.worlds) {
       const int64_t microBatches = training.globalBatch / (training.seqLen * world);
       require(microBatches < 2 || !phase.first.empty(),

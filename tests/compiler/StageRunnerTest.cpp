@@ -1,6 +1,8 @@
 // What happens when a pass fails: the error names the model's line, and a reproducer is kept.
 #include "compiler/StageRunner.h"
 
+#include "compiler/TraceModel.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -15,6 +17,21 @@
 using namespace nano;
 
 namespace {
+
+/// A remark on every module; an error on those with the attribute "test.bad".
+struct PickyPass : mlir::PassWrapper<PickyPass, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PickyPass)
+  llvm::StringRef getArgument() const override { return "picky"; }
+  void runOnOperation() override {
+    mlir::Location line = mlir::FileLineColLoc::get(&getContext(), "models/x.cpp", 7, 0);
+    mlir::emitRemark(line) << "seen";
+    getOperation()->setAttr("test.seen", mlir::UnitAttr::get(&getContext()));
+    if (!getOperation()->hasAttr("test.bad"))
+      return;
+    mlir::emitError(line) << "is bad";
+    signalPassFailure();
+  }
+};
 
 /// Reports two errors, the first at a model line inside a fused location.
 struct FailingPass : mlir::PassWrapper<FailingPass, mlir::OperationPass<mlir::ModuleOp>> {
@@ -83,6 +100,69 @@ TEST_F(StageRunner, AMistakeInTheModelIsBadInputAndLeavesNoReproducer) {
   const StageError error = run(model); // an empty module is no model
   EXPECT_TRUE(error.isBadInput);
   EXPECT_EQ(std::string(error.what()).find("reproduce"), std::string::npos) << error.what();
+}
+
+/// Programs of several numbers of ranks, side by side.
+class SeveralPrograms : public testing::Test {
+protected:
+  SeveralPrograms() {
+    for (int64_t world : {1, 2, 4, 8, 16}) {
+      modules.push_back(mlir::ModuleOp::create(mlir::UnknownLoc::get(&context)));
+      runs.push_back({*modules.back(), {}, nullptr});
+      runs.back().options.world = world;
+    }
+  }
+
+  mlir::MLIRContext context;
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  std::vector<StageRun> runs;
+  static constexpr Stage picky{"choice", "",
+                               [](mlir::OpPassManager &passes, const PipelineOptions &) {
+                                 passes.addPass(std::make_unique<PickyPass>());
+                               }};
+};
+
+TEST_F(SeveralPrograms, AllRunAndARemarkIsToldOnce) {
+  testing::internal::CaptureStderr();
+  runStage(picky, runs);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "nanoc: models/x.cpp:7: remark: seen\n");
+  for (auto &module : modules)
+    EXPECT_TRUE((*module)->hasAttr("test.seen"));
+}
+
+TEST_F(SeveralPrograms, OneThatFailsIsNamed) {
+  (*modules[3])->setAttr("test.bad", mlir::UnitAttr::get(&context));
+  testing::internal::CaptureStderr();
+  try {
+    runStage(picky, runs);
+    ADD_FAILURE() << "no error";
+  } catch (const StageError &error) {
+    const std::string message = error.what(),
+                      start = "models/x.cpp:7: is bad (stage choice, --world 8; reproduce with "
+                              "nano-opt --run-reproducer ";
+    EXPECT_EQ(message.substr(0, start.size()), start);
+    EXPECT_FALSE(error.isBadInput);
+    EXPECT_TRUE(
+        std::filesystem::remove(message.substr(start.size(), message.size() - start.size() - 1)));
+  }
+  testing::internal::GetCapturedStderr();
+  for (auto &module : modules)
+    EXPECT_TRUE((*module)->hasAttr("test.seen"));
+}
+
+TEST_F(SeveralPrograms, WhatCannotBeDumpedIsAnErrorFromEveryThread) {
+  const std::string directory =
+      (std::filesystem::path(testing::TempDir()) / "several-programs-dump").string();
+  const IrDump all(directory);
+  std::vector<IrDump> dumps;
+  for (const StageRun &run : runs)
+    dumps.push_back(all.folder("world-" + std::to_string(run.options.world)));
+  for (size_t i = 0; i < runs.size(); ++i)
+    runs[i].dump = &dumps[i];
+  std::filesystem::remove_all(directory);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(runStage(picky, runs), frontend::ModelError);
+  testing::internal::GetCapturedStderr();
 }
 
 TEST_F(StageRunner, ReportsWhatCodeOutsideOfPassesSays) {

@@ -365,7 +365,9 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
       record.losses.back()[i] = get(training.lossBuffer, plan::DType::F32, {}).data[0];
     }
     record.gradients.push_back(statesOf(true));
-    run(training.phases[size_t(step) % training.phases.size()].update);
+    if (const auto &phase = training.phases[size_t(step) % training.phases.size()];
+        !phase.update.empty())
+      run(phase.update);
     record.states.push_back(statesOf(false));
   }
   put(training.valTokensBuffer, held.tokens, plan::DType::I32);

@@ -282,7 +282,10 @@ TEST(Bufferize, keepsTheMeaning) {
     manager.addPass(nano::createPlanMemory());
     manager.addPass(nano::createVerifyLiveness());
     manager.addPass(nano::createVerifyRaces());
-    ASSERT_TRUE(succeeded(manager.run(*lowered)));
+    const bool isLowered = succeeded(manager.run(*lowered));
+    if (!isLowered)
+      graph->dump();
+    ASSERT_TRUE(isLowered);
 
     auto function = *graph->getOps<func::FuncOp>().begin();
     auto program = *lowered->getOps<nano::step::ProgramOp>().begin();

@@ -1,6 +1,7 @@
 // Step IR to plan: every kind of command with its operands, schedules as expressions, the training
 // section, and what is refused.
 #include "codegen/PlanWriter.h"
+#include "codegen/UniteKernels.h"
 #include "ir/step/Step.h"
 #include "passes/Passes.h"
 #include "runtime/plan/Expr.h"
@@ -68,7 +69,8 @@ const char *const programs = R"mlir(
   step.input @generate.logits : memref<4x6xf32> {output}
   module @kernels {
     func.func private @scale(memref<?xf32>, memref<?xf32>, memref<64xi8>, index, index)
-      attributes {nano.kernel, nano.reads = array<i64: 0, 1>, nano.writes = array<i64: 1>, nano.grain = 16 : i64, nano.scratch_bytes = 64 : i64, nano.summary = "mul"}
+      attributes {nano.kernel, nano.reads = array<i64: 0, 1>, nano.writes = array<i64: 1>, nano.grain = 16 : i64, nano.scratch_bytes = 64 : i64, nano.summary = "mul",
+                  nano.flops_per_key = 2.5 : f64}
   }
   step.program @first attributes {role = "first"} {
     %loss = step.state @train.loss : memref<f32>
@@ -209,6 +211,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.kernels[0].name, "scale");
   EXPECT_EQ(plan.kernels[0].summary, "mul");
   EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
+  EXPECT_EQ(plan.kernels[0].flopsPerKey, 2.5);
 
   const nano::plan::StepPrograms step{"first", "next", "next", "update"};
   EXPECT_EQ(plan.training.phases, std::vector<nano::plan::StepPrograms>{step});
@@ -222,6 +225,36 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.buffers[plan.training.lossBuffer].name, "train.loss");
   EXPECT_EQ(plan.buffers[plan.training.valTargetsBuffer].name, "validate.targets");
   EXPECT_EQ(plan.buffers[plan.training.logitsBuffer].name, "generate.logits");
+}
+
+/// Plans of one file list the kernels of all of them.
+TEST_F(PlanWriterTest, sharesKernels) {
+  std::string text = std::string(header) + programs, renamed = text;
+  for (size_t at = 0; (at = renamed.find("@scale", at)) != std::string::npos; ++at)
+    renamed.replace(at, 6, "@thin_");
+  OwningOpRef<ModuleOp> modules[] = {planned(text), planned(renamed)};
+  ASSERT_TRUE(modules[0] && modules[1]);
+  auto all = nano::codegen::uniteKernels({*modules[0], *modules[1]});
+  ASSERT_TRUE(succeeded(all));
+  std::vector<Plan> plans;
+  for (int i : {0, 1}) {
+    nano::codegen::PlanParts parts;
+    parts.target = "cuda";
+    parts.world = 2 << i;
+    parts.kernels = all->kernels;
+    parts.segments = all->segments;
+    FailureOr<Plan> plan = nano::codegen::writePlan(*modules[i], std::move(parts));
+    ASSERT_TRUE(succeeded(plan));
+    plans.push_back(std::move(*plan));
+  }
+  EXPECT_TRUE(plans[0].kernels == plans[1].kernels);
+  ASSERT_EQ(plans[0].kernels.size(), 2u);
+  for (int i : {0, 1}) {
+    const Command &launch = plans[i].programs[0].commands.back();
+    ASSERT_EQ(launch.kind, Command::Kind::Launch);
+    EXPECT_EQ(plans[i].kernels[launch.kernel].name, i ? "thin_" : "scale");
+    EXPECT_EQ(plans[i].kernels[i].maxSegments, 2u);
+  }
 }
 
 /// What runs depends on the number of micro-batches, 8 / world, and on whether one program

@@ -381,10 +381,10 @@ class SetupTest(SiteTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertRegex(
             result.stdout,
-            "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: "
-            "everything is present\n$",
+            "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: installing "
+            "with apt-get: libopenmpi-dev openmpi-bin\nsetup: everything is present\n$",
         )
-        self.assertEqual(len(self.calls()), 2)
+        self.assertEqual(len(self.calls()), 4)
         self.assertNotIn("--bpe", result.stdout)
         os.unlink(self.path("calls"))
         self.assertEqual(
@@ -414,6 +414,16 @@ class SetupTest(SiteTest):
             result.stderr,
         )
         self.assertFalse(any("install" in call for call in self.calls()))
+
+    def test_what_is_optional_may_be_missing(self):
+        self.write("unknown", "libopenmpi-dev")
+        result = self.setup()
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(
+            "going on without libopenmpi-dev openmpi-bin: ranks under mpirun are left out",
+            result.stderr,
+        )
+        self.assertEqual(self.setup("--check").returncode, 0)
 
     def test_no_network(self):
         self.write("offline")

@@ -44,9 +44,9 @@ void checkWorlds(const std::vector<int64_t> &worlds) {
   }
 }
 
-void checkChunkBytes(int64_t bytes) {
+void checkBytes(const char *option, int64_t bytes) {
   if (bytes < 0)
-    throw CLI::ValidationError(fmt::format("--chunk-bytes {}", bytes),
+    throw CLI::ValidationError(fmt::format("{} {}", option, bytes),
                                "a number of bytes is 0 or more");
 }
 
@@ -99,6 +99,39 @@ CLI::App *addSimulate(CLI::App &app, nano::simulate::Options &options) {
   return command;
 }
 
+/// What `compile` prints and writes of the schedule, beside the plan.
+struct ScheduleReport {
+  bool isWanted = false;
+  std::string timeline; ///< a file; empty: none
+
+  void check(const nano::CompileOptions &compile) const {
+    const char *option = isWanted ? "--report-schedule" : "--timeline";
+    if ((isWanted || !timeline.empty()) && (compile.output.empty() || !compile.stopAfter.empty()))
+      throw CLI::ValidationError(option, "it is of a plan: give -o OUT.plan, and no --stop-after");
+    if (!timeline.empty() && compile.worlds.size() != 1)
+      throw CLI::ValidationError("--timeline", "it is of one number of ranks; give one to --world");
+  }
+
+  /// Simulates the plan that has been written, for each of its numbers of ranks. Returns an exit
+  /// status.
+  int print(const nano::CompileOptions &compile) const {
+    if (!isWanted && timeline.empty())
+      return nano::Done;
+    nano::simulate::Options simulated;
+    simulated.plan = compile.output;
+    simulated.machine = compile.machine;
+    simulated.labelledTimes = compile.times;
+    simulated.timeline = timeline;
+    for (int64_t world : compile.worlds) {
+      simulated.worlds = {world};
+      fmt::print("\n");
+      if (const int status = nano::simulate::run(simulated); status != nano::Done)
+        return status;
+    }
+    return nano::Done;
+  }
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -131,10 +164,10 @@ int main(int argc, char **argv) {
       ->type_name("N,...")
       ->default_str("");
   compile
-      ->add_option("--machine", options.machine,
-                   "By whose rates and links the schedule estimates times: a JSON file, or one of " +
-                       nano::simulate::machineNames() +
-                       "; default: h100-infiniband for cuda, cpu for cpu")
+      ->add_option(
+          "--machine", options.machine,
+          "By whose rates and links the schedule estimates times: a JSON file, or one of " +
+              nano::simulate::machineNames() + "; default: h100-infiniband for cuda, cpu for cpu")
       ->type_name("NAME|FILE.json");
   compile
       ->add_option("--times", options.times,
@@ -144,7 +177,8 @@ int main(int argc, char **argv) {
   compile
       ->add_option("--dump-ir", options.dumpDirectory,
                    "Writes the IR after every pass into DIR, one numbered file a pass, and every "
-                   "generated kernel into DIR/kernels")
+                   "generated kernel into DIR/kernels; for several numbers of ranks from their own "
+                   "passes on into a folder DIR/world-N for each")
       ->type_name("DIR");
   compile
       ->add_option("--stop-after", options.stopAfter,
@@ -156,8 +190,23 @@ int main(int argc, char **argv) {
           "The head and its loss are computed in chunks of rows in which no tensor has more "
           "bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory")
       ->type_name("N");
+  compile
+      ->add_option("--bucket-bytes", options.bucketBytes,
+                   "Gradients and other tensors are communicated together up to so many bytes; 0: "
+                   "each alone")
+      ->capture_default_str()
+      ->type_name("N");
   compile->add_flag("--report-memory", options.reportMemory,
                     "Says who holds memory at the peak, by model line");
+  ScheduleReport schedule;
+  compile->add_flag("--report-schedule", schedule.isWanted,
+                    "Says for each number of ranks what a step is predicted to take, where "
+                    "communication is exposed and what the critical path is, by model line");
+  compile
+      ->add_option("--timeline", schedule.timeline,
+                   "Writes the predicted step as a trace for ui.perfetto.dev, one row a stream and "
+                   "rank")
+      ->type_name("OUT.json");
   compile->add_flag("--report-fp8", options.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
   compile->add_flag("--timing", options.timing, "Says how many seconds each phase took");
@@ -183,8 +232,11 @@ int main(int argc, char **argv) {
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides);
     checkWorlds(options.worlds);
-    checkChunkBytes(options.chunkBytes);
-    return nano::compileModel(options);
+    checkBytes("--chunk-bytes", options.chunkBytes);
+    checkBytes("--bucket-bytes", options.bucketBytes);
+    schedule.check(options);
+    const int status = nano::compileModel(options);
+    return status == nano::Done ? schedule.print(options) : status;
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help
       return app.exit(error);

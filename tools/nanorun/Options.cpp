@@ -120,12 +120,15 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--init", train.start.init, "Start from these parameters")
       ->type_name("FILE.safetensors");
-  app.add_option("--save", train.save, "Save checkpoints here, after the last step and on Ctrl-C")
+  app.add_option("--save", train.save,
+                 "Save checkpoints here, after the last step and on Ctrl-C. Every rank writes its "
+                 "share: on several machines a directory that all of them see")
       ->type_name("DIR");
   app.add_option("--save-every", train.saveEvery, "Save every K steps too")
       ->type_name("K")
       ->check(CLI::Range(int64_t(1), most).description(""));
-  app.add_option("--resume", train.start.resume, "Go on from the newest complete checkpoint here")
+  app.add_option("--resume", train.start.resume,
+                 "Go on from the newest complete checkpoint here, made by any number of ranks")
       ->type_name("DIR");
   app.add_option("--val-every", train.valEvery,
                  "Validate every K steps, and at the end; default: at the end")
@@ -140,7 +143,10 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("FILE.jsonl");
   app.add_option("--dump-params", train.dumpParams, "Write the parameters after the last step")
       ->type_name("FILE.safetensors");
-  app.add_option("--times", train.times, "Write what every command of the plan took in all")
+  app.add_option(
+         "--times", train.times,
+         "Write what every command of the plan took in all, on every rank; a GPU's first run "
+         "of a program is not counted, and none with --check-commands")
       ->type_name("FILE.json");
   app.add_flag("--fp8-report", train.fp8Report,
                "Log how FP8 scales fit, at the first step, the last and with validations");
@@ -148,10 +154,12 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "Measure FP8 products at every step; write static scales for nanoc --fp8-scales")
       ->type_name("OUT.json");
   app.add_option("--profile", train.profile,
-                 "Write a trace of the last step, command by command, for ui.perfetto.dev")
+                 "Write a trace of the last step, command by command, a process a rank and a row a "
+                 "stream, for ui.perfetto.dev; a step that is the first on a GPU is empty, and any "
+                 "with --check-commands")
       ->type_name("OUT.json");
   app.add_flag("--tune", train.tune,
-               "Measure algorithms for the plan's matrix products; keep the choice in "
+               "Measure algorithms for the plan's matrix products on a GPU; keep the choice in "
                "OUT.plan.tune.json, which later runs use");
   app.add_flag("--check-commands", train.checkCommands,
                "Wait for every command, so that an error names its command (slow)");

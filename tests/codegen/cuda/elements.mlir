@@ -68,7 +68,8 @@ step.program @number {
 
 // A gather reads its ids once a row; i32 arithmetic wraps; comparisons choose lanes.
 // CHECK-LABEL: // gather_select
-// CHECK:         nano::read<8>(table + (int64_t(nano::read(ids + row)) * 64 + column))
+// CHECK:         const int64_t [[AT:.*]] = int64_t(nano::read(ids + row)) * 64 + column;
+// CHECK:         nano::read<8>(table + [[AT]])
 // CHECK:         nano::select({{.*}} < 32, nano::to<float>(table_value),
 step.program @gathered {
   %table = step.buffer "table" : memref<100x64xbf16>

@@ -125,7 +125,7 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
     region.operand = true;
     for (const Argument &argument : arguments)
       if (argument.buffer == buffers[i]) {
-        region.readable |= !argument.isWritten;
+        region.readable |= !argument.isWritten || argument.isUpdated;
         region.writable |= argument.isWritten;
       }
     regions.push_back(region);

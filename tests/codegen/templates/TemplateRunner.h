@@ -39,6 +39,7 @@ struct Argument {
   DeviceBuffer *buffer;
   bool isWritten = false;
   size_t offset = 0;
+  bool isUpdated = false; ///< written, and read before
 };
 
 struct Shape {

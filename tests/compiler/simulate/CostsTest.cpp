@@ -79,19 +79,27 @@ TEST(Costs, KernelsByTheirBytes) {
   EXPECT_DOUBLE_EQ(costOf(plan).seconds, 20);
 }
 
+TEST(Costs, PartsThatAreCopied) {
+  Command shard;
+  shard.kind = Command::Kind::Shard;
+  shard.type = DType::BF16;
+  shard.counts = {20, 5}; // read and written: 100 bytes
+  EXPECT_DOUBLE_EQ(costOf(planOf(shard)).seconds, 10);
+}
+
 TEST(Costs, AttentionByWhatItSees) {
   Command launch;
-  launch.segments.push_back({{{0, 0, false, true, 20}}, 1, 1}); // 10 elements of queries
+  launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
   plan::Plan plan = planOf(launch);
   plan.buffers.resize(1);
   plan.buffers[0].type = DType::BF16;
   plan.kernels.resize(1);
-  plan.kernels[0].summary = "attention";
-  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 4 * 10 * 30 / 20.0);
-  plan.kernels[0].summary = "attention_grad, cast";
-  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 14 * 10 * 30 / 20.0);
+  plan.kernels[0].flopsPerKey = 8;
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 8 * 5 * 30 / 20.0);
   plan.training.seqLen = 19; // a query sees 10 keys on average, at most
-  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 14 * 10 * 10 / 20.0);
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 8 * 5 * 10 / 20.0);
+  plan.kernels[0].flopsPerKey = 0;
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 2);
 }
 
 TEST(Costs, CollectivesByTheirRanks) {

@@ -1,6 +1,6 @@
 // nano-distribute and nano-expand-optimizers, run through the interpreter on several ranks: the
 // same parameters and optimizer states as with one rank, on random parameters and numbers of ranks.
-#include "ir/graph/Program.h"
+#include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"
@@ -38,6 +38,8 @@ struct Case {
   int64_t sequences; ///< micro-batches of a step, over all ranks
   std::string dist;
   double clip;
+  int64_t adamEvery;
+  int64_t steps;
 };
 
 /// A model whose programs take the parameters' gradients as arguments.
@@ -45,7 +47,8 @@ std::string moduleText(const Case &model) {
   std::string text =
       "module attributes {nano.training = {seq_len = 1 : i64, global_batch = " +
       std::to_string(model.sequences) + " : i64, dist = \"" + model.dist +
-      "\", grad_clip = " + std::to_string(model.clip) +
+      "\", adam_every = " + std::to_string(model.adamEvery) +
+      " : i64, grad_clip = " + std::to_string(model.clip) +
       " : f64}} {\nnano.scalar @lr : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n"
       "nano.yield %s : f64\n}\nnano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, "
       "weight_decay = 0.125}\nnano.muon @muon lr @lr momentum @lr {steps = 5, coefficients = "
@@ -126,7 +129,13 @@ protected:
   }
 
   Case drawCase() {
-    Case model{{}, 24, draw(0, 1) ? "zero2" : "allreduce", draw(0, 1) ? 0.5 : 0.0};
+    const int64_t adamEvery = std::max<int64_t>(1, draw(-1, 3));
+    Case model{{},
+               24,
+               draw(0, 1) ? "zero2" : "allreduce",
+               draw(0, 1) ? 0.5 : 0.0,
+               adamEvery,
+               2 * adamEvery + 1};
     for (int64_t i = 0, count = draw(3, 9); i < count; ++i) {
       std::vector<int64_t> shape;
       const bool isMuon = draw(0, 2) != 0;
@@ -141,7 +150,7 @@ protected:
     return model;
   }
 
-  /// Three steps on `world` ranks: the parameters and optimizer states by their names with one
+  /// The steps on `world` ranks: the parameters and optimizer states by their names with one
   /// rank, which are checked to be equal on all ranks.
   void run(const Case &model, int64_t world, int64_t maxGroup, StateMap &result) {
     auto module = parseSourceString<ModuleOp>(moduleText(model), &context);
@@ -208,12 +217,13 @@ private:
       states[p.name] = TensorValue::normal(RankedTensorType::get(p.shape, f32()), initial);
     nano::test::initializeStates(module, states, initial);
     const int64_t count = model.sequences / world;
-    for (int64_t step = 0; step < 3; ++step) {
+    for (int64_t step = 0; step < model.steps; ++step) {
+      const int64_t phase = step % model.adamEvery, adamStep = step / model.adamEvery;
       for (auto scalar : module.getOps<ScalarOp>()) {
         const StringRef name = scalar.getSymName();
-        const double value = name == "lr"              ? 0.5 / double(step + 2)
+        const double value = name == "lr"              ? 0.5 / double(adamStep + 2)
                              : name == gradScaleSymbol ? 1.0 / double(model.sequences)
-                                                       : 1.0 + 1.0 / double(step + 1);
+                                                       : 1.0 + 1.0 / double(adamStep + 1);
         states[name.str()] = TensorValue{{}, {value}};
       }
       for (int64_t micro = 0; micro < count; ++micro) {
@@ -224,14 +234,22 @@ private:
           gradients.push_back(TensorValue::normal(RankedTensorType::get(p.shape, f32()), drawn));
         func::FuncOp program;
         if (micro == count - 1)
-          program = functionWithRole(module, "last");
+          program = functionFor(module, "last", phase);
         if (!program)
-          program = functionWithRole(module, micro == 0 ? "first" : "next");
+          program = functionFor(module, micro == 0 ? "first" : "next", phase);
         EXPECT_TRUE(succeeded(nano::test::interpret(program, gradients, states, options)));
       }
       EXPECT_TRUE(succeeded(
-          nano::test::interpret(functionWithRole(module, "update"), {}, states, options)));
+          nano::test::interpret(functionFor(module, "update", phase), {}, states, options)));
     }
+  }
+
+  static func::FuncOp functionFor(ModuleOp module, StringRef role, int64_t phase) {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (auto of = function->getAttrOfType<StringAttr>(roleAttrName);
+          of == role && runsInPhase(function, phase))
+        return function;
+    return nullptr;
   }
 
   Type f32() { return Float32Type::get(&context); }
@@ -266,6 +284,25 @@ TEST_P(DistributeTest, UpdatesAsOneRankDoes) {
             << name << "[" << i << "]";
     }
   }
+}
+
+/// Adam on every second step: the same as steps of twice the batch.
+TEST_P(DistributeTest, AdamsMeanOverStepsIsThatOfALargerBatch) {
+  Case model = drawCase();
+  for (Parameter &parameter : model.parameters)
+    parameter.isMuon = false;
+  model.adamEvery = 1;
+  model.steps = 2;
+  StateMap larger, smaller;
+  run(model, 2, 8, larger);
+  model.adamEvery = 2;
+  model.steps = 4;
+  model.sequences /= 2;
+  run(model, 4, 2, smaller);
+  for (const auto &[name, value] : larger)
+    for (size_t i = 0; i < value.data.size(); ++i)
+      ASSERT_NEAR(smaller[name].data[i], value.data[i], tolerance * (1 + std::abs(value.data[i])))
+          << name << "[" << i << "]";
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, DistributeTest, testing::Range(0, 40));

@@ -20,6 +20,12 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
 
 // -----
 
+// expected-error @below {{nano.training: adam_every is 0, must be at least 1}}
+module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, adam_every = 0 : i64}} {
+}
+
+// -----
+
 // expected-error @below {{no functions with the roles "first" and "next": nano-split-accumulation comes first}}
 module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64}} {
 }

@@ -71,6 +71,42 @@ func.func @softcap(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> (tensor<51
 
 // -----
 
+// The gradient of a loss: elements that the loss's own pass can leave behind, times one number a row; the target's column is an exception.
+// CHECK-LABEL: func.func @gradient
+// CHECK:       nano.fused
+// CHECK:         %[[E:.*]] = nano.exp
+// CHECK:         %[[SUM:.*]] = nano.reduce sum %[[E]] dims [1]
+// CHECK:         %[[COLUMN:.*]] = nano.iota 1
+// CHECK:         %[[TARGET:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<512xi32>
+// CHECK:         %[[INVERSE:.*]] = nano.div %{{.*}}, %[[SUM]] : tensor<512xf32>
+// CHECK:         %[[ROW:.*]] = nano.mul %{{.*}}, %[[INVERSE]] : tensor<512xf32>
+// CHECK:         %[[HERE:.*]] = nano.mul %{{.*}} : tensor<512x1024xf32>
+// CHECK:         %[[ROWS:.*]] = nano.broadcast %[[ROW]] dims [0]
+// CHECK:         %[[OTHERS:.*]] = nano.mul %[[E]], %[[ROWS]]
+// CHECK:         %[[G:.*]] = nano.select eq, %[[COLUMN]], %[[TARGET]], %[[HERE]], %[[OTHERS]]
+// CHECK:         nano.cast %[[G]] : tensor<512x1024xf32> -> tensor<512x1024xf8E5M2>
+func.func @gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> (tensor<512xf32>, tensor<512x1024xf8E5M2>) {
+  %c = nano.constant 15.0 : tensor<512x1024xf32>
+  %one = nano.constant 1.0 : tensor<512x1024xf32>
+  %scale = nano.constant 40.0 : tensor<512x1024xf32>
+  %f = nano.cast %z : tensor<512x1024xbf16> -> tensor<512x1024xf32>
+  %h = nano.tanh %f : tensor<512x1024xf32>
+  %x = nano.mul %h, %c : tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %d = nano.sub %x, %b : tensor<512x1024xf32>
+  %p = nano.exp %d : tensor<512x1024xf32>
+  %i = nano.iota 1 : tensor<512x1024xi32>
+  %r = nano.broadcast %t dims [0] : tensor<512xi32> -> tensor<512x1024xi32>
+  %m = nano.sub %p, %one : tensor<512x1024xf32>
+  %s = nano.select eq, %i, %r, %m, %p : tensor<512x1024xi32>, tensor<512x1024xf32>
+  %y = nano.mul %s, %scale : tensor<512x1024xf32>
+  %g = nano.cast %y : tensor<512x1024xf32> -> tensor<512x1024xf8E5M2>
+  return %loss, %g : tensor<512xf32>, tensor<512x1024xf8E5M2>
+}
+
+// -----
+
 // A cap so wide that exponentials below it vanish is none.
 // CHECK-LABEL: func.func @wide_cap
 // CHECK:         nano.reduce max

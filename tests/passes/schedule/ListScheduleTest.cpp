@@ -34,8 +34,8 @@ TaskGraph randomGraph(std::mt19937 &random, unsigned count) {
     for (uint32_t user = first; user < std::min(count, first + 6); ++user)
       if (user == first || random() % 2)
         storage.users.push_back(user);
-    // Its users depend on each other as those of a buffer that is rewritten do.
-    for (size_t k = 1; k < storage.users.size(); ++k) {
+    // Of every other, users depend on each other as those of a buffer that is rewritten do.
+    for (size_t k = 1; i % 2 && k < storage.users.size(); ++k) {
       std::vector<uint32_t> &before = graph.tasks[storage.users[k]].before;
       if (!std::count(before.begin(), before.end(), storage.users[k - 1]))
         before.push_back(storage.users[k - 1]);
@@ -116,9 +116,9 @@ double shortest(const std::vector<Order> &orders) {
   return seconds;
 }
 
-// At every moment one of the two streams works (but for where a rule waits on purpose), so no order
-// takes longer than twice the optimum. The best of the rules is much nearer: in 99 of 100 graphs it
-// is the optimum, on average 0.1% from it, and never more than 1.6 times it.
+// Rule::Fixed takes at most twice the optimum: each stream waits only for the other. The best of
+// the candidates is much nearer: of 3000 graphs it is the optimum in 99.5%, on average within 0.05%
+// of it, and never more than 1.3 times it.
 TEST(ListSchedule, isNearTheOptimum) {
   std::mt19937 random(7);
   double sum = 0, worst = 0;
@@ -139,9 +139,9 @@ TEST(ListSchedule, isNearTheOptimum) {
   RecordProperty("mean", std::to_string(sum / graphs));
   RecordProperty("worst", std::to_string(worst));
   RecordProperty("optimal", optimal);
-  EXPECT_GE(optimal, graphs * 99 / 100);
-  EXPECT_LE(sum / graphs, 1.001);
-  EXPECT_LE(worst, 1.6);
+  EXPECT_GE(optimal, graphs * 995 / 1000);
+  EXPECT_LE(sum / graphs, 1.0005);
+  EXPECT_LE(worst, 1.3);
 }
 
 TEST(ListSchedule, isDeterministicAndNeverWorseThanTheGivenOrder) {

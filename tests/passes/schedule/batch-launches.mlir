@@ -67,3 +67,48 @@ step.program @down {
   step.fill %v : memref<8xf32>
   step.launch @step(%q, %v) : memref<8xf32>, memref<8xf32>
 }
+
+// -----
+
+module @kernels {
+  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
+    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+}
+nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @r : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @g : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @h : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+// Behind two collectives: p and r need the first, q the second. One launch of all would wait for both.
+// CHECK-LABEL: step.program @behind
+// CHECK:       step.all_reduce %g
+// CHECK-NEXT:  step.launch @step(%p, %g, %r, %g) {segments = 2 : i64}
+// CHECK-NEXT:  step.all_reduce %h
+// CHECK-NEXT:  step.launch @step(%q, %h) :
+step.program @behind {
+  %p = step.state @p : memref<8xf32>
+  %q = step.state @q : memref<8xf32>
+  %r = step.state @r : memref<8xf32>
+  %g = step.state @g : memref<8xf32>
+  %h = step.state @h : memref<8xf32>
+  step.all_reduce %g : memref<8xf32>
+  step.launch @step(%p, %g) : memref<8xf32>, memref<8xf32>
+  step.all_reduce %h : memref<8xf32>
+  step.launch @step(%q, %h) : memref<8xf32>, memref<8xf32>
+  step.launch @step(%r, %g) : memref<8xf32>, memref<8xf32>
+}
+
+// Before two collectives: one launch would hold up the first.
+// CHECK-LABEL: step.program @before
+// CHECK:       step.launch @step(%g, %p) :
+// CHECK:       step.launch @step(%h, %p) :
+step.program @before {
+  %p = step.state @p : memref<8xf32>
+  %g = step.state @g : memref<8xf32>
+  %h = step.state @h : memref<8xf32>
+  step.launch @step(%g, %p) : memref<8xf32>, memref<8xf32>
+  step.all_reduce %g : memref<8xf32>
+  step.launch @step(%h, %p) : memref<8xf32>, memref<8xf32>
+  step.all_reduce %h : memref<8xf32>
+}

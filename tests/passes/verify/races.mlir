@@ -113,3 +113,64 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.all_reduce %h {stream = 2 : i64} : memref<8xf32>
   }
 }
+
+// -----
+
+// Parts of a collective never lie over its whole.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %part = step.buffer "part" {offset = 0 : i64} : memref<8xf32>
+    %whole = step.buffer "whole" {offset = 0 : i64} : memref<32xf32>
+    step.fill %part : memref<8xf32>
+    // expected-error-re @below {{program @p: step.all_gather ({{.*}}) writes buffer 'whole' ({{.*}}) and reads buffer 'part' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.all_gather ins(%part) outs(%whole) parts 4 : (memref<8xf32>) -> memref<32xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    // expected-error-re @below {{program @p: step.reduce_scatter ({{.*}}) writes buffer 'x' ({{.*}}) and reads buffer 'x' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.reduce_scatter ins(%x) outs(%x) parts 1 : (memref<8xf32>) -> memref<8xf32>
+  }
+}
+
+// -----
+
+// A part is read while it is still gathered.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %part = step.buffer "part" {offset = 0 : i64} : memref<8xf32>
+    %whole = step.buffer "whole" {offset = 256 : i64} : memref<32xf32>
+    %y = step.buffer "y" {offset = 512 : i64} : memref<32xf32>
+    step.fill %part : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    // expected-note @below {{the other command}}
+    step.all_gather ins(%part) outs(%whole) parts 4 {stream = 1 : i64} : (memref<8xf32>) -> memref<32xf32>
+    // expected-error-re @below {{program @p: step.copy ({{.*}}) on stream 0 reads buffer 'whole' ({{.*}}) while step.all_gather ({{.*}}) on stream 1 writes buffer 'whole'}}
+    step.copy %whole to %y : memref<32xf32>, memref<32xf32>
+  }
+}
+
+// -----
+
+// Collectives of different kinds on two streams: one rank could enter the one first, another the other.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %part = step.buffer "part" {offset = 256 : i64} : memref<2xf32>
+    %whole = step.buffer "whole" {offset = 512 : i64} : memref<8xf32>
+    %own = step.buffer "own" {offset = 768 : i64} : memref<2xf32>
+    step.fill %x : memref<8xf32>
+    step.fill %part : memref<2xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    step.reduce_scatter ins(%x) outs(%own) parts 4 {stream = 1 : i64} : (memref<8xf32>) -> memref<2xf32>
+    // expected-error-re @below {{program @p: step.all_gather ({{.*}}) on stream 0 and step.reduce_scatter ({{.*}}) on stream 1 have no order, so ranks could enter these collectives in different ones}}
+    step.all_gather ins(%part) outs(%whole) parts 4 : (memref<2xf32>) -> memref<8xf32>
+  }
+}

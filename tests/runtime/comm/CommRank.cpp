@@ -1,15 +1,16 @@
 // nano-comm-rank collectives|count: one rank as its launcher starts it. `collectives` prints a hash
 // of the results of every collective; `count` makes collectives until it is ended, and tells steps.
 #include "runtime/comm/Crew.h"
+#include "runtime/comm/Sockets.h"
 #include "tests/runtime/comm/Collectives.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string>
 #include <thread>
-#include <unistd.h>
 
 namespace {
 
@@ -59,14 +60,14 @@ int main(int argc, char **argv) {
     return report(launch.error());
   CrewOptions options;
   options.launch = *launch;
-  options.timeout = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60000);
-  options.joinTimeout = std::chrono::seconds(20);
+  options.timeout = std::chrono::milliseconds(argc > 2 ? numberOf(argv[2]) : 60000);
+  options.joinTimeout = std::min(options.timeout, std::chrono::milliseconds(20000));
   options.stop = [](const std::string &message) { report(failed(message)); };
   auto crew = Crew::start(options);
   if (!crew)
     return report(crew.error());
   Status status = (*crew)->run([&](Communicator &communicator) {
-    return mode == "count" ? count(communicator, argc > 3 ? std::atoi(argv[3]) : 1000000)
+    return mode == "count" ? count(communicator, argc > 3 ? numberOf(argv[3]) : 1000000)
                            : collectives(communicator);
   });
   if (!status) {

@@ -65,6 +65,7 @@ TEST_F(CudaDeviceTest, RunsAPlan) {
   auto device = make(smallPlan(1000));
   ASSERT_TRUE(device);
   checkSmallPlan(*device, 1000, 5);
+  EXPECT_EQ(fake.priorities, (std::vector<int>{0, -5, 0})); // the plan's, the staging's
   EXPECT_EQ(device->describe(), "Fake GPU (sm_90, 132 multiprocessors), CUDA 13.0, NVRTC 13.0");
   device.reset();
   EXPECT_EQ(fake.allocations, 0);

@@ -302,7 +302,12 @@ cuda::DriverApi driverTable() {
     return CUDA_SUCCESS;
   };
   api.cuLaunchKernel = launchKernel;
-  api.cuStreamCreate = [](CUstream *stream, unsigned) {
+  api.cuCtxGetStreamPriorityRange = [](int *least, int *greatest) {
+    *least = 0, *greatest = -5;
+    return CUDA_SUCCESS;
+  };
+  api.cuStreamCreateWithPriority = [](CUstream *stream, unsigned, int priority) {
+    fake->priorities.push_back(priority);
     ++fake->objects;
     auto *made = new Stream{fake->state->streams++, currentGpu, {}, nullptr};
     fake->state->open.push_back(made);

@@ -41,6 +41,7 @@ public:
   /// Everything that went to a stream or an event, e.g. "launch add stream 1", in order.
   std::vector<std::string> calls;
   std::vector<Launch> launches; ///< executed ones
+  std::vector<int> priorities;  ///< of the streams, as they were made
   int allocations = 0;          ///< of GPU memory, that stand
   int objects = 0; ///< streams, events, modules, graphs, pinned memory, communicators that stand
   uint64_t freeBytes = uint64_t(8) << 30;

@@ -8,7 +8,7 @@
 // vocab by 20. Hyperparameters: fake_sleep_ms (time of a micro-batch), fake_nan_step (the 1-based
 // step whose loss is NaN; fake_nan_sequence: only that of this sequence of the batch),
 // fake_fail_step (the step whose `update` fails on rank fake_fail_rank), fake_fail_check (1:
-// running commands one by one fails).
+// running commands one by one fails), fake_report_zero (1: `measure` reports nothing but zeros).
 #pragma once
 
 #include "runtime/Device.h"
@@ -65,17 +65,19 @@ public:
     if (onRun)
       onRun(program, *this);
     measure(program);
-    bool isFirst = false, isLast = false, isNext = false;
+    bool isFirst = false, isLast = false, isNext = false, updates = false;
     for (const plan::StepPrograms &phase : training.phases) {
       isFirst |= program == phase.first;
       isNext |= program == phase.next;
       isLast |= program == phase.last;
+      updates |= program == phase.last && phase.update.empty();
       if (program == phase.update)
         return update();
     }
     if (isFirst || isNext || isLast) {
       const bool isAlone = training.globalBatch == training.seqLen * communicator.world();
-      return microBatch(isFirst || (isLast && isAlone), isLast);
+      Status status = microBatch(isFirst || (isLast && isAlone), isLast);
+      return status && updates ? update() : status;
     }
     if (program == training.validate) {
       *at<float>(training.valLossBuffer) =
@@ -89,7 +91,7 @@ public:
       float *report = at<float>(training.reportBuffer);
       ++measured;
       for (int64_t i = 0; i < plan::reportColumns; ++i)
-        report[i] = float(measured) * float(i + 1) / 1024;
+        report[i] = setting("fake_report_zero") == 1 ? 0 : float(measured) * float(i + 1) / 1024;
       return ok();
     }
     float *logits = at<float>(training.logitsBuffer);

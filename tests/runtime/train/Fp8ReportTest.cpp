@@ -107,6 +107,22 @@ TEST_F(Fp8ReportTest, CalibrationTakesTheLargestOfAllSteps) {
   EXPECT_EQ(scales["gradient"], 2 * 45.0 / 1024 / 57344);
 }
 
+/// Products that see nothing but zeros: shown as they are, and no scale can be made of them.
+TEST_F(Fp8ReportTest, NothingButZeros) {
+  plan.hyperparameters.push_back({"fake_report_zero", "1", true});
+  options.fp8Report = true;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(events("fp8").at(0)["products"].at(0)["input"]["amax"], 0);
+  EXPECT_CONTAINS(output, "weight  delayed   input              0                0.000%    0.000%");
+  options.calibrate = scratch / "scales.json";
+  Status status = run();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().exitStatus(), 1);
+  EXPECT_EQ(status.error().message, "--calibrate: the input of the products with 'weight' was zero "
+                                    "in every measured step; train more steps");
+  EXPECT_FALSE(std::filesystem::exists(options.calibrate));
+}
+
 TEST_F(Fp8ReportTest, Refusals) {
   auto message = [&](int exitStatus) {
     Status status = run();

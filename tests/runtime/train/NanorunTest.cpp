@@ -74,6 +74,8 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--init",
                              "--save",
                              "--save-every",
+                             "--rank-timeout SECONDS=600",
+                             "--coordinator HOST:PORT",
                              "--resume",
                              "--val-every",
                              "--val-tokens N=10485760",

@@ -298,7 +298,10 @@ TEST(Shards, AnErrorOfOneRankIsOneOfAll) {
     EXPECT_CONTAINS(results[rank].error().message, "struck by lightning");
     EXPECT_EQ(results[rank].error().exitStatus(), 1);
   }
-  EXPECT_EQ(namesIn(scratch.path), std::vector<std::string>{"step-000001"});
+  // Nobody waited for the others: what they still wrote may stand under another name.
+  std::vector<std::string> names = namesIn(scratch.path);
+  std::erase_if(names, [](const std::string &name) { return name[0] == '.'; });
+  EXPECT_EQ(names, std::vector<std::string>{"step-000001"});
 }
 
 TEST(Shards, EveryFailedWriteLeavesWhatWasThere) {

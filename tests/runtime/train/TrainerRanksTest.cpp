@@ -6,11 +6,14 @@
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TrainingTest.h"
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace nano {
 namespace {
@@ -60,11 +63,9 @@ TEST_F(TrainerRanksTest, StepsGoRoundThePhases) {
   plan.training.phases.push_back({"first.b", "next.b", "last.b", "update.b"});
   for (const char *name : {"first.b", "next.b", "last.b", "update.b"})
     plan.programs.push_back({name, {}, 1, 0});
-  std::string whole;
   for (int world : {1, 2, 4}) {
     options.world = world;
     options.steps = 5;
-    options.start.resume.clear();
     std::mutex mutex;
     std::map<int, std::string> ran;
     onRun = [&](const std::string &program, FakeDevice &device) {
@@ -83,21 +84,81 @@ TEST_F(TrainerRanksTest, StepsGoRoundThePhases) {
   }
 }
 
-TEST_F(TrainerRanksTest, AResumedRunGoesOnInItsPhase) {
-  plan.training.phases.push_back({"first", "next", "last", "update.b"});
-  plan.programs.push_back({"update.b", {}, 1, 0});
+/// With three phases, gradients live over three steps: checkpoints are made after 3, 6, 9, ….
+TEST_F(TrainerRanksTest, CheckpointsAreMadeAfterWholeRounds) {
+  for (const char *name : {"update.b", "update.c"}) {
+    plan.training.phases.push_back({"first", "next", "last", name});
+    plan.programs.push_back({name, {}, 1, 0});
+  }
+  auto saved = [&] {
+    std::vector<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(options.save))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
   options.save = scratch / "saves";
-  options.steps = 3;
+  options.saveEvery = 4;
+  options.steps = 10;
+  EXPECT_EQ(failure(), "--save: gradients are kept over 3 steps, and a checkpoint can only be made "
+                       "after whole rounds of them, not after step 10; ask for --steps 12");
+  options.steps = 12;
   ASSERT_TRUE(run());
+  // Due after 4, 8 and 12.
+  EXPECT_EQ(saved(), (std::vector<std::string>{"step-000006", "step-000009", "step-000012"}));
+
+  // A signal in step 4 is heard after step 6.
+  std::filesystem::remove_all(options.save);
+  onRun = [&](const std::string &program, FakeDevice &device) {
+    if (program == "update" && device.updates() == 3)
+      ::raise(SIGINT);
+  };
+  EXPECT_EQ(failure(),
+            "interrupted by SIGINT after step 6 of 12; saved " + options.save + "/step-000006");
+  EXPECT_EQ(saved(), std::vector<std::string>{"step-000006"});
+  // In a validation after step 4 too.
+  std::filesystem::remove_all(options.save);
+  options.val = scratch / "val.bin";
+  options.valEvery = 4;
+  onRun = [&](const std::string &program, FakeDevice &) {
+    if (program == "validate")
+      ::raise(SIGINT);
+  };
+  EXPECT_CONTAINS(failure(), "after step 6 of 12; saved");
+  options.val.clear();
+  options.valEvery = 0;
+  // Nothing to save: at once.
+  options.saveEvery = 0;
+  const std::string save = std::exchange(options.save, "");
+  onRun = [&](const std::string &program, FakeDevice &device) {
+    if (program == "update" && device.updates() == 3)
+      ::raise(SIGINT);
+  };
+  EXPECT_CONTAINS(failure(), "interrupted by SIGINT after step 4 of 12; nothing saved");
+
+  // A resumed run goes on with the programs of its step.
   std::vector<std::string> updates;
   onRun = [&](const std::string &program, FakeDevice &) {
     if (program.rfind("update", 0) == 0)
       updates.push_back(program);
   };
-  options.start.resume = options.save;
-  options.steps = 6;
-  ASSERT_TRUE(run());
-  EXPECT_EQ(updates, (std::vector<std::string>{"update.b", "update", "update.b"}));
+  options.start.resume = save;
+  options.steps = 11;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(updates,
+            (std::vector<std::string>{"update", "update.b", "update.c", "update", "update.b"}));
+}
+
+TEST_F(TrainerRanksTest, WithinARoundTheStateBeforeIsNotSaved) {
+  plan = planWithNan("0"); // in step 3, the first of the second round
+  plan.training.phases.resize(2, plan.training.phases[0]);
+  options.save = scratch / "saves";
+  EXPECT_CONTAINS(failure(), "saved the state before it, " + options.save + "/step-000002");
+  std::filesystem::remove_all(options.save);
+  plan.training.phases.resize(4, plan.training.phases[0]);
+  EXPECT_CONTAINS(failure(), "nothing saved, gradients are kept over 4 steps and it is not the "
+                             "first of a round");
+  EXPECT_FALSE(std::filesystem::exists(options.save + "/step-000002"));
 }
 
 TEST_F(TrainerRanksTest, ProfileHoldsTheLastStepOfAllRanks) {
@@ -155,6 +216,38 @@ TEST_F(TrainerRanksTest, LossThatIsNotFiniteIsFoundOnItsRank) {
       "command 0 'all of last' (bigram.cpp:3); saved the state before it, " +
           options.save + "/step-000002");
   EXPECT_TRUE(openCheckpoint(options.save + "/step-000002"));
+}
+
+/// An update that is part of the last program: the same run, but nothing is left of the state
+/// before a loss that is not finite.
+TEST_F(TrainerRanksTest, UpdateWithinTheLastProgram) {
+  auto join = [](plan::Plan &plan) {
+    plan.training.phases[0].update.clear();
+    plan::Command step;
+    step.kind = plan::Command::Kind::Fill;
+    step.refs = {{plan.states[0].buffer, 0, true, false}};
+    step.counts = {1};
+    plan.programs[2].commands.push_back(step); // last
+  };
+  options.dumpParams = scratch / "p.safetensors";
+  ASSERT_TRUE(run());
+  const std::string apart = readText(options.dumpParams);
+  join(plan);
+  ASSERT_TRUE(run());
+  EXPECT_EQ(readText(options.dumpParams), apart);
+
+  plan = makePlan({}, {{"fake_nan_step", "3", true}});
+  join(plan);
+  options.save = scratch / "saves";
+  for (int world : {1, 2}) {
+    options.world = world;
+    EXPECT_EQ(failure(),
+              "the loss is nan at step 3 (sequence 0 of the batch, rank 0), stopped after "
+              "the update; compile with -D update=apart to see where it appears; nothing "
+              "saved, its micro-batches have changed what a checkpoint holds");
+  }
+  options.saveEvery = 1;
+  EXPECT_CONTAINS(failure(), "the state before it is in " + options.save + "/step-000002");
 }
 
 TEST_F(TrainerRanksTest, SearchThatFails) {

@@ -1,0 +1,107 @@
+// Functions of the device library that kernels call on vectors, on the emulator, against double
+// precision and, for conversions, against the same of single numbers.
+#include "tests/codegen/templates/TemplateRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+constexpr int count = 1024;
+
+const char *const text = R"(#include "nano_kernels.h"
+extern "C" __global__ void __launch_bounds__(128)
+functions(const __grid_constant__ nano::Launch<2, 1> launch) {
+  const auto work = launch.find(blockIdx.x, 1);
+  auto *x = work.template pointer<const float>(0);
+  auto *y = work.template pointer<float>(1);
+  const int at = int(threadIdx.x) * 8;
+  const auto value = nano::read<8>(x + at);
+  nano::store<8>(y + at, nano::sigmoid(value));
+  nano::store<8>(y + 1024 + at, nano::sigmoid(value, 0.25f));
+  nano::store<8>(y + 2048 + at, nano::exponential(value, 0.5f, -3.0f));
+  for (int i = 0; i < 8; ++i)
+    y[3072 + at + i] = nano::sigmoid(value[i], 0.25f);
+}
+template <class T> __device__ void convert(const nano::Work &work) {
+  auto *x = work.template pointer<const float>(0);
+  auto *y = work.template pointer<float>(1);
+  const int at = int(threadIdx.x) * 8;
+  const auto value = nano::read<8>(x + at);
+  nano::store<8>(y + at, nano::to<float>(nano::to<T>(value)));
+  for (int i = 0; i < 8; ++i)
+    y[1024 + at + i] = float(T(value[i]));
+}
+#define CONVERT(NAME, TYPE)                                                                        \
+  extern "C" __global__ void __launch_bounds__(128)                                                \
+  NAME(const __grid_constant__ nano::Launch<2, 1> launch) {                                        \
+    convert<TYPE>(launch.find(blockIdx.x, 1));                                                     \
+  }
+CONVERT(toE4m3, nano::f8e4m3)
+CONVERT(toE5m2, nano::f8e5m2)
+CONVERT(toBf16, nano::bf16)
+)";
+
+class Functions : public testing::Test {
+protected:
+  std::vector<double> run(const std::string &kernel, const std::vector<double> &x, int results) {
+    DeviceBuffer in = DeviceBuffer::ofFloats("x", x), out("y", 4, size_t(results) * count);
+    EXPECT_EQ(runner.run(kernel, {128, 1, 0}, {{&in}, {&out, true}}, 1), "");
+    return out.values();
+  }
+
+  TemplateRunner runner{text, {"functions", "toE4m3", "toE5m2", "toBf16"}};
+};
+
+TEST_F(Functions, SigmoidAndExponential) {
+  std::vector<double> x(count);
+  for (int i = 0; i < count; ++i)
+    x[i] = float((i - count / 2) * 0.17);
+  // Neighbours that share a reciprocal, at both ends.
+  x[0] = -1000;
+  x[1] = 1000;
+  x[2] = -std::numeric_limits<double>::infinity();
+  x[3] = -1000;
+  x[4] = std::numeric_limits<double>::infinity();
+  x[5] = 0;
+  const std::vector<double> y = run("functions", x, 4);
+  // The stated errors, in units of 2^-23; below 2^-60 a sigmoid stays there.
+  auto checkSigmoid = [](double found, double argument) {
+    const double wanted = 1 / (1 + std::exp(-argument)), least = std::ldexp(1, -60);
+    const double error = (6 + std::min(std::abs(argument), 42.0)) * std::ldexp(1, -23);
+    EXPECT_NEAR(found, std::max(wanted, least), error * std::max(wanted, least)) << argument;
+  };
+  for (int i = 0; i < count; ++i) {
+    checkSigmoid(y[i], x[i]);
+    checkSigmoid(y[count + i], 0.25 * x[i]);
+    checkSigmoid(y[3 * count + i], 0.25 * x[i]);
+    const double argument = 0.5 * x[i] - 3;
+    if (std::abs(argument) < 80) {
+      const double wanted = std::exp(argument);
+      EXPECT_NEAR(y[2 * count + i], wanted,
+                  (5 + std::abs(0.5 * x[i])) * std::ldexp(1, -23) * wanted)
+          << argument;
+    }
+  }
+}
+
+TEST_F(Functions, ConversionsOfPairsAreThoseOfSingleNumbers) {
+  std::vector<double> x(count);
+  for (int i = 0; i < count; ++i)
+    x[i] = std::ldexp((i % 2 ? -1 : 1) * (1 + i % 61 / 61.0), i % 48 - 28);
+  x[0] = 1e30;
+  x[3] = -1e30;
+  for (const char *kernel : {"toE4m3", "toE5m2", "toBf16"}) {
+    const std::vector<double> y = run(kernel, x, 2);
+    for (int i = 0; i < count; ++i)
+      ASSERT_EQ(y[i], y[count + i]) << kernel << " " << x[i];
+  }
+}
+
+} // namespace

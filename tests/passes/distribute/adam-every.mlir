@@ -1,0 +1,94 @@
+// RUN: nano-opt %s --nano-distribute=world=4 --nano-expand-optimizers | FileCheck %s --check-prefixes=CHECK,THREE
+// RUN: nano-opt %s --nano-distribute=world=12 --nano-expand-optimizers | FileCheck %s --check-prefixes=CHECK,ONE
+// RUN: nano-opt %s --nano-distribute=world=1 --nano-expand-optimizers | FileCheck %s --check-prefix=ALONE
+
+// Adam on every third step. Its gradients add up on each rank and are communicated in the last phase; Muon's are in all.
+module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, adam_every = 3 : i64}} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.muon @muon lr @lr momentum @lr {steps = 1, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+  nano.adam @adam lr @lr {beta1 = 0.5, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+  nano.state @u : tensor<4x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon}
+  nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
+  nano.state @grad.u : tensor<4x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.v : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  func.func @first(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {nano.role = "first"} {
+    nano.store %v, @grad.v : tensor<8xf32>
+    nano.store %u, @grad.u : tensor<4x2x3xf32>
+    return
+  }
+  func.func @next(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {nano.role = "next"} {
+    %va = nano.load @grad.v : tensor<8xf32>
+    %vs = nano.add %va, %v : tensor<8xf32>
+    nano.store %vs, @grad.v : tensor<8xf32>
+    %ua = nano.load @grad.u : tensor<4x2x3xf32>
+    %us = nano.add %ua, %u : tensor<4x2x3xf32>
+    nano.store %us, @grad.u : tensor<4x2x3xf32>
+    return
+  }
+}
+
+// Adam has taken ⌊step/3⌋ steps before.
+// CHECK: nano.scalar @adam.bias1
+// CHECK-NEXT: ^bb0(%[[STEP:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64):
+// CHECK-DAG: %[[THREE:.*]] = arith.constant 3.000000e+00 : f64
+// CHECK: %[[RATIO:.*]] = arith.divf %[[STEP]], %[[THREE]] : f64
+// CHECK: %[[DONE:.*]] = math.floor %[[RATIO]] : f64
+// CHECK: arith.addf %[[DONE]]
+
+// Three micro-batches a rank: `first` begins Adam's gradients in phase 0 only.
+// THREE-LABEL: func.func @first_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "first"} {
+// THREE-NEXT: nano.store %arg1, @grad.v
+// THREE-LABEL: func.func @first_1({{.*}}) attributes {nano.phases = array<i64: 1, 2>, nano.role = "first"} {
+// THREE-NEXT: %[[V:.*]] = nano.load @grad.v
+// THREE-NEXT: %[[S:.*]] = nano.add %[[V]], %arg1
+// THREE-NEXT: nano.store %[[S]], @grad.v
+// THREE-NEXT: nano.store %arg0, @grad.u
+// THREE-LABEL: func.func @next({{.*}}) attributes {nano.role = "next"} {
+// THREE-NOT: all_reduce
+// THREE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0, 1>, nano.role = "last"} {
+// THREE: nano.add
+// THREE-NEXT: nano.store %{{.*}}, @grad.v
+// THREE: nano.all_reduce %{{.*}} : tensor<4x2x3xf32>
+// THREE-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// THREE: %[[V:.*]] = nano.all_reduce %{{.*}} : tensor<8xf32>
+// THREE-NEXT: nano.store %[[V]], @grad.v
+// THREE: nano.all_reduce %{{.*}} : tensor<4x2x3xf32>
+
+// One micro-batch a rank: `last` begins, goes on, or goes on and communicates.
+// ONE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "last"} {
+// ONE-NEXT: nano.store %arg1, @grad.v
+// ONE: nano.store %{{.*}}, @grad.muon.bank0
+// ONE-LABEL: func.func @last_1({{.*}}) attributes {nano.phases = array<i64: 1>, nano.role = "last"} {
+// ONE-NEXT: nano.load @grad.v
+// ONE-NEXT: nano.add
+// ONE-NEXT: nano.store %{{.*}}, @grad.v
+// ONE: nano.store %{{.*}}, @grad.muon.bank0
+// ONE-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// ONE-NEXT: nano.load @grad.v
+// ONE-NEXT: nano.add
+// ONE-NEXT: nano.all_reduce
+// ONE-NEXT: nano.store %{{.*}}, @grad.v
+
+// CHECK-LABEL: func.func @update_0() attributes {nano.phases = array<i64: 0, 1>, nano.role = "update"} {
+// CHECK-NOT: nano.store %{{.*}}, @v :
+// CHECK: nano.store %{{.*}}, @u :
+// CHECK-LABEL: func.func @update_2() attributes {nano.phases = array<i64: 2>, nano.role = "update"} {
+// CHECK: %[[SCALE:.*]] = nano.load @grad_scale
+// CHECK-NEXT: %[[THIRD:.*]] = nano.constant 0.33333333333333331 : tensor<f32>
+// CHECK-NEXT: %[[MEAN:.*]] = nano.mul %[[SCALE]], %[[THIRD]]
+// CHECK: nano.load @grad.v
+// CHECK: nano.broadcast %[[MEAN]]
+// CHECK: nano.store %{{.*}}, @v :
+// CHECK: nano.load @grad.muon.bank0
+// CHECK: nano.broadcast %[[SCALE]]
+// CHECK: nano.store %{{.*}}, @u :
+
+// ALONE: func.func @first_0
+// ALONE: func.func @first_1
+// ALONE: func.func @next
+// ALONE-NOT: func.func @last
+// ALONE: func.func @update_0
+// ALONE: func.func @update_2

@@ -1,0 +1,43 @@
+// RUN: nano-opt %s --nano-expand-optimizers | FileCheck %s
+
+// Updates become the end of the programs of the last micro-batches of the same phases: Adam's of the last of two phases.
+module attributes {nano.training = {adam_every = 2 : i64, join_update = true}} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.adam @adam lr @lr {beta1 = 0.5, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+  nano.muon @muon lr @lr momentum @lr {steps = 1, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+  nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
+  nano.state @u : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon}
+  nano.state @grad.v : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.u : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @fp8.v : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+
+  // CHECK-LABEL: func.func @last_0(
+  // CHECK: nano.store %arg0, @grad.u
+  // CHECK-NEXT: nano.load @fp8.v
+  // CHECK-NOT: nano.store %{{.*}}, @v :
+  // CHECK: nano.store %{{.*}}, @u :
+  // CHECK-NEXT: return %arg1
+  func.func @last_0(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {nano.role = "last", nano.phases = array<i64: 0>} {
+    nano.store %u, @grad.u : tensor<2x3xf32>
+    return %loss : tensor<f32>
+  }
+  // CHECK-LABEL: func.func @last_1(
+  // CHECK: nano.store %arg0, @grad.u
+  // CHECK-NEXT: nano.load @fp8.v
+  // CHECK: nano.store %{{.*}}, @v :
+  // CHECK: nano.store %{{.*}}, @u :
+  // CHECK-NEXT: return %arg1
+  func.func @last_1(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {nano.role = "last", nano.phases = array<i64: 1>} {
+    nano.store %u, @grad.u : tensor<2x3xf32>
+    return %loss : tensor<f32>
+  }
+  // CHECK-NOT: func.func @update
+  func.func @update() attributes {nano.role = "update"} {
+    %s = nano.load @fp8.v : tensor<f32>
+    nano.store %s, @fp8.v : tensor<f32>
+    return
+  }
+}
