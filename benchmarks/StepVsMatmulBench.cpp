@@ -76,9 +76,10 @@ void compile(const std::string &file, const std::vector<std::string> &overrides,
     fail("this processor lacks AVX2 or FMA");
   PipelineOptions pipeline;
   pipeline.lanes = target->lanes();
+  const StageRun run{module, pipeline};
   for (const Stage &stage : stages())
     if (stage.addPasses)
-      runStage(stage, module, pipeline, nullptr);
+      runStage(stage, run);
 
   codegen::PlanParts parts;
   auto native =

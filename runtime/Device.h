@@ -20,8 +20,7 @@ namespace nano {
 /// Options of a device that the user can set.
 struct DeviceOptions {
   std::string device; ///< which one: "cpu", "cuda", "emulator"; empty: that of the plan's target
-  int threads =
-      0; ///< CPU threads of one rank; 0: the machine's cores divided by the ranks on it
+  int threads = 0; ///< CPU threads of one rank; 0: the machine's cores divided by the ranks on it
   int localRanks =
       0; ///< ranks on this machine, which share its cores and memory; 0: all of the communicator's
   bool profile = false; ///< measure every command, for `Device::times`

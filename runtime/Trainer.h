@@ -5,10 +5,10 @@
 // of the batch and run the phase's `first` (m = 0), `next`, or `last` (the last one); make the
 // losses known to all ranks; run `update`, where it is not part of `last`.
 // A loss is looked at before an update apart, so that a step whose loss is not finite leaves the
-// states of the last good one. The mean loss is summed in f64 in the order of the sequences, so it depends
-// neither on timing nor on which rank had which sequence. FP8 products are measured on rank 0's
-// first micro-batch of a step, before it is trained on; a run is the same with it and without. When
-// one rank fails, all end, with the first one's error.
+// states of the last good one. The mean loss is summed in f64 in the order of the sequences, so it
+// depends neither on timing nor on which rank had which sequence. FP8 products are measured on rank
+// 0's first micro-batch of a step, before it is trained on; a run is the same with it and without.
+// When one rank fails, all end, with the first one's error.
 #pragma once
 
 #include "runtime/Progress.h"

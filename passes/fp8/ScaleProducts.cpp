@@ -14,8 +14,9 @@
 // - A gradient is converted without the rounding to the compute type that the product would ask
 // for.
 // - delayed: every program takes the largest magnitudes of inputs and gradients; `update` enters
-//   the largest of all ranks in the history and makes the scales of the next step. Scales and histories are optimizer states: checkpoints carry them. Weights are at
-//   hand whole when they are converted; their scale is their own.
+//   the largest of all ranks in the history and makes the scales of the next step. Scales and
+//   histories are optimizer states: checkpoints carry them. Weights are at hand whole when they are
+//   converted; their scale is their own.
 // - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
 //   bits: Hopper's products take no others. Of weights the transposed copy is kept as well.
 //

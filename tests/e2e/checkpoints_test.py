@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checkpoints of several ranks: a run goes on at another number of ranks as if nothing had happened,
-with the same number to the bit, and a process killed at any moment costs at most the step it was in."""
+"""Checkpoints of several ranks: a run goes on at another number of ranks as if nothing had
+happened, with the same number to the bit, and a process killed at any moment costs at most the
+step that it was in."""
 
 import os
 import random

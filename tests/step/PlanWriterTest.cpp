@@ -285,6 +285,85 @@ TEST_F(PlanWriterTest, phases) {
   EXPECT_EQ(phase(text, 8), (StepPrograms{"", "", "last", "update"}));
 }
 
+/// Adam on every second step: programs that run in one phase of two only, and an update that is the
+/// end of `last`.
+TEST_F(PlanWriterTest, phasesOfSeveralSteps) {
+  std::string text = replaced(std::string(header) + programs,
+                              "global_batch =", "adam_every = 2 : i64, global_batch =");
+  text = replaced(text, "step.program @first attributes {", R"mlir(
+  step.program @first_1 attributes {role = "first", nano.phases = array<i64: 1>} {
+    %loss = step.state @train.loss : memref<f32>
+    step.fill %loss : memref<f32>
+  }
+  step.program @last_1 attributes {role = "last", nano.phases = array<i64: 1>} {
+    %loss = step.state @train.loss : memref<f32>
+    step.fill %loss : memref<f32>
+  }
+  step.program @first attributes {nano.phases = array<i64: 0>, )mlir");
+  text = replaced(text, "step.program @update attributes {",
+                  "step.program @update attributes {nano.phases = array<i64: 0>, ");
+  OwningOpRef<ModuleOp> module = planned(text);
+  ASSERT_TRUE(module);
+  nano::codegen::PlanParts parts;
+  parts.world = 2;
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, std::move(parts));
+  ASSERT_TRUE(succeeded(plan));
+  using nano::plan::StepPrograms;
+  EXPECT_EQ(plan->training.phases, (std::vector<StepPrograms>{{"first", "next", "next", "update"},
+                                                              {"first_1", "next", "last_1", ""}}));
+}
+
+TEST_F(PlanWriterTest, exchanges) {
+  std::string text = replaced(std::string(header) + programs,
+                              "step.fill %loss : memref<f32>\n  }\n  step.program @update",
+                              R"mlir(step.fill %loss : memref<f32>
+    %g = step.state @grad.w : memref<2x4x8xf32>
+    %a = step.buffer "a" : memref<32xf32>
+    %b = step.buffer "b" : memref<8xf32>
+    %c = step.buffer "c" : memref<2xf32>
+    %half = step.view %g : memref<2x4x8xf32> to memref<1x4x8xf32, strided<[32, 8, 1], offset: 32>>
+    step.reduce_scatter ins(%g) outs(%a) parts 2 over group : (memref<2x4x8xf32>) -> memref<32xf32>
+    step.all_reduce %a by max over peers : memref<32xf32>
+    step.shard ins(%a, %b) outs(%b, %c) parts 4 : (memref<32xf32>, memref<8xf32>) -> (memref<8xf32>, memref<2xf32>)
+    step.all_gather ins(%b) outs(%half) parts 4 : (memref<8xf32>) -> memref<1x4x8xf32, strided<[32, 8, 1], offset: 32>>
+  }
+  step.program @update)mlir");
+  OwningOpRef<ModuleOp> module = planned(text);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  using nano::plan::Ranks;
+  const std::vector<Command> &commands = plan->programs[1].commands;
+  ASSERT_EQ(commands.size(), 5u);
+  struct Expected {
+    Command::Kind kind;
+    Ranks ranks;
+    std::string label;
+    std::vector<int64_t> counts;
+    size_t refs;
+    bool maximum;
+  };
+  const Expected expected[] = {
+      {Command::Kind::ReduceScatter, Ranks::Group, "reduce_scatter a", {32}, 2, false},
+      {Command::Kind::AllReduce, Ranks::Peers, "all_reduce a", {32}, 1, true},
+      {Command::Kind::Shard, Ranks::All, "shard c and 1 more", {8, 2}, 4, false},
+      {Command::Kind::AllGather, Ranks::All, "all_gather @grad.w", {8}, 2, false}};
+  for (auto [i, want] : llvm::enumerate(expected)) {
+    const Command &command = commands[i + 1];
+    EXPECT_EQ(command.kind, want.kind) << want.label;
+    EXPECT_EQ(command.ranks, want.ranks) << want.label;
+    EXPECT_EQ(command.label, want.label);
+    EXPECT_EQ(command.counts, want.counts) << want.label;
+    EXPECT_EQ(command.maximum, want.maximum) << want.label;
+    ASSERT_EQ(command.refs.size(), want.refs) << want.label;
+    if (want.refs > 1) {
+      EXPECT_TRUE(command.refs[0].read && !command.refs[0].written) << want.label;
+      EXPECT_TRUE(command.refs[1].written && !command.refs[1].read) << want.label;
+    }
+  }
+  EXPECT_EQ(commands[4].refs[1].offset, 128u);
+}
+
 TEST_F(PlanWriterTest, commands) {
   OwningOpRef<ModuleOp> module = planned(std::string(header) + programs);
   ASSERT_TRUE(module);

@@ -60,9 +60,10 @@ protected:
 };
 
 TEST_F(Functions, SigmoidAndExponential) {
+  constexpr int middle = count / 2;
   std::vector<double> x(count);
   for (int i = 0; i < count; ++i)
-    x[i] = float((i - count / 2) * 0.17);
+    x[i] = float((i - middle) * 0.17);
   // Neighbours that share a reciprocal, at both ends.
   x[0] = -1000;
   x[1] = 1000;

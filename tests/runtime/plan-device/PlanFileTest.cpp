@@ -377,9 +377,8 @@ TEST_F(PlanFile, DescribesItself) {
         scaled,
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
         "  @0 all_reduce by maximum over group inout loss of 1 f32\n",
-        "  @0 reduce_scatter over group in embed.weight.grad, out y, in x+512, out y+1024 of 128 "
-        "64 "
-        "f32  \"scatter\"\n",
+        "  @0 reduce_scatter over group in embed.weight.grad, out y, in x+512, out y+1024 of ",
+        " of 128 64 f32  \"scatter\"\n",
         "  @0 all_gather over peers in embed.weight.adam_m, out embed.weight of 128 bf16",
         "  @0 shard in x, out y of 100 f32\n",
         "  @0 fill out embed.weight of 256 bf16\n",
