@@ -306,9 +306,8 @@ void PlanWriter::phases() {
   for (int64_t phase = 0, count = graph::phaseCount(module); phase < count; ++phase) {
     StepPrograms step;
     for (auto op : module.getOps<step::ProgramOp>())
-      for (auto [known, into] :
-           {std::pair("first", &step.first), std::pair("next", &step.next),
-            std::pair("last", &step.last), std::pair("update", &step.update)})
+      for (auto [known, into] : {std::pair("first", &step.first), std::pair("next", &step.next),
+                                 std::pair("last", &step.last), std::pair("update", &step.update)})
         if (op.getRole() == known && graph::runsInPhase(op, phase))
           *into = op.getSymName().str();
     if (step == StepPrograms())

@@ -12,6 +12,7 @@
 #include "compiler/Registration.h"
 #include "compiler/ScalesFile.h"
 #include "compiler/StageRunner.h"
+#include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/machine/LabelledTimes.h"
 #include "ir/machine/Machine.h"
@@ -129,15 +130,23 @@ StepTraffic measureStep(ModuleOp module, int64_t world) {
     sum.bytes += times * traffic.bytes;
     sum.floor += times * trafficFloor(function);
   };
-  func::FuncOp first = graph::functionWithRole(module, "first"),
-               next = graph::functionWithRole(module, "next"),
-               last = graph::functionWithRole(module, "last");
+  // Of the phases the last one, in which every optimizer takes a step.
+  auto programOf = [&](StringRef role) -> func::FuncOp {
+    for (auto function : module.getOps<func::FuncOp>()) {
+      auto own = function->getAttrOfType<StringAttr>(graph::roleAttrName);
+      if (own && own.getValue() == role &&
+          graph::runsInPhase(function, graph::phaseCount(module) - 1))
+        return function;
+    }
+    return {};
+  };
+  func::FuncOp first = programOf("first"), next = programOf("next"), last = programOf("last");
   if (!last)
     last = microBatches > 1 ? next : first;
   add(first, microBatches > 1 ? 1 : 0);
   add(next, microBatches - 2);
   add(last, 1);
-  add(graph::functionWithRole(module, "update"), 1);
+  add(programOf("update"), 1);
   return sum;
 }
 
@@ -173,6 +182,18 @@ public:
     if (!target && !isCuda)
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
+    PipelineOptions pipeline;
+    pipeline.chunkBytes = options.chunkBytes;
+    pipeline.target = options.target;
+    pipeline.bucketBytes = options.bucketBytes;
+    pipeline.machine = options.machine;
+    pipeline.times = options.times;
+    checkSchedule(pipeline, options.worlds);
+    if (isCuda)
+      pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
+    else
+      pipeline.lanes = target->lanes();
+    pipeline.reportFp8 = options.reportFp8;
     if (!options.dumpDirectory.empty())
       dump.emplace(options.dumpDirectory);
 
@@ -186,18 +207,6 @@ public:
     if (dump)
       dump->write(module(), "frontend");
 
-    PipelineOptions pipeline;
-    pipeline.chunkBytes = options.chunkBytes;
-    pipeline.target = options.target;
-    pipeline.bucketBytes = options.bucketBytes;
-    pipeline.machine = options.machine;
-    pipeline.times = options.times;
-    checkSchedule(pipeline, options.worlds);
-    if (isCuda)
-      pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
-    else
-      pipeline.lanes = target->lanes();
-    pipeline.reportFp8 = options.reportFp8;
     runs = {{module(), pipeline, dump ? &*dump : nullptr}};
     for (const Stage &stage : stages()) {
       if (stage.isForEachWorld && !isSplit)

@@ -467,7 +467,9 @@ struct Training {
   /// that ends between two of them leaves the last gradients unused.
   int64_t adamEvery = 1;
   /// The optimizers' updates and the last micro-batch of a step are one program, so that each hides
-  /// what the other communicates. A loss that is not finite is then found after the update.
+  /// what the other communicates. A loss that is not finite is then found after the update. One
+  /// rank that walks over more than two micro-batches communicates nothing: its updates stay a
+  /// program of their own.
   bool joinUpdate = false;
   Optimizer logged = {}; ///< whose learning rate logs show; default: the first optimizer's
 };

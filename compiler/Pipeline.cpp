@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/CudaEmitter.h"
 #include "compiler/Stages.h"
+#include "ir/machine/Machine.h"
 #include "passes/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -68,7 +69,7 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createDistribute(distribute));
 }
 
-/// `update`, the program that ends a step.
+/// The optimizers, as the program `update` or as the end of `last`.
 void addOptimize(OpPassManager &passes, const PipelineOptions &) {
   // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
   // graph ops, so that fusion sees Adam and Newton–Schulz like anything else.
@@ -150,7 +151,8 @@ constexpr Stage table[] = {
     {"fp8", "products of linear layers from 8-bit operands, where the model asks for it", addFp8},
     {"distribute", "the step of one rank of so many, with the collectives among them",
      addDistribute, forEachWorld},
-    {"optimize", "the optimizers as a program: update", addOptimize, forEachWorld},
+    {"optimize", "the optimizers written out: as the program update, or as the end of last",
+     addOptimize, forEachWorld},
     {"fuse", "what becomes one kernel is one op", addFuse, forEachWorld},
     {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forEachWorld},
     {"kernels", "every task is a kernel in loops and vectors", addKernels, forEachWorld},
@@ -165,9 +167,7 @@ constexpr Stage table[] = {
 } // namespace
 
 std::string scheduleMachine(const PipelineOptions &options) {
-  return !options.machine.empty()   ? options.machine
-         : options.target == "cuda" ? "h100-infiniband"
-                                    : "cpu";
+  return options.machine.empty() ? machine::defaultMachine(options.target) : options.machine;
 }
 
 ArrayRef<Stage> stages() { return table; }

@@ -31,8 +31,8 @@ std::string scheduleMachine(const PipelineOptions &options);
 /// Adds the passes of all stages up to and including `last`.
 void buildPipeline(mlir::OpPassManager &passes, const PipelineOptions &options, const Stage &last);
 
-/// Registers `nano-pipeline`, with the options `up-to=STAGE`, `world=…` and `lanes=…`, for
-/// nano-opt.
+/// Registers `nano-pipeline`, with the options `up-to=STAGE`, `world`, `target`, `lanes` and
+/// `k-major`, for nano-opt.
 void registerPipelines();
 
 } // namespace nano

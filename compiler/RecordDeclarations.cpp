@@ -221,10 +221,15 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
     fail(at, fmt::format("{}: '{}' is declared inside a program; declare it before", what, symbol));
   if (symbol.empty())
     fail(at, fmt::format("{}: the name is empty", what));
-  static constexpr const char *reserved[] = {"train",   "first",    "next",
-                                             "update",  "validate", "generate",
-                                             "measure", "kernels",  graph::gradScaleSymbol.data()};
-  if (llvm::is_contained(reserved, symbol) || StringRef(symbol).starts_with("grad.") ||
+  static constexpr const char *reserved[] = {
+      "train",    "first",    "next",    "last",    "update",
+      "validate", "generate", "measure", "kernels", graph::gradScaleSymbol.data()};
+  // "last_2": a program of some phases.
+  StringRef number = symbol;
+  const bool hasPhase = (number.consume_front("first_") || number.consume_front("last_") ||
+                         number.consume_front("update_")) &&
+                        !number.empty() && llvm::all_of(number, llvm::isDigit);
+  if (llvm::is_contained(reserved, symbol) || hasPhase || StringRef(symbol).starts_with("grad.") ||
       StringRef(symbol).starts_with("fp8."))
     fail(at, fmt::format("{}: the name '{}' is the compiler's own; choose another", what, symbol));
   auto [entry, isNew] = symbols.try_emplace(symbol, at);
@@ -344,8 +349,9 @@ void Recorder::training(const Training &training, Line at) {
                          training.eosToken, training.vocabSize));
   if (!(training.gradClip >= 0) || !std::isfinite(training.gradClip))
     fail(at, fmt::format("training: gradClip = {} must not be negative", training.gradClip));
-  if (training.adamEvery < 1)
-    fail(at, fmt::format("training: adamEvery = {} must be at least 1", training.adamEvery));
+  if (training.adamEvery < 1 || training.adamEvery > training.numIterations)
+    fail(at, fmt::format("training: adamEvery = {} must be 1 to numIterations, {}",
+                         training.adamEvery, training.numIterations));
   how = training;
   howAt = at;
 }

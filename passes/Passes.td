@@ -76,10 +76,10 @@ def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
     With `adam_every` = k of `nano.training` steps have k phases: the gradients of Adam's parameters add up over k steps, on each rank for itself, and only the last phase communicates
     them. Programs that do not run in all phases have the attribute `nano.phases`.
 
-    @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank `last` is a copy of nothing: where A > 2 `next` is the last program
+    @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank no program is copied for `last`: where A > 2 `next` is the last program
     too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
 
-    Errors: a number of ranks below 1; a batch that is no whole number of sequences a rank; a strategy that is none; an `adam_every` below 1; a missing program; a name for a gradient
+    Errors: a `world`, `max-group` or `min-shard` below 1; no `seq_len` and `global_batch`; a batch that is no whole number of sequences a rank; a strategy that is none; an `adam_every` below 1; a missing program; a name for a gradient
     that is taken.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
@@ -216,13 +216,13 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
   let summary = "orders commands so that communication runs beside computation, with streams, and events where no other order implies one";
   let description = [{
     Collectives go to stream 1, all else to stream 0. A program without collectives keeps its order. In others, a list schedule by estimated times moves collectives
-    as early and what needs them as late as pays; several rules are tried and the one with the shortest predicted program is kept, the given order unless another is
-    shorter. Live transient bytes, the most of any program, rise by at most `memory-growth` over what the given order needs with every collective
+    as early and what needs them as late as pays; several rules are tried, and of the orders within a thousandth of the shortest predicted program the one nearest to the given order is
+    kept. Live transient bytes, the most of any program, rise by at most `memory-growth` over what the given order needs with every collective
     waited for.
 
     Times are those of `times` where it has the command, else by `machine` for the module's `nano.world` and `nano.group`.
 
-    Errors: a machine or file of times that cannot be read; a machine without a network for more ranks than its node has; a negative `memory-growth`.
+    Errors: a machine or file of times that cannot be read; a machine without a network for more ranks than its node has; a `memory-growth` below 0 or above a million.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
   let options = [

@@ -102,6 +102,12 @@ Status Job::openStart() {
         fmt::format("--steps {}: the model's schedules end at step {}; they are followed beyond",
                     steps, training.numIterations));
   steps = std::max(steps, firstStep);
+  if (steps > firstStep && firstStep % round() != 0)
+    return badInput(fmt::format(
+        "--resume {}: it was saved after step {}, and this plan keeps gradients over {} steps; "
+        "resume what was saved after whole rounds of them, or compile with the adam_every of the "
+        "run that saved it",
+        options.start.resume, firstStep, round()));
   if (!options.save.empty() && steps > firstStep && steps % round() != 0)
     return badInput(fmt::format(
         "--save: gradients are kept over {} steps, and a checkpoint can only be made after whole "

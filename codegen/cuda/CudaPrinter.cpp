@@ -95,7 +95,7 @@ bool CudaPrinter::isInline(Operation *op, const CudaText &text) {
     return false;
   // What reads memory, itself or in an operand's text, keeps its place among the statements.
   if (readsMemory(op))
-    return op->getNextNode() == user && isMemoryEffectFree(user);
+    return op->getNextNode() == user && isMemoryEffectFree(user) && !isWithinIdiom(user);
   return !isa<vector::CreateMaskOp>(op);
 }
 

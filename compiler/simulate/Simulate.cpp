@@ -95,9 +95,7 @@ Status runChecked(const Options &options) {
     return file.error();
   const std::string &target = file->common().target;
   llvm::Expected<machine::Machine> machine =
-      machine::load(!options.machine.empty() ? options.machine
-                    : target == "cuda"       ? "h100-infiniband"
-                                             : "cpu");
+      machine::load(options.machine.empty() ? machine::defaultMachine(target) : options.machine);
   if (!machine)
     return badInput(llvm::toString(machine.takeError()));
   Inputs inputs{std::move(*file), std::move(*machine), std::nullopt, std::nullopt, {}};

@@ -172,9 +172,13 @@ LogicalResult Distribute::makePrograms(int64_t microBatches) {
     return module.emitError("no functions with the roles \"first\" and \"next\": "
                             "nano-split-accumulation comes first");
   // In all phases but the first, the first micro-batch adds to Adam's gradients too. Only the last
-  // phase communicates them, so that `last` comes in two forms.
+  // phase communicates them, so that `last` comes in two forms. One rank communicates nothing; but
+  // an update that becomes the end of `last` differs in the last phase too.
+  auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  auto join = training ? training.getAs<BoolAttr>("join_update") : BoolAttr();
+  const bool isAlike = world == 1 && !(join && join.getValue());
   auto accumulates = [](int64_t phase) { return int64_t(phase > 0); };
-  auto closes = [&](int64_t phase) { return int64_t(phase + 1 == phases || world == 1); };
+  auto closes = [&](int64_t phase) { return int64_t(phase + 1 == phases || isAlike); };
   auto addUp = [&](func::FuncOp program, int64_t phase) {
     if (accumulates(phase))
       addToStates(program, adams);

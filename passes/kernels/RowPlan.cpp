@@ -108,14 +108,15 @@ private:
 
   /// Adds the values that a pass computes for `root`, given what is in memory; what only one column
   /// of the row needs is not counted.
-  void collect(Value root, const Values &inMemory, Values &into) {
+  /// Unless `all`.
+  void collect(Value root, const Values &inMemory, Values &into, bool all = false) {
     Operation *op = root.getDefiningOp();
     if (!op || inMemory.contains(root) || form.isRowReduce(op) || !into.insert(root))
       return;
-    if (choices.contains(op))
+    if (!all && choices.contains(op))
       return collect(cast<graph::SelectOp>(op).getOnFalse(), inMemory, into);
     for (Value operand : op->getOperands())
-      collect(operand, inMemory, into);
+      collect(operand, inMemory, into, all);
   }
 
   bool readsOverwritten(Value value, ArrayRef<unsigned> inPlace, llvm::DenseSet<Value> &seen) {
@@ -137,9 +138,9 @@ private:
     unsigned last = result.passes.size() - 1;
     Values values;
     for (unsigned i : inPlace)
-      collect(yielded[i], {}, values);
+      collect(yielded[i], {}, values, /*all=*/true);
     for (Value root : result.passes[last].roots(yielded))
-      collect(root, {}, values);
+      collect(root, {}, values, /*all=*/true);
     for (Value value : values) {
       auto rotate = value.getDefiningOp<graph::RotateOp>();
       llvm::DenseSet<Value> seen;

@@ -92,8 +92,7 @@ public:
     }
     if (failed(write(update, *limit, true)))
       return failure();
-    joinUpdates(module);
-    return success();
+    return joinUpdates(module);
   }
 
 private:

@@ -2,8 +2,9 @@
 // micro-batches of a step.
 //
 // `first` stores each gradient, `next` adds to what is there, so that nothing has to be zeroed and
-// a step of one micro-batch pays nothing for accumulation. It runs last among the passes that
-// change what is computed, so that they see one training function.
+// a step of one micro-batch pays nothing for accumulation. It runs after differentiation and
+// recomputation, which see one training function, and before the passes that treat the
+// micro-batches of a step differently: scaling of 8-bit products, distribution.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"

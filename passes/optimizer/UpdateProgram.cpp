@@ -22,11 +22,11 @@ func::FuncOp updateProgram(ModuleOp module) {
   return update;
 }
 
-void joinUpdates(ModuleOp module) {
+LogicalResult joinUpdates(ModuleOp module) {
   auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
   auto isJoined = training ? training.getAs<BoolAttr>("join_update") : BoolAttr();
   if (!isJoined || !isJoined.getValue())
-    return;
+    return success();
   SmallVector<func::FuncOp> lasts, updates;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto role = function->getAttrOfType<StringAttr>(roleAttrName);
@@ -36,16 +36,22 @@ void joinUpdates(ModuleOp module) {
       updates.push_back(function);
   }
   if (lasts.empty())
-    return; // `next` is the last program too, and one rank communicates nothing
+    return success(); // `next` is the last program too, and one rank communicates nothing
+  const auto phases = llvm::seq(phaseCount(module));
   for (func::FuncOp last : lasts) {
-    // All phases of one `last` have the same `update`.
-    int64_t phase = 0;
-    while (!runsInPhase(last, phase))
-      ++phase;
     OpBuilder builder(last.front().getTerminator());
     for (func::FuncOp update : updates) {
-      if (!runsInPhase(update, phase))
+      auto together = [&](int64_t phase) {
+        return runsInPhase(last, phase) && runsInPhase(update, phase);
+      };
+      auto apart = [&](int64_t phase) {
+        return runsInPhase(last, phase) && !runsInPhase(update, phase);
+      };
+      if (llvm::none_of(phases, together))
         continue;
+      if (llvm::any_of(phases, apart))
+        return last.emitOpError("ends with @")
+               << update.getSymName() << " in some of its phases only";
       IRMapping mapping;
       for (Operation &op : update.front().without_terminator())
         builder.clone(op, mapping);
@@ -53,6 +59,7 @@ void joinUpdates(ModuleOp module) {
   }
   for (func::FuncOp update : updates)
     update.erase();
+  return success();
 }
 
 } // namespace nano

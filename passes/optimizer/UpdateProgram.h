@@ -10,7 +10,8 @@ namespace nano {
 mlir::func::FuncOp updateProgram(mlir::ModuleOp module);
 
 /// Where `join_update` of `nano.training` is true and there are programs with role "last": appends
-/// the programs with role "update" to those of the same phases and removes them.
-void joinUpdates(mlir::ModuleOp module);
+/// the programs with role "update" to those of the same phases and removes them. Fails, with an
+/// error, when a program would end with an update in some of its phases only.
+mlir::LogicalResult joinUpdates(mlir::ModuleOp module);
 
 } // namespace nano

@@ -247,8 +247,12 @@ void CudaDevice::watch(std::chrono::nanoseconds waited) {
 
 void CudaDevice::leave() {
   std::thread graphs([&] {
-    gpu.activate();
-    gpu.destroyGraphs();
+    try {
+      gpu.activate();
+      gpu.destroyGraphs();
+    } catch (const Failure &) {
+      // The context is gone, and its graphs with it.
+    }
   });
   collectives->abort();
   graphs.join();

@@ -37,6 +37,15 @@ uint64_t plus(uint64_t a, uint64_t b) {
 /// What ranks may combine.
 bool isFloat(DType type) { return type == DType::F32 || type == DType::BF16; }
 
+/// Streams of a program at most.
+constexpr uint32_t mostStreams = 64;
+
+bool isExchange(const Command &command) {
+  using Kind = Command::Kind;
+  return command.kind == Kind::AllReduce || command.kind == Kind::ReduceScatter ||
+         command.kind == Kind::AllGather || command.kind == Kind::Shard;
+}
+
 /// Checks one plan; `item` says where it is, for the message.
 class Validator {
 public:
@@ -105,6 +114,7 @@ private:
   void exchange(const Command &command) const;
   void apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const;
   bool program(const std::string &name) const;
+  bool programAlone(const std::string &name) const;
   void phases() const;
   void scalars();
   void kernels();
@@ -253,6 +263,8 @@ void Validator::cudaKernels() {
 void Validator::check(const Program &program) {
   named("program", program.name, programNames);
   require(program.streams >= 1, "it has no stream");
+  require(program.streams <= mostStreams, "it has more than 64 streams");
+  require(program.events <= program.commands.size(), "it has more events than commands");
   for (size_t i = 0; i < program.commands.size(); ++i) {
     const Command &command = program.commands[i];
     try {
@@ -438,6 +450,16 @@ void Validator::phases() const {
   }
 }
 
+/// Whether a program is named that each rank runs by itself; then it exists and exchanges nothing.
+bool Validator::programAlone(const std::string &name) const {
+  if (!program(name))
+    return false;
+  for (const Program &each : plan.programs)
+    if (each.name == name && std::any_of(each.commands.begin(), each.commands.end(), isExchange))
+      fail("program " + quoted(name) + " runs on one rank alone and exchanges data with others");
+  return true;
+}
+
 /// Whether a program is named; then it exists.
 bool Validator::program(const std::string &name) const {
   if (!name.empty() && !programNames.count(name))
@@ -465,13 +487,13 @@ void Validator::training() {
     buffer(training.targetsBuffer, training.seqLen, "the targets");
     buffer(training.lossBuffer, 1, "the loss");
   }
-  if (program(training.validate)) {
+  if (programAlone(training.validate)) {
     require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");
     buffer(training.valTokensBuffer, training.valSeqLen, "the validation tokens");
     buffer(training.valTargetsBuffer, training.valSeqLen, "the validation targets");
     buffer(training.valLossBuffer, 1, "the validation loss");
   }
-  if (program(training.generate)) {
+  if (programAlone(training.generate)) {
     require(
         training.genSeqLen > 0 && training.vocabSize > 0 &&
             training.logitsColumns >= training.vocabSize,
@@ -481,7 +503,7 @@ void Validator::training() {
            times(times(uint64_t(training.genSeqLen), uint64_t(training.logitsColumns)), 4),
            "the logits");
   }
-  if (program(training.measure)) {
+  if (programAlone(training.measure)) {
     require(trains && !training.scaledWeights.empty(),
             "there is a measuring program, but nothing that it measures");
     for (const ScaledWeight &weight : training.scaledWeights)

@@ -324,6 +324,10 @@ TEST(FrontendErrors, Parameters) {
             "param 'w': the initial value is not finite");
   EXPECT_EQ(declared("train", {3}, f32, constant(0)),
             "param: the name 'train' is the compiler's own; choose another");
+  EXPECT_EQ(declared("last", {3}, f32, constant(0)),
+            "param: the name 'last' is the compiler's own; choose another");
+  EXPECT_EQ(declared("update_1", {3}, f32, constant(0)),
+            "param: the name 'update_1' is the compiler's own; choose another");
   EXPECT_EQ(declared("grad.w", {3}, f32, constant(0)),
             "param: the name 'grad.w' is the compiler's own; choose another");
   EXPECT_EQ(declared("", {3}, f32, constant(0)), "param: the name is empty");
@@ -366,7 +370,9 @@ TEST(FrontendErrors, Training) {
             "training: globalBatch 6 is not a multiple of the 4 tokens of a training sequence");
   EXPECT_EQ(trained({10, 0, 8, 5, -1.0}), "training: gradClip = -1 must not be negative");
   EXPECT_EQ(trained({10, 0, 8, 5, 0, Dist::zero2, 0}),
-            "training: adamEvery = 0 must be at least 1");
+            "training: adamEvery = 0 must be 1 to numIterations, 5");
+  EXPECT_EQ(trained({10, 0, 8, 5, 0, Dist::zero2, 6}),
+            "training: adamEvery = 6 must be 1 to numIterations, 5");
   EXPECT_EQ(saidBy(wholeModel([] { training({10, 0, 8, 5}); })), "training: called twice");
 }
 

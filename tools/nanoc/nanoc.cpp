@@ -31,7 +31,7 @@ void addOverrides(CLI::App &command, std::vector<std::string> &overrides) {
       ->type_name("NAME=VALUE");
 }
 
-/// The largest machine that `nanoc simulate` is asked about.
+/// The most ranks that a plan can be compiled for.
 constexpr int64_t maxWorld = 4096;
 
 void checkWorlds(const std::vector<int64_t> &worlds) {

@@ -1,6 +1,10 @@
 // RUN: nano-opt %s --nano-distribute=world=4 --nano-expand-optimizers | FileCheck %s --check-prefixes=CHECK,THREE
 // RUN: nano-opt %s --nano-distribute=world=12 --nano-expand-optimizers | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: nano-opt %s --nano-distribute=world=1 --nano-expand-optimizers | FileCheck %s --check-prefix=ALONE
+// RUN: sed -e 's/global_batch = 96/global_batch = 16/; s/adam_every = 3 : i64/&, join_update = true/' %s \
+// RUN:   | nano-opt --nano-distribute=world=1 --nano-expand-optimizers | FileCheck %s --check-prefixes=JOINED,TWO
+// RUN: sed -e 's/global_batch = 96/global_batch = 8/; s/adam_every = 3 : i64/&, join_update = true/' %s \
+// RUN:   | nano-opt --nano-distribute=world=1 --nano-expand-optimizers | FileCheck %s --check-prefixes=JOINED,SINGLE
 
 // Adam on every third step. Its gradients add up on each rank and are communicated in the last phase; Muon's are in all.
 module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, adam_every = 3 : i64}} {
@@ -85,6 +89,16 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 // CHECK: nano.load @grad.muon.bank0
 // CHECK: nano.broadcast %[[SCALE]]
 // CHECK: nano.store %{{.*}}, @u :
+
+// One rank whose updates end the last micro-batches: those of the last phase are another program.
+// TWO-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0, 1>, nano.role = "last"} {
+// SINGLE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "last"} {
+// SINGLE-LABEL: func.func @last_1({{.*}}) attributes {nano.phases = array<i64: 1>, nano.role = "last"} {
+// JOINED-NOT: nano.store %{{.*}}, @v :
+// JOINED: nano.store %{{.*}}, @u :
+// JOINED-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// JOINED: nano.store %{{.*}}, @v :
+// JOINED-NOT: nano.role = "update"
 
 // ALONE: func.func @first_0
 // ALONE: func.func @first_1

@@ -77,3 +77,21 @@ nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"
 nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 // expected-note @below {{taken here}}
 nano.state @w.adam_m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+// The update of phase 1 alone cannot end a program of both phases.
+module attributes {nano.training = {adam_every = 2 : i64, join_update = true}} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+  nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @all}
+  nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  // expected-error @below {{ends with @update}}
+  func.func @last(%g: tensor<2xf32>) attributes {nano.role = "last"} {
+    nano.store %g, @grad.w : tensor<2xf32>
+    return
+  }
+}

@@ -223,6 +223,13 @@ Plan fullPlan() {
   for (const char *name : {"next", "update", "validate", "generate"}) {
     plan.programs.push_back(plan.programs[0]);
     plan.programs.back().name = name;
+    // A rank runs these two by itself.
+    if (std::string_view(name) == "validate" || std::string_view(name) == "generate")
+      std::erase_if(plan.programs.back().commands, [](const Command &command) {
+        return command.kind == Command::Kind::AllReduce ||
+               command.kind == Command::Kind::ReduceScatter ||
+               command.kind == Command::Kind::AllGather || command.kind == Command::Kind::Shard;
+      });
   }
 
   Training &training = plan.training;
@@ -256,6 +263,7 @@ std::vector<Plan> variants() {
   alone.states[1].sharding.reset();
   alone.programs.resize(1);
   alone.programs[0].commands.resize(1);
+  alone.programs[0].events = 0;
   alone.training = {};
   alone.scalars.pop_back();
   return {fullPlan(), alone};

@@ -84,6 +84,20 @@ TEST_F(TrainerRanksTest, StepsGoRoundThePhases) {
   }
 }
 
+TEST_F(TrainerRanksTest, ResumesAfterWholeRoundsOnly) {
+  options.save = scratch / "saves";
+  options.steps = 4;
+  ASSERT_TRUE(run()) << output;
+  for (const char *name : {"update.b", "update.c"}) {
+    plan.training.phases.push_back({"first", "next", "last", name});
+    plan.programs.push_back({name, {}, 1, 0});
+  }
+  options.start.resume = std::exchange(options.save, "");
+  options.steps = 6;
+  EXPECT_CONTAINS(failure(),
+                  "it was saved after step 4, and this plan keeps gradients over 3 steps");
+}
+
 /// With three phases, gradients live over three steps: checkpoints are made after 3, 6, 9, ….
 TEST_F(TrainerRanksTest, CheckpointsAreMadeAfterWholeRounds) {
   for (const char *name : {"update.b", "update.c"}) {
