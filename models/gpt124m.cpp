@@ -33,7 +33,7 @@ NANO_MODEL {
 
   // Schedules at step s of N. The window is counted in blocks of 128 positions.
   const Sched s = step(), N = iterations();
-  const Sched decay = min(1.0, 0.1 + 0.9 * (1 - s / N) / 0.4);
+  const Sched decay = min(1.0, 0.1 + 0.9 * max(1 - s / N, 0.0) / 0.4);
   const Tensor window = scalar("window", ceil(max(1728 * s / N, 1.0) / 128), i32);
 
   const auto matrices =

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds tick(100), beatEvery(1000), farewell(1000), verdictTime(2000);
 constexpr milliseconds leastSilence(5000), mostSilence(30000), helloTime(5000), retryTime(100);
-constexpr uint32_t mostHello = 1 << 20, mostFrame = 1 << 28;
+constexpr uint32_t mostHello = 1 << 20;
 constexpr const char *greeting = "nanorun control 1";
 
 /// The first byte of every message.
@@ -72,6 +72,7 @@ struct Activity {
 struct Connection {
   Socket socket;
   std::string out, in;
+  size_t sent = 0;     ///< bytes of `out` that are sent; out is empty when all are
   bool left = false;   ///< the other end said that it leaves
   bool closed = false; ///< this end sends nothing more
 };
@@ -166,6 +167,16 @@ struct Control::Impl {
     changed.notify_all();
   }
 
+  /// Whether an exchange's texts, packed, are too long for a message: then the run fails.
+  bool isTooLong(const std::string &call, const std::string &packed) {
+    if (packed.size() < options.mostFrame) // which holds its kind too
+      return false;
+    fail(call + " has texts of " + std::to_string(packed.size()) + " bytes, more than the " +
+             std::to_string(options.mostFrame - 1) + " that ranks can exchange at once",
+         /*tell=*/true);
+    return true;
+  }
+
   /// Rank 0: `text` holds a rank's call and what it exchanges.
   void addText(int rank, const std::string &text) {
     texts[rank] = unpack(text);
@@ -178,8 +189,11 @@ struct Control::Impl {
         return fail(differ(from, each[0], 0, texts[0][0]), /*tell=*/true);
       all.push_back(std::move(each[1]));
     }
+    const std::string packed = pack(all);
+    if (isTooLong(texts[0][0], packed))
+      return;
     texts.clear();
-    postToAll(Texts, pack(all));
+    postToAll(Texts, packed);
     exchanged = std::move(all);
     changed.notify_all();
   }
@@ -248,7 +262,7 @@ void Control::Impl::receive(int rank, Connection &connection) {
       size_t size = 0;
       for (size_t byte = 0; byte < 4; ++byte)
         size |= size_t(uint8_t(connection.in[at + byte])) << (8 * byte);
-      if (size > mostFrame) {
+      if (size > options.mostFrame) {
         lost(rank);
         return;
       }
@@ -262,15 +276,19 @@ void Control::Impl::receive(int rank, Connection &connection) {
 }
 
 void Control::Impl::flush(Connection &connection) {
-  size_t done = 0;
-  while (done < connection.out.size()) {
-    ssize_t count = ::send(connection.socket.fd(), connection.out.data() + done,
-                           connection.out.size() - done, MSG_NOSIGNAL);
+  std::string &out = connection.out;
+  size_t &sent = connection.sent;
+  while (sent < out.size()) {
+    ssize_t count =
+        ::send(connection.socket.fd(), out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
     if (count <= 0)
       break; // a broken connection shows when it is read
-    done += size_t(count);
+    sent += size_t(count);
   }
-  connection.out.erase(0, done);
+  if (sent == out.size() || sent > out.size() / 2) {
+    out.erase(0, sent);
+    sent = 0;
+  }
 }
 
 void Control::Impl::tellActivity() {
@@ -484,7 +502,7 @@ Result<std::unique_ptr<Control>> Control::join(const ControlOptions &options,
         why = status.error().message;
         continue;
       }
-      auto answer = receiveFrame(*socket, mostFrame, deadline);
+      auto answer = receiveFrame(*socket, options.mostFrame, deadline);
       if (!answer) {
         why = answer.error().message;
         continue;
@@ -552,6 +570,8 @@ Result<std::vector<std::string>> Control::exchange(const std::string &mine) {
   std::unique_lock lock(impl->mutex);
   impl->exchanged.reset();
   const std::string text = pack({impl->own().request, mine});
+  if (impl->isTooLong(impl->own().request, text))
+    return failed(impl->why);
   if (impl->isHub())
     impl->addText(0, text);
   else

@@ -34,6 +34,8 @@ struct ControlOptions {
   /// process, whatever its rank hangs in. May be empty.
   std::function<void(const std::string &message)> stop;
   std::chrono::milliseconds grace = std::chrono::seconds(3);
+  /// Bytes of the longest message; what all ranks exchange at once travels in one. Equal on all.
+  uint32_t mostFrame = uint32_t(1) << 28;
 };
 
 /// What the others know about a rank from the start.
@@ -67,7 +69,8 @@ public:
   void finish();
   void doing(const std::string &what);
   void waiting(const std::string &what);
-  /// Every rank's text, by rank; between begin() and finish().
+  /// Every rank's text, by rank; between begin() and finish(). The run fails for texts that are
+  /// longer together than a message may be.
   Result<std::vector<std::string>> exchange(const std::string &mine);
   void abort(const std::string &reason);
   std::optional<Error> failure() const;

@@ -40,13 +40,10 @@ public:
   int world() const override { return group.world(); }
   bool hasFirst() const override { return true; }
   int onMachine() const override { return group.world(); }
-  int inProcess() const override { return group.world(); }
   std::string describe() const override { return "threads"; }
 
   Status run(const std::function<Status(Communicator &)> &work) override {
-    auto runRank = [&](int rank) {
-      Communicator &communicator = group.communicator(rank);
-      Status status = guarded(work, communicator);
+    auto endWith = [&](int rank, const Status &status) {
       if (status)
         return;
       {
@@ -54,12 +51,23 @@ public:
         if (!first)
           first = status.error();
       }
-      communicator.abort(status.error().message);
+      group.abort(rank, status.error().message);
     };
+    auto runRank = [&](int rank) { endWith(rank, guarded(work, group.communicator(rank))); };
     std::vector<std::thread> threads;
-    for (int rank = 1; rank < group.world(); ++rank)
-      threads.emplace_back(runRank, rank);
-    runRank(0);
+    threads.reserve(size_t(group.world() - 1));
+    Status started = ok();
+    for (int rank = 1; rank < group.world() && started; ++rank) {
+      try {
+        threads.emplace_back(runRank, rank);
+      } catch (const std::exception &exception) {
+        started = failed(fmt::format("no thread for rank {} of {} can be made: {}", rank,
+                                     group.world(), exception.what()));
+        endWith(rank, started);
+      }
+    }
+    if (started)
+      runRank(0);
     for (std::thread &thread : threads)
       thread.join();
     return first ? Status(*first) : ok();
@@ -87,7 +95,6 @@ public:
     return int(std::count_if(peers.begin(), peers.end(),
                              [](const Peer &peer) { return peer.host == hostName(); }));
   }
-  int inProcess() const override { return 1; }
   std::string describe() const override { return transport->describe(); }
 
   Status run(const std::function<Status(Communicator &)> &work) override {

@@ -41,9 +41,8 @@ public:
   virtual int world() const = 0;
   /// Whether rank 0 is here: it writes what is written once.
   virtual bool hasFirst() const = 0;
-  /// Ranks that share this machine, and those that are in this process.
+  /// Ranks that share this machine.
   virtual int onMachine() const = 0;
-  virtual int inProcess() const = 0;
   /// What joins them, for the log: "threads", "TCP", "Open MPI v4.1.4".
   virtual std::string describe() const = 0;
 

@@ -52,13 +52,12 @@ private:
   const char *by;
 };
 
-Launch ofMpi(Reader &reader, const char *rank, const char *size, const char *local) {
+Launch ofMpi(Reader &reader, const char *rank, const char *size) {
   Launch launch;
   launch.carrier = Launch::Carrier::Mpi;
   launch.by = "mpirun";
   launch.world = reader.number(size, 1, mostRanks);
   launch.rank = reader.number(rank, 0, mostRanks - 1);
-  launch.localRank = reader.number(local, 0, mostRanks - 1, 0);
   return launch;
 }
 
@@ -68,7 +67,6 @@ Launch ofTorchrun(Reader &reader, const Variables &variables, bool needsHost) {
   launch.by = "torchrun";
   launch.world = reader.number("WORLD_SIZE", 1, mostRanks);
   launch.rank = reader.number("RANK", 0, mostRanks - 1);
-  launch.localRank = reader.number("LOCAL_RANK", 0, mostRanks - 1);
   launch.job = variables("TORCHELASTIC_RUN_ID").value_or("");
   if (needsHost) {
     launch.host = reader.text("MASTER_ADDR");
@@ -83,14 +81,15 @@ Launch ofSlurm(Reader &reader, const Variables &variables, bool needsHost) {
   Launch launch;
   launch.carrier = Launch::Carrier::Sockets;
   launch.by = "Slurm";
+  launch.rank = reader.number("SLURM_PROCID", 0, mostRanks - 1);
+  // Without --ntasks sbatch sets no number for the one process that its script is.
   launch.world = variables("SLURM_STEP_NUM_TASKS")
                      ? reader.number("SLURM_STEP_NUM_TASKS", 1, mostRanks)
-                     : reader.number("SLURM_NTASKS", 1, mostRanks);
-  launch.rank = reader.number("SLURM_PROCID", 0, mostRanks - 1);
-  launch.localRank = reader.number("SLURM_LOCALID", 0, mostRanks - 1);
+                     : reader.number("SLURM_NTASKS", 1, mostRanks,
+                                     launch.rank == 0 ? std::optional(1) : std::nullopt);
   launch.job =
       variables("SLURM_JOB_ID").value_or("") + "." + variables("SLURM_STEP_ID").value_or("");
-  if (!needsHost)
+  if (!needsHost || launch.world == 1)
     return launch;
   launch.host = variables("MASTER_ADDR").value_or("");
   if (launch.host.empty())
@@ -125,13 +124,12 @@ Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variabl
   Launch launch;
   if (has("OMPI_COMM_WORLD_RANK") || has("OMPI_COMM_WORLD_SIZE")) {
     Reader reader(variables, "mpirun");
-    launch =
-        ofMpi(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK");
+    launch = ofMpi(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
     if (reader.error)
       return *reader.error;
   } else if (has("PMI_RANK") && !isSlurm) {
     Reader reader(variables, "mpirun");
-    launch = ofMpi(reader, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID");
+    launch = ofMpi(reader, "PMI_RANK", "PMI_SIZE");
     if (reader.error)
       return *reader.error;
   } else if (has("RANK") || has("WORLD_SIZE")) {
@@ -142,10 +140,10 @@ Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variabl
   } else if (isSlurm) {
     Reader reader(variables, "Slurm");
     launch = ofSlurm(reader, variables, needsHost);
+    if (reader.error)
+      return *reader.error;
     if (launch.world == 1)
       launch = Launch();
-    else if (reader.error)
-      return *reader.error;
   }
 
   if (launch.by.empty()) {

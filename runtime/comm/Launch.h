@@ -21,10 +21,9 @@ struct Launch {
   std::string by; ///< "mpirun", "Slurm", "torchrun"; empty for threads
   int rank = 0;   ///< of this process; threads: 0
   int world = 1;
-  int localRank = 0; ///< among the ranks of its machine
-  std::string host;  ///< Sockets
-  int port = 0;      ///< Sockets
-  std::string job;   ///< Sockets: what the launcher calls the job, equal on all ranks
+  std::string host; ///< Sockets
+  int port = 0;     ///< Sockets
+  std::string job;  ///< Sockets: what the launcher calls the job, equal on all ranks
 };
 
 /// What the command line says about it.
@@ -38,14 +37,13 @@ using Variables = std::function<std::optional<std::string>(const char *name)>;
 Variables environment();
 
 /// The launch that the environment describes. Looked for in this order:
-/// - mpirun: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, or (other MPIs, outside Slurm) PMI_RANK,
-///   PMI_SIZE;
-/// - torchrun: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT. torchrun itself listens at
+/// - mpirun: OMPI_COMM_WORLD_RANK, _SIZE, or (other MPIs, outside Slurm) PMI_RANK, PMI_SIZE;
+/// - torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. torchrun itself listens at
 ///   MASTER_PORT when TORCHELASTIC_USE_AGENT_STORE is True: then rank 0 takes the next port;
-/// - Slurm (srun): SLURM_PROCID, SLURM_NTASKS (or SLURM_STEP_NUM_TASKS), SLURM_LOCALID; host
-///   MASTER_ADDR or the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST; port MASTER_PORT or one
-///   made from the job's number. One task is no launch, so that it can have several ranks as
-///   threads.
+/// - Slurm (srun): SLURM_PROCID, SLURM_NTASKS (or SLURM_STEP_NUM_TASKS); host MASTER_ADDR or the
+///   first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST; port MASTER_PORT or one made from the
+///   job's number. One task is no launch, so that it can have several ranks as threads; so is the
+///   script of sbatch without a number of tasks, where SLURM_PROCID is 0.
 /// Without any of them, ranks are threads. BadInput, one line: a variable that is missing or no
 /// number, a rank outside the world, a number of ranks that contradicts `gpus`, or a coordinator
 /// where nothing was launched.

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -34,6 +35,7 @@ struct Meeting {
   std::atomic<uint64_t> rounds{0}; ///< completed rendezvous
   std::vector<int> members;        ///< by place; as the first that came sees them
   int count = 0;                   ///< members that have come to the current one
+  bool works = false;              ///< its members are in a collective's work, between two meetings
 };
 
 } // namespace
@@ -48,7 +50,7 @@ struct LocalGroup::State {
     Operands operands;
     std::string doing;
     Clock::time_point seen = Clock::now(); ///< its last sign of life
-    bool present = false;                  ///< waits in a rendezvous
+    const Meeting *present = nullptr;      ///< the rendezvous that it waits in
   };
 
   const int world;
@@ -92,7 +94,8 @@ struct LocalGroup::State {
   }
 
   /// Waits until every member of the request's set has come. `isEnd`: the members come again, at
-  /// the end of the same collective.
+  /// the end of the same collective. An end waits for them in a broken group too, since they still
+  /// read and write each other's operands; then it fails where the group was broken before it.
   Status meet(int rank, int group, const Request &request, Operands operands, bool isEnd) {
     std::unique_lock lock(mutex);
     Known &own = ranks[size_t(rank)];
@@ -101,66 +104,87 @@ struct LocalGroup::State {
       own.operands = operands;
     }
     own.seen = Clock::now();
+    const bool wasBroken = broken;
     auto broke = [&] {
       return failed(request.toString() + " on rank " + std::to_string(rank) + ": " + failure);
     };
-    if (broken)
+    if (wasBroken && !isEnd)
       return broke();
     Meeting &meeting = meetingOf(request.ranks, rank, group);
-    std::vector<int> members = membersOf(request.ranks, rank, world, group);
-    if (meeting.count == 0)
-      meeting.members = members;
-    if (meeting.members != members) {
-      breakGroup("rank " + std::to_string(rank) + " has groups of another size, " +
-                 std::to_string(group) + ", than rank " + std::to_string(meeting.members[0]));
-      return broke();
-    }
-    own.present = true;
-    uint64_t round = meeting.rounds.load(std::memory_order_relaxed);
-    if (++meeting.count == int(members.size())) {
-      if (auto difference = mismatch(members)) {
-        breakGroup(*difference);
+    if (!isEnd) {
+      std::vector<int> wanted = membersOf(request.ranks, rank, world, group);
+      if (meeting.count == 0 && !meeting.works)
+        meeting.members = wanted;
+      if (meeting.members != wanted) {
+        breakGroup("rank " + std::to_string(rank) + " has groups of another size, " +
+                   std::to_string(group) + ", than rank " + std::to_string(meeting.members[0]));
         return broke();
       }
+    }
+    const std::vector<int> &members = meeting.members;
+    own.present = &meeting;
+    uint64_t round = meeting.rounds.load(std::memory_order_relaxed);
+    if (++meeting.count == int(members.size())) {
+      if (!isEnd)
+        if (auto difference = mismatch(members)) {
+          breakGroup(*difference);
+          return broke();
+        }
       meeting.count = 0;
+      meeting.works = !isEnd && members.size() > 1 && request.kind != Request::Kind::Barrier;
       for (int member : members) {
-        ranks[size_t(member)].present = false;
+        ranks[size_t(member)].present = nullptr;
         ranks[size_t(member)].seen = Clock::now();
       }
       meeting.rounds.store(round + 1, std::memory_order_release);
       changed.notify_all();
     } else {
-      wait(lock, meeting, round);
+      wait(lock, meeting, round, isEnd);
       if (meeting.rounds.load(std::memory_order_relaxed) == round)
         return broke();
     }
-    return ok();
+    return wasBroken ? broke() : ok();
   }
 
-  /// Ends when round `round` is complete or the group is broken; breaks it when a member stays
-  /// silent for too long. Spins for some microseconds first, where each rank can have a core of its
-  /// own.
-  void wait(std::unique_lock<std::mutex> &lock, const Meeting &meeting, uint64_t round) {
-    auto over = [&] { return meeting.rounds.load(std::memory_order_acquire) != round || broken; };
+  /// Ends when round `round` is complete or, but for an end, when the group is broken; breaks it
+  /// when a member stays silent for too long. Spins for some microseconds first, where each rank
+  /// can have a core of its own.
+  void wait(std::unique_lock<std::mutex> &lock, const Meeting &meeting, uint64_t round,
+            bool isEnd) {
+    auto over = [&] {
+      return meeting.rounds.load(std::memory_order_acquire) != round || (broken && !isEnd);
+    };
     if (unsigned(world) <= std::thread::hardware_concurrency()) {
       lock.unlock();
       for (int spin = 0; spin < 1000 && !over(); ++spin)
         relax();
       lock.lock();
     }
+    if (isEnd) {
+      changed.wait(lock, over);
+      return;
+    }
     Clock::time_point deadline = Clock::now() + timeout;
     while (!changed.wait_until(lock, deadline, over)) {
-      Clock::time_point oldest = Clock::time_point::max();
+      // Who waits elsewhere waits for others in turn, and those that wait for a silent rank find it
+      // out: here it counts where all the absent wait elsewhere and nobody at all shows life.
+      auto isSilent = [&](int rank) { return !ranks[size_t(rank)].present; };
+      const bool someSilent = std::any_of(meeting.members.begin(), meeting.members.end(), isSilent);
+      Clock::time_point since = someSilent ? Clock::time_point::max() : Clock::time_point::min();
+      if (!someSilent)
+        for (const Known &known : ranks)
+          since = std::max(since, known.seen);
       std::string absent;
       for (int rank : meeting.members) {
         const Known &known = ranks[size_t(rank)];
-        if (known.present)
+        if (known.present == &meeting || (someSilent && !isSilent(rank)))
           continue;
-        oldest = std::min(oldest, known.seen);
+        if (someSilent)
+          since = std::min(since, known.seen);
         absent +=
             (absent.empty() ? "rank " : ", rank ") + std::to_string(rank) + " (" + seen(rank) + ")";
       }
-      deadline = oldest + timeout;
+      deadline = since + timeout;
       if (deadline > Clock::now())
         continue;
       char seconds[32];
@@ -289,19 +313,27 @@ private:
   }
 
   /// Meets the others, does this rank's part of the work with all members' operands, and meets them
-  /// again, so that nobody reads or overwrites what another still needs.
+  /// again, so that nobody reads or overwrites what another still needs, even where it failed.
   template <typename Work>
   Status collective(const Request &request, Operands operands, const Work &work) {
     if (Status status = state.meet(own, group, request, operands, /*isEnd=*/false); !status)
       return status;
-    std::vector<Operands> all;
     // The members' operands stay as they are until all have come to the end.
-    for (int member : membersOf(request.ranks, own, state.world, group))
-      all.push_back(state.ranks[size_t(member)].operands);
-    work(all, placeOf(request.ranks, own, state.world, group).place);
-    if (all.size() == 1)
-      return ok();
-    return state.meet(own, group, request, operands, /*isEnd=*/true);
+    const Place place = placeOf(request.ranks, own, state.world, group);
+    std::exception_ptr thrown;
+    try {
+      std::vector<Operands> all;
+      for (int member : membersOf(request.ranks, own, state.world, group))
+        all.push_back(state.ranks[size_t(member)].operands);
+      work(all, place.place);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    Status end =
+        place.members == 1 ? ok() : state.meet(own, group, request, operands, /*isEnd=*/true);
+    if (thrown)
+      std::rethrow_exception(thrown);
+    return end;
   }
 
   State &state;

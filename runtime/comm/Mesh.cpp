@@ -124,13 +124,14 @@ Result<Socket> Mesh::connect(int rank, const std::function<bool()> &stop) {
     }
     // It answers when it comes to the same exchange; a stranger closes, or does not answer right.
     pollfd entry = {socket->fd(), POLLIN, 0};
-    while (::poll(&entry, 1, int(pollTime.count())) == 0)
+    int ready = 0;
+    while ((ready = ::poll(&entry, 1, int(pollTime.count()))) == 0 || (ready < 0 && errno == EINTR))
       if (stop())
         return failed("stopped");
     auto answer = receiveFrame(*socket, mostGreeting, Clock::now() + attemptTime);
     if (answer && *answer == greeting(rank, own))
       return std::move(*socket);
-    why = address + ": somebody else answers there";
+    why = address + ": " + (answer ? "somebody else answers there" : answer.error().message);
   }
   return failed("cannot be made: " + why);
 }

@@ -86,12 +86,14 @@ Result<std::vector<FileRecord>> saveFiles(const std::string &temporary, const st
     const std::string name = fmt::format("{}/{}", shown, record.name);
     Result<FileWriter> file =
         FileWriter::create(fmt::format("{}/{}", temporary, record.name), name);
-    if (!file && seat.rank > 0)
-      return badInput(
-          fmt::format("{}; ranks on several machines need a directory that all of them see",
-                      file.error().message));
-    if (!file)
+    if (!file) {
+      struct stat found = {};
+      if (seat.rank > 0 && ::stat(temporary.c_str(), &found) != 0 && errno == ENOENT)
+        return badInput(
+            fmt::format("{}; ranks on several machines need a directory that all of them see",
+                        file.error().message));
       return file.error();
+    }
     uint64_t said = 0;
     auto readAndSay = [&](const plan::State &state, uint64_t offset, void *data, uint64_t bytes) {
       if (file->size() >= said) {
@@ -154,7 +156,9 @@ void removeLeftovers(const std::string &directory) {
     if (name.rfind(temporaryPrefix, 0) != 0 || infix == std::string::npos)
       continue;
     auto process = pid_t(std::strtol(name.c_str() + infix + temporaryInfix.size(), nullptr, 10));
-    if (process > 0 && process != ::getpid() && ::kill(process, 0) != 0 && errno == ESRCH)
+    // This process has none under way: what bears its number is another's that had the same.
+    const bool isGone = process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
+    if (process > 0 && isGone)
       removeTree(entry.path().string());
   }
 }

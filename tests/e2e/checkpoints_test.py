@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from harness import BIN, ROOT, TINY, RunTest, main, read_bytes, read_log, train_losses
+from harness import BIN, LIMIT, ROOT, TINY, RunTest, main, read_bytes, read_log, train_losses
 
 SIZES = {**TINY, "dtype": "f32", "global_batch": 1024, "dist": "zero2"}
 STEPS = 8
@@ -73,30 +73,36 @@ class Checkpoints(RunTest):
         self.assert_parameters_near(found, wanted, 5e-3)
 
     def test_killed_while_it_saves(self):
-        """Twelve kills, at random moments of a run that does little but save."""
+        """Twelve kills, each some milliseconds after the first save of a run begins or ends."""
         _, wanted = self.train(self.plan, "unbroken", "--steps", 30, "--gpus", 4)
         saves, chance = self.path("killed"), random.Random(1)
         words = [os.path.join(BIN, "nanorun"), self.plan, "--train", self.path("t_*.bin")]
         words += ["--gpus", "4", "--threads", "1", "--save", saves, "--save-every", "1"]
         cut = 0
-        for _ in range(12):
-            resume = ["--resume", saves] if self.newest(saves) is not None else []
+        for turn in range(12):
+            shown = self.published if turn % 2 else self.names
+            known, seen = self.names(saves), shown(saves)
+            resume = ["--resume", saves] if self.published(saves) else []
             process = subprocess.Popen(
                 [*words, *resume, "--steps", "25"],
                 cwd=ROOT,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            time.sleep(0.05 + 0.4 * chance.random())
-            before = self.newest(saves)
+            deadline = time.monotonic() + LIMIT
+            while process.poll() is None and shown(saves) <= seen:
+                self.assertLess(time.monotonic(), deadline, "nothing is saved")
+                time.sleep(0.001)
+            time.sleep(0.02 * chance.random())
+            before = self.published(saves)
             process.send_signal(signal.SIGKILL)
             _, errors = process.communicate()
             if process.returncode == 0:
                 break
             self.assertEqual((process.returncode, errors), (-signal.SIGKILL, b""))
-            self.assertTrue(before is None or self.newest(saves) >= before)
-            cut += any(name.startswith(".step-") for name in os.listdir(saves))
-        self.assertIsNotNone(self.newest(saves), "no run got as far as a checkpoint")
+            self.assertLessEqual(before, self.published(saves))
+            cut += any(name.startswith(".step-") for name in self.names(saves) - known)
+        self.assertTrue(self.published(saves), "no run got as far as a checkpoint")
         self.assertGreater(cut, 0, "no kill hit a save: the test showed nothing")
         options = ("--resume", saves, "--save", saves, "--gpus", 4, "--steps", 30)
         log, found = self.train(self.plan, "survivor", *options)
@@ -104,10 +110,12 @@ class Checkpoints(RunTest):
         self.assertEqual(read_bytes(found), read_bytes(wanted))
         self.assertFalse([name for name in os.listdir(saves) if name.startswith(".")])
 
-    def newest(self, saves):
-        """The number of the newest checkpoint that stands under its name; None without one."""
-        names = [n for n in (os.listdir(saves) if os.path.isdir(saves) else []) if n[0] != "."]
-        return max((int(name[len("step-") :]) for name in names), default=None)
+    def names(self, saves):
+        return set(os.listdir(saves)) if os.path.isdir(saves) else set()
+
+    def published(self, saves):
+        """The checkpoints that stand under their names."""
+        return {name for name in self.names(saves) if not name.startswith(".")}
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ def variables(rank, world, port):
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(world),
-        "LOCAL_RANK": str(rank),
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port),
     }
@@ -33,7 +32,6 @@ def slurm_variables(rank, world, port):
     return {
         "SLURM_PROCID": str(rank),
         "SLURM_NTASKS": str(world),
-        "SLURM_LOCALID": str(rank),
         "SLURM_JOB_ID": "12",
         "SLURM_JOB_NODELIST": "localhost,elsewhere[1-3]",
         "MASTER_PORT": str(port),
@@ -88,6 +86,13 @@ class Launch(RunTest):
         deadline = time.monotonic() + 30
         while not os.path.isdir(os.path.join(folder, "step-000002")):
             self.assertLess(time.monotonic(), deadline, "no checkpoint")
+            time.sleep(0.02)
+
+    def wait_for_step(self, log):
+        """Until the log says that a step is done."""
+        deadline = time.monotonic() + 30
+        while not os.path.exists(log) or b"train_loss" not in read_bytes(log):
+            self.assertLess(time.monotonic(), deadline, "no step")
             time.sleep(0.02)
 
     def assert_resumable(self, folder):
@@ -160,12 +165,17 @@ class Launch(RunTest):
         )
         bad(
             {"RANK": "0", "WORLD_SIZE": "2"},
-            "the environment of torchrun: LOCAL_RANK is not set; start all ranks with torchrun",
+            "the environment of torchrun: MASTER_ADDR is not set; start all ranks with torchrun, "
+            "or say where rank 0 is with --coordinator HOST:PORT",
         )
         bad(
-            {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"},
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
             "the environment of Slurm: SLURM_JOB_NODELIST is not set; start all ranks with Slurm, "
             "or say where rank 0 is with --coordinator HOST:PORT",
+        )
+        bad(
+            {"SLURM_PROCID": "1"},
+            "the environment of Slurm: SLURM_NTASKS is not set; start all ranks with Slurm",
         )
         bad(
             {},
@@ -264,7 +274,7 @@ class Launch(RunTest):
         """A process that neither runs nor ends, as on a machine that lost its power."""
         options = self.options("stop", "--steps", 100000, "--rank-timeout", 5)
         processes = self.start_all(2, lambda rank: options)
-        time.sleep(1)
+        self.wait_for_step(self.path("stop.jsonl"))
         begin = time.monotonic()
         processes[1].send_signal(signal.SIGSTOP)
         ((status, _, errors),) = self.ends(processes[:1])

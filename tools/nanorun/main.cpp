@@ -95,13 +95,11 @@ int report(Error error) {
   return error.exitStatus();
 }
 
-/// Ends the process at once: what a rank of a failed run leaves behind may wait for ranks that are
-/// gone.
-[[noreturn]] void leave(const Launch &launch, Error error) {
-  error.message = fmt::format("rank {}: {}", launch.rank, error.message);
-  int status = report(std::move(error));
-  std::fflush(nullptr);
-  std::_Exit(status);
+/// An error of the rank that this process is.
+int report(const Launch &launch, const Error &error) {
+  Error named = error;
+  named.message = fmt::format("rank {}: {}", launch.rank, error.message);
+  return report(std::move(named));
 }
 
 /// Trains with the ranks that the environment and the command line ask for.
@@ -112,7 +110,10 @@ Status trainWithRanks(const Options &options) {
   CrewOptions crewOptions;
   crewOptions.launch = *launch;
   crewOptions.timeout = crewOptions.joinTimeout = options.rankTimeout;
-  crewOptions.stop = [&](const std::string &message) { leave(*launch, failed(message)); };
+  // Without a flush: a rank that hangs may hold a file.
+  crewOptions.stop = [&](const std::string &message) {
+    std::_Exit(report(*launch, failed(message)));
+  };
   Result<std::unique_ptr<Crew>> crew = Crew::start(crewOptions);
   if (!crew)
     return crew.error();
@@ -126,7 +127,10 @@ Status trainWithRanks(const Options &options) {
     return status;
   (*crew)->abort(status.error().message);
   crew->reset();
-  leave(*launch, status.error());
+  // At once: what a rank of a failed run leaves behind may wait for ranks that are gone.
+  const int exitStatus = report(*launch, status.error());
+  std::fflush(nullptr);
+  std::_Exit(exitStatus);
 }
 
 Status run(int argc, char **argv) {

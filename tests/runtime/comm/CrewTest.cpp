@@ -2,14 +2,19 @@
 // test: the same bits as threads that share memory, and a line that names who is at fault.
 #include "runtime/comm/Crew.h"
 #include "runtime/comm/Agreement.h"
+#include "runtime/comm/Control.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/comm/Sockets.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/comm/Collectives.h"
 
 #include <atomic>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 
 namespace nano {
 namespace {
@@ -26,8 +31,7 @@ int freePort() {
 
 CrewOptions optionsOf(int rank, int world, int port, std::chrono::milliseconds timeout = 60s) {
   CrewOptions options;
-  options.launch = {
-      Launch::Carrier::Sockets, "torchrun", rank, world, rank, "127.0.0.1", port, "j"};
+  options.launch = {Launch::Carrier::Sockets, "torchrun", rank, world, "127.0.0.1", port, "j"};
   options.timeout = timeout;
   options.joinTimeout = 20s;
   return options;
@@ -126,7 +130,6 @@ TEST(Crew, KnowsWhereItsRanksAre) {
       EXPECT_EQ((*crew)->world(), 3);
       EXPECT_EQ((*crew)->hasFirst(), rank == 0);
       EXPECT_EQ((*crew)->onMachine(), 3);
-      EXPECT_EQ((*crew)->inProcess(), 1);
       EXPECT_EQ((*crew)->describe(), "TCP");
       EXPECT_TRUE((*crew)->run([](Communicator &) { return ok(); }));
     });
@@ -217,13 +220,13 @@ TEST(Crew, ARankThatShowsLifeIsWaitedFor) {
       2,
       [&](Communicator &communicator) -> Status {
         if (communicator.rank() == 0)
-          for (int i = 0; i < 12; ++i) {
+          for (int i = 0; i < 25; ++i) {
             std::this_thread::sleep_for(100ms);
             communicator.doing("writing shard " + std::to_string(i));
           }
         return communicator.barrier("saved");
       },
-      700ms));
+      2s));
 }
 
 TEST(Crew, DevicesThatWaitForEachOtherAreFoundOut) {
@@ -300,18 +303,83 @@ TEST(Crew, SaysThatAPortIsTaken) {
 
 TEST(Crew, AStrangerDoesNotDisturb) {
   int port = freePort();
-  std::thread stranger([&] {
-    for (int i = 0; i < 3; ++i) {
-      auto socket = connectTo("127.0.0.1", port, std::chrono::steady_clock::now() + 1s);
-      if (socket)
-        (void)sendFrame(*socket, "GET / HTTP/1.1", std::chrono::steady_clock::now() + 1s);
-      std::this_thread::sleep_for(20ms);
-    }
+  auto work = [](Communicator &communicator) { return reduceOne(communicator, "a"); };
+  std::vector<Status> first;
+  std::thread rank0([&] { first = runCrews({optionsOf(0, 2, port)}, work); });
+  const auto deadline = std::chrono::steady_clock::now() + 15s;
+  bool came = false;
+  while (!came && std::chrono::steady_clock::now() < deadline) {
+    auto socket = connectTo("127.0.0.1", port, deadline);
+    came = socket && sendFrame(*socket, "GET / HTTP/1.1", deadline);
+    if (!came)
+      std::this_thread::sleep_for(5ms); // rank 0 does not listen yet
+  }
+  EXPECT_TRUE(came);
+  expectAllOk(runCrews({optionsOf(1, 2, port)}, work));
+  rank0.join();
+  expectAllOk(first);
+}
+
+TEST(Crew, SaysThatAThreadCannotBeMade) {
+  // Room for the stacks of a few threads only.
+  constexpr size_t gigabyte = size_t(1) << 30;
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  pthread_attr_t attributes, saved;
+  ASSERT_EQ(pthread_getattr_default_np(&saved), 0);
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, gigabyte), 0);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = pages * size_t(sysconf(_SC_PAGESIZE)) + 4 * gigabyte + gigabyte / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+  std::atomic<int> begun = 0;
+  Status end = Crew::threads(16)->run([&](Communicator &communicator) {
+    ++begun;
+    return communicator.barrier("start");
   });
-  std::vector<CrewOptions> options = {optionsOf(0, 2, port), optionsOf(1, 2, port)};
-  expectAllOk(
-      runCrews(options, [](Communicator &communicator) { return reduceOne(communicator, "a"); }));
-  stranger.join();
+  EXPECT_EQ(pthread_setattr_default_np(&saved), 0);
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().exitStatus(), 1);
+  EXPECT_GT(begun, 0);
+  EXPECT_EQ(end.error().message, "no thread for rank " + std::to_string(begun + 1) +
+                                     " of 16 can be made: Resource temporarily unavailable");
+}
+
+TEST(Control, RefusesTextsThatAreTooLong) {
+  auto ends = [](const std::vector<size_t> &sizes) {
+    std::vector<std::string> messages(2);
+    auto listener = listenOn(0);
+    const int port = portOf(*listener);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        ControlOptions options;
+        options.rank = rank;
+        options.world = 2;
+        options.mostFrame = 5000;
+        options.joinTimeout = 20s;
+        auto control = rank == 0 ? Control::host(options, std::move(*listener), "")
+                                 : Control::join(options, {"127.0.0.1"}, port, "");
+        ASSERT_TRUE(control) << control.error().message;
+        ASSERT_TRUE((*control)->begin("exchange 'names'"));
+        auto texts = (*control)->exchange(std::string(sizes[size_t(rank)], 'x'));
+        messages[size_t(rank)] = texts ? "" : texts.error().message;
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    return messages;
+  };
+  using Messages = std::vector<std::string>;
+  EXPECT_EQ(ends({2000, 2900}), Messages(2, ""));
+  for (const std::vector<size_t> &sizes : {std::vector<size_t>{3000, 3000}, {6000, 1}, {1, 6000}})
+    for (const std::string &message : ends(sizes)) {
+      EXPECT_CONTAINS(message, "exchange 'names' has texts of 60");
+      EXPECT_CONTAINS(message, " bytes, more than the 4999 that ranks can exchange at once");
+    }
 }
 
 TEST(Agreement, NamesWhoDiffersInWhat) {

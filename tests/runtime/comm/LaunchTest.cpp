@@ -23,17 +23,14 @@ void expectBad(const Values &values, const LaunchOptions &options, const std::st
   EXPECT_EQ(made.error().message, message);
 }
 
-const Values torchrun = {{"RANK", "3"},
-                         {"WORLD_SIZE", "4"},
-                         {"LOCAL_RANK", "1"},
-                         {"MASTER_ADDR", "node-a"},
-                         {"MASTER_PORT", "29500"}};
-const Values slurm = {{"SLURM_PROCID", "5"},  {"SLURM_NTASKS", "16"},
-                      {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "4711"},
-                      {"SLURM_STEP_ID", "2"}, {"SLURM_JOB_NODELIST", "gpu[03-06,9],login"}};
-const Values openMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
-                        {"OMPI_COMM_WORLD_SIZE", "4"},
-                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
+const Values torchrun = {
+    {"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}};
+const Values slurm = {{"SLURM_PROCID", "5"},
+                      {"SLURM_NTASKS", "16"},
+                      {"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "2"},
+                      {"SLURM_JOB_NODELIST", "gpu[03-06,9],login"}};
+const Values openMpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
 
 Values with(Values values, const std::string &name, const std::string &value) {
   values[name] = value;
@@ -58,7 +55,6 @@ TEST(Launch, Torchrun) {
   EXPECT_EQ(made->carrier, Launch::Carrier::Sockets);
   EXPECT_EQ(made->rank, 3);
   EXPECT_EQ(made->world, 4);
-  EXPECT_EQ(made->localRank, 1);
   EXPECT_EQ(made->host, "node-a");
   EXPECT_EQ(made->port, 29500);
   // torchrun's own store has that port.
@@ -71,7 +67,6 @@ TEST(Launch, Slurm) {
   EXPECT_EQ(made->carrier, Launch::Carrier::Sockets);
   EXPECT_EQ(made->rank, 5);
   EXPECT_EQ(made->world, 16);
-  EXPECT_EQ(made->localRank, 1);
   EXPECT_EQ(made->host, "gpu03");
   EXPECT_EQ(made->port, 20000 + (4711 * 13 + 2) % 12000);
   EXPECT_EQ(made->job, "4711.2");
@@ -84,6 +79,11 @@ TEST(Launch, Slurm) {
   ASSERT_TRUE(single);
   EXPECT_EQ(single->carrier, Launch::Carrier::Threads);
   EXPECT_EQ(single->world, 8);
+  // sbatch without --ntasks sets no number.
+  single = launch(without(with(slurm, "SLURM_PROCID", "0"), "SLURM_NTASKS"), {8, ""});
+  ASSERT_TRUE(single) << single.error().message;
+  EXPECT_EQ(single->carrier, Launch::Carrier::Threads);
+  EXPECT_EQ(single->world, 8);
 }
 
 TEST(Launch, Mpirun) {
@@ -92,7 +92,6 @@ TEST(Launch, Mpirun) {
   EXPECT_EQ(made->carrier, Launch::Carrier::Mpi);
   EXPECT_EQ(made->rank, 2);
   EXPECT_EQ(made->world, 4);
-  EXPECT_EQ(made->localRank, 1);
   made = launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
   ASSERT_TRUE(made);
   EXPECT_EQ(made->carrier, Launch::Carrier::Mpi);
@@ -125,7 +124,7 @@ TEST(Launch, Contradictions) {
 }
 
 TEST(Launch, MissingPieces) {
-  for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
+  for (const char *name : {"RANK", "WORLD_SIZE", "MASTER_PORT"})
     expectBad(without(torchrun, name), {},
               "the environment of torchrun: " + std::string(name) +
                   " is not set; start all ranks with torchrun");
@@ -136,8 +135,10 @@ TEST(Launch, MissingPieces) {
   expectBad(without(openMpi, "OMPI_COMM_WORLD_RANK"), {},
             "the environment of mpirun: OMPI_COMM_WORLD_RANK is not set; start all ranks with "
             "mpirun");
-  expectBad(without(slurm, "SLURM_LOCALID"), {},
-            "the environment of Slurm: SLURM_LOCALID is not set; start all ranks with Slurm");
+  expectBad(without(slurm, "SLURM_NTASKS"), {},
+            "the environment of Slurm: SLURM_NTASKS is not set; start all ranks with Slurm");
+  expectBad(with(with(slurm, "SLURM_NTASKS", "2,2"), "SLURM_PROCID", "0"), {},
+            "the environment of Slurm: SLURM_NTASKS=2,2 is not a whole number from 1 to 65536");
   expectBad(without(slurm, "SLURM_JOB_NODELIST"), {},
             "the environment of Slurm: SLURM_JOB_NODELIST is not set; start all ranks with Slurm, "
             "or say where rank 0 is with --coordinator HOST:PORT");

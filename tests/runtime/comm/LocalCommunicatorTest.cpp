@@ -3,6 +3,7 @@
 #include "runtime/comm/LocalCommunicator.h"
 #include "tests/runtime/comm/Collectives.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -157,16 +158,94 @@ TEST(LocalCommunicator, TimeoutNamesTheAbsentRank) {
 }
 
 TEST(LocalCommunicator, ARankThatShowsLifeIsWaitedFor) {
-  LocalGroup group(2, 400ms);
+  LocalGroup group(2, 2s);
   onEachRank(group, [&](Communicator &communicator) {
     EXPECT_FALSE(communicator.failure());
     if (communicator.rank() == 1)
-      for (int i = 0; i < 6; ++i) {
+      for (int i = 0; i < 25; ++i) {
         std::this_thread::sleep_for(100ms);
         communicator.doing("shard " + std::to_string(i));
       }
     EXPECT_TRUE(communicator.barrier("saved"));
   });
+}
+
+Status reduceOne(Communicator &communicator, Ranks ranks, const char *what) {
+  float value = 1;
+  return communicator.allReduce(&value, 1, DType::F32, Combine::Sum, ranks, what);
+}
+
+TEST(LocalCommunicator, RanksThatWaitInDifferentSetsAreNamed) {
+  LocalGroup group(2, 300ms);
+  onEachRank(group, [&](Communicator &communicator) {
+    ASSERT_TRUE(communicator.setGroup(2));
+    Status status = communicator.rank() == 0 ? reduceOne(communicator, Ranks::All, "a")
+                                             : reduceOne(communicator, Ranks::Group, "b");
+    ASSERT_FALSE(status);
+  });
+  const std::string message = group.communicator(0).failure()->message;
+  // The first that finds it out names the other.
+  EXPECT_TRUE(
+      message == "rank 0 (last seen in all-reduce 'a' of 1 f32) did not come within 0.3 s" ||
+      message ==
+          "rank 1 (last seen in all-reduce 'b' of 1 f32 within a group) did not come within 0.3 s")
+      << message;
+}
+
+TEST(LocalCommunicator, ARankThatWaitsForOneThatShowsLifeIsWaitedFor) {
+  LocalGroup group(4, 2s);
+  onEachRank(group, [&](Communicator &communicator) {
+    ASSERT_TRUE(communicator.setGroup(2));
+    if (communicator.rank() == 3) // rank 1 waits for it, and rank 0 for rank 1
+      for (int i = 0; i < 25; ++i) {
+        std::this_thread::sleep_for(100ms);
+        communicator.doing("shard " + std::to_string(i));
+      }
+    Status peers = reduceOne(communicator, Ranks::Peers, "a");
+    EXPECT_TRUE(peers) << peers.error().message;
+    Status own = reduceOne(communicator, Ranks::Group, "b");
+    EXPECT_TRUE(own) << own.error().message;
+  });
+}
+
+TEST(LocalCommunicator, AFailureElsewhereLeavesACollectivesWorkWhole) {
+  constexpr int64_t count = int64_t(1) << 21;
+  int hits = 0;
+  for (int round = 0; round < 400 && hits < 3; ++round) {
+    LocalGroup group(4);
+    std::atomic<int> begun = 0;
+    std::atomic<bool> cut = false;
+    onEachRank(group, [&](Communicator &communicator) {
+      const int rank = communicator.rank();
+      ASSERT_TRUE(communicator.setGroup(2));
+      if (rank == 3)
+        return;
+      if (rank == 2) {
+        while (begun < 2)
+          std::this_thread::yield();
+        std::this_thread::sleep_for(200us * (round % 20));
+        return communicator.abort("the disk is full");
+      }
+      std::vector<float> from(2 * count, float(rank + 1)), to(count, -1);
+      ++begun;
+      Status status = communicator.reduceScatter(from.data(), to.data(), count, DType::F32,
+                                                 Ranks::Group, "grads");
+      // What this rank does when it is out of the call must not reach the other's sums.
+      std::fill(from.begin(), from.end(), 100);
+      const bool hasBegun = to[0] != -1;
+      EXPECT_TRUE(hasBegun || !status);
+      EXPECT_EQ(std::count(to.begin(), to.end(), hasBegun ? 3 : -1), count);
+      if (hasBegun && !status) {
+        EXPECT_EQ(status.error().message,
+                  "reduce-scatter 'grads' of 2097152 f32 within a group on rank " +
+                      std::to_string(rank) +
+                      ": rank 2 failed after no collective: the disk is full");
+        cut = true;
+      }
+    });
+    hits += cut;
+  }
+  EXPECT_GT(hits, 0) << "no failure fell into a collective's work";
 }
 
 } // namespace

@@ -24,7 +24,7 @@ LIMIT = 60  # seconds
 
 def start(rank, world, port, *arguments):
     """One rank as torchrun would start it."""
-    variables = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank}
+    variables = {"RANK": rank, "WORLD_SIZE": world}
     variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
     return subprocess.Popen(
         [RANK, *map(str, arguments)],
@@ -160,7 +160,7 @@ class NamespacesTest(unittest.TestCase):
         """Ranks by halves on the two machines."""
         processes = []
         for rank in range(world):
-            variables = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % 2}
+            variables = {"RANK": rank, "WORLD_SIZE": world}
             variables |= {"MASTER_ADDR": self.machines.ADDRESSES[0], "MASTER_PORT": 23456}
             words = [f"{name}={value}" for name, value in variables.items()]
             process = subprocess.Popen(

@@ -7,6 +7,7 @@
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -228,6 +230,41 @@ TEST(Shards, SavedAtAnyWorldLoadAtAnyOther) {
       expectLoads(*checkpoint, makePlan(otherWorld, otherGroup));
     }
   }
+}
+
+TEST(Shards, AFileThatARankCannotMakeIsNamed) {
+  namespace fs = std::filesystem;
+  auto messageAfter = [](const std::function<void(const std::string &temporary)> &spoil) {
+    ScratchDirectory scratch;
+    const std::string temporary = scratch / (".step-000003.tmp-" + std::to_string(::getpid()));
+    bool isSpoilt = false;
+    auto ends = saveAll(scratch.path, makePlan(2, 2), 3, [&](Communicator &communicator) {
+      if (communicator.rank() == 0 || std::exchange(isSpoilt, true))
+        return ok();
+      while (!fs::exists(temporary + "/optimizer-00000.safetensors"))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1)); // rank 0 makes its files
+      spoil(temporary);
+      return ok();
+    });
+    for (const Result<std::string> &end : ends) {
+      EXPECT_FALSE(end);
+      EXPECT_EQ(end.error().exitStatus(), 2);
+    }
+    EXPECT_EQ(ends[0].error().message, ends[1].error().message);
+    std::string message = ends[1].error().message;
+    EXPECT_EQ(message.rfind(scratch.path + "/", 0), 0U) << message;
+    return message.substr(scratch.path.size() + 1);
+  };
+  const std::string file = "step-000003/optimizer-00001.safetensors";
+  EXPECT_EQ(messageAfter([](const std::string &temporary) {
+              fs::rename(temporary, fs::path(temporary).parent_path() / "elsewhere");
+            }),
+            file + ": cannot be created: No such file or directory; ranks on several machines need "
+                   "a directory that all of them see");
+  EXPECT_EQ(messageAfter([](const std::string &temporary) {
+              fs::create_directory(temporary + "/optimizer-00001.safetensors");
+            }),
+            file + ": cannot be created: Is a directory");
 }
 
 TEST(Shards, EveryRankWritesItsShareAndNoByteIsWrittenTwice) {
