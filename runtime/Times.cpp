@@ -1,5 +1,6 @@
 // Times of commands as JSON.
 #include "runtime/Times.h"
+#include "runtime/plan/Operands.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,32 +11,6 @@ namespace nano {
 
 using nlohmann::ordered_json;
 using plan::Command;
-
-const char *nameOf(Command::Kind kind) {
-  switch (kind) {
-  case Command::Kind::Launch:
-    return "launch";
-  case Command::Kind::Matmul:
-    return "matmul";
-  case Command::Kind::AllReduce:
-    return "all_reduce";
-  case Command::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Command::Kind::AllGather:
-    return "all_gather";
-  case Command::Kind::Shard:
-    return "shard";
-  case Command::Kind::Fill:
-    return "fill";
-  case Command::Kind::Copy:
-    return "copy";
-  case Command::Kind::RecordEvent:
-    return "record";
-  case Command::Kind::WaitEvent:
-    return "wait";
-  }
-  return "unknown";
-}
 
 std::string timesText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t steps,

@@ -10,10 +10,6 @@
 
 namespace nano {
 
-/// "launch", "matmul", "all_reduce", "reduce_scatter", "all_gather", "shard", "fill", "copy",
-/// "record" or "wait".
-const char *nameOf(plan::Command::Kind kind);
-
 /// One JSON object: "model", "plan_hash", "worlds" (numbers of ranks that these programs are for),
 /// "device", "world", "steps" (optimizer steps of this run), and "commands", one object each in the
 /// plan's order: "program", "command" (its index there), "kind", "label", "at" (model file and

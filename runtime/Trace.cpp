@@ -3,6 +3,7 @@
 
 #include "runtime/Times.h"
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <fmt/format.h>

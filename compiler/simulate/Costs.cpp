@@ -3,6 +3,7 @@
 
 #include "runtime/plan/Work.h"
 
+#include "runtime/plan/Operands.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -83,11 +84,6 @@ double secondsOf(const Command &command, const Machine &machine, const Spread &s
 }
 
 } // namespace
-
-bool isCollective(const Command &command) {
-  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
-         command.kind == Command::Kind::AllGather;
-}
 
 double attentionFlops(const plan::Plan &plan, const Command &command, double keys) {
   if (command.kind != Command::Kind::Launch)

@@ -58,7 +58,4 @@ Costs costsOf(const plan::Plan &plan, const machine::Machine &machine, int64_t w
 /// on average; 0 for other kernels.
 double attentionFlops(const plan::Plan &plan, const plan::Command &command, double keys);
 
-/// True for all-reduce, reduce-scatter and all-gather.
-bool isCollective(const plan::Command &command);
-
 } // namespace nano::simulate

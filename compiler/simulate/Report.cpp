@@ -1,6 +1,7 @@
 // Tables and traces of simulations.
 #include "compiler/simulate/Report.h"
 
+#include "runtime/plan/Operands.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -15,32 +16,6 @@ using plan::Command;
 
 namespace {
 
-const char *nameOf(const Command &command) {
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    return "launch";
-  case Command::Kind::Matmul:
-    return "matmul";
-  case Command::Kind::AllReduce:
-    return "all_reduce";
-  case Command::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Command::Kind::AllGather:
-    return "all_gather";
-  case Command::Kind::Shard:
-    return "shard";
-  case Command::Kind::Fill:
-    return "fill";
-  case Command::Kind::Copy:
-    return "copy";
-  case Command::Kind::RecordEvent:
-    return "record";
-  case Command::Kind::WaitEvent:
-    return "wait";
-  }
-  return "unknown";
-}
-
 std::string lineOf(const Command &command) {
   if (!command.location.line)
     return "no model line";
@@ -48,7 +23,7 @@ std::string lineOf(const Command &command) {
 }
 
 std::string labelOf(const Command &command) {
-  return command.label.empty() ? nameOf(command) : command.label;
+  return command.label.empty() ? nameOf(command.kind) : command.label;
 }
 
 /// Sums by name, the longest first.
@@ -152,7 +127,7 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
         const Command &command = program.commands[span.command];
         json.object([&] {
           json.attribute("name", labelOf(command));
-          json.attribute("cat", nameOf(command));
+          json.attribute("cat", nameOf(command.kind));
           json.attribute("ph", "X");
           json.attribute("ts", 1e6 * span.start);
           json.attribute("dur", 1e6 * (span.finish - span.start));

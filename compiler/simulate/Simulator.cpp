@@ -1,5 +1,6 @@
 // Times of commands on ranks by maxima and sums, and what a step is spent on.
 #include "compiler/simulate/Simulator.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cmath>

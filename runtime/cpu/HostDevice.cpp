@@ -2,6 +2,7 @@
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,11 +13,6 @@ namespace nano::cpu {
 using plan::Command;
 
 namespace {
-
-bool isCollective(const Command &command) {
-  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
-         command.kind == Command::Kind::AllGather;
-}
 
 /// "blocks.3.grad (models/m.cpp:20)": what one part of a collective is about, for other ranks'
 /// messages.

@@ -1,5 +1,6 @@
 // Collectives through NCCL without blocking calls, and through the host.
 #include "runtime/cuda/Collectives.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <bit>
@@ -25,11 +26,6 @@ nccl::DataType typeOf(plan::DType type) {
 }
 
 } // namespace
-
-bool isCollective(const Command &command) {
-  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
-         command.kind == Command::Kind::AllGather;
-}
 
 NcclCollectives::NcclCollectives(Gpu &gpu, const NcclApi &api, Communicator &communicator,
                                  int group)

@@ -92,7 +92,4 @@ private:
   std::vector<std::byte> from, to;
 };
 
-/// Whether the command exchanges data between ranks.
-bool isCollective(const plan::Command &command);
-
 } // namespace nano::cuda

@@ -2,6 +2,7 @@
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cstring>

@@ -247,12 +247,8 @@ void CudaDevice::watch(std::chrono::nanoseconds waited) {
 
 void CudaDevice::leave() {
   std::thread graphs([&] {
-    try {
-      gpu.activate();
+    if (gpu.tryActivate()) // else the context is gone, and its graphs with it
       gpu.destroyGraphs();
-    } catch (const Failure &) {
-      // The context is gone, and its graphs with it.
-    }
   });
   collectives->abort();
   graphs.join();

@@ -38,6 +38,9 @@ public:
 
   /// Makes the GPU's context that of this thread; takes a few tenths of a second the first time.
   void activate();
+  /// Makes the context that there is that of this thread; false when there is none, or the driver
+  /// refuses.
+  bool tryActivate() const { return context && api.cuCtxSetCurrent(context) == CUDA_SUCCESS; }
 
   /// Memory of the GPU, aligned to 256 bytes. The error of a lack of memory is CUDA's.
   CUdeviceptr allocate(uint64_t bytes);

@@ -1,5 +1,6 @@
 // The plan as text for people; stable enough to be matched by FileCheck.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/Operands.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -46,23 +47,6 @@ std::string place(const Location &location) {
   if (location.file.empty() && location.line == 0)
     return "";
   return "  " + location.file + ":" + std::to_string(location.line);
-}
-
-const char *moveName(Command::Kind kind) {
-  switch (kind) {
-  case Command::Kind::AllReduce:
-    return "all_reduce";
-  case Command::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Command::Kind::AllGather:
-    return "all_gather";
-  case Command::Kind::Shard:
-    return "shard";
-  case Command::Kind::Fill:
-    return "fill";
-  default:
-    return "copy";
-  }
 }
 
 class Describer {
@@ -237,7 +221,7 @@ std::string Describer::action(const Command &command) const {
   case Kind::Shard:
   case Kind::Fill:
   case Kind::Copy:
-    text = moveName(command.kind);
+    text = nameOf(command.kind);
     if (command.maximum)
       text += " by maximum";
     if (command.ranks != Ranks::All)

@@ -1,7 +1,38 @@
-// Lists a command's operands.
+// A command's name and operands.
 #include "runtime/plan/Operands.h"
 
 namespace nano::plan {
+
+const char *nameOf(Command::Kind kind) {
+  switch (kind) {
+  case Command::Kind::Launch:
+    return "launch";
+  case Command::Kind::Matmul:
+    return "matmul";
+  case Command::Kind::AllReduce:
+    return "all_reduce";
+  case Command::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Command::Kind::AllGather:
+    return "all_gather";
+  case Command::Kind::Shard:
+    return "shard";
+  case Command::Kind::Fill:
+    return "fill";
+  case Command::Kind::Copy:
+    return "copy";
+  case Command::Kind::RecordEvent:
+    return "record";
+  case Command::Kind::WaitEvent:
+    return "wait";
+  }
+  return "unknown";
+}
+
+bool isCollective(const Command &command) {
+  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
+         command.kind == Command::Kind::AllGather;
+}
 
 std::vector<Ref> operandsOf(const Command &command) {
   std::vector<Ref> operands;

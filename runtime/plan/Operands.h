@@ -1,4 +1,4 @@
-// What a command of a plan reads and writes.
+// What a command of a plan is, reads and writes.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -6,6 +6,12 @@
 #include <vector>
 
 namespace nano::plan {
+
+/// "launch", "matmul", "all_reduce", "reduce_scatter", "all_gather", "shard", "fill", "copy",
+/// "record" or "wait".
+const char *nameOf(Command::Kind kind);
+/// True when ranks exchange data in it.
+bool isCollective(const Command &command);
 
 /// Every place that the command reads or writes, `read` and `written` as its kind says; of a launch
 /// as the plan says, segment by segment. A product's D is one where beta is not zero, its scales

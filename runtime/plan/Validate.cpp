@@ -3,6 +3,7 @@
 #include "runtime/plan/ElfSymbols.h"
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Operands.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -40,10 +41,9 @@ bool isFloat(DType type) { return type == DType::F32 || type == DType::BF16; }
 /// Streams of a program at most.
 constexpr uint32_t mostStreams = 64;
 
-bool isExchange(const Command &command) {
-  using Kind = Command::Kind;
-  return command.kind == Kind::AllReduce || command.kind == Kind::ReduceScatter ||
-         command.kind == Kind::AllGather || command.kind == Kind::Shard;
+/// Of a command that makes sense among several ranks only.
+bool isShared(const Command &command) {
+  return isCollective(command) || command.kind == Command::Kind::Shard;
 }
 
 /// Checks one plan; `item` says where it is, for the message.
@@ -455,7 +455,7 @@ bool Validator::programAlone(const std::string &name) const {
   if (!program(name))
     return false;
   for (const Program &each : plan.programs)
-    if (each.name == name && std::any_of(each.commands.begin(), each.commands.end(), isExchange))
+    if (each.name == name && std::any_of(each.commands.begin(), each.commands.end(), isShared))
       fail("program " + quoted(name) + " runs on one rank alone and exchanges data with others");
   return true;
 }

@@ -157,7 +157,7 @@ void checkRanksRun(Device &device, const plan::Plan &plan, int rank, int run) {
   SCOPED_TRACE("rank " + std::to_string(rank) + ", run " + std::to_string(run));
   const auto all = size_t(world * part);
   write(device, plan, "x", valuesOf(rank, run, all));
-  write(device, plan, "x2", valuesOf(rank, run + 1, size_t(2 * world)));
+  write(device, plan, "x2", valuesOf(rank, run + 1, 2 * size_t(world)));
   write(device, plan, "sum2", valuesOf(rank, run + 2, 3));
   write(device, plan, "largest", valuesOf(rank, run + 3, 5));
   write(device, plan, "half", valuesOf(rank, run + 4, 7));
@@ -192,7 +192,7 @@ void checkRanksRun(Device &device, const plan::Plan &plan, int rank, int run) {
   EXPECT_EQ(read(device, plan, "sum2"), sumOf(2, 3));
   EXPECT_EQ(read(device, plan, "largest"), largest);
   EXPECT_EQ(read(device, plan, "mine"), slice(sum, rank, part));
-  EXPECT_EQ(read(device, plan, "mine2"), slice(sumOf(1, size_t(2 * world)), rank, 2));
+  EXPECT_EQ(read(device, plan, "mine2"), slice(sumOf(1, 2 * size_t(world)), rank, 2));
   EXPECT_EQ(read(device, plan, "of peers"), ofPeers);
   EXPECT_EQ(read(device, plan, "gathered"), gathered);
   EXPECT_EQ(read(device, plan, "shard"), slice(sum, rank, part));

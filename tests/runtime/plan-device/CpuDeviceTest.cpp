@@ -269,7 +269,8 @@ TEST(CpuDevice, RanksShardAndGather) {
       ASSERT_TRUE((*device)->run("main"));
       auto sumOf = [](int member, size_t i) { // of the member's group, at its place
         size_t at = size_t(member % 2) * 3000 + i;
-        return float(member / 2 * 40000 + 10000) + 2 * float(at);
+        const int group = member / 2;
+        return float(group * 40000 + 10000) + 2 * float(at);
       };
       ASSERT_TRUE((*device)->read(shard, 0, values.data(), 12000));
       for (size_t i : {0, 1, 2999})
