@@ -145,15 +145,25 @@ std::string crossEntropy(bool softCap) {
     %g3 = nano.mul %g1, %sg : $F
     %g4 = nano.mul %g3, %g2 : $F
     %gx = nano.div %g4, %k : $F)"
-                                : "\n    %gx = nano.mul %g0, %one : $F";
-  // What nano-fuse makes of the loss: the cap is a bound, and the exponentials are reused.
-  std::string shift = softCap ? R"(
+                                : "";
+  // What nano-fuse makes of the loss: the cap is a bound, and the exponentials are reused; without
+  // one an online log-sum-exp.
+  std::string softmax = softCap ? R"(
     %m = nano.constant 30.0 : tensor<512xf32>
-    %sh = nano.sub %x, %thirty : $F)"
-                              : R"(
-    %m = nano.reduce max %x dims [1] : $F -> tensor<512xf32>
-    %mb = nano.broadcast %m dims [0] : tensor<512xf32> -> $F
-    %sh = nano.sub %x, %mb : $F)";
+    %sh = nano.sub %x, %thirty : $F
+    %e = nano.exp %sh : $F
+    %sum = nano.reduce sum %e dims [1] : $F -> tensor<512xf32>
+    %log = nano.log %sum : tensor<512xf32>
+    %lse = nano.add %m, %log : tensor<512xf32>
+    %rows = nano.constant 1.0 : tensor<512xf32>
+    %inverse = nano.div %rows, %sum : tensor<512xf32>
+    %ib = nano.broadcast %inverse dims [0] : tensor<512xf32> -> $F
+    %p = nano.mul %e, %ib : $F)"
+                                : R"(
+    %lse = nano.reduce logsumexp %x dims [1] : $F -> tensor<512xf32>
+    %lb = nano.broadcast %lse dims [0] : tensor<512xf32> -> $F
+    %sh = nano.sub %x, %lb : $F
+    %p = nano.exp %sh : $F)";
   std::string text = R"(
 step.program @p {
   %z = step.buffer "z" : memref<512x50304xbf16>
@@ -165,24 +175,18 @@ step.program @p {
     %minus = nano.constant -1.0 : $F
     %zero = nano.constant 0.0 : $F
     %f = nano.cast %a : tensor<512x50304xbf16> -> $F)" +
-                     cap + shift + R"(
-    %e = nano.exp %sh : $F
-    %sum = nano.reduce sum %e dims [1] : $F -> tensor<512xf32>
-    %log = nano.log %sum : tensor<512xf32>
-    %lse = nano.add %m, %log : tensor<512xf32>
+                     cap + softmax + R"(
     %i = nano.iota 1 : tensor<512x50304xi32>
     %tb = nano.broadcast %target dims [0] : tensor<512xi32> -> tensor<512x50304xi32>
     %pick = nano.select eq, %i, %tb, %x, %zero : tensor<512x50304xi32>, $F
     %own = nano.reduce sum %pick dims [1] : $F -> tensor<512xf32>
     %loss = nano.sub %lse, %own : tensor<512xf32>
-    %rows = nano.constant 1.0 : tensor<512xf32>
-    %inverse = nano.div %rows, %sum : tensor<512xf32>
-    %ib = nano.broadcast %inverse dims [0] : tensor<512xf32> -> $F
-    %p = nano.mul %e, %ib : $F
     %p1 = nano.add %p, %minus : $F
     %g0 = nano.select eq, %i, %tb, %p1, %p : tensor<512x50304xi32>, $F)" +
                      capGrad + R"(
-    %c = nano.cast %gx : $F -> tensor<512x50304xbf16>
+    %c = nano.cast )" +
+                     (softCap ? "%gx" : "%g0") +
+                     R"( : $F -> tensor<512x50304xbf16>
     nano.yield %loss, %c : tensor<512xf32>, tensor<512x50304xbf16>
   }
 })";

@@ -202,6 +202,9 @@ std::string machineText() {
   text +=
       fmt::format("  \"kernels\": {{\"vector_tflops\": {0:.4f}, \"attention_tflops\": {0:.4f}}},\n",
                   1e-12 * f32 / 2);
+  // What the host writes lands in the ranks' own memory.
+  text += fmt::format("  \"host\": {{\"latency_us\": 0, \"gb_per_s\": {:.3f}}},\n",
+                      1e-9 * copyRate(int64_t(1) << 22) / 2);
   const double latency = collective(Kind::AllReduce, 4);
   text += fmt::format("  \"node\": {{\"latency_us\": {:.3f}, \"measured_ranks\": {}, "
                       "\"bus_gb_per_s\": {{\n",

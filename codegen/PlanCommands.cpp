@@ -140,9 +140,16 @@ void CommandWriter::matmul(step::MatmulOp op, Command &command) {
   ArrayRef<int64_t> scalesA = typeOf(op.getScaleA()).getShape(),
                     scalesB = typeOf(op.getScaleB()).getShape();
   if (!scalesA.empty()) {
+    const unsigned outerA = command.transposeA ? 1 : 0, outerB = command.transposeB ? 0 : 1;
     command.scaleBlock = graph::ScaledMatmulOp::blockSize;
-    command.scaleRowsA = command.m / scalesA[command.transposeA ? 1 : 0];
-    command.scaleRowsB = command.n / scalesB[command.transposeB ? 0 : 1];
+    command.scaleRowsA = command.m / scalesA[outerA];
+    command.scaleRowsB = command.n / scalesB[outerB];
+    auto strides = [](MemRefType type, unsigned outer) -> std::array<int64_t, 2> {
+      const SmallVector<int64_t> each = type.getStridesAndOffset().first;
+      return {each[outer], each[1 - outer]};
+    };
+    command.scaleStridesA = strides(typeOf(op.getScaleA()), outerA);
+    command.scaleStridesB = strides(typeOf(op.getScaleB()), outerB);
   }
 }
 

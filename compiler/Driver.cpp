@@ -100,10 +100,8 @@ void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &
   if (!machine)
     throw ModelError("--machine: " + llvm::toString(machine.takeError()));
   for (int64_t world : worlds)
-    if (world > machine->ranksPerNode && !machine->hasNetwork)
-      throw ModelError(fmt::format("--machine {}: its one node holds {} ranks, not {}; take a "
-                                   "machine with a network",
-                                   machine->name, machine->ranksPerNode, world));
+    if (llvm::Error error = machine->checkRanks(world))
+      throw ModelError("--machine: " + llvm::toString(std::move(error)));
   if (pipeline.times.empty())
     return;
   if (auto times = machine::LabelledTimes::read(pipeline.times); !times)
@@ -275,7 +273,7 @@ private:
       if (failed(all))
         return failure();
       if (!all->kernels)
-        return module().emitError("has no kernels");
+        return module().emitError("has no kernels: a training step needs a parameter to update");
       parts.kernels = all->kernels;
       parts.segments = std::move(all->segments);
       return options.target == "cuda" ? addCudaSources(parts) : addNativeCode(parts, *target);

@@ -6,6 +6,7 @@
 #include "codegen/cpu/NativeCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -120,30 +122,65 @@ std::string lineText(Location location) {
   return text;
 }
 
-/// Collects the first error instead of printing it; prints remarks, each once. The context calls it
-/// for one diagnostic at a time.
-class FirstError {
-public:
-  explicit FirstError(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
-            const std::string remark =
-                fmt::format("{}remark: {}", lineText(diagnostic.getLocation()), diagnostic.str());
-            if (remarks.insert(remark).second)
-              fmt::print(stderr, "nanoc: {}\n", remark);
-          }
-          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-            return;
-          // What the pass manager adds when it writes a reproducer.
-          const std::string message = diagnostic.str();
-          if (text.empty() && message.find("detected while processing") == std::string::npos)
-            text = lineText(diagnostic.getLocation()) + message;
-        }) {}
+constexpr size_t noRun = ~size_t(0);
+/// The run whose passes this thread was last given to run, an index, or noRun.
+thread_local size_t currentRun = noRun;
 
-  std::string text;
+/// Notes the run on the threads that its passes run on: the pass manager's own, and the context's.
+class MarkRun : public PassInstrumentation {
+public:
+  explicit MarkRun(size_t run) : run(run) {}
+  void runBeforePass(Pass *, Operation *) override { currentRun = run; }
 
 private:
-  std::set<std::string> remarks; ///< that were told
+  size_t run;
+};
+
+/// Keeps what the context reports, instead of printing it: the first error and the remarks of each
+/// of `count` runs, and of code that belongs to none. The context calls it for one diagnostic at a
+/// time, on the thread that reports it.
+class Reports {
+public:
+  explicit Reports(MLIRContext *context, size_t count = 0)
+      : ofRuns(count), handler(context, [this](Diagnostic &diagnostic) { note(diagnostic); }) {}
+
+  /// The first error of a run, or of no run; empty when there was none.
+  const std::string &error(size_t run = noRun) const {
+    return run < ofRuns.size() && !ofRuns[run].error.empty() ? ofRuns[run].error : ofNoRun.error;
+  }
+
+  /// The remarks of these runs, in this order, then of no run; each text once.
+  void printRemarks(ArrayRef<size_t> order = {}) const {
+    std::set<StringRef> told;
+    auto print = [&](const Report &report) {
+      for (const std::string &remark : report.remarks)
+        if (told.insert(remark).second)
+          fmt::print(stderr, "nanoc: {}\n", remark);
+    };
+    for (size_t run : order)
+      print(ofRuns[run]);
+    print(ofNoRun);
+  }
+
+private:
+  struct Report {
+    std::string error;
+    std::vector<std::string> remarks;
+  };
+
+  void note(Diagnostic &diagnostic) {
+    Report &report = currentRun < ofRuns.size() ? ofRuns[currentRun] : ofNoRun;
+    const std::string message = diagnostic.str(), line = lineText(diagnostic.getLocation());
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      report.remarks.push_back(line + "remark: " + message);
+    // The other error is what the pass manager adds when it writes a reproducer.
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && report.error.empty() &&
+        message.find("detected while processing") == std::string::npos)
+      report.error = line + message;
+  }
+
+  std::vector<Report> ofRuns;
+  Report ofNoRun;
   ScopedDiagnosticHandler handler;
 };
 
@@ -201,11 +238,13 @@ void forEachInParallel(size_t count, llvm::function_ref<void(size_t)> work) {
     std::rethrow_exception(thrown);
 }
 
-/// Runs the passes on one program; the file with a reproducer when they fail, else empty.
-std::string runPasses(const Stage &stage, const StageRun &run) {
+/// Runs the passes on one program, the stage's `index`-th; the file with a reproducer when they
+/// fail, else empty.
+std::string runPasses(const Stage &stage, const StageRun &run, size_t index) {
   ModuleOp module = run.module;
   PassManager passes(module.getContext());
   stage.addPasses(passes, run.options);
+  passes.addInstrumentation(std::make_unique<MarkRun>(index));
   std::exception_ptr dumpError;
   if (run.dump)
     passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump, dumpError));
@@ -225,34 +264,46 @@ std::string runPasses(const Stage &stage, const StageRun &run) {
 
 void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
   // One for all: the context tells every error to the newest handler.
-  FirstError error(runs.front().module->getContext());
+  Reports reports(runs.front().module->getContext(), runs.size());
   std::vector<std::string> reproducers(runs.size());
-  forEachInParallel(runs.size(), [&](size_t i) { reproducers[i] = runPasses(stage, runs[i]); });
+  auto work = [&](size_t i) { reproducers[i] = runPasses(stage, runs[i], i); };
+  // What is told does not depend on which thread came first.
+  std::vector<size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(
+      order, [&](size_t a, size_t b) { return runs[a].options.world < runs[b].options.world; });
+  {
+    const llvm::scope_exit tell([&] { reports.printRemarks(order); });
+    forEachInParallel(runs.size(), work);
+  }
 
-  const auto failed = llvm::find_if(reproducers, [](auto &path) { return !path.empty(); });
-  if (failed == reproducers.end())
+  const auto failed = llvm::find_if(order, [&](size_t run) { return !reproducers[run].empty(); });
+  if (failed == order.end())
     return;
-  if (&stage == &stages().front() && !error.text.empty()) {
+  const std::string &error = reports.error(*failed), &reproducer = reproducers[*failed];
+  if (&stage == &stages().front() && !error.empty()) {
     std::error_code ignored;
-    fs::remove(*failed, ignored);
-    throw StageError(error.text, true);
+    fs::remove(reproducer, ignored);
+    throw StageError(error, true);
   }
   std::string name = stage.name.str();
   if (runs.size() > 1)
-    name += fmt::format(", --world {}", runs[size_t(failed - reproducers.begin())].options.world);
+    name += fmt::format(", --world {}", runs[*failed].options.world);
   throw StageError(fmt::format("{} (stage {}; reproduce with nano-opt --run-reproducer {})",
-                               error.text.empty() ? "a pass crashed" : error.text, name, *failed),
+                               error.empty() ? "a pass crashed" : error, name, reproducer),
                    false);
 }
 
 void runReporting(MLIRContext *context, const std::string &name,
                   llvm::function_ref<LogicalResult()> work) {
-  const FirstError error(context);
-  if (failed(work()))
-    throw StageError(fmt::format("{} (stage {})",
-                                 error.text.empty() ? "failed without a message" : error.text,
-                                 name),
-                     false);
+  const Reports reports(context);
+  const LogicalResult result = work();
+  reports.printRemarks();
+  if (failed(result))
+    throw StageError(
+        fmt::format("{} (stage {})",
+                    reports.error().empty() ? "failed without a message" : reports.error(), name),
+        false);
 }
 
 } // namespace nano

@@ -80,8 +80,9 @@ struct StageRun {
 
 /// Runs one stage's passes on all programs, which are of one context, side by side on the
 /// machine's cores. Throws StageError: bad input when the stage is `model`, else a failure that
-/// names the reproducer, and the number of ranks when there are several programs. A remark that
-/// several programs get is told once.
+/// names the reproducer, and the number of ranks when there are several programs: the smallest that
+/// fails, with its own first error. Remarks are told at the end in the order of the numbers of
+/// ranks, and one that several programs get is told once.
 void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a

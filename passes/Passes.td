@@ -106,8 +106,11 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
 
     Weights are converted in `first`, from what is stored, into states `fp8.<parameter>` that `next` reads. Other programs are left alone.
 
-    A remark names each product that stays as it is: an inner dimension or row of the result that is not a multiple of 16 (128 with blocks); and each
-    parameter that no product reads.
+    With `k-major`, scales of blocks lie as cuBLASLt reads them: the module gets the attribute `nano.gpu_scales`, by which nano-bufferize lays them out, and states of
+    weights' scales have rows of a multiple of 4: one scale is repeated, several are filled up with zeros.
+
+    A remark names each product that stays as it is: an inner dimension or row of the result that is not a multiple of 16 (128 with blocks), with blocks and
+    `k-major` a column of the result that is not one of 8; and each parameter that no product reads.
 
     Errors: a policy that is none; a missing program; a name above that is taken.
   }];
@@ -213,12 +216,14 @@ def BucketCollectives : Pass<"nano-bucket-collectives", "::mlir::ModuleOp"> {
 }
 
 def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
-  let summary = "orders commands so that communication runs beside computation, with streams, and events where no other order implies one";
+  let summary = "orders commands so that communication and copies run beside computation, with streams, and events where no other order implies one";
   let description = [{
-    Collectives go to stream 1, all else to stream 0. A program without collectives keeps its order. In others, a list schedule by estimated times moves collectives
-    as early and what needs them as late as pays; several rules are tried, and of the orders within a thousandth of the shortest predicted program the one nearest to the given order is
-    kept. Live transient bytes, the most of any program, rise by at most `memory-growth` over what the given order needs with every collective
-    waited for.
+    Collectives go to stream 1, copies, fills and shards to stream 2 where that is predicted to pay, all else to stream 0. A program of one stream keeps its order. In
+    others, a list schedule by estimated times moves collectives and copies as early and what needs them as late as pays; several rules are tried, with all copies among the
+    computation, with the large ones on their stream and with all of them there, and of the orders within a thousandth of the shortest predicted program the one nearest to
+    the given order is kept. A wait for a copy counts as two commands, and a copy beside a command that keeps the memory busy as slowly as both share it. Live transient bytes,
+    the most of any program, rise by at most `memory-growth` over what the given order needs with every collective waited for. On machines whose ranks do one thing at a
+    time, copies stay on stream 0.
 
     Times are those of `times` where it has the command, else by `machine` for the module's `nano.world` and `nano.group`.
 

@@ -2,6 +2,7 @@
 // asks for it, so that nanorun links none of them.
 #pragma once
 
+#include "runtime/Phases.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -27,7 +28,8 @@ struct DeviceOptions {
   bool trace = false;   ///< keep when every command ran, for `Device::takeSpans`
   bool waitForEach =
       false; ///< run commands one by one and wait for each, so that an error names its command
-  bool shareGpus = false; ///< several ranks may have one GPU: slow, for trying many ranks out
+  bool serialLaunches = false; ///< a GPU starts a kernel only when the one before it is over
+  bool shareGpus = false;      ///< several ranks may have one GPU: slow, for trying many ranks out
   /// How long a rank may wait for the GPUs of others; 0: as long as it takes.
   std::chrono::milliseconds rankTimeout{0};
   bool tune = false;    ///< choose the algorithms of matrix products by measurement
@@ -104,6 +106,8 @@ public:
   /// With DeviceOptions::trace: what floors of times are computed from; nothing where the device
   /// does not measure it.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
+  /// What the parts of making the device took, and what it did once for programs since then.
+  virtual Phases::Times startTimes() const { return {}; }
   /// Names and values for the log: versions, sizes, choices.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 };

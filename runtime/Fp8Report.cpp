@@ -2,8 +2,10 @@
 #include "runtime/Fp8Report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace nano {
 
@@ -20,7 +22,30 @@ Status Fp8Meter::check(const plan::Plan &plan, const std::string &option) {
   return ok();
 }
 
-Status Fp8Meter::measure(Device &device) {
+/// Makes what this rank reports what all of them do.
+Status Fp8Meter::combine(std::vector<float> &report, Communicator &communicator) {
+  const int world = communicator.world();
+  if (world == 1)
+    return ok();
+  // By column: three conversions of (largest, scale, cut, lost), then errors.
+  auto columnOf = [](size_t i) { return i % size_t(plan::reportColumns); };
+  auto isLargest = [&](size_t i) { return columnOf(i) < 12 && columnOf(i) % 4 < 2; };
+  auto isError = [&](size_t i) { return columnOf(i) >= 12; };
+  std::vector<float> largest = report, mean = report;
+  for (size_t i = 0; i < report.size(); ++i)
+    mean[i] = (isError(i) ? report[i] * report[i] : report[i]) / float(world);
+  const auto count = int64_t(report.size());
+  for (auto [values, how] : {std::pair(&largest, Combine::Max), std::pair(&mean, Combine::Sum)})
+    if (Status status = communicator.allReduce(values->data(), count, plan::DType::F32, how,
+                                               plan::Ranks::All, "FP8 measurements");
+        !status)
+      return status;
+  for (size_t i = 0; i < report.size(); ++i)
+    report[i] = isLargest(i) ? largest[i] : isError(i) ? std::sqrt(mean[i]) : mean[i];
+  return ok();
+}
+
+Status Fp8Meter::measure(Device &device, Communicator &communicator) {
   const plan::Training &training = plan.training;
   if (Status status = device.run(training.measure); !status)
     return status;
@@ -28,6 +53,8 @@ Status Fp8Meter::measure(Device &device) {
   if (Status status =
           device.read(training.reportBuffer, 0, report.data(), report.size() * sizeof(float));
       !status)
+    return status;
+  if (Status status = combine(report, communicator); !status)
     return status;
   rows.resize(training.scaledWeights.size());
   largest.resize(rows.size());

@@ -41,8 +41,10 @@ public:
 
   explicit Fp8Meter(const plan::Plan &plan) : plan(plan) {}
 
-  /// Runs the measuring program on the micro-batch that the device holds.
-  Status measure(Device &device);
+  /// Runs the measuring program on the micro-batch that each rank's device holds; all ranks call it
+  /// together and find the same: of magnitudes and scales the largest, of shares the mean, of
+  /// errors the root of the mean of their squares (all ranks have tensors of the same sizes).
+  Status measure(Device &device, Communicator &communicator);
   /// What the last measurement found; empty before.
   const std::vector<ScaledWeightFacts> &last() const { return rows; }
   /// The last measurement for a person: a line a tensor.
@@ -53,6 +55,8 @@ public:
   Result<std::string> scales() const;
 
 private:
+  static Status combine(std::vector<float> &report, Communicator &communicator);
+
   const plan::Plan &plan;
   std::vector<ScaledWeightFacts> rows;
   std::vector<std::array<float, 3>> largest;

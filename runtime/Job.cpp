@@ -5,6 +5,7 @@
 #include "runtime/Version.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/FileWriter.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -61,10 +62,7 @@ Facts Job::facts() const {
 
 Status Job::checkOptions() const {
   if (std::find(plan.worlds.begin(), plan.worlds.end(), world) == plan.worlds.end())
-    return badInput(fmt::format(
-        "--gpus {}: the plan was compiled for {} ranks; choose one of them or compile with "
-        "--world",
-        world, fmt::join(plan.worlds, ", ")));
+    return plan::notForWorld(plan.worlds, world);
   if (options.saveEvery > 0 && options.save.empty())
     return badInput("--save-every: needs --save DIR");
   if (options.fp8Report)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/Log.h"
+#include "runtime/Phases.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/Trainer.h"
@@ -35,6 +36,7 @@ struct Job {
   std::shared_ptr<const TokenShards> trainShards, valShards;
   std::vector<std::pair<size_t, uint64_t>> valSequences;
   Log log;
+  Phases startTimes; ///< of the process; from where the ranks start on, of rank 0
   int world = 1;
   int localRanks = 1; ///< on this machine
   int64_t firstStep = 0;
@@ -43,8 +45,8 @@ struct Job {
 
   Job(const plan::Plan &plan, const std::string &planHash, const TrainOptions &options,
       const MakeDevice &makeDevice, Console &console)
-      : plan(plan), planHash(planHash), options(options), makeDevice(makeDevice), console(console) {
-  }
+      : plan(plan), planHash(planHash), options(options), makeDevice(makeDevice), console(console),
+        startTimes(options.begin) {}
 
   /// BadInput: the option or the file, what is wrong with it and what to do.
   Status prepare(const Crew &crew);

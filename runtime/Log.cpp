@@ -6,6 +6,7 @@
 #include "runtime/plan/PlanFile.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,13 @@ Status Log::fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts) {
     products.push_back(product);
   }
   return write(toText({{"event", "fp8"}, {"step", step}, {"products", products}}));
+}
+
+Status Log::start(const Phases::Times &times) {
+  ordered_json parts = ordered_json::object();
+  for (const auto &[name, milliseconds] : times)
+    parts[name] = std::round(100 * milliseconds) / 100;
+  return write(toText({{"event", "start"}, {"ms", parts}}));
 }
 
 Status Log::checkpoint(int64_t step, const std::string &path) {

@@ -9,13 +9,18 @@
 //    "gradient" each {"amax", "scale", "saturated", "flushed"}, "error": {"forward",
 //    "input_gradient", "weight_gradient"}}]}
 //   {"event":"checkpoint", "step", "path"}
+//   {"event":"start", "ms": {name: number}}
 //   {"event":"end", "step", "reason"}
 //
 // Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
-// An entry of event "fp8" is about rank 0's first micro-batch of the step.
+// An entry of event "fp8" is about the first micro-batch of the step on every rank, combined as
+// Fp8Meter says. That of event "start" follows the steps: on rank 0, the parts of the time from the
+// command to the end of the first step, "total" in all; then, as "device_…", parts of "device" and
+// "first_step", and what programs took once when they ran for the second time.
 #pragma once
 
 #include "runtime/Fp8Report.h"
+#include "runtime/Phases.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -60,8 +65,10 @@ public:
   Status run(const plan::Plan &plan, const RunFacts &facts);
   Status step(const StepFacts &facts);
   Status validation(int64_t step, double loss, uint64_t tokens);
-  /// What FP8 products saw in rank 0's first micro-batch of a step, counted from 1.
+  /// What FP8 products saw in all ranks' first micro-batches of a step, counted from 1.
   Status fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts);
+  /// What the parts of the start took.
+  Status start(const Phases::Times &times);
   Status checkpoint(int64_t step, const std::string &path);
   Status end(int64_t step, const std::string &reason);
 

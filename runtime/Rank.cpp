@@ -23,6 +23,8 @@ Status Rank::run() {
     return status;
   if (Status status = device->wait(); !status)
     return status;
+  if (Status status = logStart(); !status)
+    return status;
   if (Status status = writeTimes(); !status)
     return status;
   if (Status status = writeTrace(); !status)
@@ -41,6 +43,7 @@ Status Rank::prepare() {
   deviceOptions.profile = !options.times.empty();
   deviceOptions.trace = !options.profile.empty();
   deviceOptions.waitForEach = options.checkCommands;
+  deviceOptions.serialLaunches = options.serialLaunches;
   deviceOptions.tune = options.tune;
   deviceOptions.tuneFile = options.tuneFile;
   if (rank == 0)
@@ -50,13 +53,34 @@ Status Rank::prepare() {
   if (!made)
     return made.error();
   device = std::move(*made);
+  endPart("device");
   communicator.doing("filling its states");
   Status written = job.start.write(plan, seatOf(plan, communicator), *device,
-                                   threadsPerRank(options.threads, job.localRanks));
+                                   threadsPerRank(options.threads, job.localRanks),
+                                   [&](const std::string &what) { communicator.doing(what); });
   // What reading the plan, making the device and initial values took for a moment goes back to the
   // system before the step touches all of the arena.
   malloc_trim(0);
+  endPart("states");
   return written;
+}
+
+void Rank::endPart(const char *name) {
+  if (rank == 0)
+    job.startTimes.end(name);
+}
+
+Status Rank::logStart() {
+  if (rank != 0 || job.steps == job.firstStep)
+    return ok();
+  Phases::Times times = job.startTimes.milliseconds();
+  double total = 0;
+  for (const auto &[name, milliseconds] : times)
+    total += milliseconds;
+  times.emplace_back("total", total);
+  for (const auto &[name, milliseconds] : device->startTimes())
+    times.emplace_back("device_" + name, milliseconds);
+  return job.log.start(times);
 }
 
 Status Rank::announce() {
@@ -91,11 +115,14 @@ Status Rank::loop() {
     if (steps < job.steps) {
       if (Status status = trainStep(steps); !status)
         return status;
+      if (steps == job.firstStep)
+        endPart("first_step");
       ++steps;
       isSaveDue = isSaveDue || due(job.options.saveEvery, steps);
       Result<bool> stop = anyInterrupted();
       if (!stop)
-        return stop.error();
+        return Error{stop.error().kind,
+                     fmt::format("after step {}: {}", steps, stop.error().message)};
       isStopping = isStopping || *stop;
       // What is to be saved is so after whole rounds.
       if (isStopping && steps < job.steps && (!saves || steps % job.round() == 0))
@@ -176,7 +203,7 @@ Status Rank::trainStep(int64_t step) {
   if (Status status = microBatches(step, losses); !status)
     return inStep(status);
   if (Status status = share(losses, "losses of the micro-batches"); !status)
-    return status;
+    return inStep(status);
   meeting =
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 
@@ -214,13 +241,17 @@ Status Rank::measure(int64_t step) {
   const TrainOptions &options = job.options;
   const bool shows =
       options.fp8Report && (step == job.firstStep || due(options.valEvery, step + 1));
-  if (rank != 0 || (!shows && options.calibrate.empty()))
+  if (!shows && options.calibrate.empty())
     return ok();
-  if (Status status = meter.measure(*device); !status || !shows)
+  communicator.doing(fmt::format("step {}, its FP8 measurement", step + 1));
+  if (Status status = meter.measure(*device, communicator); !status || !shows || rank != 0)
     return status;
   if (step + 1 == job.steps)
     job.console.say(
-        fmt::format("FP8 in the first micro-batch of step {}:\n{}", step + 1, meter.table()));
+        world == 1
+            ? fmt::format("FP8 in the first micro-batch of step {}:\n{}", step + 1, meter.table())
+            : fmt::format("FP8 in the first micro-batches of step {}, of {} ranks:\n{}", step + 1,
+                          world, meter.table()));
   return job.log.fp8(step + 1, meter.last());
 }
 

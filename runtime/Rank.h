@@ -35,6 +35,8 @@ public:
 private:
   /// Makes the device and writes the states.
   Status prepare();
+  /// Counts a part of the start, on rank 0.
+  void endPart(const char *name);
   /// Announces the run to the log and the eye.
   Status announce();
   /// Steps, saves and validations, to the end or to a signal.
@@ -65,6 +67,7 @@ private:
   /// The same with a text.
   Status writeText(const char *option, const std::string &path,
                    const std::function<Result<std::string>()> &make);
+  Status logStart();
   Status writeTimes();
   Status writeTrace();
   Status writeScales();

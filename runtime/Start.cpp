@@ -41,7 +41,8 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
   return start;
 }
 
-Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, int threads) const {
+Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, int threads,
+                    const Say &say) const {
   using Role = plan::State::Role;
   const WriteState write = writerOf(device);
   const ClearState clear = [&](const plan::State &state) { return device.clear(state.buffer); };
@@ -52,11 +53,11 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
     roles.push_back(Role::Optimizer);
   if (!checkpoint && !parameters)
     roles.push_back(Role::Parameter);
-  if (Status status = initializeStates(plan, seat, roles, options.seed, threads, write, clear);
+  if (Status status = initializeStates(plan, seat, roles, options.seed, threads, write, clear, say);
       !status)
     return status;
   auto load = [&](const StoredTensors &stored, Role role) {
-    return loadStates(stored, statesOf(plan, role), seat, write, clear);
+    return loadStates(stored, statesOf(plan, role), seat, write, clear, say);
   };
   if (parameters)
     return load(*parameters, Role::Parameter);

@@ -35,8 +35,9 @@ public:
   static Result<Start> open(const plan::Plan &plan, const std::string &planHash,
                             const StartOptions &options, const Report &report);
 
-  /// Writes every state of one rank.
-  Status write(const plan::Plan &plan, const Seat &seat, Device &device, int threads) const;
+  /// Writes every state of one rank. `say` hears which one.
+  Status write(const plan::Plan &plan, const Seat &seat, Device &device, int threads,
+               const Say &say = {}) const;
   /// The checkpoint's manifest, when there is one.
   const Manifest *manifest() const { return checkpoint ? &checkpoint->manifest : nullptr; }
   /// The seed that the initial values were made with: the checkpoint's, else the option's.

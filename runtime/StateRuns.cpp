@@ -22,14 +22,19 @@ void addRuns(const plan::State &state, const Seat &seat, uint64_t begin, uint64_
     const uint64_t t = local / chunk, within = local % chunk;
     const uint64_t count = std::min(chunk - within, end - local);
     const uint64_t whole = (t * parts + place) * chunk + within;
-    for (const plan::Sharding::Piece &piece : sharding.pieces) {
-      const auto offset = uint64_t(piece.offset);
+    // Pieces are in order and apart.
+    auto piece = std::partition_point(
+        sharding.pieces.begin(), sharding.pieces.end(), [&](const plan::Sharding::Piece &each) {
+          return uint64_t(each.offset) + elementsOf(each.shape) <= whole;
+        });
+    for (; piece != sharding.pieces.end() && uint64_t(piece->offset) < whole + count; ++piece) {
+      const auto offset = uint64_t(piece->offset);
       const uint64_t from = std::max(whole, offset);
-      const uint64_t to = std::min(whole + count, offset + elementsOf(piece.shape));
+      const uint64_t to = std::min(whole + count, offset + elementsOf(piece->shape));
       if (from >= to)
         continue;
-      StateRun run{&state,      local + (from - whole), piece.name,
-                   piece.shape, from - offset,          to - from};
+      StateRun run{&state,       local + (from - whole), piece->name,
+                   piece->shape, from - offset,          to - from};
       StateRun *last = runs.empty() ? nullptr : &runs.back();
       if (last && last->state == &state && last->tensor == run.tensor &&
           last->first + last->count == run.first && last->local + last->count == run.local)

@@ -1,6 +1,7 @@
 // Initial values, and states to and from safetensors files.
 #include "runtime/States.h"
 
+#include "runtime/NonFinite.h"
 #include "runtime/NumberFormats.h"
 #include "runtime/Random.h"
 
@@ -167,24 +168,6 @@ private:
   std::vector<std::thread> helpers;
 };
 
-bool allFinite(plan::DType type, std::span<const std::byte> bytes) {
-  bool finite = true;
-  if (type == plan::DType::F32) {
-    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-      uint32_t bits;
-      std::memcpy(&bits, bytes.data() + i, 4);
-      finite &= (bits & 0x7F800000) != 0x7F800000;
-    }
-  } else if (type == plan::DType::BF16) {
-    for (size_t i = 0; i + 2 <= bytes.size(); i += 2) {
-      uint16_t bits;
-      std::memcpy(&bits, bytes.data() + i, 2);
-      finite &= (bits & 0x7F80) != 0x7F80;
-    }
-  }
-  return finite;
-}
-
 } // namespace
 
 std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::Role role) {
@@ -197,7 +180,7 @@ std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::R
 
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
-                        const WriteState &write, const ClearState &clear) {
+                        const WriteState &write, const ClearState &clear, const Say &say) {
   std::vector<Piece> pieces;
   for (plan::State::Role role : roles) {
     for (const plan::State *state : statesOf(plan, role)) {
@@ -217,10 +200,13 @@ Status initializeStates(const plan::Plan &plan, const Seat &seat,
     }
   }
   PieceMaker maker(pieces, seed, threads);
-  for (size_t i = 0; i < pieces.size(); ++i)
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (say && (i == 0 || pieces[i].state != pieces[i - 1].state))
+      say(fmt::format("making the initial values of '{}'", pieces[i].state->name));
     if (Status status = write(*pieces[i].state, pieces[i].offset, maker.take(i), pieces[i].bytes);
         !status)
       return status;
+  }
   return ok();
 }
 
@@ -248,7 +234,7 @@ Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool require
       uint64_t count = std::min(pieceBytes, bytes - at);
       if (Status status = read(state, run.local * size + at, piece.data(), count); !status)
         return status;
-      if (requireFinite && !allFinite(state.type, {piece.data(), count}))
+      if (requireFinite && firstNonFinite(state.type, piece.data(), count / size))
         return failed(fmt::format("state '{}' holds values that are not finite; it is not saved",
                                   run.tensor));
       if (Status status = file.append(piece.data(), count); !status)
@@ -259,18 +245,25 @@ Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool require
 }
 
 Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
-                  const Seat &seat, const WriteState &write, const ClearState &clear) {
+                  const Seat &seat, const WriteState &write, const ClearState &clear,
+                  const Say &say) {
   for (const plan::State *state : states)
     if (state->sharding)
       if (Status status = clear(*state); !status)
         return status;
+  std::string tensor, file; // that are being read
   for (const StateRun &run : heldRuns(states, seat)) {
     const uint64_t size = plan::sizeOf(run.state->type);
-    Status status = stored.read(run.tensor, run.first, run.count,
-                                [&](uint64_t element, std::span<const std::byte> bytes) {
-                                  return write(*run.state, (run.local + element - run.first) * size,
-                                               bytes.data(), bytes.size());
-                                });
+    Status status =
+        stored.read(run.tensor, run.first, run.count, [&](const StoredTensors::Stretch &stretch) {
+          if (say && (run.tensor != tensor || stretch.file != file)) {
+            tensor = run.tensor;
+            file = stretch.file;
+            say(fmt::format("reading '{}' from {}", tensor, file));
+          }
+          return write(*run.state, (run.local + stretch.first - run.first) * size,
+                       stretch.bytes.data(), stretch.bytes.size());
+        });
     if (!status)
       return status;
   }

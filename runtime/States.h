@@ -25,6 +25,10 @@ using WriteState = std::function<Status(const plan::State &state, uint64_t offse
 /// Makes all of a state zero.
 using ClearState = std::function<Status(const plan::State &state)>;
 
+/// Hears what a rank is at, for others that wait for it: "reading 'x' from a/params.safetensors".
+/// May be empty.
+using Say = std::function<void(const std::string &what)>;
+
 /// The plan's states of one role, in the plan's order.
 std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::Role role);
 
@@ -34,18 +38,19 @@ std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::R
 /// is to start at something else than zero.
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
-                        const WriteState &write, const ClearState &clear);
+                        const WriteState &write, const ClearState &clear, const Say &say = {});
 
 /// Writes these elements as a safetensors file through `file`, which is left unfinished: runs of
 /// whole tensors under their names, others as stretches (`StoredTensors.h`); larger elements first,
 /// so that all are aligned, otherwise as given. With `requireFinite`, Failed with the state's name
-/// when an f32 or bf16 value is NaN or infinite.
+/// when a value is NaN or infinite.
 Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool requireFinite,
                  FileWriter &file);
 
 /// Writes the rank's part of the states from stored tensors; `checkTensors` must have accepted
 /// them. What no tensor covers becomes zero.
 Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
-                  const Seat &seat, const WriteState &write, const ClearState &clear);
+                  const Seat &seat, const WriteState &write, const ClearState &clear,
+                  const Say &say = {});
 
 } // namespace nano

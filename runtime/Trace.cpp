@@ -108,7 +108,7 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     name("process_name", rank, 0, fmt::format("rank {}", rank));
     for (uint32_t stream = 0; stream < streams; ++stream)
-      name("thread_name", rank, stream, fmt::format("stream {}", stream));
+      name("thread_name", rank, stream, plan::nameOfStream(stream));
     for (const CommandSpan &span : ranks[rank])
       origin = std::min(origin, span.start);
   }

@@ -16,10 +16,12 @@ Status train(const plan::Plan &plan, const std::string &planHash, const TrainOpt
   std::unique_ptr<Crew> threads = given ? nullptr : Crew::threads(options.world);
   Crew &crew = given ? *given : *threads;
   Job job(plan, planHash, options, makeDevice, console);
+  job.startTimes.end("plan");
   if (Status status = job.prepare(crew); !status) {
     crew.abort(status.error().message);
     return status;
   }
+  job.startTimes.end("files");
   Status status =
       crew.run([&](Communicator &communicator) { return Rank(job, communicator).run(); });
   console.endLive();

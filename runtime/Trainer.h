@@ -17,6 +17,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ namespace nano {
 
 /// What the user asks of a run; empty text means that the option was not given.
 struct TrainOptions {
+  /// Where the start begins, whose parts the log names.
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::string train, val;       ///< patterns of shards
   int world = 1;                ///< ranks, where train() is given no crew
   std::optional<int64_t> steps; ///< optimizer steps at the end; default: the plan's numIterations
@@ -39,6 +42,7 @@ struct TrainOptions {
   std::string profile;                      ///< file for the trace of the last step
   std::string tuneFile;                     ///< as DeviceOptions
   bool tune = false, checkCommands = false; ///< as DeviceOptions::tune, waitForEach
+  bool serialLaunches = false;              ///< as DeviceOptions
   bool fp8Report = false; ///< measure FP8 products at the first step, the last, and with validation
   std::string calibrate;  ///< file for the scales that FP8 products need, measured at every step
   int threads = 0;        ///< as DeviceOptions

@@ -49,9 +49,12 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   std::string text = cudaComment(name + ": " + summary);
   if (std::string lines = linesText(kernel); !lines.empty())
     text += cudaComment(lines);
-  text += "#include \"nano_kernels.h\"\n";
+  bool gathers = false;
+  kernel.walk([&](func::CallOp call) { gathers |= call.getCallee().starts_with("storeColumns<"); });
+  text += gathers ? "#include \"nano_tiles.h\"\n" : "#include \"nano_kernels.h\"\n";
 
   CudaPrinter printer(2);
+  printer.sharesExponentials = kernel->hasAttr("nano.shares_exponentials");
   std::string definitions;
   auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
   if (form) {

@@ -57,6 +57,8 @@ template <typename Op> static Op only(Value value) {
 static bool isConstant(Value value) {
   if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
     value = broadcast.getSource();
+  if (auto neg = value.getDefiningOp<arith::NegFOp>())
+    return isConstant(neg.getOperand());
   return matchPattern(value, m_Constant());
 }
 
@@ -129,8 +131,12 @@ std::optional<CudaText> CudaPrinter::idiom(Operation *op) {
   std::string &last = arguments.back();
   if (found->subtracts)
     last = last.front() == '-' ? last.substr(1) : "-" + last;
-  return CudaText{fmt::format("nano::{}({})", found->name.str(), fmt::join(arguments, ", ")),
-                  CudaText::Primary, values[found->arguments.front()].isScalar};
+  bool isScalar = values[found->arguments.front()].isScalar;
+  bool isShared = sharesExponentials && found->name == "exponential" && !isScalar &&
+                  isa<VectorType>(op->getResult(0).getType());
+  return CudaText{fmt::format("nano::{}{}({})", found->name.str(), isShared ? "Shared" : "",
+                              fmt::join(arguments, ", ")),
+                  CudaText::Primary, isScalar};
 }
 
 static const char *symbolOf(arith::CmpIPredicate predicate) {
@@ -220,7 +226,10 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<math::ExpOp>([&](auto) { return called("exponential"); })
       .Case<math::LogOp>([&](auto) { return called("log"); })
       .Case<math::TanhOp>([&](auto) { return called("tanh"); })
-      .Case<math::SqrtOp>([&](auto) { return called("sqrt"); })
+      .Case<math::SqrtOp>([&](math::SqrtOp root) {
+        bool isApproximate = bitEnumContainsAll(root.getFastmath(), arith::FastMathFlags::afn);
+        return called(isApproximate ? "approximateSqrt" : "sqrt");
+      })
       .Case<math::RsqrtOp>([&](auto) { return called("rsqrt"); })
       .Case<math::SinOp>([&](auto) { return called("sine"); })
       .Case<math::CosOp>([&](auto) { return called("cosine"); })

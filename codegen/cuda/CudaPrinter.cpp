@@ -145,7 +145,7 @@ int64_t CudaPrinter::divisorOf(Value index) {
     Operation *op = index.getDefiningOp();
     auto operand = [&](unsigned i) { return divisorOf(op->getOperand(i)); };
     divisor = llvm::TypeSwitch<Operation *, int64_t>(op)
-                  .Case<arith::AddIOp, arith::SubIOp, arith::RemUIOp>(
+                  .Case<arith::AddIOp, arith::SubIOp, arith::RemUIOp, arith::XOrIOp>(
                       [&](auto) { return std::min(operand(0), operand(1)); })
                   .Case<arith::MulIOp>([&](auto) { return std::min(any, operand(0) * operand(1)); })
                   .Case<arith::SelectOp>([&](auto) { return std::min(operand(1), operand(2)); })

@@ -28,6 +28,9 @@ public:
 
   CudaNames names;
   std::string out;
+  /// Special functions are most of what the kernel does: a part of the exponentials of vectors is
+  /// left to other units.
+  bool sharesExponentials = false;
 
   /// What an argument is called, and whether nothing writes the memory that it points to.
   void define(mlir::Value value, std::string text, bool isConstant = false);

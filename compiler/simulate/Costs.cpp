@@ -104,17 +104,22 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
       Spread spread = spreadOf(command.ranks, world, plan.group, machine.ranksPerNode);
       return {machine.command(), secondsOf(command, machine, spread)};
     }
+    const plan::CommandWork work = plan::workOf(command);
+    auto taking = [&](double gap, double seconds) -> Cost {
+      const double moving = machine.kernel(work.bytes), all = gap + seconds;
+      return {gap, seconds, moving <= 0 ? 0 : moving > 0.9 * all ? 1 : moving / all};
+    };
     if (const double *measured = options.measured ? options.measured->find(plan, command) : nullptr)
-      return {0, *measured};
+      return taking(0, *measured);
     if (options.labelled)
       if (std::optional<double> found = options.labelled->find(program.name, command.label))
-        return {0, *found};
-    const plan::CommandWork work = plan::workOf(command);
+        return taking(0, *found);
     if (command.kind == Command::Kind::Matmul)
-      return {machine.command(), machine.product(command.m, command.n, command.k, command.batch,
-                                                 typeOf(command), work.bytes)};
+      return taking(machine.command(), machine.product(command.m, command.n, command.k,
+                                                       command.batch, typeOf(command), work.bytes));
     const double flops = attentionFlops(plan, command, keys);
-    return {machine.command(), machine.kernel(work.bytes, flops, machine::Arithmetic::Attention)};
+    return taking(machine.command(),
+                  machine.kernel(work.bytes, flops, machine::Arithmetic::Attention));
   };
   Costs costs;
   for (const plan::Program &program : plan.programs) {

@@ -13,9 +13,11 @@
 
 namespace nano::simulate {
 
-/// Seconds of a command: `gap` between it and what it follows, then its own.
+/// Seconds of a command: `gap` between it and what it follows, then its own; `memory` is the share
+/// of both in which its bytes keep the device's memory busy, 1 where that is nearly all, 0 for
+/// collectives.
 struct Cost {
-  double gap = 0, seconds = 0;
+  double gap = 0, seconds = 0, memory = 0;
 };
 
 /// Costs by program and command, as in the plan.

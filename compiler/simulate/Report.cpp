@@ -23,7 +23,26 @@ std::string lineOf(const Command &command) {
 }
 
 std::string labelOf(const Command &command) {
-  return command.label.empty() ? nameOf(command.kind) : command.label;
+  return command.label.empty() ? plan::nameOf(command.kind) : command.label;
+}
+
+const char *nameOf(Transfer transfer) {
+  switch (transfer) {
+  case Transfer::None:
+    break;
+  case Transfer::Upload:
+    return "upload of a batch";
+  case Transfer::Place:
+    return "batch to its buffers";
+  case Transfer::Readback:
+    return "readback of the loss";
+  }
+  return "";
+}
+
+/// "0.39 MB", "4 B".
+std::string sizeOf(double bytes) {
+  return bytes < 1e4 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} MB", 1e-6 * bytes);
 }
 
 /// Sums by name, the longest first.
@@ -34,7 +53,7 @@ struct Part {
 std::vector<Part> partsOf(const std::vector<Share> &shares, auto nameOfShare) {
   std::vector<Part> parts;
   for (const Share &share : shares) {
-    std::string name = nameOfShare(*share.command);
+    std::string name = share.command ? nameOfShare(*share.command) : nameOf(share.transfer);
     auto found = std::find_if(parts.begin(), parts.end(),
                               [&](const Part &part) { return part.name == name; });
     if (found == parts.end())
@@ -94,7 +113,17 @@ std::string details(const Outcome &outcome, size_t lines) {
                    outcome.step, lines);
   text += "\ncritical path by model line:\n" +
           listOf(partsOf(outcome.path, lineOf), outcome.step, lines);
-  return text;
+  std::string copies;
+  auto add = [&](const Copying &copying, const char *what, const char *exposed) {
+    if (copying.bytes > 0)
+      copies += fmt::format("{:>12.3f} ms {:>6.2f}%  {} {}, {:.3f} ms of it {}\n",
+                            1e3 * copying.seconds, 100 * copying.seconds / outcome.step,
+                            sizeOf(copying.bytes), what, 1e3 * copying.exposed, exposed);
+  };
+  add(outcome.onDevice, "read and written by copies, fills and shards", "beside no other work");
+  add(outcome.toDevice, "to the device", "waited for, and to place it");
+  add(outcome.toHost, "to the host", "waited for");
+  return text + (copies.empty() ? "" : "\ncopies of a step:\n" + copies);
 }
 
 Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outcome &outcome) {
@@ -102,9 +131,15 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
   llvm::raw_fd_ostream file(path, error);
   if (error)
     return badInput(fmt::format("{}: cannot be written: {}", path, error.message()));
+  auto streamOf = [&](const Span &span) {
+    return span.transfer == Transfer::None
+               ? plan.programs[span.program].commands[span.command].stream
+           : span.transfer == Transfer::Place ? 0
+                                              : plan::copyStream;
+  };
   std::set<std::pair<int64_t, uint32_t>> rows;
   for (const Span &span : outcome.spans)
-    rows.emplace(span.rank, plan.programs[span.program].commands[span.command].stream);
+    rows.emplace(span.rank, streamOf(span));
   llvm::json::OStream json(file, 1);
   auto metadata = [&](const char *what, int64_t rank, int64_t stream, const std::string &name) {
     json.object([&] {
@@ -120,23 +155,26 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
     json.attributeArray("traceEvents", [&] {
       for (auto [rank, stream] : rows) {
         metadata("process_name", rank, stream, fmt::format("rank {}", rank));
-        metadata("thread_name", rank, stream, fmt::format("stream {}", stream));
+        metadata("thread_name", rank, stream, plan::nameOfStream(stream));
       }
       for (const Span &span : outcome.spans) {
         const plan::Program &program = plan.programs[span.program];
-        const Command &command = program.commands[span.command];
+        const Command *command =
+            span.transfer == Transfer::None ? &program.commands[span.command] : nullptr;
         json.object([&] {
-          json.attribute("name", labelOf(command));
-          json.attribute("cat", nameOf(command.kind));
+          json.attribute("name", command ? labelOf(*command) : nameOf(span.transfer));
+          json.attribute("cat", command ? plan::nameOf(command->kind) : "transfer");
           json.attribute("ph", "X");
           json.attribute("ts", 1e6 * span.start);
           json.attribute("dur", 1e6 * (span.finish - span.start));
           json.attribute("pid", span.rank);
-          json.attribute("tid", int64_t(command.stream));
+          json.attribute("tid", int64_t(streamOf(span)));
           json.attributeObject("args", [&] {
             json.attribute("program", program.name);
-            json.attribute("command", int64_t(span.command));
-            json.attribute("at", lineOf(command));
+            if (command) {
+              json.attribute("command", int64_t(span.command));
+              json.attribute("at", lineOf(*command));
+            }
           });
         });
       }

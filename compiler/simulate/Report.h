@@ -17,7 +17,7 @@ std::string tableLine(const plan::Plan &plan, const machine::Machine &machine, i
                       const Outcome &outcome);
 
 /// By collective the exposed communication, by model line the critical path: at most `lines` of
-/// each, the longest first, and what the rest comes to.
+/// each, the longest first, and what the rest comes to. Then the copies of a step.
 std::string details(const Outcome &outcome, size_t lines = 12);
 
 /// Writes the spans in the Trace Event Format, for ui.perfetto.dev: a process a rank, a thread a

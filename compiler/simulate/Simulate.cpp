@@ -58,10 +58,8 @@ Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world
     return plan.error();
   if (plan->training.phases.empty())
     return badInput(options.plan + ": the plan has no training step");
-  if (world > machine.ranksPerNode && !machine.hasNetwork)
-    return badInput(fmt::format("machine {} has no links between nodes, so it holds {} ranks, not "
-                                "{}; take one that has",
-                                machine.name, machine.ranksPerNode, world));
+  if (llvm::Error error = machine.checkRanks(world))
+    return badInput(llvm::toString(std::move(error)));
   Settings settings;
   settings.world = world;
   settings.jitter = options.jitter;

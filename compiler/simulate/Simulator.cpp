@@ -1,11 +1,10 @@
-// Times of commands on ranks by maxima and sums, and what a step is spent on.
-#include "compiler/simulate/Simulator.h"
+// Times of commands on ranks by maxima and sums.
+#include "compiler/simulate/Simulation.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
+#include <limits>
 
 namespace nano::simulate {
 
@@ -13,20 +12,6 @@ using plan::Command;
 
 namespace {
 
-struct Interval {
-  double start = 0, finish = 0;
-  uint32_t node = 0; ///< Simulation::Node
-};
-
-/// What happens of a command: with one thing at a time there are no events.
-struct Item {
-  enum class Kind : uint8_t { Work, Collective, Record, Wait } kind = Kind::Work;
-  uint32_t stream = 0, event = 0, command = 0;
-  plan::Ranks ranks = plan::Ranks::All;
-  Cost cost;
-};
-
-constexpr uint32_t noNode = ~uint32_t(0);
 constexpr size_t mostObserved = 64, mostShown = 8;
 
 /// A number from (0, 1] that only the arguments decide (splitmix64 of their mixture).
@@ -41,71 +26,7 @@ double uniform(uint64_t seed, uint64_t a, uint64_t b) {
   return double((x >> 11) + 1) * 0x1p-53;
 }
 
-class Simulation {
-public:
-  Simulation(const plan::Plan &plan, const machine::Machine &machine, const Costs &costs,
-             const Settings &settings);
-  Outcome run();
-
-private:
-  /// An item that takes time, of one execution of a program in the measured cycle.
-  struct Node {
-    uint32_t program = 0, command = 0;
-    bool isCollective = false;
-    plan::Ranks ranks = plan::Ranks::All;
-    std::vector<uint32_t> last; ///< collective: by set, the rank that came last
-  };
-
-  std::vector<Item> itemsOf(const plan::Program &program, const std::vector<Cost> &own) const;
-  std::vector<size_t> programsOf(const plan::StepPrograms &step) const;
-  void runProgram(size_t program);
-  void work(const Item &item, uint32_t node);
-  void collective(const Item &item, uint32_t node);
-  /// The number of `ranks`' set that a simulated rank is in, and of such sets.
-  size_t setOf(plan::Ranks ranks, size_t rank) const;
-  size_t setsOf(plan::Ranks ranks) const;
-  double slowed(size_t rank, double start, double seconds);
-  uint32_t begin(size_t program, const Item &item);
-  void end(uint32_t node, size_t rank, double start, double finish, uint32_t before);
-
-  double endOf(size_t rank) const {
-    return *std::max_element(freeOf(rank), freeOf(rank) + streams);
-  }
-  const double *freeOf(size_t rank) const { return &free[rank * streams]; }
-  uint32_t lastOn(size_t rank) const;
-  void measure(Outcome &outcome) const;
-  void findPath(Outcome &outcome) const;
-
-  const plan::Plan &plan;
-  const machine::Machine &machine;
-  const Settings &settings;
-  std::vector<std::vector<Item>> items; ///< by program
-  size_t ranks = 1;                     ///< simulated; one stands for all when they are alike
-  size_t streams = 1, events = 0;
-  std::vector<double> factor;      ///< by rank
-  std::vector<double> free;        ///< by rank and stream: when it is done with what it has
-  std::vector<uint32_t> freeBy;    ///< the node that it is done with then
-  std::vector<double> reached;     ///< by rank and event
-  std::vector<uint32_t> reachedBy; ///< as freeBy
-  std::vector<std::vector<Interval>> links; ///< by rank: collectives that may slow what comes
-  std::vector<double> ready;                ///< by rank: when it has reached a collective
-  uint64_t collectives = 0;                 ///< executed so far: jitter's counter
-
-  bool isMeasuring = false;
-  std::vector<size_t> observed;                      ///< ranks, ascending
-  std::vector<int32_t> observedAt;                   ///< by rank, its index there or −1
-  std::set<size_t> shown;                            ///< of those, by index: in the spans
-  std::vector<double> windowStart;                   ///< by observed rank
-  std::vector<std::vector<Interval>> computed, sent; ///< by observed rank
-  std::vector<Node> nodes;
-
-  // The last cycle, when details are wanted.
-  bool isDetailed = false;
-  size_t firstDetailed = 0;          ///< node
-  std::vector<double> detailedStart; ///< by rank
-  std::vector<double> finishes;      ///< by node from there on, and rank
-  std::vector<uint32_t> befores;     ///< as finishes: the node that let this one start, or noNode
-};
+} // namespace
 
 Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, const Costs &costs,
                        const Settings &settings)
@@ -126,6 +47,9 @@ Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, 
   reached.assign(ranks * events, 0);
   reachedBy.assign(ranks * events, noNode);
   links.resize(ranks);
+  busy.resize(ranks * streams);
+  uploadFrom.assign(ranks, 0);
+  uploadFromBy.assign(ranks, noNode);
   ready.resize(ranks);
   for (auto [rank, times] : settings.stragglers)
     if (observed.size() < mostObserved / 2)
@@ -142,6 +66,7 @@ Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, 
   windowStart.resize(observed.size());
   computed.resize(observed.size());
   sent.resize(observed.size());
+  transferred.resize(observed.size());
   for (size_t i = 0; i < observed.size() && shown.size() < mostShown / 2; ++i)
     if (factor[observed[i]] != 1)
       shown.insert(i);
@@ -172,22 +97,34 @@ std::vector<Item> Simulation::itemsOf(const plan::Program &program,
   return items;
 }
 
-/// The programs that a step runs, in order, as indices.
-std::vector<size_t> Simulation::programsOf(const plan::StepPrograms &step) const {
-  std::vector<size_t> found;
-  auto add = [&](const std::string &name) {
-    for (size_t i = 0; i < plan.programs.size(); ++i)
-      if (plan.programs[i].name == name)
-        found.push_back(i);
-  };
+/// The programs that a step runs, in order.
+std::vector<Simulation::Execution> Simulation::programsOf(const plan::StepPrograms &step) const {
+  std::vector<Execution> found;
   const plan::Training &training = plan.training;
+  auto add = [&](const std::string &name, bool isMicroBatch) {
+    Execution execution;
+    if (isMicroBatch) {
+      if (found.empty())
+        execution.uploads.push_back(bytesOf(plan.scalarBuffer));
+      for (uint32_t buffer : {training.tokensBuffer, training.targetsBuffer})
+        execution.uploads.push_back(bytesOf(buffer));
+      execution.readback = bytesOf(training.lossBuffer);
+    }
+    for (size_t i = 0; i < plan.programs.size(); ++i)
+      if (plan.programs[i].name == name) {
+        execution.program = i;
+        found.push_back(execution);
+      }
+  };
   const int64_t batches = training.globalBatch / (training.seqLen * settings.world);
   if (batches > 1)
-    add(step.first);
+    add(step.first, true);
   for (int64_t i = 2; i < batches; ++i)
-    add(step.next);
-  add(step.last);
-  add(step.update);
+    add(step.next, true);
+  add(step.last, true); // may have the name of another one
+  if (!found.empty())
+    found.back().hostWaits = true;
+  add(step.update, false);
   return found;
 }
 
@@ -210,32 +147,52 @@ uint32_t Simulation::lastOn(size_t rank) const {
   return freeBy[rank * streams + size_t(std::max_element(own, own + streams) - own)];
 }
 
-/// When work of that many seconds ends that starts then: collectives of the rank slow it. Those
-/// that no stream can meet any more are forgotten.
-double Simulation::slowed(size_t rank, double start, double seconds) {
-  std::vector<Interval> &own = links[rank];
-  const double *streamEnds = freeOf(rank);
-  double oldest = *std::min_element(streamEnds, streamEnds + streams);
-  if (!own.empty() && own.front().finish <= oldest)
-    own.erase(own.begin(), std::find_if(own.begin(), own.end(), [&](const Interval &interval) {
-                return interval.finish > oldest;
-              }));
-  double now = start;
-  for (const Interval &interval : own) {
-    if (interval.finish <= now)
-      continue;
-    double quiet = std::max(0.0, interval.start - now);
-    if (seconds <= quiet)
-      return now + seconds;
-    seconds -= quiet;
-    now = std::max(now, interval.start);
-    double beside = (interval.finish - now) / machine.besideCollectives;
-    if (seconds <= beside)
-      return now + seconds * machine.besideCollectives;
-    seconds -= beside;
-    now = interval.finish;
+/// When an item's work of that many seconds ends that starts then: collectives of the rank slow it,
+/// and work on other streams by what it takes of the memory. What no stream can meet any more is
+/// forgotten.
+double Simulation::slowed(size_t rank, const Item &item, double start, double seconds) {
+  double oldest = start;
+  for (size_t stream = 0; stream < streams; ++stream)
+    if (isUsed[stream])
+      oldest = std::min(oldest, freeOf(rank)[stream]);
+  auto forget = [&](std::vector<Interval> &intervals) {
+    if (!intervals.empty() && intervals.front().finish <= oldest)
+      intervals.erase(intervals.begin(), std::find_if(intervals.begin(), intervals.end(),
+                                                      [&](const Interval &interval) {
+                                                        return interval.finish > oldest;
+                                                      }));
+  };
+  forget(links[rank]);
+  for (size_t stream = 0; stream < streams; ++stream)
+    forget(busy[rank * streams + stream]);
+  double now = start, left = seconds;
+  while (true) {
+    // How fast it goes on now, and until when.
+    double rate = 1, until = std::numeric_limits<double>::infinity();
+    auto beside = [&](const std::vector<Interval> &intervals, auto rateOf) {
+      for (const Interval &interval : intervals) {
+        if (interval.finish <= now)
+          continue;
+        if (interval.start > now) {
+          until = std::min(until, interval.start);
+          break;
+        }
+        until = std::min(until, interval.finish);
+        rate *= rateOf(interval);
+      }
+    };
+    beside(links[rank], [&](const Interval &) { return 1 / machine.besideCollectives; });
+    if (item.cost.memory > 0)
+      for (size_t stream = 0; stream < streams; ++stream)
+        if (stream != item.stream)
+          beside(busy[rank * streams + stream],
+                 [&](const Interval &other) { return 1 - item.cost.memory * other.memory; });
+    const double done = (until - now) * rate;
+    if (rate > 0 && left <= done)
+      return now + left / rate;
+    left -= done;
+    now = until;
   }
-  return now + seconds;
 }
 
 uint32_t Simulation::begin(size_t program, const Item &item) {
@@ -246,6 +203,19 @@ uint32_t Simulation::begin(size_t program, const Item &item) {
   node.command = item.command;
   node.isCollective = item.kind == Item::Kind::Collective;
   node.ranks = item.ranks;
+  return add(std::move(node));
+}
+
+uint32_t Simulation::beginTransfer(size_t program, Transfer transfer) {
+  if (!isMeasuring)
+    return noNode;
+  Node node;
+  node.program = uint32_t(program);
+  node.transfer = transfer;
+  return add(std::move(node));
+}
+
+uint32_t Simulation::add(Node node) {
   nodes.push_back(std::move(node));
   if (isDetailed) {
     finishes.resize((nodes.size() - firstDetailed) * ranks);
@@ -257,9 +227,13 @@ uint32_t Simulation::begin(size_t program, const Item &item) {
 void Simulation::end(uint32_t node, size_t rank, double start, double finish, uint32_t before) {
   if (node == noNode)
     return;
+  const bool isBeside =
+      nodes[node].transfer == Transfer::Upload || nodes[node].transfer == Transfer::Readback;
   if (observedAt[rank] >= 0)
-    (nodes[node].isCollective ? sent : computed)[size_t(observedAt[rank])].push_back(
-        {start, finish, node});
+    (nodes[node].isCollective ? sent
+     : isBeside               ? transferred
+                              : computed)[size_t(observedAt[rank])]
+        .push_back({start, finish, node});
   if (isDetailed) {
     finishes[(node - firstDetailed) * ranks + rank] = finish;
     befores[(node - firstDetailed) * ranks + rank] = before;
@@ -271,7 +245,11 @@ void Simulation::work(const Item &item, uint32_t node) {
     const size_t at = rank * streams + item.stream;
     const double start = free[at] + item.cost.gap;
     const double seconds = item.cost.seconds * factor[rank];
-    const double finish = links[rank].empty() ? start + seconds : slowed(rank, start, seconds);
+    const bool shares = sharesMemory && item.cost.memory > 0;
+    const double finish =
+        links[rank].empty() && !shares ? start + seconds : slowed(rank, item, start, seconds);
+    if (shares)
+      busy[at].push_back({start, finish, node, item.cost.memory});
     end(node, rank, start, finish, freeBy[at]);
     free[at] = finish;
     freeBy[at] = node;
@@ -306,14 +284,92 @@ void Simulation::collective(const Item &item, uint32_t node) {
     nodes[node].last = std::move(last);
 }
 
-void Simulation::runProgram(size_t program) {
+/// Brings a batch to the device while the program before it runs, and then to its buffers. Where a
+/// rank does one thing at a time, the host writes it there itself.
+void Simulation::upload(const Execution &execution) {
+  for (double bytes : execution.uploads) {
+    const double seconds = machine.hostCopy(bytes);
+    if (seconds <= 0)
+      continue;
+    const uint32_t up = beginTransfer(execution.program, Transfer::Upload);
+    const uint32_t place =
+        machine.oneAtATime ? noNode : beginTransfer(execution.program, Transfer::Place);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const bool isInOrder = machine.oneAtATime;
+      const double before = endOf(rank), from = isInOrder ? before : uploadFrom[rank];
+      const uint32_t last = lastOn(rank);
+      end(up, rank, from, from + seconds, isInOrder ? last : uploadFromBy[rank]);
+      uploadFrom[rank] = from + seconds;
+      uploadFromBy[rank] = up;
+      const bool isLate = from + seconds > before;
+      double start = std::max(before, from + seconds);
+      uint32_t by = isLate ? up : last;
+      if (!machine.oneAtATime) {
+        start += machine.command();
+        const double placed = start + machine.kernel(2 * bytes);
+        end(place, rank, start, placed, by);
+        start = placed;
+        by = place;
+      }
+      setAll(rank, start, by);
+      if (rank == 0 && isMeasuring)
+        toDevice.exposed += start - before;
+    }
+    if (isMeasuring) {
+      toDevice.bytes += bytes;
+      toDevice.seconds += seconds;
+    }
+  }
+}
+
+/// Brings the loss to the host.
+void Simulation::readBack(const Execution &execution) {
+  const double seconds = machine.hostCopy(execution.readback);
+  const uint32_t node = seconds > 0 ? beginTransfer(execution.program, Transfer::Readback) : noNode;
   for (size_t rank = 0; rank < ranks; ++rank) {
-    const double start = endOf(rank) + (machine.graphNode > 0 ? machine.launch : 0);
-    const size_t by = lastOn(rank);
-    std::fill_n(&free[rank * streams], streams, start);
-    std::fill_n(&freeBy[rank * streams], streams, by);
+    if (seconds > 0) {
+      const double start = endOf(rank);
+      end(node, rank, start, start + seconds, lastOn(rank));
+      setAll(rank, start + seconds, node);
+    }
+    if (execution.hostWaits) {
+      uploadFrom[rank] = std::max(uploadFrom[rank], endOf(rank));
+      uploadFromBy[rank] = lastOn(rank);
+    }
+  }
+  if (isMeasuring) {
+    toHost.bytes += execution.readback;
+    toHost.seconds += seconds;
+    toHost.exposed += seconds;
+  }
+}
+
+void Simulation::run(const Execution &execution) {
+  upload(execution);
+  // The next batch may be uploaded from here on.
+  for (size_t rank = 0; rank < ranks; ++rank)
+    if (const double start = endOf(rank); start > uploadFrom[rank]) {
+      uploadFrom[rank] = start;
+      uploadFromBy[rank] = lastOn(rank);
+    }
+  runProgram(execution.program);
+  if (execution.readback > 0)
+    readBack(execution);
+}
+
+void Simulation::runProgram(size_t program) {
+  isUsed.assign(streams, false);
+  for (const Item &item : items[program])
+    isUsed[item.stream] = true;
+  sharesMemory = false;
+  for (const Item &item : items[program])
+    sharesMemory |= item.kind == Item::Kind::Work && item.stream > 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    setAll(rank, endOf(rank) + (machine.graphNode > 0 ? machine.launch : 0), lastOn(rank));
     links[rank].clear();
   }
+  for (std::vector<Interval> &intervals : busy)
+    intervals.clear();
   for (const Item &item : items[program])
     switch (item.kind) {
     case Item::Kind::Work:
@@ -355,12 +411,13 @@ Outcome Simulation::run() {
       isDetailed = true;
       firstDetailed = nodes.size();
       std::fill(freeBy.begin(), freeBy.end(), noNode);
+      std::fill(uploadFromBy.begin(), uploadFromBy.end(), noNode);
       for (size_t rank = 0; rank < ranks; ++rank)
         detailedStart.push_back(endOf(rank));
     }
     for (const plan::StepPrograms &phase : phases)
-      for (size_t program : programsOf(phase))
-        runProgram(program);
+      for (const Execution &execution : programsOf(phase))
+        run(execution);
   }
   const double steps = double(cycles * phases.size());
   Outcome outcome;
@@ -368,103 +425,19 @@ Outcome Simulation::run() {
   measure(outcome);
   if (settings.isDetailed)
     findPath(outcome);
+  outcome.toDevice = toDevice;
+  outcome.toHost = toHost;
   for (double *sum : {&outcome.computing, &outcome.communicating, &outcome.exposed, &outcome.idle})
     *sum /= steps;
+  for (Copying *copying : {&outcome.onDevice, &outcome.toDevice, &outcome.toHost})
+    for (double *sum : {&copying->bytes, &copying->seconds, &copying->exposed})
+      *sum /= steps;
   for (Share &share : outcome.exposedBy)
     share.seconds /= steps;
   for (Share &share : outcome.path)
     share.seconds /= double(phases.size());
   return outcome;
 }
-
-/// Sorted, without overlaps; of intervals that overlap the first to start keeps the time.
-std::vector<Interval> disjoint(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval &a, const Interval &b) { return a.start < b.start; });
-  std::vector<Interval> merged;
-  double until = -1;
-  for (Interval interval : intervals) {
-    interval.start = std::max(interval.start, until);
-    if (interval.finish <= interval.start)
-      continue;
-    until = interval.finish;
-    merged.push_back(interval);
-  }
-  return merged;
-}
-
-double total(const std::vector<Interval> &intervals) {
-  double sum = 0;
-  for (const Interval &interval : intervals)
-    sum += interval.finish - interval.start;
-  return sum;
-}
-
-/// What the ranks that are looked at spend their time on.
-void Simulation::measure(Outcome &outcome) const {
-  std::map<std::pair<uint32_t, uint32_t>, double> exposedBy;
-  const double share = 1 / double(observed.size());
-  for (size_t i = 0; i < observed.size(); ++i) {
-    const std::vector<Interval> computing = disjoint(computed[i]), sending = disjoint(sent[i]);
-    double exposed = 0;
-    size_t next = 0; // the first that may still overlap
-    for (const Interval &interval : sending) {
-      double hidden = 0;
-      while (next < computing.size() && computing[next].finish <= interval.start)
-        ++next;
-      for (size_t j = next; j < computing.size() && computing[j].start < interval.finish; ++j)
-        hidden += std::min(computing[j].finish, interval.finish) -
-                  std::max(computing[j].start, interval.start);
-      const double bare = std::max(0.0, interval.finish - interval.start - hidden);
-      exposed += bare;
-      const Node &node = nodes[interval.node];
-      exposedBy[{node.program, node.command}] += share * bare;
-    }
-    const double window = endOf(observed[i]) - windowStart[i], busy = total(computing);
-    outcome.computing += share * busy;
-    outcome.communicating += share * total(sending);
-    outcome.exposed += share * exposed;
-    outcome.idle += share * std::max(0.0, window - busy - exposed);
-    if (settings.isDetailed && shown.count(i))
-      for (const std::vector<Interval> *intervals : {&computed[i], &sent[i]})
-        for (const Interval &interval : *intervals)
-          if (interval.node >= firstDetailed)
-            outcome.spans.push_back({int64_t(observed[i]), nodes[interval.node].program,
-                                     nodes[interval.node].command,
-                                     interval.start - detailedStart[observed[0]],
-                                     interval.finish - detailedStart[observed[0]]});
-  }
-  if (!settings.isDetailed)
-    return;
-  for (auto [at, seconds] : exposedBy)
-    if (seconds > 0)
-      outcome.exposedBy.push_back({&plan.programs[at.first].commands[at.second], seconds});
-  std::stable_sort(outcome.exposedBy.begin(), outcome.exposedBy.end(),
-                   [](const Share &a, const Share &b) { return a.seconds > b.seconds; });
-}
-
-/// From the command that ends last back to what let each start.
-void Simulation::findPath(Outcome &outcome) const {
-  size_t rank = 0;
-  for (size_t other = 1; other < ranks; ++other)
-    if (endOf(other) > endOf(rank))
-      rank = other;
-  uint32_t node = lastOn(rank);
-  while (node != noNode) {
-    const Node &here = nodes[node];
-    const size_t at = (node - firstDetailed) * ranks;
-    const double finish = finishes[at + rank];
-    if (here.isCollective)
-      rank = here.last[setOf(here.ranks, rank)];
-    node = befores[at + rank];
-    const double start =
-        node == noNode ? detailedStart[rank] : finishes[(node - firstDetailed) * ranks + rank];
-    outcome.path.push_back({&plan.programs[here.program].commands[here.command], finish - start});
-  }
-  std::reverse(outcome.path.begin(), outcome.path.end());
-}
-
-} // namespace
 
 Outcome simulate(const plan::Plan &plan, const machine::Machine &machine, const Costs &costs,
                  const Settings &settings) {

@@ -223,7 +223,7 @@ def Nano_AllReduceOp : Nano_Op<"all_reduce", [Pure, SameOperandsAndResultType, N
 
     Operands: `x`, f32 or bf16 (summed in f32, rounded once), of the result's type; the same type on every rank.
 
-    Errors: another element type; types that differ.
+    Errors: another element type; types that differ; a log-sum-exp, which ranks do not exchange.
 
     Example:
 
@@ -239,6 +239,7 @@ def Nano_AllReduceOp : Nano_Op<"all_reduce", [Pure, SameOperandsAndResultType, N
                        DefaultValuedAttr<Nano_RankSetAttr, "RankSet::all">:$ranks);
   let results = (outs Nano_FloatTensor:$result);
   let assemblyFormat = "$x (`by` $combiner^)? (`over` $ranks^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 /// An op whose operand and result are a whole and a part of it along the first dimension.

@@ -233,7 +233,8 @@ Gradients TransposeOp::buildDerivative(OpBuilder &builder, ValueRange resultGrad
   return {GraphBuilder(builder, getLoc()).transpose(resultGrads[0])};
 }
 
-/// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it.
+/// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it. Of a log-sum-exp:
+/// dy·e^(x − y).
 Gradients ReduceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   GraphBuilder g(builder, getLoc());
   ArrayRef<int64_t> shape = tensorType(getX()).getShape();
@@ -244,6 +245,8 @@ Gradients ReduceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) 
   Value dy = g.broadcast(resultGrads[0], shape, kept);
   if (getCombiner() == Combiner::sum)
     return {dy};
-  Value largest = g.broadcast(getResult(), shape, kept);
-  return {g.select(Predicate::eq, getX(), largest, dy, g.constant(0, dy.getType()))};
+  Value y = g.broadcast(getResult(), shape, kept);
+  if (getCombiner() == Combiner::logsumexp)
+    return {g.mul(dy, ExpOp::create(builder, getLoc(), y.getType(), g.sub(getX(), y)).getResult())};
+  return {g.select(Predicate::eq, getX(), y, dy, g.constant(0, dy.getType()))};
 }

@@ -31,7 +31,7 @@ public:
   /// x repeated to `shape`; x's dimension k becomes dimension dims[k]. Rank 0 needs no dims.
   Value broadcast(Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims = {});
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
-  /// Sum or maximum over `dims`.
+  /// Sum, maximum or log-sum-exp over `dims`.
   Value reduce(Combiner combiner, Value x, llvm::ArrayRef<int64_t> dims);
   /// Sum of all elements, rank 0.
   Value sumAll(Value x);

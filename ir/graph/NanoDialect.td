@@ -62,7 +62,9 @@ def Nano_PredicateAttr : I32EnumAttr<"Predicate", "comparison of two numbers", [
 }
 
 def Nano_CombinerAttr : I32EnumAttr<"Combiner", "an associative combination of numbers", [
-    I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>]> {
+    I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
+    // log of the sum of exponentials: associative, identity −∞
+    I32EnumAttrCase<"logsumexp", 2>]> {
   let cppNamespace = "::nano::graph";
 }
 

@@ -159,14 +159,17 @@ def Nano_TransposeOp : Nano_Op<"transpose", [Pure, DeclareOpInterfaceMethods<Nan
 }
 
 def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "sum or maximum over dimensions";
+  let summary = "sum, maximum or log-sum-exp over dimensions";
   let description = [{
-    y[kept indices] = Σ x (`sum`) or max x (`max`) over the indices of `dims`, which disappear. Accumulated in f32 in an order that depends on the
-    shapes alone, and rounded once to the operand's element type. The derivative of a maximum flows to every element that equals it.
+    y[kept indices] = Σ x (`sum`), max x (`max`) or ln Σ eˣ (`logsumexp`) over the indices of `dims`, which disappear. Accumulated in f32 in an order that
+    depends on the shapes alone, and rounded once to the operand's element type. The derivative of a maximum flows to every element that equals it;
+    that of a log-sum-exp is e^(x − y).
 
-    Operands: `x`, f32 or bf16, of the result's element type.
+    A log-sum-exp neither overflows nor is lost to underflow: −∞ where all elements are −∞; +∞ where one is +∞; NaN where one is NaN.
 
-    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ.
+    Operands: `x`, f32 or bf16, of the result's element type; a log-sum-exp takes f32 only.
+
+    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ; a log-sum-exp of bf16.
 
     Example:
 
@@ -190,7 +193,7 @@ def Nano_ScanOp : Nano_Op<"scan", [Pure, SameOperandsAndResultType, Nano_NotDiff
 
     Operands: `x`, i32 of one dimension, of the result's type.
 
-    Errors: a rank other than 1.
+    Errors: a rank other than 1; a log-sum-exp, which integers do not have.
 
     Example:
 

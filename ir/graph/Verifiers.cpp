@@ -390,6 +390,9 @@ LogicalResult ReduceOp::verify() {
   if (elementOf(getX()) != elementOf(getResult()))
     return emitOpError("element types differ: ")
            << elementOf(getX()) << " and " << elementOf(getResult());
+  // y rounded to bf16 would not do for its derivative, e^(x − y).
+  if (getCombiner() == Combiner::logsumexp && !elementOf(getX()).isF32())
+    return emitOpError("a log-sum-exp is of f32, not of ") << elementOf(getX());
   return verifySameShape(*this, "the shape that remains and the result's", kept,
                          shapeOf(getResult()));
 }
@@ -397,6 +400,8 @@ LogicalResult ReduceOp::verify() {
 LogicalResult ScanOp::verify() {
   if (rankOf(getX()) != 1)
     return emitOpError("needs a rank-1 operand, has ") << shapeText(getX().getType());
+  if (getCombiner() == Combiner::logsumexp)
+    return emitOpError("of integers: a sum or a maximum, not a log-sum-exp");
   return success();
 }
 
@@ -516,6 +521,12 @@ LogicalResult CrossEntropyOp::verify() {
     if (failed(verifySameShape(*this, "shape of targets, loss or lse and [tokens]", shapeOf(value),
                                {tokens})))
       return failure();
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  if (getCombiner() == Combiner::logsumexp)
+    return emitOpError("ranks exchange a sum or a maximum, not a log-sum-exp");
   return success();
 }
 

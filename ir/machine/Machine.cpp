@@ -1,6 +1,8 @@
 // Times of products, kernels and collectives from a machine's rates.
 #include "ir/machine/Machine.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -94,6 +96,21 @@ double Machine::collective(Collective kind, double bytes, int64_t members, int64
     moving = std::max(moving, factor * bytes / (perNode * network.bandwidth.at(bytes)));
   }
   return latency + moving;
+}
+
+double Machine::hostCopy(double bytes) const {
+  return bytes > 0 && host.bandwidth > 0 ? host.latency + bytes / host.bandwidth : 0;
+}
+
+llvm::Error Machine::checkRanks(int64_t ranks) const {
+  if (ranks <= ranksPerNode || hasNetwork)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      llvm::inconvertibleErrorCode(),
+      llvm::formatv("machine {0}: {1} ranks do not fit into its one node of {2}; take a machine "
+                    "with a network",
+                    name, ranks, ranksPerNode)
+          .str());
 }
 
 } // namespace nano::machine

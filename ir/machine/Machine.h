@@ -60,6 +60,12 @@ struct Network {
   Curve bandwidth;    ///< of one rank in one direction, by bytes of the whole tensor
 };
 
+/// The way between the host's memory and a device's, in either direction.
+struct HostLink {
+  double latency = 0;   ///< seconds of the smallest copy
+  double bandwidth = 0; ///< bytes a second; 0: copies take no time
+};
+
 struct Machine {
   std::string name, summary;
   std::vector<std::string> sources; ///< where the figures come from
@@ -75,6 +81,7 @@ struct Machine {
   NodeLinks node;
   bool hasNetwork = false;
   Network network;
+  HostLink host;
 
   /// Seconds that lie between two commands of a program, beside their own.
   double command() const { return graphNode > 0 ? graphNode : launch; }
@@ -100,6 +107,12 @@ struct Machine {
   /// by ⌈log₂ nodes⌉ where every node has one member (PAT), for all-reduce by twice that (Tree) or
   /// the ring's two turns, whichever are fewer. `hasNetwork` must hold when `nodes` is above 1.
   double collective(Collective kind, double bytes, int64_t members, int64_t nodes = 1) const;
+
+  /// Seconds of a copy of `bytes` between the host and a device; 0 for no bytes.
+  double hostCopy(double bytes) const;
+
+  /// An error of one line when so many ranks need links between nodes that the machine lacks.
+  llvm::Error checkRanks(int64_t ranks) const;
 };
 
 /// The machine that `text` describes. Errors are one line that begins with `name`, the file's name

@@ -211,6 +211,11 @@ Machine readMachine(const json::Object &object, std::string &wrong) {
       machine.products[type] = readProducts(products, names[type], wrong);
   }
   machine.node = readLinks(file, wrong);
+  {
+    Reader host(file.inner("host"), "host", wrong);
+    machine.host.latency = host.number("latency_us", micro, /*orZero=*/true);
+    machine.host.bandwidth = host.number("gb_per_s", giga);
+  }
   machine.hasNetwork = file.has("network");
   if (machine.hasNetwork) {
     Reader network(file.inner("network"), "network", wrong);

@@ -104,6 +104,14 @@ void CopyOp::getAccesses(const KernelTable &, Accesses &accesses) {
 void RecordOp::getAccesses(const KernelTable &, Accesses &) {}
 void WaitOp::getAccesses(const KernelTable &, Accesses &) {}
 
+//===- Kinds of commands --------------------------------------------------===//
+
+bool nano::step::isCollective(Operation *command) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(command);
+}
+
+bool nano::step::isCopy(Operation *command) { return isa<CopyOp, FillOp, ShardOp>(command); }
+
 //===- Memory effects -----------------------------------------------------===//
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;

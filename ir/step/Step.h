@@ -57,6 +57,14 @@ struct Layout {
 /// The layout of a type without one (row-major from 0) or with a strided one; as MLIR's
 /// getStridesAndOffset, without going through affine maps.
 Layout layoutOf(mlir::MemRefType type);
+/// The first element that a type's layout names and the one behind the last, counted from the
+/// buffer's start; there may be gaps in between.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+  bool meets(const ElementRange &other) const { return begin < other.end && other.begin < end; }
+  bool covers(const ElementRange &other) const { return begin <= other.begin && other.end <= end; }
+};
+ElementRange elementRange(mlir::MemRefType type);
 /// True when the elements lie in row-major order without gaps, from whatever offset.
 bool isContiguous(mlir::MemRefType type);
 /// The row-major memref with the tensor's shape and element type, and back.
@@ -109,6 +117,11 @@ inline llvm::SmallVector<Access> accessesOf(StepCommandOpInterface command,
   command.getAccesses(kernels, accesses);
   return accesses;
 }
+
+/// True for commands in which ranks meet.
+bool isCollective(mlir::Operation *command);
+/// True for commands that a device's copy engine does: copies, fills and shards.
+bool isCopy(mlir::Operation *command);
 
 /// "step.matmul (models/x.cpp:41)" or "step.launch @norm (models/x.cpp:41)", for messages.
 std::string describeCommand(mlir::Operation *command);

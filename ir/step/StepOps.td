@@ -189,7 +189,7 @@ def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments]> {
     With `scale_a` and `scale_b`, f32, as `nano.scaled_matmul`: then a and b are matrices of f8.
 
     Errors: ranks below 2; inner or batch dimensions that differ; a result or `d` of another shape; a layout that the library cannot express; f8 operands
-    without scales, or scales without; one scale alone; scales of other sizes than `nano.scaled_matmul`'s, or not contiguous.
+    without scales, or scales without; one scale alone; scales of other sizes than `nano.scaled_matmul`'s.
 
     ```mlir
     step.program @p {
@@ -225,7 +225,7 @@ def Step_AllReduceOp : Step_Command<"all_reduce"> {
   let description = [{
     As `nano.all_reduce`, of each buffer. Every rank executes it with buffers of the same shapes; all have one element type, f32 or bf16, and are contiguous.
 
-    Errors: another element type; element types that differ; a buffer that is not contiguous.
+    Errors: another element type; element types that differ; a buffer that is not contiguous; a log-sum-exp.
 
     ```mlir
     step.program @p {

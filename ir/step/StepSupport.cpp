@@ -82,6 +82,14 @@ Layout layoutOf(MemRefType type) {
   return layout;
 }
 
+ElementRange elementRange(MemRefType type) {
+  auto [strides, offset] = layoutOf(type);
+  int64_t last = offset;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
+    last += (size - 1) * stride;
+  return {offset, last + 1};
+}
+
 bool isContiguous(MemRefType type) {
   auto [strides, offset] = layoutOf(type);
   int64_t expected = 1;

@@ -48,6 +48,11 @@ struct Policy {
 inline constexpr llvm::StringLiteral policyAttrName = "nano.fp8";
 /// Module attribute: what the rows of the report of `measure` are about.
 inline constexpr llvm::StringLiteral productsAttrName = "nano.fp8_products";
+/// Module attribute, a unit: scales of blocks must lie in memory as GPU libraries read them.
+inline constexpr llvm::StringLiteral gpuScalesAttrName = "nano.gpu_scales";
+/// Those lie in rows of a multiple of so many; and the rows of a result with such scales are a
+/// multiple of so many.
+inline constexpr int64_t gpuScaleUnit = 4, gpuRowUnit = 8;
 
 /// The 8-bit type of an operand: e4m3 forward, e5m2 for gradients; with a scale every 128 elements
 /// e4m3's range is enough for gradients too (DeepSeek-V3).

@@ -18,7 +18,10 @@
 //   histories are optimizer states: checkpoints carry them. Weights are at hand whole when they are
 //   converted; their scale is their own.
 // - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
-//   bits: Hopper's products take no others. Of weights the transposed copy is kept as well.
+//   bits: Hopper's products take no others. Of weights the transposed copy is kept as well. Scales
+//   of blocks must then lie as the library reads them: the module is marked for nano-bufferize, and
+//   what is kept of a weight's scales has rows of a multiple of 4: one scale is repeated, several
+//   are filled up with zeros.
 //
 // A product that 8-bit operands do not allow stays as it is, and a remark says why. Casts,
 // transposes and magnitudes are ordinary ops that nano-fuse puts into the kernels that make their
@@ -108,6 +111,10 @@ LogicalResult ModuleScaler::run() {
   if (!first || !next)
     return module.emitError("products are scaled in the programs first and next: "
                             "nano-split-accumulation runs before");
+  const bool hasBlocks = llvm::any_of(
+      policies, [](const auto &policy) { return policy.second.recipe == Recipe::Block; });
+  if (kMajor && hasBlocks)
+    module->setAttr(gpuScalesAttrName, UnitAttr::get(module.getContext()));
   rewrite(first, true);
   rewrite(next, false);
   if (!watched.empty())
@@ -124,7 +131,7 @@ SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) 
     if (!policies.contains(weight.getSymName()))
       continue;
     found.insert(weight.getSymName());
-    std::string reason = obstacle(product, policyOf(weight).recipe);
+    std::string reason = obstacle(product, policyOf(weight).recipe, kMajor);
     if (reason.empty())
       products.push_back(product);
     else if (report)
@@ -174,6 +181,31 @@ void ModuleScaler::declare(StateOp weight, const std::string &name, Type type, R
       InitAttr::get(module.getContext(), "constant", declarations.getDenseF64ArrayAttr({init}));
   StateOp::create(declarations, weight.getLoc(), name, cast<RankedTensorType>(type), role, zero,
                   FlatSymbolRefAttr());
+}
+
+/// Scales of blocks in rows of a multiple of gpuScaleUnit: with zeros behind them, or, of one
+/// column, again and again.
+Value padded(OpBuilder &builder, Location location, Value scales) {
+  RankedTensorType type = tensorType(scales);
+  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1),
+                whole = llvm::alignTo(columns, gpuScaleUnit);
+  if (whole == columns)
+    return scales;
+  GraphBuilder g(builder, location);
+  if (columns == 1)
+    return g.broadcast(g.reshape(scales, {rows}), {rows, whole}, {0});
+  Value zeros = g.constant(0, type.clone({rows, whole - columns}));
+  return ConcatOp::create(builder, location, type.clone({rows, whole}), ValueRange{scales, zeros},
+                          builder.getI64IntegerAttr(1));
+}
+
+/// The first `columns` of such scales.
+Value unpadded(OpBuilder &builder, Location location, Value scales, int64_t columns) {
+  RankedTensorType type = tensorType(scales);
+  if (type.getDimSize(1) == columns)
+    return scales;
+  return SliceOp::create(builder, location, type.clone({type.getDimSize(0), columns}), scales,
+                         builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0));
 }
 
 /// In `first` the weight is converted and stored before anything else; in `next` it is loaded.
@@ -228,10 +260,23 @@ Scaled ModuleScaler::weightCopy(func::FuncOp function, const Product &product, b
       copy.scale = given;
     else if (!transposed || perBlock)
       copy.scale = load(scaleName);
+    if (perBlock && kMajor)
+      copy.scale = unpadded(builder, weight.getLoc(), copy.scale,
+                            tensorType(copy.value).getDimSize(1) / ScaledMatmulOp::blockSize);
   }
   keep(copy.value, symbol);
-  if (policy.recipe != Recipe::Static && (!transposed || perBlock))
-    keep(copy.scale, scaleName);
+  if (policy.recipe != Recipe::Static && (!transposed || perBlock)) {
+    if (perBlock && kMajor && isFirst) {
+      const int64_t columns = tensorType(copy.scale).getDimSize(1);
+      Value whole = padded(builder, weight.getLoc(), copy.scale);
+      keep(whole, scaleName);
+      // The kernel that makes a column writes only what is kept.
+      if (columns == 1)
+        copy.scale = unpadded(builder, weight.getLoc(), whole, columns);
+    } else {
+      keep(copy.scale, scaleName);
+    }
+  }
   lastConversion = &*std::prev(builder.getInsertionPoint());
   return copies[symbol] = copy;
 }

@@ -85,7 +85,7 @@ std::string historySymbol(StringRef weight, Operand operand) {
   return (weight + ".fp8_amax_" + letterOf(operand)).str();
 }
 
-std::string obstacle(const Product &product, Recipe recipe) {
+std::string obstacle(const Product &product, Recipe recipe, bool kMajor) {
   MatmulOp op = product.op;
   RankedTensorType result = tensorType(op);
   const int64_t inner = tensorType(op.getA()).getDimSize(innerDimension(op, 0)),
@@ -100,6 +100,8 @@ std::string obstacle(const Product &product, Recipe recipe) {
     return text("its result's row", columns, blockSize);
   if (columns % 16 != 0)
     return text("its result's row", columns, 16);
+  if (blocks && kMajor && result.getDimSize(0) % gpuRowUnit != 0)
+    return text("its result's column", result.getDimSize(0), gpuRowUnit);
   return {};
 }
 

@@ -33,8 +33,9 @@ std::string scaleSymbol(llvm::StringRef weight, Operand operand);   ///< a scala
 std::string historySymbol(llvm::StringRef weight, Operand operand); ///< Delayed: last steps' amaxes
 
 /// Why a product cannot be computed from 8-bit operands, as the end of a sentence; empty when it
-/// can. Rows of 8-bit operands must begin at multiples of 16 bytes, and blocks must be whole.
-std::string obstacle(const Product &product, Recipe recipe);
+/// can. Rows of 8-bit operands must begin at multiples of 16 bytes, and blocks must be whole; with
+/// `kMajor`, the rows of a product with blocks must be a multiple of 8.
+std::string obstacle(const Product &product, Recipe recipe, bool kMajor);
 
 /// Writes the scaled forms of products into one function. Each tensor is converted once, before
 /// its first use.

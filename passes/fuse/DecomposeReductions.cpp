@@ -7,6 +7,8 @@
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace nano::graph;
 
@@ -23,7 +25,7 @@ int64_t partsOf(int64_t rows) {
   return 1;
 }
 
-/// loss = lse − logits[target], lse = m + ln Σ e^(logits − m).
+/// loss = lse − logits[target], lse = ln Σ e^logits.
 struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(CrossEntropyOp op, PatternRewriter &rewriter) const override {
@@ -31,18 +33,16 @@ struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
     Value logits = op.getLogits();
     RankedTensorType type = tensorType(logits);
     ArrayRef<int64_t> shape = type.getShape();
-    // m is the row's largest logit, or a bound of all where there is one: one pass less.
-    Value m, repeated;
+    Value lse;
     if (std::optional<double> bound = nano::softmaxShift(logits)) {
-      m = g.constant(*bound, op.getLse().getType());
-      repeated = g.constant(*bound, type);
+      // bound + ln Σ e^(logits − bound): the sum needs no largest logit.
+      Value shifted = g.sub(logits, g.constant(*bound, type));
+      Value sum = g.reduce(Combiner::sum, ExpOp::create(rewriter, op.getLoc(), type, shifted), {1});
+      lse = g.add(g.constant(*bound, op.getLse().getType()),
+                  LogOp::create(rewriter, op.getLoc(), sum.getType(), sum).getResult());
     } else {
-      m = g.reduce(Combiner::max, logits, {1});
-      repeated = g.broadcast(m, shape, {0});
+      lse = g.reduce(Combiner::logsumexp, logits, {1});
     }
-    Value shifted = g.sub(logits, repeated);
-    Value sum = g.reduce(Combiner::sum, ExpOp::create(rewriter, op.getLoc(), type, shifted), {1});
-    Value lse = g.add(m, LogOp::create(rewriter, op.getLoc(), sum.getType(), sum).getResult());
     Value column = IotaOp::create(rewriter, op.getLoc(), type.clone(rewriter.getI32Type()), 1);
     Value target = g.broadcast(op.getTargets(), shape, {0});
     Value picked = g.reduce(
@@ -52,7 +52,25 @@ struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
   }
 };
 
-/// Reductions over several dimensions, or over leading ones, as a chain of simple ones.
+/// m + ln Σ e^(x − m) with the maxima m over one dimension; 0 for those that are infinite.
+Value shiftedLogSumExp(PatternRewriter &rewriter, ReduceOp op) {
+  GraphBuilder g(rewriter, op.getLoc());
+  RankedTensorType type = tensorType(op.getX()), kept = tensorType(op);
+  Value largest = g.reduce(Combiner::max, op.getX(), op.getDims());
+  Value infinity = g.constant(std::numeric_limits<double>::infinity(), kept);
+  Value m = g.select(Predicate::lt, g.abs(largest), infinity, largest, g.constant(0, kept));
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (!llvm::is_contained(op.getDims(), dim))
+      dims.push_back(dim);
+  Value shifted = g.sub(op.getX(), g.broadcast(m, type.getShape(), dims));
+  Value sum =
+      g.reduce(Combiner::sum, ExpOp::create(rewriter, op.getLoc(), type, shifted), op.getDims());
+  return g.add(m, LogOp::create(rewriter, op.getLoc(), kept, sum).getResult());
+}
+
+/// Reductions over several dimensions, or over leading ones, as a chain of simple ones. A
+/// log-sum-exp takes one pass over rows alone; over other dimensions the maxima come first.
 struct DecomposeReduce : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
@@ -75,6 +93,10 @@ struct DecomposeReduce : OpRewritePattern<ReduceOp> {
     }
     if (last)
       return failure();
+    if (op.getCombiner() == Combiner::logsumexp) {
+      rewriter.replaceOp(op, shiftedLogSumExp(rewriter, op));
+      return success();
+    }
     // [A, R, C…] → [A, C…]: as [A, R, C], split over rows when there are many.
     int64_t dim = dims[0], rows = shape[dim], outer = 1, inner = 1;
     for (int64_t size : shape.take_front(dim))

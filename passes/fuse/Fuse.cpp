@@ -491,12 +491,12 @@ private:
     for (Operation *op : group.ops)
       op->moveBefore(body, body->end());
     builder.setInsertionPointToEnd(body);
-    YieldOp::create(builder, location, outputs);
+    auto yield = YieldOp::create(builder, location, outputs);
     nano::reuseExponentials(*body);
     for (auto [position, input] : llvm::enumerate(inputs.takeVector()))
       input.replaceUsesWithIf(body->getArgument(position),
                               [&](OpOperand &use) { return members.contains(use.getOwner()); });
-    for (auto [output, result] : llvm::zip(outputs, fused.getResults()))
+    for (auto [output, result] : llvm::zip(yield.getOperands(), fused.getResults()))
       output.replaceUsesWithIf(result,
                                [&](OpOperand &use) { return use.getOwner()->getBlock() != body; });
     nano::separateTargets(*body);

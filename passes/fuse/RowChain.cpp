@@ -204,8 +204,11 @@ std::optional<RowAction> RowChain::reduceForm(ReduceOp op) const {
     x = guess(tensorType(op.getX()));
   if (!x)
     return std::nullopt;
-  if (llvm::is_contained(op.getDims(), x.dim))
+  if (llvm::is_contained(op.getDims(), x.dim)) {
+    if (op.getCombiner() == Combiner::logsumexp)
+      return std::nullopt; // of one row only: chunks combine by a sum or a maximum
     return RowAction{{x}, {}, op.getCombiner()};
+  }
   int64_t removed = llvm::count_if(op.getDims(), [&](int64_t dim) { return dim < x.dim; });
   return RowAction{{x}, {x.dim - removed, x.unit}};
 }

@@ -243,8 +243,8 @@ void separateTarget(Value output) {
     int64_t &most = isRowFactor(factor.value) ? ofRows : ofElements;
     most = std::max(most, reductionsBefore(factor.value, known));
   }
-  // Only worth it where the elements' factors are there before a row's number is.
-  if (ofElements >= ofRows)
+  // Of a softmax: worth it for what the loss can leave behind, or for the columns without a choice.
+  if (ofElements == 0 && ofRows == 0)
     return;
 
   RankedTensorType type = tensorType(product);
@@ -252,7 +252,7 @@ void separateTarget(Value output) {
   GraphBuilder g(builder, product.getLoc());
   Value elements = elementProduct(g, factors);
   Value rows = rowProduct(g, factors, type.clone({type.getDimSize(0)}));
-  if (!elements)
+  if (!elements || !rows)
     return;
   IRMapping mapping;
   mapping.map(choice.getResult(), choice.getOnTrue());

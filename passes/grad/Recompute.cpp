@@ -18,21 +18,25 @@
 //    each recompute it (rotary tables, the embedding that all layers mix in), or when that took
 //    more than `max-ops` ops.
 // 5. What the first product of the backward pass reads has just been made: it is kept.
+// 6. Of max(h, 0) and its square, both of which the backward pass reads, the square is kept where
+//    that saves reading h (keepSquares, which says when and why it is exact).
 //
 // So of a transformer's layer remain the residual stream, the product that gives q, k and v, the
-// attention's result with its statistics, and the product before the activation; norms, rotations
-// and activations are recomputed.
+// attention's result with its statistics, and the product before the activation, or the activation
+// itself where that is relu²; norms, rotations and other activations are recomputed.
 //
 // A stretch of the backward pass is what lies between two ops that are kernels of their own
 // (products, attention, scatters); recomputed ops stand before their first use in it and are shared
 // within it, not beyond: what one kernel recomputes, no other must read. A parameter's gradient
 // whose product reads a recomputed value waits until the stretch that recomputes it in any case:
-// the kernel that goes back through relu² makes relu² for dW as well, and reads its input once.
+// the kernel that goes back through GELU makes GELU for dW as well, and reads its input once.
 //
 // No CSE may follow: it would undo this. Every step is linear in the number of ops.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
+#include "passes/fuse/Traffic.h"
+#include "passes/grad/Squares.h"
 
 #include "llvm/Support/DebugLog.h"
 
@@ -48,11 +52,6 @@ using namespace nano;
 using namespace nano::graph;
 
 namespace {
-
-int64_t bytesOf(Value value) {
-  RankedTensorType type = tensorType(value);
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
-}
 
 /// Ops whose result is another look at the operand, or can be one inside any kernel, and has no
 /// fewer bytes.
@@ -85,11 +84,12 @@ public:
   Recomputation(func::FuncOp function, int64_t maxSites, int64_t maxOps)
       : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
 
-  void run();
+  LogicalResult run();
   void report(bool asRemarks);
 
 private:
   void findForward();
+  LogicalResult takeRoots();
   void findNeeded();
   void weigh();
   void keep(Value value);
@@ -115,6 +115,8 @@ private:
   DenseSet<Value> kept;
   /// Kept however cheaply they could be recomputed.
   DenseSet<Value> pinned;
+  /// Roots of kept squares, for the backward pass alone.
+  SmallVector<SqrtOp> roots;
   /// Bytes to keep in addition, and ops to run, for the backward pass to have a value.
   struct Cost {
     int64_t bytes = 0, ops = 0;
@@ -157,6 +159,23 @@ void Recomputation::findForward() {
   }
 }
 
+/// Takes what can be had from a square from that, which is kept.
+LogicalResult Recomputation::takeRoots() {
+  if (maxOps < 1)
+    return success();
+  auto isForward = [&](Operation *op) { return forward.contains(op); };
+  auto isThere = [&](Value value) { return there.contains(value); };
+  FailureOr<SmallVector<SqrtOp>> found = keepSquares(function, {isForward, isCheap, isThere});
+  if (failed(found))
+    return failure();
+  roots = std::move(*found);
+  for (SqrtOp root : roots) {
+    forward.insert(root);
+    pinned.insert(root.getX());
+  }
+  return success();
+}
+
 void Recomputation::findNeeded() {
   int64_t stretch = 0;
   Operation *firstProduct = nullptr;
@@ -178,11 +197,10 @@ void Recomputation::findNeeded() {
   for (auto &[value, stretches] : needed)
     if (!isCheap(value.getDefiningOp()))
       kept.insert(value);
-  if (!firstProduct)
-    return;
-  for (Value operand : firstProduct->getOperands())
-    if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
-      pinned.insert(operand);
+  if (firstProduct)
+    for (Value operand : firstProduct->getOperands())
+      if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
+        pinned.insert(operand);
   kept.insert_range(pinned);
 }
 
@@ -376,16 +394,24 @@ void Recomputation::recompute() {
     if (endsStretch(&op))
       copies.clear();
   }
+  for (SqrtOp root : roots)
+    if (root->use_empty()) {
+      forward.erase(root);
+      root.erase();
+    }
 }
 
-void Recomputation::run() {
+LogicalResult Recomputation::run() {
   findForward();
+  if (failed(takeRoots()))
+    return failure();
   findNeeded();
   weigh(); // prices fall as values are kept: the second walk sees what the first one kept
   weigh();
   keepShared();
   delayProducts();
   recompute();
+  return success();
 }
 
 /// Says what stays in memory from the forward to the backward pass.
@@ -428,7 +454,8 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
       return signalPassFailure();
     }
     Recomputation recomputation(function, maxSites, maxOps);
-    recomputation.run();
+    if (failed(recomputation.run()))
+      return signalPassFailure();
     recomputation.report(report);
   }
 };

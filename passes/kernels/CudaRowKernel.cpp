@@ -11,7 +11,6 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Transforms/CSE.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -28,8 +27,10 @@ constexpr int64_t keptRowUnroll = 2;
 
 class CudaRowKernel : CudaThreadCode {
 public:
-  CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout)
-      : CudaThreadCode(frame), form(form), layout(layout) {}
+  /// `tiles`: how outputs that lie transposed are gathered, null when there are none.
+  CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout,
+                const CudaTiles *tiles)
+      : CudaThreadCode(frame), form(form), layout(layout), tiles(tiles) {}
 
   LogicalResult emit() {
     frame.iterations = layout.iterations(form);
@@ -41,9 +42,9 @@ public:
     case RowForm::Kind::Rows:
       return emitRows();
     case RowForm::Kind::Columns:
-      return emitColumns();
+      break;
     }
-    llvm_unreachable("a form");
+    llvm_unreachable("column reductions alone are CudaColumnKernel.cpp's");
   }
 
 private:
@@ -84,29 +85,10 @@ private:
 
   //===- Operands that are read at every thread's own place ----------------===//
 
-  /// Adds the operands and gathers of the space's size that `root` is computed from element by
-  /// element.
-  void collectLoads(Value root, llvm::SetVector<Value> &loads, llvm::DenseSet<Value> &seen) {
-    if (!seen.insert(root).second || elementsOf(root) != form.elements() || e.held.contains(root) ||
-        e.staged.contains(root))
-      return;
-    Operation *op = root.getDefiningOp();
-    if (!op || isa<graph::GatherOp>(op)) {
-      loads.insert(root);
-      return;
-    }
-    if (isa<graph::RotateOp, graph::ReduceOp>(op))
-      return;
-    for (Value operand : op->getOperands())
-      collectLoads(operand, loads, seen);
-  }
-
-  /// Loads them all before anything is computed, so that the loads are in flight together.
+  /// Loads what `roots` are computed from before anything is computed, so that the loads are in
+  /// flight together.
   LogicalResult loadAhead(ArrayRef<Value> roots, const Position &row) {
-    llvm::SetVector<Value> loads;
-    llvm::DenseSet<Value> seen;
-    for (Value root : roots)
-      collectLoads(root, loads, seen);
+    SmallVector<Value> loads = loadsOf(roots, form.elements());
     if (loads.empty())
       return success();
     SmallVector<Value> memories;
@@ -161,90 +143,6 @@ private:
     return when(whole, [&] { return body(false); }, [&] { return body(true); });
   }
 
-  //===- Columns -----------------------------------------------------------===//
-
-  /// Threads stand in `slices` rows of `layout.group`; slice s sums rows s, s + slices, …; then the
-  /// first slice adds the slices' sums in order.
-  LogicalResult emitColumns() {
-    frame.blockIterations = 1;
-    int64_t slices = layout.groups(), strip = layout.strip(),
-            strips = llvm::divideCeil(form.columns, strip);
-    Index along = named("along", [&] { return e.rem({thread, 0}, layout.group); });
-    Index slice = named("slice", [&] { return e.div({thread, 0}, layout.group); });
-    Index iteration{frame.begin, 0};
-    Digit parallel{form.iterations, RowEvaluator::uniform(e.div(iteration, strips))};
-    Index at = named("column", [&] {
-      return e.add(e.mul(e.rem(iteration, strips), strip), e.mul(along, layout.lanes));
-    });
-    Digit column{form.columns, RowEvaluator::lanes(at, /*aligned=*/true)};
-    Value mask;
-    if (form.columns % strip != 0)
-      mask = named("inside", [&] { return v.maskBelow(v.sub(v.index(form.columns), at.value)); });
-
-    SmallVector<Value> sums;
-    for (graph::ReduceOp reduce : form.columnReduces)
-      sums.push_back(v.splat(identity(reduce)));
-    FailureOr<SmallVector<Value>> totals =
-        loop(slice.value, v.index(form.rows), slices, 4, sums,
-             [&](Index row, MutableArrayRef<Value> sums) -> LogicalResult {
-               e.mask = mask;
-               for (auto [sum, reduce] : llvm::zip(sums, form.columnReduces))
-                 if (failed(addTo(sum, reduce,
-                                  {parallel, {form.rows, RowEvaluator::uniform(row)}, column})))
-                   return failure();
-               e.mask = {};
-               return success();
-             });
-    if (failed(totals))
-      return failure();
-    return addSlices(*totals, slices, along, slice, [&](ArrayRef<Value> sums) {
-      // Known from here on: other slices must not read what is overwritten.
-      Position position{parallel, column};
-      for (Digit &digit : position)
-        digit.coordinate.at.depth = e.depth();
-      e.mask = mask;
-      for (size_t k = 0; k < sums.size(); ++k) {
-        graph::ReduceOp reduce = form.columnReduces[k];
-        e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), sums[k]));
-      }
-      LogicalResult result = storeAll(position);
-      e.mask = {};
-      return result;
-    });
-  }
-
-  /// Combines one vector a thread over the slices, through shared memory; `body` runs in slice 0.
-  LogicalResult addSlices(ArrayRef<Value> sums, int64_t slices, Index along, Index slice,
-                          llvm::function_ref<LogicalResult(ArrayRef<Value>)> body) {
-    Index at = e.mul(along, layout.lanes);
-    if (slices == 1)
-      return body(sums);
-    int64_t strip = layout.strip();
-    SmallVector<Value> memories;
-    for (size_t k = 0; k < sums.size(); ++k) {
-      memories.push_back(
-          named("sums", [&] { return frame.allocate(slices * strip, v.b.getF32Type()); }));
-      v.store(sums[k], memories[k], e.add(e.mul(slice, strip), at).value);
-    }
-    called("", "syncBlock", Type(), {});
-    return when(isZero(slice.value), [&]() -> LogicalResult {
-      SmallVector<Value> starts;
-      for (Value memory : memories)
-        starts.push_back(v.load(memory, at.value));
-      FailureOr<SmallVector<Value>> totals =
-          loop(v.index(1), v.index(slices), 1, slices, starts,
-               [&](Index s, MutableArrayRef<Value> sums) -> LogicalResult {
-                 for (size_t k = 0; k < sums.size(); ++k)
-                   sums[k] = combine(form.columnReduces[k], sums[k],
-                                     v.load(memories[k], e.add(e.mul(s, strip), at).value));
-                 return success();
-               });
-      if (failed(totals))
-        return failure();
-      return body(*totals);
-    });
-  }
-
   //===- Rows --------------------------------------------------------------===//
 
   LogicalResult emitRows() {
@@ -252,6 +150,10 @@ private:
     if (failed(planned))
       return failure();
     plan = std::move(*planned);
+    frame.sharesExponentials =
+        !layout.resident && llvm::all_of(plan.passes, [](const RowPass &pass) {
+          return pass.outputs.empty() && pass.kept.empty();
+        });
     if (int64_t bytes = longRowBytes()) {
       frame.residentBlocks = bytes <= halfKeptBytes ? 2 : 1;
       layout.keepLongRow(form, frame.residentBlocks);
@@ -271,6 +173,8 @@ private:
 
     if (!form.columnReduces.empty())
       return emitRowsAndColumns(group);
+    if (tiles)
+      return emitGathered(group);
     frame.blockIterations = groups;
     Index row = named("row", [&] { return e.add({frame.begin, 0}, group); });
     if (groups == 1)
@@ -279,6 +183,35 @@ private:
     return when(isInside, [&] {
       return emitRow({{form.iterations, RowEvaluator::uniform({row.value, e.depth()})}});
     });
+  }
+
+  /// A block's groups take its rows in turn and gather what lies transposed; then all threads write
+  /// it.
+  LogicalResult emitGathered(Index group) {
+    frame.blockIterations = tiles->rows;
+    openTiles(*tiles);
+    bool allInside = tiles->isWhole && layout.groups() <= tiles->rows;
+    FailureOr<SmallVector<Value>> rows =
+        loop(v.index(0), v.index(tiles->rows), layout.groups(), 0, {},
+             [&](Index turn, MutableArrayRef<Value>) {
+               tileRow = e.add(turn, group);
+               Index row = named("row", [&] { return e.add({frame.begin, 0}, tileRow); });
+               auto one = [&](Index row) {
+                 return emitRow({{form.iterations, RowEvaluator::uniform(row)}});
+               };
+               if (allInside)
+                 return one(row);
+               Value isInside = named("isInside", [&] { return less(row.value, frame.end); });
+               return when(isInside, [&] {
+                 tileRow.depth = e.depth();
+                 return one({row.value, e.depth()});
+               });
+             });
+    if (failed(rows))
+      return failure();
+    Value inside = tiles->isWhole ? v.index(tiles->rows) : v.sub(frame.end, frame.begin);
+    storeTiles(*tiles, {frame.begin, 0}, e.constant(0), inside, v.index(form.columns));
+    return success();
   }
 
   /// An iteration is a block: its groups take the rows in turn and add up columns in registers;
@@ -337,7 +270,7 @@ private:
           for (graph::ReduceOp reduce : form.columnReduces) {
             Value sum = v.load(shared[reduce], at.value);
             for (int64_t g = 1; g < groups; ++g)
-              sum = combine(reduce, sum,
+              sum = combine(isSum(reduce), sum,
                             v.load(shared[reduce], e.add(at, e.constant(g * padded)).value));
             e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), sum));
           }
@@ -367,6 +300,11 @@ private:
     return fits ? bytes : 0;
   }
 
+  bool updatesInPlace() {
+    return llvm::any_of(llvm::seq<unsigned>(yielded.size()),
+                        [&](unsigned i) { return frame.updatesInPlace(i); });
+  }
+
   /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
   /// kept values stay in registers; of rows that are too long for these they lie in shared memory
   /// too where they fit, else they are computed again.
@@ -374,8 +312,6 @@ private:
     const bool keepsLong = longRowBytes() > 0;
     int64_t bytes = 0;
     bool tooWide = false;
-    bool inPlace = llvm::any_of(llvm::seq<unsigned>(yielded.size()),
-                                [&](unsigned i) { return frame.updatesInPlace(i); });
     for (RowPass &pass : plan.passes)
       llvm::erase_if(pass.kept, [&](Value value) {
         if (!isMoved(value) && !keepsLong)
@@ -383,7 +319,7 @@ private:
         Type element = keptType(value);
         int64_t size = rowBytes(value) * layout.groups();
         if (bytes + size > maxKeptBytes) {
-          tooWide |= inPlace; // else it is computed again
+          tooWide |= updatesInPlace(); // else it is computed again
           return true;
         }
         bytes += size;
@@ -487,13 +423,11 @@ private:
     unsigned depth = e.depth();
     bool inLoop = layout.vectors > 1;
     e.held.clear();
-    bool inPlace = llvm::any_of(llvm::seq<unsigned>(yielded.size()),
-                                [&](unsigned i) { return frame.updatesInPlace(i); });
     for (const RowPass &pass : plan.passes) {
       if (failed(pickAll(pass.picks, row, form.columns)))
         return failure();
       // What was picked is overwritten by another thread.
-      if (!pass.picks.empty() && inPlace)
+      if (!pass.picks.empty() && updatesInPlace())
         syncGroup();
       if (pass.isEmpty())
         continue;
@@ -506,19 +440,18 @@ private:
             keptHere[value] =
                 named("kept", [&] { return registers(keptType(value), layout.vectors); });
 
-      SmallVector<Value> sums;
-      for (graph::ReduceOp reduce : pass.rowReduces)
-        sums.push_back(form.columns == 1 ? identity(reduce) : v.splat(identity(reduce)));
+      SmallVector<Value> sums = carried(pass.rowReduces, /*wide=*/form.columns > 1);
       FailureOr<SmallVector<Value>> after =
           overVectors(row, sums, [&](const Vector &vector, MutableArrayRef<Value> sums) {
             return emitVector(pass, row, vector, keptHere, sums);
           });
       if (failed(after))
         return failure();
-      for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
+      SmallVector<Value> results = totals(
+          pass.rowReduces, *after, [&](bool isSum, Value vector) { return total(isSum, vector); });
+      for (size_t k = 0; k < results.size(); ++k) {
         graph::ReduceOp reduce = pass.rowReduces[k];
-        Value sum = total(reduce, (*after)[k]);
-        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), sum), depth},
+        e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), results[k]), depth},
                                             rowNumber};
       }
       for (auto [value, memory] : keptHere)
@@ -532,6 +465,9 @@ private:
       if (sync)
         syncGroup();
     }
+    // The next row's values are kept in the same place.
+    if (tiles && !sharedRows.empty())
+      syncGroup();
     return storeRowOutputs(row);
   }
 
@@ -550,16 +486,11 @@ private:
                            MutableArrayRef<Value> sums) {
     Position position = row;
     position.push_back(vector.digit);
-    for (auto [sum, reduce] : llvm::zip(sums, pass.rowReduces))
-      if (failed(addTo(sum, reduce, position)))
-        return failure();
-    SmallVector<Value> kept;
-    for (Value value : pass.kept) {
-      FailureOr<Computed> computed = e.evaluate(value, position);
-      if (failed(computed))
-        return failure();
-      kept.push_back(computed->value);
-    }
+    if (failed(addTo(sums, pass.rowReduces, position)))
+      return failure();
+    FailureOr<SmallVector<Value>> kept = e.evaluateAll(pass.kept, position);
+    if (failed(kept))
+      return failure();
     for (graph::ReduceOp reduce : pass.columnReduces) {
       Value memory = columnSums[reduce];
       Value sum = memref::LoadOp::create(v.b, v.loc, memory, vector.slot);
@@ -567,9 +498,11 @@ private:
         return failure();
       storeRegister(sum, memory, vector.slot);
     }
+    if (tiles)
+      placeInTiles(*tiles, tileRow, vector.digit.coordinate.at);
     if (failed(storeOutputs(pass.outputs, position)))
       return failure();
-    for (auto [value, computed] : llvm::zip(pass.kept, kept)) {
+    for (auto [value, computed] : llvm::zip(pass.kept, *kept)) {
       if (Value shared = sharedRows.lookup(value))
         v.store(v.splat(computed), shared, vector.digit.coordinate.at.value, e.mask);
       else if (Value memory = keptHere.lookup(value))
@@ -580,27 +513,28 @@ private:
 
   //===- Reductions --------------------------------------------------------===//
 
-  /// The row's total of the threads' partial sums.
-  Value total(graph::ReduceOp reduce, Value sum) {
-    const char *what = isSum(reduce) ? "Sum" : "Max";
-    return named(isSum(reduce) ? "sum" : "largest", [&] {
-      if (VectorOps::isVector(sum))
-        sum = combineLanes(reduce, sum);
+  /// The sum or maximum of the numbers, one or a vector, that the row's threads have.
+  Value total(bool isSum, Value number) {
+    StringRef name = isSum ? "sum" : "largest", what = isSum ? "Sum" : "Max";
+    return named(name, [&] {
+      if (VectorOps::isVector(number))
+        number = isSum ? v.sumLanes(number) : v.maxLanes(number);
       if (layout.group == 1)
-        return sum;
-      StringRef name = isSum(reduce) ? "sum" : "largest";
+        return number;
       if (layout.group <= 32)
         return called(name, Twine("group") + what + "<" + Twine(layout.group) + ">",
-                      v.b.getF32Type(), sum);
+                      v.b.getF32Type(), number);
       return called(name, Twine("block") + what + "<" + Twine(layout.threads) + ">",
-                    v.b.getF32Type(), {sum, partials});
+                    v.b.getF32Type(), {number, partials});
     });
   }
 
   const RowForm &form;
   CudaRowLayout layout;
+  const CudaTiles *tiles;
   RowPlan plan;
   Value thread;
+  Index tileRow;      ///< of the present row, counted from the first that the block gathers
   Index lane;         ///< of the row's group
   Index elementsBase; ///< Elements: the thread's first element
   bool elementsMasked = false;
@@ -611,10 +545,30 @@ private:
 };
 } // namespace
 
+/// Rows that are gathered are taken in turn: more of them at a time hide the wait at the end,
+/// unless their operands take a large part of a multiprocessor's registers.
+static void widenBlock(CudaRowLayout &layout, const CudaTiles &tiles, step::TaskOp task) {
+  constexpr int64_t gatheringThreads = 256, mostLoads = 12;
+  int64_t loads = layout.vectors * static_cast<int64_t>(task.getIns().size());
+  if (layout.group <= 32 && loads <= mostLoads)
+    layout.threads = std::min(gatheringThreads, std::max<int64_t>(32, tiles.rows * layout.group));
+}
+
 LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   CudaRowLayout layout = CudaRowLayout::of(frame.task, form);
+  std::optional<CudaTiles> tiles = CudaTiles::of(frame.task, form);
   frame.options.lanes = layout.lanes;
-  if (failed(CudaRowKernel(frame, form, layout).emit()))
+  LogicalResult emitted = success();
+  if (form.kind == RowForm::Kind::Columns) {
+    emitted = emitCudaColumnKernel(frame, form, layout);
+  } else if (tiles && tiles->kind != CudaTiles::Kind::Rows) {
+    emitted = emitCudaTileKernel(frame, form, *tiles);
+  } else {
+    if (tiles)
+      widenBlock(layout, *tiles, frame.task);
+    emitted = CudaRowKernel(frame, form, layout, tiles ? &*tiles : nullptr).emit();
+  }
+  if (failed(emitted))
     return failure();
   // What was evaluated under two masks, or widened without being used.
   IRRewriter rewriter(frame.builder.getContext());

@@ -67,7 +67,8 @@ Width widthOf(step::TaskOp task, const RowForm &form) {
       int64_t bytes = step::elementBytes(getElementTypeOrSelf(op.getResult(0).getType()));
       width.narrowest = std::min(width.narrowest, bytes);
       width.held += bytes;
-    } else if (isLarge && isExpensive(&op) && !form.rowReduces.empty()) {
+    } else if (isExpensive(&op) && (isLarge ? !form.rowReduces.empty() : form.isRowReduce(&op))) {
+      // Beside an expensive value, or what an online log-sum-exp computes on the way.
       width.held += 4;
     }
   }

@@ -1,6 +1,7 @@
 // What one GPU thread's code is built of beside RowCode: registers, calls of the device library.
 #pragma once
 
+#include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/RowCode.h"
 
 namespace nano::kernels {
@@ -34,6 +35,20 @@ protected:
     return mlir::getElementTypeOrSelf(value.getType());
   }
   void storeRegister(mlir::Value value, mlir::Value memory, mlir::Value slot);
+
+  /// The operands and gathers of `elements` elements that the roots are computed from element by
+  /// element, without what is in registers or shared memory already.
+  llvm::SmallVector<mlir::Value> loadsOf(llvm::ArrayRef<mlir::Value> roots, int64_t elements);
+
+  /// Shared memory for the rows of `tiles` outputs, which are stored there from now on.
+  void openTiles(const CudaTiles &tiles);
+  /// The element or vector at hand is that of `row`, counted from the block's first, at `column`,
+  /// counted from the first one gathered.
+  void placeInTiles(const CudaTiles &tiles, Index row, Index column);
+  /// What all threads have gathered, to memory: rows from `firstRow` on, of which `rows` or more
+  /// are gathered, at columns from `firstColumn` on; likewise `columns`.
+  void storeTiles(const CudaTiles &tiles, Index firstRow, Index firstColumn, mlir::Value rows,
+                  mlir::Value columns);
 };
 
 } // namespace nano::kernels

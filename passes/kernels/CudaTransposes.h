@@ -1,4 +1,4 @@
-// Transposed copies for CUDA: which tasks are one, and how others are rid of them.
+// Transposes for CUDA: which tasks are copies, and which others take more than one kernel.
 #pragma once
 
 #include "ir/step/Step.h"
@@ -9,10 +9,14 @@ namespace nano::kernels {
 /// rows contiguous and the other the columns.
 bool isTransposingCopy(step::TaskOp task);
 
-/// Takes the outputs out of a task that lie transposed: the task writes them row by row, where no
-/// other output has the same value to a buffer of its own, and a copy behind it transposes. A
-/// thread of a row kernel would write every element of such an output to another piece of memory.
-/// Returns the task and its copies, or the task as it is.
-llvm::SmallVector<step::TaskOp> separateTransposes(step::TaskOp task);
+/// Makes tasks of a task with outputs that lie transposed of which each is one kernel:
+/// - the task as it is, where its kernel can write them (CudaTiles), or is a template of several
+///   results;
+/// - two, where that takes rows that are too long to be gathered: what row reductions come to goes
+///   to buffers, and a task behind computes every element from these and the operands;
+/// - else the task writes such an output row by row, where no other output has the same value to a
+///   buffer of its own, and a copy behind it transposes, with a remark if it is of 8 bits.
+/// Errors: the task has no form (RowForm).
+mlir::FailureOr<llvm::SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task);
 
 } // namespace nano::kernels

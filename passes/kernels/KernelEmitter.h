@@ -65,6 +65,9 @@ public:
   int64_t residentBlocks = 0;  ///< CUDA, set by the emitter: blocks that a multiprocessor must have
                                ///< registers for; 0: as it comes
 
+  bool sharesExponentials = false; ///< CUDA, set by the emitter: the kernel reads rows and writes
+                                   ///< next to nothing, so that special functions take longest
+
   /// The argument (a memref with offset 0) of task operand `ins[i]` / `outs[i]`.
   mlir::Value input(unsigned i) const { return inputs[i]; }
   mlir::Value output(unsigned i) const { return outputs[i]; }
@@ -86,7 +89,8 @@ public:
 
   /// Ends the function: fixes the scratch argument's size, adds the return and the attributes
   /// nano.kernel, nano.reads, nano.writes, nano.grain, nano.scratch_bytes and nano.summary; for
-  /// CUDA also nano.threads, nano.block_iterations and nano.resident_blocks, and of arguments
+  /// CUDA also nano.threads, nano.block_iterations, nano.resident_blocks and
+  /// nano.shares_exponentials, and of arguments
   /// nano.name, nano.alignment and, where nothing writes them, nano.constant. Called by
   /// LowerKernels after the emitter.
   void finish();

@@ -187,6 +187,8 @@ void KernelFrame::finish() {
     return;
   function->setAttr("nano.threads", builder.getI64IntegerAttr(threads));
   function->setAttr("nano.block_iterations", builder.getI64IntegerAttr(blockIterations));
+  if (sharesExponentials)
+    function->setAttr("nano.shares_exponentials", builder.getUnitAttr());
   if (residentBlocks)
     function->setAttr("nano.resident_blocks", builder.getI64IntegerAttr(residentBlocks));
   for (auto [i, operand] : llvm::enumerate(operands)) {
@@ -194,7 +196,7 @@ void KernelFrame::finish() {
         task.getOuts(), [&, operand = operand](Value out) { return mayOverlap(out, operand); });
     function.setArgAttr(i, "nano.name", builder.getStringAttr(step::nameOf(operand)));
     function.setArgAttr(i, "nano.alignment", builder.getI64IntegerAttr(alignmentOf(operand)));
-    // What nobody writes while the kernel runs may come through the read-only cache.
+    // The printed argument is const.
     if (!isWritten)
       function.setArgAttr(i, "nano.constant", builder.getUnitAttr());
   }

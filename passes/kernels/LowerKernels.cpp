@@ -1,13 +1,17 @@
 // nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested
 // module @kernels. Tasks that differ in nothing but the number of iterations share one kernel.
-#include "passes/kernels/CudaRowLayout.h"
 #include "passes/kernels/CudaTemplateKernels.h"
+#include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/KernelEmitter.h"
 #include "passes/kernels/RowKernel.h"
 
 #include "passes/Passes.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/xxhash.h"
@@ -30,12 +34,15 @@ std::string stemOf(step::TaskOp task) {
   auto has = [&](auto... ops) { return (... || !body.getOps<decltype(ops)>().empty()); };
   using namespace nano::graph;
   SmallVector<StringRef> words;
-  bool sums = false, maxes = false;
-  for (auto reduce : body.getOps<ReduceOp>())
-    (reduce.getCombiner() == Combiner::sum ? sums : maxes) = true;
+  bool sums = false, maxes = false, logSumExps = false;
+  for (auto reduce : body.getOps<ReduceOp>()) {
+    sums |= reduce.getCombiner() == Combiner::sum;
+    maxes |= reduce.getCombiner() == Combiner::max;
+    logSumExps |= reduce.getCombiner() == Combiner::logsumexp;
+  }
   if (has(GatherOp()))
     words.push_back("gather");
-  if (maxes && sums && has(ExpOp()))
+  if (logSumExps || (maxes && sums && has(ExpOp())))
     words.push_back("softmax");
   else if (sums && has(RsqrtOp()))
     words.push_back("rmsnorm");
@@ -46,7 +53,7 @@ std::string stemOf(step::TaskOp task) {
   for (auto [word, found] :
        {std::pair("sincos", has(SinOp(), CosOp())), std::pair("tanh", has(TanhOp())),
         std::pair("sigmoid", has(SigmoidOp())), std::pair("log", has(LogOp()) && !maxes),
-        std::pair("exp", has(ExpOp()) && !maxes), std::pair("sqrt", has(SqrtOp())),
+        std::pair("exp", has(ExpOp()) && !maxes && !logSumExps), std::pair("sqrt", has(SqrtOp())),
         std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
     if (found)
       words.push_back(word);
@@ -118,10 +125,16 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
     for (auto function : kernels.getOps<func::FuncOp>())
       names.try_emplace(function.getSymName());
-    for (step::TaskOp task : tasks)
-      for (step::TaskOp part : isCuda ? separateTransposes(task) : SmallVector<step::TaskOp>{task})
+    for (step::TaskOp task : tasks) {
+      FailureOr<SmallVector<step::TaskOp>> parts = SmallVector<step::TaskOp>{task};
+      if (isCuda)
+        parts = separateTransposes(task);
+      if (failed(parts))
+        return signalPassFailure();
+      for (step::TaskOp part : *parts)
         if (failed(lower(part, moduleBuilder)))
           return signalPassFailure();
+    }
   }
 
 private:
@@ -153,10 +166,8 @@ private:
         return failure();
       form = std::move(*found);
       key = rowKey(task, *form);
-      // A block's accesses are as wide as the operands' first bytes allow.
       if (isCuda)
-        for (Value operand : distinctOperands(task))
-          key += " " + std::to_string(alignmentOf(operand));
+        key += cudaRowKey(task, *form);
     }
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
@@ -177,7 +188,7 @@ private:
       it->second = {frame.function, frame.iterations};
     }
     int64_t iterations = special  ? it->second.iterations
-                         : isCuda ? CudaRowLayout::of(task, *form).iterations(*form)
+                         : isCuda ? cudaRowIterations(task, *form)
                                   : rowIterations(*form, lanes);
     OpBuilder builder(task);
     auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(),

@@ -4,6 +4,7 @@
 #include "passes/kernels/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <limits>
@@ -139,10 +140,6 @@ Value RowCode::identity(graph::ReduceOp reduce) {
   return v.f32(isSum(reduce) ? 0.0 : -std::numeric_limits<double>::infinity());
 }
 
-Value RowCode::combine(graph::ReduceOp reduce, Value a, Value c) {
-  return isSum(reduce) ? v.addf(a, c) : v.max(a, c);
-}
-
 LogicalResult RowCode::addTo(Value &sum, graph::ReduceOp reduce, const Position &position) {
   Value x = reduce.getX(), next;
   auto product = x.getDefiningOp<graph::MulOp>();
@@ -156,14 +153,100 @@ LogicalResult RowCode::addTo(Value &sum, graph::ReduceOp reduce, const Position 
       return failure();
     next = v.fma(a->value, c->value, sum);
   } else {
-    next = combine(reduce, sum, a->value);
+    next = combine(isSum(reduce), sum, a->value);
   }
   sum = e.mask && VectorOps::isVector(next) ? v.select(e.mask, next, sum) : next;
   return success();
 }
 
-Value RowCode::combineLanes(graph::ReduceOp reduce, Value vector) {
-  return isSum(reduce) ? v.sumLanes(vector) : v.maxLanes(vector);
+//===- Row reductions -----------------------------------------------------===//
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+SmallVector<Value> RowCode::carried(ArrayRef<graph::ReduceOp> reduces, bool wide) {
+  SmallVector<Value> numbers;
+  for (graph::ReduceOp reduce : reduces) {
+    // The largest so far begins with a finite number, so that its difference to −∞ is no NaN.
+    if (isLogSumExp(reduce))
+      numbers.append({v.f32(-std::numeric_limits<float>::max()), v.f32(0)});
+    else
+      numbers.push_back(identity(reduce));
+  }
+  if (wide)
+    for (Value &number : numbers)
+      number = v.splat(number);
+  return numbers;
+}
+
+/// One exponential an element: with d = x − m, the sum becomes s·e^−d + 1 where x is the largest
+/// now, else s + e^d.
+LogicalResult RowCode::addExponential(Value &largest, Value &sum, graph::ReduceOp reduce,
+                                      const Position &position) {
+  FailureOr<Computed> computed = e.evaluate(reduce.getX(), position);
+  if (failed(computed))
+    return failure();
+  Value x = computed->value, one = v.f32(1);
+  if (e.mask && VectorOps::isVector(sum))
+    x = v.select(e.mask, x, v.f32(-infinity));
+  Value difference = v.subf(x, largest);
+  Value isLarger = v.compare(graph::Predicate::gt, difference, v.f32(0));
+  Value distance = math::AbsFOp::create(v.b, v.loc, difference);
+  Value factor = v.expBelow(v.negf(distance));
+  sum = v.fma(v.select(isLarger, sum, one), factor, v.select(isLarger, one, sum));
+  largest = v.max(largest, x);
+  return success();
+}
+
+LogicalResult RowCode::addTo(MutableArrayRef<Value> sums, ArrayRef<graph::ReduceOp> reduces,
+                             const Position &position) {
+  size_t at = 0;
+  for (graph::ReduceOp reduce : reduces) {
+    bool two = isLogSumExp(reduce);
+    if (failed(two ? addExponential(sums[at], sums[at + 1], reduce, position)
+                   : addTo(sums[at], reduce, position)))
+      return failure();
+    at += two ? 2 : 1;
+  }
+  return success();
+}
+
+Value RowCode::combineAll(bool isSum, SmallVector<Value> parts) {
+  while (parts.size() > 1) {
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = combine(isSum, parts[2 * i], parts[2 * i + 1]);
+    if (parts.size() % 2 != 0)
+      parts[parts.size() / 2] = parts.back();
+    parts.truncate((parts.size() + 1) / 2);
+  }
+  return parts.front();
+}
+
+SmallVector<Value> RowCode::totals(ArrayRef<graph::ReduceOp> reduces, ArrayRef<Value> parts,
+                                   Across across) {
+  size_t width = reduces.size() + llvm::count_if(reduces, isLogSumExp), at = 0;
+  auto next = [&] {
+    SmallVector<Value> numbers;
+    for (size_t i = at; i < parts.size(); i += width)
+      numbers.push_back(parts[i]);
+    ++at;
+    return numbers;
+  };
+  SmallVector<Value> results;
+  for (graph::ReduceOp reduce : reduces) {
+    if (!isLogSumExp(reduce)) {
+      results.push_back(across(isSum(reduce), combineAll(isSum(reduce), next())));
+      continue;
+    }
+    SmallVector<Value> largests = next(), sums = next();
+    Value largest = across(false, combineAll(false, largests));
+    for (auto [sum, own] : llvm::zip_equal(sums, largests))
+      sum = v.mulf(sum, v.expBelow(v.subf(own, largest)));
+    Value sum = across(true, combineAll(true, sums));
+    // ∞ − ∞ has made the sum a NaN.
+    Value isInfinite = v.compare(graph::Predicate::eq, largest, v.f32(infinity));
+    results.push_back(v.select(isInfinite, largest, v.addf(largest, v.log(sum))));
+  }
+  return results;
 }
 
 } // namespace nano::kernels

@@ -47,15 +47,38 @@ protected:
     return mlir::getElementTypeOrSelf(reduce.getType());
   }
   static bool isSum(graph::ReduceOp reduce) { return reduce.getCombiner() == graph::Combiner::sum; }
+  static bool isLogSumExp(graph::ReduceOp reduce) {
+    return reduce.getCombiner() == graph::Combiner::logsumexp;
+  }
+  /// Of a sum or a maximum: the number to begin with, and a ∘ c.
   mlir::Value identity(graph::ReduceOp reduce);
-  mlir::Value combine(graph::ReduceOp reduce, mlir::Value a, mlir::Value c);
-  /// sum ← sum ∘ element(s) of the reduction's operand; lanes outside the mask keep their sum. A
-  /// product that only this sum needs is not rounded by itself.
+  mlir::Value combine(bool isSum, mlir::Value a, mlir::Value c) {
+    return isSum ? v.addf(a, c) : v.max(a, c);
+  }
+  /// sum ← sum ∘ element(s) of the operand of a sum or maximum; lanes outside the mask keep their
+  /// sum. A product that only this sum needs is not rounded by itself.
   mlir::LogicalResult addTo(mlir::Value &sum, graph::ReduceOp reduce, const Position &position);
-  /// All lanes of a vector combined.
-  mlir::Value combineLanes(graph::ReduceOp reduce, mlir::Value vector);
+
+  /// What row reductions carry through a loop over columns, one reduction's numbers behind the
+  /// other's: of a log-sum-exp two, the largest x so far and Σ e^(x − largest), else the sum or
+  /// maximum so far. These before the first element; vectors if `wide`.
+  llvm::SmallVector<mlir::Value> carried(llvm::ArrayRef<graph::ReduceOp> reduces, bool wide = true);
+  /// As addTo, of all of them.
+  mlir::LogicalResult addTo(llvm::MutableArrayRef<mlir::Value> sums,
+                            llvm::ArrayRef<graph::ReduceOp> reduces, const Position &position);
+
+  /// The sum or the maximum of all lanes of a vector, or of more than them: a scalar.
+  using Across = llvm::function_ref<mlir::Value(bool isSum, mlir::Value vector)>;
+  /// The results, not rounded yet, of row reductions that `parts` carry: one or several of what
+  /// `carried` makes, side by side.
+  llvm::SmallVector<mlir::Value> totals(llvm::ArrayRef<graph::ReduceOp> reduces,
+                                        llvm::ArrayRef<mlir::Value> parts, Across across);
+  /// Combined pairwise: (0 ∘ 1) ∘ (2 ∘ 3).
+  mlir::Value combineAll(bool isSum, llvm::SmallVector<mlir::Value> parts);
 
 private:
+  mlir::LogicalResult addExponential(mlir::Value &largest, mlir::Value &sum, graph::ReduceOp reduce,
+                                     const Position &position);
   mlir::LogicalResult storeAllOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);
 
 protected:

@@ -245,6 +245,8 @@ Computed RowEvaluator::loadArgument(Value argument, MemRefType type, Position po
 }
 
 void RowEvaluator::storeOutput(unsigned i, Value value, Position position) {
+  if (auto it = tiles.find(i); it != tiles.end())
+    return v.store(v.splat(value), it->second.memory, it->second.at, mask);
   auto type = cast<MemRefType>(frame.task.getOuts()[i].getType());
   Address address = addressOf(type, std::move(position));
   Value flat = frame.flat(frame.output(i));
@@ -340,6 +342,18 @@ FailureOr<Computed> RowEvaluator::evaluate(Value value, Position position) {
   if (succeeded(computed))
     scopes[computed->depth].values[key] = *computed;
   return computed;
+}
+
+FailureOr<SmallVector<Value>> RowEvaluator::evaluateAll(ArrayRef<Value> values,
+                                                        const Position &position) {
+  SmallVector<Value> all;
+  for (Value value : values) {
+    FailureOr<Computed> computed = evaluate(value, position);
+    if (failed(computed))
+      return failure();
+    all.push_back(computed->value);
+  }
+  return all;
 }
 
 void RowEvaluator::define(Value value, Position position, Value computed) {

@@ -83,6 +83,9 @@ public:
   /// The element(s) of `value` at `position`: a scalar if all coordinates are uniform, else a
   /// vector.
   mlir::FailureOr<Computed> evaluate(mlir::Value value, Position position);
+  /// The same of several values.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> evaluateAll(llvm::ArrayRef<mlir::Value> values,
+                                                              const Position &position);
   /// Says what `value` is at `position`, at the present depth.
   void define(mlir::Value value, Position position, mlir::Value computed);
   /// Writes to element(s) of the argument for output `i`.
@@ -108,6 +111,11 @@ public:
     mlir::Value row, column, slot;
   };
   Own own;
+  /// Outputs that are stored in shared memory for now, and where there the element(s) at hand go.
+  struct Tile {
+    mlir::Value memory, at;
+  };
+  llvm::DenseMap<unsigned, Tile> tiles;
   /// Tensors that were stored already: their output.
   llvm::DenseMap<mlir::Value, unsigned> stored;
   /// Row reductions' results: one number for the present row.

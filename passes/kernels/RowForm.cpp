@@ -13,6 +13,12 @@ using namespace mlir;
 
 namespace nano::kernels {
 
+/// Columns of a row that are enough, of one without reductions, and at most: what a thread has to
+/// do in a row of `enoughColumns` outweighs finding the row; one block or thread walks a row, and
+/// what has longer ones than `mostColumns` (a matrix that is divided by its norm) has too few of
+/// them.
+constexpr int64_t enoughColumns = 128, mostColumns = 1 << 15;
+
 static int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
@@ -29,6 +35,9 @@ int64_t costOf(Operation *op) {
         if (div.getRhs().getDefiningOp<graph::ConstantOp>())
           return 1;
         return cast<ShapedType>(div.getType()).getElementType().isInteger(32) ? 40 : 8;
+      })
+      .Case<graph::ReduceOp>([](graph::ReduceOp reduce) {
+        return reduce.getCombiner() == graph::Combiner::logsumexp ? 23 : 1;
       })
       .Case<graph::ConstantOp, graph::ReshapeOp, graph::BroadcastOp>([](auto) { return 0; })
       .Default([](Operation *) { return 1; });
@@ -161,6 +170,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     if (failed(sizes))
       return failure();
     bool isRow = (*sizes)[2] == 1;
+    if (!isRow && reduce.getCombiner() == graph::Combiner::logsumexp)
+      return reduce.emitOpError("is a log-sum-exp of columns; a kernel has them of rows only");
     std::optional<std::array<int64_t, 3>> &seen = isRow ? rowSizes : columnSizes;
     if (seen && *seen != *sizes)
       return reduce.emitOpError("reduces ")
@@ -192,8 +203,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     return form;
   }
 
-  // No reduction: the longest rows whose elements are all addressed alike; a single one of all
-  // elements needs no rows at all.
+  // No reduction: the longest rows whose elements are all addressed alike, unless shorter ones are
+  // enough; a single one of all elements needs no rows at all.
   auto suits = [&](int64_t columns) {
     for (Operation &op : body.without_terminator())
       if (!addressesRowsWhole(&op, columns, elements))
@@ -230,6 +241,8 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   int64_t columns = 1;
   for (int64_t i = shape.size() - 1; i >= 1; --i) {
     columns *= shape[i];
+    if (columns > mostColumns && form.columns >= enoughColumns)
+      break;
     if (columns > form.columns && suits(columns))
       form.columns = columns;
   }

@@ -151,7 +151,7 @@ private:
           for (int64_t j = 0; j < unroll; ++j)
             parts.push_back((*totals)[(k * unroll + j) * vectors + u]);
           e.define(reduce.getResult(), position,
-                   v.roundTo(elementType(reduce), combineAll(reduce, parts)));
+                   v.roundTo(elementType(reduce), combineAll(isSum(reduce), parts)));
         }
         if (failed(storeAll(position)))
           return failure();
@@ -261,22 +261,17 @@ private:
     return cachedTailMask;
   }
 
-  /// One vector of columns of a pass: adds to `sums` (one a row reduction), writes what is kept and
-  /// stored.
+  /// One vector of columns of a pass: adds to `sums` (what its row reductions carry), writes what
+  /// is kept and stored.
   LogicalResult emitVector(const RowPass &pass, const Position &row, Digit column,
                            MutableArrayRef<Value> sums) {
     Position position = row;
     position.push_back(column);
-    for (size_t k = 0; k < sums.size(); ++k)
-      if (failed(addTo(sums[k], pass.rowReduces[k], position)))
-        return failure();
-    SmallVector<Value> kept;
-    for (Value value : pass.kept) {
-      FailureOr<Computed> computed = e.evaluate(value, position);
-      if (failed(computed))
-        return failure();
-      kept.push_back(computed->value);
-    }
+    if (failed(addTo(sums, pass.rowReduces, position)))
+      return failure();
+    FailureOr<SmallVector<Value>> kept = e.evaluateAll(pass.kept, position);
+    if (failed(kept))
+      return failure();
     for (graph::ReduceOp reduce : pass.columnReduces) {
       Value at = column.coordinate.at.value, sum = v.load(columnSums[reduce], at, e.mask);
       if (failed(addTo(sum, reduce, position)))
@@ -285,43 +280,38 @@ private:
     }
     if (failed(storeOutputs(pass.outputs, position)))
       return failure();
-    for (auto [value, computed] : llvm::zip(pass.kept, kept))
+    for (auto [value, computed] : llvm::zip(pass.kept, *kept))
       v.store(v.splat(computed), keptMemory[value], column.coordinate.at.value, e.mask);
     return success();
   }
 
   /// A pass over the columns; the results of its row reductions.
   FailureOr<SmallVector<Value>> emitPass(const RowPass &pass, const Position &row) {
-    int64_t vectors = form.columns / lanes, reduces = pass.rowReduces.size();
+    int64_t vectors = form.columns / lanes;
     bool hasTail = form.columns % lanes != 0;
     if (straight)
       return emitStraight(pass, row);
     // Several accumulators hide the adder's latency; code that is long in itself needs none.
     int64_t unroll = 1;
     for (int64_t candidate : {4, 2})
-      if (unroll == 1 && reduces > 0 && vectors >= candidate && candidate * pass.cost <= 48)
+      if (unroll == 1 && !pass.rowReduces.empty() && vectors >= candidate &&
+          candidate * pass.cost <= 48)
         unroll = candidate;
     int64_t whole = vectors / unroll * unroll;
-    SmallVector<Value> sums;
-    for (graph::ReduceOp reduce : pass.rowReduces)
-      sums.append(unroll, v.splat(identity(reduce)));
+    size_t width = 0;
+    SmallVector<Value> sums = accumulators(pass, unroll, width);
     auto section = [&](int64_t from, int64_t to, int64_t step) -> LogicalResult {
       if (from == to)
         return success();
-      FailureOr<SmallVector<Value>> after = loop(
-          v.index(from * lanes), v.index(to * lanes), step * lanes, /*unroll=*/0, sums,
-          [&](Index at, MutableArrayRef<Value> sums) {
-            for (int64_t u = 0; u < step; ++u) {
-              SmallVector<Value> own;
-              for (int64_t k = 0; k < reduces; ++k)
-                own.push_back(sums[k * unroll + u]);
-              if (failed(emitVector(pass, row, columnAt(e.add(at, e.constant(u * lanes))), own)))
-                return failure();
-              for (int64_t k = 0; k < reduces; ++k)
-                sums[k * unroll + u] = own[k];
-            }
-            return success();
-          });
+      FailureOr<SmallVector<Value>> after =
+          loop(v.index(from * lanes), v.index(to * lanes), step * lanes, /*unroll=*/0, sums,
+               [&](Index at, MutableArrayRef<Value> sums) {
+                 for (int64_t u = 0; u < step; ++u)
+                   if (failed(emitVector(pass, row, columnAt(e.add(at, e.constant(u * lanes))),
+                                         sums.slice(u * width, width))))
+                     return failure();
+                 return success();
+               });
       if (failed(after))
         return failure();
       sums = std::move(*after);
@@ -330,27 +320,22 @@ private:
     if (failed(section(0, whole, unroll)) || failed(section(whole, vectors, 1)))
       return failure();
     if (hasTail) {
-      SmallVector<Value> own;
-      for (int64_t k = 0; k < reduces; ++k)
-        own.push_back(sums[k * unroll]);
       e.mask = tailMask();
-      if (failed(emitVector(pass, row, columnAt({v.index(vectors * lanes), e.depth()}), own)))
+      if (failed(emitVector(pass, row, columnAt({v.index(vectors * lanes), e.depth()}),
+                            MutableArrayRef(sums).take_front(width))))
         return failure();
       e.mask = {};
-      for (int64_t k = 0; k < reduces; ++k)
-        sums[k * unroll] = own[k];
     }
-    return totals(pass, sums, unroll);
+    return totals(pass, sums);
   }
 
   /// A pass over a short row without a loop: what a pass computed is still in registers for the
   /// next.
   FailureOr<SmallVector<Value>> emitStraight(const RowPass &pass, const Position &row) {
-    int64_t vectors = llvm::divideCeil(form.columns, lanes), reduces = pass.rowReduces.size();
+    int64_t vectors = llvm::divideCeil(form.columns, lanes);
     int64_t unroll = std::min<int64_t>(vectors, 4);
-    SmallVector<Value> sums;
-    for (graph::ReduceOp reduce : pass.rowReduces)
-      sums.append(unroll, v.splat(identity(reduce)));
+    size_t width = 0;
+    SmallVector<Value> sums = accumulators(pass, unroll, width);
     SmallVector<SmallVector<Value>> results(vectors);
     SmallVector<Position> positions;
     auto maskOf = [&](int64_t u) { return (u + 1) * lanes > form.columns ? tailMask() : Value(); };
@@ -359,9 +344,9 @@ private:
       position.push_back(columnAt({v.index(u * lanes), e.depth()}));
       positions.push_back(position);
       e.mask = maskOf(u);
-      for (int64_t k = 0; k < reduces; ++k)
-        if (failed(addTo(sums[k * unroll + u % unroll], pass.rowReduces[k], position)))
-          return failure();
+      if (failed(addTo(MutableArrayRef(sums).slice(u % unroll * width, width), pass.rowReduces,
+                       position)))
+        return failure();
       FailureOr<SmallVector<Value>> values = evaluateOutputs(pass.outputs, position);
       if (failed(values))
         return failure();
@@ -373,31 +358,24 @@ private:
         e.storeOutput(i, value, positions[u]);
     }
     e.mask = {};
-    return totals(pass, sums, unroll);
+    return totals(pass, sums);
   }
 
   //===- Reductions -------------------------------------------------------===//
 
-  /// Combined pairwise: (0 ∘ 1) ∘ (2 ∘ 3).
-  Value combineAll(graph::ReduceOp reduce, SmallVector<Value> parts) {
-    while (parts.size() > 1) {
-      for (size_t i = 0; i < parts.size() / 2; ++i)
-        parts[i] = combine(reduce, parts[2 * i], parts[2 * i + 1]);
-      if (parts.size() % 2 != 0)
-        parts[parts.size() / 2] = parts.back();
-      parts.truncate((parts.size() + 1) / 2);
-    }
-    return parts.front();
+  /// What the pass's row reductions carry, `count` times, each of `width` numbers.
+  SmallVector<Value> accumulators(const RowPass &pass, int64_t count, size_t &width) {
+    SmallVector<Value> one = carried(pass.rowReduces), all;
+    width = one.size();
+    for (int64_t i = 0; i < count; ++i)
+      all.append(one);
+    return all;
   }
 
-  SmallVector<Value> totals(const RowPass &pass, ArrayRef<Value> sums, int64_t unroll) {
-    SmallVector<Value> results;
-    for (size_t k = 0; k < pass.rowReduces.size(); ++k) {
-      graph::ReduceOp reduce = pass.rowReduces[k];
-      Value all = combineAll(reduce, SmallVector<Value>(sums.slice(k * unroll, unroll)));
-      results.push_back(combineLanes(reduce, all));
-    }
-    return results;
+  SmallVector<Value> totals(const RowPass &pass, ArrayRef<Value> sums) {
+    return RowCode::totals(pass.rowReduces, sums, [&](bool isSum, Value vector) {
+      return isSum ? v.sumLanes(vector) : v.maxLanes(vector);
+    });
   }
 
   const RowForm &form;

@@ -1,6 +1,8 @@
 // Kernels of element-wise neighbourhoods with row and column reductions and gathers.
 #pragma once
 
+#include "passes/kernels/CudaRowLayout.h"
+#include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/KernelEmitter.h"
 #include "passes/kernels/RowForm.h"
 
@@ -16,8 +18,15 @@ namespace nano::kernels {
 mlir::LogicalResult emitRowKernel(KernelFrame &frame, const RowForm &form);
 
 /// The same for a block of GPU threads: CudaRowLayout says which thread has which columns. A row
-/// that fits stays in registers from pass to pass, so that its bytes are read once.
+/// that fits stays in registers from pass to pass, so that its bytes are read once. Outputs that
+/// lie transposed are gathered in shared memory where CudaTiles can say how.
 mlir::LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form);
+/// Of column reductions alone.
+mlir::LogicalResult emitCudaColumnKernel(KernelFrame &frame, const RowForm &form,
+                                         const CudaRowLayout &layout);
+/// Of CudaTiles' kinds Tile and Strip.
+mlir::LogicalResult emitCudaTileKernel(KernelFrame &frame, const RowForm &form,
+                                       const CudaTiles &tiles);
 
 /// The launch's number of iterations on a CPU with vectors of `lanes`.
 int64_t rowIterations(const RowForm &form, int64_t lanes);

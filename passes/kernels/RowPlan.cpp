@@ -259,7 +259,10 @@ private:
     int64_t cost = 0;
     for (Value value : now)
       cost += kernels::costOf(value.getDefiningOp());
-    return cost + static_cast<int64_t>(pass.roots(yielded).size());
+    for (graph::ReduceOp reduce : pass.rowReduces)
+      cost += kernels::costOf(reduce);
+    return cost +
+           static_cast<int64_t>(pass.kept.size() + pass.columnReduces.size() + pass.outputs.size());
   }
 
   KernelFrame &frame;

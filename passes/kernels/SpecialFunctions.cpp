@@ -33,7 +33,7 @@ Value VectorOps::polynomial(Value x, ArrayRef<double> coefficients) {
   return y;
 }
 
-Value VectorOps::exp(Value x) {
+Value VectorOps::expBelow(Value x) {
   if (usesLibrary)
     return math::ExpOp::create(b, loc, x);
   // e^x = 2^n · e^r, n = round(x / ln 2), |r| ≤ ln 2 / 2. The exponent is added to e^r's bits,
@@ -48,7 +48,13 @@ Value VectorOps::exp(Value x) {
   Value exponent = bits(shifted), shift = i32(23);
   spread({&exponent, &shift});
   Value y = fromBits(addi(bits(p), arith::ShLIOp::create(b, loc, exponent, shift)));
-  y = select(compare(graph::Predicate::lt, x, f32(-87.3365478515625)), f32(0.0), y);
+  return select(compare(graph::Predicate::lt, x, f32(-87.3365478515625)), f32(0.0), y);
+}
+
+Value VectorOps::exp(Value x) {
+  Value y = expBelow(x);
+  if (usesLibrary)
+    return y;
   // Unordered or above: a NaN stays one, the rest becomes infinite.
   Value high = f32(88.722831726074), operand = x;
   spread({&operand, &high});
@@ -133,7 +139,11 @@ Value VectorOps::sinCos(Value x, int64_t quadrant) {
   return fromBits(arith::XOrIOp::create(b, loc, bits(select(odd, cosine, sine)), sign));
 }
 
-Value VectorOps::sqrt(Value x) { return math::SqrtOp::create(b, loc, x); }
+Value VectorOps::sqrt(Value x, Type rounded) {
+  bool isNarrow = rounded && rounded.getIntOrFloatBitWidth() < 32;
+  return math::SqrtOp::create(
+      b, loc, x, usesLibrary && isNarrow ? arith::FastMathFlags::afn : arith::FastMathFlags::none);
+}
 Value VectorOps::rsqrt(Value x) {
   if (usesLibrary)
     return math::RsqrtOp::create(b, loc, x);

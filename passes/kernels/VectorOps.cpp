@@ -406,7 +406,7 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
           .Case([&](graph::AbsOp) -> Value { return math::AbsFOp::create(b, loc, operands[0]); })
           .Case([&](graph::ExpOp) { return exp(operands[0]); })
           .Case([&](graph::LogOp) { return log(operands[0]); })
-          .Case([&](graph::SqrtOp) { return sqrt(operands[0]); })
+          .Case([&](graph::SqrtOp) { return sqrt(operands[0], element); })
           .Case([&](graph::RsqrtOp) { return rsqrt(operands[0]); })
           .Case([&](graph::TanhOp) { return tanh(operands[0]); })
           .Case([&](graph::SigmoidOp) { return sigmoid(operands[0]); })

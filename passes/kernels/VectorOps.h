@@ -90,12 +90,15 @@ public:
   // error, for |x| ≤ 5e4. NaN in, NaN out; infinities as in libm; results below the smallest normal
   // number may become 0.
   mlir::Value exp(mlir::Value x);
+  mlir::Value expBelow(mlir::Value x); ///< e^x for x ≤ 0; any number for others and for NaN
   mlir::Value log(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
   mlir::Value sin(mlir::Value x) { return sinCos(x, /*quadrant=*/0); }
   mlir::Value cos(mlir::Value x) { return sinCos(x, /*quadrant=*/1); }
-  mlir::Value sqrt(mlir::Value x);
+  /// Correctly rounded; by the target's approximation, relative error 2^-22, where its library is
+  /// used and the result is `rounded` to a narrower type.
+  mlir::Value sqrt(mlir::Value x, mlir::Type rounded = {});
   mlir::Value rsqrt(mlir::Value x);
 
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.

@@ -77,6 +77,8 @@ private:
   void emitScaledMatmul(ScaledMatmulOp op);
   /// A call's operand: the tensor's place, or a dense copy of it where `fits` says no.
   Value callOperand(Operation *call, Value tensor, function_ref<bool(MemRefType)> fits);
+  /// Scale 0 or 1 of a product: where it lies, or a copy that is laid out for the product.
+  Value scaleOperand(ScaledMatmulOp product, unsigned index);
   /// A collective or local part whose operand is not overwritten.
   template <typename StepOp, typename GraphOp> void emitPart(GraphOp op) {
     Value x = callOperand(op, op.getX(), step::isContiguous);
@@ -203,12 +205,26 @@ void Bufferizer::emitMatmul(MatmulOp op) {
                          op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
 }
 
+Value Bufferizer::scaleOperand(ScaledMatmulOp product, unsigned index) {
+  Value tensor = index == 0 ? product.getScaleA() : product.getScaleB(), value = memref(tensor);
+  std::optional<ScaleLayout> layout = scaleLayout(product, index);
+  if (!layout || layout->holds(cast<MemRefType>(value.getType())))
+    return value;
+  Location loc = product.getLoc();
+  RankedTensorType type = typeOf(tensor);
+  Value whole =
+      declare<step::BufferOp>(loc, MemRefType::get(layout->whole, type.getElementType()),
+                              builder.getStringAttr(bufferName(product) + ".scale"), IntegerAttr());
+  MemRefType part = memrefAt({0, 0, layout->strides}, type);
+  Value laidOut = part == whole.getType() ? whole : declare<step::ViewOp>(loc, part, whole);
+  emitMove(value, laidOut, loc);
+  return laidOut;
+}
+
 void Bufferizer::emitScaledMatmul(ScaledMatmulOp op) {
   auto operand = [&](Value tensor) { return callOperand(op, tensor, isMatrix); };
-  auto scale = [&](Value tensor) { return callOperand(op, tensor, step::isContiguous); };
   Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
-  Value scaleA = scale(op.getScaleA());
-  Value scaleB = op.getScaleB() == op.getScaleA() ? scaleA : scale(op.getScaleB());
+  Value scaleA = scaleOperand(op, 0), scaleB = scaleOperand(op, 1);
   Value d = op.getAddend() ? operand(op.getAddend()) : Value();
   step::MatmulOp::create(builder, op.getLoc(), a, b, scaleA, scaleB, d, memref(op),
                          op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
@@ -268,23 +284,10 @@ void Bufferizer::emitCopy(Value tensor, const Place &target, Location loc) {
     emitMove(memref(tensor), memref(target, typeOf(tensor)), loc);
 }
 
-/// True when two views of one buffer may have elements in common.
-static bool overlap(MemRefType a, MemRefType b) {
-  auto range = [](MemRefType type) {
-    const step::Layout layout = step::layoutOf(type);
-    int64_t last = layout.offset;
-    for (auto [size, stride] : llvm::zip_equal(type.getShape(), layout.strides))
-      last += (size - 1) * stride;
-    return std::pair(layout.offset, last);
-  };
-  const auto [beginA, lastA] = range(a);
-  const auto [beginB, lastB] = range(b);
-  return beginA <= lastB && beginB <= lastA;
-}
-
 void Bufferizer::emitMove(Value source, Value target, Location loc) {
   auto from = cast<MemRefType>(source.getType()), to = cast<MemRefType>(target.getType());
-  if (step::bufferKey(source) == step::bufferKey(target) && overlap(from, to)) {
+  if (step::bufferKey(source) == step::bufferKey(target) &&
+      step::elementRange(from).meets(step::elementRange(to))) {
     // A state that becomes another arrangement of itself.
     Value aside =
         declare<step::BufferOp>(loc, MemRefType::get(from.getShape(), from.getElementType()),

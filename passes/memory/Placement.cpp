@@ -1,6 +1,7 @@
 // The three sweeps that give every tensor of a function a place.
 #include "passes/memory/Placement.h"
 
+#include "passes/fp8/Policy.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"
 
@@ -79,6 +80,43 @@ bool isMadeBeside(TransposeOp transpose) {
   return transpose.getX().getDefiningOp<FusedOp>() && !transpose.getX().hasOneUse();
 }
 
+bool ScaleLayout::holds(MemRefType type) const {
+  const step::Layout layout = step::layoutOf(type);
+  for (auto [size, stride, wanted] : llvm::zip_equal(type.getShape(), layout.strides, strides))
+    if (size > 1 && stride != wanted)
+      return false;
+  return layout.offset % (scalarAlignment / int64_t(sizeof(float))) == 0;
+}
+
+std::optional<ScaleLayout> scaleLayout(ScaledMatmulOp product, unsigned index) {
+  auto module = product->getParentOfType<ModuleOp>();
+  ArrayRef<int64_t> shape =
+      typeOf(index == 0 ? product.getScaleA() : product.getScaleB()).getShape();
+  if (shape.empty() || !module || !module->hasAttr(fp8::gpuScalesAttrName))
+    return std::nullopt;
+  const bool turned = index == 0 ? product.getTransposeA() : !product.getTransposeB();
+  const int64_t across = turned ? 1 : 0, along = 1 - across;
+  const bool isOfRow = shape[across] == typeOf(product).getDimSize(index);
+  const int64_t major = isOfRow ? along : across, minor = 1 - major;
+  ScaleLayout layout;
+  layout.whole = {shape[major],
+                  static_cast<int64_t>(llvm::alignTo(shape[minor], fp8::gpuScaleUnit))};
+  layout.strides.assign(2, 1);
+  layout.strides[major] = layout.whole[1];
+  normalise(shape, layout.strides);
+  return layout;
+}
+
+/// Of a tensor that a product reads as a scale.
+static std::optional<ScaleLayout> scaleLayout(Value tensor) {
+  for (Operation *user : tensor.getUsers())
+    if (auto product = dyn_cast<ScaledMatmulOp>(user))
+      for (unsigned index : {0, 1})
+        if ((index == 0 ? product.getScaleA() : product.getScaleB()) == tensor)
+          return scaleLayout(product, index);
+  return std::nullopt;
+}
+
 SmallVector<Place> partPlaces(ConcatOp concat, const Place &whole) {
   SmallVector<Place> parts;
   Place part = whole;
@@ -120,6 +158,12 @@ Place Placement::whole(FlatSymbolRefAttr symbol, RankedTensorType type) {
 Place Placement::newRoot(Value value) {
   allRoots.push_back({step::memrefOf(typeOf(value)), FlatSymbolRefAttr(), value});
   return {int(allRoots.size()) - 1, 0, denseStrides(typeOf(value).getShape())};
+}
+
+Place Placement::newRoot(Value scale, const ScaleLayout &layout) {
+  MemRefType type = MemRefType::get(layout.whole, typeOf(scale).getElementType());
+  allRoots.push_back({type, FlatSymbolRefAttr(), scale});
+  return {int(allRoots.size()) - 1, 0, layout.strides};
 }
 
 MemRefType Placement::memref(Value value, const Place &place) const {
@@ -358,10 +402,13 @@ Place Placement::dyingOperand(OpResult value) {
   return {};
 }
 
-/// True when a matrix product, which needs dense rows, reads the tensor.
+/// True when a matrix product, which needs dense rows, reads the tensor, not as a scale.
 static bool isFactor(Value tensor) {
-  return llvm::any_of(tensor.getUsers(),
-                      [](Operation *user) { return isa<MatmulOp, ScaledMatmulOp>(user); });
+  return llvm::any_of(tensor.getUses(), [](const OpOperand &use) {
+    auto product = dyn_cast<ScaledMatmulOp>(use.getOwner());
+    return product ? use.get() != product.getScaleA() && use.get() != product.getScaleB()
+                   : isa<MatmulOp>(use.getOwner());
+  });
 }
 
 /// The transpose that alone reads a kernel's result, if a product reads it in turn: then the kernel
@@ -386,6 +433,10 @@ void Placement::placeRest() {
     for (OpResult result : op.getResults()) {
       if (of(result))
         continue;
+      if (std::optional<ScaleLayout> layout = scaleLayout(result)) {
+        assign(result, newRoot(result, *layout));
+        continue;
+      }
       if (TransposeOp transpose = onlyTransposed(result)) {
         assign(transpose, newRoot(transpose));
         assign(result, transposedPlace(transpose, of(transpose)));

@@ -54,6 +54,18 @@ Place transposedPlace(graph::TransposeOp transpose, const Place &result);
 /// True for a transpose that can have a place of its own, not a view of its operand: the kernel
 /// that makes the operand, which others read too, writes both.
 bool isMadeBeside(graph::TransposeOp transpose);
+/// How a product's scales of blocks must lie.
+struct ScaleLayout {
+  llvm::SmallVector<int64_t> strides; ///< normalised
+  llvm::SmallVector<int64_t> whole;   ///< row-major sizes of a buffer for them, with padding
+
+  /// True for memory of the scales that a product can read as it is.
+  bool holds(mlir::MemRefType type) const;
+};
+/// How scale 0 (of a) or 1 (of b) must lie where the module says that libraries of GPUs read it
+/// (fp8::gpuScalesAttrName); nothing where strides do not matter. Scales of 1×128 elements have
+/// neighbours across k next to each other, those of 128×128 along k; rows are padded to 4.
+std::optional<ScaleLayout> scaleLayout(graph::ScaledMatmulOp product, unsigned index);
 /// The place of each operand of a concat whose result lies at `whole`.
 llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 
@@ -70,8 +82,8 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///      and is copied.
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
 ///   (`InPlace`, a product's addend), or gets
-///      a new buffer. Reshapes and slices of it are views; a reshape that no strides can express is
-///      a copy.
+///      a new buffer, laid out for the product that reads it as its scales. Reshapes and slices of
+///      it are views; a reshape that no strides can express is a copy.
 class Placement {
 public:
   /// `inputs` and `outputs` name the step.input of each argument and result.
@@ -121,6 +133,7 @@ private:
   /// The place of an operand that dies at `value`'s op and that it may overwrite.
   Place dyingOperand(mlir::OpResult value);
   Place newRoot(mlir::Value value);
+  Place newRoot(mlir::Value scale, const ScaleLayout &layout);
   void assign(mlir::Value value, const Place &place);
   mlir::MemRefType memref(mlir::Value value, const Place &place) const;
 

@@ -27,6 +27,7 @@
 #include "passes/Passes.h"
 #include "passes/optimizer/UpdateProgram.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -201,7 +202,7 @@ private:
     InFlightDiagnostic error = owner->emitError("the name @")
                                << name << " is taken: the optimizer needs it";
     error.attachNote(holder->getLoc()) << "taken here";
-    return error;
+    return failure();
   }
 
   /// Declares a scalar whose body `fill` builds from (step, iterations, sequences, world), all f64.

@@ -14,14 +14,22 @@ namespace nano::schedule {
 
 //===- Commands ------------------------------------------------------------===//
 
-bool isCollective(Operation *command) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(command);
-}
-
 static int64_t bytesOf(ValueRange buffers) {
   int64_t bytes = 0;
   for (Value buffer : buffers)
     bytes += contiguousBytes(cast<MemRefType>(buffer.getType()));
+  return bytes;
+}
+
+/// Bytes that a command reads and writes.
+static double trafficOf(StepCommandOpInterface command, const KernelTable &kernels) {
+  double bytes = 0;
+  for (const Access &access : accessesOf(command, kernels))
+    bytes += double(contiguousBytes(cast<MemRefType>(access.buffer.getType()))) *
+             (int(access.reads) + int(access.writes));
+  // A shard reads one part of its sources.
+  if (auto shard = dyn_cast<ShardOp>(*command))
+    bytes = 2 * double(bytesOf(shard.getOuts()));
   return bytes;
 }
 
@@ -45,11 +53,8 @@ llvm::Expected<Costs> Costs::make(machine::Machine machine, machine::LabelledTim
   costs.times = std::move(times);
   costs.world = integerOr(module, "nano.world", 1);
   costs.group = integerOr(module, "nano.group", costs.world);
-  if (costs.world > costs.machine.ranksPerNode && !costs.machine.hasNetwork)
-    return llvm::createStringError("machine %s: %lld ranks do not fit into its one node of %lld: "
-                                   "take a machine with a network",
-                                   costs.machine.name.c_str(), (long long)costs.world,
-                                   (long long)costs.machine.ranksPerNode);
+  if (llvm::Error error = costs.machine.checkRanks(costs.world))
+    return error;
   return costs;
 }
 
@@ -64,15 +69,20 @@ double Costs::seconds(StepCommandOpInterface command, StringRef program,
   return machine.command() + estimate(command, kernels);
 }
 
+double Costs::memoryShare(StepCommandOpInterface command, double seconds,
+                          const KernelTable &kernels) const {
+  if (isCollective(command))
+    return 0;
+  const double moving = machine.kernel(trafficOf(command, kernels));
+  return moving <= 0 ? 0 : moving > 0.9 * seconds ? 1 : moving / seconds;
+}
+
 double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernels) const {
   if (isCollective(command))
     return collective(command);
   if (auto matmul = dyn_cast<MatmulOp>(*command))
     return product(matmul);
-  double bytes = 0;
-  for (const Access &access : accessesOf(command, kernels))
-    bytes += double(contiguousBytes(cast<MemRefType>(access.buffer.getType()))) *
-             (int(access.reads) + int(access.writes));
+  const double bytes = trafficOf(command, kernels);
   auto launch = dyn_cast<LaunchOp>(*command);
   if (!launch)
     return machine.kernel(bytes);

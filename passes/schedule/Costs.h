@@ -14,8 +14,7 @@ namespace nano::schedule {
 /// What commands of a module cost.
 class Costs {
 public:
-  /// Reads the module's number of ranks and size of a group. Errors: more ranks than a node of a
-  /// machine without a network has.
+  /// Reads the module's number of ranks and size of a group. Errors: as Machine::checkRanks.
   static llvm::Expected<Costs> make(machine::Machine machine, machine::LabelledTimes times,
                                     mlir::ModuleOp module);
 
@@ -24,6 +23,15 @@ public:
   /// the documents and is taken to be `assumedKeys`, or all there are.
   double seconds(step::StepCommandOpInterface command, llvm::StringRef program,
                  const step::KernelTable &kernels) const;
+  /// The share of a command's `seconds` in which its bytes keep the memory busy, 1 where that is
+  /// nearly all; 0 for collectives.
+  double memoryShare(step::StepCommandOpInterface command, double seconds,
+                     const step::KernelTable &kernels) const;
+  /// What it takes a stream to go on behind another one's event: as from command to command, once
+  /// to tell and once to hear of it.
+  double event() const { return 2 * machine.command(); }
+  /// False where commands run one after the other whatever their streams.
+  bool hasStreams() const { return !machine.oneAtATime; }
   static constexpr int64_t assumedKeys = 512;
 
 private:
@@ -35,9 +43,6 @@ private:
   machine::LabelledTimes times;
   int64_t world = 1, group = 1;
 };
-
-/// True for commands in which ranks meet.
-bool isCollective(mlir::Operation *command);
 
 /// The bytes of what all ranks of a collective have together of one set: of an all-reduce its
 /// buffers, of a reduce-scatter its sources, of an all-gather its targets. 0 for other commands.

@@ -7,12 +7,10 @@ using namespace nano::step;
 namespace nano::schedule {
 namespace {
 
-/// An access that later ones may conflict with: elements [begin, end) of a buffer.
+/// An access that later ones may conflict with.
 struct Range {
   uint32_t command;
-  int64_t begin, end;
-  bool meets(const Range &other) const { return begin < other.end && other.begin < end; }
-  bool covers(const Range &other) const { return begin <= other.begin && other.end <= end; }
+  ElementRange elements;
 };
 
 struct Touched {
@@ -20,12 +18,7 @@ struct Touched {
 };
 
 Range rangeOf(uint32_t command, Value buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  auto [strides, offset] = layoutOf(type);
-  int64_t last = offset;
-  for (auto [size, stride] : llvm::zip(type.getShape(), strides))
-    last += (size - 1) * stride;
-  return {command, offset, last + 1};
+  return {command, elementRange(cast<MemRefType>(buffer.getType()))};
 }
 
 } // namespace
@@ -40,7 +33,7 @@ Dependences dependencesOf(std::vector<StepCommandOpInterface> commands,
     std::vector<uint32_t> before;
     auto meet = [&](ArrayRef<Range> earlier, const Range &range) {
       for (const Range &other : earlier)
-        if (other.meets(range))
+        if (other.elements.meets(range.elements))
           before.push_back(other.command);
     };
     for (const Access &access : result.accesses.back()) {
@@ -56,7 +49,7 @@ Dependences dependencesOf(std::vector<StepCommandOpInterface> commands,
       if (access.writes) {
         // What conflicts with those conflicts with this one too.
         auto isCovered = [&](const Range &other) {
-          return other.command != i && range.covers(other);
+          return other.command != i && range.elements.covers(other.elements);
         };
         llvm::erase_if(touched.reads, isCovered);
         llvm::erase_if(touched.writes, isCovered);

@@ -13,6 +13,15 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
+/// By stream, a place on it: tasks up to there are known to have ended. −1: none is.
+using Clock = std::array<int64_t, numStreams>;
+constexpr Clock atStart = {-1, -1, -1};
+
+void merge(Clock &clock, const Clock &other) {
+  for (unsigned stream = 0; stream < numStreams; ++stream)
+    clock[stream] = std::max(clock[stream], other[stream]);
+}
+
 class ListScheduler {
 public:
   ListScheduler(const TaskGraph &graph, Rule rule, Collectives collectives, int64_t maxBytes)
@@ -22,13 +31,14 @@ public:
     after.resize(count);
     pending.resize(count);
     ready.resize(count, 0);
-    number.resize(count, -1);
+    clocks.resize(count, atStart);
+    knows.fill(atStart);
     feeds.resize(count, false);
     deferred.resize(count, false);
     born.resize(count, 0);
     storageOf.resize(count);
     usersLeft.resize(graph.storage.size());
-    lastCollective.resize(graph.storage.size(), -1);
+    lastUse.resize(graph.storage.size(), atStart);
     order.start.resize(count);
     order.end.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
@@ -54,7 +64,7 @@ public:
   }
 
   Order run() {
-    while (!startable[computeStream].empty() || !startable[collectiveStream].empty())
+    while (order.tasks.size() < graph.tasks.size())
       step();
     predict(graph, order); // a task for which the stream was kept free may have gone elsewhere
     return std::move(order);
@@ -76,10 +86,10 @@ private:
 
   void open(uint32_t task) { startable[graph.tasks[task].stream].insert(task); }
   void step();
-  Choice nextCollective();
+  Choice nextBeside(unsigned stream);
   std::optional<uint32_t> nextComputing(double now) const;
   bool isBefore(uint32_t task, uint32_t other) const;
-  bool isFirst(uint32_t collective, uint32_t other) const;
+  bool isFirst(uint32_t task, uint32_t other) const;
   void emit(uint32_t task, double start);
   void place(uint32_t task, double start);
 
@@ -91,8 +101,9 @@ private:
   double earliest(uint32_t task) const {
     return std::max(free[graph.tasks[task].stream], ready[task]);
   }
-  std::optional<int64_t> collectiveToWaitFor(uint32_t task) const;
-  void learn(int64_t collective);
+  Clock waitsForBytes(uint32_t task) const;
+  void waitFor(uint32_t earlier, uint32_t task, double &start);
+  void release();
 
   const TaskGraph &graph;
   const Rule rule;
@@ -100,30 +111,31 @@ private:
   const int64_t maxBytes;
   const std::vector<double> tails;
   std::vector<std::vector<uint32_t>> after;
-  std::vector<uint32_t> pending; ///< by task: what must still be placed before it
-  std::vector<double> ready;     ///< by task: when all that is before it has ended
-  std::vector<int64_t> number;   ///< by collective: its place on its stream, once placed
-  std::vector<bool> feeds;       ///< by task: a collective depends on it
+  std::vector<uint32_t> pending;       ///< by task: what must still be placed before it
+  std::vector<double> ready;           ///< by task: when all that is before it has ended
+  std::vector<Clock> clocks;           ///< by task, once placed: what has ended when it has
+  std::array<Clock, numStreams> knows; ///< by stream: what has ended when its next task starts
+  std::vector<bool> feeds;             ///< by task: a collective depends on it
   std::vector<std::vector<uint32_t>> storageOf; ///< by task
   /// By stream, tasks before which all is placed; in the order in which the rule would take them.
   std::array<std::set<uint32_t, Before>, numStreams> startable = {
-      std::set<uint32_t, Before>(Before{this}), std::set<uint32_t, Before>(Before{this})};
-  std::set<uint32_t> waiting;                   ///< computing tasks that are not placed
-  std::array<double, numStreams> free = {0, 0}; ///< end of each stream's last task
+      std::set<uint32_t, Before>(Before{this}), std::set<uint32_t, Before>(Before{this}),
+      std::set<uint32_t, Before>(Before{this})};
+  std::set<uint32_t> waiting;                             ///< computing tasks that are not placed
+  std::array<double, numStreams> free = {};               ///< end of each stream's last task
+  std::array<std::vector<uint32_t>, numStreams> onStream; ///< tasks in the order of their stream
   Order order;
 
   // Memory. Storage is live from its first user until all users are placed and the computing stream
-  // knows that the collectives among them have ended.
+  // knows that the collectives and copies among them have ended.
   int64_t live = 0;
-  std::vector<int64_t> born;           ///< by task: bytes of its storage that is not live yet
-  std::vector<uint32_t> usersLeft;     ///< by storage
-  std::vector<int64_t> lastCollective; ///< by storage: the last collective that used it, or −1
-  std::vector<uint32_t> onStream;      ///< collectives, in the order of their stream
-  int64_t known = -1; ///< the last collective that the computing stream has waited for
-  std::set<std::pair<int64_t, uint32_t>> held; ///< (last collective, storage): no users left
-  mutable std::optional<int64_t> ended;        ///< of `endedBytes`, in this step
-  std::vector<bool> deferred;                  ///< by task: a collective that waits for bytes
-  std::optional<uint32_t> lastComputing;       ///< the last one placed
+  std::vector<int64_t> born;       ///< by task: bytes of its storage that is not live yet
+  std::vector<uint32_t> usersLeft; ///< by storage
+  std::vector<Clock> lastUse;      ///< by storage: its last user on the other streams
+  std::set<std::pair<double, uint32_t>> held; ///< (end of those, storage): no users left
+  mutable std::optional<int64_t> ended;       ///< of `endedBytes`, in this step
+  std::vector<bool> deferred;            ///< by task: a collective or copy that waits for bytes
+  std::optional<uint32_t> lastComputing; ///< the last one placed
 };
 
 bool ListScheduler::isBefore(uint32_t task, uint32_t other) const {
@@ -134,22 +146,22 @@ bool ListScheduler::isBefore(uint32_t task, uint32_t other) const {
   return task < other;
 }
 
-bool ListScheduler::isFirst(uint32_t collective, uint32_t other) const {
+bool ListScheduler::isFirst(uint32_t task, uint32_t other) const {
   if (collectives == Collectives::Longest)
-    return tails[collective] > tails[other];
-  return graph.tasks[collective].seconds < graph.tasks[other].seconds;
+    return tails[task] > tails[other];
+  return graph.tasks[task].seconds < graph.tasks[other].seconds;
 }
 
-/// The collective that would start first.
-ListScheduler::Choice ListScheduler::nextCollective() {
+/// The collective, or the copy, that would start first.
+ListScheduler::Choice ListScheduler::nextBeside(unsigned stream) {
   Choice best;
-  for (uint32_t task : startable[collectiveStream])
+  for (uint32_t task : startable[stream])
     if (fits(task))
       best.start = std::min(best.start, earliest(task));
     else
       deferred[task] = true;
   bool found = false;
-  for (uint32_t task : startable[collectiveStream])
+  for (uint32_t task : startable[stream])
     if (earliest(task) <= best.start && fits(task) && (!found || isFirst(task, best.task))) {
       best.task = task;
       found = true;
@@ -187,10 +199,12 @@ std::optional<uint32_t> ListScheduler::nextComputing(double now) const {
 
 void ListScheduler::step() {
   ended.reset();
-  const Choice collective = nextCollective();
+  Choice beside = nextBeside(collectiveStream);
+  if (const Choice copy = nextBeside(copyStream); copy.start < beside.start)
+    beside = copy;
   const double now = free[computeStream];
-  if (collective.start <= now)
-    return place(collective.task, collective.start);
+  if (beside.start <= now)
+    return place(beside.task, beside.start);
   if (!startable[computeStream].empty()) {
     if (std::optional<uint32_t> task = nextComputing(now))
       return place(*task, now);
@@ -199,13 +213,13 @@ void ListScheduler::step() {
     for (uint32_t task : startable[computeStream])
       if ((rule != Rule::Fixed || task == *waiting.begin()) && ready[task] > now)
         soonest = std::min(soonest, ready[task]);
-    if (soonest < collective.start) {
+    if (soonest < beside.start) {
       free[computeStream] = soonest;
       return;
     }
   }
-  if (collective.start < never)
-    return place(collective.task, collective.start);
+  if (beside.start < never)
+    return place(beside.task, beside.start);
   // Only memory stands in the way: the first in the given order goes on.
   uint32_t task = std::numeric_limits<uint32_t>::max();
   for (const auto &tasks : startable)
@@ -217,81 +231,98 @@ void ListScheduler::step() {
 /// Emits a task, behind what must have ended so that it can have its bytes.
 void ListScheduler::place(uint32_t task, double start) {
   if (graph.tasks[task].stream == computeStream) {
-    if (std::optional<int64_t> wait = collectiveToWaitFor(task)) {
-      order.forMemory.emplace_back(onStream[*wait], task);
-      start = std::max(start, order.end[onStream[*wait]]);
-      learn(*wait);
-    }
+    const Clock waits = waitsForBytes(task);
+    for (unsigned stream : {collectiveStream, copyStream})
+      if (waits[stream] > knows[computeStream][stream])
+        waitFor(onStream[stream][size_t(waits[stream])], task, start);
   } else if (deferred[task] && lastComputing) {
-    order.forMemory.emplace_back(*lastComputing, task);
-    start = std::max(start, order.end[*lastComputing]);
+    waitFor(*lastComputing, task, start);
   }
   emit(task, start);
 }
 
-/// Bytes that a wait for collectives that have ended would give.
+void ListScheduler::waitFor(uint32_t earlier, uint32_t task, double &start) {
+  order.forMemory.emplace_back(earlier, task);
+  start = std::max(start, order.end[earlier]);
+  merge(knows[graph.tasks[task].stream], clocks[earlier]);
+}
+
+/// Bytes that waits for collectives and copies that have ended would give.
 int64_t ListScheduler::endedBytes() const {
   if (ended)
     return *ended;
   ended = 0;
-  for (auto [collective, buffer] : held) {
-    if (order.end[onStream[collective]] > free[computeStream])
+  for (auto [end, buffer] : held) {
+    if (end > free[computeStream])
       break;
     *ended += graph.storage[buffer].bytes;
   }
   return *ended;
 }
 
-/// The first collective whose end gives the task the bytes that it lacks, or the last that gives
-/// any; none where nothing is lacking or to be had.
-std::optional<int64_t> ListScheduler::collectiveToWaitFor(uint32_t task) const {
-  std::optional<int64_t> last;
+/// What gives the task the bytes that it lacks by its end, soonest first, or all that gives any;
+/// −1 on every stream where nothing is lacking or to be had.
+Clock ListScheduler::waitsForBytes(uint32_t task) const {
+  Clock waits = atStart;
   int64_t missing = live + born[task] - maxBytes;
-  for (auto [collective, buffer] : held) {
+  for (auto [end, buffer] : held) {
     if (missing <= 0)
       break;
     missing -= graph.storage[buffer].bytes;
-    last = collective;
+    merge(waits, lastUse[buffer]);
   }
-  return last;
+  return waits;
 }
 
-/// The computing stream knows that this collective, and all before it, have ended.
-void ListScheduler::learn(int64_t collective) {
-  known = std::max(known, collective);
-  while (!held.empty() && held.begin()->first <= known) {
-    live -= graph.storage[held.begin()->second].bytes;
-    held.erase(held.begin());
+/// Gives back the bytes whose users the computing stream knows to have ended.
+void ListScheduler::release() {
+  const Clock &known = knows[computeStream];
+  for (auto at = held.begin(); at != held.end();) {
+    const Clock &last = lastUse[at->second];
+    if (last[collectiveStream] > known[collectiveStream] || last[copyStream] > known[copyStream]) {
+      ++at;
+      continue;
+    }
+    live -= graph.storage[at->second].bytes;
+    at = held.erase(at);
   }
 }
 
 void ListScheduler::emit(uint32_t task, double start) {
   const Task &placed = graph.tasks[task];
-  startable[placed.stream].erase(task);
+  const unsigned stream = placed.stream;
+  startable[stream].erase(task);
   order.tasks.push_back(task);
   order.start[task] = start;
-  order.end[task] = free[placed.stream] = start + placed.seconds;
-  if (placed.stream == collectiveStream) {
-    number[task] = int64_t(onStream.size());
-    onStream.push_back(task);
-  } else {
+  order.end[task] = free[stream] = start + placed.seconds;
+  const auto number = int64_t(onStream[stream].size());
+  onStream[stream].push_back(task);
+  for (uint32_t earlier : placed.before)
+    merge(knows[stream], clocks[earlier]);
+  knows[stream][stream] = number;
+  clocks[task] = knows[stream];
+  if (stream == computeStream) {
     lastComputing = task;
     waiting.erase(task);
-    for (uint32_t earlier : placed.before)
-      learn(number[earlier]); // −1 for computing tasks
+    release();
   }
   live += born[task];
   for (uint32_t buffer : storageOf[task]) {
     if (usersLeft[buffer] == graph.storage[buffer].users.size())
       for (uint32_t user : graph.storage[buffer].users)
         born[user] -= graph.storage[buffer].bytes;
-    lastCollective[buffer] = std::max(lastCollective[buffer], number[task]);
+    if (stream != computeStream)
+      lastUse[buffer][stream] = number;
     if (--usersLeft[buffer] > 0)
       continue;
-    if (lastCollective[buffer] <= known)
-      live -= graph.storage[buffer].bytes;
+    double end = 0;
+    for (unsigned other : {collectiveStream, copyStream})
+      if (const int64_t last = lastUse[buffer][other]; last > knows[computeStream][other])
+        end = std::max(end, order.end[onStream[other][size_t(last)]]);
+    if (end > 0)
+      held.emplace(end, buffer);
     else
-      held.emplace(lastCollective[buffer], buffer);
+      live -= graph.storage[buffer].bytes;
   }
   for (uint32_t later : after[task]) {
     ready[later] = std::max(ready[later], order.end[task]);
@@ -315,6 +346,7 @@ static TaskGraph reversed(const TaskGraph &graph) {
   for (uint32_t i = 0; i < graph.tasks.size(); ++i) {
     result.tasks[last - i].stream = graph.tasks[i].stream;
     result.tasks[last - i].seconds = graph.tasks[i].seconds;
+    result.tasks[last - i].memory = graph.tasks[i].memory;
     for (uint32_t earlier : graph.tasks[i].before)
       result.tasks[last - earlier].before.push_back(last - i);
   }
@@ -347,38 +379,78 @@ std::vector<Order> candidates(const TaskGraph &graph, int64_t maxBytes) {
   return orders;
 }
 
+namespace {
+
+/// When a task keeps the memory busy.
+struct Busy {
+  double start = 0, end = 0, memory = 0;
+};
+
+/// When a task ends that starts at `start`, beside those that go on at that time.
+double endBeside(const Task &task, double start, const std::vector<Busy> &others) {
+  double time = start, left = task.seconds;
+  if (task.memory > 0)
+    for (auto other = std::partition_point(others.begin(), others.end(),
+                                           [&](const Busy &busy) { return busy.end <= start; });
+         other != others.end() && time + left > other->start; ++other) {
+      left -= std::max(0.0, other->start - time);
+      time = std::max(time, other->start);
+      const double rate = 1 - task.memory * other->memory, done = (other->end - time) * rate;
+      if (rate > 0 && left <= done)
+        return time + left / rate;
+      left -= done;
+      time = other->end;
+    }
+  return time + left;
+}
+
+} // namespace
+
 void predict(const TaskGraph &graph, Order &order) {
   order.start.assign(graph.tasks.size(), 0);
   order.end.assign(graph.tasks.size(), 0);
   order.seconds = 0;
-  std::array<double, numStreams> free = {0, 0};
+  std::array<double, numStreams> free = {};
+  std::array<std::vector<Busy>, numStreams> busy;
   std::vector<std::vector<uint32_t>> forMemory(graph.tasks.size());
   for (auto [earlier, later] : order.forMemory)
     forMemory[later].push_back(earlier);
-  for (uint32_t task : order.tasks) {
-    double start = free[graph.tasks[task].stream];
-    for (uint32_t earlier : graph.tasks[task].before)
+  for (uint32_t at : order.tasks) {
+    const Task &task = graph.tasks[at];
+    double start = free[task.stream];
+    for (uint32_t earlier : task.before)
       start = std::max(start, order.end[earlier]);
-    for (uint32_t earlier : forMemory[task])
+    for (uint32_t earlier : forMemory[at])
       start = std::max(start, order.end[earlier]);
-    order.start[task] = start;
-    order.end[task] = free[graph.tasks[task].stream] = start + graph.tasks[task].seconds;
-    order.seconds = std::max(order.seconds, order.end[task]);
+    const unsigned other = task.stream == copyStream      ? computeStream
+                           : task.stream == computeStream ? copyStream
+                                                          : collectiveStream;
+    // Collectives are slowed by nothing; what they take of the memory, their times have in them.
+    const double end =
+        other == collectiveStream ? start + task.seconds : endBeside(task, start, busy[other]);
+    if (task.memory > 0)
+      busy[task.stream].push_back({start, end, task.memory});
+    order.start[at] = start;
+    order.end[at] = free[task.stream] = end;
+    order.seconds = std::max(order.seconds, end);
   }
 }
 
 void addFreeWaits(const TaskGraph &graph, Order &order) {
-  // By stream: its tasks so far, and the first of them that the other one does not know to end.
+  // By stream: its tasks so far; and, by who could wait, the first that it does not know to end.
   std::array<std::vector<uint32_t>, numStreams> placed;
-  std::array<size_t, numStreams> unknown = {0, 0};
+  std::array<std::array<size_t, numStreams>, numStreams> unknown = {};
   for (uint32_t task : order.tasks) {
-    const unsigned stream = graph.tasks[task].stream, other = 1 - stream;
-    const size_t known = unknown[other];
-    while (unknown[other] < placed[other].size() &&
-           order.end[placed[other][unknown[other]]] <= order.start[task])
-      ++unknown[other];
-    if (unknown[other] > known)
-      order.forMemory.emplace_back(placed[other][unknown[other] - 1], task);
+    const unsigned stream = graph.tasks[task].stream;
+    for (unsigned other = 0; other < numStreams; ++other) {
+      size_t &next = unknown[stream][other];
+      const size_t known = next;
+      while (other != stream && next < placed[other].size() &&
+             order.end[placed[other][next]] <= order.start[task])
+        ++next;
+      if (next > known)
+        order.forMemory.emplace_back(placed[other][next - 1], task);
+    }
     placed[stream].push_back(task);
   }
 }

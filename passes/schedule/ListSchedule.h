@@ -1,5 +1,6 @@
-// List scheduling of tasks on two streams, with live bytes kept under a limit.
-// It knows nothing of IR: tasks have seconds and predecessors, storage has bytes and users.
+// List scheduling of tasks on streams of computation, collectives and copies, with live bytes kept
+// under a limit. It knows nothing of IR: tasks have seconds and predecessors, storage bytes and
+// users.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace nano::schedule {
 
-inline constexpr unsigned numStreams = 2;
-inline constexpr unsigned computeStream = 0, collectiveStream = 1;
+inline constexpr unsigned numStreams = 3;
+inline constexpr unsigned computeStream = 0, collectiveStream = 1, copyStream = 2;
 
 /// A command as the scheduler sees it.
 struct Task {
@@ -17,6 +18,9 @@ struct Task {
   double seconds = 0;
   /// Tasks of the given order that must have finished when this one starts; smaller numbers only.
   std::vector<uint32_t> before;
+  /// The share of `seconds` in which it keeps the memory busy: 0 to 1. A computing task and a copy
+  /// share the memory's rate: what starts second goes on with what the first one leaves.
+  double memory = 0;
 };
 
 /// Bytes that are held from the first of its users to the last.
@@ -41,7 +45,7 @@ enum class Rule : uint8_t {
   Patient, ///< as Longest, but rather waits than delays a longer path by more than the wait
 };
 
-/// Which of the collectives that could start at the same time goes first.
+/// Which of the collectives, or of the copies, that could start at the same time goes first.
 enum class Collectives : uint8_t {
   Longest,  ///< the longest path to the end
   Shortest, ///< the one that itself takes least time
@@ -58,23 +62,24 @@ struct Order {
 };
 
 /// Schedules in the order of time: whenever a stream is free, the rule picks what it does next.
-/// Collectives start as early as their inputs and their stream allow. What is live stays at or
-/// below `maxBytes` where that is possible: a task that would go beyond it lets others go first,
-/// and then waits for communication that holds bytes; where nothing helps, it goes on. Storage that
-/// a collective uses counts as live until the computing stream is known to be behind that
-/// collective. Deterministic; O(n·w) for n tasks, w of which can start at one time.
+/// Collectives and copies start as early as their inputs and their stream allow. What is live stays
+/// at or below `maxBytes` where that is possible: a task that would go beyond it lets others go
+/// first, and then waits for collectives and copies that hold bytes; where nothing helps, it goes
+/// on. Storage that they use counts as live until the computing stream is known to be behind them.
+/// Deterministic; O(n·w) for n tasks, w of which can start at one time.
 Order listSchedule(const TaskGraph &graph, Rule rule, Collectives collectives, int64_t maxBytes);
 
 /// The orders of all rules, and of some of them on the program run backwards; the first is that of
 /// Rule::Fixed, and the earlier ones are nearer to the given order.
 std::vector<Order> candidates(const TaskGraph &graph, int64_t maxBytes);
 
-/// Orders every task behind what is predicted to have ended on the other stream when it starts. It
+/// Orders every task behind what is predicted to have ended on other streams when it starts. It
 /// delays nothing, if the prediction is right, and storage is known to be free earlier.
 void addFreeWaits(const TaskGraph &graph, Order &order);
 
 /// When tasks start and end in a given order: each after its stream's previous one, and after what
-/// is `before` it or ordered for memory. Fills `start`, `end` and `seconds`.
+/// is `before` it or ordered for memory; slower where it shares the memory (Task::memory). Fills
+/// `start`, `end` and `seconds`.
 void predict(const TaskGraph &graph, Order &order);
 
 /// By task: the seconds from its start to the end of all that depends on it, at best.

@@ -1,4 +1,4 @@
-// nano-schedule: orders commands so that communication runs beside computation.
+// nano-schedule: orders commands so that communication and copies run beside computation.
 //
 //   step.launch @grad(%x, %g)              step.launch @grad(%x, %g)
 //   step.launch @grad(%y, %h)              step.record 0
@@ -9,17 +9,21 @@
 //                                          step.wait 1
 //                                          step.launch @adam(%p, %g)
 //
-// Collectives go to stream 1, all else to stream 0. The commands of a program that has collectives
-// become a graph of tasks with estimated seconds (Costs), which is scheduled by several rules, from
-// its start and from its end (ListSchedule). The order of the shortest predicted program is taken;
-// of those within a thousandth of it, the one that is nearest to the given order. It must not hold
-// more bytes than the largest program of the module needs in its given order with every collective
-// waited for, and a share above that; else the next one is taken, then orders with more waits, and
-// at last the given order with every collective waited for.
+// Collectives go to stream 1; copies, fills and shards to stream 2 where that pays; all else goes
+// to stream 0. The commands of a program become a graph of tasks with estimated seconds (Costs),
+// which is scheduled by several rules, from its start and from its end (ListSchedule): once with
+// all copies among the computation, once with those on their own stream that take longer than an
+// event costs, once with all of them there. The order of the shortest predicted program is taken,
+// every wait for a copy counted as an event; of those within a thousandth of it, the one that is
+// nearest to the given order. It must not hold more bytes than the largest program of the module
+// needs in its given order with every collective waited for, and a share above that; else the next
+// one is taken, then orders with more waits, and at last the given order with every collective
+// waited for.
 //
 // Every rank runs the same program, so all enter collectives in one order. Then, in the new order,
-// each command waits for the latest command of the other stream that it must come after, unless
-// what its stream has waited for already implies it: as late, and as rarely, as possible.
+// each command waits for the latest commands of other streams that it must come after, unless what
+// its stream has waited for already implies it: as late, and as rarely, as possible. (The more
+// waits above let buffers share bytes; whether they do is known only when memory is planned.)
 //
 // It runs on the final set of commands, and before memory planning, which lets buffers share bytes
 // only where this order keeps them apart.
@@ -43,6 +47,9 @@ namespace memory = nano::memory;
 
 namespace {
 
+/// The share by which an order must be predicted shorter to be preferred to a simpler one.
+constexpr double leastGain = 0.001;
+
 class Scheduler {
 public:
   Scheduler(ProgramOp program, const KernelTable &kernels)
@@ -54,22 +61,37 @@ public:
     buildGraph();
   }
 
-  bool communicates() const { return hasCollective; }
+  /// True when some command could be on another stream than the rest.
+  bool hasChoice() const { return communicates || !copies.empty(); }
   int64_t givenPeak() const { return serialPeak(graph); }
   void schedule(const Costs &costs, int64_t maxBytes);
 
 private:
+  /// By position in an order, the positions that a command waits for.
+  using Waits = std::vector<SmallVector<uint32_t, 2>>;
+  /// An order of the commands, with streams as in `graph`.
+  struct Candidate {
+    const TaskGraph *graph;
+    Order order;
+    double seconds; ///< predicted, with what events of copies cost
+  };
+
   void buildGraph();
-  void apply(const Order &order);
+  std::vector<TaskGraph> choices(const Costs &costs) const;
+  std::vector<Order> ordersOf(const TaskGraph &choice, int64_t maxBytes) const;
+  void apply(const TaskGraph &graph, const Order &order);
   int64_t appliedPeak();
   Order oneByOne() const;
+  static Waits waitsOf(const TaskGraph &graph, const Order &order);
+  static int64_t waitsForCopies(const TaskGraph &graph, const Order &order);
 
   Block &block;
   ProgramOp program;
   const KernelTable &kernels;
   Dependences dependences;
-  TaskGraph graph;
-  bool hasCollective = false;
+  TaskGraph graph; ///< copies among the computation
+  bool communicates = false;
+  std::vector<uint32_t> copies; ///< tasks
 };
 
 void Scheduler::buildGraph() {
@@ -78,7 +100,9 @@ void Scheduler::buildGraph() {
     Task task;
     task.stream = isCollective(command) ? collectiveStream : computeStream;
     task.before = dependences.before[i];
-    hasCollective |= task.stream == collectiveStream;
+    communicates |= task.stream == collectiveStream;
+    if (isCopy(command))
+      copies.push_back(uint32_t(i));
     command.moveToStream(task.stream);
     graph.tasks.push_back(std::move(task));
     for (const Access &access : dependences.accesses[i]) {
@@ -108,26 +132,78 @@ Order Scheduler::oneByOne() const {
   return order;
 }
 
+/// The graph with all copies among the computation, with those on their stream that take longer
+/// than an event, and with all of them there. Only the first where the machine has no streams,
+/// where these do not differ, or where copies take too little time for an order to count as
+/// shorter.
+std::vector<TaskGraph> Scheduler::choices(const Costs &costs) const {
+  std::vector<TaskGraph> found = {graph};
+  double all = 0, copying = 0;
+  for (const Task &task : graph.tasks)
+    all += task.stream == computeStream ? task.seconds : 0;
+  SmallVector<uint32_t> large;
+  for (uint32_t copy : copies) {
+    copying += graph.tasks[copy].seconds;
+    if (graph.tasks[copy].seconds > costs.event())
+      large.push_back(copy);
+  }
+  if (!costs.hasStreams() || copying < leastGain * all)
+    return found;
+  auto add = [&](ArrayRef<uint32_t> moved) {
+    found.push_back(graph);
+    for (uint32_t copy : moved)
+      found.back().tasks[copy].stream = copyStream;
+  };
+  if (!large.empty() && large.size() < copies.size())
+    add(large);
+  if (!copies.empty())
+    add(copies);
+  return found;
+}
+
+/// The candidates; of a program on one stream the given order.
+std::vector<Order> Scheduler::ordersOf(const TaskGraph &choice, int64_t maxBytes) const {
+  const unsigned stream = choice.tasks.front().stream;
+  if (llvm::any_of(choice.tasks, [&](const Task &task) { return task.stream != stream; }))
+    return candidates(choice, maxBytes);
+  Order given = oneByOne();
+  predict(choice, given);
+  return {std::move(given)};
+}
+
 void Scheduler::schedule(const Costs &costs, int64_t maxBytes) {
-  for (auto [task, command] : llvm::zip(graph.tasks, dependences.commands))
+  for (auto [task, command] : llvm::zip(graph.tasks, dependences.commands)) {
     task.seconds = costs.seconds(command, program.getSymName(), kernels);
+    task.memory = costs.memoryShare(command, task.seconds, kernels);
+  }
+  const std::vector<TaskGraph> graphs = choices(costs);
+  if (!communicates && graphs.size() == 1)
+    return; // one stream: the given order
   // What the list scheduler is told; where the plan of the memory holds more, because it knows less
   // about what has ended, more waits tell it, and then the scheduler gets less.
   int64_t within = maxBytes;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    std::vector<Order> orders = candidates(graph, within);
-    if (attempt > 0)
-      for (Order &order : orders)
-        addFreeWaits(graph, order);
+    std::vector<Candidate> orders;
+    for (const TaskGraph &choice : graphs)
+      for (Order &order : ordersOf(choice, within)) {
+        if (attempt > 0)
+          addFreeWaits(choice, order);
+        const double events = costs.event() * double(waitsForCopies(choice, order));
+        const double seconds = order.seconds + events;
+        orders.push_back({&choice, std::move(order), seconds});
+      }
     double shortest = orders.front().seconds;
-    for (const Order &order : orders)
-      shortest = std::min(shortest, order.seconds);
+    for (const Candidate &candidate : orders)
+      shortest = std::min(shortest, candidate.seconds);
     // Of those that are as good as the shortest, the first.
-    auto rank = [&](const Order &order) { return std::max(order.seconds, shortest * 1.001); };
-    llvm::stable_sort(orders, [&](const Order &a, const Order &b) { return rank(a) < rank(b); });
+    auto rank = [&](const Candidate &candidate) {
+      return std::max(candidate.seconds, shortest * (1 + leastGain));
+    };
+    llvm::stable_sort(orders,
+                      [&](const Candidate &a, const Candidate &b) { return rank(a) < rank(b); });
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (const Order &order : orders) {
-      apply(order);
+    for (const Candidate &candidate : orders) {
+      apply(*candidate.graph, candidate.order);
       const int64_t peak = appliedPeak();
       if (peak <= maxBytes)
         return;
@@ -136,55 +212,85 @@ void Scheduler::schedule(const Costs &costs, int64_t maxBytes) {
     if (attempt > 0)
       within -= least - maxBytes;
   }
-  apply(oneByOne());
+  apply(graph, oneByOne());
 }
 
 int64_t Scheduler::appliedPeak() {
   return memory::liveBytes(memory::packingItems(memory::lifetimesOf(program, kernels)));
 }
 
-/// Moves the commands into this order and inserts events where no other order implies one.
-void Scheduler::apply(const Order &order) {
-  for (Operation &op : llvm::make_early_inc_range(block))
-    if (isa<RecordOp, WaitOp>(op))
-      op.erase();
+/// What each command waits for: the latest commands of other streams that it must come after, where
+/// no order of streams and earlier waits implies them.
+Scheduler::Waits Scheduler::waitsOf(const TaskGraph &graph, const Order &order) {
   std::vector<SmallVector<uint32_t, 1>> forMemory(graph.tasks.size());
   for (auto [earlier, later] : order.forMemory)
     forMemory[later].push_back(earlier);
-
-  // Positions in the order; −1: nothing.
-  std::vector<int64_t> position(graph.tasks.size());
-  std::vector<int64_t> waitsFor(order.tasks.size(), -1);
-  // By stream, the last command of the other stream that its next command knows to have finished.
-  std::array<int64_t, numStreams> known = {-1, -1};
-  std::vector<bool> recorded(order.tasks.size(), false);
+  // By stream, a position of the order: what has ended up to there; −1: nothing.
+  using Clock = std::array<int64_t, numStreams>;
+  Clock atStart;
+  atStart.fill(-1);
+  std::array<Clock, numStreams> now; // by stream: what its next command knows to have finished
+  now.fill(atStart);
+  std::vector<Clock> ends(order.tasks.size(), atStart); // by position: what has ended when it has
+  std::vector<uint32_t> position(graph.tasks.size());
+  Waits waits(order.tasks.size());
   for (auto [at, task] : llvm::enumerate(order.tasks)) {
     const unsigned stream = graph.tasks[task].stream;
-    dependences.commands[task]->moveBefore(&block, block.end());
-    position[task] = int64_t(at);
-    int64_t latest = -1;
+    position[task] = uint32_t(at);
+    SmallVector<uint32_t, 8> needed;
     for (ArrayRef<uint32_t> list : {ArrayRef(graph.tasks[task].before), ArrayRef(forMemory[task])})
       for (uint32_t earlier : list)
         if (graph.tasks[earlier].stream != stream)
-          latest = std::max(latest, position[earlier]);
-    if (latest > known[stream]) {
-      known[stream] = latest;
-      waitsFor[at] = latest;
-      recorded[latest] = true;
+          needed.push_back(position[earlier]);
+    // The latest first: it may imply others.
+    llvm::sort(needed, std::greater<>());
+    for (uint32_t earlier : needed) {
+      if (now[stream][graph.tasks[order.tasks[earlier]].stream] >= int64_t(earlier))
+        continue;
+      waits[at].push_back(earlier);
+      for (unsigned other = 0; other < numStreams; ++other)
+        now[stream][other] = std::max(now[stream][other], ends[earlier][other]);
     }
+    now[stream][stream] = int64_t(at);
+    ends[at] = now[stream];
   }
+  return waits;
+}
+
+/// How often other streams wait for copies.
+int64_t Scheduler::waitsForCopies(const TaskGraph &graph, const Order &order) {
+  int64_t count = 0;
+  for (const auto &waits : waitsOf(graph, order))
+    count += llvm::count_if(waits, [&](uint32_t earlier) {
+      return graph.tasks[order.tasks[earlier]].stream == copyStream;
+    });
+  return count;
+}
+
+/// Moves the commands into this order, on these streams, and inserts events where no other order
+/// implies one.
+void Scheduler::apply(const TaskGraph &graph, const Order &order) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (isa<RecordOp, WaitOp>(op))
+      op.erase();
+  const Waits waits = waitsOf(graph, order);
+  std::vector<bool> recorded(order.tasks.size(), false);
+  for (const auto &list : waits)
+    for (uint32_t earlier : list)
+      recorded[earlier] = true;
   // Events are numbered in the order in which they are recorded.
   OpBuilder builder(program.getContext());
-  llvm::DenseMap<int64_t, uint64_t> events;
+  llvm::DenseMap<uint32_t, uint64_t> events;
   for (auto [at, task] : llvm::enumerate(order.tasks)) {
     StepCommandOpInterface command = dependences.commands[task];
-    if (waitsFor[at] >= 0) {
-      builder.setInsertionPoint(command);
-      WaitOp::create(builder, command.getLoc(), events.at(waitsFor[at]), command.getStream());
-    }
+    command.moveToStream(graph.tasks[task].stream);
+    command->moveBefore(&block, block.end());
+    builder.setInsertionPoint(command);
+    for (uint32_t earlier : waits[at])
+      WaitOp::create(builder, command.getLoc(), events.at(earlier), command.getStream());
     if (recorded[at]) {
       const uint64_t event = events.size();
-      events[int64_t(at)] = event;
+      events[uint32_t(at)] = event;
       builder.setInsertionPointAfter(command);
       RecordOp::create(builder, command.getLoc(), event, command.getStream());
     }
@@ -200,7 +306,7 @@ struct Schedule : public nano::impl::ScheduleBase<Schedule> {
     std::vector<Scheduler> programs;
     for (auto program : module.getOps<ProgramOp>())
       programs.emplace_back(program, kernels);
-    if (llvm::none_of(programs, [](const Scheduler &program) { return program.communicates(); }))
+    if (llvm::none_of(programs, [](const Scheduler &program) { return program.hasChoice(); }))
       return;
     FailureOr<Costs> costs = readCosts();
     if (failed(costs))
@@ -210,7 +316,7 @@ struct Schedule : public nano::impl::ScheduleBase<Schedule> {
       peak = std::max(peak, program.givenPeak());
     const auto maxBytes = peak + int64_t(memoryGrowth * double(peak));
     for (Scheduler &program : programs)
-      if (program.communicates())
+      if (program.hasChoice())
         program.schedule(*costs, maxBytes);
   }
 

@@ -5,6 +5,7 @@
 // so an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing.
 // Within `nano.fused` there is nothing that must be a kernel of its own.
 #include "passes/Passes.h"
+#include "passes/fuse/Traffic.h"
 
 namespace nano {
 #define GEN_PASS_DEF_VERIFYFUSED
@@ -27,9 +28,8 @@ struct VerifyFused : public nano::impl::VerifyFusedBase<VerifyFused> {
 
 private:
   static bool isKernelOfItsOwn(Operation *op) {
-    return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-               AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp, LoadOp, StoreOp, AccumulateOp,
-               TransposeOp, CrossEntropyOp, ConcatOp, FusedOp>(op);
+    return nano::isCall(op) ||
+           isa<LoadOp, StoreOp, AccumulateOp, TransposeOp, CrossEntropyOp, ConcatOp, FusedOp>(op);
   }
 
   LogicalResult check(Operation &op) {
@@ -39,9 +39,8 @@ private:
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       return success();
     }
-    if (isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
-            AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp, LoadOp, StoreOp, ReshapeOp, SliceOp,
-            TransposeOp, ConcatOp, func::ReturnOp>(op))
+    if (nano::isCall(&op) ||
+        isa<LoadOp, StoreOp, ReshapeOp, SliceOp, TransposeOp, ConcatOp, func::ReturnOp>(op))
       return success();
     return op.emitOpError("outside of kernels: nano-fuse puts it into a nano.fused");
   }

@@ -89,11 +89,6 @@ bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAcces
                                             elementOrder(cast<MemRefType>(written.value.getType()));
 }
 
-/// True for commands in which ranks meet.
-bool isCollective(Operation *command) {
-  return isa<step::AllReduceOp, step::ReduceScatterOp, step::AllGatherOp>(command);
-}
-
 LogicalResult RaceCheck::withinOne(const PlannedCommand &command) {
   SmallVector<const PlannedAccess *> accesses;
   for (const PlannedAccess &access : command.accesses)
@@ -158,7 +153,7 @@ LogicalResult RaceCheck::check(const PlannedCommand &first, const PlannedCommand
       error.attachNote(first.op->getLoc()) << "the other command";
       return error;
     }
-  if (isCollective(first.op) && isCollective(second.op))
+  if (step::isCollective(first.op) && step::isCollective(second.op))
     return second.op->emitError("program @")
            << op.getSymName() << ": " << step::describeCommand(second.op) << " on stream "
            << second.stream << " and " << step::describeCommand(first.op) << " on stream "

@@ -1,12 +1,12 @@
 // The control plane: joining, and the thread that hears and tells.
 #include "runtime/comm/Control.h"
 #include "runtime/comm/Combine.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <poll.h>
@@ -19,6 +19,7 @@ namespace nano {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using plan::secondsText;
 using std::chrono::milliseconds;
 
 constexpr milliseconds tick(100), beatEvery(1000), farewell(1000), verdictTime(2000);
@@ -28,12 +29,6 @@ constexpr const char *greeting = "nanorun control 1";
 
 /// The first byte of every message.
 enum Kind : char { Beat = 'B', Text = 'X', Texts = 'Y', Failure = 'F', Bye = 'Q' };
-
-std::string seconds(milliseconds time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g s", double(time.count()) / 1000);
-  return text;
-}
 
 /// What a rank tells about itself.
 struct Activity {
@@ -309,7 +304,7 @@ void Control::Impl::judge() {
   for (int rank = 0; rank < options.world; ++rank) {
     const Connection &connection = connections[size_t(rank)];
     if (connection.socket && !connection.left && now - heard[size_t(rank)] > silence)
-      return fail(nameOf(rank) + " does not answer for " + seconds(silence) + ", " +
+      return fail(nameOf(rank) + " does not answer for " + secondsText(silence) + ", " +
                       activities[size_t(rank)].seen(),
                   /*tell=*/true);
   }
@@ -336,11 +331,11 @@ void Control::Impl::judge() {
       behind = rank;
   }
   if (someWaitLong && stalled >= 0)
-    fail(nameOf(stalled) + " makes no progress for " + seconds(options.timeout) + ", " +
+    fail(nameOf(stalled) + " makes no progress for " + secondsText(options.timeout) + ", " +
              activities[size_t(stalled)].seen(),
          /*tell=*/true);
   else if (allWaitLong)
-    fail("all ranks wait for " + seconds(options.timeout) + "; furthest behind is " +
+    fail("all ranks wait for " + secondsText(options.timeout) + "; furthest behind is " +
              nameOf(behind) + ", " + activities[size_t(behind)].seen(),
          /*tell=*/true);
 }
@@ -439,8 +434,9 @@ Result<std::unique_ptr<Control>> Control::host(const ControlOptions &options, So
       for (int rank = 1; rank < options.world; ++rank)
         if (!impl->connections[size_t(rank)].socket)
           absent.push_back(rank);
-      refusal = listOf(absent) + " did not come to rank 0 within " + seconds(options.joinTimeout) +
-                " (port " + std::to_string(portOf(listener)) + " on " + hostName() + ")";
+      refusal = listOf(absent) + " did not come to rank 0 within " +
+                secondsText(options.joinTimeout) + " (port " + std::to_string(portOf(listener)) +
+                " on " + hostName() + ")";
       break;
     }
     auto hello = receiveFrame(socket, mostHello, Clock::now() + helloTime);
@@ -451,10 +447,15 @@ Result<std::unique_ptr<Control>> Control::host(const ControlOptions &options, So
       continue;
     const std::string who = "process " + fields[5] + " on " + fields[4];
     const int rank = numberOf(fields[3]);
-    if (fields[1] != options.job)
-      refusal =
-          who + " belongs to another job, '" + fields[1] + "', than rank 0, '" + options.job + "'";
-    else if (fields[2] != std::to_string(options.world))
+    if (fields[1] != options.job) {
+      // By mistake: it hears of it, and this run does without it.
+      (void)sendFrame(socket,
+                      pack({"no", who + " belongs to another job, '" + fields[1] +
+                                      "', than rank 0, '" + options.job + "'"}),
+                      Clock::now() + helloTime);
+      continue;
+    }
+    if (fields[2] != std::to_string(options.world))
       refusal = "rank " + fields[3] + " (" + who + ") was started as one of " + fields[2] +
                 " ranks and rank 0 as one of " + std::to_string(options.world);
     else if (rank < 1 || rank >= options.world || impl->connections[size_t(rank)].socket)
@@ -490,28 +491,44 @@ Result<std::unique_ptr<Control>> Control::join(const ControlOptions &options,
                                                const std::string &mine) {
   auto impl = std::make_unique<Impl>(options);
   const Deadline deadline = Clock::now() + options.joinTimeout;
-  std::string why = "no address";
+  const std::string nothing = "no address";
+  std::string why = nothing;
+  bool waits = false;    // `why` is that rank 0 has not answered yet
+  bool answered = false; // something has, which is not rank 0
+  // What the end of the time cuts off says less than what was found before.
+  auto found = [&](const std::string &what) {
+    if (Clock::now() >= deadline && why != nothing)
+      return;
+    why = what;
+    waits = false;
+  };
   while (Clock::now() < deadline) {
     for (const std::string &host : hosts) {
       auto socket = connectTo(host, port, std::min(deadline, Clock::now() + helloTime));
       if (!socket) {
-        why = socket.error().message;
+        found(socket.error().message);
         continue;
       }
       if (Status status = sendFrame(*socket, helloOf(options, mine), deadline); !status) {
-        why = status.error().message;
+        found(status.error().message);
         continue;
+      }
+      // Rank 0 answers when all have come; what is not rank 0 may answer at once, as it did before.
+      if (!answered) {
+        why = "rank 0 at " + host + ":" + std::to_string(port) + " waits for other ranks";
+        waits = true;
       }
       auto answer = receiveFrame(*socket, options.mostFrame, deadline);
       if (!answer) {
-        why = answer.error().message;
+        found(answer.error().message);
         continue;
       }
       std::vector<std::string> fields = unpack(*answer);
       if (fields.size() == 2 && fields[0] == "no")
-        return failed("rank 0 refuses to start: " + fields[1]);
+        return failed("rank 0 at " + host + ":" + std::to_string(port) + " refuses: " + fields[1]);
       if (fields.size() != size_t(options.world) + 1 || fields[0] != "yes") {
-        why = host + ":" + std::to_string(port) + " is not rank 0 of this run";
+        found(host + ":" + std::to_string(port) + " is not rank 0 of this run");
+        answered = true;
         continue;
       }
       for (int rank = 0; rank < options.world; ++rank) {
@@ -526,8 +543,9 @@ Result<std::unique_ptr<Control>> Control::join(const ControlOptions &options,
     }
     std::this_thread::sleep_for(retryTime);
   }
-  return failed("rank " + std::to_string(options.rank) + " did not reach rank 0 within " +
-                seconds(options.joinTimeout) + ": " + why);
+  return failed("rank " + std::to_string(options.rank) + " did not " +
+                (waits ? "begin" : "reach rank 0") + " within " + secondsText(options.joinTimeout) +
+                ": " + why);
 }
 
 const std::vector<Peer> &Control::peers() const { return impl->peers; }

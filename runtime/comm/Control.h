@@ -49,7 +49,8 @@ struct Peer {
 /// One rank's end. Its calls come from the rank's thread, but for failure() and broken().
 class Control {
 public:
-  /// Rank 0 waits at `listener` until all have come; Failed names those that have not.
+  /// Rank 0 waits at `listener` until all have come; Failed names those that have not. A process of
+  /// another job that comes is refused, and they are waited for.
   static Result<std::unique_ptr<Control>> host(const ControlOptions &options, Socket listener,
                                                const std::string &mine);
   /// Another rank looks for rank 0 at each of `hosts` until it is there; Failed after the join

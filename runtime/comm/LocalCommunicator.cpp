@@ -2,11 +2,11 @@
 // shared memory.
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/comm/Combine.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -34,6 +34,7 @@ struct Operands {
 struct Meeting {
   std::atomic<uint64_t> rounds{0}; ///< completed rendezvous
   std::vector<int> members;        ///< by place; as the first that came sees them
+  int first = 0;                   ///< that one
   int count = 0;                   ///< members that have come to the current one
   bool works = false;              ///< its members are in a collective's work, between two meetings
 };
@@ -113,11 +114,13 @@ struct LocalGroup::State {
     Meeting &meeting = meetingOf(request.ranks, rank, group);
     if (!isEnd) {
       std::vector<int> wanted = membersOf(request.ranks, rank, world, group);
-      if (meeting.count == 0 && !meeting.works)
+      if (meeting.count == 0 && !meeting.works) {
         meeting.members = wanted;
+        meeting.first = rank;
+      }
       if (meeting.members != wanted) {
         breakGroup("rank " + std::to_string(rank) + " has groups of another size, " +
-                   std::to_string(group) + ", than rank " + std::to_string(meeting.members[0]));
+                   std::to_string(group) + ", than rank " + std::to_string(meeting.first));
         return broke();
       }
     }
@@ -187,9 +190,7 @@ struct LocalGroup::State {
       deadline = since + timeout;
       if (deadline > Clock::now())
         continue;
-      char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%g", double(timeout.count()) / 1000);
-      breakGroup(absent + " did not come within " + seconds + " s");
+      breakGroup(absent + " did not come within " + plan::secondsText(timeout));
     }
   }
 };

@@ -133,8 +133,10 @@ Status ProcessCommunicator::reduceScatter(const void *from, void *to, int64_t co
     const Members members = membersOf(ranks);
     const uint64_t width = plan::sizeOf(type), whole = uint64_t(count) * width;
     const auto *parts = static_cast<const std::byte *>(from);
-    for (int64_t begin = 0; begin < count; begin += most) {
-      const int64_t part = std::min(most, count - begin);
+    // Every member sends a part of a round.
+    const int64_t round = std::max<int64_t>(1, most / members.count());
+    for (int64_t begin = 0; begin < count; begin += round) {
+      const int64_t part = std::min(round, count - begin);
       const uint64_t offset = uint64_t(begin) * width, bytes = uint64_t(part) * width;
       scratch.resize(bytes * members.ranks.size());
       std::vector<Transport::Send> sends;

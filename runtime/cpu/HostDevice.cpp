@@ -12,20 +12,6 @@ namespace nano::cpu {
 
 using plan::Command;
 
-namespace {
-
-/// "blocks.3.grad (models/m.cpp:20)": what one part of a collective is about, for other ranks'
-/// messages.
-std::string nameOf(const plan::Plan &plan, const Command &command, const plan::Ref &ref) {
-  const plan::Buffer &buffer = plan.buffers[ref.buffer];
-  const plan::Location &at = command.location.line ? command.location : buffer.location;
-  if (!at.line)
-    return buffer.name;
-  return buffer.name + " (" + at.file + ":" + std::to_string(at.line) + ")";
-}
-
-} // namespace
-
 HostDevice::HostDevice(const plan::Plan &plan, Communicator &communicator,
                        const DeviceOptions &options)
     : plan(plan), communicator(communicator), options(options),
@@ -74,7 +60,7 @@ Status HostDevice::prepare(const Command &command, Prepared &prepared) {
   if (isCollective(command))
     for (size_t i = 0; i < command.counts.size(); ++i) {
       size_t first = command.kind == Command::Kind::AllReduce ? i : 2 * i;
-      prepared.names.push_back(nameOf(plan, command, command.refs[first]));
+      prepared.names.push_back(plan::nameOfExchange(plan, command, command.refs[first]));
     }
   return ok();
 }

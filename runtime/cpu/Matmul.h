@@ -6,6 +6,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ struct MatmulProblem {
   double alpha = 1, beta = 0;
   bool scaled = false; ///< the operands have scales, f32 (plan::Command)
   int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
+  std::array<int64_t, 2> scaleStridesA = {}, scaleStridesB = {};
   bool inPlace = false; ///< beta ≠ 0 and D is C
 
   auto operator<=>(const MatmulProblem &) const = default;

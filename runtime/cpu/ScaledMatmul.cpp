@@ -174,17 +174,16 @@ private:
   }
 
   /// The scale of row `row` of op(A), or column of op(B), in block `block`.
-  static float scaleAt(const float *scales, int64_t outer, int64_t rowsEach, int64_t blocks,
-                       bool blocksAreLast, int64_t row, int64_t block) {
-    int64_t count = outer / rowsEach, at = row / rowsEach;
-    return blocksAreLast ? scales[at * blocks + block] : scales[block * count + at];
+  static float scaleAt(const float *scales, int64_t rowsEach, const std::array<int64_t, 2> &strides,
+                       int64_t row, int64_t block) {
+    return scales[row / rowsEach * strides[0] + block * strides[1]];
   }
 
   void spreadScalesB(const Tile &tile) const {
     for (int64_t block = 0; block < blocks; ++block)
       for (int64_t j = 0; j < tile.columns; ++j)
-        tile.scales[block * tile.columns + j] = scaleAt(
-            tile.operands.scaleB, p.n, p.scaleRowsB, blocks, p.transposeB, tile.column + j, block);
+        tile.scales[block * tile.columns + j] =
+            scaleAt(tile.operands.scaleB, p.scaleRowsB, p.scaleStridesB, tile.column + j, block);
   }
 
   Status multiply(const Tile &tile, void *inner) {
@@ -212,8 +211,8 @@ private:
       if (first == 0)
         std::fill_n(total, tile.columns, 0.0F);
       for (int64_t block = 0; block < count; ++block) {
-        float scale = scaleAt(tile.operands.scaleA, p.m, p.scaleRowsA, blocks, !p.transposeA,
-                              tile.row + i, first + block);
+        float scale = scaleAt(tile.operands.scaleA, p.scaleRowsA, p.scaleStridesA, tile.row + i,
+                              first + block);
         const float *sums = tile.sums + (block * tile.rows + i) * tile.columns;
         const float *scales = tile.scales + (first + block) * tile.columns;
         for (int64_t j = 0; j < tile.columns; ++j)

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <glob.h>
 #include <sstream>
+#include <utility>
 
 namespace nano::cuda {
 namespace {
@@ -149,6 +150,10 @@ Result<const DriverApi *> loadDriver() {
   static const Result<const DriverApi *> loaded =
       keep(read<DriverApi>(driverLibrary, [](void *handle, DriverApi &api, std::string &missing) {
         NANO_DRIVER_FUNCTIONS(NANO_RESOLVE)
+        std::string absent;
+        std::swap(missing, absent);
+        NANO_NEWER_DRIVER_FUNCTIONS(NANO_RESOLVE)
+        std::swap(missing, absent);
       }));
   return loaded;
 }

@@ -68,6 +68,12 @@ namespace nano::cuda {
   X(cuGraphDestroy)                                                                                \
   X(cuGraphExecDestroy)
 
+// Those that older drivers may lack: null there.
+#define NANO_NEWER_DRIVER_FUNCTIONS(X)                                                             \
+  X(cuLaunchKernelEx)                                                                              \
+  X(cuStreamGetCaptureInfo)                                                                        \
+  X(cuGraphNodeGetType)
+
 #define NANO_NVRTC_FUNCTIONS(X)                                                                    \
   X(nvrtcVersion)                                                                                  \
   X(nvrtcGetErrorString)                                                                           \
@@ -102,6 +108,7 @@ namespace nano::cuda {
 
 struct DriverApi {
   NANO_DRIVER_FUNCTIONS(NANO_FUNCTION_POINTER)
+  NANO_NEWER_DRIVER_FUNCTIONS(NANO_FUNCTION_POINTER)
 };
 struct NvrtcApi {
   NANO_NVRTC_FUNCTIONS(NANO_FUNCTION_POINTER)

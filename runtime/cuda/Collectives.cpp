@@ -1,5 +1,6 @@
 // Collectives through NCCL without blocking calls, and through the host.
 #include "runtime/cuda/Collectives.h"
+#include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -108,8 +109,6 @@ void NcclCollectives::settle(nccl::Outcome outcome, nccl::Comm comm, const char 
 void NcclCollectives::enqueue(const Command &command, const std::vector<CollectivePart> &parts,
                               CUstream stream) {
   nccl::Comm comm = comms.at(nameOf(command.ranks));
-  if (!comm)
-    throw Failure{failed("NCCL: the ranks have been parted after an error")};
   auto pointer = [](CUdeviceptr address) { return std::bit_cast<void *>(address); };
   const nccl::DataType type = typeOf(command.type);
   const bool isGroup = parts.size() > 1;
@@ -195,35 +194,39 @@ void HostCollectives::enqueue(const Command &command, const std::vector<Collecti
                               CUstream /*stream: everything is on the one of `staging`*/) {
   const Place place =
       placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group));
+  // Memory that only grows: every byte of it that is used is written first.
+  auto reserve = [](std::vector<std::byte> &memory, uint64_t bytes) {
+    memory.resize(std::max<size_t>(memory.size(), bytes));
+    return memory.data();
+  };
   for (const CollectivePart &part : parts) {
-    const std::string &what = plan.buffers[part.buffer].name;
+    const std::string what = plan::nameOfExchange(plan, command, {part.buffer, 0});
     const uint64_t bytes = uint64_t(part.count) * plan::sizeOf(command.type);
     const uint64_t all = bytes * uint64_t(place.members);
     const bool isScatter = command.kind == Command::Kind::ReduceScatter;
-    from.resize(isScatter ? all : bytes);
-    to.resize(isScatter ? bytes : all);
-    staging.read(part.from, from.data(), from.size());
+    const bool isGather = command.kind == Command::Kind::AllGather;
+    std::byte *source = reserve(from, isScatter ? all : bytes);
+    staging.read(part.from, source, isScatter ? all : bytes);
+    std::byte *result = isScatter || isGather ? reserve(to, isGather ? all : bytes) : source;
     Status status = ok();
     switch (command.kind) {
     case Command::Kind::ReduceScatter:
-      status = communicator.reduceScatter(from.data(), to.data(), part.count, command.type,
-                                          command.ranks, what.c_str());
+      status = communicator.reduceScatter(source, result, part.count, command.type, command.ranks,
+                                          what.c_str());
       break;
     case Command::Kind::AllGather:
-      status = communicator.allGather(from.data(), to.data(), part.count, command.type,
-                                      command.ranks, what.c_str());
+      status = communicator.allGather(source, result, part.count, command.type, command.ranks,
+                                      what.c_str());
       break;
     default:
-      status = communicator.allReduce(from.data(), part.count, command.type,
+      status = communicator.allReduce(result, part.count, command.type,
                                       command.maximum ? Combine::Max : Combine::Sum, command.ranks,
                                       what.c_str());
-      from.swap(to);
-      to.resize(bytes);
       break;
     }
     if (!status)
       throw Failure{status.error()};
-    staging.write(part.to, to.data(), to.size());
+    staging.write(part.to, result, isGather ? all : bytes);
   }
 }
 

@@ -89,7 +89,7 @@ private:
   Staging &staging;
   Communicator &communicator;
   const plan::Plan &plan;
-  std::vector<std::byte> from, to;
+  std::vector<std::byte> from, to; ///< what goes to the ranks and comes from them
 };
 
 } // namespace nano::cuda

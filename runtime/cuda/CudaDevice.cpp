@@ -1,6 +1,7 @@
 // Prepares a plan's programs for a GPU and runs them.
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/Rates.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 
@@ -36,9 +37,12 @@ std::string rangeName(const Command &command) {
 } // namespace
 
 CudaDevice::CudaDevice(const plan::Plan &plan, Communicator &communicator,
-                       const DeviceOptions &options, const Apis &apis, const Placement &placement)
+                       const DeviceOptions &options, const Apis &apis, const Placement &placement,
+                       Phases startTimes)
     : plan(plan), communicator(communicator), options(options), apis(apis), placement(placement),
-      gpu(*apis.driver, placement.ordinal) {}
+      gpu(*apis.driver, placement.ordinal), launcher(gpu), phases(std::move(startTimes)) {
+  launchesEarly = !options.serialLaunches && plan::kernelsAwait(plan) && launcher.canLaunchEarly();
+}
 
 CudaDevice::~CudaDevice() {
   // Kernels that wait for other ranks must end before their memory goes.
@@ -48,7 +52,7 @@ CudaDevice::~CudaDevice() {
 
 Result<std::unique_ptr<CudaDevice>>
 CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
-                   const Apis &apis, const std::string &cacheFolder) {
+                   const Apis &apis, const std::string &cacheFolder, const Phases &startTimes) {
   if (plan.target != "cuda")
     return badInput("the plan is for target " + plan.target +
                     ", this is a GPU; recompile the model with --target cuda");
@@ -58,7 +62,8 @@ CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const Dev
         placeOnGpu(communicator, visibleGpus(*apis.driver), options.shareGpus);
     if (!placement)
       return placement.error();
-    device.reset(new CudaDevice(plan, communicator, options, apis, *placement));
+    device.reset(new CudaDevice(plan, communicator, options, apis, *placement, startTimes));
+    device->phases.end("driver");
     device->prepare(cacheFolder);
     return device;
   } catch (const Failure &failure) {
@@ -92,6 +97,7 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
   if (placement.isFirstHere)
     compiling = std::async(std::launch::async, compileAll);
   gpu.activate();
+  phases.end("context");
   allocate();
   if (!placement.isFirstHere)
     meet();
@@ -100,12 +106,14 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
     throw Failure{compiled.error()};
   if (placement.isFirstHere)
     meet();
+  phases.end("kernel_code");
   return std::move(*compiled);
 }
 
 void CudaDevice::prepare(const std::string &cacheFolder) {
   KernelCode compiled = compile(cacheFolder);
   loadKernels(compiled);
+  phases.end("kernel_modules");
   code.compiled = compiled.compiled;
   code.cached = compiled.cached;
   code.seconds = compiled.seconds;
@@ -124,6 +132,7 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
     shareTuning();
   for (const plan::Program &program : plan.programs)
     prepareProgram(program);
+  phases.end("products");
   if (tunes)
     shareTuning();
   if (tunes && tuning && !options.tuneFile.empty()) {
@@ -133,11 +142,13 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
            gpu.name);
   }
   joinRanks();
+  phases.end("ranks");
   gpu.check(gpu.api.cuMemsetD8Async(arena, 0, plan.arenaBytes, streams[0]), "cuMemsetD8Async");
   gpu.check(gpu.api.cuEventRecord(epoch, streams[0]), "cuEventRecord");
   gpu.synchronize(streams[0]);
   epochSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  phases.end("clearing");
 }
 
 /// All ranks take the algorithms that rank 0 has: what several of them compute alike must come out
@@ -188,17 +199,18 @@ void CudaDevice::joinRanks() {
 
 /// Memory, streams and events for the largest of the programs.
 void CudaDevice::allocate() {
-  uint32_t streamCount = 1, eventCount = 0;
+  uint32_t streamCount = 1, eventCount = 0, productStreams = 0;
   size_t markCount = 0;
-  bool hasProducts = false;
   for (const plan::Program &program : plan.programs) {
     streamCount = std::max(streamCount, program.streams);
     eventCount = std::max(eventCount, program.events);
     markCount = std::max(markCount, program.commands.size() + program.streams + spareMarks + 2);
     for (const Command &command : program.commands)
-      hasProducts |= command.kind == Command::Kind::Matmul;
+      if (command.kind == Command::Kind::Matmul)
+        productStreams = std::max(productStreams, command.stream + 1);
   }
-  uint64_t workspaceBytes = hasProducts ? Products::defaultWorkspace * streamCount : 0;
+  const bool hasProducts = productStreams > 0;
+  uint64_t workspaceBytes = Products::defaultWorkspace * productStreams;
   uint64_t besides = workspaceBytes + Staging::deviceBytes;
   uint64_t available = gpu.freeBytes();
   if (plan.arenaBytes > available || besides > available - plan.arenaBytes)
@@ -210,6 +222,7 @@ void CudaDevice::allocate() {
   } catch (const Failure &) {
     throw Failure{plan::outOfMemory(plan, 1, available, besides)};
   }
+  phases.end("memory");
   if (hasProducts) {
     if (!apis.cublasLt) {
       Result<const CublasLtApi *> loaded = loadCublasLt();
@@ -223,8 +236,10 @@ void CudaDevice::allocate() {
       throw Failure{made.error()};
     products = std::move(*made);
   }
+  phases.end("cublaslt");
   for (uint32_t i = 0; i < streamCount; ++i) {
-    // What another rank waits for begins as soon as a multiprocessor is free.
+    // Collectives, which other ranks wait for, and copies begin as soon as a multiprocessor is
+    // free.
     streams.push_back(gpu.makeStream(/*isUrgent=*/i > 0));
     joins.push_back(gpu.makeEvent(false));
   }
@@ -235,6 +250,7 @@ void CudaDevice::allocate() {
     for (size_t i = 0; i < markCount; ++i)
       marks.push_back(gpu.makeEvent(true));
   staging = std::make_unique<Staging>(gpu, streams[0]);
+  phases.end("streams");
 }
 
 void CudaDevice::loadKernels(const KernelCode &compiled) {
@@ -304,7 +320,8 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
 void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const {
   const plan::Kernel &kernel = plan.kernels[command.kernel];
   size_t args = command.segments[0].args.size();
-  std::vector<uint64_t> &words = prepared.parameters;
+  KernelLaunch &launch = prepared.launch;
+  std::vector<uint64_t> &words = launch.parameters;
   words.assign(1 + kernel.maxSegments * (args + 2), 0);
   size_t at = 1;
   uint64_t blocks = 0, segments = 0;
@@ -319,13 +336,12 @@ void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const
     ++segments;
   }
   words[0] = segments | blocks << 32;
-  prepared.function = functions[command.kernel];
-  prepared.blocks = uint32_t(blocks);
-  prepared.threads = kernel.threads;
-  prepared.sharedBytes = uint32_t(kernel.sharedBytes);
+  launch.function = functions[command.kernel];
+  launch.blocks = uint32_t(blocks);
+  launch.threads = kernel.threads;
+  launch.sharedBytes = uint32_t(kernel.sharedBytes);
   size_t offset = 0, bytes = 0;
-  gpu.check(gpu.api.cuFuncGetParamInfo(prepared.function, 0, &offset, &bytes),
-            "cuFuncGetParamInfo");
+  gpu.check(gpu.api.cuFuncGetParamInfo(launch.function, 0, &offset, &bytes), "cuFuncGetParamInfo");
   if (bytes != words.size() * sizeof words[0])
     throw Failure{badInput("kernel " + kernel.name + " takes " + std::to_string(bytes) +
                            " bytes of parameters, the plan has " +
@@ -338,9 +354,6 @@ void CudaDevice::prepareProduct(const Command &command, Prepared &prepared) {
   if (command.beta != 0)
     operands.d = address(command.d);
   if (command.scaled) {
-    if (command.scaleBlock != 0)
-      throw Failure{badInput("block scales of f8 products are not available on target cuda in this "
-                             "version; compile the model with one scale a tensor")};
     operands.scaleA = address(command.scaleA);
     operands.scaleB = address(command.scaleB);
   }
@@ -446,6 +459,8 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
     all.emplace_back("kernels_compiled", std::to_string(code.compiled));
     all.emplace_back("kernels_cached", std::to_string(code.cached));
     all.emplace_back("compile_ms", std::to_string(std::llround(1e3 * code.seconds)));
+    // What the driver makes of it is known when graphs are recorded.
+    all.emplace_back("early_launches_possible", launchesEarly ? "yes" : "no");
   }
   if (products) {
     all.emplace_back("cublaslt", products->version());

@@ -6,6 +6,7 @@
 #include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/KernelCode.h"
+#include "runtime/cuda/Launcher.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Placement.h"
 #include "runtime/cuda/Staging.h"
@@ -27,7 +28,8 @@ namespace nano::cuda {
 /// The first run of a program executes its commands one by one and waits for each, so that an error
 /// names its command and every library is warm; the second records them as a CUDA graph, streams
 /// and events of the plan and all, its collectives too; from then on a run launches the graph and
-/// returns. Programs run one after the other.
+/// returns. Programs run one after the other. In a graph that is not measured, kernels behind
+/// kernels are launched early (see Launcher) where plan, GPU and driver allow it.
 ///
 /// Several ranks: each has a GPU of its own (see placeOnGpu), whether they are threads of a process
 /// or processes. While the host waits for the GPU it looks whether the other ranks are still there;
@@ -40,10 +42,10 @@ public:
   /// BadInput when the plan is for another target, when there is no GPU or too few, when a kernel
   /// does not compile or does not fit the GPU, when cuBLASLt lacks a product, or when the plan does
   /// not fit into the GPU's memory. Failed on errors of CUDA and when another rank fails.
-  static Result<std::unique_ptr<CudaDevice>> create(const plan::Plan &plan,
-                                                    Communicator &communicator,
-                                                    const DeviceOptions &options, const Apis &apis,
-                                                    const std::string &cacheFolder);
+  /// `startTimes`: of what the caller has done for the device; the device goes on with it.
+  static Result<std::unique_ptr<CudaDevice>>
+  create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
+         const Apis &apis, const std::string &cacheFolder, const Phases &startTimes = Phases());
   ~CudaDevice() override;
 
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override;
@@ -58,15 +60,14 @@ public:
   std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }
   std::optional<DeviceRates> rates() const override { return measuredRates; }
   std::vector<std::pair<std::string, std::string>> facts() const override;
+  Phases::Times startTimes() const override { return phases.milliseconds(); }
 
 private:
   /// A command that can be put on a stream.
   struct Prepared {
     const plan::Command *command = nullptr;
     std::string range; ///< for NVTX: label and model line
-    CUfunction function = nullptr;
-    uint32_t blocks = 0, threads = 0, sharedBytes = 0;
-    std::vector<uint64_t> parameters; ///< nano::Launch, see codegen/cuda/device/nano_kernels.h
+    KernelLaunch launch;
     std::unique_ptr<Product> product;
     std::vector<CollectivePart> parts; ///< collectives and Shard
     bool isExchange = false;           ///< a collective among several ranks
@@ -89,7 +90,7 @@ private:
   static constexpr size_t spareMarks = 8;
 
   CudaDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
-             const Apis &apis, const Placement &placement);
+             const Apis &apis, const Placement &placement, Phases startTimes);
 
   void prepare(const std::string &cacheFolder);
   KernelCode compile(const std::string &cacheFolder);
@@ -106,10 +107,11 @@ private:
   double secondsOf(const Product &product);
 
   void enqueue(const Prepared &prepared, CUstream stream, bool withEvents);
-  void runOneByOne(PreparedProgram &prepared);
+  void runOneByOne(PreparedProgram &prepared, bool isFirst);
   void runMeasured(PreparedProgram &prepared);
   void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);
   CUgraphExec record(PreparedProgram &prepared, bool isMeasured);
+  CUgraphExec capture(PreparedProgram &prepared, bool isMeasured);
   bool isRecordable() const { return !collectives || collectives->isRecordable(); }
   /// Looks after the other ranks while the host waits; throws when the wait is to end.
   void watch(std::chrono::nanoseconds waited);
@@ -145,6 +147,9 @@ private:
   std::unique_ptr<Collectives> collectives; ///< null: this rank exchanges data with nobody
   std::string ncclVersion;
   Gpu gpu;
+  Launcher launcher;
+  Phases phases;
+  bool launchesEarly = false; ///< in graphs that are not measured
   std::unique_ptr<Products> products;
   std::optional<Tuning> tuning;
   KernelCode code;                   ///< after loading, the counts only

@@ -23,26 +23,21 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
     ~Pop() { nvtxRangePop(); }
   } pop;
   switch (command.kind) {
-  case Command::Kind::Launch: {
-    if (prepared.blocks == 0)
-      return;
-    void *parameters[] = {const_cast<uint64_t *>(prepared.parameters.data())};
-    return gpu.check(api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads,
-                                        1, 1, prepared.sharedBytes, stream, parameters, nullptr),
-                     "cuLaunchKernel");
-  }
+  case Command::Kind::Launch:
+    return launcher.launch(prepared.launch, stream);
   case Command::Kind::Matmul: {
     cublasStatus_t status =
         prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
     if (status != CUBLAS_STATUS_SUCCESS)
       throw Failure{
           cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
-    return;
+    return launcher.addedProduct(stream);
   }
   case Command::Kind::AllReduce:
   case Command::Kind::ReduceScatter:
   case Command::Kind::AllGather:
   case Command::Kind::Shard:
+    launcher.addedOther(stream);
     if (prepared.isExchange) {
       if (progress)
         gpu.check(api.cuMemsetD32Async(progress, prepared.number, 1, stream), "cuMemsetD32Async");
@@ -55,10 +50,12 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
                   "cuMemcpyDtoDAsync");
     return;
   case Command::Kind::Fill:
+    launcher.addedOther(stream);
     if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
       gpu.check(api.cuMemsetD8Async(address(command.refs[0]), 0, bytes, stream), "cuMemsetD8Async");
     return;
   case Command::Kind::Copy:
+    launcher.addedOther(stream);
     if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
       gpu.check(
           api.cuMemcpyDtoDAsync(address(command.refs[1]), address(command.refs[0]), bytes, stream),
@@ -69,19 +66,28 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
       gpu.check(api.cuEventRecord(events[command.event], stream), "cuEventRecord");
     return;
   case Command::Kind::WaitEvent:
+    launcher.addedOther(stream);
     if (withEvents)
       gpu.check(api.cuStreamWaitEvent(stream, events[command.event], 0), "cuStreamWaitEvent");
     return;
   }
 }
 
-void CudaDevice::runOneByOne(PreparedProgram &prepared) {
+/// `isFirst`: the libraries load the code of what they run, which counts as the start's.
+void CudaDevice::runOneByOne(PreparedProgram &prepared, bool isFirst) {
   for (size_t i = 0; i < prepared.commands.size(); ++i)
     try {
+      const Phases::Clock::time_point begin = Phases::Clock::now();
       isInCommand = true;
       enqueue(prepared.commands[i], streams[0], /*withEvents=*/false);
+      const Phases::Clock::time_point enqueued = Phases::Clock::now();
       gpu.synchronize(streams[0]);
       isInCommand = false;
+      if (isFirst) {
+        const bool isProduct = prepared.commands[i].product != nullptr;
+        phases.add(isProduct ? "first_products" : "first_others", enqueued - begin);
+        phases.add("first_waits", Phases::Clock::now() - enqueued);
+      }
     } catch (const Failure &failure) {
       failIn(prepared, i, failure);
     }
@@ -172,9 +178,35 @@ void CudaDevice::runMeasured(PreparedProgram &prepared) {
   }
 }
 
+/// Between events that measure them kernels start one after the other: each has its own time.
 CUgraphExec CudaDevice::record(PreparedProgram &prepared, bool isMeasured) {
+  if (isMeasured || !launchesEarly)
+    return capture(prepared, isMeasured);
+  std::string refusal;
+  launcher.beginEarly();
+  try {
+    CUgraphExec graph = capture(prepared, isMeasured);
+    launcher.endEarly();
+    return graph;
+  } catch (const Failure &failure) {
+    launcher.endEarly();
+    if (parted || launcher.early() == 0)
+      throw;
+    refusal = failure.error.message;
+  }
+  // Whatever was wrong without early launches too is said now.
+  CUgraphExec graph = capture(prepared, isMeasured);
+  launchesEarly = false;
+  report("each kernel starts when the one before it is over, since the driver refuses to start it "
+         "earlier: " +
+         refusal);
+  return graph;
+}
+
+CUgraphExec CudaDevice::capture(PreparedProgram &prepared, bool isMeasured) {
   const DriverApi &api = gpu.api;
   CUgraph graph = nullptr;
+  const Phases::Clock::time_point begin = Phases::Clock::now();
   gpu.check(api.cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
             "cuStreamBeginCapture");
   try {
@@ -186,7 +218,11 @@ CUgraphExec CudaDevice::record(PreparedProgram &prepared, bool isMeasured) {
     throw;
   }
   gpu.check(api.cuStreamEndCapture(streams[0], &graph), "cuStreamEndCapture");
-  return gpu.instantiate(graph, streams[0]);
+  const Phases::Clock::time_point captured = Phases::Clock::now();
+  CUgraphExec executable = gpu.instantiate(graph, streams[0]);
+  phases.add("capture", captured - begin);
+  phases.add("instantiate", Phases::Clock::now() - captured);
+  return executable;
 }
 
 void CudaDevice::failIn(const PreparedProgram &prepared, size_t command, const Failure &failure) {
@@ -222,9 +258,8 @@ void CudaDevice::watch(std::chrono::nanoseconds waited) {
   if (std::optional<Error> failure = communicator.failure()) {
     why = failure->message;
   } else if (options.rankTimeout.count() > 0 && waited >= options.rankTimeout) {
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", double(options.rankTimeout.count()) / 1000);
-    why = std::string("the ranks' GPUs came to no end within ") + seconds + " s (--rank-timeout)";
+    why = "the ranks' GPUs came to no end within " + plan::secondsText(options.rankTimeout) +
+          " (--rank-timeout)";
   } else {
     try {
       collectives->check();
@@ -285,7 +320,7 @@ Status CudaDevice::run(const std::string &program) {
     PreparedProgram &prepared = find(program);
     bool isFirst = !std::exchange(prepared.hasRun, true);
     if (options.waitForEach || isFirst)
-      return runOneByOne(prepared);
+      return runOneByOne(prepared, isFirst);
     if (options.profile || options.trace)
       return runMeasured(prepared);
     started = program;

@@ -18,6 +18,7 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
                                                              const nano::DeviceOptions &options) {
   using namespace nano;
   cuda::Apis apis;
+  Phases phases;
   // A library of half a gigabyte: its loading runs beside the driver's start.
   std::future<void> loading;
   if (hasProducts(plan))
@@ -32,7 +33,9 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
       return nvrtc.error();
     apis.nvrtc = *nvrtc;
   }
-  return cuda::CudaDevice::create(plan, communicator, options, apis, BuildCache::defaultFolder());
+  phases.end("libraries");
+  return cuda::CudaDevice::create(plan, communicator, options, apis, BuildCache::defaultFolder(),
+                                  phases);
 }
 
 } // namespace

@@ -12,6 +12,9 @@ namespace {
 using plan::Command;
 using plan::DType;
 
+/// The first version of cuBLASLt whose f8 products have scales for blocks of their operands.
+constexpr size_t firstWithBlockScales = 120900;
+
 cudaDataType typeOf(DType type) {
   switch (type) {
   case DType::F32:
@@ -53,9 +56,52 @@ std::array<uint64_t, 8> wordsOf(const cublasLtMatmulAlgo_t &algorithm) {
   return words;
 }
 
+/// What cuBLASLt calls scales of 128 elements along k and `rows` across.
+cublasLtMatmulMatrixScale_t scaleModeOf(int64_t rows) {
+  return rows == 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+                   : CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+}
+
+/// The strides that cuBLASLt takes the scales to have: those of 1×128 elements have neighbours
+/// across k next to each other, those of 128×128 along k; the other distance is a multiple of 4.
+std::array<int64_t, 2> scaleStridesOf(int64_t outer, int64_t blocks, int64_t rows) {
+  auto padded = [](int64_t count) { return (count + 3) / 4 * 4; };
+  if (rows == 1)
+    return {1, padded(outer)};
+  return {padded(blocks), 1};
+}
+
+/// Whether the scales of blocks lie as cuBLASLt reads them; it is not told how they lie.
+Status checkScales(const Command &command, const MatmulOperands &operands) {
+  auto check = [&](const char *name, CUdeviceptr address, int64_t size, int64_t rows,
+                   const std::array<int64_t, 2> &strides) -> Status {
+    int64_t outer = size / rows, blocks = command.k / command.scaleBlock;
+    std::array<int64_t, 2> wanted = scaleStridesOf(outer, blocks, rows);
+    bool fits = (outer == 1 || strides[0] == wanted[0]) &&
+                (blocks == 1 || strides[1] == wanted[1]) && address % 16 == 0;
+    auto text = [](const std::array<int64_t, 2> &list) {
+      return "[" + std::to_string(list[0]) + "," + std::to_string(list[1]) + "]";
+    };
+    if (fits)
+      return ok();
+    return badInput("the " + std::to_string(outer) + "x" + std::to_string(blocks) +
+                    " block scales of " + name + " have strides " + text(strides) + " at offset " +
+                    std::to_string(address % 16) + " from a multiple of 16 bytes, cuBLASLt reads " +
+                    text(wanted) + " at 0; recompile the model with --target cuda");
+  };
+  if (Status left =
+          check("A", operands.scaleA, command.m, command.scaleRowsA, command.scaleStridesA);
+      !left)
+    return left;
+  return check("B", operands.scaleB, command.n, command.scaleRowsB, command.scaleStridesB);
+}
+
 std::string productKey(const Command &command, const MatmulOperands &operands) {
   auto operand = [](DType type, bool transposed) {
     return std::string(plan::nameOf(type)) + (transposed ? "T" : "");
+  };
+  auto block = [&](int64_t rows) {
+    return std::to_string(rows) + "x" + std::to_string(command.scaleBlock);
   };
   auto list = [](std::initializer_list<int64_t> values) {
     std::string text;
@@ -73,6 +119,9 @@ std::string productKey(const Command &command, const MatmulOperands &operands) {
   text += operand(command.aType, command.transposeA) + "*" +
           operand(command.bType, command.transposeB) + "->" + plan::nameOf(command.cType) +
           (operands.scaleA ? " scaled" : "") +
+          (command.scaleBlock != 0
+               ? " by blocks of " + block(command.scaleRowsA) + "," + block(command.scaleRowsB)
+               : "") +
           (adds ? operands.d == operands.c ? " added in place" : " added" : "") + " ld " +
           list({command.lda, command.ldb, command.ldc});
   if (adds)
@@ -124,6 +173,13 @@ std::string Products::version() const {
 
 Result<std::unique_ptr<Product>> Products::make(const Command &command,
                                                 const MatmulOperands &operands) {
+  if (command.scaleBlock != 0) {
+    if (api.cublasLtGetVersion() < firstWithBlockScales)
+      return badInput("f8 products with block scales need cuBLASLt 12.9 or later, this is " +
+                      version() + "; update it or compile the model with one scale a tensor");
+    if (Status fits = checkScales(command, operands); !fits)
+      return fits.error();
+  }
   std::unique_ptr<Product> product(new Product(api));
   product->handle = handle;
   product->operands = operands;
@@ -156,6 +212,10 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.scaleB);
   if (operands.scaleA)
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.scaleA);
+  if (command.scaleBlock != 0) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scaleModeOf(command.scaleRowsB));
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scaleModeOf(command.scaleRowsA));
+  }
 
   // A row-major rows×columns matrix, as the column-major columns×rows one that it is too.
   auto layout = [&](cublasLtMatrixLayout_t &made, DType type, int64_t rows, int64_t columns,
@@ -188,6 +248,9 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
     Error error = chosen.error();
     if (plan::isFloat8(command.aType) && (tA || !tB))
       error.message += "; f8 products need A as m×k and B as n×k, both with k along rows";
+    else if (command.scaleBlock != 0)
+      error.message += "; block scales need a GPU of architecture sm_90, else compile the model "
+                       "with one scale a tensor";
     return error;
   }
   return product;

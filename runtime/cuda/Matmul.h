@@ -73,7 +73,7 @@ public:
   Products &operator=(const Products &) = delete;
 
   /// The product of a valid Matmul command. BadInput when cuBLASLt cannot compute it; the message
-  /// says which types and layouts it has.
+  /// says which types and layouts it has, or what it needs for block scales.
   Result<std::unique_ptr<Product>> make(const plan::Command &command,
                                         const MatmulOperands &operands);
 

@@ -236,6 +236,9 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
   Cell *cells = cellsOf(address, bytes, count, &region);
   if (!cells)
     return checkOutside(thread, address, bytes, !isRead, place);
+  if (region && launch->mustAwait && !thread.hasAwaited)
+    fail(thread, "missing wait: " + verb() + nameOf(address) + " (" + nameOf(place) +
+                     ") before awaitPredecessor: the launch before may still run");
   if (region && !region->operand)
     fail(thread, "out of bounds: " + verb() + nameOf(address) + " (" + nameOf(place) +
                      "), which is no operand of this launch");

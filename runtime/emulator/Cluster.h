@@ -58,6 +58,7 @@ struct Launch {
   uint64_t seed = 0;                ///< of the schedule
   GlobalMemory *memory = nullptr;   ///< for checks; null: no checks of memory
   uint32_t serial = 0;              ///< of `memory`
+  bool mustAwait = false;           ///< threads call awaitPredecessor, before they use `memory`
 };
 
 /// A copy that a thread started with copyAsync.

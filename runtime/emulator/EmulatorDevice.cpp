@@ -2,6 +2,7 @@
 #include "runtime/emulator/EmulatorDevice.h"
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -170,6 +171,7 @@ Result<std::unique_ptr<cpu::PreparedLaunch>> EmulatorDevice::prepareLaunch(const
   launch.blocks = uint32_t(blocks);
   launch.threads = kernel.threads;
   launch.sharedBytes = uint32_t(kernel.sharedBytes);
+  launch.mustAwait = plan::kernelsAwait(plan);
   return std::unique_ptr<cpu::PreparedLaunch>(std::move(prepared));
 }
 

@@ -41,36 +41,24 @@ std::string fileName(Role role, const Seat &seat) {
                          : fmt::format("{}-{:05}.safetensors", stem, seat.rank);
 }
 
-/// What all ranks said about their part of the work, one of several stages of a save: an error of
-/// one is an error of all, the same one.
-class Agreement {
-public:
-  explicit Agreement(Communicator &communicator) : communicator(communicator) {}
-
-  /// Every rank's text, by rank, when no rank has an error; else the error of the first that has
-  /// one.
-  Result<std::vector<std::string>> agree(const Result<std::string> &mine, const char *what) {
-    std::string text =
-        mine ? "=" + *mine : std::string(1, kindMark(mine.error())) + mine.error().message;
-    Result<std::vector<std::string>> all = communicator.exchange(text, what);
-    if (!all)
-      return all.error();
-    for (std::string &each : *all) {
-      if (each.empty())
-        return failed(fmt::format("{}: a rank said nothing", what));
-      const char mark = each[0];
-      each.erase(0, 1);
-      if (mark != '=')
-        return mark == kindMark(badInput("")) ? badInput(each) : failed(each);
-    }
-    return all;
+/// What became of a stage of a save on every rank, by rank, when no rank has an error; else the
+/// error of the first that has one: the same on all. `mine`: what became of it here.
+Result<std::vector<std::string>> outcomes(Communicator &communicator,
+                                          const Result<std::string> &mine, const char *stage) {
+  constexpr char good = '=', isBadInput = '?', hasFailed = '!';
+  auto mark = [&] { return mine.error().exitStatus() == 2 ? isBadInput : hasFailed; };
+  Result<std::vector<std::string>> all =
+      communicator.exchange(mine ? good + *mine : mark() + mine.error().message, stage);
+  if (!all)
+    return all.error();
+  for (std::string &each : *all) {
+    const char kind = each.empty() ? hasFailed : each[0];
+    each.erase(0, 1);
+    if (kind != good)
+      return kind == isBadInput ? badInput(each) : failed(each);
   }
-
-private:
-  static char kindMark(const Error &error) { return error.exitStatus() == 2 ? '?' : '!'; }
-
-  Communicator &communicator;
-};
+  return all;
+}
 
 /// Writes this rank's files of a checkpoint into the directory `temporary`, durably; messages say
 /// `shown` for it.
@@ -215,8 +203,7 @@ Result<SafetensorsFile> openFile(const std::string &path, const FileRecord &reco
   if (hexText(XXH3_64bits(content.data(), content.size())) != record.checksum)
     return badInput(fmt::format("{}: its checksum is not the manifest's; it was changed or damaged",
                                 file->path()));
-  for (const auto &[tensor, entry] : file->tensors())
-    file->release(entry);
+  file->release(content);
   return file;
 }
 
@@ -280,10 +267,9 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
   const bool isFirst = communicator.rank() == 0;
   const std::string name = checkpointName(manifest.step);
   const std::string path = fmt::format("{}/{}", directory, name);
-  Agreement ranks(communicator);
 
   Result<std::string> made = isFirst ? makeTemporary(directory, name) : Result<std::string>("");
-  auto places = ranks.agree(made, "directory for a checkpoint");
+  auto places = outcomes(communicator, made, "directory for a checkpoint");
   auto fail = [&](const Error &error) {
     if (isFirst && made)
       removeTree(*made);
@@ -294,8 +280,9 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
   const std::string temporary = places->at(0);
 
   Result<std::vector<FileRecord>> mine = saveFiles(temporary, path, plan, communicator, read);
-  auto records = ranks.agree(mine ? Result<std::string>(recordsText(*mine)) : mine.error(),
-                             "files of a checkpoint");
+  auto records =
+      outcomes(communicator, mine ? Result<std::string>(recordsText(*mine)) : mine.error(),
+               "files of a checkpoint");
   if (!records)
     return fail(records.error());
 
@@ -309,8 +296,8 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
     else
       published = syncDirectory(directory);
   }
-  auto done = ranks.agree(published ? Result<std::string>("") : published.error(),
-                          "publication of a checkpoint");
+  auto done = outcomes(communicator, published ? Result<std::string>("") : published.error(),
+                       "publication of a checkpoint");
   if (!done)
     return done.error();
   return path;

@@ -66,7 +66,7 @@ void MappedFile::release(uint64_t offset, uint64_t count) const {
   if (offset >= size || count == 0)
     return;
   uint64_t page = uint64_t(::sysconf(_SC_PAGESIZE));
-  uint64_t begin = (offset + page - 1) / page * page;
+  uint64_t begin = offset / page * page;
   uint64_t end = count > size - offset ? size : offset + count;
   end = end / page * page;
   if (begin < end)

@@ -28,8 +28,8 @@ public:
 
   /// Asks the kernel to read these bytes soon; a hint, so failures do not matter.
   void willNeed(uint64_t offset, uint64_t count) const;
-  /// Gives back the memory of pages that lie wholly in these bytes; they are read from the disk
-  /// again when touched.
+  /// Gives back the memory of the pages up to the end of these bytes, but for one that goes on
+  /// behind it: so bytes that are read in order leave one. A page is read again when it is touched.
   void release(uint64_t offset, uint64_t count) const;
 
 private:

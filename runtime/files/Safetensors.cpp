@@ -40,23 +40,42 @@ constexpr std::array<TypeName, 16> knownTypes = {{{"F64", 8},
                                                   {"BOOL", 1},
                                                   {"C64", 8}}};
 
-/// Parses the header; an object in which no key of the top level or of a tensor appears twice, else
-/// null.
-json parseHeader(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  bool unique = true;
-  auto watch = [&](int, json::parse_event_t event, json &parsed) {
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == json::parse_event_t::key &&
-             !keys.back().insert(parsed.get<std::string>()).second)
-      unique = false;
+/// Hears a parser's events, and ends it where an object has a key twice.
+class KeyWatch : public nlohmann::json_sax<json> {
+public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string &) override { return true; }
+  bool string(std::string &) override { return true; }
+  bool binary(json::binary_t &) override { return true; }
+  bool start_object(size_t) override {
+    keys.emplace_back();
     return true;
-  };
-  json header = json::parse(text, watch, /*allow_exceptions=*/false);
-  return unique && header.is_object() ? header : json();
+  }
+  bool key(std::string &name) override { return keys.back().insert(name).second; }
+  bool end_object() override {
+    keys.pop_back();
+    return true;
+  }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string &, const json::exception &) override { return false; }
+
+private:
+  std::vector<std::set<std::string>> keys; ///< of the objects around
+};
+
+/// Parses the header; an object in which no key of the top level or of a tensor appears twice, else
+/// null. Twice over the text: the parser's own way to look on takes a time that grows with the
+/// square of the number of tensors.
+json parseHeader(std::string_view text) {
+  KeyWatch watch;
+  if (!json::sax_parse(text, &watch))
+    return {};
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return header.is_object() ? header : json();
 }
 
 /// One tensor's header entry, checked against the size of the data section. The error is what is
@@ -212,8 +231,8 @@ std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry &entry) cons
   return file.bytes().subspan(dataStart + entry.begin, entry.end - entry.begin);
 }
 
-void SafetensorsFile::release(const TensorEntry &entry) const {
-  file.release(dataStart + entry.begin, entry.end - entry.begin);
+void SafetensorsFile::release(std::span<const std::byte> bytes) const {
+  file.release(uint64_t(bytes.data() - file.bytes().data()), bytes.size());
 }
 
 TensorTable SafetensorsFile::table() const {
@@ -251,16 +270,19 @@ Status checkTensors(const std::string &what, const TensorTable &found, const Ten
 }
 
 std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInfo>> &ordered) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  // Entry by entry: an ordered object looks through all that it has for each new one.
+  std::string text = "{";
   uint64_t offset = 0;
   for (const auto &[name, info] : ordered) {
     uint64_t end = offset + bytesOfType(info.type).value_or(0);
     for (int64_t size : info.shape)
       end = offset + (end - offset) * uint64_t(size);
-    header[name] = {{"dtype", info.type}, {"shape", info.shape}, {"data_offsets", {offset, end}}};
+    const nlohmann::ordered_json entry = {
+        {"dtype", info.type}, {"shape", info.shape}, {"data_offsets", {offset, end}}};
+    text += fmt::format("{}{}:{}", text.size() == 1 ? "" : ",", json(name).dump(), entry.dump());
     offset = end;
   }
-  std::string text = header.dump();
+  text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
   std::string result(sizeof length, '\0');

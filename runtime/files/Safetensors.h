@@ -61,8 +61,8 @@ public:
   std::span<const std::byte> bytes(const TensorEntry &entry) const;
   /// What the tensors are.
   TensorTable table() const;
-  /// Gives back the memory that reading the tensor took.
-  void release(const TensorEntry &entry) const;
+  /// Gives back the memory that reading these bytes of the file took.
+  void release(std::span<const std::byte> bytes) const;
   const std::string &path() const { return file.path(); }
   /// The whole file, for checksums.
   std::span<const std::byte> content() const { return file.bytes(); }

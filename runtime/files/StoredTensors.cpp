@@ -51,9 +51,9 @@ std::string entryName(const std::string &tensor, uint64_t first, uint64_t count)
 }
 
 StoredTensors::StoredTensors(SafetensorsFile file) : table(file.table()) {
-  for (const auto &[name, info] : table)
-    stretches[name][0] = {0, name, elementsIn(info).value_or(0)};
   files.push_back(std::move(file));
+  for (const auto &[name, entry] : files[0].tensors())
+    parts[name][0] = {0, &entry, elementsIn(table.at(name)).value_or(0)};
 }
 
 Result<StoredTensors> StoredTensors::open(std::vector<SafetensorsFile> files, TensorTable table) {
@@ -86,17 +86,17 @@ Result<StoredTensors> StoredTensors::open(std::vector<SafetensorsFile> files, Te
         return wrong(fmt::format("is {} {}, the manifest lists {} {}", entry.type,
                                  shapeText(entry.shape), found->second.type,
                                  shapeText(found->second.shape)));
-      if (!stored.stretches[part.tensor]
-               .try_emplace(part.first, Stretch{i, name, part.end - part.first})
+      if (!stored.parts[part.tensor]
+               .try_emplace(part.first, Part{i, &entry, part.end - part.first})
                .second)
         return wrong("some of its elements are in another file too");
     }
   for (const auto &[name, info] : table) {
     uint64_t covered = 0;
     bool isWhole = true;
-    for (const auto &[first, stretch] : stored.stretches[name]) {
+    for (const auto &[first, part] : stored.parts[name]) {
       isWhole = isWhole && first == covered;
-      covered = first + stretch.count;
+      covered = first + part.count;
     }
     if (const uint64_t count = elementsIn(info).value_or(0); !isWhole || covered != count)
       return badInput(
@@ -109,21 +109,22 @@ Result<StoredTensors> StoredTensors::open(std::vector<SafetensorsFile> files, Te
 
 Status StoredTensors::read(const std::string &tensor, uint64_t first, uint64_t count,
                            const Take &take) const {
-  const std::map<uint64_t, Stretch> &parts = stretches.at(tensor);
+  const std::map<uint64_t, Part> &all = parts.at(tensor);
   const uint64_t size = bytesOfType(table.at(tensor).type).value_or(0), end = first + count;
-  for (auto part = parts.begin(); part != parts.end() && part->first < end; ++part) {
-    const Stretch &stretch = part->second;
-    const uint64_t from = std::max(first, part->first),
-                   to = std::min(end, part->first + stretch.count);
+  auto at = all.upper_bound(first);
+  if (at != all.begin())
+    --at; // the part that has the first element
+  for (; at != all.end() && at->first < end; ++at) {
+    const auto &[begin, part] = *at;
+    const uint64_t from = std::max(first, begin), to = std::min(end, begin + part.count);
     if (from >= to)
       continue;
-    const SafetensorsFile &file = files[stretch.file];
-    const TensorEntry &entry = file.tensors().at(stretch.entry);
-    if (Status status =
-            take(from, file.bytes(entry).subspan((from - part->first) * size, (to - from) * size));
-        !status)
+    const SafetensorsFile &file = files[part.file];
+    const std::span<const std::byte> bytes =
+        file.bytes(*part.entry).subspan((from - begin) * size, (to - from) * size);
+    if (Status status = take({from, bytes, file.path()}); !status)
       return status;
-    file.release(entry);
+    file.release(bytes);
   }
   return ok();
 }

@@ -32,22 +32,27 @@ public:
 
   const TensorTable &tensors() const { return table; }
 
-  /// Receives bytes of consecutive elements, the first of which is number `element` of the tensor.
-  using Take = std::function<Status(uint64_t element, std::span<const std::byte> bytes)>;
+  /// Consecutive elements of a tensor as they lie in a file.
+  struct Stretch {
+    uint64_t first = 0; ///< the number of the first one in the tensor
+    std::span<const std::byte> bytes;
+    const std::string &file; ///< its path
+  };
+  using Take = std::function<Status(const Stretch &stretch)>;
   /// Hands out the elements [first, first + count) of a tensor that is there, in order.
   Status read(const std::string &tensor, uint64_t first, uint64_t count, const Take &take) const;
 
 private:
-  /// Elements of a tensor in one file.
-  struct Stretch {
-    size_t file = 0;
-    std::string entry;
+  /// Elements of a tensor that are an entry of a file.
+  struct Part {
+    size_t file = 0; ///< of `files`
+    const TensorEntry *entry = nullptr;
     uint64_t count = 0;
   };
 
   std::vector<SafetensorsFile> files;
   TensorTable table;
-  std::map<std::string, std::map<uint64_t, Stretch>> stretches; ///< by tensor, by first element
+  std::map<std::string, std::map<uint64_t, Part>> parts; ///< by tensor, by first element
 };
 
 } // namespace nano

@@ -39,6 +39,10 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   return text + ']';
 }
 
+std::string stridesText(const std::array<int64_t, 2> &strides) {
+  return "[" + std::to_string(strides[0]) + "," + std::to_string(strides[1]) + "]";
+}
+
 std::string tensor(DType type, const std::vector<int64_t> &shape) {
   return nameOf(type) + shapeText(shape);
 }
@@ -210,7 +214,8 @@ std::string Describer::action(const Command &command) const {
     if (command.scaleBlock)
       text += " for blocks of " + std::to_string(command.scaleRowsA) + "x" +
               std::to_string(command.scaleBlock) + ", " + std::to_string(command.scaleBlock) + "x" +
-              std::to_string(command.scaleRowsB);
+              std::to_string(command.scaleRowsB) + " with strides " +
+              stridesText(command.scaleStridesA) + ", " + stridesText(command.scaleStridesB);
     if (command.beta != 0)
       text += " + " + (command.beta != 1 ? number(command.beta) + " * " : "") +
               matrix(command.d, command.cType, false);

@@ -74,6 +74,27 @@ Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besi
   return badInput(text);
 }
 
+std::string nameOfExchange(const Plan &plan, const Command &command, const Ref &part) {
+  const Buffer &buffer = plan.buffers[part.buffer];
+  const Location &at = command.location.line ? command.location : buffer.location;
+  return at.line ? buffer.name + " (" + place(at) + ")" : buffer.name;
+}
+
+Error notForWorld(const std::vector<int64_t> &worlds, int64_t world) {
+  std::string known;
+  for (int64_t each : worlds)
+    known += (known.empty() ? "" : ", ") + std::to_string(each);
+  const std::string wanted = std::to_string(world);
+  return badInput("the plan was compiled for " + known + " ranks, not for " + wanted +
+                  "; choose one of them with --gpus or compile it with --world " + wanted);
+}
+
+std::string secondsText(std::chrono::milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", double(time.count()) / 1000);
+  return text;
+}
+
 Status checkRange(const Plan &plan, uint32_t buffer, uint64_t offset, uint64_t bytes) {
   if (buffer >= plan.buffers.size())
     return failed("buffer " + std::to_string(buffer) + " does not exist");

@@ -4,9 +4,11 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace nano::plan {
 
@@ -21,6 +23,16 @@ Error inCommand(const Plan &plan, const Program &program, size_t command, const 
 /// into `available` bytes: the need, the rest, the largest buffers with their model lines (one a
 /// line), and what to change.
 Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besides = 0);
+
+/// "blocks.3.grad (models/m.cpp:20)": what one part of a collective is about, for the messages of
+/// other ranks; `part` is what it takes. The model line is the command's, else the buffer's.
+std::string nameOfExchange(const Plan &plan, const Command &command, const Ref &part);
+
+/// The line for the user who asks for `world` ranks, where a plan is for others: those of `worlds`.
+Error notForWorld(const std::vector<int64_t> &worlds, int64_t world);
+
+/// "0.2 s".
+std::string secondsText(std::chrono::milliseconds time);
 
 /// Failed when the buffer does not exist or has no such bytes.
 Status checkRange(const Plan &plan, uint32_t buffer, uint64_t offset, uint64_t bytes);

@@ -1,6 +1,8 @@
 // A command's name and operands.
 #include "runtime/plan/Operands.h"
 
+#include <iterator>
+
 namespace nano::plan {
 
 const char *nameOf(Command::Kind kind) {
@@ -27,6 +29,16 @@ const char *nameOf(Command::Kind kind) {
     return "wait";
   }
   return "unknown";
+}
+
+bool isCopy(const Command &command) {
+  return command.kind == Command::Kind::Copy || command.kind == Command::Kind::Fill ||
+         command.kind == Command::Kind::Shard;
+}
+
+std::string nameOfStream(uint32_t stream) {
+  constexpr const char *names[] = {"compute", "communication", "copy"};
+  return stream < std::size(names) ? names[stream] : "stream " + std::to_string(stream);
 }
 
 bool isCollective(const Command &command) {

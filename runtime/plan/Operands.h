@@ -3,6 +3,7 @@
 
 #include "runtime/plan/Plan.h"
 
+#include <string>
 #include <vector>
 
 namespace nano::plan {
@@ -12,6 +13,14 @@ namespace nano::plan {
 const char *nameOf(Command::Kind kind);
 /// True when ranks exchange data in it.
 bool isCollective(const Command &command);
+
+/// True for what a device's copy engine does: copies, fills and shards.
+bool isCopy(const Command &command);
+
+/// What runs on a stream, for traces: "compute", "communication", "copy"; "stream 3" and so on.
+std::string nameOfStream(uint32_t stream);
+/// The stream of copies: commands, and what goes between the host and a device.
+inline constexpr uint32_t copyStream = 2;
 
 /// Every place that the command reads or writes, `read` and `written` as its kind says; of a launch
 /// as the plan says, segment by segment. A product's D is one where beta is not zero, its scales

@@ -3,6 +3,7 @@
 // specified in docs/plan-format.md. Structs compare member by member.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -221,12 +222,14 @@ struct Command {
   double alpha = 1, beta = 0;
   // Scaled products of f8 matrices (batch 1): every element of A and B stands for itself times a
   // scale, f32. When scaleBlock is 0 each has one scale. Else op(A) has one for scaleRowsA rows and
-  // scaleBlock columns, op(B) one for scaleBlock rows and scaleRowsB columns, contiguous, with the
-  // dimensions of A and B as they are stored; what lies between two multiples of scaleBlock along k
-  // is summed in f32 before it is multiplied by its scales and added to the rest.
+  // scaleBlock columns, op(B) one for scaleBlock rows and scaleRowsB columns; what lies between two
+  // multiples of scaleBlock along k is summed in f32 before it is multiplied by its scales and
+  // added to the rest. Neighbours along m, or n, lie scaleStrides[0] elements apart, along k
+  // scaleStrides[1].
   bool scaled = false;
   Ref scaleA, scaleB;
   int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
+  std::array<int64_t, 2> scaleStridesA = {}, scaleStridesB = {};
 
   // Collectives are among the members of `ranks`, combined in the order of their places, bf16 in
   // f32 and rounded once. AllReduce: element-wise sum (or maximum), in place over each of `refs`;

@@ -1,6 +1,7 @@
 // The container of a plan file: header, section table, sections, checksums; and its way to and from
 // the disk.
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Messages.h"
 #include "runtime/plan/PlanJson.h"
 
 #define XXH_INLINE_ALL
@@ -245,16 +246,10 @@ Result<Plan> PlanFile::variant(size_t index) const {
 }
 
 Result<Plan> PlanFile::plan(int64_t world) const {
-  std::string known;
   for (size_t i = 0; i < worlds.size(); ++i)
-    for (int64_t other : worlds[i]) {
-      if (other == world)
-        return variant(i);
-      known += (known.empty() ? "" : ", ") + std::to_string(other);
-    }
-  return badInput(name + ": the plan was compiled for " + known + " ranks, not for " +
-                  std::to_string(world) + "; choose one of them with --gpus or compile it with " +
-                  "--world " + std::to_string(world));
+    if (std::find(worlds[i].begin(), worlds[i].end(), world) != worlds[i].end())
+      return variant(i);
+  return badInput(name + ": " + notForWorld(shared.worlds, world).message);
 }
 
 Result<std::vector<Plan>> PlanFile::plans() const {

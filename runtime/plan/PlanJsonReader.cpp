@@ -423,7 +423,9 @@ void Reader::matmul(Object &object, const Node &sizes, Command &command) {
     command.scaleA = ref(*scale);
     command.scaleB = ref(object["scaleB"]);
     if (auto blocks = object.find("scaleBlocks"))
-      fill(*blocks, {&command.scaleBlock, &command.scaleRowsA, &command.scaleRowsB});
+      fill(*blocks, {&command.scaleBlock, &command.scaleRowsA, &command.scaleRowsB,
+                     &command.scaleStridesA[0], &command.scaleStridesA[1],
+                     &command.scaleStridesB[0], &command.scaleStridesB[1]});
   }
 }
 

@@ -225,7 +225,10 @@ Json Writer::command(const Command &command) {
       json["scaleA"] = toJson(command.scaleA);
       json["scaleB"] = toJson(command.scaleB);
       if (command.scaleBlock)
-        json["scaleBlocks"] = {command.scaleBlock, command.scaleRowsA, command.scaleRowsB};
+        json["scaleBlocks"] = {command.scaleBlock,       command.scaleRowsA,
+                               command.scaleRowsB,       command.scaleStridesA[0],
+                               command.scaleStridesA[1], command.scaleStridesB[0],
+                               command.scaleStridesB[1]};
     }
     break;
   case Kind::AllReduce:

@@ -367,19 +367,23 @@ void Validator::scales(const Command &command) const {
   int64_t block = command.scaleBlock;
   require(block == 0 || block == 128, "its scales are for blocks of another size than 128");
   require(block == 0 || command.k % block == 0, "k is not a multiple of the blocks' size");
-  auto scale = [&](const char *what, const Ref &ref, int64_t outer, int64_t rows) {
-    uint64_t count = 1;
+  auto scale = [&](const char *what, const Ref &ref, int64_t outer, int64_t rows,
+                   const std::array<int64_t, 2> &strides) {
+    uint64_t end = 1; // behind the last scale, in elements
     if (block) {
       if ((rows != 1 && rows != block) || outer % rows)
         fail(std::string(what) + ": the blocks' size does not divide the operand's");
-      count = times(uint64_t(outer / rows), uint64_t(command.k / block));
+      if (strides[0] < 0 || strides[1] < 0)
+        fail(std::string(what) + ": a stride is negative");
+      end = plus(end, times(uint64_t(outer / rows - 1), uint64_t(strides[0])));
+      end = plus(end, times(uint64_t(command.k / block - 1), uint64_t(strides[1])));
     }
     if (ref.offset % sizeof(float))
       fail(std::string(what) + ": the offset is not a multiple of the element size");
-    inside(ref, times(count, sizeof(float)), what);
+    inside(ref, times(end, sizeof(float)), what);
   };
-  scale("the scale of A", command.scaleA, command.m, command.scaleRowsA);
-  scale("the scale of B", command.scaleB, command.n, command.scaleRowsB);
+  scale("the scale of A", command.scaleA, command.m, command.scaleRowsA, command.scaleStridesA);
+  scale("the scale of B", command.scaleB, command.n, command.scaleRowsB, command.scaleStridesB);
 }
 
 void Validator::moves(const Command &command) const {

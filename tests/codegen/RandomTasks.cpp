@@ -377,13 +377,16 @@ private:
     if (x.extent == Extent::Reduced)
       return;
     x = as(x, Extent::Full, x.element);
-    bool isSum = chance(65);
+    bool isSum = chance(55), isLogSumExp = !isSum && x.element == "f32" && chance(50);
     if (isSum && chance(40) && x.element == "f32")
       x = binary("mul", x, as(anyFloat(), Extent::Full, "f32"));
     Tensor total = emit(Extent::Row, x.element,
-                        std::string("nano.reduce ") + (isSum ? "sum " : "max ") + x.name +
-                            " dims [" + std::to_string(full.size() - 1) + "] : " + type(x) +
-                            " -> " + type(Extent::Row, x.element));
+                        std::string("nano.reduce ") +
+                            (isSum         ? "sum "
+                             : isLogSumExp ? "logsumexp "
+                                           : "max ") +
+                            x.name + " dims [" + std::to_string(full.size() - 1) +
+                            "] : " + type(x) + " -> " + type(Extent::Row, x.element));
     if (isSum)
       scaled(total, 1.0 / static_cast<double>(full.back()));
   }

@@ -3,17 +3,10 @@
 // with all of its checks. Tolerances: the loss 1e-4 (a logarithm of sums of up to 30,000 terms in
 // f32); the gradient half a step of its type (2⁻³ for e5m2, 2⁻⁸ for bf16; 2⁻¹⁷ below e5m2's normal
 // numbers), 2⁻⁸ for what is kept in bf16, and 1e-4 of the row's largest element for f32 arithmetic.
-#include "codegen/cuda/CudaEmitter.h"
 #include "passes/kernels/RowKernel.h"
+#include "tests/codegen/CudaRow.h"
 #include "tests/codegen/TaskRunner.h"
-#include "tests/codegen/templates/TemplateRunner.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -192,27 +185,8 @@ std::vector<double> valuesOf(const DeviceBuffer &buffer) {
 
 TEST_P(TargetColumn, AsCudaOnTheEmulator) {
   const Case &c = GetParam();
-  MLIRContext context;
-  context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
-                      math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                      vector::VectorDialect>();
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(taskText(c), &context);
-  ASSERT_TRUE(module);
-  step::TaskOp task;
-  module->walk([&](step::TaskOp found) { task = found; });
-  FailureOr<kernels::RowForm> form = kernels::RowForm::of(task);
-  ASSERT_TRUE(succeeded(form));
-  OwningOpRef<ModuleOp> kernelModule = ModuleOp::create(task.getLoc());
-  OpBuilder builder = OpBuilder::atBlockEnd(kernelModule->getBody());
-  kernels::KernelFrame frame(
-      task, {.target = kernels::Target::Cuda}, builder, "kernel", [](MemRefType type) {
-        return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
-      });
-  ASSERT_TRUE(succeeded(kernels::emitCudaRowKernel(frame, *form)));
-  frame.finish();
-  FailureOr<std::string> text = codegen::cudaKernelText(frame.function, 1);
-  ASSERT_TRUE(succeeded(text));
-  EXPECT_EQ(text->find("*kept = ") != std::string::npos, c.isKept) << *text;
+  const CudaRow kernel = cudaRow(taskText(c), rows);
+  EXPECT_EQ(kernel.text.find("*kept = ") != std::string::npos, c.isKept) << kernel.text;
 
   const std::vector<double> z = logits(c);
   const bool inPlace = c.logits == c.gradient;
@@ -228,13 +202,8 @@ TEST_P(TargetColumn, AsCudaOnTheEmulator) {
   std::vector<Argument> arguments{{&in, inPlace, 0, inPlace}, {&ids}, {&loss, true}};
   if (!inPlace)
     arguments.push_back({&out, true});
-  TemplateRunner runner(*text, {"kernel"});
-  auto integer = [&](StringRef attribute) {
-    return frame.function->getAttrOfType<IntegerAttr>(attribute).getInt();
-  };
-  const Shape shape{static_cast<int>(integer("nano.threads")), rows,
-                    static_cast<int>(integer("nano.scratch_bytes"))};
-  ASSERT_EQ(runner.run("kernel", shape, arguments, 3), "");
+  TemplateRunner runner(kernel.text, {"kernel"});
+  ASSERT_EQ(runner.run("kernel", kernel.shape, arguments, 3), "");
   compare(c, loss.values(), valuesOf(gradient));
 }
 

@@ -210,6 +210,7 @@ TensorValue TaskRunner::read(Value operand) const {
 }
 
 std::byte *TaskRunner::inputMemory(unsigned i) const { return view(taskOp().getIns()[i]).start; }
+std::byte *TaskRunner::outputMemory(unsigned i) const { return view(taskOp().getOuts()[i]).start; }
 TensorValue TaskRunner::input(unsigned i) const { return read(taskOp().getIns()[i]); }
 TensorValue TaskRunner::output(unsigned i) const { return read(taskOp().getOuts()[i]); }
 

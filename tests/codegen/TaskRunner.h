@@ -54,6 +54,7 @@ public:
   void setInput(unsigned i, const TensorValue &value);
   std::byte *inputMemory(unsigned i) const; ///< where the memory of ins[i] starts
   TensorValue input(unsigned i) const;      ///< as rounded
+  std::byte *outputMemory(unsigned i) const;
   TensorValue output(unsigned i) const;
   /// All bytes of all buffers that are not inputs, for comparisons bit by bit.
   std::vector<std::byte> outputBytes() const;

@@ -10,9 +10,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <unistd.h>
 
 using namespace nano;
 
@@ -29,6 +32,25 @@ struct PickyPass : mlir::PassWrapper<PickyPass, mlir::OperationPass<mlir::Module
     if (!getOperation()->hasAttr("test.bad"))
       return;
     mlir::emitError(line) << "is bad";
+    signalPassFailure();
+  }
+};
+
+/// Two remarks on every module that name its attribute "test.world", the later the smaller it is;
+/// then an error that names it, on those with the attribute "test.bad".
+struct WorldPass : mlir::PassWrapper<WorldPass, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(WorldPass)
+  llvm::StringRef getArgument() const override { return "world"; }
+  void runOnOperation() override {
+    const int64_t world = getOperation()->getAttrOfType<mlir::IntegerAttr>("test.world").getInt();
+    mlir::Location line = mlir::FileLineColLoc::get(&getContext(), "models/x.cpp", 7, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(4 / world));
+    mlir::emitRemark(line) << "first of " << world;
+    mlir::emitRemark(line) << "of any";
+    mlir::emitRemark(line) << "second of " << world;
+    if (!getOperation()->hasAttr("test.bad"))
+      return;
+    mlir::emitError(line) << "bad for " << world;
     signalPassFailure();
   }
 };
@@ -148,6 +170,45 @@ TEST_F(SeveralPrograms, OneThatFailsIsNamed) {
   testing::internal::GetCapturedStderr();
   for (auto &module : modules)
     EXPECT_TRUE((*module)->hasAttr("test.seen"));
+}
+
+/// Whichever thread comes first, and in whichever order the numbers of ranks were given.
+TEST_F(SeveralPrograms, WhatIsToldIsInTheOrderOfTheNumbersOfRanks) {
+  static constexpr Stage stage{"many", "",
+                               [](mlir::OpPassManager &passes, const PipelineOptions &) {
+                                 passes.addPass(std::make_unique<WorldPass>());
+                               }};
+  mlir::Builder builder(&context);
+  for (StageRun &run : runs) {
+    run.module->setAttr("test.world", builder.getI64IntegerAttr(run.options.world));
+    if (run.options.world > 1)
+      run.module->setAttr("test.bad", builder.getUnitAttr());
+  }
+  std::string expected;
+  for (const StageRun &run : runs) {
+    const std::string world = std::to_string(run.options.world), start = "nanoc: models/x.cpp:7: ";
+    expected += start + "remark: first of " + world + "\n";
+    if (run.options.world == 1)
+      expected += start + "remark: of any\n";
+    expected += start + "remark: second of " + world + "\n";
+  }
+  std::swap(runs[0], runs[3]);
+  for (int i = 0; i < 10; ++i) {
+    testing::internal::CaptureStderr();
+    try {
+      runStage(stage, runs);
+      ADD_FAILURE() << "no error";
+    } catch (const StageError &error) {
+      const std::string message = error.what();
+      EXPECT_EQ(message.substr(0, message.find(';')),
+                "models/x.cpp:7: bad for 2 (stage many, --world 2");
+    }
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), expected);
+  }
+  for (const StageRun &run : runs)
+    std::filesystem::remove(std::filesystem::path(testing::TempDir()) /
+                            ("nanoc-many-" + std::to_string(run.options.world) + "-" +
+                             std::to_string(getpid()) + ".mlir"));
 }
 
 TEST_F(SeveralPrograms, WhatCannotBeDumpedIsAnErrorFromEveryThread) {

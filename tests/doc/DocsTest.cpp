@@ -3,6 +3,7 @@
 #include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"

@@ -233,6 +233,17 @@ private:
     return cast(times(binary("div", powers, sum), 2), given.element);
   }
 
+  /// x − ln Σ eˣ over the last dimension.
+  Value logSoftmax(Value given) {
+    Value x = cast(given, "f32");
+    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+    Shape kept;
+    for (int64_t i = 0; i < last; ++i)
+      kept.push_back(i);
+    Value all = broadcast(reduce("logsumexp", x, {last}), x.shape, kept);
+    return cast(binary("sub", x, all), given.element);
+  }
+
   /// x plus a number for each index of `dim`, so that no two elements are equal.
   Value apart(Value x, int64_t dim) {
     Value index = op(x.shape, "f32", "nano.iota " + std::to_string(dim) + " : ");
@@ -404,7 +415,7 @@ private:
     case 4:
       return attention(x);
     case 5:
-      return softmax(x);
+      return chance(50) ? softmax(x) : logSoftmax(x);
     case 6: { // scale and bias by column
       Value scale = broadcast(parameter({columns}, "f32", 0.2, 1), x.shape, {1});
       Value bias = broadcast(parameter({columns}, "f32", 0.2), x.shape, {1});

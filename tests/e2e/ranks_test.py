@@ -76,6 +76,26 @@ class Ranks(RunTest):
             self.assertEqual(train_losses(joined[0]), train_losses(apart[0]), f"{ranks} ranks")
             self.assertEqual(read_bytes(joined[1]), read_bytes(apart[1]), f"{ranks} ranks")
 
+    def test_no_schedule_changes_a_bit(self):
+        """Ordered for GPUs, with copies on a stream of their own, or for CPU ranks, without."""
+        sizes = {**SIZES, "dist": "zero2", "fp8": "all"}
+        plans = {}
+        for machine in ("cpu", "h200-nvlink"):
+            plans[machine] = self.compile(
+                "gpt_tiny", sizes, f"{machine}.plan", "--world", "1,4,8", "--machine", machine
+            )
+        for ranks in (1, 4, 8):
+            options = ("--gpus", ranks, "--steps", 4)
+            for machine, plan in plans.items():
+                described = self.ran("nanorun", plan, "--describe", "--gpus", ranks)
+                update = described.split("\nprogram update: ")[1].split("\nprogram ")[0]
+                self.assertEqual("  @2 copy " in update, machine != "cpu", f"{machine}, {ranks}")
+            one, other = (
+                self.train(plan, f"{machine}{ranks}", *options) for machine, plan in plans.items()
+            )
+            self.assertEqual(train_losses(one[0]), train_losses(other[0]), f"{ranks} ranks")
+            self.assertEqual(read_bytes(one[1]), read_bytes(other[1]), f"{ranks} ranks")
+
     def test_all_parts_of_the_model(self):
         """Value embeddings and skips too: gpt124m, from parameters that are nowhere zero."""
         initial = self.path("initial.safetensors")

@@ -62,11 +62,14 @@ class Simulate(RunTest):
         rows, output = self.simulate("--gpus", "2", "--machine", "h100-nvlink")
         self.assertEqual(list(rows), [2])
         exposed = output.split("exposed communication by collective:\n")[1]
+        exposed, copies = exposed.split("\ncopies of a step:\n")
         lists = exposed.split("\ncritical path by model line:\n")
         sums = [sum(map(float, re.findall(r"^ +([\d.]+) ms", text, re.M))) for text in lists]
         self.assertAlmostEqual(sums[0], rows[2][4], delta=0.02)
         self.assertAlmostEqual(sums[1], rows[2][0], delta=0.02)
         self.assertRegex(lists[1], r"% +models/gpt124m\.cpp:\d+\n")
+        self.assertRegex(copies, r"(?m)^ +[\d.]+ ms +[\d.]+%  \d+ B to the device, [\d.]+ ms of it ")
+        self.assertRegex(copies, r"(?m)^ +[\d.]+ ms +[\d.]+%  \d+ B to the host, [\d.]+ ms of it ")
 
     def test_stragglers_and_jitter(self):
         step = {}
@@ -98,6 +101,12 @@ class Simulate(RunTest):
         self.assertLessEqual(len(ranks), 8)
         named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
         self.assertEqual(named, {(event["pid"], event["tid"]) for event in spans})
+        names_of_rows = [event for event in events if event["name"] == "thread_name"]
+        for rank in ranks:
+            names = {event["args"]["name"] for event in names_of_rows if event["pid"] == rank}
+            self.assertEqual(names, {"compute", "communication", "copy"})
+        for name in ("upload of a batch", "readback of the loss"):
+            self.assertEqual({e["pid"] for e in spans if e["name"] == name}, ranks)
         self.assertEqual({event["args"]["program"] for event in spans} - {"last", "update"}, set())
         last = max(event["ts"] + event["dur"] for event in spans)
         self.assertAlmostEqual(last, 1e3 * rows[16][0], delta=0.1 * last)
@@ -174,8 +183,8 @@ class Simulate(RunTest):
         self.refused("--gpus", "3", says=r".*m\.plan: .* for 1, 2, 16 ranks, not for 3; .*")
         self.refused(
             *("--gpus", "16", "--machine", "h100-nvlink"),
-            says="machine h100-nvlink has no links between nodes, so it holds 8 ranks, not 16; take "
-            "one that has",
+            says="machine h100-nvlink: 16 ranks do not fit into its one node of 8; take a machine "
+            "with a network",
         )
         self.refused(
             *("--gpus", "2", "--straggler", "2:1.5"),

@@ -21,7 +21,13 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
 import nvrtc
 
 BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
-MODELS = ("gpt_tiny", "gpt124m", "gpt2")
+# Pages: the model, and what its hyperparameters are but for their own values.
+MODELS = {
+    "gpt_tiny": ("gpt_tiny",),
+    "gpt124m": ("gpt124m",),
+    "gpt124m_fp8": ("gpt124m", "fp8=all"),
+    "gpt2": ("gpt2",),
+}
 COLUMNS = "text     registers stack spilled shared instructions kernel"
 NVRTC = nvrtc.library()
 
@@ -47,7 +53,9 @@ def read_page(model):
 def write_page(model, kernels):
     os.makedirs(os.path.dirname(page_path(model)), exist_ok=True)
     with open(page_path(model), "w", encoding="utf-8") as file:
-        file.write(f"# models/{model}.cpp for {nvrtc.ARCHITECTURE} by NVRTC {nvrtc.version(NVRTC)}\n")
+        source, *overrides = MODELS[model]
+        words = " ".join([f"models/{source}.cpp", *overrides])
+        file.write(f"# {words} for {nvrtc.ARCHITECTURE} by NVRTC {nvrtc.version(NVRTC)}\n")
         file.write(f"# {COLUMNS}\n")
         for name, (digest, r) in sorted(kernels.items()):
             file.write(
@@ -59,7 +67,9 @@ def write_page(model, kernels):
 def kernels_of(model, known):
     """{kernel: (digest, Resources)} of a model's plan; what is known of the same text is taken."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [f"{BIN}/nanoc", "compile", f"models/{model}.cpp", "--target", "cuda"]
+        source, *overrides = MODELS[model]
+        command = [f"{BIN}/nanoc", "compile", f"models/{source}.cpp", "--target", "cuda"]
+        command += [word for override in overrides for word in ("-D", override)]
         command += ["-o", f"{folder}/x.plan", "--dump-ir", folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
         if done.returncode != 0:
@@ -110,6 +120,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_gpt124m(self):
         self.check("gpt124m")
+
+    def test_gpt124m_fp8(self):
+        self.check("gpt124m_fp8")
 
     def test_gpt2(self):
         self.check("gpt2")

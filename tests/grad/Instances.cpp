@@ -166,8 +166,10 @@ void reduce(Instance &in) {
     else
       kept.push_back(type.getDimSize(dim));
   Value x = in.operand(type);
-  in.op = ReduceOp::create(in.builder, in.location, type.clone(kept),
-                           in.flip() ? Combiner::sum : Combiner::max, x, dims);
+  Combiner combiner = in.flip() ? Combiner::sum : Combiner::max;
+  if (type.getElementType().isF32() && in.flip())
+    combiner = Combiner::logsumexp;
+  in.op = ReduceOp::create(in.builder, in.location, type.clone(kept), combiner, x, dims);
 }
 
 void matmul(Instance &in) {

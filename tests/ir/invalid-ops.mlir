@@ -257,6 +257,30 @@ func.func @f(%x: tensor<2x4xbf16>) -> tensor<2xf32> {
 
 // -----
 
+func.func @f(%x: tensor<2x4xbf16>) -> tensor<2xbf16> {
+  // expected-error @below {{a log-sum-exp is of f32, not of 'bf16'}}
+  %y = nano.reduce logsumexp %x dims [1] : tensor<2x4xbf16> -> tensor<2xbf16>
+  return %y : tensor<2xbf16>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xi32>) -> tensor<4xi32> {
+  // expected-error @below {{of integers: a sum or a maximum, not a log-sum-exp}}
+  %y = nano.scan logsumexp %x : tensor<4xi32>
+  return %y : tensor<4xi32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{ranks exchange a sum or a maximum, not a log-sum-exp}}
+  %y = nano.all_reduce %x by logsumexp : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
 func.func @f(%x: tensor<2x4xi32>) -> tensor<2x4xi32> {
   // expected-error @below {{needs a rank-1 operand, has [2, 4]}}
   %y = nano.scan max %x : tensor<2x4xi32>

@@ -7,6 +7,7 @@
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/PlanFile.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -440,16 +441,17 @@ TEST_F(PlanWriterTest, scaledProducts) {
     %s = step.buffer "s" : memref<2x4xf32>
     %one = step.view %s : memref<2x4xf32> to memref<f32, strided<[], offset: 3>>
     %sx = step.buffer "sx" : memref<2x8xf32>
-    %sw = step.buffer "sw" : memref<3x2xf32>
+    %rows = step.buffer "sw" : memref<3x4xf32>
+    %sw = step.view %rows : memref<3x4xf32> to memref<3x2xf32, strided<[4, 1]>>
     step.fill %x : memref<256x8xf8E5M2>
     step.fill %w : memref<384x256xf8E4M3FN>
     step.fill %s : memref<2x4xf32>
     step.fill %sx : memref<2x8xf32>
-    step.fill %sw : memref<3x2xf32>
+    step.fill %rows : memref<3x4xf32>
     step.matmul %x, %w scales(%one, %one) into %y {transpose_a, transpose_b}
       : memref<256x8xf8E5M2>, memref<384x256xf8E4M3FN>, memref<f32, strided<[], offset: 3>>, memref<f32, strided<[], offset: 3>>, memref<8x384xbf16>
     step.matmul %x, %w scales(%sx, %sw) into %y {transpose_a, transpose_b}
-      : memref<256x8xf8E5M2>, memref<384x256xf8E4M3FN>, memref<2x8xf32>, memref<3x2xf32>, memref<8x384xbf16>
+      : memref<256x8xf8E5M2>, memref<384x256xf8E4M3FN>, memref<2x8xf32>, memref<3x2xf32, strided<[4, 1]>>, memref<8x384xbf16>
   }
 }
 )mlir";
@@ -470,6 +472,9 @@ TEST_F(PlanWriterTest, scaledProducts) {
   EXPECT_EQ(blocks.scaleBlock, 128);
   EXPECT_EQ(blocks.scaleRowsA, 1);
   EXPECT_EQ(blocks.scaleRowsB, 128);
+  // From row to row and along k: the scale of a has k across its rows, as a has.
+  EXPECT_EQ(blocks.scaleStridesA, (std::array<int64_t, 2>{1, 8}));
+  EXPECT_EQ(blocks.scaleStridesB, (std::array<int64_t, 2>{4, 1}));
   EXPECT_EQ(plan->buffers[blocks.scaleA.buffer].name, "products/sx");
   EXPECT_EQ(plan->buffers[blocks.scaleB.buffer].name, "products/sw");
 }

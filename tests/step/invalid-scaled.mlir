@@ -44,7 +44,7 @@ step.program @p {
   %x = step.buffer "x" : memref<8x128xf8E5M2>
   %s = step.buffer "s" : memref<bf16>
   %y = step.buffer "y" : memref<8x8xf32>
-  // expected-error @below {{scale 'memref<bf16>' is not contiguous memory of f32 elements}}
+  // expected-error @below {{scale 'memref<bf16>' has no f32 elements}}
   step.matmul %x, %x scales(%s, %s) into %y {transpose_b} : memref<8x128xf8E5M2>, memref<8x128xf8E5M2>, memref<bf16>, memref<bf16>, memref<8x8xf32>
 }
 

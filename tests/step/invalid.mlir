@@ -242,6 +242,14 @@ step.program @p {
 
 step.program @p {
   %x = step.buffer "x" : memref<8xf32>
+  // expected-error @below {{ranks exchange a sum or a maximum, not a log-sum-exp}}
+  step.all_reduce %x by logsumexp : memref<8xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
   %y = step.buffer "y" : memref<2xf32>
   // expected-error @below {{has 3 buffers, which are no pairs of source and target}}
   step.reduce_scatter ins(%x, %x) outs(%y) parts 4 : (memref<8xf32>, memref<8xf32>) -> memref<2xf32>

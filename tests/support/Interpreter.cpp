@@ -360,17 +360,34 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
   } else if (isa<TransposeOp>(op)) {
     result.data = transposed(*operands[0]);
   } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    std::vector<int64_t> strides = stridesOf(result.shape);
+    /// Calls visit(place in the result, element of x).
+    auto forEachElement = [&](auto visit) {
+      forEachIndex(operands[0]->shape, [&](int64_t flat, ArrayRef<int64_t> index) {
+        int64_t place = 0;
+        for (size_t d = 0, kept = 0; d < index.size(); ++d)
+          if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d)))
+            place += index[d] * strides[kept++];
+        visit(place, operands[0]->data[flat]);
+      });
+    };
+    auto largest = [](double a, double b) { return std::isnan(a) || a > b ? a : b; };
     bool isSum = reduce.getCombiner() == Combiner::sum;
     llvm::fill(result.data, isSum ? 0.0 : -INFINITY);
-    std::vector<int64_t> strides = stridesOf(result.shape);
-    forEachIndex(operands[0]->shape, [&](int64_t flat, ArrayRef<int64_t> index) {
-      int64_t place = 0;
-      for (size_t d = 0, kept = 0; d < index.size(); ++d)
-        if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d)))
-          place += index[d] * strides[kept++];
-      double &sum = result.data[place], x = operands[0]->data[flat];
-      sum = isSum ? sum + x : std::max(sum, x);
+    forEachElement([&](int64_t place, double x) {
+      double &y = result.data[place];
+      y = isSum ? y + x : largest(y, x);
     });
+    if (reduce.getCombiner() == Combiner::logsumexp) {
+      // With the maximum first, in two passes.
+      std::vector<double> sums(result.data.size());
+      forEachElement([&](int64_t place, double x) {
+        double m = result.data[place];
+        sums[place] += std::isinf(m) ? 1 : std::exp(x - m);
+      });
+      for (auto [y, sum] : llvm::zip_equal(result.data, sums))
+        y += std::log(sum);
+    }
   } else if (auto scan = dyn_cast<ScanOp>(op)) {
     result.data = operands[0]->data;
     for (int64_t i = 1; i < result.size(); ++i)

@@ -102,6 +102,22 @@ TEST_F(InterpreterTest, MovesElements) {
   EXPECT_EQ(results[5].data, (Data{4, 2, 6, 1, 5, 3, 4, 2, 6}));
 }
 
+TEST_F(InterpreterTest, LogSumExp) {
+  const char *text = R"(func.func @f(%x: tensor<6x2xf32>) -> tensor<6xf32> {
+    %y = nano.reduce logsumexp %x dims [1] : tensor<6x2xf32> -> tensor<6xf32>
+    return %y : tensor<6xf32>
+  })";
+  Data x{std::log(2.0), std::log(3.0), 1000,     1000, -1000, -INFINITY,
+         -INFINITY,     -INFINITY,     INFINITY, 1,    NAN,   1};
+  Data y = run(text, {{{6, 2}, x}})[0].data;
+  EXPECT_NEAR(y[0], std::log(5.0), 1e-15);
+  EXPECT_EQ(y[1], 1000 + std::log(2.0));
+  EXPECT_EQ(y[2], -1000);
+  EXPECT_EQ(y[3], -INFINITY);
+  EXPECT_EQ(y[4], INFINITY);
+  EXPECT_TRUE(std::isnan(y[5]));
+}
+
 TEST_F(InterpreterTest, MultipliesMatrices) {
   // a = [[1, 2, 3], [4, 5, 6]], b = [[1, 0], [2, 1], [0, 3]]: a·b = [[5, 11], [14, 23]].
   auto results = run(

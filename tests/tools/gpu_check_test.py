@@ -60,6 +60,20 @@ class Tolerances(unittest.TestCase):
         )
 
 
+class Folder(unittest.TestCase):
+    def test_equal_initial_parameters_are_carried_once(self):
+        tool = loaded()
+        with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
+            for name, text in (("a", "one"), ("b", "two"), ("c", "one")):
+                os.makedirs(os.path.join(folder, name))
+                with open(os.path.join(folder, name, "initial.safetensors"), "w", encoding="utf-8") as file:
+                    file.write(text)
+            places = [tool.share_initial(folder, name) for name in ("b", "c")]
+            self.assertEqual(places, ["b/initial.safetensors", "a/initial.safetensors"])
+            self.assertTrue(os.path.exists(os.path.join(folder, "b", "initial.safetensors")))
+            self.assertFalse(os.path.exists(os.path.join(folder, "c", "initial.safetensors")))
+
+
 class Figures(unittest.TestCase):
     """What is made of a run's numbers: nothing that is not a number, and nothing that is missing, is
     hidden by the rest."""
@@ -119,6 +133,18 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(found["worst_exposed_of_step"], 0.5)
 
 
+    def test_what_the_start_took(self):
+        tool = loaded()
+        log = [{"event": "run"}, {"event": "step"},
+               {"event": "start", "ms": {"plan": 20.4, "device": 400.0, "total": 420.4, "device_context": 150.6}}]
+        parts = tool.read_start(log, 0.5)
+        self.assertEqual(parts["end"], 79.6)
+        self.assertEqual(tool.start_text(parts), "plan 20, device 400, total 420, end 80 (context 151)")
+        with self.assertRaises(Exception) as caught:
+            tool.read_start(log[:2], 0.5)
+        self.assertIn("the log does not say what the parts of the start took", str(caught.exception))
+
+
 class Comparison(unittest.TestCase):
     """One folder with one case, whose expected values come from a run of the same plan."""
 
@@ -148,6 +174,7 @@ class Comparison(unittest.TestCase):
         log = harness.read_log(at("log.jsonl"))
         parameters = harness.read_safetensors(at("small", "cpu.safetensors"))
         cls.expected = {
+            "initial": os.path.join("small", "initial.safetensors"),
             "train": harness.train_losses(log),
             "val": harness.val_losses(log),
             "loss_tolerance": 1e-4,
@@ -229,6 +256,8 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
             done = ran(os.path.join(BIN, "nanorun"), at("ranks_zero2.plan"), "--steps", 0, "--dump-params", initial)
             self.assertEqual(done.returncode, 0, done.stderr)
+            with open(at("gpt124m_f32", "expected.json"), "w", encoding="utf-8") as file:
+                json.dump({"initial": os.path.relpath(initial, folder)}, file)
             with open(at("manifest.json"), "w", encoding="utf-8") as file:
                 json.dump({"cases": [], "full": [], "ranks": ["ranks_zero2"],
                            "full_ranks": [["full_ranks_zero2_2", 2]]}, file)

@@ -5,6 +5,7 @@
 #include "tools/nanorun/Options.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +13,8 @@
 #include <fmt/ranges.h>
 #include <memory>
 #include <new>
+#include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -86,12 +89,14 @@ Status trainPlan(Crew &crew, const Options &options) {
   return train(*plan, file->hash(), options.train, deviceOf(options), console, &crew);
 }
 
-/// An error's message is one line, whatever names it quotes.
+/// An error's message is one line, whatever names it quotes. Where nobody can hear it, the exit
+/// status says that there was one.
 int report(Error error) {
   std::replace_if(
       error.message.begin(), error.message.end(),
       [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-  fmt::print(stderr, "nanorun: {}\n", error.message);
+  const std::string line = "nanorun: " + error.message + "\n";
+  (void)std::fwrite(line.data(), 1, line.size(), stderr);
   return error.exitStatus();
 }
 
@@ -102,6 +107,28 @@ int report(const Launch &launch, const Error &error) {
   return report(std::move(named));
 }
 
+volatile std::sig_atomic_t endStatus = 1; ///< of endNow
+
+extern "C" void endNow(int /*signal*/) { ::_exit(endStatus); }
+
+/// Ends the process with an error of its rank, within a second: who reads what it says may have
+/// stopped to do so. That second is the kernel's to count: there may be no threads left. What a
+/// rank leaves behind may wait for ranks that are gone, and a rank that hangs may hold a file:
+/// nothing is destroyed, and with `flushes` only are files flushed.
+[[noreturn]] void endSoon(const Launch &launch, const Error &error, bool flushes) {
+  endStatus = error.exitStatus();
+  (void)std::signal(SIGALRM, endNow);
+  sigset_t alarms;
+  ::sigemptyset(&alarms);
+  ::sigaddset(&alarms, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
+  ::alarm(1);
+  report(launch, error);
+  if (flushes)
+    std::fflush(nullptr);
+  std::_Exit(error.exitStatus());
+}
+
 /// Trains with the ranks that the environment and the command line ask for.
 Status trainWithRanks(const Options &options) {
   Result<Launch> launch = launchFrom(options.launch, environment());
@@ -110,9 +137,8 @@ Status trainWithRanks(const Options &options) {
   CrewOptions crewOptions;
   crewOptions.launch = *launch;
   crewOptions.timeout = crewOptions.joinTimeout = options.rankTimeout;
-  // Without a flush: a rank that hangs may hold a file.
   crewOptions.stop = [&](const std::string &message) {
-    std::_Exit(report(*launch, failed(message)));
+    endSoon(*launch, failed(message), /*flushes=*/false);
   };
   Result<std::unique_ptr<Crew>> crew = Crew::start(crewOptions);
   if (!crew)
@@ -127,10 +153,7 @@ Status trainWithRanks(const Options &options) {
     return status;
   (*crew)->abort(status.error().message);
   crew->reset();
-  // At once: what a rank of a failed run leaves behind may wait for ranks that are gone.
-  const int exitStatus = report(*launch, status.error());
-  std::fflush(nullptr);
-  std::_Exit(exitStatus);
+  endSoon(*launch, status.error(), /*flushes=*/true);
 }
 
 Status run(int argc, char **argv) {

@@ -105,6 +105,23 @@ def read_trace(trace):
     return found
 
 
+def read_start(log, seconds):
+    """Milliseconds of the parts of a run's start by its log; "end": what the process of `seconds` took
+    after the first step."""
+    parts = next((entry["ms"] for entry in log if entry.get("event") == "start"), None)
+    if parts is None:
+        raise Failed("the log does not say what the parts of the start took")
+    return {**parts, "end": round(1e3 * seconds - parts["total"], 2)}
+
+
+def start_text(parts):
+    """Those parts, and in brackets what parts of them the device says."""
+    own = {name: value for name, value in parts.items() if not name.startswith("device_")}
+    device = {name.removeprefix("device_"): value for name, value in parts.items() if name not in own}
+    text = ", ".join(f"{name} {value:.0f}" for name, value in own.items())
+    return text + (f" ({', '.join(f'{name} {value:.0f}' for name, value in device.items())})" if device else "")
+
+
 def joined(events):
     """The times that events cover, as (begin, end) in order, none touching another."""
     spans = []
@@ -144,10 +161,13 @@ def read_communication(trace):
             "worst_exposed_of_step": max(each["exposed_of_step"] for each in found)}
 
 
-TARGETS = [  # of every full case: figure, bound, at least or at most
+TARGETS = [  # of every full case: figure, bound, at least or at most; no bound: what it is
     ("row_kernels_of_copy", 0.85, "at least"),
     ("head_ratio", 1.25, "at most"),
-    ("idle_estimate", 0.01, "at most"),
+    ("serial_idle", 0.01, "with --serial-launches at most"),
+    ("idle", None, "kernels that wait for the one before them count as busy"),
+    ("idle_estimate", None, "a step less its commands, each alone"),
+    ("serial_step_ms", None, "with --serial-launches"),
     ("cold_start_s", 5, "at most"),
     ("warm_start_s", 1, "at most"),
     ("graph_step_ms", 75, "at most"),
@@ -168,7 +188,10 @@ def print_table(check):
                 print(f"  {fact:26} {float(facts[fact]) / 1e9:10.2f} GB   (at most 14)")
         for figure, bound, kind in TARGETS:
             if figure in figures:
-                print(f"  {figure:26} {figures[figure]:10.3f}      ({kind} {bound})")
+                print(f"  {figure:26} {figures[figure]:10.3f}      ({kind}{'' if bound is None else f' {bound}'})")
+        for kind in ("cold", "warm"):
+            if f"{kind}_start_parts" in figures:
+                print(f"  {kind} start, ms: {start_text(figures[f'{kind}_start_parts'])}")
         for gap in figures.get("largest_gaps", [])[:12]:
             print(f"  {gap['us']:10.0f} us, floor {gap.get('floor_us') or 0:8.0f}, {gap['runs']:4} × {gap['name']}")
     for name, world in check.manifest.get("full_ranks", []):

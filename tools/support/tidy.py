@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over the project's files, each again only when it, a header of the project that it
 includes, its flags or the configuration changed: a clean file leaves a stamp under BUILD/tidy,
-named by the hash of all these.
+named by the hash of all these. The headers of libraries are precompiled (precompiled.py) where
+clang++ is there for it.
 
 usage: tidy.py ROOT BUILD [--jobs N]     exit status 1 when a file has findings, 2 when there is
 nothing to read"""
@@ -16,8 +17,10 @@ import shlex
 import subprocess
 import sys
 
+import precompiled
+
 PROGRAM = "clang-tidy-22"
-INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 def flags_of(words):
@@ -42,8 +45,9 @@ def flags_of(words):
 
 
 def units(root, build):
-    """{file: flags} of the project's own sources in BUILD/compile_commands.json; what the build
-    generates is not read."""
+    """{file: flags} of the project's own sources in BUILD/compile_commands.json. What the build
+    generates is not read, and its headers are read as those of a library: without looking for
+    findings."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     found = {}
@@ -51,13 +55,16 @@ def units(root, build):
         path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
         inside = path.startswith(root + os.sep) and not path.startswith(build + os.sep)
         if inside and os.path.exists(path) and path not in found:
-            found[path] = flags_of(entry.get("arguments") or shlex.split(entry["command"]))
+            flags = flags_of(entry.get("arguments") or shlex.split(entry["command"]))
+            found[path] = []
+            for flag in flags:
+                found[path] += ["-isystem", build] if flag == f"-I{build}" else [flag]
     return found
 
 
 class Contents:
-    """Hashes of files together with the project's headers that they include, each file read
-    once."""
+    """Hashes of files together with the project's headers that they include, and the names that
+    all these include, each file read once."""
 
     def __init__(self, folders):
         self.folders, self.read = folders, {}
@@ -66,14 +73,15 @@ class Contents:
         if path not in self.read:
             with open(path, "rb") as file:
                 data = file.read()
+            names = [name.decode() for name in INCLUDE.findall(data)]
             included = []
-            for name in INCLUDE.findall(data):
+            for name in names:
                 for folder in self.folders:
-                    candidate = os.path.join(folder, name.decode())
+                    candidate = os.path.join(folder, name)
                     if os.path.isfile(candidate):
                         included.append(candidate)
                         break
-            self.read[path] = (hashlib.sha256(data).digest(), included)
+            self.read[path] = (hashlib.sha256(data).digest(), included, names)
         return self.read[path]
 
     def closure(self, path):
@@ -83,7 +91,19 @@ class Contents:
                 if included not in seen:
                     seen.add(included)
                     waiting.append(included)
-        return b"".join(name.encode() + self.load(name)[0] for name in sorted(seen))
+        return sorted(seen)
+
+    def text(self, path):
+        return b"".join(name.encode() + self.load(name)[0] for name in self.closure(path))
+
+    def names(self, path):
+        return {name for file in self.closure(path) for name in self.load(file)[2]}
+
+
+def pattern(config, name):
+    """The regular expression of a setting of .clang-tidy that is on one line, in quotes."""
+    found = re.search(rf"^{name}: '(.*)'$", config, re.MULTILINE)
+    return re.compile(found.group(1) if found else r"(?!)")
 
 
 def run(path, flags, config, extra):
@@ -110,8 +130,9 @@ def main():
         print(f"clang-tidy: {build}/compile_commands.json names no file of {root}", file=sys.stderr)
         return 2
     version = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True).stdout
-    with open(config, "rb") as file:
-        common = version + file.read()
+    with open(config, encoding="utf-8") as file:
+        settings = file.read()
+    common = version + settings.encode()
     # g++'s own headers come last, for those that clang has no counterpart of (omp.h).
     gcc_headers = subprocess.run(
         ["g++", "-print-file-name=include"], capture_output=True, text=True, check=True
@@ -122,7 +143,7 @@ def main():
     wanted, stamp_of = [], {}
     for path, flags in sorted(files.items()):
         key = hashlib.sha256(
-            "\0".join([path, *flags, *extra]).encode() + common + contents.closure(path)
+            "\0".join([path, *flags, *extra]).encode() + common + contents.text(path)
         ).hexdigest()
         stamp_of[path] = os.path.join(stamps, key)
         if not os.path.exists(stamp_of[path]):
@@ -131,8 +152,26 @@ def main():
         if os.path.join(stamps, name) not in stamp_of.values():
             os.unlink(os.path.join(stamps, name))
 
+    checked = pattern(settings, "HeaderFilterRegex")
+    unchecked = pattern(settings, "ExcludeHeaderFilterRegex")
+    headers = precompiled.Store(
+        os.path.join(build, "tidy-headers"),
+        extra,
+        version,
+        lambda name: checked.search(name) and not unchecked.search(name),
+    )
+    choices = {
+        path: list(precompiled.choices(files[path], contents.names(path))) for path in files
+    }
+    headers.keep_only([header for options in choices.values() for header in options])
+
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        served = {}
+        if headers.is_possible():
+            served = headers.assign({path: choices[path] for path in wanted}, pool)
+        for path, header in served.items():
+            files[path] = headers.flags(files[path], header)
         jobs = {pool.submit(run, path, files[path], config, extra): path for path in wanted}
         for done, job in enumerate(concurrent.futures.as_completed(jobs), 1):
             path, (status, output) = jobs[job], job.result()

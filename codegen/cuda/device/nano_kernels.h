@@ -27,8 +27,10 @@ template <int Args, int Segments> struct Launch {
     int64_t iterations, firstBlock;
   } segment[Segments];
 
-  /// The work of a block of `blockIterations` iterations.
+  /// The work of a block of `blockIterations` iterations; what every thread does first. It waits
+  /// for the launch before (awaitPredecessor): nobody has operands earlier.
   NANO_DEVICE Work find(int64_t block, int64_t blockIterations) const {
+    awaitPredecessor();
     int low = 0;
     if constexpr (Segments > 1)
       for (int high = segments; high - low > 1;) {
@@ -285,6 +287,7 @@ NANO_DEVICE int minimum(int a, int b) { return a < b ? a : b; }
 NANO_UNARY(exponential)
 NANO_UNARY(log)
 NANO_UNARY(sqrt)
+NANO_UNARY(approximateSqrt)
 NANO_UNARY(rsqrt)
 NANO_UNARY(tanh)
 NANO_UNARY(sine)
@@ -295,6 +298,34 @@ NANO_UNARY(abs)
 template <int N>
 NANO_DEVICE Vec<float, N> exponential(const Vec<float, N> &a, float factor, float summand) {
   return map<float>([=](float x) { return exponential(x, factor, summand); }, a);
+}
+
+/// 2^x without the units for special functions, which do 16 a clock and multiprocessor: relative
+/// error 2·2^-23, 0 where x ≤ -125.5. 2^(n-1) · 2·2^f for the nearest whole n, by the polynomial of
+/// fifth degree whose largest relative error is least; 2^n itself is no number where n = 128.
+NANO_DEVICE float polynomialExp2(float x) {
+  constexpr float toWhole = 12582912.0f; // 1.5·2^23: the last bit of a sum with it counts ones
+  x = minimum(maximum(x, -126.0f), 128.0f);
+  const float shifted = x + toWhole;
+  const float f = x - (shifted - toWhole);
+  float p = fma(2 * 0.0013264728f, f, 2 * 0.009671514f);
+  p = fma(p, f, 2 * 0.055507336f);
+  p = fma(p, f, 2 * 0.24022242f);
+  p = fma(p, f, 2 * 0.693147f);
+  p = fma(p, f, 2.0f);
+  return p * bitCast<float>((bitCast<uint32_t>(shifted) << 23) + 0x3f000000u);
+}
+/// exponential of a vector in kernels that do little else than special functions: three lanes of
+/// eight are polynomials, by which those units and the others take the same time.
+template <int N>
+NANO_DEVICE Vec<float, N> exponentialShared(const Vec<float, N> &a, float factor, float summand) {
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float x = fma(a.lane[i], factor * 1.44269504f, summand * 1.44269504f);
+    result.lane[i] = i * 3 % 8 < 3 ? polynomialExp2(x) : approximateExp2(x);
+  }
+  return result;
 }
 
 /// Two lanes share a reciprocal, 1/a = b·(1/ab): the units for special functions do 16 a clock and
@@ -371,10 +402,18 @@ template <class Word, class T, int N> NANO_DEVICE auto wordsOf(const Vec<T, N> &
   Vec<Word, N / each> words;
 #pragma unroll
   for (int i = 0; i < N / each; ++i) {
+    auto bits = [&](int j) { return Word(bitCast<Unsigned<sizeof(T)>>(value.lane[i * each + j])); };
     Word word = 0;
+    if constexpr (sizeof(T) == 1 && each == 4) {
+      // In pairs, as conversions make them: the compiler finds each pair again.
+      const uint16_t low = uint16_t(bits(0) | bits(1) << 8);
+      const uint16_t high = uint16_t(bits(2) | bits(3) << 8);
+      word = low | Word(high) << 16;
+    } else {
 #pragma unroll
-    for (int j = 0; j < each; ++j)
-      word |= Word(bitCast<Unsigned<sizeof(T)>>(value.lane[i * each + j])) << (8 * sizeof(T) * j);
+      for (int j = 0; j < each; ++j)
+        word |= bits(j) << (8 * sizeof(T) * j);
+    }
     words.lane[i] = word;
   }
   return words;
@@ -408,8 +447,8 @@ template <Access How, int N, int Alignment, class T> NANO_DEVICE Vec<T, N> loadP
   return elementsOf<T>(read);
 }
 
-/// N elements from `at`, which is a multiple of `Alignment` bytes. `read` is for memory that nobody
-/// writes while the kernel runs.
+/// N elements from `at`, which is a multiple of `Alignment` bytes. `read` is for memory that this
+/// launch does not write.
 template <int N, int Alignment = 16, class T> NANO_DEVICE auto load(T *at) {
   return loadPieces<Access::Load, N, Alignment>(static_cast<const T *>(at));
 }
@@ -458,7 +497,11 @@ NANO_DEVICE void store(T *at, const Vec<T, N> &value) {
 #pragma unroll
     for (int j = 0; j < words; ++j)
       piece.word[j] = written.lane[i * words + j];
-    reinterpret_cast<Piece<bytes> *>(at)[i] = piece;
+    auto *to = reinterpret_cast<Piece<bytes> *>(at) + i;
+    if constexpr (words > 1)
+      storeWhole(to, piece);
+    else
+      *to = piece;
   }
 }
 template <int N, int Alignment = 16, class T, class Mask>

@@ -38,6 +38,24 @@ NANO_DEVICE uint32_t sharedAddress(const void *shared) {
   __builtin_unreachable();
 }
 
+/// Waits until the launch before this one on the stream is over and its writes can be seen, then
+/// lets the launch after this one begin to wait likewise. Every thread calls it before it touches
+/// global memory, and so a launch may be started while the one before it still runs: its blocks
+/// take the places of those that have ended, and stand ready.
+///   - A launch ends only after its threads have waited, so one that is over has everything before
+///     it behind it, however early it was started itself.
+///   - What is let go early is only the wait of the next launch: it touches nothing, reads or
+///     writes, before all blocks of this one have ended and what they wrote has been flushed.
+///   - Blocks of the next launch come when no block of this one is left to be placed: they never
+///     stand in the way of blocks that those running wait for.
+/// Started the ordinary way, after the end of all before it, a launch waits for nothing here.
+NANO_DEVICE void awaitPredecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ----------------------------------------------------------------------------- Conversions
 
 /// Two f32 rounded into one word, `low` in the lower half (cvt.rn.bf16x2.f32), and back.
@@ -73,6 +91,14 @@ NANO_DEVICE void unpackE5m2(uint16_t pair, float &low, float &high) {
       "cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
       : "=f"(low), "=f"(high)
       : "h"(pair));
+}
+
+/// Four of the bytes of `low` (0…3) and `high` (4…7), as the digits of the selector say, the lowest
+/// digit for the lowest byte (prmt).
+NANO_DEVICE uint32_t selectBytes(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t bits;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(low), "r"(high), "r"(selector));
+  return bits;
 }
 
 NANO_DEVICE uint16_t encodeBf16(float value) {
@@ -133,8 +159,8 @@ NANO_DEVICE float minimum(float x, float y) {
 }
 
 // Approximations by one instruction; denormals are flushed. Largest errors as in the PTX manual:
-// 2^x and 1/√x 2^-22 relative, 1/x and x/y 2 units in the last place, tanh 2^-11 relative,
-// log2 2^-22 absolute near 1.
+// 2^x and 1/√x 2^-22 relative, √x 2^-23 relative, 1/x and x/y 2 units in the last place, tanh
+// 2^-11 relative, log2 2^-22 absolute near 1.
 NANO_DEVICE float approximateExp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -143,6 +169,11 @@ NANO_DEVICE float approximateExp2(float x) {
 NANO_DEVICE float approximateLog2(float x) {
   float result;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+NANO_DEVICE float approximateSqrt(float x) {
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 NANO_DEVICE float approximateRsqrt(float x) {
@@ -166,43 +197,63 @@ NANO_DEVICE float approximateTanh(float x) {
 // Loads and stores of global memory with a hint, by a thread. T is a trivially copyable type of 1,
 // 2, 4, 8 or 16 bytes; the address is a multiple of its size. An ordinary `*pointer` of a type
 // that is aligned to its size is one access too.
-//   loadReadOnly      ld.global.nc                   nothing writes it during the launch
-//   loadOnce          ld.global.nc.L1::no_allocate   likewise, and nobody reads it again
-//   storeStreaming    st.global.cs                   nobody reads it soon
-#define NANO_LOAD(INSTRUCTION)                                                                     \
-  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||            \
-                sizeof(T) == 16);                                                                  \
-  if constexpr (sizeof(T) == 16) {                                                                 \
-    struct alignas(16) {                                                                           \
-      uint32_t word[4];                                                                            \
-    } v;                                                                                           \
-    asm(INSTRUCTION ".v4.b32 {%0, %1, %2, %3}, [%4];"                                              \
-        : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])                       \
-        : "l"(pointer));                                                                           \
-    return bitCast<T>(v);                                                                          \
-  } else if constexpr (sizeof(T) == 8) {                                                           \
-    uint64_t v;                                                                                    \
-    asm(INSTRUCTION ".b64 %0, [%1];" : "=l"(v) : "l"(pointer));                                    \
-    return bitCast<T>(v);                                                                          \
-  } else if constexpr (sizeof(T) == 4) {                                                           \
-    uint32_t v;                                                                                    \
-    asm(INSTRUCTION ".b32 %0, [%1];" : "=r"(v) : "l"(pointer));                                    \
-    return bitCast<T>(v);                                                                          \
-  } else {                                                                                         \
-    uint16_t v;                                                                                    \
-    if constexpr (sizeof(T) == 2) {                                                                \
-      asm(INSTRUCTION ".b16 %0, [%1];" : "=h"(v) : "l"(pointer));                                  \
-      return bitCast<T>(v);                                                                        \
-    } else {                                                                                       \
-      asm(INSTRUCTION ".u8 %0, [%1];" : "=h"(v) : "l"(pointer));                                   \
-      return bitCast<T>(uint8_t(v));                                                               \
-    }                                                                                              \
-  }
-template <typename T> NANO_DEVICE T loadReadOnly(const T *pointer) { NANO_LOAD("ld.global.nc") }
+//   loadReadOnly      ld.global                   nothing writes it after awaitPredecessor
+//   loadOnce          ld.global.L1::no_allocate   likewise, and nobody reads it again
+//   storeStreaming    st.global.cs                nobody reads it soon
+// Not ld.global.nc: it is for what nothing writes from the kernel's start on, and the launch before
+// may still write then.
+template <typename T> NANO_DEVICE T loadReadOnly(const T *pointer) { return *pointer; }
+
 template <typename T> NANO_DEVICE T loadOnce(const T *pointer) {
-  NANO_LOAD("ld.global.nc.L1::no_allocate")
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||
+                sizeof(T) == 16);
+  // volatile: in its place among what waits
+  if constexpr (sizeof(T) == 16) {
+    struct alignas(16) {
+      uint32_t word[4];
+    } v;
+    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+                 : "l"(pointer));
+    return bitCast<T>(v);
+  } else if constexpr (sizeof(T) == 8) {
+    uint64_t v;
+    asm volatile("ld.global.L1::no_allocate.b64 %0, [%1];" : "=l"(v) : "l"(pointer));
+    return bitCast<T>(v);
+  } else if constexpr (sizeof(T) == 4) {
+    uint32_t v;
+    asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(pointer));
+    return bitCast<T>(v);
+  } else if constexpr (sizeof(T) == 2) {
+    uint16_t v;
+    asm volatile("ld.global.L1::no_allocate.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
+    return bitCast<T>(v);
+  } else {
+    uint16_t v;
+    asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];" : "=h"(v) : "l"(pointer));
+    return bitCast<T>(uint8_t(v));
+  }
 }
-#undef NANO_LOAD
+
+/// Stores 8 or 16 bytes, to global or shared memory, by one access. (An assignment of words that
+/// are computed one by one may be an access for each, however the type is aligned.) NVRTC knows
+/// which memory it is where the pointer comes from a kernel's parameters or its shared memory.
+template <typename T> NANO_DEVICE void storeWhole(T *pointer, const T &value) {
+  static_assert(sizeof(T) == 8 || sizeof(T) == 16);
+  struct alignas(sizeof(T)) Words {
+    uint32_t word[sizeof(T) / 4];
+  };
+  const Words v = bitCast<Words>(value);
+  if (__isShared(pointer))
+    *pointer = value;
+  else if constexpr (sizeof(T) == 16)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]),
+                 "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+                 : "memory");
+  else
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1])
+                 : "memory");
+}
 
 template <typename T> NANO_DEVICE void storeStreaming(T *pointer, const T &value) {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||

@@ -19,6 +19,38 @@ std::string textOf(int code) {
   return {text, size_t(size)};
 }
 
+/// The messages of an exchange that are under way. What is left of them at the end is taken back:
+/// their memory is the caller's, who may give it up.
+class Messages {
+public:
+  Messages() = default;
+  Messages(const Messages &) = delete;
+  Messages &operator=(const Messages &) = delete;
+  ~Messages() {
+    for (MPI_Request &request : requests)
+      if (request != MPI_REQUEST_NULL)
+        MPI_Cancel(&request);
+    // Most end at once. What neither ends nor can be taken back, as a message of which a part has
+    // come from a rank that is gone, moves only in calls of MPI, and this transport makes no more.
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (MPI_Request &request : requests) {
+      int done = 0;
+      while (request != MPI_REQUEST_NULL &&
+             MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+             std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+      if (request != MPI_REQUEST_NULL)
+        MPI_Request_free(&request);
+    }
+  }
+
+  std::vector<MPI_Request> requests;
+  std::vector<int> ranks; ///< the other end of each
+
+private:
+  static constexpr std::chrono::milliseconds patience{50};
+};
+
 class Mpi : public MpiTransport {
 public:
   Mpi() {
@@ -45,18 +77,46 @@ public:
 
   std::optional<Loss> exchange(const std::vector<Send> &sends, const std::vector<Receive> &receives,
                                uint64_t call, const std::function<bool()> &stop) override {
+    if (lost)
+      return lost;
+    lost = tryExchange(sends, receives, call, stop);
+    return lost;
+  }
+
+  Status finish() override {
+    if (lost) { // MPI is called no more
+      const std::string reason = lost->reason.empty() ? "was given up" : lost->reason;
+      return failed(lost->rank < 0
+                        ? "an exchange " + reason
+                        : "the connection to rank " + std::to_string(lost->rank) + " " + reason);
+    }
+    int code = MPI_Finalize();
+    return code == MPI_SUCCESS ? ok() : Status(failed("MPI_Finalize: " + textOf(code)));
+  }
+
+  std::string describe() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    std::string version(text, size_t(length));
+    return version.substr(0, version.find_first_of(",\n"));
+  }
+
+private:
+  static std::optional<Loss> tryExchange(const std::vector<Send> &sends,
+                                         const std::vector<Receive> &receives, uint64_t call,
+                                         const std::function<bool()> &stop) {
     // Every MPI allows tags up to 32767.
     const int tag = int((call ^ call >> 20 ^ call >> 40) % 32768);
-    std::vector<MPI_Request> requests;
-    std::vector<int> ranks;
+    Messages messages;
     auto start = [&](int rank, uint64_t bytes, const auto &post) -> std::optional<Loss> {
       for (uint64_t at = 0; at < bytes; at += mostBytes) {
         MPI_Request request = MPI_REQUEST_NULL;
         int code = post(at, int(std::min(mostBytes, bytes - at)), &request);
         if (code != MPI_SUCCESS)
           return Loss{rank, "broke: " + textOf(code)};
-        requests.push_back(request);
-        ranks.push_back(rank);
+        messages.requests.push_back(request);
+        messages.ranks.push_back(rank);
       }
       return std::nullopt;
     };
@@ -74,26 +134,13 @@ public:
                                  send.rank, tag, MPI_COMM_WORLD, request);
               }))
         return loss;
-    return wait(requests, ranks, stop);
+    return wait(messages, stop);
   }
 
-  Status finish() override {
-    int code = MPI_Finalize();
-    return code == MPI_SUCCESS ? ok() : Status(failed("MPI_Finalize: " + textOf(code)));
-  }
-
-  std::string describe() const override {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(text, &length);
-    std::string version(text, size_t(length));
-    return version.substr(0, version.find_first_of(",\n"));
-  }
-
-private:
   /// Polls, for the first microseconds without a pause: MPI moves data only while it is asked.
-  static std::optional<Loss> wait(std::vector<MPI_Request> &requests, const std::vector<int> &ranks,
-                                  const std::function<bool()> &stop) {
+  static std::optional<Loss> wait(Messages &messages, const std::function<bool()> &stop) {
+    std::vector<MPI_Request> &requests = messages.requests;
+    const std::vector<int> &ranks = messages.ranks;
     std::chrono::microseconds pause(10);
     std::vector<MPI_Status> statuses(requests.size());
     for (int polls = 0;; ++polls) {
@@ -117,6 +164,7 @@ private:
   }
 
   int own = 0, size = 1;
+  std::optional<Loss> lost; ///< how an exchange ended: the last one
 };
 
 } // namespace
@@ -127,8 +175,11 @@ nanoCreateMpi(nano::Error *error) {
   int provided = 0;
   int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (code != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED) {
-    *error = nano::failed(code == MPI_SUCCESS ? "MPI was built without threads"
-                                              : "MPI_Init_thread failed");
+    *error = nano::failed(code == MPI_SUCCESS
+                              ? "MPI was built without threads (MPI_THREAD_FUNNELED); install one "
+                                "with them, or give --coordinator HOST:PORT to do without MPI"
+                              : "MPI_Init_thread failed; give --coordinator HOST:PORT to do "
+                                "without MPI");
     return nullptr;
   }
   return new nano::Mpi();

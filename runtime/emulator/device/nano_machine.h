@@ -40,6 +40,7 @@ class Thread {
 public:
   Index threadIdx, blockIdx, blockDim, gridDim;
   unsigned char *dynamicShared = nullptr; ///< of its block, aligned to 1024 bytes
+  bool hasAwaited = false;                ///< it has called awaitPredecessor
 
   /// A plain access at `instruction`; `aligned`: the type promises a multiple of its size.
   virtual void access(const void *address, unsigned long bytes, bool write, bool aligned,

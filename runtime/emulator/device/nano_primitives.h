@@ -47,6 +47,7 @@ NANO_PRIMITIVE uint32_t sharedAddress(const void *shared, NANO_SITE) {
   thread().trap(site);
   __builtin_unreachable();
 }
+NANO_PRIMITIVE void awaitPredecessor() { thread().hasAwaited = true; }
 
 // ----------------------------------------------------------------------------- Conversions
 
@@ -67,6 +68,13 @@ inline uint16_t packE4m3(float low, float high) {
 }
 inline uint16_t packE5m2(float low, float high) {
   return uint16_t(encodeE5m2(low) | encodeE5m2(high) << 8);
+}
+inline uint32_t selectBytes(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  uint32_t bits = 0;
+  for (int i = 0; i < 4; ++i)
+    bits |= uint32_t(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return bits;
 }
 inline void unpackE4m3(uint16_t pair, float &low, float &high) {
   low = decodeE4m3(uint8_t(pair));
@@ -104,6 +112,7 @@ inline float minimum(float x, float y) { return x != x || x < y ? x : y; }
 
 inline float approximateExp2(float x) { return __builtin_exp2f(x); }
 inline float approximateLog2(float x) { return __builtin_log2f(x); }
+inline float approximateSqrt(float x) { return __builtin_sqrtf(x); }
 inline float approximateRsqrt(float x) { return 1 / __builtin_sqrtf(x); }
 inline float approximateReciprocal(float x) { return 1 / x; }
 NANO_PRIMITIVE float approximateTanh(float x) { return __builtin_tanhf(x); }
@@ -118,6 +127,7 @@ template <typename T> NANO_PRIMITIVE T loadOnce(const T *pointer, NANO_SITE) {
   thread().access(pointer, sizeof(T), false, site);
   return *pointer;
 }
+template <typename T> inline void storeWhole(T *pointer, const T &value) { *pointer = value; }
 template <typename T> NANO_PRIMITIVE void storeStreaming(T *pointer, const T &value, NANO_SITE) {
   thread().access(pointer, sizeof(T), true, site);
   *pointer = value;

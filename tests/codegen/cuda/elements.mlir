@@ -108,3 +108,46 @@ step.program @columns {
     nano.yield %0 : tensor<4x512xf32>
   }
 }
+
+// -----
+
+// A root that is rounded to bf16 is one instruction; in f32 it is rounded correctly.
+// CHECK-LABEL: auto *halves = work.template pointer<const nano::bf16>(0);
+// CHECK:         nano::to<nano::bf16>(nano::approximateSqrt(
+// CHECK-LABEL: auto *singles = work.template pointer<const float>(0);
+// CHECK-NOT:     nano::approximateSqrt(
+// CHECK:         nano::sqrt(
+step.program @roots {
+  %x = step.buffer "halves" : memref<8192xbf16>
+  %y = step.buffer "y" : memref<8192xbf16>
+  %u = step.buffer "singles" : memref<8192xf32>
+  %w = step.buffer "w" : memref<8192xf32>
+  step.task ins(%x) outs(%y) : (memref<8192xbf16>) -> memref<8192xbf16> {
+  ^bb0(%a: tensor<8192xbf16>):
+    %0 = nano.sqrt %a : tensor<8192xbf16>
+    nano.yield %0 : tensor<8192xbf16>
+  }
+  step.task ins(%u) outs(%w) : (memref<8192xf32>) -> memref<8192xf32> {
+  ^bb0(%a: tensor<8192xf32>):
+    %0 = nano.sqrt %a : tensor<8192xf32>
+    nano.yield %0 : tensor<8192xf32>
+  }
+}
+
+// -----
+
+// Matrices that are divided by a number each are no rows of one block each: their rows are.
+// CHECK-LABEL: // div_{{.*}}: broadcast, div
+// CHECK:         const int64_t offset = work.begin * 768;
+// CHECK:         nano::read(norm + work.begin / 768);
+step.program @matrices {
+  %x = step.buffer "x" : memref<3x768x768xf32>
+  %n = step.buffer "norm" : memref<3xf32>
+  %y = step.buffer "y" : memref<3x768x768xf32>
+  step.task ins(%x, %n) outs(%y) : (memref<3x768x768xf32>, memref<3xf32>) -> memref<3x768x768xf32> {
+  ^bb0(%a: tensor<3x768x768xf32>, %b: tensor<3xf32>):
+    %0 = nano.broadcast %b dims [0] : tensor<3xf32> -> tensor<3x768x768xf32>
+    %1 = nano.div %a, %0 : tensor<3x768x768xf32>
+    nano.yield %1 : tensor<3x768x768xf32>
+  }
+}

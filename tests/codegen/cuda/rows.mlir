@@ -200,3 +200,82 @@ step.program @both {
     nano.yield %0, %1 : tensor<4x32x64xf32>, tensor<4x64xf32>
   }
 }
+
+// -----
+
+// An online log-sum-exp reads a long row once, with one exponential an element: the largest so far and the sum relative to it. Lanes that
+// do not exist count as −∞; the threads' sums are brought to the row's largest before they are added.
+// CHECK-LABEL: // softmax
+// CHECK:         nano::Vec<float, 4> [[LARGEST:.*]] = nano::splat<4>(-3.4028235e+38f);
+// CHECK:         nano::Vec<float, 4> [[SUM:.*]] = nano::splat<4>(0.0f);
+// CHECK:         for (int i = 0; i < 58; ++i) {
+// CHECK:           const auto [[X:.*]] = nano::read<4, 4>(x +
+// CHECK:           const auto [[D:.*]] = [[X]] - [[LARGEST]];
+// CHECK:           const auto [[NEW:.*]] = [[D]] > 0.0f;
+// CHECK:           nano::fma(nano::select([[NEW]], [[SUM]], 1.0f),
+// CHECK-NEXT:          nano::exponential(-nano::abs([[D]])), nano::select([[NEW]], 1.0f, [[SUM]]));
+// CHECK-NEXT:      [[LARGEST]] = nano::maximum([[LARGEST]], [[X]]);
+// CHECK-NOT:     for (
+// CHECK:             -nano::infinity);
+// CHECK:         const float [[M:.*]] = nano::blockMax<256>(nano::largest([[LAST:.*]]), partials);
+// CHECK:         nano::blockSum<256>(nano::sum({{.*}} * nano::exponential([[LAST]] - [[M]]
+// CHECK:         [[M]] == nano::infinity ? [[M]] : [[M]] + nano::log(
+// CHECK-NOT:     for (
+step.program @log_sum_exp {
+  %x = step.buffer "x" : memref<8x60001xf32>
+  %y = step.buffer "y" : memref<8xf32>
+  step.task ins(%x) outs(%y) : (memref<8x60001xf32>) -> memref<8xf32> {
+  ^bb0(%a: tensor<8x60001xf32>):
+    %0 = nano.reduce logsumexp %a dims [1] : tensor<8x60001xf32> -> tensor<8xf32>
+    nano.yield %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A long row that is read, and nothing but a number written: special functions take longest, and some lanes do without.
+// CHECK-LABEL: // sum
+// CHECK:         for (int i = 0; i < 24; ++i) {
+// CHECK-NOT:       nano::exponential(
+// CHECK:           nano::exponentialShared({{.*}}, 0.5f, -3.0f)
+// CHECK:         nano::blockSum<256>(
+step.program @reads {
+  %x = step.buffer "x" : memref<8x50304xbf16>
+  %y = step.buffer "y" : memref<8xf32>
+  step.task ins(%x) outs(%y) : (memref<8x50304xbf16>) -> memref<8xf32> {
+  ^bb0(%a: tensor<8x50304xbf16>):
+    %half = nano.constant 0.5 : tensor<8x50304xf32>
+    %three = nano.constant -3.0 : tensor<8x50304xf32>
+    %0 = nano.cast %a : tensor<8x50304xbf16> -> tensor<8x50304xf32>
+    %1 = nano.mul %0, %half : tensor<8x50304xf32>
+    %2 = nano.add %1, %three : tensor<8x50304xf32>
+    %3 = nano.exp %2 : tensor<8x50304xf32>
+    %4 = nano.reduce sum %3 dims [1] : tensor<8x50304xf32> -> tensor<8xf32>
+    nano.yield %4 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// The same beside a full output, which memory takes longest for.
+// CHECK-LABEL: // sum
+// CHECK-NOT:     exponentialShared
+// CHECK:         nano::exponential({{.*}}, 0.5f, -3.0f)
+// CHECK-NOT:     exponentialShared
+step.program @reads_and_writes {
+  %x = step.buffer "x" : memref<8x50304xbf16>
+  %y = step.buffer "y" : memref<8xf32>
+  %z = step.buffer "z" : memref<8x50304xbf16>
+  step.task ins(%x) outs(%y, %z) : (memref<8x50304xbf16>) -> (memref<8xf32>, memref<8x50304xbf16>) {
+  ^bb0(%a: tensor<8x50304xbf16>):
+    %half = nano.constant 0.5 : tensor<8x50304xf32>
+    %three = nano.constant -3.0 : tensor<8x50304xf32>
+    %0 = nano.cast %a : tensor<8x50304xbf16> -> tensor<8x50304xf32>
+    %1 = nano.mul %0, %half : tensor<8x50304xf32>
+    %2 = nano.add %1, %three : tensor<8x50304xf32>
+    %3 = nano.exp %2 : tensor<8x50304xf32>
+    %4 = nano.reduce sum %3 dims [1] : tensor<8x50304xf32> -> tensor<8xf32>
+    %5 = nano.cast %3 : tensor<8x50304xf32> -> tensor<8x50304xbf16>
+    nano.yield %4, %5 : tensor<8xf32>, tensor<8x50304xbf16>
+  }
+}

@@ -28,6 +28,9 @@ functions(const __grid_constant__ nano::Launch<2, 1> launch) {
   nano::store<8>(y + 2048 + at, nano::exponential(value, 0.5f, -3.0f));
   for (int i = 0; i < 8; ++i)
     y[3072 + at + i] = nano::sigmoid(value[i], 0.25f);
+  nano::store<8>(y + 4096 + at, nano::exponentialShared(value, 0.5f, -3.0f));
+  for (int i = 0; i < 8; ++i)
+    y[5120 + at + i] = nano::polynomialExp2(value[i]);
 }
 template <class T> __device__ void convert(const nano::Work &work) {
   auto *x = work.template pointer<const float>(0);
@@ -71,7 +74,7 @@ TEST_F(Functions, SigmoidAndExponential) {
   x[3] = -1000;
   x[4] = std::numeric_limits<double>::infinity();
   x[5] = 0;
-  const std::vector<double> y = run("functions", x, 4);
+  const std::vector<double> y = run("functions", x, 6);
   // The stated errors, in units of 2^-23; below 2^-60 a sigmoid stays there.
   auto checkSigmoid = [](double found, double argument) {
     const double wanted = 1 / (1 + std::exp(-argument)), least = std::ldexp(1, -60);
@@ -88,8 +91,66 @@ TEST_F(Functions, SigmoidAndExponential) {
       EXPECT_NEAR(y[2 * count + i], wanted,
                   (5 + std::abs(0.5 * x[i])) * std::ldexp(1, -23) * wanted)
           << argument;
+      EXPECT_NEAR(y[4 * count + i], wanted,
+                  (5 + std::abs(0.5 * x[i])) * std::ldexp(1, -23) * wanted)
+          << argument;
     }
+    const double power = std::exp2(x[i]), polynomial = y[5 * count + i];
+    if (x[i] <= -125.5)
+      EXPECT_EQ(polynomial, 0) << x[i];
+    else if (x[i] >= 128)
+      EXPECT_EQ(polynomial, std::numeric_limits<double>::infinity()) << x[i];
+    else
+      EXPECT_NEAR(polynomial, power, 2 * std::ldexp(1, -23) * power) << x[i];
   }
+}
+
+TEST_F(Functions, PowersAtTheEndsOfTheRange) {
+  std::vector<double> x(count);
+  // The largest numbers below infinity, where the nearest whole power is none; and the least.
+  for (int i = 0; i < count / 2; ++i)
+    x[i] = 127.5 + i * std::ldexp(1, -10);
+  for (int i = count / 2; i < count; ++i)
+    x[i] = -126.5 + (i - count / 2) * std::ldexp(1, -8);
+  x[0] = std::nextafter(128.0F, 0.0F);
+  x[count - 1] = std::nextafter(-125.5F, 0.0F);
+  const std::vector<double> y = run("functions", x, 6);
+  for (int i = 0; i < count; ++i) {
+    const double power = x[i] <= -125.5 ? 0 : std::exp2(x[i]);
+    ASSERT_TRUE(std::isfinite(y[5 * count + i])) << x[i];
+    EXPECT_NEAR(y[5 * count + i], power, 2 * std::ldexp(1, -23) * power) << x[i];
+  }
+}
+
+/// Polynomial lanes are as the others, which lose some of large numbers: x·log2(e)/2 is rounded.
+TEST_F(Functions, SharedExponentialsAtTheEndsOfTheRange) {
+  std::vector<double> x(count);
+  const double ln2 = std::log(2.0);
+  for (int i = 0; i < count; ++i)
+    x[i] = float(2 * ((127.5 + i * std::ldexp(0.49, -10)) * ln2 + 3));
+  const std::vector<double> large = run("functions", x, 6);
+  for (int i = 0; i < count; ++i) {
+    const double wanted = std::exp(0.5 * x[i] - 3);
+    ASSERT_TRUE(std::isfinite(large[4 * count + i])) << "lane " << i % 8 << " of " << x[i];
+    EXPECT_NEAR(large[4 * count + i], wanted, (5 + 0.5 * x[i]) * std::ldexp(1, -23) * wanted)
+        << "lane " << i % 8;
+  }
+  for (double least : {-std::numeric_limits<double>::infinity(), -1e30, -1000.0}) {
+    const std::vector<double> none = run("functions", std::vector<double>(count, least), 6);
+    for (int i = 0; i < count; ++i)
+      ASSERT_EQ(none[4 * count + i], 0) << "lane " << i % 8 << " of " << least;
+  }
+  const std::vector<double> most =
+      run("functions", std::vector<double>(count, std::numeric_limits<double>::infinity()), 6);
+  for (int i = 0; i < count; ++i)
+    ASSERT_EQ(most[4 * count + i], std::numeric_limits<double>::infinity()) << "lane " << i % 8;
+}
+
+TEST_F(Functions, ExponentialsOfNan) {
+  const std::vector<double> y =
+      run("functions", std::vector<double>(count, std::numeric_limits<double>::quiet_NaN()), 6);
+  for (int i = 4 * count; i < 6 * count; ++i)
+    ASSERT_TRUE(std::isnan(y[i])) << i;
 }
 
 TEST_F(Functions, ConversionsOfPairsAreThoseOfSingleNumbers) {

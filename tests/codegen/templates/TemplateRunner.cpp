@@ -136,7 +136,8 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
 
   // nano::Launch<n, 1>.
   std::vector<int64_t> parameters(1);
-  std::array<int32_t, 2> counts = {1, int32_t(shape.iterations)};
+  const int64_t blocks = (shape.iterations + shape.blockIterations - 1) / shape.blockIterations;
+  std::array<int32_t, 2> counts = {1, int32_t(blocks)};
   std::memcpy(parameters.data(), counts.data(), sizeof counts);
   for (const Argument &argument : arguments) {
     size_t i = std::find(buffers.begin(), buffers.end(), argument.buffer) - buffers.begin();
@@ -150,7 +151,7 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
   if (launch.kernel->parameterBytes != 8 * parameters.size())
     return "the kernel has another number of arguments";
   launch.parameters = parameters.data();
-  launch.blocks = uint32_t(shape.iterations);
+  launch.blocks = uint32_t(blocks);
   launch.threads = uint32_t(shape.threads);
   launch.sharedBytes = uint32_t(shape.sharedBytes);
   launch.seed = seed;

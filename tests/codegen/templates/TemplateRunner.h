@@ -46,6 +46,7 @@ struct Shape {
   int threads = 0;
   int64_t iterations = 0;
   int sharedBytes = 0;
+  int64_t blockIterations = 1; ///< of a block
 };
 
 /// Kernels of one text.
@@ -55,7 +56,7 @@ public:
   /// kernels when it does not compile.
   TemplateRunner(const std::string &text, const std::vector<std::string> &names);
 
-  /// Runs all blocks, one iteration each, in a random order. The first fault, or nothing.
+  /// Runs all blocks in a random order. The first fault, or nothing.
   std::string run(const std::string &kernel, const Shape &shape,
                   const std::vector<Argument> &arguments, uint64_t seed);
 

@@ -87,6 +87,28 @@ TEST(Costs, PartsThatAreCopied) {
   EXPECT_DOUBLE_EQ(costOf(planOf(shard)).seconds, 10);
 }
 
+TEST(Costs, WhatKeepsTheMemoryBusy) {
+  Command command;
+  command.kind = Command::Kind::Copy;
+  command.type = DType::F32;
+  auto shareOf = [&](int64_t count) {
+    command.counts = {count};
+    return costOf(planOf(command)).memory;
+  };
+  EXPECT_DOUBLE_EQ(shareOf(0), 0);
+  EXPECT_DOUBLE_EQ(shareOf(1), 0.8 / 1.3); // half a second lies before it
+  EXPECT_DOUBLE_EQ(shareOf(100), 1);       // nearly all
+  command.kind = Command::Kind::AllReduce;
+  EXPECT_DOUBLE_EQ(shareOf(100), 0);
+  Command launch;
+  launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
+  plan::Plan plan = planOf(launch);
+  plan.buffers.resize(1);
+  plan.kernels.resize(1);
+  plan.kernels[0].flopsPerKey = 8;
+  EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).memory, 2 / (0.5 + 60));
+}
+
 TEST(Costs, AttentionByWhatItSees) {
   Command launch;
   launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});

@@ -163,6 +163,119 @@ TEST(Simulator, CollectivesSlowWhatRunsBesideThem) {
   EXPECT_DOUBLE_EQ(steps.run().step, 9);
 }
 
+TEST(Simulator, StreamsShareTheMemory) {
+  Steps steps;
+  steps.program("last");
+  steps.plan.programs.back().streams = 3;
+  plan::Command &copy = steps.add("c", Kind::Copy, 2, 4);
+  copy.counts = {8};
+  copy.type = plan::DType::F32;
+  steps.costs[0].back().memory = 1;
+  steps.work("a", 10);
+  steps.program("update");
+  auto stepOf = [&](double memory) {
+    steps.costs[0].back().memory = memory;
+    return steps.run().step;
+  };
+  EXPECT_DOUBLE_EQ(stepOf(0), 10);
+  EXPECT_DOUBLE_EQ(stepOf(0.5), 12); // 4 s beside the copy do 2
+  EXPECT_DOUBLE_EQ(stepOf(1), 14);
+  const Outcome outcome = steps.run();
+  EXPECT_DOUBLE_EQ(outcome.onDevice.bytes, 64); // read and written
+  EXPECT_DOUBLE_EQ(outcome.onDevice.seconds, 4);
+  EXPECT_DOUBLE_EQ(outcome.onDevice.exposed, 0);
+  // Of commands that stand the other way round the copy waits: a 0–10, c 10–14.
+  std::swap(steps.plan.programs[0].commands[0], steps.plan.programs[0].commands[1]);
+  std::swap(steps.costs[0][0], steps.costs[0][1]);
+  EXPECT_DOUBLE_EQ(steps.run().step, 14);
+  EXPECT_EQ((timesOf(steps, steps.run())[{0, "a"}]), Times(0, 10));
+}
+
+/// Two micro-batches of 10 s and an update of 9 s; tokens and targets of 20 bytes, scalars of 10, a
+/// loss of 4; 10 bytes a second from and to the host, behind a latency of one second, and 10 bytes
+/// a second read or written on the device.
+Steps copying() {
+  Steps steps;
+  for (const char *name : {"first", "last", "update"}) {
+    steps.program(name);
+    steps.work(name, name == std::string("update") ? 9 : 10);
+  }
+  for (uint64_t bytes : {10, 20, 20, 4})
+    steps.plan.buffers.push_back({"", 0, bytes, plan::DType::F32, {}, {}});
+  steps.plan.scalarBuffer = 0;
+  steps.plan.training.tokensBuffer = 1;
+  steps.plan.training.targetsBuffer = 2;
+  steps.plan.training.lossBuffer = 3;
+  steps.plan.training.globalBatch = 2;
+  steps.machine.memory.points = {{1, 10}};
+  steps.machine.host = {1, 10};
+  return steps;
+}
+
+double total(const std::vector<Share> &shares) {
+  double sum = 0;
+  for (const Share &share : shares)
+    sum += share.seconds;
+  return sum;
+}
+
+TEST(Simulator, BatchesAreUploadedBesideTheProgramBefore) {
+  Steps steps = copying();
+  const Outcome outcome = steps.run(settingsOf(1));
+  // Scalars, tokens and targets are up 2, 5 and 8 s after the update's start, and placed behind it
+  // in 2 + 4 + 4; 10 of the first; 1.4 until its loss is back; the next batch, up 6 s after the
+  // first's start, is placed in 8; 10 of the last; 1.4; 9 of the update.
+  EXPECT_NEAR(outcome.step, 10 + 10 + 1.4 + 8 + 10 + 1.4 + 9, 1e-9);
+  EXPECT_DOUBLE_EQ(outcome.computing, 10 + 10 + 9 + 18);
+  EXPECT_DOUBLE_EQ(outcome.toDevice.bytes, 10 + 4 * 20);
+  EXPECT_DOUBLE_EQ(outcome.toDevice.seconds, 2 + 4 * 3);
+  EXPECT_NEAR(outcome.toDevice.exposed, 18, 1e-9); // placing alone
+  EXPECT_DOUBLE_EQ(outcome.toHost.bytes, 8);
+  EXPECT_DOUBLE_EQ(outcome.toHost.seconds, 2.8);
+  EXPECT_DOUBLE_EQ(outcome.toHost.exposed, 2.8);
+  EXPECT_NEAR(total(outcome.path), outcome.step, 1e-9);
+  // The step shows the next one's first uploads, beside its update.
+  std::vector<Times> uploads;
+  for (const Span &span : outcome.spans)
+    if (span.transfer == Transfer::Upload)
+      uploads.emplace_back(span.start, span.finish);
+  const double update = outcome.step - 9;
+  const std::vector<Times> wanted = {
+      {update, update + 2}, {update + 2, update + 5}, {update + 5, update + 8}, {10, 13}, {13, 16}};
+  ASSERT_EQ(uploads.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(uploads[i].first, wanted[i].first, 1e-9) << i;
+    EXPECT_NEAR(uploads[i].second, wanted[i].second, 1e-9) << i;
+  }
+}
+
+TEST(Simulator, OneProgramForAllMicroBatches) {
+  Steps steps = copying();
+  const double step = steps.run(settingsOf(1)).step;
+  steps.plan.training.phases[0].last = "first";
+  EXPECT_NEAR(steps.run(settingsOf(1)).step, step, 1e-9);
+}
+
+TEST(Simulator, TheHostWaitsForTheLossBeforeItUploads) {
+  Steps steps = copying();
+  steps.plan.training.phases[0].update = "";
+  const Outcome outcome = steps.run(settingsOf(1));
+  // The step's first uploads begin with it: 2 s for the scalars, placed in 2; one second later the
+  // tokens are there.
+  EXPECT_NEAR(outcome.step, 2 + 2 + 1 + 4 + 4 + 10 + 1.4 + 8 + 10 + 1.4, 1e-9);
+  EXPECT_NEAR(outcome.toDevice.exposed, 3 + 18, 1e-9);
+  EXPECT_NEAR(total(outcome.path), outcome.step, 1e-9);
+}
+
+TEST(Simulator, AHostThatDoesOneThingAtATimeWritesInBetween) {
+  Steps steps = copying();
+  steps.machine.oneAtATime = true;
+  const Outcome outcome = steps.run(settingsOf(1));
+  EXPECT_NEAR(outcome.step, 8 + 10 + 1.4 + 6 + 10 + 1.4 + 9, 1e-9);
+  EXPECT_DOUBLE_EQ(outcome.computing, 29);
+  EXPECT_NEAR(outcome.toDevice.exposed, 14, 1e-9);
+}
+
 TEST(Simulator, AllWaitForTheStraggler) {
   Steps steps = overlapping();
   Outcome outcome = steps.run(settingsOf(4, {{2, 1.5}}));

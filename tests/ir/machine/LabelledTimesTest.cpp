@@ -30,6 +30,8 @@ TEST(LabelledTimesFile, sayWhatIsWrongWithAFile) {
   EXPECT_EQ(message("{").find("t.json: no file of times: "), 0u);
   EXPECT_EQ(message("{}"), "t.json: no file of times: it has no \"commands\"; "
                            "nanorun --times writes one");
+  EXPECT_EQ(message(R"({"commands": [1]})"),
+            "t.json: no file of times: command 0 is no object; nanorun --times writes one");
   EXPECT_EQ(message(R"({"commands": [{"program": "first"}]})"),
             "t.json: no file of times: command 0 lacks \"program\", \"label\", \"runs\" or \"ms\"; "
             "nanorun --times writes one");

@@ -40,6 +40,7 @@ std::string changed(const std::string &from, const std::string &to) {
     "memory": {"gb_per_s": [[1000, 1], [100000, 2]]},
     "launch": {"host_us": 4},
     "kernels": {"vector_tflops": 1, "attention_tflops": 1},
+    "host": {"latency_us": 5, "gb_per_s": 50},
     "products": {
       "f32": {"tflops": 1, "units": 1, "tile_rows": 1, "tile_columns": 1, "startup_k": 0},
       "bf16": {"tflops": 1, "units": 1, "tile_rows": 1, "tile_columns": 1, "startup_k": 0},
@@ -132,6 +133,25 @@ TEST(Machine, CollectivesOverNodes) {
   EXPECT_DOUBLE_EQ(machine.collective(Collective::ReduceScatter, 80, 8, 4), 1 + 3 * 2 + 7);
 }
 
+TEST(Machine, CopiesFromTheHost) {
+  Machine machine = roundMachine();
+  EXPECT_DOUBLE_EQ(machine.hostCopy(1000), 0); // no host link: no time
+  machine.host = {/*latency=*/3, /*bandwidth=*/4};
+  EXPECT_DOUBLE_EQ(machine.hostCopy(80), 3 + 20);
+  EXPECT_DOUBLE_EQ(machine.hostCopy(0), 0);
+}
+
+TEST(Machine, RanksBeyondANodeNeedANetwork) {
+  Machine machine = roundMachine();
+  machine.name = "m";
+  machine.ranksPerNode = 4;
+  EXPECT_EQ(llvm::toString(machine.checkRanks(5)), "");
+  machine.hasNetwork = false;
+  EXPECT_EQ(llvm::toString(machine.checkRanks(4)), "");
+  EXPECT_EQ(llvm::toString(machine.checkRanks(5)),
+            "machine m: 5 ranks do not fit into its one node of 4; take a machine with a network");
+}
+
 TEST(Machine, KnownMachinesAreGoodAndNamedAsTheirFiles) {
   std::vector<std::string> names = knownMachines();
   ASSERT_GE(names.size(), 5u);
@@ -210,6 +230,16 @@ TEST(Machine, Errors) {
   EXPECT_EQ(error(R"({"host_us": 4})", "4"), "m.json: launch: an object is wanted");
   EXPECT_EQ(error(R"("vector_tflops": 1)", R"("beside_collectives": 0.5, "vector_tflops": 1)"),
             "m.json: kernels.beside_collectives: at least 1 is wanted");
+  EXPECT_EQ(error(R"("host": {"latency_us": 5, "gb_per_s": 50},)", ""),
+            "m.json: host: an object is wanted");
+  EXPECT_EQ(error(R"("latency_us": 5, "gb_per_s": 50)", R"("latency_us": 5)"),
+            "m.json: host.gb_per_s: a number above 0 is wanted");
+  EXPECT_EQ(error(R"("gb_per_s": 50)", R"("gb_per_s": [[1, 50]])"),
+            "m.json: host.gb_per_s: a number above 0 is wanted");
+  EXPECT_EQ(error(R"("latency_us": 5,)", R"("latency_us": -5,)"),
+            "m.json: host.latency_us: a number of 0 or more is wanted");
+  EXPECT_EQ(error(R"("gb_per_s": 50)", R"("gb_per_s": 50, "gb_per_s_back": 50)"),
+            "m.json: host.gb_per_s_back: unknown key; the known are latency_us, gb_per_s");
   EXPECT_EQ(messageOf(parse("[]", "m.json")), "m.json: a JSON object is wanted");
   EXPECT_TRUE(llvm::StringRef(messageOf(parse("{", "m.json"))).starts_with("m.json: no JSON: "));
   EXPECT_EQ(messageOf(load("h1000")),

@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/TypeSwitch.h"

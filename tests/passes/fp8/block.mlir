@@ -21,12 +21,25 @@
 // CHECK: nano.quantize %{{.*}} : tensor<256x384xf32>, tensor<256x3xf32> -> tensor<256x384xf8E4M3FN>
 // CHECK: nano.scaled_matmul {{.*}} : (tensor<256x384xf8E4M3FN>, tensor<384x128xf8E4M3FN>, tensor<256x3xf32>, tensor<3x1xf32>)
 
-// Scales are transposed with what they scale.
+// Scales are transposed with what they scale; those of weights are kept in rows of a multiple of 4. The module says that they lie as GPUs read them.
+// KMAJOR: module attributes {{.*}}nano.gpu_scales
 // KMAJOR-LABEL: func.func @first(
+// KMAJOR: %[[SW:.*]] = nano.select {{.*}} : tensor<3x1xf32>
+// KMAJOR: %[[COLUMN:.*]] = nano.reshape %[[SW]] : tensor<3x1xf32> -> tensor<3xf32>
+// KMAJOR: %[[KEPT:.*]] = nano.broadcast %[[COLUMN]] dims [0] : tensor<3xf32> -> tensor<3x4xf32>
+// KMAJOR: nano.store %[[KEPT]], @fp8.w.scale : tensor<3x4xf32>
+// KMAJOR: %[[PART:.*]] = nano.slice %[[KEPT]] dim 1 at 0 : tensor<3x4xf32> -> tensor<3x1xf32>
+// KMAJOR: %[[TURNED:.*]] = nano.transpose %[[PART]] : tensor<3x1xf32> -> tensor<1x3xf32>
 // KMAJOR: nano.store %{{.*}}, @fp8.w.t : tensor<128x384xf8E4M3FN>
-// KMAJOR: nano.store %{{.*}}, @fp8.w.scale.t : tensor<1x3xf32>
+// KMAJOR: %[[ZEROS:.*]] = nano.constant 0.000000e+00 : tensor<1x1xf32>
+// KMAJOR: %[[WHOLE:.*]] = nano.concat %[[TURNED]], %[[ZEROS]] dim 1 : (tensor<1x3xf32>, tensor<1x1xf32>) -> tensor<1x4xf32>
+// KMAJOR: nano.store %[[WHOLE]], @fp8.w.scale.t : tensor<1x4xf32>
 // KMAJOR: nano.scaled_matmul {{.*}}transpose_b} : (tensor<384x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>, tensor<384x2xf32>, tensor<128x2xf32>)
 // KMAJOR: nano.scaled_matmul {{.*}}transpose_b} : (tensor<256x384xf8E4M3FN>, tensor<128x384xf8E4M3FN>, tensor<256x3xf32>, tensor<1x3xf32>)
+// KMAJOR-LABEL: func.func @next(
+// KMAJOR: %[[LOADED:.*]] = nano.load @fp8.w.scale : tensor<3x4xf32>
+// KMAJOR: %[[PART:.*]] = nano.slice %[[LOADED]] dim 1 at 0 : tensor<3x4xf32> -> tensor<3x1xf32>
+// KMAJOR: nano.scaled_matmul {{.*}} scales(%{{.*}}, %[[PART]]) {{.*}}transpose_b} : (tensor<256x128xf8E4M3FN>, tensor<384x128xf8E4M3FN>, tensor<256x1xf32>, tensor<3x1xf32>)
 
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):

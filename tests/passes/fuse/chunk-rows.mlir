@@ -99,3 +99,30 @@ func.func @mixes_rows(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>, %t: tensor
   %loss, %lse = nano.cross_entropy %y, %t : (tensor<256x256xf32>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>)
   return %loss : tensor<256xf32>
 }
+
+// -----
+
+// Chunks do not combine by a log-sum-exp of rows.
+// CHECK-LABEL: func.func @log_sum_exp_of_rows
+// CHECK-NOT:   nano.slice
+func.func @log_sum_exp_of_rows(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>, %t: tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>) {
+  // expected-remark@+1 {{left whole: nano.reduce mixes rows of a tensor of 262144 bytes}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  // expected-note@+1 {{which is this op}}
+  %m = nano.reduce logsumexp %z dims [0] : tensor<256x256xf32> -> tensor<256xf32>
+  %loss, %lse = nano.cross_entropy %z, %t : (tensor<256x256xf32>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>)
+  return %loss, %m : tensor<256xf32>, tensor<256xf32>
+}
+
+// -----
+
+// Of a row each it keeps rows, beside the loss.
+// CHECK-LABEL: func.func @log_sum_exp_of_a_row
+// CHECK:       nano.reduce logsumexp %{{.*}} dims [1] : tensor<128x256xf32> -> tensor<128xf32>
+// CHECK:       nano.reduce logsumexp %{{.*}} dims [1] : tensor<128x256xf32> -> tensor<128xf32>
+func.func @log_sum_exp_of_a_row(%x: tensor<256x16xf32>, %w: tensor<256x16xf32>, %t: tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>) {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32>
+  %m = nano.reduce logsumexp %z dims [1] : tensor<256x256xf32> -> tensor<256xf32>
+  %loss, %lse = nano.cross_entropy %z, %t : (tensor<256x256xf32>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256xf32>)
+  return %loss, %m : tensor<256xf32>, tensor<256xf32>
+}

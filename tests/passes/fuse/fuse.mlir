@@ -20,15 +20,15 @@ func.func @norm(%x: tensor<512x64xbf16>) -> tensor<512x64xbf16> {
 
 // -----
 
-// The loss and the gradient of the logits read the logits once, in one kernel, and the gradient reuses the loss's exponentials.
+// The loss and the gradient of the logits are one kernel, which walks a row twice: the log-sum-exp needs no pass for the largest logit.
 // CHECK-LABEL: func.func @loss_and_gradient
 // CHECK:       %[[BOTH:.*]]:2 = nano.fused(%arg0, %arg1) : (tensor<512x1024xbf16>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512x1024xbf16>) {
-// CHECK:         nano.reduce max
-// CHECK:         %[[E:.*]] = nano.exp
-// CHECK:         %[[S:.*]] = nano.reduce sum %[[E]] dims [1]
-// CHECK:         %[[I:.*]] = nano.div %{{.*}}, %[[S]] : tensor<512xf32>
-// CHECK:         %[[B:.*]] = nano.broadcast %[[I]] dims [0]
-// CHECK:         nano.mul %[[E]], %[[B]]
+// CHECK-NOT:     nano.reduce max
+// CHECK:         %[[L:.*]] = nano.reduce logsumexp %[[Z:.*]] dims [1] : tensor<512x1024xf32> -> tensor<512xf32>
+// CHECK-NOT:     nano.reduce max
+// CHECK:         %[[B:.*]] = nano.broadcast %[[L]] dims [0]
+// CHECK:         %[[D:.*]] = nano.sub %[[Z]], %[[B]]
+// CHECK:         nano.exp %[[D]]
 // CHECK-NOT:     nano.exp
 // CHECK-NOT:   nano.fused
 // CHECK:       return %[[BOTH]]#0, %[[BOTH]]#1
@@ -44,7 +44,7 @@ func.func @loss_and_gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> 
 
 // -----
 
-// Softcapped logits have a bound, which stands for their maximum: the log-sum-exp takes one pass.
+// Softcapped logits have a bound, which stands for their maximum: a plain sum does, and the gradient reuses its exponentials.
 // CHECK-LABEL: func.func @softcap
 // CHECK:       %[[ALL:.*]]:2 = nano.fused
 // CHECK:         %[[M:.*]] = nano.constant 1.500000e+01 : tensor<512x1024xf32>
@@ -107,9 +107,94 @@ func.func @gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>) -> (tensor<5
 
 // -----
 
+// Likewise of plain logits: an exponential times one number a row, but in the target's column.
+// CHECK-LABEL: func.func @plain_gradient
+// CHECK:         %[[L:.*]] = nano.reduce logsumexp %[[Z:.*]] dims [1]
+// CHECK:         %[[D:.*]] = nano.sub %[[Z]], %{{.*}} : tensor<512x1024xf32>
+// CHECK:         %[[P:.*]] = nano.exp %[[D]]
+// CHECK:         %[[M:.*]] = nano.sub %[[P]], %{{.*}} : tensor<512x1024xf32>
+// CHECK:         %[[HERE:.*]] = nano.mul %[[M]], %{{.*}} : tensor<512x1024xf32>
+// CHECK:         %[[ROWS:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+// CHECK:         %[[OTHERS:.*]] = nano.mul %[[P]], %[[ROWS]]
+// CHECK:         %[[G:.*]] = nano.select eq, %{{.*}}, %{{.*}}, %[[HERE]], %[[OTHERS]]
+// CHECK:         nano.cast %[[G]] : tensor<512x1024xf32> -> tensor<512x1024xbf16>
+func.func @plain_gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>, %w: tensor<512xf32>) -> (tensor<512xf32>, tensor<512x1024xbf16>) {
+  %one = nano.constant 1.0 : tensor<512x1024xf32>
+  %x = nano.cast %z : tensor<512x1024xbf16> -> tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %d = nano.sub %x, %b : tensor<512x1024xf32>
+  %p = nano.exp %d : tensor<512x1024xf32>
+  %i = nano.iota 1 : tensor<512x1024xi32>
+  %r = nano.broadcast %t dims [0] : tensor<512xi32> -> tensor<512x1024xi32>
+  %m = nano.sub %p, %one : tensor<512x1024xf32>
+  %s = nano.select eq, %i, %r, %m, %p : tensor<512x1024xi32>, tensor<512x1024xf32>
+  %scale = nano.broadcast %w dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %y = nano.mul %s, %scale : tensor<512x1024xf32>
+  %g = nano.cast %y : tensor<512x1024xf32> -> tensor<512x1024xbf16>
+  return %loss, %g : tensor<512xf32>, tensor<512x1024xbf16>
+}
+
+// -----
+
+// Exponentials that a model writes with its own maximum are reused too.
+// CHECK-LABEL: func.func @own_maximum
+// CHECK:         nano.reduce max
+// CHECK:         %[[E:.*]] = nano.exp
+// CHECK:         %[[S:.*]] = nano.reduce sum %[[E]] dims [1]
+// CHECK:         %[[I:.*]] = nano.div %{{.*}}, %[[S]] : tensor<512xf32>
+// CHECK:         %[[B:.*]] = nano.broadcast %[[I]] dims [0]
+// CHECK:         nano.mul %[[E]], %[[B]]
+// CHECK-NOT:     nano.exp
+// CHECK:       return
+func.func @own_maximum(%x: tensor<512x1024xf32>) -> tensor<512x1024xf32> {
+  %m = nano.reduce max %x dims [1] : tensor<512x1024xf32> -> tensor<512xf32>
+  %r = nano.broadcast %m dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %a = nano.sub %x, %r : tensor<512x1024xf32>
+  %e = nano.exp %a : tensor<512x1024xf32>
+  %s = nano.reduce sum %e dims [1] : tensor<512x1024xf32> -> tensor<512xf32>
+  %l = nano.log %s : tensor<512xf32>
+  %lse = nano.add %m, %l : tensor<512xf32>
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %d = nano.sub %x, %b : tensor<512x1024xf32>
+  %p = nano.exp %d : tensor<512x1024xf32>
+  return %p : tensor<512x1024xf32>
+}
+
+// -----
+
+// A log-sum-exp over other dimensions than the last has its maxima first; infinite ones are not subtracted.
+// CHECK-LABEL: func.func @log_sum_exp_of_columns
+// CHECK-NOT:     logsumexp
+// CHECK:         %[[M:.*]] = nano.reduce max %{{.*}} dims [1] : tensor<1x12x1024xf32> -> tensor<1x1024xf32>
+// CHECK-NOT:     logsumexp
+// CHECK:         nano.select lt
+// CHECK:         nano.exp
+// CHECK:         nano.reduce sum
+// CHECK-NOT:     logsumexp
+// CHECK:       return
+func.func @log_sum_exp_of_columns(%x: tensor<12x1024xf32>) -> tensor<1024xf32> {
+  %y = nano.reduce logsumexp %x dims [0] : tensor<12x1024xf32> -> tensor<1024xf32>
+  return %y : tensor<1024xf32>
+}
+
+// -----
+
+// Over all dimensions: that of the rows', as one row.
+// CHECK-LABEL: func.func @log_sum_exp_of_all
+// CHECK:         %[[R:.*]] = nano.reduce logsumexp %{{.*}} dims [1] : tensor<12x1024xf32> -> tensor<12xf32>
+// CHECK:         nano.reduce logsumexp %{{.*}} dims [1] : tensor<1x12xf32> -> tensor<1xf32>
+// CHECK:       return
+func.func @log_sum_exp_of_all(%x: tensor<12x1024xf32>) -> tensor<f32> {
+  %y = nano.reduce logsumexp %x dims [0, 1] : tensor<12x1024xf32> -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+// -----
+
 // A cap so wide that exponentials below it vanish is none.
 // CHECK-LABEL: func.func @wide_cap
-// CHECK:         nano.reduce max
+// CHECK:         nano.reduce logsumexp
 func.func @wide_cap(%z: tensor<512x1024xf32>, %t: tensor<512xi32>) -> tensor<512xf32> {
   %c = nano.constant 50.0 : tensor<512x1024xf32>
   %h = nano.tanh %z : tensor<512x1024xf32>

@@ -29,6 +29,19 @@ step.program @apart {
 
 // -----
 
+step.program @columns {
+  %x = step.buffer "x" : memref<4x6xf32>
+  %y = step.buffer "y" : memref<6xf32>
+  step.task ins(%x) outs(%y) : (memref<4x6xf32>) -> memref<6xf32> {
+  ^bb0(%a: tensor<4x6xf32>):
+    // expected-error @+1 {{is a log-sum-exp of columns; a kernel has them of rows only}}
+    %s = nano.reduce logsumexp %a dims [0] : tensor<4x6xf32> -> tensor<6xf32>
+    nano.yield %s : tensor<6xf32>
+  }
+}
+
+// -----
+
 step.program @different_rows {
   %x = step.buffer "x" : memref<4x6xf32>
   %y = step.buffer "y" : memref<4xf32>

@@ -171,3 +171,41 @@ step.program @lines {
     nano.yield %y2 : tensor<64xf32>
   }
 }
+
+// -----
+
+// Without reductions, rows are the longest whose elements are addressed alike; where those are whole matrices, of which there are few, shorter
+// ones, of at least 128 elements.
+// CHECK-LABEL: step.program @matrices
+// CHECK:       step.launch @mul_{{.*}}(%x0, %n0, %y0) {iterations = array<i64: 4>}
+// CHECK:       step.launch @mul_{{.*}}(%x1, %n1, %y1) {iterations = array<i64: 1536>}
+// CHECK:       step.launch @mul_{{.*}}(%x2, %n2, %y2) {iterations = array<i64: 2>}
+step.program @matrices {
+  %x0 = step.buffer "x0" : memref<4x96x256xf32>
+  %n0 = step.buffer "n0" : memref<4xf32>
+  %y0 = step.buffer "y0" : memref<4x96x256xf32>
+  step.task ins(%x0, %n0) outs(%y0) : (memref<4x96x256xf32>, memref<4xf32>) -> memref<4x96x256xf32> {
+  ^bb0(%a: tensor<4x96x256xf32>, %b: tensor<4xf32>):
+    %r = nano.broadcast %b dims [0] : tensor<4xf32> -> tensor<4x96x256xf32>
+    %p = nano.mul %a, %r : tensor<4x96x256xf32>
+    nano.yield %p : tensor<4x96x256xf32>
+  }
+  %x1 = step.buffer "x1" : memref<2x768x768xf32>
+  %n1 = step.buffer "n1" : memref<2xf32>
+  %y1 = step.buffer "y1" : memref<2x768x768xf32>
+  step.task ins(%x1, %n1) outs(%y1) : (memref<2x768x768xf32>, memref<2xf32>) -> memref<2x768x768xf32> {
+  ^bb0(%a: tensor<2x768x768xf32>, %b: tensor<2xf32>):
+    %r = nano.broadcast %b dims [0] : tensor<2xf32> -> tensor<2x768x768xf32>
+    %p = nano.mul %a, %r : tensor<2x768x768xf32>
+    nano.yield %p : tensor<2x768x768xf32>
+  }
+  %x2 = step.buffer "x2" : memref<2x16384x4xf32>
+  %n2 = step.buffer "n2" : memref<2xf32>
+  %y2 = step.buffer "y2" : memref<2x16384x4xf32>
+  step.task ins(%x2, %n2) outs(%y2) : (memref<2x16384x4xf32>, memref<2xf32>) -> memref<2x16384x4xf32> {
+  ^bb0(%a: tensor<2x16384x4xf32>, %b: tensor<2xf32>):
+    %r = nano.broadcast %b dims [0] : tensor<2xf32> -> tensor<2x16384x4xf32>
+    %p = nano.mul %a, %r : tensor<2x16384x4xf32>
+    nano.yield %p : tensor<2x16384x4xf32>
+  }
+}

@@ -19,9 +19,11 @@ func.func @accumulate(%x: tensor<4x8xf32>) {
 
 // -----
 
-// A scale that is a part of a larger tensor is copied where it is not contiguous.
+// A scale that is a part of a larger tensor is read where it lies.
 // CHECK-LABEL: step.program @part
-// CHECK:       step.task ins(%{{.*}}) outs(%[[S:.*]]) : (memref<4x1xf32, strided<[2, 1]>>) -> memref<4x1xf32>
+// CHECK:       %[[S:.*]] = step.view %{{.*}} : memref<4x2xf32> to memref<4x1xf32, strided<[2, 1]>>
+// CHECK:       nano.cast
+// CHECK-NOT:   step.task
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[S]], %[[S]]) into
 func.func @part(%x: tensor<4x128xf32>, %s: tensor<4x2xf32>) -> tensor<4x4xf32> {
   %a = nano.slice %s dim 1 at 0 : tensor<4x2xf32> -> tensor<4x1xf32>

@@ -1,5 +1,6 @@
 // The list scheduler on random graphs of tasks: every order is one, small ones are near the
-// shortest that there is, and memory stays within its limit where that is possible.
+// shortest that there is, and memory stays within its limit where that is possible; what tasks that
+// share the memory take.
 #include "passes/schedule/ListSchedule.h"
 
 #include "gtest/gtest.h"
@@ -13,14 +14,17 @@ namespace {
 
 constexpr int64_t noLimit = int64_t(1) << 60;
 
-/// `count` tasks, each before a later one with probability `density`, and as many buffers.
-TaskGraph randomGraph(std::mt19937 &random, unsigned count) {
+/// `count` tasks on the first `streams` streams, each before a later one with some probability, and
+/// as many buffers.
+TaskGraph randomGraph(std::mt19937 &random, unsigned count, unsigned streams = 2) {
   std::uniform_real_distribution<double> share(0, 1);
   const double density = 0.1 + 0.5 * share(random), collectives = 0.2 + 0.4 * share(random);
   TaskGraph graph;
   for (uint32_t i = 0; i < count; ++i) {
     Task task;
     task.stream = share(random) < collectives ? collectiveStream : computeStream;
+    if (streams > 2 && random() % 3 == 0)
+      task.stream = copyStream;
     task.seconds = double(1 + random() % 10);
     for (uint32_t earlier = i > 20 ? i - 20 : 0; earlier < i; ++earlier)
       if (share(random) < density)
@@ -49,7 +53,7 @@ TaskGraph randomGraph(std::mt19937 &random, unsigned count) {
 void expectValid(const TaskGraph &graph, const Order &order) {
   ASSERT_EQ(order.tasks.size(), graph.tasks.size());
   std::vector<bool> placed(graph.tasks.size(), false);
-  double free[numStreams] = {0, 0}, last = 0;
+  double free[numStreams] = {}, last = 0;
   for (uint32_t task : order.tasks) {
     ASSERT_FALSE(placed[task]);
     placed[task] = true;
@@ -77,7 +81,7 @@ class Optimum {
 public:
   explicit Optimum(const TaskGraph &graph)
       : graph(graph), end(graph.tasks.size()), placed(graph.tasks.size(), false) {
-    search({0, 0}, 0, graph.tasks.size());
+    search({}, 0, graph.tasks.size());
   }
   double seconds = 1e300;
 
@@ -116,38 +120,46 @@ double shortest(const std::vector<Order> &orders) {
   return seconds;
 }
 
-// Rule::Fixed takes at most twice the optimum: each stream waits only for the other. The best of
-// the candidates is much nearer: of 3000 graphs it is the optimum in 99.5%, on average within 0.05%
-// of it, and never more than 1.3 times it.
-TEST(ListSchedule, isNearTheOptimum) {
-  std::mt19937 random(7);
-  double sum = 0, worst = 0;
-  int optimal = 0;
-  constexpr int graphs = 3000;
+/// How far the best of the candidates is from the shortest of all orders, over many small graphs.
+struct Distance {
+  double mean = 0, worst = 0, optimal = 0; ///< ratios; the share of graphs where it is as short
+};
+
+/// Rule::Fixed takes at most `streams` times the optimum: some stream is always busy.
+Distance distanceFromOptimum(unsigned seed, unsigned streams, int graphs) {
+  std::mt19937 random(seed);
+  Distance distance;
   for (int i = 0; i < graphs; ++i) {
-    const TaskGraph graph = randomGraph(random, 3 + random() % 6);
+    const TaskGraph graph = randomGraph(random, 3 + random() % 6, streams);
     const std::vector<Order> orders = candidates(graph, noLimit);
     for (const Order &order : orders)
       expectValid(graph, order);
     const double best = Optimum(graph).seconds, ratio = shortest(orders) / best;
-    EXPECT_LE(orders.front().seconds, 2 * best);
-    ASSERT_GE(ratio, 1 - 1e-12);
-    sum += ratio;
-    worst = std::max(worst, ratio);
-    optimal += ratio < 1 + 1e-9;
+    EXPECT_LE(orders.front().seconds, streams * best);
+    EXPECT_GE(ratio, 1 - 1e-12);
+    distance.mean += ratio / graphs;
+    distance.worst = std::max(distance.worst, ratio);
+    distance.optimal += (ratio < 1 + 1e-9) / double(graphs);
   }
-  RecordProperty("mean", std::to_string(sum / graphs));
-  RecordProperty("worst", std::to_string(worst));
-  RecordProperty("optimal", optimal);
-  EXPECT_GE(optimal, graphs * 995 / 1000);
-  EXPECT_LE(sum / graphs, 1.0005);
-  EXPECT_LE(worst, 1.3);
+  return distance;
+}
+
+// Of 3000 graphs the best of the candidates is the optimum in 99.5%, on average within 0.05% of it,
+// and never more than 1.3 times it: of computation and collectives, and with copies.
+TEST(ListSchedule, isNearTheOptimum) {
+  for (unsigned streams : {2u, 3u}) {
+    SCOPED_TRACE(streams);
+    const Distance distance = distanceFromOptimum(7, streams, 3000);
+    EXPECT_GE(distance.optimal, 0.995);
+    EXPECT_LE(distance.mean, 1.0005);
+    EXPECT_LE(distance.worst, 1.3);
+  }
 }
 
 TEST(ListSchedule, isDeterministicAndNeverWorseThanTheGivenOrder) {
   std::mt19937 random(11);
-  for (int i = 0; i < 100; ++i) {
-    const TaskGraph graph = randomGraph(random, 100);
+  for (unsigned i = 0; i < 100; ++i) {
+    const TaskGraph graph = randomGraph(random, 100, 2 + i % 2);
     const std::vector<Order> orders = candidates(graph, noLimit),
                              again = candidates(graph, noLimit);
     for (size_t k = 0; k < orders.size(); ++k) {
@@ -223,11 +235,76 @@ TEST(ListSchedule, holdsMemoryWithinTheLimit) {
   EXPECT_LE(free.seconds, tight.seconds);
 }
 
+// Eight copies aside, each used by what computes between; the limit holds two at a time.
+TEST(ListSchedule, holdsCopiesWithinTheLimit) {
+  TaskGraph graph;
+  for (uint32_t part = 0; part < 8; ++part) {
+    const auto first = uint32_t(graph.tasks.size());
+    graph.tasks.push_back({copyStream, 4, {}});
+    graph.tasks.push_back({computeStream, 10, {first}});
+    graph.storage.push_back({100, {first, first + 1}});
+  }
+  const Order free = listSchedule(graph, Rule::Given, Collectives::Longest, noLimit);
+  expectValid(graph, free);
+  EXPECT_EQ(free.seconds, 84);
+  EXPECT_GT(peakInTime(graph, free), 500);
+  const Order tight = listSchedule(graph, Rule::Given, Collectives::Longest, 200);
+  expectValid(graph, tight);
+  EXPECT_LE(peakInTime(graph, tight), 200);
+  EXPECT_EQ(tight.seconds, 84);
+}
+
+// A wait for a collective that itself waited for a copy tells that the copy has ended as well.
+TEST(ListSchedule, knowsWhatAWaitImplies) {
+  TaskGraph graph;
+  graph.tasks = {{copyStream, 2, {}},
+                 {collectiveStream, 2, {0}},
+                 {computeStream, 1, {1}},
+                 {computeStream, 1, {}}};
+  graph.storage = {{100, {0, 1}}, {100, {3}}};
+  const Order order = listSchedule(graph, Rule::Fixed, Collectives::Longest, 100);
+  expectValid(graph, order);
+  EXPECT_TRUE(order.forMemory.empty());
+}
+
+// A copy and a task that both keep the memory busy take as long as one behind the other; one that
+// needs it for half of its time loses that half; a collective is not slowed.
+TEST(ListSchedule, tasksShareTheMemory) {
+  auto secondsOf = [](double copying, unsigned stream, double working, double memory) {
+    TaskGraph graph;
+    graph.tasks = {{copyStream, copying, {}, 1}, {stream, working, {}, memory}};
+    Order order;
+    order.tasks = {0, 1};
+    predict(graph, order);
+    return order.seconds;
+  };
+  EXPECT_DOUBLE_EQ(secondsOf(4, computeStream, 10, 1), 14);
+  EXPECT_DOUBLE_EQ(secondsOf(4, computeStream, 10, 0.5), 12);
+  EXPECT_DOUBLE_EQ(secondsOf(4, computeStream, 10, 0), 10);
+  EXPECT_DOUBLE_EQ(secondsOf(4, computeStream, 1, 0.5), 4);
+  EXPECT_DOUBLE_EQ(secondsOf(4, collectiveStream, 10, 0), 10);
+  // The second to start pays: here the copy, which is alone between the two tasks.
+  TaskGraph graph;
+  graph.tasks = {{computeStream, 3, {}, 1}, {copyStream, 4, {}, 1}, {computeStream, 2, {}, 0.5}};
+  Order order;
+  order.tasks = {0, 2, 1};
+  predict(graph, order);
+  EXPECT_DOUBLE_EQ(order.start[1], 0);
+  EXPECT_DOUBLE_EQ(order.end[1], 3 + 2 + 3); // nothing beside the first, half beside the second
+  EXPECT_DOUBLE_EQ(order.end[2], 5);
+  // A task that takes no time begins while another has all of the memory.
+  graph.tasks = {{computeStream, 2, {}, 0}, {copyStream, 4, {}, 1}, {computeStream, 0, {}, 1}};
+  order.tasks = {0, 1, 2};
+  predict(graph, order);
+  EXPECT_DOUBLE_EQ(order.seconds, 4);
+  EXPECT_LE(order.end[2], 4);
+}
+
 // Where no order can hold the limit, there is one all the same.
 TEST(ListSchedule, goesOnWhenMemoryCannotSuffice) {
   std::mt19937 random(17);
-  for (int i = 0; i < 100; ++i) {
-    const TaskGraph graph = randomGraph(random, 30);
+  for (unsigned i = 0; i < 100; ++i) {
+    const TaskGraph graph = randomGraph(random, 30, 2 + i % 2);
     for (int64_t limit : {int64_t(0), serialPeak(graph) / 2, serialPeak(graph)})
       for (const Order &order : candidates(graph, limit))
         expectValid(graph, order);

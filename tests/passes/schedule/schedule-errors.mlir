@@ -3,7 +3,7 @@
 // RUN: not nano-opt %s -nano-schedule=times=%t.none 2>&1 | FileCheck %s --check-prefix=TIMES
 // RUN: not nano-opt %s -nano-schedule=memory-growth=-1 2>&1 | FileCheck %s --check-prefix=GROWTH
 // MACHINE: error: {{.*}}h99{{.*}}h100-nvlink
-// NODE: error: machine h100-nvlink: 16 ranks do not fit into its one node of 8: take a machine with a network
+// NODE: error: machine h100-nvlink: 16 ranks do not fit into its one node of 8; take a machine with a network
 // TIMES: error: {{.*}}.none: cannot be read: No such file or directory
 // GROWTH: error: nano-schedule: memory-growth -1{{.*}} is no share: 0 or more, 0.02 is 2%
 

@@ -174,3 +174,60 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.all_gather ins(%part) outs(%whole) parts 4 : (memref<2xf32>) -> memref<8xf32>
   }
 }
+
+// -----
+
+// Three streams: a copy aside runs beside a collective and a computation; what an event of stream 1 tells of stream 2 counts.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @right {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
+    %x = step.buffer "x" {offset = 512 : i64} : memref<8xf32>
+    step.fill %g : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 2 : i64}
+    step.copy %g to %old {stream = 2 : i64} : memref<8xf32>, memref<8xf32>
+    step.record 1 {stream = 2 : i64}
+    step.fill %x : memref<8xf32>
+    step.wait 1 {stream = 1 : i64}
+    step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    step.record 2 {stream = 1 : i64}
+    step.wait 2
+    step.copy %old to %x : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// The copy's event is missing: the computation overwrites what is being copied.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
+    step.fill %g : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 2 : i64}
+    // expected-note @below {{the other command}}
+    step.copy %g to %old {stream = 2 : i64} : memref<8xf32>, memref<8xf32>
+    // expected-error-re @below {{program @p: step.fill ({{.*}}) on stream 0 writes buffer 'g' ({{.*}}) while step.copy ({{.*}}) on stream 2 reads buffer 'g' ({{.*}}) at the same place of the arena: no event orders them}}
+    step.fill %g : memref<8xf32>
+  }
+}
+
+// -----
+
+// The copy waits for the computation but not for the collective, which changes what it reads.
+module attributes {step.arena_bytes = 4096 : i64} {
+  step.program @p {
+    %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
+    %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
+    step.fill %g : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    // expected-note @below {{the other command}}
+    step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
+    step.wait 0 {stream = 2 : i64}
+    // expected-error-re @below {{program @p: step.copy ({{.*}}) on stream 2 reads buffer 'g' ({{.*}}) while step.all_reduce ({{.*}}) on stream 1 writes buffer 'g' ({{.*}}) at the same place of the arena: no event orders them}}
+    step.copy %g to %old {stream = 2 : i64} : memref<8xf32>, memref<8xf32>
+  }
+}

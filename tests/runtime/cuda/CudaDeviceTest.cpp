@@ -10,11 +10,13 @@
 namespace nano::cuda {
 namespace {
 
+using test::chainPlan;
 using test::checkProducts;
 using test::checkSmallPlan;
 using test::FakeCuda;
 using test::productCases;
 using test::productPlan;
+using test::runChain;
 using test::smallPlan;
 using test::TemporaryFolder;
 
@@ -100,6 +102,166 @@ TEST_F(CudaDeviceTest, RunsOneByOneThenRecordsThenReplays) {
                 "instantiate", "launch graph stream 0"}));
   ASSERT_TRUE(device->run("main"));
   EXPECT_EQ(takeCalls(), (std::vector<std::string>{"launch graph stream 0"}));
+}
+
+// A plan whose copies are on the third stream; nothing is on the second.
+TEST_F(CudaDeviceTest, CopiesHaveAStreamOfTheirOwn) {
+  plan::Plan plan = smallPlan(1000);
+  plan.programs[0].streams = 3;
+  for (plan::Command &command : plan.programs[0].commands)
+    command.stream *= 2;
+  auto device = make(plan);
+  ASSERT_TRUE(device);
+  ASSERT_TRUE(device->run("main"));
+  takeCalls();
+  ASSERT_TRUE(device->run("main"));
+  EXPECT_EQ(takeCalls(),
+            (std::vector<std::string>{
+                "begin capture stream 0", "record event 0 stream 0", "wait event 0 stream 1",
+                "wait event 0 stream 2", "copy 4000 stream 2", "record event 4 stream 2",
+                "launch scale stream 0", "wait event 4 stream 0", "launch add stream 0",
+                "set 4000 stream 2", "record event 1 stream 1", "wait event 1 stream 0",
+                "record event 2 stream 2", "wait event 2 stream 0", "end capture stream 0",
+                "instantiate", "launch graph stream 0"}));
+}
+
+/// The launches of kernels, with streams counted from that of the first one.
+std::vector<std::string> launchesOf(const std::vector<std::string> &calls) {
+  std::vector<std::string> kept;
+  int first = -1;
+  for (const std::string &call : calls) {
+    if (call.rfind("launch", 0) != 0 || call.rfind("launch graph", 0) == 0)
+      continue;
+    const size_t at = call.rfind(' ') + 1;
+    const int stream = std::stoi(call.substr(at));
+    first = first < 0 ? stream : first;
+    kept.push_back(call.substr(0, at) + std::to_string(stream - first));
+  }
+  return kept;
+}
+
+TEST_F(CudaDeviceTest, LaunchesKernelsBehindKernelsEarly) {
+  auto device = make(chainPlan(20));
+  ASSERT_TRUE(device);
+  ASSERT_TRUE(device->run("chain"));
+  for (const std::string &call : takeCalls())
+    EXPECT_EQ(call.find("early"), std::string::npos) << call;
+  ASSERT_TRUE(device->run("chain"));
+  // Not the first, behind events, behind the copy; behind a product it is.
+  const std::vector<std::string> early = {
+      "launch scale stream 0",     "launch early add stream 0", "launch early scale stream 0",
+      "launch early add stream 0", "launch scale stream 1",     "launch early add stream 0",
+      "launch add stream 0",       "launch scale stream 0",     "launch early scale stream 0"};
+  EXPECT_EQ(launchesOf(takeCalls()), early);
+  EXPECT_TRUE(reported.empty());
+  auto isEarly = [](const CudaDevice &given) {
+    for (const auto &[name, value] : given.facts())
+      if (name == "early_launches_possible")
+        return value;
+    return std::string("none");
+  };
+  EXPECT_EQ(isEarly(*device), "yes");
+  const auto wanted = runChain(*device, 20);
+
+  // Asked not to, on older GPUs and drivers, with kernels that do not wait themselves, and in
+  // graphs that measure, every launch is an ordinary one.
+  auto ordinary = early;
+  for (std::string &call : ordinary)
+    if (size_t at = call.find("early "); at != std::string::npos)
+      call.erase(at, 6);
+  auto expectOrdinary = [&](const plan::Plan &plan, const char *what) {
+    SCOPED_TRACE(what);
+    device.reset();
+    device = make(plan);
+    ASSERT_TRUE(device);
+    ASSERT_TRUE(device->run("chain"));
+    takeCalls();
+    ASSERT_TRUE(device->run("chain"));
+    EXPECT_EQ(launchesOf(takeCalls()), ordinary);
+    EXPECT_EQ(runChain(*device, 20), wanted);
+  };
+  options.serialLaunches = true;
+  expectOrdinary(chainPlan(20), "--serial-launches");
+  EXPECT_EQ(isEarly(*device), "no");
+  options.serialLaunches = false;
+  fake.computeCapability = 89;
+  expectOrdinary(chainPlan(20), "sm_89");
+  fake.computeCapability = 90;
+  fake.driverVersion = 12020;
+  expectOrdinary(chainPlan(20), "CUDA 12.2");
+  fake.driverVersion = 13000;
+  plan::Plan old = chainPlan(20);
+  old.sources[0].text = "#pragma once\n";
+  expectOrdinary(old, "kernels that do not wait");
+  options.profile = true;
+  ordinary[4] = "launch scale stream 0"; // one stream, so that commands have the GPU to themselves
+  expectOrdinary(chainPlan(20), "measured");
+}
+
+TEST_F(CudaDeviceTest, WhatAProductEndsWithDecides) {
+  fake.productsEndWith = CU_GRAPH_NODE_TYPE_MEMSET;
+  auto device = make(chainPlan(20));
+  ASSERT_TRUE(device);
+  ASSERT_TRUE(device->run("chain"));
+  takeCalls();
+  ASSERT_TRUE(device->run("chain"));
+  std::vector<std::string> calls = launchesOf(takeCalls());
+  ASSERT_EQ(calls.size(), 9U);
+  EXPECT_EQ(calls[1], "launch early add stream 0");
+  EXPECT_EQ(calls[2], "launch scale stream 0");
+}
+
+TEST_F(CudaDeviceTest, ADriverThatRefusesEarlyLaunchesGetsOrdinaryOnes) {
+  for (const char *refused : {"launch early scale", "instantiate"}) {
+    SCOPED_TRACE(refused);
+    auto device = make(chainPlan(20));
+    ASSERT_TRUE(device);
+    ASSERT_TRUE(device->run("chain"));
+    bool isOnce = true;
+    fake.onCall = [&](const std::string &call) {
+      return call.rfind(refused, 0) == 0 && std::exchange(isOnce, false) ? CUDA_ERROR_NOT_SUPPORTED
+                                                                         : CUDA_SUCCESS;
+    };
+    runChain(*device, 20);
+    fake.onCall = {};
+    ASSERT_EQ(reported.size(), 1U);
+    EXPECT_CONTAINS(reported[0], "each kernel starts when the one before it is over, since the "
+                                 "driver refuses to start it earlier: ");
+    EXPECT_CONTAINS(reported[0], "CUDA_ERROR_TEST");
+    reported.clear();
+    takeCalls();
+    EXPECT_TRUE(device->run("chain"));
+    EXPECT_EQ(takeCalls().size(), 1U); // the graph
+  }
+}
+
+/// An error that has nothing to do with early launches is that of the second attempt.
+TEST_F(CudaDeviceTest, OtherErrorsOfARecordingStay) {
+  auto device = make(chainPlan(20));
+  ASSERT_TRUE(device);
+  ASSERT_TRUE(device->run("chain"));
+  fake.onCall = [&](const std::string &call) {
+    return call.rfind("copy", 0) == 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+  };
+  EXPECT_CONTAINS(device->run("chain").error().message,
+                  "command 12 'command 12': CUDA: an illegal");
+  EXPECT_TRUE(reported.empty());
+}
+
+TEST_F(CudaDeviceTest, SaysWhatTheStartTook) {
+  auto device = make(chainPlan(20));
+  ASSERT_TRUE(device);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(device->run("chain"));
+  std::vector<std::string> names;
+  for (const auto &[name, milliseconds] : device->startTimes()) {
+    names.push_back(name);
+    EXPECT_GE(milliseconds, 0) << name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"driver", "context", "memory", "cublaslt", "streams",
+                                             "kernel_code", "kernel_modules", "products", "ranks",
+                                             "clearing", "first_others", "first_waits",
+                                             "first_products", "capture", "instantiate"}));
 }
 
 TEST_F(CudaDeviceTest, LaysOutLaunches) {
@@ -330,23 +492,6 @@ TEST_F(CudaDeviceTest, RefusesF8ProductsThatGpusLack) {
   EXPECT_EQ(layout.exitStatus(), 2);
   EXPECT_CONTAINS(layout.message,
                   "; f8 products need A as m×k and B as n×k, both with k along rows");
-
-  f8 = productCases().back();
-  f8.command.k = f8.command.lda = f8.command.ldb = 128;
-  plan::Plan blocks = productPlan({f8});
-  plan::Command &command = blocks.programs[0].commands[0];
-  command.scaleBlock = 128;
-  for (plan::Ref *scale : {&command.scaleA, &command.scaleB}) {
-    plan::Buffer &buffer = blocks.buffers[scale->buffer];
-    buffer.bytes = 4 * 48; // one a row
-    buffer.shape = {48};
-    buffer.offset = blocks.arenaBytes;
-    blocks.arenaBytes += 256;
-  }
-  Error scales = refused(blocks);
-  EXPECT_EQ(scales.exitStatus(), 2);
-  EXPECT_CONTAINS(scales.message, "block scales of f8 products are not available on target cuda in "
-                                  "this version; compile the model with one scale a tensor");
 }
 
 TEST_F(CudaDeviceTest, TunesOnceAndUsesTheChoice) {

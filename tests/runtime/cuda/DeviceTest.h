@@ -29,6 +29,24 @@ public:
   std::string path;
 };
 
+/// A test on the GPUs of this machine; skipped where there is none.
+class OnGpu : public testing::Test {
+protected:
+  void SetUp() override {
+    Result<const cuda::DriverApi *> driver = cuda::loadDriver();
+    if (!driver)
+      GTEST_SKIP() << driver.error().message;
+    apis.driver = *driver;
+    Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
+    ASSERT_TRUE(nvrtc) << nvrtc.error().message;
+    apis.nvrtc = *nvrtc;
+  }
+
+  TemporaryFolder cache;
+  DeviceOptions options;
+  cuda::Apis apis;
+};
+
 /// Runs smallPlan on the device `runs` times and compares everything that it writes, bit by bit.
 inline void checkSmallPlan(Device &device, int64_t count, int runs) {
   auto size = size_t(count);
@@ -54,6 +72,29 @@ inline void checkSmallPlan(Device &device, int64_t count, int runs) {
     ASSERT_TRUE(device.read(4, 0, w.data(), 4 * size));
     EXPECT_EQ(std::count(w.begin(), w.end(), 0.0F), std::ptrdiff_t(size)) << "run " << run;
   }
+}
+
+/// Runs chainPlan on the device several times; x, y, z and w at the end.
+inline std::vector<std::vector<float>> runChain(Device &device, int64_t side) {
+  const auto size = size_t(side * side);
+  std::vector<float> values(size);
+  for (int run = 0; run < 6; ++run) {
+    const float factor = 0.25F;
+    EXPECT_TRUE(device.write(0, 0, &factor, 4));
+    for (uint32_t buffer : {1U, 3U}) {
+      for (size_t i = 0; i < size; ++i)
+        values[i] = float((i * buffer + size_t(run)) % 97) / 64;
+      EXPECT_TRUE(device.write(buffer, 0, values.data(), 4 * size));
+    }
+    Status status = device.run("chain");
+    EXPECT_TRUE(status) << status.error().message;
+  }
+  std::vector<std::vector<float>> all;
+  for (uint32_t buffer : {1U, 2U, 3U, 4U}) {
+    EXPECT_TRUE(device.read(buffer, 0, values.data(), 4 * size));
+    all.push_back(values);
+  }
+  return all;
 }
 
 /// Runs every case of productPlan three times (one by one, recorded, replayed), and compares C bit

@@ -1,4 +1,5 @@
-// The cuBLASLt behind FakeCuda: column-major matrices and plain sums.
+// The cuBLASLt behind FakeCuda: column-major matrices and plain sums, scales of blocks laid out as
+// cuBLASLt documents them.
 #include "tests/runtime/cuda/FakeTables.h"
 #include "tests/runtime/cuda/Products.h"
 
@@ -16,7 +17,22 @@ struct Layout {
 struct Operation {
   cublasOperation_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
   const float *scaleA = nullptr, *scaleB = nullptr;
+  cublasLtMatmulMatrixScale_t modeA = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+                              modeB = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 };
+
+/// The scale of element x of k of row `row`, of an operand with so many rows.
+float scaleAt(const float *scales, cublasLtMatmulMatrixScale_t mode, uint64_t rows, uint64_t k,
+              uint64_t row, uint64_t x) {
+  auto padded = [](uint64_t count) { return (count + 3) / 4 * 4; };
+  if (!scales)
+    return 1;
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F)
+    return scales[x / 128 * padded(rows) + row];
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F)
+    return scales[row / 128 * padded((k + 127) / 128) + x / 128];
+  return *scales;
+}
 
 cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void *alpha,
                       const void *a, cublasLtMatrixLayout_t aLayout, const void *b,
@@ -32,36 +48,54 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const vo
   if (call("product " + std::to_string(ld.rows) + "x" + std::to_string(ld.columns) + on(handle)) !=
       CUDA_SUCCESS)
     return CUBLAS_STATUS_EXECUTION_FAILED;
-  submit(handle, [=] {
-    fake->algorithms.push_back(number);
-    auto at = [](const Layout &layout, uint64_t row, uint64_t column, int64_t batch) {
-      return int64_t(column) * layout.leading + int64_t(row) + batch * layout.stride;
-    };
-    uint64_t k = op.transposeA == CUBLAS_OP_N ? la.columns : la.rows;
-    for (int64_t batch = 0; batch < ld.batch; ++batch)
-      for (uint64_t i = 0; i < ld.rows; ++i)
-        for (uint64_t j = 0; j < ld.columns; ++j) {
-          float sum = 0;
-          for (uint64_t x = 0; x < k; ++x)
-            sum +=
-                valueAt(a, la.type,
-                        op.transposeA == CUBLAS_OP_N ? at(la, i, x, batch) : at(la, x, i, batch)) *
-                valueAt(b, lb.type,
-                        op.transposeB == CUBLAS_OP_N ? at(lb, x, j, batch) : at(lb, j, x, batch));
-          sum *= factor * (op.scaleA ? *op.scaleA : 1) * (op.scaleB ? *op.scaleB : 1);
-          if (more != 0)
-            sum += more * valueAt(c, lc.type, at(lc, i, j, batch));
-          setValue(d, ld.type, at(ld, i, j, batch), sum);
-        }
-  });
+  submit(
+      handle,
+      [=] {
+        fake->algorithms.push_back(number);
+        auto at = [](const Layout &layout, uint64_t row, uint64_t column, int64_t batch) {
+          return int64_t(column) * layout.leading + int64_t(row) + batch * layout.stride;
+        };
+        uint64_t k = op.transposeA == CUBLAS_OP_N ? la.columns : la.rows;
+        for (int64_t batch = 0; batch < ld.batch; ++batch)
+          for (uint64_t i = 0; i < ld.rows; ++i)
+            for (uint64_t j = 0; j < ld.columns; ++j) {
+              float sum = 0;
+              for (uint64_t x = 0; x < k; ++x)
+                sum += scaleAt(op.scaleA, op.modeA, ld.rows, k, i, x) *
+                       scaleAt(op.scaleB, op.modeB, ld.columns, k, j, x) *
+                       valueAt(a, la.type,
+                               op.transposeA == CUBLAS_OP_N ? at(la, i, x, batch)
+                                                            : at(la, x, i, batch)) *
+                       valueAt(b, lb.type,
+                               op.transposeB == CUBLAS_OP_N ? at(lb, x, j, batch)
+                                                            : at(lb, j, x, batch));
+              sum *= factor;
+              if (more != 0)
+                sum += more * valueAt(c, lc.type, at(lc, i, j, batch));
+              setValue(d, ld.type, at(ld, i, j, batch), sum);
+            }
+      },
+      fake->productsEndWith);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
+/// Scales of blocks: none of 128×128 on both sides, none beside one number, k along the rows of
+/// both operands.
+bool isKnown(const Operation &op) {
+  const auto number = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+             square = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  if (op.modeA == number && op.modeB == number)
+    return true;
+  return op.modeA != number && op.modeB != number && (op.modeA != square || op.modeB != square) &&
+         op.transposeA == CUBLAS_OP_T && op.transposeB == CUBLAS_OP_N;
+}
+
+cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a,
                          cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                          cublasLtMatmulPreference_t, int most,
                          cublasLtMatmulHeuristicResult_t results[], int *count) {
-  *count = as<Layout>(a)->type == fake->unsupported ? 0 : std::min(most, fake->candidates);
+  bool hasNone = as<Layout>(a)->type == fake->unsupported || !isKnown(*as<Operation>(op));
+  *count = hasNone ? 0 : std::min(most, fake->candidates);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo.data[0] = uint64_t(i);
@@ -77,7 +111,7 @@ template <typename T, typename Handle> cublasStatus_t dispose(Handle handle) {
 
 cuda::CublasLtApi cublasLtTable() {
   cuda::CublasLtApi api;
-  api.cublasLtGetVersion = []() -> size_t { return 130002; };
+  api.cublasLtGetVersion = []() -> size_t { return fake->cublasLtVersion; };
   api.cublasLtGetStatusString = [](cublasStatus_t) { return "a test's status"; };
   api.cublasLtCreate = [](cublasLtHandle_t *) { return CUBLAS_STATUS_SUCCESS; };
   api.cublasLtDestroy = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
@@ -100,6 +134,10 @@ cuda::CublasLtApi cublasLtTable() {
       op->scaleA = *static_cast<const float *const *>(value);
     else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
       op->scaleB = *static_cast<const float *const *>(value);
+    else if (attribute == CUBLASLT_MATMUL_DESC_A_SCALE_MODE)
+      op->modeA = *static_cast<const cublasLtMatmulMatrixScale_t *>(value);
+    else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_MODE)
+      op->modeB = *static_cast<const cublasLtMatmulMatrixScale_t *>(value);
     else
       return CUBLAS_STATUS_NOT_SUPPORTED;
     return CUBLAS_STATUS_SUCCESS;

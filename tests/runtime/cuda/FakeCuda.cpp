@@ -51,19 +51,21 @@ void advance() {
   }
 }
 
-void submitTask(CUstream handle, std::function<Task()> make) {
+void submitTask(CUstream handle, std::function<Task()> make, CUgraphNodeType type) {
   auto *stream = as<Stream>(handle);
   if (stream->capture) {
     stream->capture->work.push_back(std::move(make));
+    CUgraphNodeType &node = fake->state->nodes.emplace_back(type);
+    stream->dependencies = {reinterpret_cast<CUgraphNode>(&node)};
     return;
   }
   stream->queue.push_back(make());
   advance();
 }
 
-void submit(CUstream stream, std::function<void()> work) {
-  submitTask(stream,
-             [work = std::move(work)]() -> Task { return [work] { return work(), true; }; });
+void submit(CUstream stream, std::function<void()> work, CUgraphNodeType type) {
+  submitTask(
+      stream, [work = std::move(work)]() -> Task { return [work] { return work(), true; }; }, type);
 }
 
 namespace {
@@ -157,14 +159,13 @@ template <typename T, typename Handle> CUresult destroy(Handle handle) {
 CUresult copy(const char *name, void *to, const void *from, size_t bytes, CUstream stream) {
   CUresult result = call(std::string(name) + " " + std::to_string(bytes) + on(stream));
   if (result == CUDA_SUCCESS)
-    submit(stream, [=] { std::memcpy(to, from, bytes); });
+    submit(stream, [=] { std::memcpy(to, from, bytes); }, CU_GRAPH_NODE_TYPE_MEMCPY);
   return result;
 }
-CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads,
-                      unsigned, unsigned, unsigned shared, CUstream stream, void **parameters,
-                      void **) {
+CUresult launch(const char *how, CUfunction function, unsigned blocks, unsigned threads,
+                unsigned shared, CUstream stream, void **parameters) {
   const std::string &name = as<Function>(function)->name;
-  CUresult result = call("launch " + name + on(stream));
+  CUresult result = call(how + name + on(stream));
   if (result != CUDA_SUCCESS)
     return result;
   FakeCuda::Launch launch = {name, blocks, threads, shared, {}};
@@ -177,6 +178,28 @@ CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, 
   });
   return CUDA_SUCCESS;
 }
+CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads,
+                      unsigned, unsigned, unsigned shared, CUstream stream, void **parameters,
+                      void **) {
+  return launch("launch ", function, blocks, threads, shared, stream, parameters);
+}
+CUresult launchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                        void **) {
+  const bool isEarly =
+      config->numAttrs == 1 &&
+      config->attrs[0].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+      config->attrs[0].value.programmaticStreamSerializationAllowed == 1;
+  return launch(isEarly ? "launch early " : "launch oddly ", function, config->gridDimX,
+                config->blockDimX, config->sharedMemBytes, config->hStream, parameters);
+}
+CUresult captureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *, CUgraph *,
+                     const CUgraphNode **nodes, const CUgraphEdgeData **, size_t *count) {
+  const auto *stream = as<Stream>(handle);
+  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  *nodes = stream->dependencies.data();
+  *count = stream->dependencies.size();
+  return CUDA_SUCCESS;
+}
 CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
   Stream *stream = as<Stream>(handle);
   CUresult result = call("wait event " + std::to_string(as<Event>(event)->number) + on(handle));
@@ -186,7 +209,13 @@ CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
       return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     stream->capture = graph;
     graph->streams.push_back(stream);
-  } else if (!graph) {
+    stream->dependencies = as<Event>(event)->dependencies;
+  } else if (graph) {
+    for (CUgraphNode node : as<Event>(event)->dependencies)
+      if (std::find(stream->dependencies.begin(), stream->dependencies.end(), node) ==
+          stream->dependencies.end())
+        stream->dependencies.push_back(node);
+  } else {
     std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
     submitTask(handle, [counts]() -> Task {
       return [counts, wanted = counts->recorded] { return counts->over >= wanted; };
@@ -196,6 +225,7 @@ CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
 }
 CUresult recordEvent(CUevent event, CUstream stream) {
   as<Event>(event)->capture = as<Stream>(stream)->capture;
+  as<Event>(event)->dependencies = as<Stream>(stream)->dependencies;
   if (!as<Stream>(stream)->capture) {
     std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
     submit(stream, [counts, number = ++counts->recorded] { counts->over = number; });
@@ -207,8 +237,10 @@ CUresult endCapture(CUstream stream, CUgraph *result) {
   Graph *graph = as<Stream>(stream)->capture;
   if (!graph)
     return CUDA_ERROR_ILLEGAL_STATE;
-  for (Stream *each : graph->streams)
+  for (Stream *each : graph->streams) {
     each->capture = nullptr;
+    each->dependencies.clear();
+  }
   *result = reinterpret_cast<CUgraph>(graph);
   ++fake->objects;
   return status;
@@ -217,7 +249,10 @@ CUresult endCapture(CUstream stream, CUgraph *result) {
 cuda::DriverApi driverTable() {
   cuda::DriverApi api;
   api.cuInit = [](unsigned) { return CUDA_SUCCESS; };
-  api.cuDriverGetVersion = [](int *version) { return *version = 13000, CUDA_SUCCESS; };
+  api.cuDriverGetVersion = [](int *version) {
+    *version = fake->driverVersion;
+    return CUDA_SUCCESS;
+  };
   api.cuGetErrorName = getErrorName;
   api.cuGetErrorString = getErrorString;
   api.cuDeviceGetCount = [](int *count) { return *count = fake->devices, CUDA_SUCCESS; };
@@ -269,11 +304,13 @@ cuda::DriverApi driverTable() {
   api.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
     CUresult result = call("set " + std::to_string(bytes) + on(stream));
     if (result == CUDA_SUCCESS)
-      submit(stream, [=] { std::memset(host(to), value, bytes); });
+      submit(stream, [=] { std::memset(host(to), value, bytes); }, CU_GRAPH_NODE_TYPE_MEMSET);
     return result;
   };
   api.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-    submit(stream, [=] { std::fill_n(static_cast<unsigned *>(host(to)), count, value); });
+    submit(
+        stream, [=] { std::fill_n(static_cast<unsigned *>(host(to)), count, value); },
+        CU_GRAPH_NODE_TYPE_MEMSET);
     return CUDA_SUCCESS;
   };
   api.cuModuleLoadData = [](CUmodule *module, const void *) {
@@ -302,6 +339,12 @@ cuda::DriverApi driverTable() {
     return CUDA_SUCCESS;
   };
   api.cuLaunchKernel = launchKernel;
+  api.cuLaunchKernelEx = launchKernelEx;
+  api.cuStreamGetCaptureInfo = captureInfo;
+  api.cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType *type) {
+    *type = *reinterpret_cast<CUgraphNodeType *>(node);
+    return CUDA_SUCCESS;
+  };
   api.cuCtxGetStreamPriorityRange = [](int *least, int *greatest) {
     *least = 0, *greatest = -5;
     return CUDA_SUCCESS;
@@ -423,6 +466,7 @@ cuda::Apis FakeCuda::apis() {
   static const cuda::DriverApi driver = [] {
     cuda::DriverApi api;
     NANO_DRIVER_FUNCTIONS(FAKE_LOCKED)
+    NANO_NEWER_DRIVER_FUNCTIONS(FAKE_LOCKED)
     api.cuStreamSynchronize = synchronizeStream;
     api.cuEventSynchronize = synchronizeEvent;
     api.cuMemFree = memFree;

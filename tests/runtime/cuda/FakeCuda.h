@@ -46,15 +46,18 @@ public:
   int objects = 0; ///< streams, events, modules, graphs, pinned memory, communicators that stand
   uint64_t freeBytes = uint64_t(8) << 30;
   int computeCapability = 90;
+  int driverVersion = 13000;
   int devices = 1;
   bool tellsMemory = true;                      ///< cuMemGetInfo works
   int maxThreads = 1024;                        ///< that a kernel's registers allow
   std::map<std::string, size_t> parameterBytes; ///< by kernel
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
-  std::vector<int> algorithms;                  ///< the one of every product that ran, in order
-  cudaDataType unsupported = CUDA_C_64U;        ///< products of this type have no algorithm
-  std::map<int, int> ncclVersions;              ///< by GPU, where it is not 2.28.9
+  size_t cublasLtVersion = 130002;
+  std::vector<int> algorithms; ///< the one of every product that ran, in order
+  CUgraphNodeType productsEndWith = CU_GRAPH_NODE_TYPE_KERNEL; ///< in graphs
+  cudaDataType unsupported = CUDA_C_64U; ///< products of this type have no algorithm
+  std::map<int, int> ncclVersions;       ///< by GPU, where it is not 2.28.9
   /// What a communicator says of itself once it is joined; not 0 is an error.
   std::function<int()> ncclState;
 

@@ -14,16 +14,13 @@ namespace {
 using test::checkRanksRun;
 using test::forRanks;
 using test::ranksPlan;
-using test::TemporaryFolder;
 
-class GpuRanksTest : public testing::Test {
+class GpuRanksTest : public test::OnGpu {
 protected:
   void SetUp() override {
-    Result<const DriverApi *> driver = loadDriver();
-    if (!driver)
-      GTEST_SKIP() << driver.error().message;
-    apis.driver = *driver;
-    gpus = int(visibleGpus(*apis.driver).size());
+    OnGpu::SetUp();
+    if (apis.driver)
+      gpus = int(visibleGpus(*apis.driver).size());
   }
 
   void checkRanks(int world, int group) {
@@ -40,9 +37,6 @@ protected:
       EXPECT_TRUE(outcome) << outcome.error().message;
   }
 
-  TemporaryFolder cache;
-  DeviceOptions options;
-  Apis apis;
   int gpus = 0;
 };
 

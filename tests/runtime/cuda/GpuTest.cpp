@@ -1,26 +1,21 @@
 // The device on a GPU, against the same results as on the fake; skipped where there is none.
+#include "tests/runtime/cuda/BlockProducts.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 
 namespace nano::cuda {
 namespace {
 
+using test::chainPlan;
 using test::checkProducts;
 using test::checkSmallPlan;
 using test::productCases;
 using test::productPlan;
+using test::runChain;
 using test::smallPlan;
-using test::TemporaryFolder;
 
-class GpuTest : public testing::Test {
+class GpuTest : public test::OnGpu {
 protected:
-  void SetUp() override {
-    Result<const DriverApi *> driver = loadDriver();
-    if (!driver)
-      GTEST_SKIP() << driver.error().message;
-    apis.driver = *driver;
-    Result<const NvrtcApi *> nvrtc = loadNvrtc();
-    ASSERT_TRUE(nvrtc) << nvrtc.error().message;
-    apis.nvrtc = *nvrtc;
+  GpuTest() {
     options.report = [](const std::string &line) { std::cout << line << "\n"; };
   }
   std::unique_ptr<CudaDevice> make(const plan::Plan &plan) {
@@ -36,10 +31,7 @@ protected:
     return std::move(*device);
   }
 
-  TemporaryFolder cache;
   LocalGroup group{1};
-  DeviceOptions options;
-  Apis apis;
 };
 
 TEST_F(GpuTest, KernelsMovesAndStreams) {
@@ -52,11 +44,40 @@ TEST_F(GpuTest, KernelsMovesAndStreams) {
   }
 }
 
+/// Kernels that start early compute what those do that start one after the other.
+TEST_F(GpuTest, EarlyLaunches) {
+  constexpr int64_t side = 1536;
+  const plan::Plan plan = chainPlan(side);
+  std::vector<std::vector<std::vector<float>>> found;
+  for (bool isSerial : {true, false}) {
+    options.serialLaunches = isSerial;
+    auto device = make(plan);
+    ASSERT_TRUE(device);
+    for (int i = 0; i < 3; ++i)
+      found.push_back(runChain(*device, side));
+  }
+  for (size_t i = 1; i < found.size(); ++i)
+    EXPECT_TRUE(found[i] == found[0]) << "run " << i;
+}
+
 TEST_F(GpuTest, ProductsOfEveryLayout) {
   plan::Plan plan = productPlan(productCases());
   auto device = make(plan);
   ASSERT_TRUE(device);
   checkProducts(*device, plan);
+}
+
+/// A combination that cuBLASLt lacks fails when the device is made, with its message; scales that
+/// lie otherwise than it reads them give wrong numbers, and the failure says which reading gives
+/// those.
+TEST_F(GpuTest, ProductsWithBlockScales) {
+  for (const test::ProductCase &each : test::blockProductCases(264)) {
+    SCOPED_TRACE(each.name);
+    plan::Plan plan = productPlan({each});
+    auto device = make(plan);
+    std::string error = device ? test::blockProductError(*device, plan) : "";
+    EXPECT_EQ(error, "");
+  }
 }
 
 TEST_F(GpuTest, ProductsByTunedAlgorithms) {

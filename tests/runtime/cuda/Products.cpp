@@ -155,6 +155,14 @@ Plan productPlan(const std::vector<ProductCase> &cases) {
                       int64_t stride) {
       return buffer(name + suffix, type, rows * leading + (command.batch - 1) * stride);
     };
+    // With the gaps behind the last row or block.
+    auto scale = [&](const char *suffix, int64_t outer, int64_t rows,
+                     const std::array<int64_t, 2> &strides) {
+      int64_t count = command.scaleBlock == 0 ? 1
+                      : rows == 1             ? command.k / 128 * strides[1]
+                                              : outer * strides[0];
+      return buffer(name + suffix, DType::F32, count);
+    };
     command.a = matrix(".a", command.aType, command.transposeA ? command.k : command.m, command.lda,
                        command.strideA);
     command.b = matrix(".b", command.bType, command.transposeB ? command.n : command.k, command.ldb,
@@ -167,8 +175,10 @@ Plan productPlan(const std::vector<ProductCase> &cases) {
     else if (command.beta != 0)
       command.d = matrix(".d", command.cType, command.m, command.ldd, command.strideD);
     if (command.scaled) {
-      command.scaleA = buffer(name + ".scale_a", DType::F32, 1);
-      command.scaleB = buffer(name + ".scale_b", DType::F32, 1);
+      command.scaleA = scale(".scale_a", command.m / command.scaleRowsA, command.scaleRowsA,
+                             command.scaleStridesA);
+      command.scaleB = scale(".scale_b", command.n / command.scaleRowsB, command.scaleRowsB,
+                             command.scaleStridesB);
     }
     command.label = name;
     command.location = {"products.cpp", 7};

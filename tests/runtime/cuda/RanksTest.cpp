@@ -90,6 +90,20 @@ TEST_F(RanksTest, RanksThatShareGpusGoThroughTheHost) {
   EXPECT_GT(countCalls("all-reduce"), 0);
 }
 
+TEST_F(RanksTest, CollectivesThroughTheHostNameTheModelLine) {
+  options.shareGpus = true;
+  fake.devices = 1;
+  plan::Plan plan = ranksPlan(2, 2);
+  forRanks(plan, [&](CudaDevice &device, Communicator &ranks) {
+    if (ranks.rank() == 1)
+      return ranks.abort("a test's reason");
+    Status status = device.run("last");
+    ASSERT_FALSE(status);
+    EXPECT_CONTAINS(status.error().message, "all-reduce 'sum (ranks.cpp:4)' of 8 f32 on rank 0: ");
+    EXPECT_CONTAINS(status.error().message, "a test's reason");
+  });
+}
+
 TEST_F(RanksTest, MeasuresWithAllStreams) {
   fake.devices = 2;
   for (bool isShared : {false, true}) {

@@ -19,6 +19,10 @@ template <int Args, int Segments> struct Launch {
     long long iterations, firstBlock;
   } segment[Segments];
   __device__ const Segment &find(int block) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
     int i = 0;
     while (i + 1 < segments && segment[i + 1].firstBlock <= block)
       ++i;
@@ -127,6 +131,56 @@ Plan smallPlan(int64_t count) {
   Command &fill = command(Command::Kind::Fill, 1, "w is 0");
   fill.refs = {{w, 0, true, false, bytes}};
   fill.counts = {count};
+  plan.programs = {program};
+  return plan;
+}
+
+Plan chainPlan(int64_t side) {
+  Plan plan = smallPlan(side * side);
+  const int64_t count = side * side;
+  const uint64_t bytes = uint64_t(count) * 4;
+  enum : uint32_t { Scalars, X, Y, Z, W };
+  Program program = {"chain", {}, 2, 2};
+  auto command = [&](Command::Kind kind, uint32_t stream) -> Command & {
+    Command &made = program.commands.emplace_back();
+    made.kind = kind;
+    made.stream = stream;
+    made.label = "command " + std::to_string(program.commands.size() - 1);
+    return made;
+  };
+  auto reads = [&](uint32_t buffer) { return Ref{buffer, 0, false, true, bytes}; };
+  auto writes = [&](uint32_t buffer) { return Ref{buffer, 0, true, false, bytes}; };
+  auto scale = [&](uint32_t from, uint32_t to, uint32_t stream = 0) {
+    Command &made = command(Command::Kind::Launch, stream);
+    made.segments = {{{{Scalars, 0, false, true, 4}, reads(from), writes(to)}, count, 1}};
+  };
+  auto add = [&](uint32_t from, uint32_t to) {
+    Command &made = command(Command::Kind::Launch, 0);
+    made.kernel = 1;
+    made.segments = {{{reads(from), {to, 0, true, true, bytes}}, count, 1}};
+  };
+  scale(X, Y);
+  add(Y, Z);
+  Command &product = command(Command::Kind::Matmul, 0);
+  product.a = reads(Y);
+  product.b = reads(Z);
+  product.c = writes(W);
+  product.m = product.n = product.k = product.lda = product.ldb = product.ldc = side;
+  product.alpha = 1.0 / double(side);
+  scale(W, X);
+  command(Command::Kind::RecordEvent, 0).event = 0;
+  add(Y, Z);
+  command(Command::Kind::WaitEvent, 1).event = 0;
+  scale(X, W, 1);
+  command(Command::Kind::RecordEvent, 1).event = 1;
+  add(Y, Z);
+  command(Command::Kind::WaitEvent, 0).event = 1;
+  add(W, Z);
+  Command &copy = command(Command::Kind::Copy, 0);
+  copy.refs = {reads(Z), writes(Y)};
+  copy.counts = {count};
+  scale(Y, X);
+  scale(X, W);
   plan.programs = {program};
   return plan;
 }

@@ -14,6 +14,10 @@ namespace nano::test {
 /// scalar buffer whose first f32 is the factor 2.
 plan::Plan smallPlan(int64_t count);
 
+/// The same buffers, of side · side elements, and program "chain": kernels behind kernels, a
+/// product, an event of another stream and a copy.
+plan::Plan chainPlan(int64_t side);
+
 /// z after `main`, from the factor and x.
 std::vector<float> smallResult(const std::vector<float> &x, float factor);
 

@@ -186,6 +186,13 @@ TEST(EmulatorFaults, NamesTheLineWithinACalledFunction) {
                   HasSubstr(lineOf("faults.cu", "inlined_element"))));
 }
 
+TEST(EmulatorFaults, MemoryUsedBeforeTheLaunchBeforeIsOver) {
+  expectAll({.kernel = "early", .inputs = 64},
+            AllOf(HasSubstr("missing wait: reads 4 bytes at byte "),
+                  HasSubstr("of buffer 'operand0' " + at("early") +
+                            " before awaitPredecessor: the launch before may still run")));
+}
+
 TEST(EmulatorFaults, Trap) {
   EXPECT_THAT(KernelRun("faults.cu", "trap").output<float>(32).run(),
               HasSubstr("thread 5: traps " + at("trap")));

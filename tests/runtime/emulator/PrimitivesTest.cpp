@@ -152,6 +152,16 @@ TEST_P(EmulatorPrimitives, DecodesEveryCode) {
   EXPECT_THAT(run.result<float>(3), testing::Each(1.0f));
 }
 
+TEST_P(EmulatorPrimitives, SelectsBytes) {
+  KernelRun run = primitive("select_bytes");
+  run.output<uint32_t>(64).threads(64);
+  expectRuns(run, GetParam());
+  auto got = run.result<uint32_t>(0);
+  for (uint32_t i = 0; i < 64; ++i) // byte n of both words is 0x11·(n + 1)
+    EXPECT_EQ(got[i], 0x11000000 * (i % 8 + 1) + 0x110000 * (i / 8 + 1) + 0x1100 * (i % 8 + 1) +
+                          0x11 * (i / 8 + 1));
+}
+
 TEST_P(EmulatorPrimitives, LoadsAndStores) {
   std::vector<uint8_t> x(5 * 1024);
   std::iota(x.begin(), x.end(), uint8_t(1));
@@ -163,6 +173,19 @@ TEST_P(EmulatorPrimitives, LoadsAndStores) {
   for (size_t part = 0; part < 5; ++part, bytes /= 2)
     for (size_t i = 0; i < 1024; ++i)
       EXPECT_EQ(got[1024 * part + i], i < 32 * bytes ? x[1024 * part + i] : 0) << part << " " << i;
+}
+
+TEST_P(EmulatorPrimitives, WholeStores) {
+  std::vector<uint64_t> x(96);
+  std::iota(x.begin(), x.end(), uint64_t(1) << 40);
+  KernelRun run = primitive("whole_stores");
+  run.input(x).output<uint64_t>(x.size());
+  expectRuns(run, GetParam());
+  auto got = run.result<uint64_t>(1);
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(got[i], x[2 * (31 - i / 2) + i % 2]) << i;
+  for (size_t i = 64; i < 96; ++i)
+    EXPECT_EQ(got[i], x[64 + 95 - i]) << i;
 }
 
 TEST_P(EmulatorPrimitives, MatrixFragments) {
@@ -302,7 +325,7 @@ TEST_P(EmulatorPrimitives, Functions) {
   std::vector<float> x(32);
   for (size_t i = 0; i < 32; ++i)
     x[i] = 0.1f + 0.25f * float(i);
-  constexpr size_t rows = 27;
+  constexpr size_t rows = 28;
   KernelRun run = primitive("functions");
   run.input(x).output<float>(32 * rows);
   expectRuns(run, GetParam());
@@ -333,6 +356,7 @@ TEST_P(EmulatorPrimitives, Functions) {
                                      std::min(v, 1.0),
                                      std::exp2(v),
                                      std::log2(v),
+                                     std::sqrt(v),
                                      1 / std::sqrt(v),
                                      1 / v,
                                      std::tanh(v)};

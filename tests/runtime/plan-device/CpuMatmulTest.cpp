@@ -247,7 +247,18 @@ struct ScaledCase {
   double alpha = 1, beta = 0;
   bool inPlace = false;
   int threads = 1;
+  bool asOnGpus = false; ///< the scales lie as cuBLASLt reads them, else as their operands do
 };
+
+/// The strides of a scale for `rows` rows: from row to row, and from block to block along k.
+std::array<int64_t, 2> scaleStrides(const ScaledCase &t, int64_t outer, int64_t rows,
+                                    bool blocksAreLast) {
+  int64_t blocks = t.k / t.block, count = outer / rows;
+  if (t.asOnGpus)
+    return rows == 1 ? std::array<int64_t, 2>{1, count + 3}
+                     : std::array<int64_t, 2>{(blocks + 3) / 4 * 4, 1};
+  return blocksAreLast ? std::array<int64_t, 2>{blocks, 1} : std::array<int64_t, 2>{1, count};
+}
 
 /// Every element against Σ over k of alpha · (a·scale_a) · (b·scale_b) + beta · d in f64, where
 /// each element has its own scale. Tolerance as above: scales are applied in f32 to f32 sums, at
@@ -263,8 +274,16 @@ void multiplyScaled(const ScaledCase &t) {
   Data c(t.c, t.m * ldc, random), d(t.c, t.m * ldc, random);
   int64_t blocks = t.block ? t.k / t.block : 1;
   std::vector<float> scales[2];
-  scales[0].resize(size_t(t.block ? blocks * (t.m / t.rowsA) : 1));
-  scales[1].resize(size_t(t.block ? blocks * (t.n / t.rowsB) : 1));
+  std::array<int64_t, 2> strides[2] = {};
+  if (t.block) {
+    strides[0] = scaleStrides(t, t.m, t.rowsA, !t.transposeA);
+    strides[1] = scaleStrides(t, t.n, t.rowsB, t.transposeB);
+  }
+  auto scaleCount = [&](int64_t outer, const std::array<int64_t, 2> &each) {
+    return size_t((outer - 1) * each[0] + (blocks - 1) * each[1] + 1);
+  };
+  scales[0].resize(scaleCount(t.m / t.rowsA, strides[0]));
+  scales[1].resize(scaleCount(t.n / t.rowsB, strides[1]));
   for (auto &list : scales)
     for (float &scale : list)
       scale = uniform(random);
@@ -291,6 +310,7 @@ void multiplyScaled(const ScaledCase &t) {
   command.scaleA = {bufferSa, 0};
   command.scaleB = {bufferSb, 0};
   command.scaleBlock = t.block, command.scaleRowsA = t.rowsA, command.scaleRowsB = t.rowsB;
+  command.scaleStridesA = strides[0], command.scaleStridesB = strides[1];
   Status valid = plan::validate(builder.plan);
   ASSERT_TRUE(valid) << valid.error().message;
   LocalGroup group(1);
@@ -312,13 +332,11 @@ void multiplyScaled(const ScaledCase &t) {
   std::string bytes(c.bytes.size(), '\0');
   ASSERT_TRUE((*device)->read(bufferC, 0, bytes.data(), bytes.size()));
 
-  auto scaleOf = [&](int which, int64_t outer, int64_t rows, bool blocksAreLast, int64_t row,
-                     int64_t j) {
+  auto scaleOf = [&](int which, int64_t rows, int64_t row, int64_t j) {
     if (!t.block)
       return double(scales[which][0]);
-    int64_t at = row / rows, block = j / t.block;
     return double(
-        scales[which][size_t(blocksAreLast ? at * blocks + block : block * (outer / rows) + at)]);
+        scales[which][size_t(row / rows * strides[which][0] + j / t.block * strides[which][1])]);
   };
   for (int64_t row = 0; row < t.m; ++row)
     for (int64_t column = 0; column < ldc; ++column) {
@@ -343,9 +361,9 @@ void multiplyScaled(const ScaledCase &t) {
       };
       for (int64_t j = 0; j < t.k; ++j)
         add(t.alpha * a.values[size_t(t.transposeA ? j * lda + row : row * lda + j)] *
-            scaleOf(0, t.m, t.rowsA, !t.transposeA, row, j) *
+            scaleOf(0, t.rowsA, row, j) *
             b.values[size_t(t.transposeB ? column * ldb + j : j * ldb + column)] *
-            scaleOf(1, t.n, t.rowsB, t.transposeB, column, j));
+            scaleOf(1, t.rowsB, column, j));
       if (t.beta != 0)
         add(t.beta * (t.inPlace ? c : d).values[at]);
       double tolerance = magnitude * double(t.k + 8) * std::ldexp(1, -24);
@@ -377,9 +395,10 @@ TEST(CpuMatmul, ScaledByBlocks) {
       for (auto [rowsA, rowsB] : {std::pair<int64_t, int64_t>{1, 1}, {1, 128}, {128, 1}})
         for (auto [beta, inPlace] : {std::pair(0.0, no), {-1.5, yes}})
           for (int64_t k : {128, 384})
-            multiplyScaled({DType::F8E5M2, DType::F8E4M3FN, k == 128 ? DType::BF16 : DType::F32,
-                            transposeA, transposeB, rowsA == 1 ? 37 : 128, rowsB == 1 ? 70 : 256, k,
-                            3, 128, rowsA, rowsB, 1, beta, inPlace, 2});
+            for (bool asOnGpus : {no, yes})
+              multiplyScaled({DType::F8E5M2, DType::F8E4M3FN, k == 128 ? DType::BF16 : DType::F32,
+                              transposeA, transposeB, rowsA == 1 ? 37 : 128, rowsB == 1 ? 70 : 256,
+                              k, 3, 128, rowsA, rowsB, 1, beta, inPlace, 2, asOnGpus});
 }
 
 /// Tiles of fewer rows, columns and blocks than there are: the sizes reach over the limits on the

@@ -203,6 +203,7 @@ Plan fullPlan() {
   scaled.scaleA = {logits, 0};
   scaled.scaleB = {logits, 64};
   scaled.scaleBlock = 128;
+  scaled.scaleStridesA = {1, 4}, scaled.scaleStridesB = {2, 8};
   Command &scatter = builder.command(Command::Kind::ReduceScatter, "scatter");
   scatter.ranks = Ranks::Group;
   scatter.refs = {{gradients, 0}, {y, 0, true, false}, {x, 512}, {y, 1024, true, false}};

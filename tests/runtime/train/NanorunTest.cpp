@@ -86,6 +86,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--profile",
                              "--tune",
                              "--check-commands",
+                             "--serial-launches",
                              "--describe",
                              "--sample",
                              "--prompt-tokens",
@@ -117,7 +118,7 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
   expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");
-  for (const char *option : {"--tune", "--check-commands"})
+  for (const char *option : {"--tune", "--check-commands", "--serial-launches"})
     expectBad({"--sample", "3", option}, "not together with --sample");
   expectBad({"--train", "@train.bin", "--profile", "@no/t.json"}, "--profile ");
   expectBad({}, "--train is missing");
@@ -125,6 +126,15 @@ TEST_F(NanorunTest, BadUsage) {
   EXPECT_EQ(nothing.status, 2);
   EXPECT_EQ(linesOf(nothing.errors).size(), 1u);
   EXPECT_CONTAINS(nothing.errors, "plan is required");
+}
+
+TEST_F(NanorunTest, ErrorsThatNobodyHears) {
+  for (const char *errors : {"2>/dev/full", "2>&-"}) {
+    ProcessResult result = runProcess(
+        {"/bin/sh", "-c", fmt::format("{} {}/no.plan {}", NANORUN, scratch.path, errors)});
+    EXPECT_EQ(result.status, 2) << errors;
+    EXPECT_EQ(result.output, "");
+  }
 }
 
 TEST_F(NanorunTest, BadInput) {
@@ -170,9 +180,9 @@ TEST_F(NanorunTest, TrainsAndSamples) {
   std::vector<std::string> kinds;
   for (const std::string &line : linesOf(readText(scratch / "log.jsonl")))
     kinds.push_back(nlohmann::json::parse(line)["event"]);
-  EXPECT_EQ(kinds,
-            (std::vector<std::string>{"run", "step", "step", "step", "step", "checkpoint", "val",
-                                      "step", "step", "step", "step", "checkpoint", "val", "end"}));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"run", "step", "step", "step", "step", "checkpoint",
+                                             "val", "step", "step", "step", "step", "checkpoint",
+                                             "val", "start", "end"}));
   EXPECT_TRUE(std::filesystem::exists(scratch / "saves/step-000004/manifest.json"));
   EXPECT_TRUE(std::filesystem::exists(scratch / "p.safetensors"));
   EXPECT_EQ(nlohmann::json::parse(readText(scratch / "t.json"))["otherData"]["model"], "bigram");

@@ -80,12 +80,13 @@ TEST(Log, Lines) {
     ASSERT_TRUE(log->step({4, 1.0 / 3, 12.5, 1000, 0.05}));
     ASSERT_TRUE(log->validation(4, 2.5, 640));
     ASSERT_TRUE(log->checkpoint(4, "runs/a/step-000004"));
+    ASSERT_TRUE(log->start({{"plan", 1.2345}, {"total", 20}}));
     ASSERT_TRUE(log->end(4, "done"));
   }
   std::vector<nlohmann::json> events;
   for (const std::string &line : linesOf(test::readText(scratch / "log.jsonl")))
     events.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(events.size(), 5u);
+  ASSERT_EQ(events.size(), 6u);
   EXPECT_EQ(events[0]["event"], "run");
   EXPECT_EQ(events[0]["plan_hash"], "abc");
   EXPECT_EQ(events[0]["world"], 2);
@@ -107,7 +108,9 @@ TEST(Log, Lines) {
                            {"event", "val"}, {"step", 4}, {"val_loss", 2.5}, {"val_tokens", 640}}));
   EXPECT_EQ(events[3],
             (nlohmann::json{{"event", "checkpoint"}, {"step", 4}, {"path", "runs/a/step-000004"}}));
-  EXPECT_EQ(events[4], (nlohmann::json{{"event", "end"}, {"step", 4}, {"reason", "done"}}));
+  EXPECT_EQ(events[4],
+            (nlohmann::json{{"event", "start"}, {"ms", {{"plan", 1.23}, {"total", 20.0}}}}));
+  EXPECT_EQ(events[5], (nlohmann::json{{"event", "end"}, {"step", 4}, {"reason", "done"}}));
 }
 
 TEST(Log, AppendsOrBeginsAnew) {

@@ -8,17 +8,14 @@
 #include "tests/runtime/train/TestSupport.h"
 
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -32,6 +29,7 @@ namespace {
 using plan::DType;
 using plan::Ranks;
 using plan::Sharding;
+using test::namesIn;
 using test::readText;
 using test::ScratchDirectory;
 using test::writeText;
@@ -206,14 +204,6 @@ Result<Checkpoint> find(const std::string &directory) {
   return findCheckpoint(directory, [](const std::string &line) { ADD_FAILURE() << line; });
 }
 
-std::vector<std::string> namesIn(const std::string &directory) {
-  std::vector<std::string> names;
-  for (const auto &entry : std::filesystem::directory_iterator(directory))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// Numbers of ranks with sizes of groups.
 const std::vector<std::pair<int, int>> layouts = {{1, 1}, {2, 2}, {3, 3}, {4, 2}, {8, 8}, {8, 4}};
 
@@ -265,6 +255,46 @@ TEST(Shards, AFileThatARankCannotMakeIsNamed) {
               fs::create_directory(temporary + "/optimizer-00001.safetensors");
             }),
             file + ": cannot be created: Is a directory");
+}
+
+TEST(Shards, AFileThatRankZeroDoesNotSeeIsNamed) {
+  ScratchDirectory scratch;
+  const std::string temporary = scratch / (".step-000003.tmp-" + std::to_string(::getpid()));
+  auto ends = saveAll(scratch.path, makePlan(2, 2), 3, [&](Communicator &communicator) {
+    // A rank's parameters are on the disk when it reads optimizer states.
+    if (communicator.rank() == 1 &&
+        std::filesystem::exists(temporary + "/optimizer-00001.safetensors"))
+      std::filesystem::remove(temporary + "/params-00001.safetensors");
+    return ok();
+  });
+  for (const Result<std::string> &end : ends) {
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().exitStatus(), 2);
+    EXPECT_EQ(end.error().message,
+              scratch / "step-000003/params-00001.safetensors: rank 0 does not see what another "
+                        "rank wrote; ranks on several machines need a directory that all of them "
+                        "see");
+  }
+  EXPECT_EQ(namesIn(scratch.path), std::vector<std::string>());
+}
+
+TEST(Shards, ALoadSaysWhatItReads) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(save(scratch.path, makePlan(2, 2), 1));
+  auto checkpoint = find(scratch.path);
+  ASSERT_TRUE(checkpoint);
+  const plan::Plan plan = makePlan(1, 1);
+  std::vector<std::string> said;
+  ASSERT_TRUE(loadStates(
+      checkpoint->parameters, statesOf(plan, Role::Parameter), Seat(),
+      [](const plan::State &, uint64_t, const void *, uint64_t) { return ok(); },
+      [](const plan::State &) { return ok(); },
+      [&](const std::string &what) { said.push_back(what); }));
+  const std::string path = scratch / "step-000001/params-0000";
+  EXPECT_EQ(said, (std::vector<std::string>{"reading 'matrix' from " + path + "0.safetensors",
+                                            "reading 'table' from " + path + "0.safetensors",
+                                            "reading 'table' from " + path + "1.safetensors",
+                                            "reading 'two' from " + path + "1.safetensors"}));
 }
 
 TEST(Shards, EveryRankWritesItsShareAndNoByteIsWrittenTwice) {
@@ -378,47 +408,13 @@ TEST(Shards, EveryFailedWriteLeavesWhatWasThere) {
 TEST(Shards, KilledAtAnyMoment) {
   ScratchDirectory scratch;
   const plan::Plan plan = makePlan(4, 2, 20);
-  std::mt19937 generator(5);
-  int64_t known = 0; // the newest step whose save is known to have returned
-  int leftovers = 0;
-  ASSERT_TRUE(save(scratch.path, plan, known));
-  for (int round = 0; round < 15; ++round) {
-    int channel[2];
-    ASSERT_EQ(::pipe(channel), 0);
-    pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      for (int64_t step = known + 1;; ++step)
-        if (!saveAll(scratch.path, plan, step)[0] ||
-            ::write(channel[1], &step, sizeof step) != sizeof step)
-          ::_exit(1);
-    }
-    ::close(channel[1]);
-    ::usleep(generator() % 60000);
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child's saves must not fail";
-    int64_t step = 0;
-    while (::read(channel[0], &step, sizeof step) == sizeof step)
-      known = step;
-    ::close(channel[0]);
-    for (const std::string &name : namesIn(scratch.path))
-      leftovers += name[0] == '.' ? 1 : 0;
-    auto checkpoint = find(scratch.path);
-    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-    EXPECT_GE(checkpoint->manifest.step, known);
-    EXPECT_LE(checkpoint->manifest.step, known + 1);
-    expectLoads(*checkpoint, makePlan(2, 1, 20));
-    known = checkpoint->manifest.step;
-    for (const std::string &name : namesIn(scratch.path))
-      if (name[0] != '.' && name != checkpointName(known))
-        std::filesystem::remove_all(scratch / name);
-  }
-  EXPECT_GT(leftovers, 0) << "no kill hit a save: the test showed nothing";
-  ASSERT_TRUE(save(scratch.path, plan, known + 1));
-  EXPECT_EQ(namesIn(scratch.path),
-            (std::vector<std::string>{checkpointName(known), checkpointName(known + 1)}));
+  test::expectSavesOutliveKills(
+      scratch.path, 15, 5,
+      [&](int64_t step) {
+        std::vector<Result<std::string>> ends = saveAll(scratch.path, plan, step);
+        return std::all_of(ends.begin(), ends.end(), [](const auto &end) { return bool(end); });
+      },
+      [](const Checkpoint &checkpoint) { expectLoads(checkpoint, makePlan(2, 1, 20)); });
 }
 
 /// The manifest with changes, its checksum made good.
@@ -466,9 +462,28 @@ TEST(Shards, ManifestsThatDoNotFitTheFiles) {
   EXPECT_CONTAINS(errorWith([](auto &m) { m["parameters"]["table"]["shape"] = {1000}; }),
                   "the manifest lists BF16 [1000]");
   EXPECT_CONTAINS(errorWith([](auto &m) { m["parameters"]["table"]["shape"] = {-1}; }),
-                  "a shape that cannot be");
+                  "tensor 'table[0:468]': the manifest gives it a shape that cannot be");
+  EXPECT_CONTAINS(errorWith([](auto &m) { m["step"] = -1; }),
+                  "/manifest.json: its step is negative");
   EXPECT_CONTAINS(errorWith([](auto &m) { m["files"] = nlohmann::json::array(); }),
                   "the manifest lists no file of parameters");
+}
+
+TEST(Shards, ListsOfFilesGoFromRankToRank) {
+  const std::vector<FileRecord> files = {{"a.safetensors", Role::Optimizer, 5, "00ff"}};
+  auto read = parseRecords(recordsText(files));
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->size(), 1u);
+  EXPECT_EQ(read->at(0).name, "a.safetensors");
+  EXPECT_EQ(read->at(0).holds, Role::Optimizer);
+  EXPECT_EQ(read->at(0).bytes, 5u);
+  EXPECT_EQ(read->at(0).checksum, "00ff");
+  for (const char *text : {"", "[", "[1]", R"([{"name": "a.safetensors"}])"}) {
+    auto wrong = parseRecords(text);
+    ASSERT_FALSE(wrong) << text;
+    EXPECT_EQ(wrong.error().message, "another rank's list of files cannot be read");
+    EXPECT_EQ(wrong.error().exitStatus(), 1);
+  }
 }
 
 TEST(Shards, FirstVersionLoads) {

@@ -117,6 +117,17 @@ TEST(States, PaddingOfPartsIsZero) {
   }
 }
 
+TEST(States, SaysWhichStateItFills) {
+  std::vector<std::string> said;
+  auto write = [](const plan::State &, uint64_t, const void *, uint64_t) { return ok(); };
+  auto clear = [](const plan::State &) { return ok(); };
+  ASSERT_TRUE(initializeStates(planOfStates(), Seat(), {Role::Parameter}, seed, 2, write, clear,
+                               [&](const std::string &what) { said.push_back(what); }));
+  EXPECT_EQ(said, (std::vector<std::string>{"making the initial values of 'normal'",
+                                            "making the initial values of 'uniform'",
+                                            "making the initial values of 'listed'"}));
+}
+
 TEST(States, AFailedWriteEndsTheWork) {
   const plan::Plan plan = planOfStates();
   for (int threads : {1, 4}) {

@@ -1,15 +1,20 @@
 // Scratch directories, shards and a small plan.
 #include "tests/runtime/train/TestSupport.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <gtest/gtest.h>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace nano::test {
@@ -29,6 +34,14 @@ ScratchDirectory::ScratchDirectory() : path(makeScratch()) {}
 ScratchDirectory::~ScratchDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+}
+
+std::vector<std::string> namesIn(const std::string &directory) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string readText(const std::string &path) {
@@ -163,6 +176,79 @@ plan::Plan makePlan(const PlanSizes &sizes, std::vector<plan::Hyperparameter> hy
   return plan;
 }
 
+namespace {
+
+/// The newest step whose save returned in a process that saves those after `before`, and is killed
+/// after so long; `before` where none did, nothing when there is no process.
+std::optional<int64_t> saveUntilKilled(int64_t before, std::chrono::microseconds life,
+                                       const std::function<bool(int64_t step)> &save) {
+  int channel[2];
+  if (::pipe(channel) != 0)
+    return std::nullopt;
+  pid_t child = ::fork();
+  if (child < 0) { // as a process's number it would mean all
+    ::close(channel[0]);
+    ::close(channel[1]);
+    return std::nullopt;
+  }
+  if (child == 0)
+    for (int64_t step = before + 1;; ++step)
+      if (!save(step) || ::write(channel[1], &step, sizeof step) != sizeof step)
+        ::_exit(1);
+  ::close(channel[1]);
+  std::this_thread::sleep_for(life);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "the child's saves must not fail";
+  int64_t known = before, step = 0;
+  while (::read(channel[0], &step, sizeof step) == sizeof step)
+    known = step;
+  ::close(channel[0]);
+  return known;
+}
+
+} // namespace
+
+void expectSavesOutliveKills(const std::string &directory, int rounds, uint32_t seed,
+                             const std::function<bool(int64_t step)> &save,
+                             const std::function<void(const Checkpoint &)> &expectWhole) {
+  std::mt19937 generator(seed);
+  int64_t known = 0; // the newest step whose save is known to have returned
+  int leftovers = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(save(known));
+  // Kills fall into some saves, however long one takes; a slow machine's rounds are fewer.
+  const auto usual = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+  const int64_t longest = std::clamp<int64_t>(4 * usual.count(), 2000, 1000000);
+  for (int round = 0; round < rounds; ++round) {
+    if (leftovers > 0 && std::chrono::steady_clock::now() - begin > std::chrono::seconds(20))
+      break;
+    auto saved =
+        saveUntilKilled(known, std::chrono::microseconds(int64_t(generator()) % longest), save);
+    ASSERT_TRUE(saved) << "no process can be started";
+    known = *saved;
+    for (const std::string &name : namesIn(directory))
+      leftovers += name[0] == '.' ? 1 : 0;
+    auto checkpoint =
+        findCheckpoint(directory, [](const std::string &line) { ADD_FAILURE() << line; });
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_GE(checkpoint->manifest.step, known);
+    EXPECT_LE(checkpoint->manifest.step, known + 1);
+    expectWhole(*checkpoint);
+    known = checkpoint->manifest.step;
+    // Old ones are not needed further.
+    for (const std::string &name : namesIn(directory))
+      if (name[0] != '.' && name != checkpointName(known))
+        std::filesystem::remove_all(directory + "/" + name);
+  }
+  EXPECT_GT(leftovers, 0) << "no kill hit a save: the test showed nothing";
+  ASSERT_TRUE(save(known + 1));
+  EXPECT_EQ(namesIn(directory),
+            (std::vector<std::string>{checkpointName(known), checkpointName(known + 1)}));
+}
+
 ProcessResult runProcess(const std::vector<std::string> &arguments,
                          const std::function<void(int)> &during) {
   ScratchDirectory scratch;
@@ -172,6 +258,10 @@ ProcessResult runProcess(const std::vector<std::string> &arguments,
     pointers.push_back(const_cast<char *>(argument.c_str()));
   pointers.push_back(nullptr);
   pid_t child = ::fork();
+  if (child < 0) { // as a process's number it would mean all
+    ADD_FAILURE() << "no process can be started";
+    return {};
+  }
   if (child == 0) {
     int out = ::open(output.c_str(), O_WRONLY | O_CREAT, 0600),
         err = ::open(errors.c_str(), O_WRONLY | O_CREAT, 0600);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/Progress.h"
+#include "runtime/files/Checkpoint.h"
 #include "runtime/plan/Plan.h"
 
 #include <cstdint>
@@ -24,6 +25,8 @@ public:
   const std::string path;
 };
 
+/// The names of what is in a directory, in order.
+std::vector<std::string> namesIn(const std::string &directory);
 std::string readText(const std::string &path);
 void writeText(const std::string &path, const std::string &text);
 std::vector<std::string> linesOf(const std::string &text);
@@ -62,6 +65,14 @@ struct PlanSizes {
 /// momentum, gradient, a learning rate that falls. `hyperparameters` are kept and steer FakeDevice.
 plan::Plan makePlan(const PlanSizes &sizes = {},
                     std::vector<plan::Hyperparameter> hyperparameters = {});
+
+/// Kills processes that save one checkpoint after the other into the directory, which is empty,
+/// at most `rounds` times at moments that `seed` makes; expects that the last one that was saved,
+/// or the next, is always found and `expectWhole`, and that the next save removes what the killed
+/// ones left. `save`: whether the checkpoint of a step was made.
+void expectSavesOutliveKills(const std::string &directory, int rounds, uint32_t seed,
+                             const std::function<bool(int64_t step)> &save,
+                             const std::function<void(const Checkpoint &)> &expectWhole);
 
 /// What a child process left: its exit status (128 + signal when one ended it), and its output.
 struct ProcessResult {

@@ -59,6 +59,40 @@ protected:
   }
 };
 
+/// Hangs in the first write of the weight, on one rank.
+class HangingDevice : public FakeDevice {
+public:
+  HangingDevice(const plan::Plan &plan, Communicator &communicator)
+      : FakeDevice(plan, communicator), weight(plan.states[0].buffer), communicator(communicator) {}
+
+  Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override {
+    while (communicator.rank() == 1 && buffer == weight && !communicator.failure())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return FakeDevice::write(buffer, offset, data, bytes);
+  }
+
+private:
+  const uint32_t weight;
+  Communicator &communicator;
+};
+
+TEST_F(TrainerRanksTest, WhoHangsInFillingItsStatesSaysInWhich) {
+  options.world = 2;
+  auto crew = Crew::threads(2, std::chrono::seconds(3));
+  test::CapturedConsole console;
+  Status status = train(
+      plan, plan::planHash(plan), options,
+      [](const plan::Plan &plan, Communicator &communicator,
+         const DeviceOptions &) -> Result<std::unique_ptr<Device>> {
+        return std::unique_ptr<Device>(new HangingDevice(plan, communicator));
+      },
+      console.console, crew.get());
+  ASSERT_FALSE(status);
+  EXPECT_CONTAINS(status.error().message,
+                  "rank 1 (last seen in exchange 'what all ranks must have in common', making the "
+                  "initial values of 'weight') did not come within 3 s");
+}
+
 TEST_F(TrainerRanksTest, StepsGoRoundThePhases) {
   plan.training.phases.push_back({"first.b", "next.b", "last.b", "update.b"});
   for (const char *name : {"first.b", "next.b", "last.b", "update.b"})

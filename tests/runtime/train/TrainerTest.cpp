@@ -411,8 +411,8 @@ TEST_F(TrainerTest, ExceptionOfADeviceIsAnError) {
 
 TEST_F(TrainerTest, WrongOptions) {
   options.world = 3;
-  EXPECT_EQ(failure(2), "--gpus 3: the plan was compiled for 1, 2, 4 ranks; choose one of them or "
-                        "compile with --world");
+  EXPECT_EQ(failure(2), "the plan was compiled for 1, 2, 4 ranks, not for 3; choose one of them "
+                        "with --gpus or compile it with --world 3");
   options.world = 1;
   options.saveEvery = 1;
   EXPECT_EQ(failure(2), "--save-every: needs --save DIR");

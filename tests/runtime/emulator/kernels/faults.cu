@@ -283,6 +283,16 @@ template <bool Broken> NANO_DEVICE void bounds_struct(const TestLaunch<2> &launc
 }
 TEST_PAIR(bounds_struct, 2)
 
+/// The launch before this one may still write what is read.
+template <bool Broken> NANO_DEVICE void early(const TestLaunch<2> &launch) {
+  if (!Broken)
+    nano::awaitPredecessor();
+  const auto *x = static_cast<const float *>(launch.segment[0].args[0]);
+  const float value = x[threadIdx.x]; // @early
+  launch.arg<float>(1)[threadIdx.x] = value;
+}
+TEST_PAIR(early, 2)
+
 TEST_KERNEL(trap, 1) {
   if (threadIdx.x == 5)
     nano::trap(); // @trap

@@ -48,6 +48,12 @@ TEST_KERNEL(encode, 6) {
                                                                  << 16;
 }
 
+/// Bytes of two words, by every selector of two different digits.
+TEST_KERNEL(select_bytes, 1) {
+  uint32_t selector = threadIdx.x % 8 * 0x1010u | threadIdx.x / 8 * 0x0101u;
+  launch.arg<uint32_t>(0)[threadIdx.x] = nano::selectBytes(0x44332211u, 0x88776655u, selector);
+}
+
 /// Their values: all codes of bf16, and of both f8.
 TEST_KERNEL(decode, 4) {
   int i = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -93,6 +99,21 @@ TEST_KERNEL(moves, 2) {
                        nano::loadOnce(reinterpret_cast<const nano::bf16 *>(from(3)) + t));
   nano::storeStreaming(reinterpret_cast<nano::f8e4m3 *>(to(4)) + t,
                        nano::loadReadOnly(reinterpret_cast<const nano::f8e4m3 *>(from(4)) + t));
+}
+
+/// Stores of 16 and 8 bytes by one access each, to shared memory, and from there to global memory.
+TEST_KERNEL(whole_stores, 2) {
+  struct alignas(16) Sixteen {
+    uint32_t x[4];
+  };
+  __shared__ Sixteen sixteen[32];
+  __shared__ uint64_t eight[32];
+  int t = int(threadIdx.x);
+  nano::storeWhole(sixteen + t, launch.arg<const Sixteen>(0)[t]);
+  nano::storeWhole(eight + t, launch.arg<const uint64_t>(0)[64 + t]);
+  nano::syncThreads();
+  nano::storeWhole(launch.arg<Sixteen>(1) + t, sixteen[31 - t]);
+  nano::storeWhole(launch.arg<uint64_t>(1) + 64 + t, eight[31 - t]);
 }
 
 /// ldmatrix of 1, 2 and 4 matrices, and transposed: fragments as they are.
@@ -294,6 +315,7 @@ TEST_KERNEL(functions, 2) {
   put(nano::minimum(x, 1.0f));
   put(nano::approximateExp2(x));
   put(nano::approximateLog2(x));
+  put(nano::approximateSqrt(x));
   put(nano::approximateRsqrt(x));
   put(nano::approximateReciprocal(x));
   put(nano::approximateTanh(x));

@@ -1,0 +1,57 @@
+// Lowers one task to a row kernel and prints it.
+#include "tests/codegen/CudaRow.h"
+
+#include "codegen/cuda/CudaEmitter.h"
+#include "passes/kernels/RowKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+
+namespace nano::test {
+
+/// The kernel's text; "" when the task has none.
+static std::string emit(ModuleOp module, int64_t rows, Shape &shape) {
+  step::TaskOp task;
+  module.walk([&](step::TaskOp found) { task = found; });
+  FailureOr<kernels::RowForm> form = kernels::RowForm::of(task);
+  if (failed(form))
+    return "";
+  OwningOpRef<ModuleOp> kernelModule = ModuleOp::create(task.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(kernelModule->getBody());
+  kernels::KernelFrame frame(
+      task, {.target = kernels::Target::Cuda}, builder, "kernel", [](MemRefType type) {
+        return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
+      });
+  if (failed(kernels::emitCudaRowKernel(frame, *form)))
+    return "";
+  frame.finish();
+  auto integer = [&](StringRef attribute) {
+    return frame.function->getAttrOfType<IntegerAttr>(attribute).getInt();
+  };
+  shape = {static_cast<int>(integer("nano.threads")), rows,
+           static_cast<int>(integer("nano.scratch_bytes"))};
+  return codegen::cudaKernelText(frame.function, 1).value_or("");
+}
+
+CudaRow cudaRow(StringRef task, int64_t rows) {
+  MLIRContext context;
+  context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
+                      math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                      vector::VectorDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(task, &context);
+  CudaRow result;
+  if (module)
+    result.text = emit(*module, rows, result.shape);
+  EXPECT_NE(result.text, "") << "no kernel of " << task.str();
+  return result;
+}
+
+} // namespace nano::test
