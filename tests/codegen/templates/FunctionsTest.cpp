@@ -108,10 +108,11 @@ TEST_F(Functions, SigmoidAndExponential) {
 TEST_F(Functions, PowersAtTheEndsOfTheRange) {
   std::vector<double> x(count);
   // The largest numbers below infinity, where the nearest whole power is none; and the least.
-  for (int i = 0; i < count / 2; ++i)
+  constexpr int middle = count / 2;
+  for (int i = 0; i < middle; ++i)
     x[i] = 127.5 + i * std::ldexp(1, -10);
-  for (int i = count / 2; i < count; ++i)
-    x[i] = -126.5 + (i - count / 2) * std::ldexp(1, -8);
+  for (int i = middle; i < count; ++i)
+    x[i] = -126.5 + (i - middle) * std::ldexp(1, -8);
   x[0] = std::nextafter(128.0F, 0.0F);
   x[count - 1] = std::nextafter(-125.5F, 0.0F);
   const std::vector<double> y = run("functions", x, 6);
