@@ -162,6 +162,16 @@ static SmallVector<step::TaskOp> splitAtRows(step::TaskOp task, const RowForm &f
   return {};
 }
 
+/// Says that a kernel does nothing but transpose, if what it writes is of 8 bits.
+static void remarkTranspose(Location location, Value out, const Twine &why) {
+  auto type = cast<MemRefType>(out.getType());
+  if (!isa<Float8E4M3FNType, Float8E5M2Type>(type.getElementType()))
+    return;
+  InFlightDiagnostic remark = emitRemark(location, "a kernel of its own transposes ");
+  llvm::interleave(type.getShape(), remark, "×");
+  remark << ": " << why;
+}
+
 /// The task, writing in rows what lies transposed, and copies behind it. `why`, of the task's
 /// kernel: what keeps it from writing both.
 static SmallVector<step::TaskOp> separateCopies(step::TaskOp task, StringRef why) {
@@ -202,12 +212,7 @@ static SmallVector<step::TaskOp> separateCopies(step::TaskOp task, StringRef why
   SmallVector<step::TaskOp> tasks{separate};
   b.setInsertionPointAfter(separate);
   for (auto [value, out] : copies) {
-    auto type = cast<MemRefType>(out.getType());
-    if (isa<Float8E4M3FNType, Float8E5M2Type>(type.getElementType())) {
-      InFlightDiagnostic remark = emitRemark(value.getLoc(), "a kernel of its own transposes ");
-      llvm::interleave(type.getShape(), remark, "×");
-      remark << ": the kernel that makes its operand " << why;
-    }
+    remarkTranspose(value.getLoc(), out, "the kernel that makes its operand " + why);
     tasks.push_back(copyTask(b, separate, places[value], out));
   }
   return tasks;
@@ -217,7 +222,12 @@ FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
   Block &body = task.getBody().front();
   bool isAlone = body.getOperations().size() == 2 && !isa<graph::ReshapeOp>(body.front()) &&
                  body.front().getNumResults() > 1;
-  if (!hasTransposedOutputs(task) || isTransposingCopy(task) || isAlone)
+  if (isTransposingCopy(task)) {
+    remarkTranspose(task.getLoc(), task.getOuts()[0],
+                    "its operand was written by rows, for others that read it so");
+    return SmallVector<step::TaskOp>{task};
+  }
+  if (!hasTransposedOutputs(task) || isAlone)
     return SmallVector<step::TaskOp>{task};
   if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::ScatterAddOp, graph::ScanOp>(
           body.front()))

@@ -15,7 +15,8 @@ bool isTransposingCopy(step::TaskOp task);
 /// - two, where that takes rows that are too long to be gathered: what row reductions come to goes
 ///   to buffers, and a task behind computes every element from these and the operands;
 /// - else the task writes such an output row by row, where no other output has the same value to a
-///   buffer of its own, and a copy behind it transposes, with a remark if it is of 8 bits.
+///   buffer of its own, and a copy behind it transposes.
+/// Remarks name copies of 8 bits that transpose, and why they are kernels of their own.
 /// Errors: the task has no form (RowForm).
 mlir::FailureOr<llvm::SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task);
 

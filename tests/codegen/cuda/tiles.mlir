@@ -197,3 +197,19 @@ step.program @rotated {
     nano.yield %1 : tensor<64x65536xf8E4M3FN>
   }
 }
+
+// -----
+
+// A task that only transposes what is in memory.
+// IR-LABEL: step.program @copied
+// IR:         step.launch @transpose_{{[0-9a-f]+}}(%x, %{{.*}})
+// REMARK: remark: a kernel of its own transposes 40×72: its operand was written by rows, for others that read it so
+step.program @copied {
+  %x = step.buffer "x" : memref<40x72xf8E4M3FN>
+  %b = step.buffer "t" : memref<72x40xf8E4M3FN>
+  %t = step.view %b : memref<72x40xf8E4M3FN> to memref<40x72xf8E4M3FN, strided<[1, 40]>>
+  step.task ins(%x) outs(%t) : (memref<40x72xf8E4M3FN>) -> memref<40x72xf8E4M3FN, strided<[1, 40]>> {
+  ^bb0(%a: tensor<40x72xf8E4M3FN>):
+    nano.yield %a : tensor<40x72xf8E4M3FN>
+  }
+}
