@@ -1,0 +1,272 @@
+"""gpt124m in PyTorch: the model of models/gpt124m.cpp with the same parameters under the same
+names, written for torch.compile. Attention is flex_attention over a block mask, or blocks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+from sizes import BLOCK
+
+SCALE = 0.12  # of attention scores
+COMPUTE = {"bf16": torch.bfloat16, "f32": torch.float32}
+
+
+def norm(x):
+    return F.rms_norm(x, (x.size(-1),), eps=torch.finfo(x.dtype).eps)
+
+
+def document_starts(tokens, eos):
+    """For every position of tokens [T] the position where its document starts, int64 [T]."""
+    position = torch.arange(len(tokens), device=tokens.device)
+    return torch.where(tokens == eos, position, 0).cummax(0).values
+
+
+def block_lists(start, window):
+    """Which blocks of keys the blocks of queries read: (partly, wholly), bool [n, n] each, for the
+    document starts [T] and a window in blocks (a tensor, so that it may change from step to step).
+
+    A block's first query looks back farthest and its last query least far, so the blocks that
+    some query sees and those that all of them see are two intervals that end at the diagonal."""
+    ends = start.view(-1, BLOCK)
+    index = torch.arange(len(ends), device=start.device)
+    query, key = index[:, None], index[None, :]
+    seen = (key >= ends[:, :1] // BLOCK) & (key > query - window) & (key <= query)
+    whole = seen & (key * BLOCK >= ends[:, -1:]) & (key < query)
+    return seen & ~whole, whole
+
+
+def ordered(blocks):
+    """A bool [n, n] as flex_attention takes it: (how many in each row, their columns first)."""
+    columns = blocks.int().argsort(dim=-1, descending=True, stable=True)
+    return blocks.sum(-1, dtype=torch.int32)[None, None], columns.int()[None, None]
+
+
+def mask_rule(start):
+    """flex_attention's rule inside of a block that is read in part; the window is whole blocks."""
+    return lambda batch, head, q, k: (k <= q) & (k >= start[q])
+
+
+class FlexAttention:
+    """Attention by flex_attention. `window` is a tensor of one int."""
+
+    def __init__(self, tokens, sizes, window):
+        start = document_starts(tokens, sizes.eos_token)
+        self.long = self.mask(start, window)
+        self.short = self.mask(start, (window // 2).clamp(min=1))
+
+    @staticmethod
+    def mask(start, window):
+        partly, wholly = block_lists(start, window)
+        return BlockMask.from_kv_blocks(
+            *ordered(partly), *ordered(wholly), BLOCK_SIZE=BLOCK, mask_mod=mask_rule(start)
+        )
+
+    def attend(self, q, k, v, is_long):
+        """q, k, v: [T, H, Dh]; returns the same."""
+        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+        mask = self.long if is_long else self.short
+        return flex_attention(q, k, v, block_mask=mask, scale=SCALE)[0].transpose(0, 1)
+
+
+class BlockAttention:
+    """The same attention in plain operations: every block of queries against the blocks of its
+    window. `window` is a Python int: a change of it compiles again."""
+
+    def __init__(self, tokens, sizes, window):
+        self.start = document_starts(tokens, sizes.eos_token).view(-1, 1, BLOCK, 1)
+        self.window = window
+
+    def attend(self, q, k, v, is_long):
+        """q, k, v: [T, H, Dh]; returns the same."""
+        length, blocks = len(q), len(q) // BLOCK
+        window = min(self.window if is_long else max(self.window // 2, 1), blocks)
+        index = torch.arange(blocks, device=q.device)
+        first = (index - window + 1) * BLOCK  # negative: before the sequence, hidden below
+        key = first[:, None] + torch.arange(window * BLOCK, device=q.device)
+        query = index[:, None] * BLOCK + torch.arange(BLOCK, device=q.device)
+        key_of, query_of = key[:, None, None, :], query[:, None, :, None]
+        visible = (key_of >= self.start) & (key_of <= query_of)
+        gathered = key.clamp(min=0)
+        q = q.view(blocks, BLOCK, *q.shape[1:]).transpose(1, 2)
+        k, v = (x[gathered].transpose(1, 2) for x in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=SCALE)
+        return y.transpose(1, 2).reshape(length, *y.shape[1:2], y.shape[-1])
+
+
+ATTENTION = {"flex": FlexAttention, "blocks": BlockAttention}
+
+
+class Rotary(nn.Module):
+    """Half-truncated rotary embedding of x [T, H, Dh]: a quarter of the frequencies' places turn,
+    the others stand still."""
+
+    def __init__(self, head_dim, length):
+        super().__init__()
+        turning = torch.arange(head_dim // 4, dtype=torch.float32) / (head_dim // 4 - 1)
+        frequency = torch.cat([(1 / 1024) ** turning, torch.zeros(head_dim // 2 - head_dim // 4)])
+        theta = torch.arange(length, dtype=torch.float32)[:, None] * frequency
+        self.register_buffer("cosine", theta.cos()[:, None], persistent=False)
+        self.register_buffer("sine", theta.sin()[:, None], persistent=False)
+
+    def forward(self, x):
+        x1, x2 = x.float().chunk(2, dim=-1)
+        y1 = x1 * self.cosine + x2 * self.sine
+        y2 = x2 * self.cosine - x1 * self.sine
+        return torch.cat([y1, y2], dim=-1).type_as(x)
+
+
+class Linear(nn.Module):
+    """y = x·Wᵀ with W [rows, columns] stored in f32 and cast to x's type."""
+
+    def __init__(self, rows, columns):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, columns))
+
+    def forward(self, x):
+        return F.linear(x, self.weight.type_as(x))
+
+
+class Attention(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.shape = (sizes.seq_len, 3, sizes.num_heads, sizes.head_dim)
+        width = sizes.num_heads * sizes.head_dim
+        self.qkv_w = nn.Parameter(torch.zeros(3, width, sizes.model_dim))
+        self.lambdas = nn.Parameter(torch.full((2,), 0.5))
+        self.c_proj = Linear(sizes.model_dim, width)
+
+    def forward(self, h, value_embedding, rotary, visible, is_long):
+        q, k, v = F.linear(h, self.qkv_w.flatten(0, 1).type_as(h)).view(self.shape).unbind(1)
+        v = self.lambdas[0] * v
+        if value_embedding is not None:
+            v = v + self.lambdas[1] * value_embedding.view_as(v)
+        y = visible.attend(rotary(norm(q)), rotary(norm(k)), v, is_long)
+        return self.c_proj(y.flatten(1))
+
+
+class Mlp(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.c_fc = Linear(4 * sizes.model_dim, sizes.model_dim)
+        self.c_proj = Linear(sizes.model_dim, 4 * sizes.model_dim)
+
+    def forward(self, h):
+        return self.c_proj(F.relu(self.c_fc(h)).square())
+
+
+class Block(nn.Module):
+    def __init__(self, sizes, layer):
+        super().__init__()
+        self.lambdas = nn.Parameter(torch.tensor([1.0, 0.0]))
+        self.attn = Attention(sizes) if layer != 7 else None
+        self.mlp = Mlp(sizes)
+
+    def forward(self, x, x0, value_embedding, rotary, visible, is_long):
+        x = self.lambdas[0] * x + self.lambdas[1] * x0
+        if self.attn is not None:
+            x = x + self.attn(norm(x), value_embedding, rotary, visible, is_long)
+        return x + self.mlp(norm(x))
+
+
+def to_float8(x, scale, kind):
+    """x / scale in an 8-bit type, values that do not fit at the largest one."""
+    limit = torch.finfo(kind).max
+    return (x.float() / scale).clamp(-limit, limit).to(kind)
+
+
+class Float8Product(torch.autograd.Function):
+    """x·Wᵀ in FP8 with static scales, [T, D]·[V, D]ᵀ: e4m3 forward, the gradient in e5m2. The
+    second operand of torch._scaled_mm must lie column by column: hence the transpositions."""
+
+    @staticmethod
+    def forward(ctx, x, weight, scale_x, scale_w, scale_g, fast):
+        x8 = to_float8(x, scale_x, torch.float8_e4m3fn)
+        w8 = to_float8(weight, scale_w, torch.float8_e4m3fn)
+        ctx.save_for_backward(x8, w8, scale_x, scale_w, scale_g)
+        ctx.kind = x.dtype
+        return torch._scaled_mm(
+            x8, w8.t(), scale_x, scale_w, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x8, w8, scale_x, scale_w, scale_g = ctx.saved_tensors
+        g8 = to_float8(gradient, scale_g, torch.float8_e5m2)
+        for_x = torch._scaled_mm(
+            *(g8, w8.t().contiguous().t(), scale_g, scale_w),
+            out_dtype=torch.bfloat16,
+            use_fast_accum=False,
+        )
+        for_w = torch._scaled_mm(
+            *(g8.t().contiguous(), x8.t().contiguous().t(), scale_g, scale_x),
+            out_dtype=torch.float32,
+            use_fast_accum=False,
+        )
+        return for_x.to(ctx.kind), for_w, None, None, None, None
+
+
+class Head(nn.Module):
+    """The products of the logits, [T, D] to [T, vocabulary padded to a multiple of 128]."""
+
+    def __init__(self, sizes, fp8, fast):
+        super().__init__()
+        rows = (sizes.vocab_size + 127) // 128 * 128
+        self.weight = nn.Parameter(torch.zeros(rows, sizes.model_dim))
+        self.fp8, self.fast = fp8, fast
+        scales = [math.sqrt(sizes.model_dim) / 448, 24 / 448, 1 / 448]
+        for name, value in zip(("scale_x", "scale_w", "scale_g"), scales):
+            self.register_buffer(name, torch.tensor(value), persistent=False)
+
+    def forward(self, x):
+        if not self.fp8:
+            return F.linear(x, self.weight.type_as(x))
+        scales = (self.scale_x, self.scale_w, self.scale_g)
+        return Float8Product.apply(x, self.weight, *scales, self.fast)
+
+
+class Model(nn.Module):
+    """The loss of one packed sequence: the sum over its tokens, f32."""
+
+    def __init__(self, sizes, attention="flex", fp8=False, fast=False):
+        super().__init__()
+        self.sizes, self.attention = sizes, ATTENTION[attention]
+        width = sizes.num_heads * sizes.head_dim
+        table = lambda columns: nn.Embedding(sizes.vocab_size, columns, dtype=COMPUTE[sizes.dtype])
+        self.embed = table(sizes.model_dim)
+        self.value_embeds = nn.ModuleList(table(width) for _ in range(3))
+        self.blocks = nn.ModuleList(Block(sizes, i) for i in range(sizes.num_layers))
+        self.lm_head = Head(sizes, fp8, fast)
+        self.skip_weights = nn.Parameter(torch.ones(sizes.num_layers // 2))
+        self.rotary = Rotary(sizes.head_dim, sizes.seq_len)
+
+    @torch.no_grad()
+    def draw(self):
+        """Initial values from torch's generator: of nanorun's distributions, but other numbers."""
+        bound = math.sqrt(3) * 0.5 / math.sqrt(self.sizes.model_dim)
+        for block in self.blocks:
+            block.mlp.c_fc.weight.uniform_(-bound, bound)
+            if block.attn is not None:
+                block.attn.qkv_w.uniform_(-bound, bound)
+        for table in (self.embed, *self.value_embeds):
+            table.weight.normal_()
+
+    def forward(self, tokens, targets, window):
+        """tokens, targets: int64 [T]; window: what the kind of attention takes."""
+        layers = self.sizes.num_layers
+        visible = self.attention(tokens, self.sizes, window)
+        long = (0, layers // 3, 2 * layers // 3 - 1, layers - 1)
+        values = [table(tokens) for table in self.value_embeds]
+        values = values + [None] * (layers - 6) + values
+        x = x0 = norm(self.embed(tokens))
+        outputs = []
+        for i, block in enumerate(self.blocks):
+            if i >= layers // 2:
+                x = x + self.skip_weights[i - layers // 2] * outputs[layers - 1 - i]
+            x = block(x, x0, values[i], self.rotary, visible, i in long)
+            outputs.append(x)
+        z = self.lm_head(norm(x))
+        logits = 30 * torch.sigmoid(z.float() / (7.5 * math.sqrt(self.sizes.model_dim)))
+        return F.cross_entropy(logits, targets, reduction="sum")
