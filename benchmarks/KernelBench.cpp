@@ -2,8 +2,6 @@
 // bytes in the same run.
 #include "tests/codegen/TaskRunner.h"
 
-#include "passes/kernels/RowKernel.h"
-
 #include "benchmark/benchmark.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -15,11 +13,6 @@ using namespace nano;
 using namespace nano::test;
 
 namespace {
-
-mlir::LogicalResult emitRow(kernels::KernelFrame &frame) {
-  auto form = kernels::RowForm::of(frame.task);
-  return failed(form) ? mlir::failure() : kernels::emitRowKernel(frame, *form);
-}
 
 /// x·rsqrt(mean(x²) + ε) of [4096, 768] bf16.
 const char *rmsnorm = R"(

@@ -29,6 +29,25 @@ plan::Location planLocation(Location location) {
   return {file.getFilename().str(), file.getLine()};
 }
 
+std::vector<plan::TensorMap> tensorMapsOf(func::FuncOp kernel) {
+  std::vector<plan::TensorMap> maps;
+  auto entries = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
+  if (!entries)
+    return maps;
+  for (auto entry : entries.getAsRange<DenseI64ArrayAttr>()) {
+    plan::TensorMap &map = maps.emplace_back();
+    map.argument = uint32_t(entry[0]);
+    map.type = dtypeOf(cast<MemRefType>(kernel.getArgumentTypes()[entry[0]]).getElementType());
+    map.columns = uint64_t(entry[1]);
+    map.rows = uint64_t(entry[2]);
+    map.rowBytes = uint64_t(entry[3]);
+    map.boxColumns = uint32_t(entry[4]);
+    map.boxRows = uint32_t(entry[5]);
+    map.swizzleBytes = uint32_t(entry[6]);
+  }
+  return maps;
+}
+
 plan::Ranks planRanks(graph::RankSet ranks) {
   switch (ranks) {
   case graph::RankSet::all:

@@ -240,7 +240,11 @@ void PlanWriter::addKernels() {
       kernel.summary = summary.str();
     auto flops = function->getAttrOfType<FloatAttr>(step::flopsPerKeyAttrName);
     kernel.flopsPerKey = flops ? flops.getValueAsDouble() : 0;
+    if (auto own = function->getAttrOfType<FloatAttr>(step::flopsAttrName))
+      kernel.flops = own.getValueAsDouble();
     if (isCuda) {
+      kernel.clusterBlocks = uint32_t(std::max<int64_t>(1, integer("nano.cluster")));
+      kernel.tensorMaps = tensorMapsOf(function);
       kernel.source = kernel.name + ".cu";
       kernel.threads = uint32_t(integer("nano.threads"));
       kernel.iterationsPerBlock = integer("nano.block_iterations");

@@ -186,6 +186,7 @@ public:
     pipeline.bucketBytes = options.bucketBytes;
     pipeline.machine = options.machine;
     pipeline.times = options.times;
+    pipeline.products = options.products;
     checkSchedule(pipeline, options.worlds);
     if (isCuda)
       pipeline.kMajor = true; // what cuBLASLt's 8-bit products take

@@ -20,6 +20,7 @@ struct CompileOptions {
   int64_t bucketBytes = 25 << 20; ///< --bucket-bytes; 0: no buckets
   std::string machine;            ///< --machine; empty: by target, see PipelineOptions
   std::string times;              ///< --times; empty: none
+  std::string products = "auto";  ///< --products; cuda: which products generated kernels compute
   std::string dumpDirectory;      ///< --dump-ir; empty: none
   std::string stopAfter;          ///< a stage's name; empty: none
   bool reportMemory = false;

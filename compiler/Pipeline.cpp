@@ -78,6 +78,9 @@ void addOptimize(OpPassManager &passes, const PipelineOptions &) {
 
 /// What will be one kernel is one op.
 void addFuse(OpPassManager &passes, const PipelineOptions &options) {
+  // First: it makes fewer of the largest tensors that backward writes, and what joins must be known
+  // when memory is estimated.
+  passes.addPass(createJoinScatters());
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
   ChunkRowsOptions chunks;
@@ -85,11 +88,19 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
   passes.addPass(createFoldMatmulEpilogues());
-  // Last on tensors: it fixes which tensors exist in memory, and all that follows is about those.
+  // Late on tensors: it fixes which tensors exist in memory, and all that follows is about those.
   passes.addPass(createFuse());
-  // On final kernels; changes nothing.
+  // On kernels as they were grouped; changes nothing.
   if (options.reportFp8)
     passes.addPass(createReportCasts());
+  // On final kernels, whose operands say which product could be part of one of them. The template
+  // that computes both is for GPUs.
+  if (options.target == "cuda") {
+    FuseProductsOptions products;
+    products.machine = scheduleMachine(options);
+    products.products = options.products;
+    passes.addPass(createFuseProducts(products));
+  }
   // A gate: bufferization knows kernels, calls, collectives, views and state, and nothing else.
   passes.addPass(createVerifyFused());
 }
@@ -108,6 +119,10 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   LowerKernelsOptions kernels;
   kernels.target = options.target;
   kernels.lanes = options.lanes;
+  if (llvm::Expected<machine::Machine> machine = machine::load(scheduleMachine(options)))
+    kernels.multiprocessors = machine->multiprocessors();
+  else
+    llvm::consumeError(machine.takeError()); // a pass that needs more of it reports that
   passes.addPass(createLowerKernels(kernels));
 }
 

@@ -20,7 +20,9 @@ struct PipelineOptions {
   std::string times;   ///< a file of nanorun --times, for the schedule; empty: none
   int64_t bucketBytes = 25 << 20; ///< the most bytes that a bucket of collectives holds
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
-  int64_t lanes = 16;     ///< CPU: f32 lanes of its vectors
+  std::string products = "auto"; ///< cuda: which products generated kernels compute, as
+                                 ///< nano-fuse-products says
+  int64_t lanes = 16;            ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
 };

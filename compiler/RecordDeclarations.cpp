@@ -389,6 +389,8 @@ TracedModel Recorder::finish() {
              how->globalBatch, trainTokens));
   if (optimizers.empty())
     missing("has no optimizer", "adam or muon, and param,");
+  if (parameters.empty())
+    missing("has no parameters", "param");
   const OptimizerRecord &logged =
       how->logged.model == 0 ? optimizers.front() : optimizerOf(how->logged, "training", howAt);
 

@@ -4,6 +4,7 @@
 #include "compiler/TraceModel.h"
 
 #include "codegen/cpu/NativeCode.h"
+#include "ir/graph/ModelError.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -145,9 +146,9 @@ public:
       : ofRuns(count), handler(context, [this](Diagnostic &diagnostic) { note(diagnostic); }) {}
 
   /// The first error of a run, or of no run; empty when there was none.
-  const std::string &error(size_t run = noRun) const {
-    return run < ofRuns.size() && !ofRuns[run].error.empty() ? ofRuns[run].error : ofNoRun.error;
-  }
+  const std::string &error(size_t run = noRun) const { return reportOf(run).error; }
+  /// Whether that is one of the model's.
+  bool isModelError(size_t run) const { return reportOf(run).isModelError; }
 
   /// The remarks of these runs, in this order, then of no run; each text once.
   void printRemarks(ArrayRef<size_t> order = {}) const {
@@ -165,8 +166,14 @@ public:
 private:
   struct Report {
     std::string error;
+    bool isModelError = false;
     std::vector<std::string> remarks;
   };
+
+  /// Where the first error of a run, or of no run, would be.
+  const Report &reportOf(size_t run) const {
+    return run < ofRuns.size() && !ofRuns[run].error.empty() ? ofRuns[run] : ofNoRun;
+  }
 
   void note(Diagnostic &diagnostic) {
     Report &report = currentRun < ofRuns.size() ? ofRuns[currentRun] : ofNoRun;
@@ -175,8 +182,10 @@ private:
       report.remarks.push_back(line + "remark: " + message);
     // The other error is what the pass manager adds when it writes a reproducer.
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && report.error.empty() &&
-        message.find("detected while processing") == std::string::npos)
+        message.find("detected while processing") == std::string::npos) {
       report.error = line + message;
+      report.isModelError = graph::isModelError(diagnostic);
+    }
   }
 
   std::vector<Report> ofRuns;
@@ -281,7 +290,7 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
   if (failed == order.end())
     return;
   const std::string &error = reports.error(*failed), &reproducer = reproducers[*failed];
-  if (&stage == &stages().front() && !error.empty()) {
+  if ((&stage == &stages().front() || reports.isModelError(*failed)) && !error.empty()) {
     std::error_code ignored;
     fs::remove(reproducer, ignored);
     throw StageError(error, true);

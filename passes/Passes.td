@@ -161,6 +161,23 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false", "a remark on every chain, with its chunks">];
 }
 
+def JoinScatters : Pass<"nano-join-scatters", "::mlir::ModuleOp"> {
+  let summary = "makes one scatter_add of several whose results are only added";
+  let description = [{
+    The gradient of an embedding that several layers read is a sum of tables, each of which is written whole and read again. One scatter of all their rows writes one table:
+
+    ```mlir
+    %y = nano.scatter_add %a, %i                      %x = nano.concat %a, %b dim 0
+    %z = nano.scatter_add %b, %j              ⇒       %k = nano.concat %i, %j dim 0
+    %s = nano.add %y, %z                              %s = nano.scatter_add %x, %k
+    ```
+
+    The tables have no other use, and are of f32: no sum is rounded on the way. All rows then live until the last of them are known, so scatters are joined only while their rows
+    take no more bytes than the table that lived so long instead. Rows keep the order of the sum's operands.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
 def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp"> {
   let summary = "folds scales, residual adds, accumulation and casts into matrix products";
   let dependentDialects = ["::nano::graph::NanoDialect"];
@@ -169,6 +186,36 @@ def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp">
 def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
   let summary = "groups element-wise and reduction ops into kernels by the bytes that this saves";
   let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
+def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
+  let summary = "moves matrix products into the element-wise kernels that alone read them, where that is predicted to pay";
+  let description = [{
+    For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices into one, A not transposed,
+    without factor or addend, becomes the first op of the one `nano.fused` that reads its result, if all else there is element-wise over the product's elements:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %y = nano.fused(%x, %w) : … {
+    %y = nano.fused(%p) : … {                                ^bb0(%a: …, %b: …):
+    ^bb0(%a: …):                                     ⇒         %p = nano.matmul %a, %b
+      %m = nano.mul %a, %a                                     %m = nano.mul %p, %p
+      nano.yield %m                                            nano.yield %m
+    }                                                        }
+    ```
+
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. The product's way to memory and
+    back is saved; with `products` = "auto" that must take longer than what the generated product takes more than the library's and the epilogue's arithmetic, by the rates of
+    `machine`, and there must be a tile of the result for every multiprocessor. "fused" takes every product that has the form, "library" none.
+
+    Remarks, with `report`: what became of each product that one kernel alone reads.
+
+    Errors: a machine that cannot be read; a choice of `products` that is none.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
+    Option<"products", "products", "std::string", "\"auto\"", "auto: by the rates; fused: wherever the form allows; library: nowhere">,
+    Option<"report", "report", "bool", "false", "a remark on every product that one kernel alone reads">];
 }
 
 //===- memory/ -------------------------------------------------------------------------------------------------------===//
@@ -191,15 +238,16 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::func::FuncDialect"];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "cpu: vector code over ranges of iterations; cuda: what a thread of a block does">,
-                 Option<"lanes", "lanes", "int64_t", "16", "f32 lanes of the CPU's vectors">];
+                 Option<"lanes", "lanes", "int64_t", "16", "f32 lanes of the CPU's vectors">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "132", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work">];
 }
 
 //===- schedule/ -----------------------------------------------------------------------------------------------------===//
 
 def BatchLaunches : Pass<"nano-batch-launches", "::mlir::ModuleOp"> {
-  let summary = "merges independent launches of one kernel into one launch over several sets of operands";
+  let summary = "merges independent launches of one kernel into one launch over several sets of operands, and drops those whose result a live buffer already holds";
   let dependentDialects = ["::nano::step::StepDialect"];
-  let options = [Option<"maxBytes", "max-bytes", "int64_t", "8388608", "transient bytes that a batch may keep alive for longer">,
+  let options = [Option<"maxBytes", "max-bytes", "int64_t", "8388608", "transient bytes that a batch may keep alive for longer where that raises the most that live at once">,
                  Option<"maxParameterBytes", "max-parameter-bytes", "int64_t", "0", "bytes of a launch's operands and sizes, as a kernel for CUDA takes them; 0: any">];
 }
 

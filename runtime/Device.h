@@ -28,8 +28,7 @@ struct DeviceOptions {
   bool trace = false;   ///< keep when every command ran, for `Device::takeSpans`
   bool waitForEach =
       false; ///< run commands one by one and wait for each, so that an error names its command
-  bool serialLaunches = false; ///< a GPU starts a kernel only when the one before it is over
-  bool shareGpus = false;      ///< several ranks may have one GPU: slow, for trying many ranks out
+  bool shareGpus = false; ///< several ranks may have one GPU: slow, for trying many ranks out
   /// How long a rank may wait for the GPUs of others; 0: as long as it takes.
   std::chrono::milliseconds rankTimeout{0};
   bool tune = false;    ///< choose the algorithms of matrix products by measurement

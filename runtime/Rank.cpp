@@ -43,7 +43,6 @@ Status Rank::prepare() {
   deviceOptions.profile = !options.times.empty();
   deviceOptions.trace = !options.profile.empty();
   deviceOptions.waitForEach = options.checkCommands;
-  deviceOptions.serialLaunches = options.serialLaunches;
   deviceOptions.tune = options.tune;
   deviceOptions.tuneFile = options.tuneFile;
   if (rank == 0)

@@ -39,11 +39,16 @@ std::string groupOf(const plan::Plan &plan, const Command &command) {
                      plan::nameOf(command.cType));
 }
 
-double rateOf(const Command &command, const DeviceRates &rates) {
-  if (plan::isFloat8(command.aType) && plan::isFloat8(command.bType))
+double rateOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
+  DType a = command.aType, b = command.bType;
+  if (command.kind == Command::Kind::Launch) {
+    const std::vector<plan::TensorMap> &maps = plan.kernels[command.kernel].tensorMaps;
+    a = maps.empty() ? DType::F32 : maps.front().type;
+    b = maps.empty() ? DType::F32 : maps.back().type;
+  }
+  if (plan::isFloat8(a) && plan::isFloat8(b))
     return rates.f8Flops;
-  return command.aType == DType::F32 || command.bType == DType::F32 ? rates.f32Flops
-                                                                    : rates.bf16Flops;
+  return a == DType::F32 || b == DType::F32 ? rates.f32Flops : rates.bf16Flops;
 }
 
 ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
@@ -64,11 +69,11 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
   }
   if (command.kind == Command::Kind::Matmul)
     args["shape"] = {command.m, command.n, command.k, command.batch};
-  CommandWork work = workOf(command);
+  CommandWork work = workOf(plan, command);
   args["bytes"] = work.bytes;
   args["flops"] = work.flops;
   if (rates) {
-    double floor = floorOf(command, *rates);
+    double floor = floorOf(plan, command, *rates);
     args["floor_us"] = 1e6 * floor;
     args["gap_us"] = 1e6 * (span.seconds - floor);
     if (span.seconds > 0)
@@ -79,11 +84,11 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
 
 } // namespace
 
-double floorOf(const Command &command, const DeviceRates &rates) {
-  CommandWork work = workOf(command);
+double floorOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
+  CommandWork work = workOf(plan, command);
   double floor = rates.copyBytes > 0 ? work.bytes / rates.copyBytes : 0;
   if (work.flops > 0)
-    if (double rate = rateOf(command, rates); rate > 0)
+    if (double rate = rateOf(plan, command, rates); rate > 0)
       floor = std::max(floor, work.flops / rate);
   return floor;
 }
@@ -131,14 +136,14 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
                         {"args", std::move(args)}});
       if (rank > 0)
         continue;
-      CommandWork work = workOf(command);
+      CommandWork work = workOf(plan, command);
       auto [entry, isNew] = groupIndex.emplace(group, groups.size());
       if (isNew)
         groups.emplace_back(group, Sums());
       for (Sums *sums : {&all, &groups[entry->second].second}) {
         ++sums->runs;
         sums->seconds += span.seconds;
-        sums->floor += rates ? floorOf(command, *rates) : 0;
+        sums->floor += rates ? floorOf(plan, command, *rates) : 0;
         sums->bytes += work.bytes;
         sums->flops += work.flops;
       }

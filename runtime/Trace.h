@@ -14,8 +14,9 @@
 namespace nano {
 
 /// The least seconds that the command takes at these rates: the longer of its bytes at the rate of
-/// a copy and its operations at that of a large product of its types; 0 where nothing is known.
-double floorOf(const plan::Command &command, const DeviceRates &rates);
+/// a copy and its operations at that of a large product of its types (of a launch: those of its
+/// kernel's tensor maps, else f32); 0 where nothing is known.
+double floorOf(const plan::Plan &plan, const plan::Command &command, const DeviceRates &rates);
 
 /// JSON in the Trace Event Format: one complete event ("X") a command, named by its label, its
 /// process the rank, its thread the stream, times in microseconds from the first command's start;

@@ -42,7 +42,6 @@ struct TrainOptions {
   std::string profile;                      ///< file for the trace of the last step
   std::string tuneFile;                     ///< as DeviceOptions
   bool tune = false, checkCommands = false; ///< as DeviceOptions::tune, waitForEach
-  bool serialLaunches = false;              ///< as DeviceOptions
   bool fp8Report = false; ///< measure FP8 products at the first step, the last, and with validation
   std::string calibrate;  ///< file for the scales that FP8 products need, measured at every step
   int threads = 0;        ///< as DeviceOptions

@@ -59,9 +59,11 @@ struct Arguments {
   void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv;
 };
 
-template <int Tokens, int Heads, int HeadSize, bool Capped = false> struct Attention {
+template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132>
+struct Attention {
   using Element = nano::bf16;
-  static constexpr int tokens = Tokens, heads = Heads, headSize = HeadSize;
+  static constexpr int tokens = Tokens, heads = Heads, headSize = HeadSize,
+                       multiprocessors = Multiprocessors;
   static constexpr bool vectorRows = true, hasScore = Capped;
   static constexpr float scale = 0.12f;
   // A soft cap, for the templates' paths with a score function.
@@ -146,12 +148,16 @@ struct Variant {
 };
 
 template <class Tiles> std::string nameOf() {
-  if constexpr (Tiles::useWarpgroups)
-    return "hopper " + std::to_string(Tiles::columns) + " columns, " +
-           std::to_string(Tiles::stages) + " stages";
-  else
+  const std::string columns = std::to_string(Tiles::columns) + " columns";
+  if constexpr (!Tiles::useWarpgroups)
     return "mma " + std::to_string(Tiles::warpRows) + "x" + std::to_string(Tiles::warps) +
-           " rows, " + std::to_string(Tiles::columns) + " columns";
+           " rows, " + columns;
+  else if constexpr (requires { Tiles::slots; })
+    return "runs, " + columns + ", " + std::to_string(Tiles::stages) + " stages, " +
+           std::to_string(Tiles::slots) + " slots";
+  else
+    return "hopper " + columns + ", " + std::to_string(Tiles::stages) + " stages, lead " +
+           std::to_string(Tiles::lead);
 }
 template <class A, class Tiles, nano::AttentionPart part> Variant variant() {
   const char *names[] = {"forward ", "dq ", "dk, dv "};
@@ -159,7 +165,8 @@ template <class A, class Tiles, nano::AttentionPart part> Variant variant() {
   return {names[int(part)] + nameOf<Tiles>(),
           parts[int(part)],
           tiled<A, Tiles, part>,
-          {Tiles::threads, A::heads * nano::divideUp(A::tokens, Tiles::rows),
+          {Tiles::threads,
+           Tiles::blocks(A::heads * nano::divideUp(A::tokens, Tiles::rows), A::multiprocessors),
            Tiles::sharedBytes(part, A::headSize)}};
 }
 template <class A, class Tiles> Variant forward() {
@@ -181,6 +188,11 @@ template <class A> std::vector<Variant> defaults() {
           {"chosen backward", Part::Backward, backwardDefault<A>,
            nano::attentionGradLaunch(nano::attentionShapeOf<A>)}};
 }
+/// Tiles of queries and of keys alike.
+template <class Tiles> struct OfBoth {
+  using Queries = Tiles;
+  using Keys = Tiles;
+};
 /// What is not chosen, but tested at odd shapes too.
 struct MmaChoice {
   using Forward = nano::AttentionTiles<32, 4, 48>;
@@ -189,7 +201,8 @@ struct MmaChoice {
 };
 template <class A> std::vector<Variant> others() {
   return {forward<A, MmaChoice::Forward>(), both<A, MmaChoice>(),
-          forward<A, nano::HopperTiles<64, 4>>(), forward<A, nano::HopperTiles<128, 3>>()};
+          forward<A, nano::HopperRuns<64, 4, 2>>(), forward<A, nano::HopperRuns<128, 3, 1>>(),
+          both<A, OfBoth<nano::HopperTiles<64, 3, 1>>>()};
 }
 
 //===- Reference ----------------------------------------------------------===//
@@ -337,7 +350,7 @@ public:
           static_cast<float *>(a.delta), statistics, A::headSize);
       prepared = true;
     }
-    std::printf("%-38s", variant.name.c_str());
+    std::printf("%-48s", variant.name.c_str());
     const int D = A::headSize;
     const std::vector<double> ofQueries = expected<true>(queries), ofKeys = expected<false>(keys);
     auto compare = [&](const char *name, void *actual, const std::vector<Sample> &samples,
@@ -391,7 +404,7 @@ public:
         &blocks, reinterpret_cast<const void *>(variant.kernel), variant.launch.threads,
         variant.launch.sharedBytes));
     std::printf(
-        "%-38s %8.3f ms  %6.1f TFLOP/s%s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
+        "%-48s %8.3f ms  %6.1f TFLOP/s%s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
         variant.name.c_str(), seconds * 1e3,
         flops * A::headSize * mask.pairs * A::heads / seconds / 1e12,
         variant.part == Part::Queries || variant.part == Part::Keys ? " (computed)" : "",
@@ -475,23 +488,21 @@ int main(int argc, char **argv) {
           "status 1 when a result is wrong. Takes no options."))
     return *status;
   describeDevice();
-  oddCase<Attention<1333, 3, 128>>("odd");
-  oddCase<Attention<1333, 3, 64>>("odd");
+  oddCase<Attention<1333, 3, 128, false, 7>>("odd");
+  oddCase<Attention<1333, 3, 64, false, 5>>("odd");
   oddCase<Attention<777, 2, 128, true>>("odd, soft cap");
   oddCase<Attention<777, 2, 64, true>>("odd, soft cap");
 
   {
     using A = Attention<49152, 6, 128>;
-    using nano::AttentionTiles, nano::HopperTiles;
+    using nano::AttentionTiles, nano::HopperRuns, nano::HopperTiles;
     std::vector<Variant> variants = defaults<A>();
     for (const Variant &v :
-         {forward<A, AttentionTiles<32, 4, 48>>(), forward<A, AttentionTiles<32, 4, 32>>(),
-          forward<A, HopperTiles<64, 2>>(), forward<A, HopperTiles<64, 3>>(),
-          forward<A, HopperTiles<64, 6>>(), forward<A, HopperTiles<128, 3>>(),
-          ofQueries<A, AttentionTiles<32, 4, 32>>(), ofQueries<A, HopperTiles<64, 3>>(),
-          ofQueries<A, HopperTiles<64, 4>>(), ofQueries<A, HopperTiles<64, 5>>(),
-          ofKeys<A, AttentionTiles<16, 4, 48>>(), ofKeys<A, HopperTiles<64, 3>>(),
-          ofKeys<A, HopperTiles<64, 4>>(), both<A, MmaChoice>()})
+         {forward<A, AttentionTiles<32, 4, 32>>(), forward<A, HopperRuns<64, 5, 2>>(),
+          forward<A, HopperRuns<64, 4, 1>>(), forward<A, HopperRuns<128, 2, 2>>(),
+          ofQueries<A, HopperTiles<64, 4>>(), ofKeys<A, HopperTiles<64, 4>>(),
+          both<A, OfBoth<HopperTiles<64, 4, 0>>>(), both<A, OfBoth<HopperTiles<64, 4, 24>>>(),
+          both<A, MmaChoice>()})
       variants.push_back(v);
     Case<A> large;
     large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
@@ -499,7 +510,7 @@ int main(int argc, char **argv) {
       large.test(v);
     for (const Variant &v : variants)
       large.time(v);
-    for (int window : {14, 7, 2}) {
+    for (int window : {14, 7, 2, 1}) {
       large.use(("documents, window of " + std::to_string(window)).c_str(),
                 Mask::make(A::tokens, 0, window, 1));
       for (const Variant &v : variants)
@@ -514,11 +525,14 @@ int main(int argc, char **argv) {
     for (const Variant &v : others<A>())
       variants.push_back(v);
     for (const Variant &v :
-         {forward<A, nano::AttentionTiles<32, 4, 64>>(), forward<A, nano::HopperTiles<64, 8>>(),
-          forward<A, nano::HopperTiles<128, 5>>()})
+         {forward<A, nano::AttentionTiles<32, 4, 64>>(), forward<A, nano::HopperRuns<64, 8, 2>>(),
+          forward<A, nano::HopperRuns<128, 4, 2>>(), both<A, OfBoth<nano::HopperTiles<64, 6>>>()})
       variants.push_back(v);
     for (const Variant &v : variants)
       large.test(v);
+    for (const Variant &v : variants)
+      large.time(v);
+    large.use("documents, window of 7", Mask::make(A::tokens, 0, 7, 1));
     for (const Variant &v : variants)
       large.time(v);
   }

@@ -32,7 +32,7 @@ template <class T> T *allocate(size_t count) {
 }
 
 /// Values of about normal distribution: sums of four uniform ones from a hash of place and seed.
-__global__ inline void fill(nano::bf16 *x, long long count, unsigned seed, float deviation) {
+static __global__ void fill(nano::bf16 *x, long long count, unsigned seed, float deviation) {
   for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
     unsigned long long h = (i + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xbf58476d1ce4e5b9ULL;
     h = (h ^ h >> 31) * 0x94d049bb133111ebULL;

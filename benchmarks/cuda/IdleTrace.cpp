@@ -6,10 +6,9 @@
 //   CUDA_INJECTION64_PATH=build/bin/libnano-idle.so NANO_IDLE_REPORT=idle.json nanorun step.plan …
 //
 // The report covers the records from 40% to 90% of the run's, by number: a run of enough equal
-// steps is then counted without its start. CUPTI adds some time between kernels. A kernel that is
-// started early counts as on the GPU while it waits for the one before it: with --serial-launches
-// none is, and the share is an upper bound of what a run without CUPTI has. Fields: records;
-// window_ms, busy_ms; idle, of the window.
+// steps is then counted without its start. CUPTI adds some time between kernels: the share is an
+// upper bound of what a run without it has. Fields: records; window_ms, busy_ms; idle, of the
+// window.
 #include <cupti.h>
 
 #include <algorithm>

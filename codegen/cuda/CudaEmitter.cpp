@@ -38,6 +38,11 @@ static std::string linesText(func::FuncOp kernel) {
 
 FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   int64_t arguments = kernel.getNumArguments() - 3;
+  auto maps = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
+  if (maps && segments > 1)
+    return kernel.emitOpError("has tensor maps, which are of one set of operands; it is launched "
+                              "over ")
+           << segments;
   if (8 + segments * 8 * (arguments + 2) > maxParameterBytes)
     return kernel.emitOpError("is launched over ")
            << segments << " sets of " << arguments << " operands, which are more than the "
@@ -63,6 +68,7 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
       return failure();
     definitions = *own;
     printer.names.take("x"); // the template's operands
+    printer.names.take("maps");
   }
   std::string body;
   for (int64_t i = 0; i < arguments; ++i) {
@@ -72,9 +78,10 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
       wanted = attribute.str();
     std::string pointer = printer.names.take(wanted);
     bool isConstant = kernel.getArgAttr(i, "nano.constant") != nullptr;
-    body += fmt::format("  auto *{} = work.template pointer<{}{}>({});\n", pointer,
-                        isConstant ? "const " : "",
-                        cudaType(cast<MemRefType>(argument.getType()).getElementType()), i);
+    if (!form || needsPointer(kernel, i))
+      body += fmt::format("  auto *{} = work.template pointer<{}{}>({});\n", pointer,
+                          isConstant ? "const " : "",
+                          cudaType(cast<MemRefType>(argument.getType()).getElementType()), i);
     printer.define(argument, pointer, isConstant);
     if (auto alignment = kernel.getArgAttrOfType<IntegerAttr>(i, "nano.alignment"))
       printer.align(argument, alignment.getInt());
@@ -96,9 +103,15 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   if (kernel->hasAttr("nano.resident_blocks"))
     blocks = fmt::format(", {}", integer(kernel, "nano.resident_blocks"));
   text += definitions;
-  text += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}{})\n{}(const "
-                      "__grid_constant__ nano::Launch<{}, {}> launch) {{\n",
-                      integer(kernel, "nano.threads"), blocks, name, arguments, segments);
+  std::string cluster, mapped;
+  if (int64_t clusterBlocks = integer(kernel, "nano.cluster"); clusterBlocks > 1)
+    cluster = fmt::format("__cluster_dims__({}, 1, 1) ", clusterBlocks);
+  if (maps)
+    mapped = fmt::format(",\n    const __grid_constant__ nano::TensorMaps<{}> maps", maps.size());
+  text += fmt::format("\nextern \"C\" __global__ void {}__launch_bounds__({}{})\n{}(const "
+                      "__grid_constant__ nano::Launch<{}, {}> launch{}) {{\n",
+                      cluster, integer(kernel, "nano.threads"), blocks, name, arguments, segments,
+                      mapped);
   text += fmt::format("  const auto work = launch.find(blockIdx.x, {});\n", blockIterations);
   return text + body + printer.out + "}\n";
 }

@@ -41,12 +41,15 @@ CudaText CudaPrinter::function(Operation *op, StringRef name, bool scalarStays) 
 //===- Ops that are one function of the device library together -----------===//
 
 /// A function's name, its arguments, and the ops that it stands for beside the last one, which
-/// nothing else needs. `subtracts`: the last argument is negated.
+/// nothing else needs. `subtracts`: the last argument is negated. The first of the arguments is a
+/// vector if `isOfVectors`, and the `constants` last ones, if any, are the template's.
 struct Idiom {
   StringRef name;
-  SmallVector<Value, 3> arguments;
-  SmallVector<Operation *, 4> inner;
+  SmallVector<Value, 4> arguments;
+  SmallVector<Operation *, 8> inner;
   bool subtracts = false;
+  bool isOfVectors = false;
+  unsigned constants = 0;
 };
 
 /// The op of that kind that makes the value, if nothing else needs it.
@@ -54,13 +57,22 @@ template <typename Op> static Op only(Value value) {
   return value.hasOneUse() ? value.getDefiningOp<Op>() : Op();
 }
 
-static bool isConstant(Value value) {
+/// The number that the value, or each of its lanes, is known to be.
+static std::optional<double> constantOf(Value value) {
   if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
     value = broadcast.getSource();
-  if (auto neg = value.getDefiningOp<arith::NegFOp>())
-    return isConstant(neg.getOperand());
-  return matchPattern(value, m_Constant());
+  if (auto neg = value.getDefiningOp<arith::NegFOp>()) {
+    std::optional<double> negated = constantOf(neg.getOperand());
+    return negated ? std::optional(-*negated) : std::nullopt;
+  }
+  APFloat number(0.0);
+  if (!matchPattern(value, m_ConstantFloat(&number)))
+    return std::nullopt;
+  bool losesInfo = false;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return number.convertToDouble();
 }
+static bool isConstant(Value value) { return constantOf(value).has_value(); }
 
 static bool isOne(Value value) {
   if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
@@ -101,20 +113,46 @@ static std::optional<Idiom> exponentialOf(math::ExpOp exp) {
   return std::nullopt;
 }
 
-static std::optional<Idiom> idiomOf(Operation *op) {
-  if (auto quotient = dyn_cast<arith::DivFOp>(op))
-    return sigmoidOf(quotient);
-  if (auto exp = dyn_cast<math::ExpOp>(op))
-    return exponentialOf(exp);
-  return std::nullopt;
+/// An exponential of vectors in a kernel that shares them: of a sigmoid, which may stand for both.
+static Idiom sharedOf(Idiom exponential) {
+  constexpr double mostPower = 80;
+  exponential.name = "exponentialShared";
+  exponential.isOfVectors = true;
+  Value fraction = exponential.arguments[0];
+  auto quotient = fraction.getDefiningOp<arith::DivFOp>();
+  std::optional<Idiom> sigmoid = quotient ? sigmoidOf(quotient) : std::nullopt;
+  double factor = *constantOf(exponential.arguments[1]);
+  double summand = *constantOf(exponential.arguments[2]) * (exponential.subtracts ? -1 : 1);
+  if (!sigmoid || std::abs(summand) > mostPower || std::abs(factor + summand) > mostPower)
+    return exponential;
+  Idiom shared{"exponentialOfFraction", exponential.arguments, exponential.inner,
+               exponential.subtracts,   /*isOfVectors=*/true,  /*constants=*/2};
+  if (fraction.hasOneUse() && sigmoid->arguments.size() == 2) {
+    shared.name = "exponentialOfSigmoid";
+    llvm::append_range(shared.inner, sigmoid->inner);
+    shared.inner.push_back(quotient);
+    shared.arguments = {sigmoid->arguments[0], sigmoid->arguments[1], exponential.arguments[1],
+                        exponential.arguments[2]};
+  }
+  return shared;
 }
 
-bool CudaPrinter::isWithinIdiom(Operation *op) {
-  constexpr int longest = 4;
+static std::optional<Idiom> idiomOf(Operation *op, bool sharesExponentials) {
+  if (auto quotient = dyn_cast<arith::DivFOp>(op))
+    return sigmoidOf(quotient);
+  auto exp = dyn_cast<math::ExpOp>(op);
+  std::optional<Idiom> found = exp ? exponentialOf(exp) : std::nullopt;
+  if (found && sharesExponentials && isa<VectorType>(exp.getType()))
+    return sharedOf(std::move(*found));
+  return found;
+}
+
+bool CudaPrinter::isWithinIdiom(Operation *op) const {
+  constexpr int longest = 8;
   Operation *last = op;
   for (int i = 0; i < longest && last->hasOneUse(); ++i) {
     last = *last->user_begin();
-    std::optional<Idiom> idiom = idiomOf(last);
+    std::optional<Idiom> idiom = idiomOf(last, sharesExponentials);
     if (idiom && llvm::is_contained(idiom->inner, op))
       return true;
   }
@@ -122,21 +160,28 @@ bool CudaPrinter::isWithinIdiom(Operation *op) {
 }
 
 std::optional<CudaText> CudaPrinter::idiom(Operation *op) {
-  std::optional<Idiom> found = idiomOf(op);
+  std::optional<Idiom> found = idiomOf(op, sharesExponentials);
   if (!found)
     return std::nullopt;
-  std::vector<std::string> arguments;
-  for (Value argument : found->arguments)
-    arguments.push_back(use(argument));
-  std::string &last = arguments.back();
+  std::vector<std::string> arguments, constants;
+  for (auto [i, argument] : llvm::enumerate(found->arguments)) {
+    // Template arguments are literals, also where a name stands for the number elsewhere.
+    bool isConstant = i + found->constants >= found->arguments.size();
+    if (isConstant)
+      constants.push_back(
+          cudaLiteral(FloatAttr::get(Float32Type::get(op->getContext()), *constantOf(argument))));
+    else
+      arguments.push_back(i == 0 && found->isOfVectors ? useVector(argument) : use(argument));
+  }
+  std::string &last = constants.empty() ? arguments.back() : constants.back();
   if (found->subtracts)
     last = last.front() == '-' ? last.substr(1) : "-" + last;
-  bool isScalar = values[found->arguments.front()].isScalar;
-  bool isShared = sharesExponentials && found->name == "exponential" && !isScalar &&
-                  isa<VectorType>(op->getResult(0).getType());
-  return CudaText{fmt::format("nano::{}{}({})", found->name.str(), isShared ? "Shared" : "",
-                              fmt::join(arguments, ", ")),
-                  CudaText::Primary, isScalar};
+  bool isScalar = !found->isOfVectors && values[found->arguments.front()].isScalar;
+  std::string ofConstants =
+      constants.empty() ? "" : fmt::format("<{}>", fmt::join(constants, ", "));
+  return CudaText{
+      fmt::format("nano::{}{}({})", found->name.str(), ofConstants, fmt::join(arguments, ", ")),
+      CudaText::Primary, isScalar};
 }
 
 static const char *symbolOf(arith::CmpIPredicate predicate) {
@@ -337,7 +382,8 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
         Value at = load.getIndices()[0];
         if (constants.lookup(load.getMemRef()))
           return CudaText{fmt::format("nano::read({})", address(load.getMemRef(), at))};
-        return CudaText{fmt::format("{}[{}]", use(load.getMemRef(), CudaText::Primary), use(at))};
+        return CudaText{fmt::format("{}[{}]{}", use(load.getMemRef(), CudaText::Primary), use(at),
+                                    areHeld(load.getMemRefType()) ? ".elements()" : "")};
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -73,6 +73,11 @@ std::string cudaType(Type type) {
   return "int64_t";
 }
 
+bool areHeld(MemRefType registers) {
+  auto vector = dyn_cast<VectorType>(registers.getElementType());
+  return vector && vector.getElementType().isBF16();
+}
+
 std::string cudaLiteral(Attribute number) {
   if (auto integer = dyn_cast<IntegerAttr>(number)) {
     if (integer.getType().isInteger(1))

@@ -28,6 +28,9 @@ private:
 /// C++ for an element type, an index or a vector of them: "float", "nano::bf16", "int64_t",
 /// "nano::Vec<float, 8>".
 std::string cudaType(mlir::Type type);
+/// True for registers of vectors of bf16, which are nano::Held<nano::bf16, 8>. Those of 8 bits stay
+/// vectors: four of them in a word cost ptxas registers when they are taken apart.
+bool areHeld(mlir::MemRefType registers);
 /// A number as a literal of its type: "0.5f", "-nano::infinity", "3".
 std::string cudaLiteral(mlir::Attribute number);
 /// Words separated by spaces as lines of comment, at most 100 characters wide.

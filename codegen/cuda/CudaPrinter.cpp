@@ -285,7 +285,10 @@ LogicalResult CudaPrinter::statement(Operation &op) {
         return success();
       })
       .Case([&](func::ReturnOp op) {
-        if (op.getNumOperands() > 0)
+        if (returned)
+          for (Value value : op.getOperands())
+            returned->push_back(isa<VectorType>(value.getType()) ? useVector(value) : use(value));
+        else if (op.getNumOperands() > 0)
           line("return " + use(op.getOperand(0)) + ";");
         return success();
       })
@@ -295,8 +298,10 @@ LogicalResult CudaPrinter::statement(Operation &op) {
       })
       .Case([&](memref::AllocaOp op) {
         MemRefType type = op.getType();
-        line(named(op, cudaType(type.getElementType()) + " {}[" +
-                           std::to_string(type.getNumElements()) + "];"));
+        std::string element = cudaType(type.getElementType());
+        if (areHeld(type))
+          element.replace(0, StringRef("nano::Vec").size(), "nano::Held");
+        line(named(op, element + " {}[" + std::to_string(type.getNumElements()) + "];"));
         return success();
       })
       .Case([&](memref::ViewOp op) {

@@ -31,6 +31,8 @@ public:
   /// Special functions are most of what the kernel does: a part of the exponentials of vectors is
   /// left to other units.
   bool sharesExponentials = false;
+  /// Where a return's values go, as expressions, instead of into a statement; null: it is printed.
+  std::vector<std::string> *returned = nullptr;
 
   /// What an argument is called, and whether nothing writes the memory that it points to.
   void define(mlir::Value value, std::string text, bool isConstant = false);
@@ -42,6 +44,8 @@ public:
   /// What a value is called.
   std::string nameOf(mlir::Value value) const { return values.lookup(value).text; }
 
+  /// A statement; long ones take several lines.
+  void line(const std::string &text);
   /// All statements of a block; a return of a value is printed as such.
   mlir::LogicalResult block(mlir::Block &block);
 
@@ -74,14 +78,13 @@ private:
   /// e^(a·x + b).
   std::optional<CudaText> idiom(mlir::Operation *op);
   /// True for the ops before the last one, which have no text of their own.
-  static bool isWithinIdiom(mlir::Operation *op);
+  bool isWithinIdiom(mlir::Operation *op) const;
   /// As part of an expression with scalars beside vectors; `anyVector` tells whether one is.
   bool isInline(mlir::Operation *op, const CudaText &text);
   /// True when the op's text would read memory where it is printed.
   bool readsMemory(mlir::Operation *op);
   void bind(mlir::Operation *op, CudaText text);
   std::string nameFor(mlir::Operation *op);
-  void line(const std::string &text);
 
   int indent;
   llvm::DenseMap<mlir::Value, CudaText> values;

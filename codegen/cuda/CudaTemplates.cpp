@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 using namespace mlir;
 
 namespace nano::codegen {
@@ -84,7 +86,7 @@ LogicalResult scoreText(func::FuncOp kernel, StringRef attribute, StringRef name
 
 FailureOr<std::string> attentionStruct(TemplateKernel &k) {
   bool isGrad = k.name == "attention_grad";
-  if (failed(k.verify(5, isGrad ? 8 : 5, isGrad ? 3 : 2)))
+  if (failed(k.verify(6, isGrad ? 8 : 5, isGrad ? 3 : 2)))
     return failure();
   auto scale = k.kernel->getAttrOfType<FloatAttr>("nano.scale");
   if (!scale)
@@ -93,10 +95,10 @@ FailureOr<std::string> attentionStruct(TemplateKernel &k) {
   std::string text = fmt::format(
       "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
       "{}, "
-      "headSize = {};\n  static constexpr bool vectorRows = {};\n  static constexpr float scale = "
-      "{};\n"
-      "  static constexpr bool hasScore = {};\n",
-      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[4] != 0,
+      "headSize = {}, multiprocessors = {};\n  static constexpr bool vectorRows = {};\n"
+      "  static constexpr float scale = {};\n  static constexpr bool hasScore = {};\n",
+      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[5],
+      k.shape[4] != 0,
       cudaLiteral(FloatAttr::get(Float32Type::get(scale.getContext()), scale.getValueAsDouble())),
       hasScore);
   if (hasScore &&
@@ -123,7 +125,152 @@ FailureOr<std::string> scatterStruct(TemplateKernel &k) {
       "{};\n  static constexpr bool vectorRows = {};\n}};\n",
       types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
 }
+/// The struct of a product: its sizes, what its epilogue reads and writes, the epilogue.
+class ProductStruct {
+public:
+  explicit ProductStruct(TemplateKernel &k) : k(k) {
+    for (const char *word : {"rows", "columns", "inner", "transposeB", "blocks", "Others", "load",
+                             "store", "row", "column", "product", "others"})
+      names.take(word);
+    if (!isWellFormed(k))
+      return;
+    for (unsigned i = 0; i < k.kernel.getNumArguments(); ++i)
+      if (isEpilogues(k.kernel, i)) {
+        auto name = k.kernel.getArgAttrOfType<StringAttr>(i, "nano.name");
+        members[i] = names.take(name ? name.str() : fmt::format("operand_{}", i));
+      }
+  }
+
+  LogicalResult verify() {
+    if (!isWellFormed(k))
+      return k.kernel.emitOpError("has not the attributes of template ") << k.name;
+    auto symbol = k.kernel->getAttrOfType<FlatSymbolRefAttr>("nano.epilogue");
+    if (symbol)
+      epilogue = k.kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
+    if (!epilogue || epilogue.isDeclaration() ||
+        epilogue.getNumArguments() != unsigned(k.operands.size()) - 1 ||
+        epilogue.getNumResults() != k.results.size())
+      return k.kernel.emitOpError("names no epilogue for its operands and results");
+    return success();
+  }
+
+  static bool isWellFormed(const TemplateKernel &k) {
+    return k.operands && k.operands.size() >= 2 && k.results && k.shape && k.shape.size() == 5;
+  }
+  /// True for arguments that the epilogue reads or writes.
+  static bool isEpilogues(func::FuncOp kernel, unsigned argument) {
+    TemplateKernel k(kernel);
+    return llvm::is_contained(k.operands.asArrayRef().drop_front(2), int64_t(argument)) ||
+           llvm::any_of(k.results.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr places) {
+             return llvm::is_contained(places.asArrayRef(), int64_t(argument));
+           });
+  }
+
+  FailureOr<std::string> text() {
+    std::string text = fmt::format(
+        "\nstruct Product {{\n  static constexpr int rows = {}, columns = {}, inner = {}, blocks = "
+        "{};\n  static constexpr bool transposeB = {};\n",
+        k.shape[0], k.shape[1], k.shape[2], k.shape[4], k.shape[3] != 0);
+    for (auto &[argument, name] : members)
+      text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
+                          TemplateKernel::elementOf(k.kernel.getArgument(argument)), name);
+    std::string held, loads;
+    for (int64_t i : matrices()) {
+      held += fmt::format(" nano::Held<{}, 8> {};",
+                          TemplateKernel::elementOf(k.kernel.getArgument(i)), members[i]);
+      loads += fmt::format("    others.{0} = nano::hold<8>({0} + {1});\n", members[i], offset(i));
+    }
+    text += fmt::format("  struct Others {{{}}};\n", held.empty() ? "" : held + " ");
+    text += loads.empty() ? "  NANO_DEVICE Others load(int, int) const { return {}; }\n"
+                          : "  NANO_DEVICE Others load(int row, int column) const {\n    "
+                            "Others others;\n" +
+                                loads + "    return others;\n  }\n";
+    text += fmt::format("  NANO_DEVICE void store(int row, int column, const {} &product,\n"
+                        "                         const Others &{}) const {{\n",
+                        cudaType(epilogue.getArgumentTypes()[0]), loads.empty() ? "" : "others");
+    std::string statements;
+    if (failed(storeStatements(statements)))
+      return failure();
+    return text + statements + "  }\n};\n";
+  }
+
+  /// The call, with the operands' names in the kernel.
+  std::string call(const CudaPrinter &printer) {
+    std::string text = "  Product x;\n";
+    for (auto &[argument, name] : members)
+      text += fmt::format("  x.{} = {};\n", name, printer.nameOf(k.kernel.getArgument(argument)));
+    return text + "  nano::matmul(int(work.begin), maps.map[0], maps.map[1], x);\n";
+  }
+
+private:
+  bool isConstant(unsigned argument) const {
+    return k.kernel.getArgAttr(argument, "nano.constant") != nullptr;
+  }
+  int64_t rankOf(unsigned argument) const {
+    return cast<MemRefType>(k.kernel.getArgument(argument).getType()).getRank();
+  }
+  /// The matrices that the epilogue reads, which are asked for ahead; each argument once. What all
+  /// rows share is near when it is needed.
+  SmallVector<int64_t> matrices() const {
+    SmallVector<int64_t> arguments;
+    for (int64_t i : k.operands.asArrayRef().drop_front(2))
+      if (rankOf(i) == 2 && !llvm::is_contained(arguments, i))
+        arguments.push_back(i);
+    return arguments;
+  }
+  /// The elements from a matrix's first to those of a row and column.
+  std::string offset(unsigned argument) const {
+    const int64_t stride = strideOf(k.kernel.getArgument(argument));
+    const bool isShort = k.shape[0] * stride <= INT32_MAX;
+    return fmt::format("({} * {} + column)", isShort ? "row" : "int64_t(row)", stride);
+  }
+
+  LogicalResult storeStatements(std::string &text) {
+    CudaPrinter printer(4);
+    printer.names = names;
+    std::vector<std::string> returned;
+    printer.returned = &returned;
+    printer.define(epilogue.getArgument(0), "product");
+    for (unsigned i = 1; i < epilogue.getNumArguments(); ++i) {
+      const unsigned argument = k.operands[i + 1];
+      const std::string &name = members[argument];
+      if (rankOf(argument) == 2) {
+        printer.define(epilogue.getArgument(i), "others." + name + ".elements()");
+        continue;
+      }
+      std::string number = printer.names.take(name + "_value");
+      const bool isOfColumns = rankOf(argument) == 1;
+      printer.line(fmt::format("const auto {} = nano::read{}({}{});", number,
+                               isOfColumns ? "<8>" : "", name, isOfColumns ? " + column" : ""));
+      printer.define(epilogue.getArgument(i), number);
+    }
+    if (failed(printer.block(epilogue.getBody().front())))
+      return failure();
+    for (auto [result, value] : llvm::enumerate(returned)) {
+      std::string stored = value;
+      if (k.places(result).size() > 1) {
+        stored = printer.names.take("result");
+        printer.line(fmt::format("const auto {} = {};", stored, value));
+      }
+      for (int64_t place : k.places(result))
+        printer.line(
+            fmt::format("nano::store<8>({} + {}, {});", members[place], offset(place), stored));
+    }
+    text += printer.out;
+    return success();
+  }
+
+  TemplateKernel &k;
+  CudaNames names;
+  std::map<unsigned, std::string> members; ///< by the argument that they point to
+  func::FuncOp epilogue;
+};
 } // namespace
+
+bool needsPointer(func::FuncOp kernel, unsigned argument) {
+  auto name = kernel->getAttrOfType<StringAttr>(templateAttrName);
+  return !name || name != "matmul" || ProductStruct::isEpilogues(kernel, argument);
+}
 
 FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &includes) {
   TemplateKernel k(kernel);
@@ -141,6 +288,13 @@ FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &inc
     if (failed(k.verify(8, 1, 1)))
       return failure();
     return std::string();
+  }
+  if (name == "matmul") {
+    includes += "#include \"nano_matmul.h\"\n";
+    ProductStruct product(k);
+    if (failed(product.verify()))
+      return failure();
+    return product.text();
   }
   if (name != "scan")
     return kernel.emitOpError("asks for ") << k.name << ", which is no template";
@@ -198,6 +352,8 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
                        "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
                        fmt::join(k.shape.asArrayRef().drop_back(), ", "), k.shape[7] != 0,
                        pointer(k.operand(0)), pointer(kernel.getArgument(k.places(0)[0])));
+  if (name == "matmul")
+    return ProductStruct(k).call(printer);
   std::string text;
   BlockArgument x = k.operand(0);
   for (int64_t place : k.places(0))

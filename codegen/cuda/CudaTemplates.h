@@ -1,4 +1,4 @@
-// Kernels that are templates of the device library: attention, scatter, scan.
+// Kernels that are templates of the device library: attention, scatter, scan, products.
 #pragma once
 
 #include "codegen/cuda/CudaPrinter.h"
@@ -7,6 +7,10 @@ namespace nano::codegen {
 
 /// The discardable attribute that names a kernel's template; its parameters are beside it.
 inline constexpr llvm::StringLiteral templateAttrName = "nano.template";
+
+/// True for arguments that the kernel's text has a pointer for; factors of a product are known by
+/// their tensor maps alone.
+bool needsPointer(mlir::func::FuncOp kernel, unsigned argument);
 
 /// What stands before the kernel: the struct that describes its op to the template. Adds the
 /// includes to `includes`.

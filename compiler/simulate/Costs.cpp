@@ -104,7 +104,7 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
       Spread spread = spreadOf(command.ranks, world, plan.group, machine.ranksPerNode);
       return {machine.command(), secondsOf(command, machine, spread)};
     }
-    const plan::CommandWork work = plan::workOf(command);
+    const plan::CommandWork work = plan::workOf(plan, command);
     auto taking = [&](double gap, double seconds) -> Cost {
       const double moving = machine.kernel(work.bytes), all = gap + seconds;
       return {gap, seconds, moving <= 0 ? 0 : moving > 0.9 * all ? 1 : moving / all};
@@ -117,6 +117,9 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     if (command.kind == Command::Kind::Matmul)
       return taking(machine.command(), machine.product(command.m, command.n, command.k,
                                                        command.batch, typeOf(command), work.bytes));
+    if (work.flops > 0)
+      return taking(machine.command(),
+                    machine.kernel(work.bytes, work.flops, machine::Arithmetic::Product));
     const double flops = attentionFlops(plan, command, keys);
     return taking(machine.command(),
                   machine.kernel(work.bytes, flops, machine::Arithmetic::Attention));

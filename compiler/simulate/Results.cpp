@@ -102,7 +102,7 @@ void Simulation::measureCopies(Outcome &outcome) const {
     (isCopy ? copying : other).push_back(interval);
     if (isCopy) {
       outcome.onDevice.seconds += interval.finish - interval.start;
-      outcome.onDevice.bytes += plan::workOf(*command).bytes;
+      outcome.onDevice.bytes += plan::workOf(plan, *command).bytes;
     }
   }
   other = disjoint(std::move(other));

@@ -235,6 +235,7 @@ def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_
   let summary = "ops that become one kernel";
   let description = [{
     outputs = body(inputs). Nothing inside crosses memory except operands and results.
+    A `nano.matmul` may be the body's first op: then the others are element-wise over its result, and no result may lie over its operands.
 
     Operands: `inputs`, any number of tensors; the block's arguments, in order.
 

@@ -42,7 +42,10 @@ double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementT
 }
 
 double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const {
-  double rate = arithmetic == Arithmetic::Attention ? attentionFlops : vectorFlops;
+  const double rate = arithmetic == Arithmetic::Attention ? attentionFlops
+                      : arithmetic == Arithmetic::Product
+                          ? products[size_t(ElementType::BF16)].flops * generatedProductShare
+                          : vectorFlops;
   double moving = bytes > 0 ? bytes / memory.at(bytes) : 0;
   return std::max(moving, flops > 0 ? flops / rate : 0);
 }

@@ -1,4 +1,4 @@
-// How much arithmetic a kernel of attention has: an attribute that cost models and plans read.
+// How much arithmetic a kernel has: attributes that cost models and plans read.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -6,6 +6,10 @@
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace nano::step {
+
+/// Attribute of kernels that compute a matrix product: floating-point operations (f64) of one
+/// iteration.
+inline constexpr llvm::StringLiteral flopsAttrName = "nano.flops";
 
 /// Attribute of kernels that compute attention: floating-point operations (f64) of one iteration
 /// for each key that its queries see on average; how many those are, the data decide.

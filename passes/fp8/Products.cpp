@@ -96,6 +96,18 @@ SmallVector<Product> findProducts(func::FuncOp function) {
   return products;
 }
 
+FailureOr<SmallVector<Product>> chosenProducts(func::FuncOp function) {
+  SmallVector<Product> chosen;
+  for (const Product &product : findProducts(function)) {
+    FailureOr<Policy> policy = Policy::of(product.weight);
+    if (failed(policy))
+      return failure();
+    if (policy->recipe != Recipe::Off)
+      chosen.push_back(product);
+  }
+  return chosen;
+}
+
 void markScaled(ScaledMatmulOp op, const Product &product) {
   Builder builder(op.getContext());
   auto entry = [&](StringRef name, StringRef value) {

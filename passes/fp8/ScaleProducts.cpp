@@ -26,6 +26,7 @@
 // A product that 8-bit operands do not allow stays as it is, and a remark says why. Casts,
 // transposes and magnitudes are ordinary ops that nano-fuse puts into the kernels that make their
 // operands; nano-report-casts says what remains.
+#include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
@@ -125,11 +126,13 @@ LogicalResult ModuleScaler::run() {
 SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) {
   SmallVector<Product> products;
   llvm::StringSet<> found;
-  for (const Product &product : findProducts(function)) {
+  FailureOr<SmallVector<Product>> chosen = chosenProducts(function);
+  isBroken |= failed(chosen);
+  if (failed(chosen))
+    return products;
+  for (const Product &product : *chosen) {
     StateOp weight = product.weight;
     MatmulOp op = product.op;
-    if (!policies.contains(weight.getSymName()))
-      continue;
     found.insert(weight.getSymName());
     std::string reason = obstacle(product, policyOf(weight).recipe, kMajor);
     if (reason.empty())
@@ -149,8 +152,8 @@ bool ModuleScaler::claim(StateOp weight, const std::string &name) {
   Operation *holder = SymbolTable::lookupSymbolIn(module, name);
   if (!holder)
     return true;
-  InFlightDiagnostic error = weight.emitError("the name @")
-                             << name << " is taken: FP8 scaling needs it";
+  InFlightDiagnostic error = emitModelError(weight)
+                             << "the name @" << name << " is taken: FP8 scaling needs it";
   error.attachNote(holder->getLoc()) << "taken here";
   isBroken = true;
   return false;

@@ -22,11 +22,11 @@
 //
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/Holdings.h"
 #include "passes/fuse/RowChain.h"
-#include "passes/fuse/Traffic.h"
 
 #include <map>
 

@@ -2,6 +2,7 @@
 #include "passes/fuse/DecomposeReductions.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 #include "passes/fuse/DecomposeQuantize.h"
 #include "passes/fuse/Softmax.h"
 
@@ -125,11 +126,6 @@ struct Piece {
   int64_t size;
   Value value;
 };
-
-bool isZero(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant && constant.getValue().isZero();
-}
 
 std::optional<SmallVector<Piece>> piecesOf(Value value, int64_t &dim) {
   auto concat = value.getDefiningOp<ConcatOp>();

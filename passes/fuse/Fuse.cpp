@@ -15,17 +15,21 @@
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
-// except a reshape of the leading dimensions between two ops of one group.
+// except a reshape of the leading dimensions between two ops of one group. Gathered rows that are
+// cut into heads for nothing are whole rows first (WidenRows.h).
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/Traffic.h"
+#include "passes/fuse/WidenRows.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/DebugLog.h"
 
+#include <array>
 #include <unordered_map>
 
 #define DEBUG_TYPE "nano-fuse"
@@ -69,6 +73,19 @@ bool isFusible(Operation *op) {
 bool isColumnReduce(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   return reduce && reduce.getDims().back() != tensorType(reduce.getX()).getRank() - 1;
+}
+
+/// The elements before, in and behind the dimensions that a column reduction combines.
+std::array<int64_t, 3> columnSizes(ReduceOp reduce) {
+  ArrayRef<int64_t> shape = tensorType(reduce.getX()).getShape();
+  std::array<int64_t, 3> sizes = {1, 1, 1};
+  bool isBehind = false;
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    const bool isReduced = llvm::is_contained(reduce.getDims(), int64_t(dim));
+    isBehind |= isReduced && size > 1;
+    sizes[isReduced ? 1 : isBehind ? 2 : 0] *= size;
+  }
+  return sizes;
 }
 
 /// Ops on single numbers that `op` and what it is computed from amount to; counting stops beyond
@@ -121,6 +138,7 @@ struct Group {
   bool fusible = false;
   bool reduces = false; ///< along columns
   bool columnReduces = false;
+  std::array<int64_t, 3> columnSizes = {}; ///< of all its column reductions
   int64_t firstIndex = 0, lastIndex = 0;
 };
 
@@ -168,6 +186,8 @@ private:
       if (group.fusible) {
         group.space = spaceOf(&op);
         group.columnReduces = isColumnReduce(&op);
+        if (group.columnReduces)
+          group.columnSizes = columnSizes(cast<ReduceOp>(op));
         group.reduces = isa<ReduceOp>(op) && !group.columnReduces;
       }
       group.firstIndex = group.lastIndex = index;
@@ -245,6 +265,8 @@ private:
     // Column reductions walk over rows in another order than row reductions.
     if ((a.columnReduces && b.reduces) || (b.columnReduces && a.reduces))
       return std::nullopt;
+    if (a.columnReduces && b.columnReduces && a.columnSizes != b.columnSizes)
+      return std::nullopt;
     if (a.space == b.space)
       return a.space;
     for (auto [wide, narrow] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -272,6 +294,19 @@ private:
   /// group may read it.
   static bool isColumnReduceConsumerOfRows(OpOperand &use) {
     return use.get().getDefiningOp() && isColumnReduce(use.get().getDefiningOp());
+  }
+
+  /// True when one of the groups reads at other places, or as a whole, what the other computes: a
+  /// column reduction, the table of a gather, a value a column.
+  bool readsElsewhere(int64_t a, int64_t b) {
+    auto feeds = [&](int64_t from, int64_t to) {
+      return llvm::any_of(groups[from].ops, [&](Operation *op) {
+        return !isCheap(op) && llvm::any_of(op->getUses(), [&](OpOperand &use) {
+          return find(use.getOwner()) == to && (isColumnReduce(op) || !readsInPlace(use));
+        });
+      });
+    };
+    return feeds(a, b) || feeds(b, a);
   }
 
   /// Everything that leaves the group must be a whole tensor or one value a row.
@@ -302,7 +337,7 @@ private:
     if (a == b)
       return false;
     std::optional<Space> space = commonSpace(groups[a], groups[b]);
-    if (!space)
+    if (!space || readsElsewhere(a, b))
       return false;
     SmallVector<Operation *> ops;
     ops.reserve(groups[a].ops.size() + groups[b].ops.size());
@@ -321,6 +356,8 @@ private:
     target.ops = std::move(ops);
     target.space = *space;
     target.reduces |= source.reduces;
+    if (source.columnReduces)
+      target.columnSizes = source.columnSizes;
     target.columnReduces |= source.columnReduces;
     target.firstIndex = std::min(target.firstIndex, source.firstIndex);
     target.lastIndex = std::max(target.lastIndex, source.lastIndex);
@@ -385,8 +422,8 @@ private:
       for (Value operand : member->getOperands())
         if (!(operand.getDefiningOp() && find(operand.getDefiningOp()) == id) &&
             inputs.insert(operand).second)
-          bytes += nano::bytesOf(operand);
-    return bytes <= nano::bytesOf(op->getResult(0));
+          bytes += bytesOf(operand);
+    return bytes <= bytesOf(op->getResult(0));
   }
 
   /// A cheap producer has one user and joins it whatever its own shape.
@@ -414,7 +451,7 @@ private:
     for (Operation &op : block)
       llvm::append_range(values, op.getResults());
     for (Value value : values) {
-      if (nano::bytesOf(value) < siblingBytes)
+      if (bytesOf(value) < siblingBytes)
         continue;
       llvm::SmallSetVector<int64_t, 8> readers;
       for (Operation *user : value.getUsers())
@@ -550,6 +587,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
     OpBuilder builder(module.getContext());
     for (auto function : module.getOps<func::FuncOp>()) {
       nano::Traffic before = nano::measureTraffic(function);
+      nano::widenGatheredRows(function);
       if (failed(nano::decomposeReductions(function)))
         return signalPassFailure();
       int64_t floor = nano::trafficFloor(function);

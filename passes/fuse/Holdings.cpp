@@ -2,6 +2,7 @@
 #include "passes/fuse/Holdings.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 #include "passes/fuse/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -2,15 +2,12 @@
 #include "passes/fuse/Traffic.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
+#include "passes/fuse/ProductForm.h"
 
 using namespace mlir;
 using namespace nano;
 using namespace nano::graph;
-
-int64_t nano::bytesOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? type.getNumElements() * type.getElementTypeBitWidth() / 8 : 0;
-}
 
 bool nano::isCall(Operation *op) {
   return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
@@ -94,6 +91,18 @@ int64_t nano::trafficFloor(func::FuncOp function) {
     }
   };
   for (Operation &op : function.getBody().front()) {
+    // Of a kernel that begins with a product, its factors.
+    MatmulOp product;
+    if (auto fused = dyn_cast<FusedOp>(op))
+      product = productOf(fused.getBody().front());
+    if (product)
+      for (Value factor : {product.getA(), product.getB()}) {
+        Value operand = op.getOperand(cast<BlockArgument>(factor).getArgNumber());
+        visit(read, operand);
+        if (!isa<BlockArgument>(withoutViews(operand)) &&
+            !withoutViews(operand).getDefiningOp<LoadOp>())
+          visit(written, operand);
+      }
     if (!crossesMemory(&op))
       continue;
     for (Value operand : op.getOperands()) {

@@ -7,9 +7,6 @@
 
 namespace nano {
 
-/// Bytes of a tensor; 0 for other values.
-int64_t bytesOf(mlir::Value value);
-
 /// Library calls, collectives, and kernels that fusion does not form.
 bool isCall(mlir::Operation *op);
 

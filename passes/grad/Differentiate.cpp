@@ -22,6 +22,7 @@
 //   that feed it give f32 at once instead of rounding to bf16 first.
 // - Nothing is computed for values that depend on no parameter.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
 
@@ -146,13 +147,13 @@ LogicalResult Backward::findRelevant(Value loss) {
 
   for (Operation *op : relevant) {
     if (!isa<DifferentiableOpInterface>(op))
-      return op->emitError() << "no derivative of " << op->getName()
-                             << " is known, and the loss depends on parameters through it";
+      return emitModelError(op) << "no derivative of " << op->getName()
+                                << " is known, and the loss depends on parameters through it";
     for (Value result : op->getResults())
       if (isFloat8(tensorType(result).getElementType()) && !isa<QuantizeOp, TransposeOp>(op))
-        return op->emitError()
+        return emitModelError(op)
                << "no derivative flows through " << result.getType()
-               << "; use nano.quantize, or quantise outside of what parameters lead to";
+               << "; cast what no parameter leads to, or ask for products in FP8 (fp8Products)";
   }
   return success();
 }
@@ -323,8 +324,8 @@ LogicalResult Backward::run() {
   bool complete = true;
   for (auto &[name, state] : parameters)
     if (!accumulated.contains(name)) {
-      state.emitError("parameter \"")
-          << name.getValue()
+      emitModelError(state)
+          << "parameter \"" << name.getValue()
           << "\": the loss does not depend on it; use it in the training function or remove it";
       complete = false;
     }

@@ -34,8 +34,8 @@
 // No CSE may follow: it would undo this. Every step is linear in the number of ops.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/Values.h"
 #include "passes/Passes.h"
-#include "passes/fuse/Traffic.h"
 #include "passes/grad/Squares.h"
 
 #include "llvm/Support/DebugLog.h"

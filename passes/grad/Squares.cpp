@@ -2,8 +2,8 @@
 #include "passes/grad/Squares.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 #include "passes/fp8/Products.h"
-#include "passes/fuse/Traffic.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/DebugLog.h"
@@ -15,11 +15,6 @@ using namespace nano;
 using namespace nano::graph;
 
 namespace {
-
-bool isZero(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant && constant.getValue().isZero();
-}
 
 /// True for select(h > 0, …) that reads h as nothing else.
 bool comparesWithZero(Operation *user, Value h) {
@@ -43,17 +38,15 @@ private:
 
   func::FuncOp function;
   const ForwardPass &forward;
-  DenseSet<Operation *> scaled; ///< products that will read 8-bit numbers
+  DenseSet<Operation *> scaled; ///< products that are to read 8-bit numbers
 };
 
 LogicalResult SquareFinder::findScaled() {
-  for (const fp8::Product &product : fp8::findProducts(function)) {
-    FailureOr<fp8::Policy> policy = fp8::Policy::of(product.weight);
-    if (failed(policy))
-      return failure();
-    if (policy->recipe != fp8::Recipe::Off)
-      scaled.insert(product.op);
-  }
+  FailureOr<SmallVector<fp8::Product>> chosen = fp8::chosenProducts(function);
+  if (failed(chosen))
+    return failure();
+  for (const fp8::Product &product : *chosen)
+    scaled.insert(product.op);
   return success();
 }
 

@@ -1,9 +1,8 @@
 // Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
 // computed RowEvaluator's, which thread has which columns CudaRowLayout's.
-#include "passes/kernels/CudaRowLayout.h"
+#include "passes/kernels/CudaKeptRows.h"
 #include "passes/kernels/CudaThreadCode.h"
 #include "passes/kernels/RowKernel.h"
-#include "passes/kernels/RowPlan.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -17,13 +16,13 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
-/// Shared memory that a block may use for values kept from pass to pass; and as much as leaves room
-/// for another block, so that one computes while the other waits.
-constexpr int64_t maxKeptBytes = 200 * 1024, halfKeptBytes = 110 * 1024;
 /// Iterations of a loop over a long row that are in flight together.
-constexpr int64_t longRowUnroll = 4; ///< also: of short rows whose columns are added up
+constexpr int64_t longRowUnroll = 4;
 /// Likewise where shared memory keeps values: blocks have more threads, and these fewer registers.
-constexpr int64_t keptRowUnroll = 2;
+constexpr int64_t keptRowUnroll = 3;
+/// Short rows, whose columns are added up, in flight together: the loads of all come before the
+/// arithmetic of the first, and those of more rows need more registers than there are.
+constexpr int64_t addedRowsUnroll = 2;
 
 class CudaRowKernel : CudaThreadCode {
 public:
@@ -116,6 +115,28 @@ private:
     return success();
   }
 
+  /// Loads the operands of a row that stays in registers before its first pass, those of later
+  /// passes too: none of them waits for a reduction first.
+  LogicalResult loadRow(const Position &row) {
+    if (!layout.resident || plan.passes.empty())
+      return success();
+    SmallVector<Value> roots;
+    for (const RowPass &pass : plan.passes)
+      llvm::append_range(roots, pass.roots(yielded));
+    if (layout.vectors > 1)
+      return loadAhead(roots, row);
+    if (plan.passes.size() == 1 || isPartial() || form.columns == 1 || !sharedRows.empty())
+      return success();
+    Position position = row;
+    position.push_back(
+        {form.columns, RowEvaluator::lanes(columnOf(e.constant(0)), /*aligned=*/true)});
+    llvm::DenseSet<Value> seen;
+    for (Value root : roots)
+      if (failed(e.loadOperands(root, position, seen)))
+        return failure();
+    return success();
+  }
+
   //===- Elements ----------------------------------------------------------===//
 
   LogicalResult emitElements() {
@@ -150,11 +171,13 @@ private:
     if (failed(planned))
       return failure();
     plan = std::move(*planned);
+    keepOperandsOfLongRow(plan, form, layout);
+    int64_t bytes = keptLongRowBytes(plan, form, layout);
     frame.sharesExponentials =
-        !layout.resident && llvm::all_of(plan.passes, [](const RowPass &pass) {
-          return pass.outputs.empty() && pass.kept.empty();
-        });
-    if (int64_t bytes = longRowBytes()) {
+        !layout.resident && (bytes > 0 || llvm::all_of(plan.passes, [](const RowPass &pass) {
+                               return pass.outputs.empty() && pass.kept.empty();
+                             }));
+    if (bytes) {
       frame.residentBlocks = bytes <= halfKeptBytes ? 2 : 1;
       layout.keepLongRow(form, frame.residentBlocks);
       frame.threads = layout.threads;
@@ -233,7 +256,7 @@ private:
         return failure();
     }
     FailureOr<SmallVector<Value>> rows =
-        loop(group.value, v.index(form.rows), groups, layout.vectors == 1 ? longRowUnroll : 0, {},
+        loop(group.value, v.index(form.rows), groups, layout.vectors == 1 ? addedRowsUnroll : 0, {},
              [&](Index row, MutableArrayRef<Value>) {
                return emitRow({iteration, {form.rows, RowEvaluator::uniform(row)}});
              });
@@ -281,25 +304,6 @@ private:
     return failure(failed(stored));
   }
 
-  static bool isMoved(Value value) {
-    return llvm::any_of(value.getUsers(), llvm::IsaPred<graph::RotateOp>);
-  }
-  int64_t rowBytes(Value value) const { return form.columns * step::elementBytes(keptType(value)); }
-
-  /// Bytes of all that passes keep of a row that is too long for registers, if they fit in shared
-  /// memory; else 0.
-  int64_t longRowBytes() {
-    int64_t bytes = 0;
-    for (const RowPass &pass : plan.passes)
-      for (Value value : pass.kept) {
-        if (isMoved(value))
-          return 0;
-        bytes += rowBytes(value);
-      }
-    bool fits = !layout.resident && layout.group == layout.threads && bytes <= maxKeptBytes;
-    return fits ? bytes : 0;
-  }
-
   bool updatesInPlace() {
     return llvm::any_of(llvm::seq<unsigned>(yielded.size()),
                         [&](unsigned i) { return frame.updatesInPlace(i); });
@@ -309,7 +313,7 @@ private:
   /// kept values stay in registers; of rows that are too long for these they lie in shared memory
   /// too where they fit, else they are computed again.
   LogicalResult placeKept(Index group) {
-    const bool keepsLong = longRowBytes() > 0;
+    const bool keepsLong = keptLongRowBytes(plan, form, layout) > 0;
     int64_t bytes = 0;
     bool tooWide = false;
     for (RowPass &pass : plan.passes)
@@ -317,7 +321,7 @@ private:
         if (!isMoved(value) && !keepsLong)
           return !layout.resident;
         Type element = keptType(value);
-        int64_t size = rowBytes(value) * layout.groups();
+        int64_t size = keptRowBytes(value, form) * layout.groups();
         if (bytes + size > maxKeptBytes) {
           tooWide |= updatesInPlace(); // else it is computed again
           return true;
@@ -423,16 +427,17 @@ private:
     unsigned depth = e.depth();
     bool inLoop = layout.vectors > 1;
     e.held.clear();
+    if (failed(loadRow(row)))
+      return failure();
     for (const RowPass &pass : plan.passes) {
-      if (failed(pickAll(pass.picks, row, form.columns)))
+      // What only one column has is read before it may be overwritten, else when the pass is over:
+      // the pass does not wait for it.
+      bool isOverwritten = updatesInPlace() && &pass == &plan.passes.back();
+      bool isPicked = pass.picks.empty() || isOverwritten || pass.isEmpty();
+      if (failed(isPicked ? pick(pass, row) : loadTargets(pass.picks, row, form.columns)))
         return failure();
-      // What was picked is overwritten by another thread.
-      if (!pass.picks.empty() && updatesInPlace())
-        syncGroup();
       if (pass.isEmpty())
         continue;
-      if (inLoop && layout.resident && failed(loadAhead(pass.roots(yielded), row)))
-        return failure();
       llvm::DenseMap<Value, Value> keptHere;
       if (inLoop)
         for (Value value : pass.kept)
@@ -447,6 +452,10 @@ private:
           });
       if (failed(after))
         return failure();
+      bool stages =
+          llvm::any_of(pass.kept, [&](Value value) { return sharedRows.contains(value); });
+      if (!isPicked && !stages && failed(pick(pass, row)))
+        return failure();
       SmallVector<Value> results = totals(
           pass.rowReduces, *after, [&](bool isSum, Value vector) { return total(isSum, vector); });
       for (size_t k = 0; k < results.size(); ++k) {
@@ -456,19 +465,28 @@ private:
       }
       for (auto [value, memory] : keptHere)
         e.held[value] = memory;
-      bool sync = false;
+      if (!stages)
+        continue;
       for (Value value : pass.kept)
-        if (Value shared = sharedRows.lookup(value)) {
+        if (Value shared = sharedRows.lookup(value))
           e.staged[value] = {shared, form.columns, rowNumber};
-          sync = true;
-        }
-      if (sync)
-        syncGroup();
+      syncGroup();
+      if (!isPicked && failed(pick(pass, row)))
+        return failure();
     }
     // The next row's values are kept in the same place.
     if (tiles && !sharedRows.empty())
       syncGroup();
     return storeRowOutputs(row);
+  }
+
+  LogicalResult pick(const RowPass &pass, const Position &row) {
+    if (failed(pickAll(pass.picks, row, form.columns)))
+      return failure();
+    // What was picked is overwritten by another thread.
+    if (!pass.picks.empty() && updatesInPlace())
+      syncGroup();
+    return success();
   }
 
   /// One number a row, stored by the group's first thread.
@@ -545,15 +563,6 @@ private:
 };
 } // namespace
 
-/// Rows that are gathered are taken in turn: more of them at a time hide the wait at the end,
-/// unless their operands take a large part of a multiprocessor's registers.
-static void widenBlock(CudaRowLayout &layout, const CudaTiles &tiles, step::TaskOp task) {
-  constexpr int64_t gatheringThreads = 256, mostLoads = 12;
-  int64_t loads = layout.vectors * static_cast<int64_t>(task.getIns().size());
-  if (layout.group <= 32 && loads <= mostLoads)
-    layout.threads = std::min(gatheringThreads, std::max<int64_t>(32, tiles.rows * layout.group));
-}
-
 LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   CudaRowLayout layout = CudaRowLayout::of(frame.task, form);
   std::optional<CudaTiles> tiles = CudaTiles::of(frame.task, form);
@@ -565,7 +574,7 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
     emitted = emitCudaTileKernel(frame, form, *tiles);
   } else {
     if (tiles)
-      widenBlock(layout, *tiles, frame.task);
+      tiles->widenBlock(layout, frame.task, form);
     emitted = CudaRowKernel(frame, form, layout, tiles ? &*tiles : nullptr).emit();
   }
   if (failed(emitted))

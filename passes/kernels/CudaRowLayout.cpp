@@ -2,6 +2,7 @@
 // reduction stays within a warp where it can.
 #include "passes/kernels/CudaRowLayout.h"
 
+#include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/KernelEmitter.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -14,6 +15,13 @@ namespace {
 /// Bytes of registers that a thread may spend on its part of a row: 64 of the 255 that it has, so
 /// that what is computed from them fits beside them and half of the warps that an SM holds can run.
 constexpr int64_t rowBytes = 256;
+/// Where a block gathers rows, so that few of its warps can run at a time: with these in flight
+/// they wait less, and rows of six operands stay within a warp.
+constexpr int64_t gatheredRowBytes = 400;
+/// Of a row that a part of a warp holds: as much as leaves registers for all warps.
+constexpr int64_t shortRowBytes = 64;
+/// Bytes of neighbouring threads' accesses that make a whole line of the second-level cache.
+constexpr int64_t lineBytes = 128;
 /// Loads of one operand that a thread has in flight at most.
 constexpr int64_t maxVectors = 8;
 /// Threads of a block whose rows need less than a block.
@@ -111,11 +119,16 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   // Rows: the smallest group whose threads hold their part of the row and of which few are idle.
   bool once = form.rowReduces.empty() && form.columnReduces.empty();
   int64_t bytes = std::max<int64_t>(1, width.held * layout.lanes), best = 0;
-  int64_t most =
-      std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, rowBytes / bytes));
+  int64_t limit = hasTransposedOutputs(task) ? gatheredRowBytes : rowBytes;
+  int64_t most = std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, limit / bytes));
   double bestIdle = 1;
-  for (int64_t group = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all))); group <= largestBlock;
-       group = group < 32 ? 2 * group : group + 32) {
+  int64_t least = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all)));
+  // Of a short row with few operands a thread has two vectors: a block's life is too short for one.
+  bool isRotated = !task.getBody().front().getOps<graph::RotateOp>().empty();
+  if (least < 32 && least * layout.lanes * width.narrowest > lineBytes && !isRotated &&
+      2 * bytes <= shortRowBytes)
+    least /= 2;
+  for (int64_t group = least; group <= largestBlock; group = group < 32 ? 2 * group : group + 32) {
     int64_t vectors = llvm::divideCeil(all, group);
     if (vectors > most)
       continue;

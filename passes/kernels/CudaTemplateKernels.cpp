@@ -3,12 +3,16 @@
 #include "passes/kernels/CudaTemplateKernels.h"
 
 #include "codegen/cuda/device/nano_attention_shape.h"
+#include "codegen/cuda/device/nano_matmul_shape.h"
 #include "codegen/cuda/device/nano_scatter_shape.h"
 #include "codegen/cuda/device/nano_transpose_shape.h"
 #include "ir/step/AttentionFlops.h"
+#include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/VectorOps.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -19,16 +23,21 @@ namespace {
 /// Dynamic shared memory that a block can have.
 constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t scanThreads = 1024;
+/// Neighbours of a row that an epilogue is called for.
+constexpr int64_t epilogueLanes = 8;
 
 /// The task's operands as arguments of launches.
 class Templates {
 public:
-  Templates(step::TaskOp task, OpBuilder &program)
-      : task(task), program(program), b(task.getContext()), body(task.getBody().front()) {}
+  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors)
+      : task(task), program(program), multiprocessors(multiprocessors), b(task.getContext()),
+        body(task.getBody().front()) {}
 
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
       return transpose();
+    if (auto matmul = nano::productOf(body))
+      return product(matmul);
     for (Value out : task.getOuts())
       for (Value in : task.getIns())
         if (in == out || (in.getType() == out.getType() && mayOverlap(in, out)))
@@ -129,9 +138,11 @@ private:
                                int(type.getDimSize(2)),
                                type.getElementType().isBF16(),
                                vectorRows,
-                               !op.getScore().empty()};
+                               !op.getScore().empty(),
+                               int(multiprocessors)};
     setLaunch(launch, isGrad ? "attention_grad" : "attention",
-              {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows},
+              {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows,
+               shape.multiprocessors},
               isGrad ? nano::attentionGradLaunch(shape) : nano::attentionForwardLaunch(shape));
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
@@ -167,6 +178,9 @@ private:
               nano::scatterSortLaunch(shape));
     bind(sum, {x, scratch}, {results});
     setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
+    sum.attributes.set("nano.resident_blocks",
+                       b.getI64IntegerAttr(nano::scatterSumBlocks(
+                           step::elementBytes(op.getX().getType().getElementType()))));
     return std::vector<TemplateCall>{sort, sum};
   }
 
@@ -207,8 +221,68 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
+  FailureOr<std::vector<TemplateCall>> product(graph::MatmulOp op) {
+    std::string obstacle = nano::productObstacle(op);
+    if (obstacle.empty())
+      obstacle = nano::epilogueObstacle(body, op.getResult());
+    if (!obstacle.empty())
+      return op.emitOpError("is no product of a generated kernel: ") << obstacle;
+    for (Value factor : {memrefOf(op.getA()), memrefOf(op.getB())})
+      for (Value out : task.getOuts())
+        if (factor == out || (factor.getType() == out.getType() && mayOverlap(factor, out)))
+          return task.emitOpError("cannot write ")
+                 << step::nameOf(out) << " in place: other blocks read it";
+    TemplateCall launch;
+    launch.epilogue = &body;
+    SmallVector<Value> ins = {memrefOf(op.getA()), memrefOf(op.getB())};
+    for (Value other : nano::epilogueOperands(op))
+      ins.push_back(memrefOf(other));
+    SmallVector<SmallVector<Value>> outs;
+    for (Value result : nano::epilogueResults(op))
+      outs.push_back(memrefsOf(result));
+    bind(launch, ins, outs);
+    for (Value operand : launch.operands)
+      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !hasVectorRows(operand))
+        return task.emitOpError("has rows of ")
+               << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
+
+    const auto type = cast<RankedTensorType>(op.getResult().getType());
+    const int64_t inner = cast<RankedTensorType>(op.getA().getType()).getDimSize(1);
+    const nano::MatmulShape shape{type.getDimSize(0), type.getDimSize(1), inner,
+                                  op.getTransposeB()};
+    const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
+    using Tiles = nano::MatmulTiles;
+    setLaunch(launch, "matmul",
+              {shape.rows, shape.columns, shape.inner, shape.transposeB, sizes.blocks},
+              {sizes.threads, sizes.blocks, sizes.sharedBytes});
+    const auto positions = cast<DenseI64ArrayAttr>(launch.attributes.get("nano.operands"));
+    auto map = [&](unsigned operand, const nano::TensorBox &box) -> Attribute {
+      const auto matrix = cast<MemRefType>(ins[operand].getType());
+      const int64_t rowBytes = stridesOf(matrix)[0] * step::elementBytes(matrix.getElementType());
+      return b.getDenseI64ArrayAttr({positions[operand], matrix.getDimSize(1), matrix.getDimSize(0),
+                                     rowBytes, box.columns, box.rows, Tiles::rowBytes});
+    };
+    launch.attributes.set(
+        "nano.tensor_maps",
+        b.getArrayAttr({map(0, Tiles::aBox), map(1, Tiles::bBox(shape.transposeB))}));
+    launch.attributes.set("nano.cluster", b.getI64IntegerAttr(Tiles::clusterBlocks));
+    launch.attributes.set(step::flopsAttrName,
+                          b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
+                                            double(shape.inner) / double(sizes.blocks)));
+    SmallVector<int64_t> updated;
+    for (auto [i, operand] : llvm::enumerate(launch.operands))
+      if (!llvm::is_contained(launch.writes, int64_t(i)) &&
+          llvm::any_of(launch.writes, [&, operand = operand](int64_t write) {
+            return mayOverlap(launch.operands[write], operand);
+          }))
+        updated.push_back(int64_t(i));
+    launch.attributes.set("nano.updated", b.getDenseI64ArrayAttr(updated));
+    return std::vector<TemplateCall>{launch};
+  }
+
   step::TaskOp task;
   OpBuilder &program;
+  int64_t multiprocessors;
   Builder b;
   Block &body;
 };
@@ -241,10 +315,78 @@ LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBui
   func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
   return success();
 }
+/// What follows a product as a function of eight neighbours of a row.
+LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
+  Block &body = task.getBody().front();
+  graph::MatmulOp product = nano::productOf(body);
+  const SmallVector<Value> results = nano::epilogueResults(product);
+  SmallVector<Value> operands = {product.getResult()};
+  llvm::append_range(operands, nano::epilogueOperands(product));
+  auto valueType = [](Value value) -> Type {
+    const auto type = cast<RankedTensorType>(value.getType());
+    return type.getRank() == 0 ? type.getElementType()
+                               : VectorType::get({epilogueLanes}, type.getElementType());
+  };
+  Location loc = linesOf(task);
+  auto function =
+      func::FuncOp::create(moduleBuilder, loc, name,
+                           moduleBuilder.getFunctionType(llvm::map_to_vector(operands, valueType),
+                                                         llvm::map_to_vector(results, valueType)));
+  function.setPrivate();
+  Block *entry = function.addEntryBlock();
+  OpBuilder b = OpBuilder::atBlockEnd(entry);
+  VectorOps v(b, loc, epilogueLanes);
+  v.usesLibrary = true;
+  auto called = [&](const Twine &text) { return NameLoc::get(b.getStringAttr(text)); };
+  llvm::DenseMap<Value, Value> values;
+  for (auto [operand, argument] : llvm::zip_equal(operands, entry->getArguments())) {
+    values[operand] = argument;
+    if (!getElementTypeOrSelf(argument.getType()).isBF16())
+      continue;
+    auto in = dyn_cast<BlockArgument>(operand);
+    Type wide = b.getF32Type();
+    values[operand] = arith::ExtFOp::create(
+        b,
+        called((in ? step::nameOf(task.getIns()[in.getArgNumber()]) : std::string("product")) +
+               "_value"),
+        isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
+  }
+  for (Operation &op : body.without_terminator()) {
+    if (&op == product)
+      continue;
+    v.loc = called(op.getName().stripDialect());
+    if (isa<graph::BroadcastOp>(op)) {
+      values[op.getResult(0)] = values[op.getOperand(0)];
+      continue;
+    }
+    SmallVector<Value> read;
+    for (Value operand : op.getOperands())
+      read.push_back(values[operand]);
+    if (Value ofPairs = v.elementwiseOfPairs(&op, read)) {
+      values[op.getResult(0)] = ofPairs;
+      continue;
+    }
+    FailureOr<Value> value = v.elementwise(&op, read);
+    if (failed(value))
+      return failure();
+    values[op.getResult(0)] = *value;
+  }
+  v.loc = loc;
+  SmallVector<Value> returned;
+  for (Value result : results)
+    returned.push_back(v.narrowed(v.splat(values[result]), getElementTypeOrSelf(result.getType())));
+  func::ReturnOp::create(b, loc, returned);
+  // Widenings of what is stored narrow.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return success();
+}
 } // namespace
 
-FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program) {
-  return Templates(task, program).launches();
+FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
+                                                   int64_t multiprocessors) {
+  return Templates(task, program, multiprocessors).launches();
 }
 
 std::string templateKey(const TemplateCall &launch) {
@@ -261,14 +403,25 @@ std::string templateKey(const TemplateCall &launch) {
         op.print(os, flags);
         os << '\n';
       }
+  if (launch.epilogue)
+    for (Operation &op : *launch.epilogue) {
+      op.print(os, flags);
+      os << '\n';
+    }
   return key;
 }
 
 FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
                                          StringRef name, OpBuilder &moduleBuilder) {
   Builder b(task.getContext());
-  Location loc = task.getBody().front().front().getLoc();
+  Location loc = launch.epilogue ? linesOf(task) : task.getBody().front().front().getLoc();
   NamedAttrList attributes = launch.attributes;
+  if (launch.epilogue) {
+    std::string function = (name + ".epilogue").str();
+    if (failed(epilogueFunction(task, function, moduleBuilder)))
+      return failure();
+    attributes.set("nano.epilogue", FlatSymbolRefAttr::get(b.getContext(), function));
+  }
   for (auto [attribute, region] :
        {std::pair("nano.score", launch.score), std::pair("nano.score_grad", launch.scoreGrad)})
     if (region) {
@@ -293,11 +446,15 @@ FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &
   attributes.set("nano.scratch_bytes", b.getI64IntegerAttr(launch.sharedBytes));
   attributes.set("nano.threads", b.getI64IntegerAttr(launch.threads));
   attributes.set("nano.block_iterations", b.getI64IntegerAttr(1));
-  attributes.set("nano.summary", b.getStringAttr(launch.stem));
+  attributes.set("nano.summary", b.getStringAttr(launch.epilogue ? summaryOf(task) : launch.stem));
   function->setDiscardableAttrs(attributes.getDictionary(b.getContext()));
+  auto isUpdated = [&](int64_t i) {
+    auto updated = function->getAttrOfType<DenseI64ArrayAttr>("nano.updated");
+    return updated && llvm::is_contained(updated.asArrayRef(), i);
+  };
   for (auto [i, operand] : llvm::enumerate(launch.operands)) {
     function.setArgAttr(i, "nano.name", b.getStringAttr(step::nameOf(operand)));
-    if (!llvm::is_contained(launch.writes, int64_t(i)))
+    if (!llvm::is_contained(launch.writes, int64_t(i)) && !isUpdated(int64_t(i)))
       function.setArgAttr(i, "nano.constant", b.getUnitAttr());
   }
   return function;

@@ -1,6 +1,6 @@
 // Kernels for CUDA that are templates of the device library: attention, its gradient, the
-// embedding's gradient, scans. The kernel function says which template and with what parameters;
-// its body is the template's.
+// embedding's gradient, scans, products with what follows them. The kernel function says which
+// template and with what parameters; its body is the template's.
 #pragma once
 
 #include "passes/kernels/KernelEmitter.h"
@@ -8,14 +8,23 @@
 namespace nano::kernels {
 
 /// A launch of a template. The attributes of its function:
-/// - nano.template: "attention", "attention_grad", "scatter_sort", "scatter_sum", "scan" or
-/// "transpose";
-/// - nano.shape: the template's sizes, in the order of the members of its shape struct;
+/// - nano.template: "attention", "attention_grad", "scatter_sort", "scatter_sum", "scan",
+/// "transpose" or "matmul";
+/// - nano.shape: the template's sizes, in the order of the members of its shape struct; of "matmul"
+/// also the blocks of a launch;
 /// - nano.operands: the position of each of the op's operands among the function's arguments;
 /// - nano.results: for each of the op's results, the positions of the arguments that it is written
 /// to;
 /// - nano.scale (attention), nano.maximum (scan);
-/// - nano.score, nano.score_grad (attention): functions beside the kernel that the template calls.
+/// - nano.score, nano.score_grad (attention), nano.epilogue (matmul): functions beside the kernel
+/// that the template calls. An epilogue's arguments are the product and what `nano.operands` lists
+/// behind the factors, as vectors of eight neighbours of a row, or numbers; its results are those
+/// of `nano.results`;
+/// - nano.updated (matmul): positions of arguments that lie where another one is written;
+/// - nano.cluster (matmul): blocks of a cluster;
+/// - nano.tensor_maps (matmul): of each map the position of the argument that it describes,
+/// columns, rows and bytes from row to row of the matrix, columns and rows of a box, bytes of the
+/// swizzle.
 struct TemplateCall {
   std::string stem;                        ///< of the kernel's name
   llvm::SmallVector<mlir::Value> operands; ///< memrefs, distinct
@@ -23,12 +32,15 @@ struct TemplateCall {
   mlir::NamedAttrList attributes;
   int64_t iterations = 1, threads = 32, sharedBytes = 0;
   mlir::Region *score = nullptr, *scoreGrad = nullptr;
+  mlir::Block *epilogue = nullptr; ///< the task's body, which begins with a product
 };
 
 /// The launches that compute the single op of a task, in order; buffers that they share are made at
-/// `program`. Errors: an operand that is a result too; a head that does not fit in shared memory.
-mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
-                                                         mlir::OpBuilder &program);
+/// `program`. Launches whose blocks share the work have about one block for each of so many
+/// multiprocessors. Errors: an operand that is a result too; a head that does not fit in shared
+/// memory; a product that is none of the template's.
+mlir::FailureOr<std::vector<TemplateCall>>
+templateCalls(step::TaskOp task, mlir::OpBuilder &program, int64_t multiprocessors);
 
 /// The text that is equal for launches that one kernel can serve.
 std::string templateKey(const TemplateCall &launch);

@@ -85,13 +85,13 @@ private:
           })))
         return failure();
     }
-    FailureOr<SmallVector<Value>> walked = loop(v.index(0), v.index(form.columns), tiles.columns, 0,
-                                                {}, [&](Index firstColumn, MutableArrayRef<Value>) {
-                                                  if (failed(emitTile(firstColumn)))
-                                                    return failure();
-                                                  called("", "syncBlock", Type(), {});
-                                                  return success();
-                                                });
+    openHeld();
+    if (failed(loadRowNumbers(e.constant(0))) ||
+        failed(loadElements(e.constant(0), placeIn(e.constant(0)))))
+      return failure();
+    FailureOr<SmallVector<Value>> walked =
+        loop(v.index(0), v.index(form.columns), tiles.columns, 0, {},
+             [&](Index firstColumn, MutableArrayRef<Value>) { return emitStripTile(firstColumn); });
     if (failed(walked))
       return failure();
     return overTurns(e.constant(0), turns(), [&](Index turn, Index) {
@@ -126,15 +126,31 @@ private:
     return stored;
   }
 
+  /// Where this thread's elements of a tile begin: counted from the tile's first column, and in the
+  /// row; and which of them exist, null for all.
+  struct Place {
+    Index local, column;
+    Value mask;
+  };
+  Place placeIn(Index firstColumn) {
+    Place place;
+    place.local = e.mul(lane, tiles.lanes);
+    place.column = named("column", [&] { return e.add(firstColumn, place.local); });
+    if (form.columns % tiles.columns != 0)
+      place.mask = named(
+          "inside", [&] { return v.maskBelow(v.sub(v.index(form.columns), place.column.value)); });
+    return place;
+  }
+
   /// Computes the tile of the block's rows at these columns, and writes it.
   LogicalResult emitTile(Index firstColumn) {
-    Index local = e.mul(lane, tiles.lanes);
-    Index column = named("column", [&] { return e.add(firstColumn, local); });
-    Value mask;
-    if (form.columns % tiles.columns != 0)
-      mask =
-          named("inside", [&] { return v.maskBelow(v.sub(v.index(form.columns), column.value)); });
-    auto chunk = [&](Index firstTurn) { return emitChunk(firstTurn, local, column, mask); };
+    Place place = placeIn(firstColumn);
+    auto chunk = [&](Index firstTurn) {
+      openHeld();
+      if (failed(loadRowNumbers(firstTurn)) || failed(loadElements(firstTurn, place)))
+        return failure();
+      return compute(firstTurn, place);
+    };
     if (tiles.ahead == turns()) {
       if (failed(chunk(e.constant(0))))
         return failure();
@@ -145,24 +161,49 @@ private:
       if (failed(done))
         return failure();
     }
+    storeTile(firstColumn);
+    return success();
+  }
+
+  /// A strip's tile, whose operands have been read. The next one's are on their way while it is
+  /// written.
+  LogicalResult emitStripTile(Index firstColumn) {
+    if (failed(compute(e.constant(0), placeIn(firstColumn))))
+      return failure();
+    if (form.columns > tiles.columns) {
+      Index next = named("next", [&] { return e.add(firstColumn, e.constant(tiles.columns)); });
+      e.moveTo(e.depth());
+      if (failed(when(less(next.value, v.index(form.columns)), [&] {
+            return loadElements(e.constant(0), placeIn({next.value, e.depth()}));
+          })))
+        return failure();
+    }
+    storeTile(firstColumn);
+    called("", "syncBlock", Type(), {});
+    return success();
+  }
+
+  void storeTile(Index firstColumn) {
     bool isWide = form.columns % tiles.columns == 0;
     Value columns =
         isWide ? v.index(tiles.columns) : v.sub(v.index(form.columns), firstColumn.value);
     Value rows = tiles.isWhole ? v.index(tiles.rows) : v.sub(lastRow, firstRow.value);
     storeTiles(tiles, firstRow, firstColumn, rows, columns);
-    return success();
   }
 
-  /// Some rows of this thread: their operands are read before anything is computed, so that the
-  /// loads are in flight together.
-  LogicalResult emitChunk(Index firstTurn, Index local, Index column, Value mask) {
+  //===- Operands in registers ---------------------------------------------===//
+
+  /// Registers for the operands of `ahead` rows of this thread.
+  void openHeld() {
     e.held.clear();
     SmallVector<Value> roots;
     for (unsigned i : tileOutputs)
       roots.push_back(yielded[i]);
     for (graph::ReduceOp reduce : form.rowReduces)
       roots.push_back(reduce.getX());
-    SmallVector<Value> loads = loadsOf(roots, form.elements()), memories, rowMemories;
+    loads = loadsOf(roots, form.elements());
+    memories.clear();
+    rowMemories.clear();
     auto nameOf = [&](Value load) {
       auto argument = dyn_cast<BlockArgument>(load);
       return argument ? step::nameOf(frame.task.getIns()[argument.getArgNumber()]) : "gathered";
@@ -173,10 +214,12 @@ private:
     for (Value operand : rowOperands)
       rowMemories.push_back(named(nameOf(operand) + "_held",
                                   [&] { return numbers(tiles.ahead, computedType(operand)); }));
-    auto positionOf = [&](Index row) {
-      return Position{rowDigit(row), {form.columns, RowEvaluator::lanes(column, /*aligned=*/true)}};
-    };
-    LogicalResult loaded = overTurns(firstTurn, tiles.ahead, [&](Index slot, Index turn) {
+  }
+
+  LogicalResult loadRowNumbers(Index firstTurn) {
+    if (rowOperands.empty())
+      return success();
+    return overTurns(firstTurn, tiles.ahead, [&](Index slot, Index turn) {
       return inRow(rowOf(turn), [&](Index row) {
         for (auto [operand, memory] : llvm::zip(rowOperands, rowMemories)) {
           FailureOr<Computed> computed = e.evaluate(operand, {rowDigit(row)});
@@ -185,9 +228,20 @@ private:
           e.moveTo(e.depth());
           memref::StoreOp::create(v.b, v.loc, computed->value, memory, slot.value);
         }
-        e.mask = mask;
+        return success();
+      });
+    });
+  }
+
+  /// Some rows' operands are read before anything is computed, so that the loads are in flight
+  /// together.
+  LogicalResult loadElements(Index firstTurn, const Place &place) {
+    e.held.clear();
+    return overTurns(firstTurn, tiles.ahead, [&](Index slot, Index turn) {
+      return inRow(rowOf(turn), [&](Index row) {
+        e.mask = place.mask;
         for (auto [load, memory] : llvm::zip(loads, memories)) {
-          FailureOr<Computed> computed = e.evaluate(load, positionOf(row));
+          FailureOr<Computed> computed = e.evaluate(load, positionOf(row, place));
           if (failed(computed))
             return failure();
           e.moveTo(e.depth());
@@ -197,8 +251,14 @@ private:
         return success();
       });
     });
-    if (failed(loaded))
-      return failure();
+  }
+
+  Position positionOf(Index row, const Place &place) {
+    return {rowDigit(row), {form.columns, RowEvaluator::lanes(place.column, /*aligned=*/true)}};
+  }
+
+  /// What the registers' rows become.
+  LogicalResult compute(Index firstTurn, const Place &place) {
     for (auto [load, memory] : llvm::zip(loads, memories))
       e.held[load] = memory;
     LogicalResult computed = overTurns(firstTurn, tiles.ahead, [&](Index slot, Index turn) {
@@ -208,10 +268,10 @@ private:
           Value number = memref::LoadOp::create(v.b, v.loc, memory, slot.value);
           e.rowScalars[operand] = {{number, e.depth()}, numberOf({rowDigit(row)})};
         }
-        Position position = positionOf(row);
-        e.own = {form.columns, numberOf({rowDigit(row)}), column.value, slot.value};
-        e.mask = mask;
-        LogicalResult result = emitVector(position, slot, {localRow.value, e.depth()}, local);
+        e.own = {form.columns, numberOf({rowDigit(row)}), place.column.value, slot.value};
+        e.mask = place.mask;
+        LogicalResult result =
+            emitVector(positionOf(row, place), slot, {localRow.value, e.depth()}, place.local);
         e.mask = {};
         e.own = {};
         e.rowScalars.clear();
@@ -275,8 +335,10 @@ private:
   const RowForm &form;
   const CudaTiles &tiles;
   SmallVector<unsigned> tileOutputs, rowOutputs;
-  SmallVector<Value> rowOperands; ///< one number a row, the same in all columns
-  SmallVector<Value> partials;    ///< of each row reduction: a number a turn
+  SmallVector<Value> rowOperands;           ///< one number a row, the same in all columns
+  SmallVector<Value> loads;                 ///< operands and gathers of a number an element
+  SmallVector<Value> memories, rowMemories; ///< their registers: a vector or a number a row
+  SmallVector<Value> partials;              ///< of each row reduction: a number a turn
   Index group, lane, firstRow;
   Value lastRow; ///< the first one that does not exist
 };

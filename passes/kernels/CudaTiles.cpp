@@ -16,12 +16,14 @@ namespace {
 constexpr int64_t lineBytes = 128, stripBytes = 64;
 /// Bytes of a sector, which memory reads and writes as a whole.
 constexpr int64_t sectorBytes = 32;
-/// Columns of a tile: 256 bytes of bf16.
-constexpr int64_t tileColumns = 128;
+/// Columns of a tile: 256 bytes of bf16; of a strip's of one operand more, since a row's next ones
+/// are read much later, and registers allow it.
+constexpr int64_t tileColumns = 128, stripColumns = 256;
 /// Shared memory for gathered rows: with the first, four blocks fit on a multiprocessor, with the
 /// second two.
 constexpr int64_t fewRowBytes = 56 * 1024, mostRowBytes = 100 * 1024;
-constexpr int64_t tileThreads = 256, wideStripThreads = 512;
+/// A strip's block has more threads: it runs for long, and the last blocks run alone.
+constexpr int64_t tileThreads = 256, stripThreads = 512;
 /// Operands of which a thread has several rows' elements in registers.
 constexpr int64_t mostOperandsAhead = 4;
 
@@ -160,11 +162,13 @@ private:
     bool isStrip = result.kind == CudaTiles::Kind::Strip;
     result.columns = std::clamp<int64_t>(llvm::PowerOf2Ceil(form.columns), result.lanes,
                                          std::max(tileColumns, result.lanes));
-    result.rows = rowsWithin(isStrip ? stripBytes : lineBytes);
     int64_t operands = largeInputs(task, form);
     result.ahead = operands <= mostOperandsAhead / 2 ? 4 : operands <= mostOperandsAhead ? 2 : 1;
-    // A strip's threads have the partial results of all of their rows in registers.
-    result.threads = isStrip && result.ahead < 4 ? wideStripThreads : tileThreads;
+    if (isStrip && operands == 1 && form.columns % stripColumns == 0)
+      result.columns = stripColumns;
+    result.rows = rowsWithin(isStrip ? stripBytes : lineBytes);
+    // A strip's threads have the operands of all of their rows in registers.
+    result.threads = isStrip ? stripThreads : tileThreads;
     if (result.groups() > result.rows)
       result.threads = std::max<int64_t>(32, result.rows * result.group());
     result.rows = std::max(result.rows, result.groups());
@@ -204,6 +208,15 @@ std::optional<CudaTiles> CudaTiles::of(step::TaskOp task, const RowForm &form, s
   if (why)
     *why = choice.why;
   return tiles;
+}
+
+void CudaTiles::widenBlock(CudaRowLayout &layout, step::TaskOp task, const RowForm &form) const {
+  constexpr int64_t gatheringThreads = 256, mostLoads = 12;
+  auto gathers = task.getBody().front().getOps<graph::GatherOp>();
+  int64_t loads =
+      layout.vectors * (largeInputs(task, form) + std::distance(gathers.begin(), gathers.end()));
+  if (layout.group <= 32 && loads <= mostLoads)
+    layout.threads = std::min(gatheringThreads, std::max<int64_t>(32, rows * layout.group));
 }
 
 std::string CudaTiles::key(const RowForm &form) const {

@@ -6,6 +6,8 @@
 
 namespace nano::kernels {
 
+struct CudaRowLayout;
+
 struct CudaTiles {
   /// Tile: a block computes `rows` rows × `columns` columns; tiles are the launch's iterations.
   /// Strip: a block computes `rows` whole rows, tile by tile; for row reductions that no element
@@ -37,6 +39,10 @@ struct CudaTiles {
   /// Equal for tasks with equal rowKey and `key`.
   static std::optional<CudaTiles> of(step::TaskOp task, const RowForm &form,
                                      std::string *why = nullptr);
+
+  /// Rows: gathered rows are taken in turn. More of them at a time hide the wait at the end, unless
+  /// their operands take a large part of a multiprocessor's registers.
+  void widenBlock(CudaRowLayout &layout, step::TaskOp task, const RowForm &form) const;
 
   /// What the kernel depends on beside rowKey.
   std::string key(const RowForm &form) const;

@@ -111,6 +111,11 @@ private:
   int64_t scratchBytes = 0;
 };
 
+/// The lines of the model file that the task's ops came from, without repetition.
+mlir::Location linesOf(step::TaskOp task);
+/// The ops' names in order; runs of one name as "mul ×3".
+std::string summaryOf(step::TaskOp task);
+
 /// Distinct operands of a task in order of ins, outs: what the kernel's arguments stand for.
 llvm::SmallVector<mlir::Value> distinctOperands(step::TaskOp task);
 

@@ -35,8 +35,7 @@ SmallVector<int64_t> stridesOf(MemRefType type) {
   return strides;
 }
 
-/// The lines of the model file that the task's ops came from, without repetition.
-static Location linesOf(step::TaskOp task) {
+Location linesOf(step::TaskOp task) {
   llvm::SetVector<Location> lines;
   for (Operation &op : task.getBody().front().without_terminator())
     lines.insert(op.getLoc());
@@ -45,8 +44,7 @@ static Location linesOf(step::TaskOp task) {
   return FusedLoc::get(task.getContext(), lines.getArrayRef());
 }
 
-/// The ops' names in order; runs of one name as "mul ×3".
-static std::string summaryOf(step::TaskOp task) {
+std::string summaryOf(step::TaskOp task) {
   std::string summary;
   StringRef last;
   int64_t count = 0;

@@ -7,6 +7,7 @@
 #include "passes/kernels/RowKernel.h"
 
 #include "passes/Passes.h"
+#include "passes/fuse/ProductForm.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -66,6 +67,8 @@ std::string stemOf(step::TaskOp task) {
         words.push_back(word);
   if (words.size() > 3)
     words.truncate(3);
+  if (nano::productOf(body))
+    words.insert(words.begin(), "matmul");
   return words.empty() ? "copy" : llvm::join(words, "_");
 }
 
@@ -97,6 +100,30 @@ std::string specialKey(step::TaskOp task) {
   return key + text.substr(text.find("({"));
 }
 
+/// Makes tasks of copies that take a GPU hardly longer than to start them: a kernel's launch can be
+/// shared by many of them. Copies of more bytes stay, and can run beside kernels.
+void makeTasksOfSmallCopies(ModuleOp module) {
+  constexpr int64_t smallBytes = int64_t(256) << 10;
+  SmallVector<step::CopyOp> copies;
+  module.walk([&](step::CopyOp copy) {
+    auto type = cast<MemRefType>(copy.getSource().getType());
+    if (type.getElementTypeBitWidth() >= 16 && step::contiguousBytes(type) <= smallBytes)
+      copies.push_back(copy);
+  });
+  for (step::CopyOp copy : copies) {
+    OpBuilder builder(copy);
+    const Location loc = copy.getLoc();
+    auto task = step::TaskOp::create(builder, loc, ValueRange(copy.getSource()),
+                                     ValueRange(copy.getTarget()));
+    auto tensor = [](Value buffer) { return step::tensorOf(cast<MemRefType>(buffer.getType())); };
+    builder.createBlock(&task.getBody(), {}, {tensor(copy.getSource())}, {loc});
+    Value copied = graph::ReshapeOp::create(builder, loc, tensor(copy.getTarget()),
+                                            task.getBody().front().getArgument(0));
+    graph::YieldOp::create(builder, loc, copied);
+    copy.erase();
+  }
+}
+
 struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
   using Base::Base;
 
@@ -121,6 +148,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
       kernels = ModuleOp::create(atEnd, module.getLoc(), step::kernelModuleName);
     }
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
+    if (isCuda)
+      makeTasksOfSmallCopies(module);
     SmallVector<step::TaskOp> tasks;
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
     for (auto function : kernels.getOps<func::FuncOp>())
@@ -153,7 +182,7 @@ private:
     if (special && !llvm::hasSingleElement(ops))
       return task.emitOpError("holds ")
              << special->op << " beside other ops; it must be a kernel of its own";
-    if (isCuda && (special || isTransposingCopy(task)))
+    if (isCuda && (special || isTransposingCopy(task) || nano::productOf(task.getBody().front())))
       return lowerToTemplates(task, moduleBuilder);
 
     std::optional<RowForm> form;
@@ -200,18 +229,18 @@ private:
     return success();
   }
 
-  /// Attention, scatter and scan are templates of the device library.
+  /// Attention, scatter, scan and products are templates of the device library.
   LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
     OpBuilder builder(task);
-    FailureOr<std::vector<TemplateCall>> launches = templateCalls(task, builder);
+    FailureOr<std::vector<TemplateCall>> launches = templateCalls(task, builder, multiprocessors);
     if (failed(launches))
       return failure();
     for (const TemplateCall &launch : *launches) {
       std::string key = templateKey(launch);
       auto [it, isNew] = known.try_emplace(key);
       if (isNew) {
-        FailureOr<func::FuncOp> function =
-            templateFunction(task, launch, nameOf(launch.stem, key), moduleBuilder);
+        FailureOr<func::FuncOp> function = templateFunction(
+            task, launch, nameOf(launch.epilogue ? stemOf(task) : launch.stem, key), moduleBuilder);
         if (failed(function))
           return failure();
         it->second = {*function, launch.iterations};

@@ -94,6 +94,21 @@ LogicalResult RowCode::storeOutputs(ArrayRef<unsigned> outputs, const Position &
   });
 }
 
+FailureOr<Computed> RowCode::targetOf(graph::ReduceOp reduce, const Position &row,
+                                      int64_t columns) {
+  Position position = row;
+  position.push_back({columns, RowEvaluator::uniform(e.constant(0))});
+  return e.evaluate(pickedBy(reduce, columns).getRhs(), position);
+}
+
+LogicalResult RowCode::loadTargets(ArrayRef<graph::ReduceOp> reduces, const Position &row,
+                                   int64_t columns) {
+  for (graph::ReduceOp reduce : reduces)
+    if (failed(targetOf(reduce, row, columns)))
+      return failure();
+  return success();
+}
+
 FailureOr<Value> RowCode::picked(graph::ReduceOp reduce, const Position &row, int64_t columns) {
   graph::SelectOp select = pickedBy(reduce, columns);
   auto at = [&](Index column) {
@@ -101,7 +116,7 @@ FailureOr<Value> RowCode::picked(graph::ReduceOp reduce, const Position &row, in
     position.push_back({columns, RowEvaluator::uniform(column)});
     return position;
   };
-  FailureOr<Computed> target = e.evaluate(select.getRhs(), at(e.constant(0)));
+  FailureOr<Computed> target = targetOf(reduce, row, columns);
   if (failed(target))
     return failure();
   e.moveTo(e.depth());

@@ -39,7 +39,10 @@ protected:
 
   /// The result of a row reduction that is one element of the row (see pickedBy).
   mlir::FailureOr<mlir::Value> picked(graph::ReduceOp reduce, const Position &row, int64_t columns);
-  /// Likewise of all that a pass has, which are known from then on.
+  /// Loads the columns that `picked` asks for.
+  mlir::LogicalResult loadTargets(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row,
+                                  int64_t columns);
+  /// As `picked`, of all that a pass has, which are known from then on.
   mlir::LogicalResult pickAll(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row,
                               int64_t columns);
 
@@ -77,6 +80,8 @@ protected:
   mlir::Value combineAll(bool isSum, llvm::SmallVector<mlir::Value> parts);
 
 private:
+  /// The column that the reduction's result is at.
+  mlir::FailureOr<Computed> targetOf(graph::ReduceOp reduce, const Position &row, int64_t columns);
   mlir::LogicalResult addExponential(mlir::Value &largest, mlir::Value &sum, graph::ReduceOp reduce,
                                      const Position &position);
   mlir::LogicalResult storeAllOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);

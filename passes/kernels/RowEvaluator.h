@@ -2,81 +2,24 @@
 // computing each only once where it is valid.
 #pragma once
 
-#include "passes/kernels/KernelEmitter.h"
-#include "passes/kernels/VectorOps.h"
+#include "passes/kernels/RowPositions.h"
 
 #include "llvm/ADT/DenseMap.h"
-
-#include <map>
+#include "llvm/ADT/DenseSet.h"
 
 namespace nano::kernels {
 
-/// An index with the depth of the loop nest from which on it is known (0: the function).
-struct Index {
-  mlir::Value value;
-  unsigned depth = 0;
-};
-
-/// An index that all lanes share, that grows by one from lane to lane, or that is given lane by
-/// lane.
-struct Coordinate {
-  enum class Kind { Uniform, Lanes, Vector };
-  Kind kind = Kind::Uniform;
-  Index at; ///< Uniform: the index; Lanes: that of lane 0; Vector: vector<lanes x index>
-  bool aligned = false; ///< Lanes: a multiple of the number of lanes
-};
-
-/// The place of an element in row-major order as digits of mixed radix, the most significant first.
-/// Reshaping does not change it; the size of the first digit is never computed with, so one kernel
-/// serves any number of iterations.
-struct Digit {
-  int64_t size = 1;
-  Coordinate coordinate;
-};
-using Position = llvm::SmallVector<Digit, 4>;
-
-/// A value with the depth of the loop nest at which it was computed.
-struct Computed {
-  mlir::Value value;
-  unsigned depth = 0;
-};
-
 /// Walks the task's graph from the value that is asked for to the operands, emitting what is
 /// missing. Code for a value stands in the outermost loop whose indices it depends on.
-class RowEvaluator {
+class RowEvaluator : public RowPositions {
 public:
   RowEvaluator(KernelFrame &frame);
 
   KernelFrame &frame;
-  VectorOps v;
-
-  //===- The loop nest ----------------------------------------------------===//
-
-  /// Code goes to `block` from now on, one deeper; until `close`, values of outer depths are put
-  /// before `opener`, the loop that holds `block`.
-  void open(mlir::Operation *opener, mlir::Block *block);
-  void close();
-  unsigned depth() const { return scopes.size() - 1; }
-  /// Moves the insertion point to where code of that depth goes now.
-  void moveTo(unsigned depth);
   /// Mask of the lanes that vector loads may touch; null for all.
   mlir::Value mask;
   /// A choice that is known to take its second value.
   graph::SelectOp secondOf;
-
-  //===- Positions --------------------------------------------------------===//
-
-  Index constant(int64_t value) { return {v.index(value), 0}; }
-  Index add(Index a, Index b);
-  Index mul(Index a, int64_t factor);
-  Index div(Index a, int64_t divisor);
-  Index rem(Index a, int64_t divisor);
-  static Coordinate uniform(Index at) { return {Coordinate::Kind::Uniform, at, false}; }
-  static Coordinate lanes(Index at, bool aligned) { return {Coordinate::Kind::Lanes, at, aligned}; }
-  /// All digits as one coordinate.
-  Coordinate merge(llvm::ArrayRef<Digit> digits);
-  /// Splits a digit if need be so that the digits from the result on hold `elements` elements.
-  size_t splitAt(Position &position, int64_t elements);
 
   //===- Values -----------------------------------------------------------===//
 
@@ -86,6 +29,10 @@ public:
   /// The same of several values.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> evaluateAll(llvm::ArrayRef<mlir::Value> values,
                                                               const Position &position);
+  /// Loads what `value` is computed from at `position`, but for what a reduction of the row is
+  /// computed from: evaluating it there finds the loads done. `seen`: values that are done.
+  mlir::LogicalResult loadOperands(mlir::Value value, Position position,
+                                   llvm::DenseSet<mlir::Value> &seen);
   /// Says what `value` is at `position`, at the present depth.
   void define(mlir::Value value, Position position, mlir::Value computed);
   /// Writes to element(s) of the argument for output `i`.
@@ -126,39 +73,14 @@ public:
   llvm::DenseMap<mlir::Value, RowScalar> rowScalars;
 
 private:
-  using Key = llvm::SmallVector<uintptr_t, 12>;
-  struct Scope {
-    mlir::Operation *opener = nullptr; ///< the loop inside the scope that is open now
-    mlir::Block *block = nullptr;
-    std::map<Key, mlir::Value> indices;
-    std::map<Key, Computed> values;
-  };
-  std::vector<Scope> scopes;
-  std::map<std::pair<mlir::Value, mlir::Value>, Index,
-           bool (*)(const std::pair<mlir::Value, mlir::Value> &,
-                    const std::pair<mlir::Value, mlir::Value> &)>
-      splits; ///< (x div n, x mod n) → x
   llvm::DenseMap<mlir::Value, bool> uniforms;
 
-  template <typename Make> Index cached(Key key, unsigned depth, Make make);
-  mlir::Value laneOffsets(Coordinate coordinate);
-  Coordinate combine(Coordinate high, Coordinate low, int64_t size);
-  std::pair<Coordinate, Coordinate> split(Coordinate coordinate, int64_t size);
-
-  /// Where in flat memory of the type's layout the position lies.
-  struct Address {
-    Index base;
-    enum class Kind { Scalar, Contiguous, Scattered } kind = Kind::Scalar;
-    mlir::Value offsets; ///< Scattered: vector<lanes x index>
-    unsigned depth = 0;
-  };
-  Address addressOf(mlir::MemRefType type, Position position);
   Computed loadArgument(mlir::Value argument, mlir::MemRefType type, Position position);
   mlir::FailureOr<Computed> compute(mlir::Value value, Position &position);
   std::optional<Computed> fromStaged(mlir::Value value, Position &position);
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);
   Position broadcastOperand(graph::BroadcastOp op, Position position);
-  Coordinate rotated(Coordinate coordinate, int64_t shift, int64_t size);
+  Position rotatedOperand(graph::RotateOp op, Position position);
   mlir::FailureOr<Computed> elementwise(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> contracted(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> gathered(graph::GatherOp op, Position position);

@@ -446,4 +446,38 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   return roundTo(element, result);
 }
 
+Value VectorOps::elementwiseOfPairs(Operation *op, ValueRange operands) {
+  const Type bf16 = b.getBF16Type();
+  SmallVector<Value> pairs;
+  for (auto [operand, value] : llvm::zip_equal(op->getOperands(), operands)) {
+    APFloat number(0.0F);
+    if (!getElementTypeOrSelf(operand.getType()).isBF16())
+      return {};
+    if (isVector(value)) {
+      pairs.push_back(narrowed(value, bf16));
+    } else if (matchPattern(value, m_ConstantFloat(&number))) {
+      bool losesInfo = false;
+      number.convert(APFloat::BFloat(), APFloat::rmNearestTiesToEven, &losesInfo);
+      pairs.push_back(constant(b.getFloatAttr(bf16, number)));
+    } else {
+      return {};
+    }
+  }
+  if (llvm::none_of(pairs, [](Value value) { return isVector(value); }))
+    return {};
+  Value result = llvm::TypeSwitch<Operation *, Value>(op)
+                     .Case([&](graph::NegOp) { return negf(pairs[0]); })
+                     .Case([&](graph::AddOp) { return addf(pairs[0], pairs[1]); })
+                     .Case([&](graph::SubOp) { return subf(pairs[0], pairs[1]); })
+                     .Case([&](graph::MulOp) { return mulf(pairs[0], pairs[1]); })
+                     .Case([&](graph::MaxOp) { return max(pairs[0], pairs[1]); })
+                     .Case([&](graph::MinOp) { return min(pairs[0], pairs[1]); })
+                     .Case([&](graph::SelectOp select) {
+                       return this->select(compare(select.getPredicate(), pairs[0], pairs[1]),
+                                           pairs[2], pairs[3]);
+                     })
+                     .Default([](Operation *) { return Value(); });
+  return result ? widen(result) : result;
+}
+
 } // namespace nano::kernels

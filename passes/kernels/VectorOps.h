@@ -109,6 +109,9 @@ public:
   /// result, or a vector of them, given the operands' elements in f32/i32. Rounds where the op's
   /// type is bf16 or f8. Fails, with an error at the op, for ops that are not element-wise.
   mlir::FailureOr<mlir::Value> elementwise(mlir::Operation *op, mlir::ValueRange operands);
+  /// Likewise where vectors of bf16 are added, subtracted, multiplied, compared or chosen from, by
+  /// ops on bf16, of which a GPU does two at once; with the same bits. Null for other ops.
+  mlir::Value elementwiseOfPairs(mlir::Operation *op, mlir::ValueRange operands);
 
 private:
   mlir::Value constant(mlir::TypedAttr value);

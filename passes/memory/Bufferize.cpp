@@ -19,6 +19,7 @@
 // on strides.
 #include "ir/graph/Phases.h"
 #include "passes/Passes.h"
+#include "passes/fuse/ProductForm.h"
 #include "passes/memory/Placement.h"
 
 #include "mlir/Transforms/RegionUtils.h"
@@ -86,6 +87,9 @@ private:
                    op.getParts(), op.getRanks());
   }
   void emitTask(Operation &op);
+  /// The task of a kernel that begins with a product: what does not lie as the product needs it is
+  /// copied.
+  void emitProductTask(FusedOp op);
   /// True for a transpose that is not a view of its operand but made beside it.
   bool hasOwnPlace(TransposeOp transpose) const {
     return !placement.isDropped(transpose) && isMadeBeside(transpose) &&
@@ -242,6 +246,8 @@ step::TaskOp Bufferizer::openTask(Location loc, ValueRange ins, ValueRange outs)
 
 void Bufferizer::emitTask(Operation &op) {
   OpBuilder::InsertionGuard guard(builder);
+  if (auto fused = dyn_cast<FusedOp>(op); fused && nano::productOf(fused.getBody().front()))
+    return emitProductTask(fused);
   SmallVector<Value> outs;
   for (Value result : op.getResults())
     outs.push_back(memref(result));
@@ -277,6 +283,39 @@ void Bufferizer::emitTask(Operation &op) {
   mapping.map(used.getArrayRef(), task.getBody().front().getArguments());
   Operation *clone = builder.clone(op, mapping);
   YieldOp::create(builder, op.getLoc(), clone->getResults());
+}
+
+/// True for a matrix whose rows are contiguous and begin at multiples of 16 bytes; and for columns
+/// or a number that do.
+static bool hasVectorRows(MemRefType type) {
+  constexpr int64_t vectorBytes = 16;
+  const step::Layout layout = step::layoutOf(type);
+  const int64_t bytes = step::elementBytes(type.getElementType()), rank = type.getRank();
+  if (rank == 0)
+    return true;
+  return layout.strides[rank - 1] == 1 && layout.offset * bytes % vectorBytes == 0 &&
+         (rank == 1 || layout.strides[0] * bytes % vectorBytes == 0);
+}
+
+void Bufferizer::emitProductTask(FusedOp op) {
+  SmallVector<Value> ins, outs;
+  SmallVector<std::pair<Value, Value>> moves;
+  for (Value input : op.getInputs())
+    ins.push_back(callOperand(op, input, hasVectorRows));
+  for (Value result : op.getResults()) {
+    const Value place = memref(result);
+    outs.push_back(place);
+    if (hasVectorRows(cast<MemRefType>(place.getType())))
+      continue;
+    outs.back() =
+        declare<step::BufferOp>(op.getLoc(), step::memrefOf(typeOf(result)),
+                                builder.getStringAttr(bufferName(originOf(result))), IntegerAttr());
+    moves.push_back({outs.back(), place});
+  }
+  auto task = step::TaskOp::create(builder, op.getLoc(), ins, outs);
+  task.getBody().takeBody(op.getBody());
+  for (auto [from, to] : moves)
+    emitMove(from, to, op.getLoc());
 }
 
 void Bufferizer::emitCopy(Value tensor, const Place &target, Location loc) {

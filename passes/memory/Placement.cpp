@@ -2,6 +2,7 @@
 #include "passes/memory/Placement.h"
 
 #include "passes/fp8/Policy.h"
+#include "passes/fuse/ProductForm.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"
 
@@ -404,7 +405,9 @@ Place Placement::dyingOperand(OpResult value) {
 
 /// True when a matrix product, which needs dense rows, reads the tensor, not as a scale.
 static bool isFactor(Value tensor) {
-  return llvm::any_of(tensor.getUses(), [](const OpOperand &use) {
+  return llvm::any_of(tensor.getUses(), [](OpOperand &use) {
+    if (auto fused = dyn_cast<FusedOp>(use.getOwner()))
+      return isFactorOfProduct(fused, use.getOperandNumber());
     auto product = dyn_cast<ScaledMatmulOp>(use.getOwner());
     return product ? use.get() != product.getScaleA() && use.get() != product.getScaleB()
                    : isa<MatmulOp>(use.getOwner());

@@ -10,11 +10,13 @@
 // `step.arena_bytes`, and `step.floor_bytes`: what the arena needs at least, the most bytes that
 // are in use at one moment.
 //
-// It runs on scheduled programs: lifetimes depend on the order that streams and events keep.
+// It runs on scheduled programs: lifetimes depend on the order that streams and events keep. Waits
+// that only let buffers share bytes, and do not where the buffers came to lie, are taken away.
 #include "passes/Passes.h"
 #include "passes/memory/Lifetimes.h"
 #include "passes/memory/MemoryReport.h"
 #include "passes/memory/Packing.h"
+#include "passes/schedule/Events.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -68,6 +70,8 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
         lifetime.buffer.setOffset(top + offset);
       arena = std::max(arena, top + packing.bytes);
     }
+    for (auto program : module.getOps<step::ProgramOp>())
+      nano::schedule::pruneWaits(program, kernels);
     module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
     module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(top + mostLive));
   }

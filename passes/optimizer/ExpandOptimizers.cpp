@@ -22,6 +22,7 @@
 // It runs after distribution, which decides on shares: the arithmetic is written once, for what
 // there is to update, and no pass has to find it again in order to cut it up.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ModelError.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
@@ -64,7 +65,7 @@ public:
 
   LogicalResult run() {
     if (parameters.empty())
-      return module.emitError("the model has no parameters: declare them with param(...)");
+      return emitModelError(module) << "the model has no parameters: declare them with param(...)";
     declarations.setInsertionPointAfter(parameters.back());
     FailureOr<double> limit = gradientClip();
     if (failed(limit) || failed(check()) || failed(declareGradScale()))
@@ -199,8 +200,8 @@ private:
     Operation *holder = symbols.lookup(name);
     if (!holder)
       return true;
-    InFlightDiagnostic error = owner->emitError("the name @")
-                               << name << " is taken: the optimizer needs it";
+    InFlightDiagnostic error = emitModelError(owner)
+                               << "the name @" << name << " is taken: the optimizer needs it";
     error.attachNote(holder->getLoc()) << "taken here";
     return failure();
   }

@@ -5,14 +5,17 @@
 //   step.launch @norm(%h, %n)        →     step.launch @norm(%h, %n)
 //   step.launch @adam(%b, %h)
 //
-// Two sweeps over a program, one from its start and one from its end. A sweep keeps, for every
-// buffer, the latest slot that read it and the latest that wrote it; a launch may join any batch of
-// its kernel in a later slot than everything that it conflicts with, so what is moved past another
-// command never conflicts with it. From the start, launches join earlier ones (first updates of
-// many momenta); from the end, they join later ones (last updates of many parameters). Moving a
-// launch keeps transient buffers alive for longer: those that it writes when it moves up, those
-// that it reads when it moves down. A batch takes on at most `max-bytes` of them; states live
-// anyway.
+// Launches that compute what an earlier one has computed are removed first (EqualLaunches.h).
+//
+// Two sweeps over a program, one from its start and one from its end, give commands slots. A launch
+// may join any batch of its kernel in a later slot than everything that it conflicts with, so what
+// is moved past another command never conflicts with it. From the start, launches join earlier ones
+// (first updates of many momenta, casts of many weights); from the end, they join later ones (last
+// updates of many parameters). Moving a launch keeps transient buffers alive for longer: those that
+// it writes when it moves up, those that it reads when it moves down. A launch joins when meanwhile
+// no more bytes live than the most that live at once in any program as given, and `max-bytes`. A
+// launch that keeps more than `max-bytes` alive takes much longer than it takes to start one, and
+// stays where what it works on is near. States live anyway.
 //
 // Launches join only when the last collective before them and the first after them, by what they
 // depend on and what depends on them, are the same: one launch behind two collectives would wait
@@ -23,6 +26,8 @@
 #include "passes/Passes.h"
 #include "passes/schedule/Costs.h"
 #include "passes/schedule/Dependences.h"
+#include "passes/schedule/EqualLaunches.h"
+#include "passes/schedule/LiveBytes.h"
 
 #include <map>
 #include <tuple>
@@ -42,8 +47,14 @@ namespace {
 /// among the collectives; −1 for none.
 using Around = std::pair<int64_t, int64_t>;
 
-llvm::DenseMap<Operation *, Around> collectivesAround(ArrayRef<Operation *> commands,
-                                                      const KernelTable &kernels) {
+/// What orders the commands of a program.
+struct Order {
+  llvm::DenseMap<Operation *, Around> around;
+  /// Earlier and later commands that one conflicts with; what these imply may be left out.
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> before, after;
+};
+
+Order orderOf(ArrayRef<Operation *> commands, const KernelTable &kernels) {
   std::vector<StepCommandOpInterface> accessing;
   for (Operation *command : commands)
     if (!isa<RecordOp, WaitOp>(command))
@@ -66,18 +77,28 @@ llvm::DenseMap<Operation *, Around> collectivesAround(ArrayRef<Operation *> comm
       if (first >= 0 && (found < 0 || first < found))
         found = first;
     }
-  llvm::DenseMap<Operation *, Around> result;
-  for (size_t i = 0; i < count; ++i)
-    result[graph.commands[i]] = around[i];
-  return result;
+  Order order;
+  for (size_t i = 0; i < count; ++i) {
+    order.around[graph.commands[i]] = around[i];
+    for (uint32_t earlier : graph.before[i]) {
+      order.before[graph.commands[i]].push_back(graph.commands[earlier]);
+      order.after[graph.commands[earlier]].push_back(graph.commands[i]);
+    }
+  }
+  return order;
 }
+
+struct Limits {
+  int64_t liveBytes = 0;         ///< that may live at once
+  int64_t maxBytes = 0;          ///< that a launch may keep alive
+  int64_t maxParameterBytes = 0; ///< of a launch; 0: any
+};
 
 /// One sweep over the commands of a program, in program order or against it.
 class Sweep {
 public:
-  Sweep(const KernelTable &kernels, int64_t maxBytes, int64_t maxParameterBytes, bool upwards)
-      : kernels(kernels), maxBytes(maxBytes), maxParameterBytes(maxParameterBytes),
-        upwards(upwards) {}
+  Sweep(const KernelTable &kernels, const Limits &limits, bool upwards)
+      : kernels(kernels), limits(limits), upwards(upwards) {}
 
   /// Merges launches and returns the commands in their new order.
   std::vector<Operation *> run(ArrayRef<Operation *> commands);
@@ -85,39 +106,35 @@ public:
 private:
   struct Slot {
     Operation *first;                   ///< the command, or a batch's first
+    int64_t time;                       ///< its place among the commands
     llvm::SmallVector<LaunchOp> joined; ///< further launches of the batch
-    int64_t bytes = 0;                  ///< transient bytes that joined launches keep alive
-  };
-  struct Touched {
-    int64_t read = -1, written = -1; ///< latest slot
   };
 
-  int64_t slotFor(Operation *command, ArrayRef<Access> accesses, Around around);
-  int64_t bytesKeptAlive(ArrayRef<Access> accesses) const;
+  int64_t slotFor(Operation *command, int64_t time, const Order &order);
+  bool join(Slot &slot, LaunchOp launch, ArrayRef<Access> accesses);
   bool fits(const Slot &slot, LaunchOp launch) const;
 
   const KernelTable &kernels;
-  int64_t maxBytes, maxParameterBytes;
+  const Limits &limits;
   bool upwards;
+  std::optional<LiveBytes> live; ///< by time
   std::vector<Slot> slots;
-  llvm::DenseMap<const void *, Touched> touched;
+  llvm::DenseMap<Operation *, int64_t> slotOf;
   /// Kernel, stream, collectives around → slots.
   std::map<std::tuple<const void *, uint64_t, Around>, llvm::SmallVector<int64_t>> batches;
   int64_t barrier = -1;
 };
 
-int64_t Sweep::bytesKeptAlive(ArrayRef<Access> accesses) const {
-  int64_t bytes = 0;
-  for (const Access &access : accesses)
-    if ((upwards ? access.writes : access.reads) && isa<BufferOp>(bufferOf(access.buffer)))
-      bytes += contiguousBytes(cast<MemRefType>(access.buffer.getType()));
-  return bytes;
+/// True for a kernel that takes several sets of operands: tensor maps belong to one.
+bool isJoinable(LaunchOp launch, const KernelTable &kernels) {
+  const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
+  return kernel && !kernel->function->hasAttr("nano.tensor_maps");
 }
 
 /// True when the batch and the launch together are small enough to be a kernel's parameters: a
 /// pointer an operand, and the size and the first block of each set of operands.
 bool Sweep::fits(const Slot &slot, LaunchOp launch) const {
-  if (maxParameterBytes == 0)
+  if (limits.maxParameterBytes == 0)
     return true;
   auto bytesOf = [](LaunchOp part) {
     return 8 * (int64_t(part.getBuffers().size()) + 2 * int64_t(part.getSegments()));
@@ -125,34 +142,36 @@ bool Sweep::fits(const Slot &slot, LaunchOp launch) const {
   int64_t bytes = 8 + bytesOf(launch) + bytesOf(cast<LaunchOp>(slot.first));
   for (LaunchOp joined : slot.joined)
     bytes += bytesOf(joined);
-  return bytes <= maxParameterBytes;
+  return bytes <= limits.maxParameterBytes;
+}
+
+/// Takes the launch into the batch if it fits into it.
+bool Sweep::join(Slot &slot, LaunchOp launch, ArrayRef<Access> accesses) {
+  if (!fits(slot, launch) || live->bytesBefore(accesses, slot.time) > limits.maxBytes ||
+      !live->canMove(accesses, slot.time, limits.liveBytes))
+    return false;
+  live->move(accesses, slot.time);
+  slot.joined.push_back(launch);
+  return true;
 }
 
 /// The slot of a batch that the command joins, or a new one.
-int64_t Sweep::slotFor(Operation *command, ArrayRef<Access> accesses, Around around) {
+int64_t Sweep::slotFor(Operation *command, int64_t time, const Order &order) {
   int64_t after = barrier;
-  for (const Access &access : accesses) {
-    auto found = touched.find(bufferKey(access.buffer));
-    if (found == touched.end())
-      continue;
-    after = std::max(after, found->second.written);
-    if (access.writes)
-      after = std::max(after, found->second.read);
-  }
-  auto launch = dyn_cast<LaunchOp>(command);
-  if (launch) {
-    auto &open = batches[{launch.getKernelAttr().getAsOpaquePointer(), launch.getStream(), around}];
-    int64_t bytes = bytesKeptAlive(accesses);
-    auto *slot = llvm::upper_bound(open, after);
-    if (slot != open.end() && slots[*slot].bytes + bytes <= maxBytes &&
-        fits(slots[*slot], launch)) {
-      slots[*slot].joined.push_back(launch);
-      slots[*slot].bytes += bytes;
-      return *slot;
-    }
+  const auto &conflicts = upwards ? order.before : order.after;
+  if (auto found = conflicts.find(command); found != conflicts.end())
+    for (Operation *other : found->second)
+      after = std::max(after, slotOf.lookup(other));
+  if (auto launch = dyn_cast<LaunchOp>(command); launch && isJoinable(launch, kernels)) {
+    const SmallVector<Access> accesses = accessesOf(cast<StepCommandOpInterface>(command), kernels);
+    auto &open = batches[{launch.getKernelAttr().getAsOpaquePointer(), launch.getStream(),
+                          order.around.lookup(command)}];
+    for (auto *slot = llvm::upper_bound(open, after); slot != open.end(); ++slot)
+      if (join(slots[*slot], launch, accesses))
+        return *slot;
     open.push_back(int64_t(slots.size()));
   }
-  slots.push_back({command, {}});
+  slots.push_back({command, time, {}});
   return int64_t(slots.size()) - 1;
 }
 
@@ -187,52 +206,56 @@ LaunchOp merge(ArrayRef<LaunchOp> launches, const KernelTable &kernels) {
 }
 
 std::vector<Operation *> Sweep::run(ArrayRef<Operation *> commands) {
-  const llvm::DenseMap<Operation *, Around> around = collectivesAround(commands, kernels);
-  for (size_t i = 0; i < commands.size(); ++i) {
-    Operation *command = upwards ? commands[i] : commands[commands.size() - 1 - i];
-    SmallVector<Access> accesses = accessesOf(cast<StepCommandOpInterface>(command), kernels);
-    int64_t slot = slotFor(command, accesses, around.lookup(command));
+  const Order order = orderOf(commands, kernels);
+  std::vector<Operation *> swept(commands.begin(), commands.end());
+  if (!upwards)
+    std::reverse(swept.begin(), swept.end());
+  live.emplace(swept, kernels);
+  for (auto [time, command] : llvm::enumerate(swept)) {
+    const int64_t slot = slotFor(command, int64_t(time), order);
+    slotOf[command] = slot;
     if (isa<RecordOp, WaitOp>(command))
       barrier = slot;
-    for (const Access &access : accesses) {
-      Touched &buffer = touched[bufferKey(access.buffer)];
-      if (access.reads)
-        buffer.read = std::max(buffer.read, slot);
-      if (access.writes)
-        buffer.written = std::max(buffer.written, slot);
-    }
   }
-  std::vector<Operation *> order;
+  std::vector<Operation *> result;
   for (Slot &slot : slots) {
     if (slot.joined.empty()) {
-      order.push_back(slot.first);
+      result.push_back(slot.first);
       continue;
     }
     SmallVector<LaunchOp> launches = {cast<LaunchOp>(slot.first)};
     launches.append(slot.joined);
     if (!upwards)
       std::reverse(launches.begin(), launches.end());
-    order.push_back(merge(launches, kernels));
+    result.push_back(merge(launches, kernels));
     for (LaunchOp launch : launches)
       launch.erase();
   }
   if (!upwards)
-    std::reverse(order.begin(), order.end());
-  return order;
+    std::reverse(result.begin(), result.end());
+  return result;
 }
 
 struct BatchLaunches : public nano::impl::BatchLaunchesBase<BatchLaunches> {
   using BatchLaunchesBase::BatchLaunchesBase;
 
   void runOnOperation() override {
-    KernelTable kernels(getOperation());
+    const KernelTable kernels(getOperation());
+    std::vector<std::vector<Operation *>> programs;
+    Limits limits{0, maxBytes, maxParameterBytes};
     for (auto program : getOperation().getOps<ProgramOp>()) {
-      std::vector<Operation *> commands;
+      std::vector<Operation *> &commands = programs.emplace_back();
       for (Operation &op : program.getBody().front())
         if (isa<StepCommandOpInterface>(op))
           commands.push_back(&op);
+      limits.liveBytes = std::max(limits.liveBytes, LiveBytes(commands, kernels).most());
+    }
+    const int64_t given = limits.liveBytes;
+    limits.liveBytes += maxBytes;
+    for (auto [program, all] : llvm::zip_equal(getOperation().getOps<ProgramOp>(), programs)) {
+      std::vector<Operation *> commands = removeEqualLaunches(all, kernels, given);
       for (bool upwards : {true, false})
-        commands = Sweep(kernels, maxBytes, maxParameterBytes, upwards).run(commands);
+        commands = Sweep(kernels, limits, upwards).run(commands);
       Block &block = program.getBody().front();
       for (Operation *command : commands)
         command->moveBefore(&block, block.end());

@@ -87,6 +87,12 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
   if (!launch)
     return machine.kernel(bytes);
   const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
+  if (auto own = kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsAttrName) : FloatAttr()) {
+    double flops = 0;
+    for (int64_t iterations : launch.getIterations().value_or(ArrayRef<int64_t>()))
+      flops += own.getValueAsDouble() * double(iterations);
+    return machine.kernel(bytes, flops, machine::Arithmetic::Product);
+  }
   auto flopsPerKey =
       kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsPerKeyAttrName) : FloatAttr();
   auto queries = launch.getBuffers().empty()

@@ -23,7 +23,7 @@
 // Every rank runs the same program, so all enter collectives in one order. Then, in the new order,
 // each command waits for the latest commands of other streams that it must come after, unless what
 // its stream has waited for already implies it: as late, and as rarely, as possible. (The more
-// waits above let buffers share bytes; whether they do is known only when memory is planned.)
+// waits above let buffers share bytes; where they do not, nano-plan-memory takes them away.)
 //
 // It runs on the final set of commands, and before memory planning, which lets buffers share bytes
 // only where this order keeps them apart.
@@ -31,6 +31,7 @@
 #include "passes/memory/MemoryReport.h"
 #include "passes/schedule/Costs.h"
 #include "passes/schedule/Dependences.h"
+#include "passes/schedule/Events.h"
 #include "passes/schedule/ListSchedule.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -54,9 +55,7 @@ class Scheduler {
 public:
   Scheduler(ProgramOp program, const KernelTable &kernels)
       : block(program.getBody().front()), program(program), kernels(kernels) {
-    for (Operation &op : llvm::make_early_inc_range(block))
-      if (isa<RecordOp, WaitOp>(op))
-        op.erase(); // of an earlier schedule
+    eraseEvents(block); // of an earlier schedule
     dependences = dependencesOf(program, kernels);
     buildGraph();
   }
@@ -67,8 +66,6 @@ public:
   void schedule(const Costs &costs, int64_t maxBytes);
 
 private:
-  /// By position in an order, the positions that a command waits for.
-  using Waits = std::vector<SmallVector<uint32_t, 2>>;
   /// An order of the commands, with streams as in `graph`.
   struct Candidate {
     const TaskGraph *graph;
@@ -219,42 +216,21 @@ int64_t Scheduler::appliedPeak() {
   return memory::liveBytes(memory::packingItems(memory::lifetimesOf(program, kernels)));
 }
 
-/// What each command waits for: the latest commands of other streams that it must come after, where
-/// no order of streams and earlier waits implies them.
-Scheduler::Waits Scheduler::waitsOf(const TaskGraph &graph, const Order &order) {
-  std::vector<SmallVector<uint32_t, 1>> forMemory(graph.tasks.size());
-  for (auto [earlier, later] : order.forMemory)
-    forMemory[later].push_back(earlier);
-  // By stream, a position of the order: what has ended up to there; −1: nothing.
-  using Clock = std::array<int64_t, numStreams>;
-  Clock atStart;
-  atStart.fill(-1);
-  std::array<Clock, numStreams> now; // by stream: what its next command knows to have finished
-  now.fill(atStart);
-  std::vector<Clock> ends(order.tasks.size(), atStart); // by position: what has ended when it has
+/// By position: what each command must come after, in the graph and for memory's sake.
+Waits Scheduler::waitsOf(const TaskGraph &graph, const Order &order) {
   std::vector<uint32_t> position(graph.tasks.size());
-  Waits waits(order.tasks.size());
-  for (auto [at, task] : llvm::enumerate(order.tasks)) {
-    const unsigned stream = graph.tasks[task].stream;
+  for (auto [at, task] : llvm::enumerate(order.tasks))
     position[task] = uint32_t(at);
-    SmallVector<uint32_t, 8> needed;
-    for (ArrayRef<uint32_t> list : {ArrayRef(graph.tasks[task].before), ArrayRef(forMemory[task])})
-      for (uint32_t earlier : list)
-        if (graph.tasks[earlier].stream != stream)
-          needed.push_back(position[earlier]);
-    // The latest first: it may imply others.
-    llvm::sort(needed, std::greater<>());
-    for (uint32_t earlier : needed) {
-      if (now[stream][graph.tasks[order.tasks[earlier]].stream] >= int64_t(earlier))
-        continue;
-      waits[at].push_back(earlier);
-      for (unsigned other = 0; other < numStreams; ++other)
-        now[stream][other] = std::max(now[stream][other], ends[earlier][other]);
-    }
-    now[stream][stream] = int64_t(at);
-    ends[at] = now[stream];
+  SmallVector<unsigned> streams;
+  std::vector<SmallVector<uint32_t, 8>> after(order.tasks.size());
+  for (auto [at, task] : llvm::enumerate(order.tasks)) {
+    streams.push_back(graph.tasks[task].stream);
+    for (uint32_t earlier : graph.tasks[task].before)
+      after[at].push_back(position[earlier]);
   }
-  return waits;
+  for (auto [earlier, later] : order.forMemory)
+    after[position[later]].push_back(position[earlier]);
+  return waitsFor(streams, after);
 }
 
 /// How often other streams wait for copies.
@@ -270,31 +246,15 @@ int64_t Scheduler::waitsForCopies(const TaskGraph &graph, const Order &order) {
 /// Moves the commands into this order, on these streams, and inserts events where no other order
 /// implies one.
 void Scheduler::apply(const TaskGraph &graph, const Order &order) {
-  for (Operation &op : llvm::make_early_inc_range(block))
-    if (isa<RecordOp, WaitOp>(op))
-      op.erase();
-  const Waits waits = waitsOf(graph, order);
-  std::vector<bool> recorded(order.tasks.size(), false);
-  for (const auto &list : waits)
-    for (uint32_t earlier : list)
-      recorded[earlier] = true;
-  // Events are numbered in the order in which they are recorded.
-  OpBuilder builder(program.getContext());
-  llvm::DenseMap<uint32_t, uint64_t> events;
-  for (auto [at, task] : llvm::enumerate(order.tasks)) {
+  eraseEvents(block);
+  SmallVector<StepCommandOpInterface> commands;
+  for (uint32_t task : order.tasks) {
     StepCommandOpInterface command = dependences.commands[task];
     command.moveToStream(graph.tasks[task].stream);
     command->moveBefore(&block, block.end());
-    builder.setInsertionPoint(command);
-    for (uint32_t earlier : waits[at])
-      WaitOp::create(builder, command.getLoc(), events.at(earlier), command.getStream());
-    if (recorded[at]) {
-      const uint64_t event = events.size();
-      events[uint32_t(at)] = event;
-      builder.setInsertionPointAfter(command);
-      RecordOp::create(builder, command.getLoc(), event, command.getStream());
-    }
+    commands.push_back(command);
   }
+  insertEvents(commands, waitsOf(graph, order));
 }
 
 struct Schedule : public nano::impl::ScheduleBase<Schedule> {

@@ -3,8 +3,10 @@
 //
 // It closes the fuse stage: bufferization makes a command of every op that is left in a function,
 // so an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing.
-// Within `nano.fused` there is nothing that must be a kernel of its own.
+// Within `nano.fused` there is nothing that must be a kernel of its own, but for a product that it
+// begins with, if all else is element-wise over that.
 #include "passes/Passes.h"
+#include "passes/fuse/ProductForm.h"
 #include "passes/fuse/Traffic.h"
 
 namespace nano {
@@ -34,8 +36,17 @@ private:
 
   LogicalResult check(Operation &op) {
     if (auto fused = dyn_cast<FusedOp>(op)) {
-      for (Operation &inner : fused.getBody().front())
-        if (isKernelOfItsOwn(&inner))
+      Block &body = fused.getBody().front();
+      MatmulOp product = nano::productOf(body);
+      if (product) {
+        std::string obstacle = nano::productObstacle(product);
+        if (obstacle.empty())
+          obstacle = nano::epilogueObstacle(body, product.getResult());
+        if (!obstacle.empty())
+          return product.emitOpError("inside nano.fused: it must stand by itself: ") << obstacle;
+      }
+      for (Operation &inner : body)
+        if (&inner != product && isKernelOfItsOwn(&inner))
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       return success();
     }

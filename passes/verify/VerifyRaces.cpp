@@ -13,6 +13,8 @@
 #include "passes/Passes.h"
 #include "passes/verify/PlannedProgram.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace nano {
 #define GEN_PASS_DEF_VERIFYRACES
 #include "passes/Passes.h.inc"
@@ -42,6 +44,9 @@ public:
 
 private:
   LogicalResult withinOne(const PlannedCommand &command);
+  /// Reports a command that touches bytes twice.
+  LogicalResult conflict(Operation *command, const PlannedAccess &written, const char *does,
+                         const PlannedAccess &other);
   void computeClocks();
   LogicalResult betweenStreams(size_t stream, size_t other);
   LogicalResult check(const PlannedCommand &first, const PlannedCommand &second);
@@ -73,18 +78,32 @@ SmallVector<std::pair<int64_t, int64_t>> elementOrder(MemRefType type) {
   return steps;
 }
 
+/// True for a factor of a product, of which other elements are read than those at the places that
+/// are written; of a kernel, for what it has a tensor map of.
+bool isFactor(Operation *command, Value operand) {
+  if (auto matmul = dyn_cast<step::MatmulOp>(command))
+    return llvm::is_contained(
+        {matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()}, operand);
+  auto launch = dyn_cast<step::LaunchOp>(command);
+  if (!launch)
+    return false;
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch,
+      SymbolRefAttr::get(launch.getContext(), step::kernelModuleName, {launch.getKernelAttr()}));
+  auto maps = kernel ? kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps") : ArrayAttr();
+  return maps && llvm::any_of(maps.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr map) {
+           return launch.getBuffers()[map[0]] == operand;
+         });
+}
+
 /// True when an output at `written` over an input at `read` is an update in place: each element
 /// over itself.
 bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAccess &written) {
   if (read.buffer != written.buffer || !(read.bytes == written.bytes))
     return false;
-  if (auto matmul = dyn_cast<step::MatmulOp>(command)) {
-    if (llvm::is_contained({matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()},
-                           read.value))
-      return false;
-  } else if (isa<step::CopyOp, step::ReduceScatterOp, step::AllGatherOp, step::ShardOp>(command)) {
+  if (isFactor(command, read.value) ||
+      isa<step::CopyOp, step::ReduceScatterOp, step::AllGatherOp, step::ShardOp>(command))
     return false;
-  }
   return read.value == written.value || elementOrder(cast<MemRefType>(read.value.getType())) ==
                                             elementOrder(cast<MemRefType>(written.value.getType()));
 }
@@ -106,13 +125,21 @@ LogicalResult RaceCheck::withinOne(const PlannedCommand &command) {
       const PlannedAccess &written = a.writes ? a : b, &other = a.writes ? b : a;
       if (!bothWrite && isInPlace(command.op, other, written))
         continue;
-      return command.op->emitError("program @")
-             << op.getSymName() << ": " << step::describeCommand(command.op) << " writes "
-             << describe(program.buffers[written.buffer]) << " and "
-             << (bothWrite ? "also writes " : "reads ") << describe(program.buffers[other.buffer])
-             << " at bytes of the arena that are the same, and it is no update in place";
+      return conflict(command.op, written, bothWrite ? "also writes " : "reads ", other);
     }
+  for (const PlannedAccess &access : command.accesses)
+    if (access.reads && access.writes && isFactor(command.op, access.value))
+      return conflict(command.op, access, "reads ", access);
   return success();
+}
+
+LogicalResult RaceCheck::conflict(Operation *command, const PlannedAccess &written,
+                                  const char *does, const PlannedAccess &other) {
+  return command->emitError("program @")
+         << op.getSymName() << ": " << step::describeCommand(command) << " writes "
+         << describe(program.buffers[written.buffer]) << " and " << does
+         << describe(program.buffers[other.buffer])
+         << " at bytes of the arena that are the same, and it is no update in place";
 }
 
 void RaceCheck::computeClocks() {

@@ -69,10 +69,7 @@ namespace nano::cuda {
   X(cuGraphExecDestroy)
 
 // Those that older drivers may lack: null there.
-#define NANO_NEWER_DRIVER_FUNCTIONS(X)                                                             \
-  X(cuLaunchKernelEx)                                                                              \
-  X(cuStreamGetCaptureInfo)                                                                        \
-  X(cuGraphNodeGetType)
+#define NANO_NEWER_DRIVER_FUNCTIONS(X) X(cuTensorMapEncodeTiled)
 
 #define NANO_NVRTC_FUNCTIONS(X)                                                                    \
   X(nvrtcVersion)                                                                                  \

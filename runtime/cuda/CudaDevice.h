@@ -6,7 +6,6 @@
 #include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/KernelCode.h"
-#include "runtime/cuda/Launcher.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Placement.h"
 #include "runtime/cuda/Staging.h"
@@ -28,8 +27,7 @@ namespace nano::cuda {
 /// The first run of a program executes its commands one by one and waits for each, so that an error
 /// names its command and every library is warm; the second records them as a CUDA graph, streams
 /// and events of the plan and all, its collectives too; from then on a run launches the graph and
-/// returns. Programs run one after the other. In a graph that is not measured, kernels behind
-/// kernels are launched early (see Launcher) where plan, GPU and driver allow it.
+/// returns. Programs run one after the other.
 ///
 /// Several ranks: each has a GPU of its own (see placeOnGpu), whether they are threads of a process
 /// or processes. While the host waits for the GPU it looks whether the other ranks are still there;
@@ -63,6 +61,13 @@ public:
   Phases::Times startTimes() const override { return phases.milliseconds(); }
 
 private:
+  /// A kernel of the plan with its grid and its parameters.
+  struct KernelLaunch {
+    CUfunction function = nullptr;
+    uint32_t blocks = 0, threads = 0, sharedBytes = 0;
+    std::vector<uint64_t> parameters; ///< nano::Launch, see codegen/cuda/device/nano_kernels.h
+    std::vector<CUtensorMap> maps;    ///< nano::TensorMaps, a second parameter; or none
+  };
   /// A command that can be put on a stream.
   struct Prepared {
     const plan::Command *command = nullptr;
@@ -106,12 +111,12 @@ private:
   void fillWithNoise();
   double secondsOf(const Product &product);
 
+  void launch(const KernelLaunch &kernel, CUstream stream) const;
   void enqueue(const Prepared &prepared, CUstream stream, bool withEvents);
   void runOneByOne(PreparedProgram &prepared, bool isFirst);
   void runMeasured(PreparedProgram &prepared);
   void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);
   CUgraphExec record(PreparedProgram &prepared, bool isMeasured);
-  CUgraphExec capture(PreparedProgram &prepared, bool isMeasured);
   bool isRecordable() const { return !collectives || collectives->isRecordable(); }
   /// Looks after the other ranks while the host waits; throws when the wait is to end.
   void watch(std::chrono::nanoseconds waited);
@@ -147,9 +152,7 @@ private:
   std::unique_ptr<Collectives> collectives; ///< null: this rank exchanges data with nobody
   std::string ncclVersion;
   Gpu gpu;
-  Launcher launcher;
   Phases phases;
-  bool launchesEarly = false; ///< in graphs that are not measured
   std::unique_ptr<Products> products;
   std::optional<Tuning> tuning;
   KernelCode code;                   ///< after loading, the counts only

@@ -13,6 +13,16 @@ namespace nano::cuda {
 
 using plan::Command;
 
+void CudaDevice::launch(const KernelLaunch &kernel, CUstream stream) const {
+  if (kernel.blocks == 0)
+    return;
+  void *parameters[] = {const_cast<uint64_t *>(kernel.parameters.data()),
+                        const_cast<CUtensorMap *>(kernel.maps.data())};
+  gpu.check(gpu.api.cuLaunchKernel(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1,
+                                   kernel.sharedBytes, stream, parameters, nullptr),
+            "cuLaunchKernel");
+}
+
 /// Puts a command on a stream. Without `withEvents`, the plan's events are left out: everything is
 /// on one stream then.
 void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEvents) {
@@ -24,20 +34,19 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
   } pop;
   switch (command.kind) {
   case Command::Kind::Launch:
-    return launcher.launch(prepared.launch, stream);
+    return launch(prepared.launch, stream);
   case Command::Kind::Matmul: {
     cublasStatus_t status =
         prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
     if (status != CUBLAS_STATUS_SUCCESS)
       throw Failure{
           cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
-    return launcher.addedProduct(stream);
+    return;
   }
   case Command::Kind::AllReduce:
   case Command::Kind::ReduceScatter:
   case Command::Kind::AllGather:
   case Command::Kind::Shard:
-    launcher.addedOther(stream);
     if (prepared.isExchange) {
       if (progress)
         gpu.check(api.cuMemsetD32Async(progress, prepared.number, 1, stream), "cuMemsetD32Async");
@@ -50,12 +59,10 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
                   "cuMemcpyDtoDAsync");
     return;
   case Command::Kind::Fill:
-    launcher.addedOther(stream);
     if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
       gpu.check(api.cuMemsetD8Async(address(command.refs[0]), 0, bytes, stream), "cuMemsetD8Async");
     return;
   case Command::Kind::Copy:
-    launcher.addedOther(stream);
     if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
       gpu.check(
           api.cuMemcpyDtoDAsync(address(command.refs[1]), address(command.refs[0]), bytes, stream),
@@ -66,7 +73,6 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
       gpu.check(api.cuEventRecord(events[command.event], stream), "cuEventRecord");
     return;
   case Command::Kind::WaitEvent:
-    launcher.addedOther(stream);
     if (withEvents)
       gpu.check(api.cuStreamWaitEvent(stream, events[command.event], 0), "cuStreamWaitEvent");
     return;
@@ -178,32 +184,7 @@ void CudaDevice::runMeasured(PreparedProgram &prepared) {
   }
 }
 
-/// Between events that measure them kernels start one after the other: each has its own time.
 CUgraphExec CudaDevice::record(PreparedProgram &prepared, bool isMeasured) {
-  if (isMeasured || !launchesEarly)
-    return capture(prepared, isMeasured);
-  std::string refusal;
-  launcher.beginEarly();
-  try {
-    CUgraphExec graph = capture(prepared, isMeasured);
-    launcher.endEarly();
-    return graph;
-  } catch (const Failure &failure) {
-    launcher.endEarly();
-    if (parted || launcher.early() == 0)
-      throw;
-    refusal = failure.error.message;
-  }
-  // Whatever was wrong without early launches too is said now.
-  CUgraphExec graph = capture(prepared, isMeasured);
-  launchesEarly = false;
-  report("each kernel starts when the one before it is over, since the driver refuses to start it "
-         "earlier: " +
-         refusal);
-  return graph;
-}
-
-CUgraphExec CudaDevice::capture(PreparedProgram &prepared, bool isMeasured) {
   const DriverApi &api = gpu.api;
   CUgraph graph = nullptr;
   const Phases::Clock::time_point begin = Phases::Clock::now();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -88,6 +89,24 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
   return cubin;
 }
 
+/// Bytes of a source and of the headers that it includes, each once.
+static size_t sizeWithHeaders(const plan::Source &source,
+                              const std::vector<const plan::Source *> &headers) {
+  std::set<const plan::Source *> included = {&source};
+  std::vector<const plan::Source *> open = {&source};
+  size_t size = 0;
+  while (!open.empty()) {
+    const plan::Source *text = open.back();
+    open.pop_back();
+    size += text->text.size();
+    for (const plan::Source *header : headers)
+      if (text->text.find("#include \"" + header->name + "\"") != std::string::npos &&
+          included.insert(header).second)
+        open.push_back(header);
+  }
+  return size;
+}
+
 Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc, BuildCache &cache,
                                   const CompileOptions &options) {
   auto start = std::chrono::steady_clock::now();
@@ -97,9 +116,12 @@ Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc,
   std::vector<const plan::Source *> sources, headers;
   for (const plan::Source &source : plan.sources)
     (named.count(source.name) ? sources : headers).push_back(&source);
-  // The longest texts first: the last ones to be compiled are then short.
+  // The longest texts first, with the headers in them: the last ones to be compiled are then short.
+  std::map<const plan::Source *, size_t> sizes;
+  for (const plan::Source *source : sources)
+    sizes[source] = sizeWithHeaders(*source, headers);
   std::stable_sort(sources.begin(), sources.end(),
-                   [](const auto *a, const auto *b) { return a->text.size() > b->text.size(); });
+                   [&](const auto *a, const auto *b) { return sizes[a] > sizes[b]; });
 
   std::string version = nvrtcVersion(nvrtc);
   std::vector<std::string_view> common = {"nano kernel 1", version, options.architecture};

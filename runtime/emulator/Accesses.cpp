@@ -122,7 +122,6 @@ void Cluster::checkOutside(EmulatedThread &thread, const void *address, uint64_t
 const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Use use,
                               const Region *region, std::string &relation) const {
   using Flag = Cell::Flag;
-  bool isRead = use == Use::Read || use == Use::AsyncRead;
   bool current = cell.serial == (region ? launch->serial : sharedSerial);
   uint16_t flags = current ? cell.flags : 0;
   bool written = flags & Flag::Written;
@@ -137,7 +136,7 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
     relation = "which are part of an mbarrier";
     return "misused mbarrier";
   }
-  if ((isRead || use == Use::Atomic) && !written && !(region && region->readable)) {
+  if ((isRead(use) || use == Use::Atomic) && !written && !(region && region->readable)) {
     relation = region ? "which this launch only writes, and has not written yet"
                       : "which nothing has written";
     return "uninitialised";
@@ -147,10 +146,16 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
 
   bool bothAtomic = use == Use::Atomic && (flags & Flag::Atomic);
   bool elsewhere = cell.cluster != cluster || (flags & Flag::Shared);
-  if (region && elsewhere && !bothAtomic && (written || !isRead)) {
+  if (region && elsewhere && !bothAtomic && (written || !isRead(use))) {
     relation = written ? "which another block has written in the same launch (" +
                              nameOf(cell.writePlace) + ")"
                        : "which another block has read in the same launch";
+    return "race";
+  }
+  if (use == Use::ReadOnly ? written : !isRead(use) && (flags & Flag::Constant)) {
+    relation = written ? "as if nothing wrote them in this launch, which has (" +
+                             nameOf(cell.writePlace) + ")"
+                       : "which this launch has read as if nothing wrote them";
     return "race";
   }
   if (written && !bothAtomic) {
@@ -170,12 +175,12 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
       return "missing fence";
     }
   }
-  if (isRead)
+  if (isRead(use))
     return nullptr;
   for (uint32_t set = cell.cluster == cluster ? cell.reads : 0; set; set = reads[set].next) {
     const ReadSets::Read &read = reads[set];
     if (read.async ? asyncEnded[read.epoch] && thread.clock.async >= read.epoch
-                   : thread.clock.knows(read.thread, read.epoch))
+                   : thread.clock.knowsRead(read.thread, read.epoch))
       continue;
     if (read.async) {
       relation = by("which an operation may still read, started", read.thread, read.place);
@@ -196,6 +201,9 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
     cell.flags |= Flag::Shared;
   }
   switch (use) {
+  case Use::ReadOnly:
+    cell.flags |= Flag::Constant;
+    [[fallthrough]];
   case Use::Read:
     cell.reads = reads.add(cell.reads, thread.clock, place);
     return;
@@ -224,9 +232,8 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
                     Use use, Place place, uint32_t number) {
   if (!checked || bytes == 0)
     return;
-  bool isRead = use == Use::Read || use == Use::AsyncRead;
   auto verb = [&] {
-    return std::string(isRead ? "reads " : "writes ") + bytesText(bytes) + " at ";
+    return std::string(isRead(use) ? "reads " : "writes ") + bytesText(bytes) + " at ";
   };
   if (aligned && reinterpret_cast<uintptr_t>(address) % bytes != 0)
     fail(thread, "misaligned: " + verb() + nameOf(address) + " (" + nameOf(place) +
@@ -235,14 +242,14 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
   Region *region = nullptr;
   Cell *cells = cellsOf(address, bytes, count, &region);
   if (!cells)
-    return checkOutside(thread, address, bytes, !isRead, place);
-  if (region && launch->mustAwait && !thread.hasAwaited)
-    fail(thread, "missing wait: " + verb() + nameOf(address) + " (" + nameOf(place) +
-                     ") before awaitPredecessor: the launch before may still run");
+    return checkOutside(thread, address, bytes, !isRead(use), place);
+  if (!region && use == Use::ReadOnly)
+    fail(thread, "out of bounds: " + verb() + nameOf(address) + " (" + nameOf(place) +
+                     ") by a load of global memory");
   if (region && !region->operand)
     fail(thread, "out of bounds: " + verb() + nameOf(address) + " (" + nameOf(place) +
                      "), which is no operand of this launch");
-  if (region && !isRead && !region->writable)
+  if (region && !isRead(use) && !region->writable)
     fail(thread,
          verb() + nameOf(address) + " (" + nameOf(place) + "), which this launch only reads");
   uint32_t serial = region ? launch->serial : sharedSerial;
@@ -312,6 +319,11 @@ void EmulatedThread::access(const void *address, unsigned long bytes, bool write
   if (cluster->checked)
     cluster->check(*this, address, bytes, true, write ? Cluster::Use::Write : Cluster::Use::Read,
                    cluster->place(site));
+}
+
+void EmulatedThread::loadReadOnly(const void *address, unsigned long bytes, Site site) {
+  if (cluster->checked)
+    cluster->check(*this, address, bytes, true, Cluster::Use::ReadOnly, cluster->place(site));
 }
 
 void EmulatedThread::trap(Site site) {

@@ -217,11 +217,12 @@ void EmulatedThread::mbarrierArrive(void *barrier, bool arrive, unsigned expecte
     target = cluster->peer(barrier, rank);
   }
   Mbarrier &found = cluster->findMbarrier(*this, target, "mbarrierArrive", site);
-  cluster->arriveAt(found, *this, expected, arrive, site);
+  const bool isRemote = cluster->shared(target, 8)->block != block;
+  cluster->arriveAt(found, *this, expected, arrive, isRemote, site);
 }
 
 void Cluster::arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expected, bool arrive,
-                       Site site) {
+                       bool isRemote, Site site) {
   constexpr int64_t most = (1 << 20) - 1;
   barrier.bytes += expected;
   if (barrier.bytes > most)
@@ -235,7 +236,9 @@ void Cluster::arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expec
                      ")");
   --barrier.pending;
   ++progress;
-  if (checked)
+  if (checked && isRemote)
+    barrier.current.addReads(thread.clock, threadCount());
+  else if (checked)
     barrier.current.add(thread.clock, threadCount());
   turn(barrier);
 }

@@ -3,16 +3,11 @@
 // block.
 #pragma once
 
-#include "runtime/emulator/Fiber.h"
+#include "runtime/emulator/EmulatedThread.h"
 #include "runtime/emulator/KernelImage.h"
-#include "runtime/emulator/Knowledge.h"
-#include "runtime/emulator/Shadow.h"
-#include "runtime/emulator/device/nano_machine.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,14 +17,6 @@
 #include <vector>
 
 namespace nano::emulator {
-
-class Cluster;
-class EmulatedThread;
-
-/// Whether two places of kernel text are the same line.
-inline bool isSame(Site a, Site b) {
-  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
-}
 
 /// The same numbers for the same seed.
 class Random {
@@ -52,206 +39,13 @@ private:
 struct Launch {
   const Kernel *kernel = nullptr;
   const void *parameters = nullptr; ///< the kernel's Launch structure
+  const TensorMap *maps = nullptr;  ///< as many as the kernel takes
   uint32_t blocks = 0;              ///< of the grid; a multiple of the kernel's clusterBlocks
   uint32_t threads = 0;             ///< of a block, a multiple of 32
   uint32_t sharedBytes = 0;         ///< dynamic, of a block
   uint64_t seed = 0;                ///< of the schedule
   GlobalMemory *memory = nullptr;   ///< for checks; null: no checks of memory
   uint32_t serial = 0;              ///< of `memory`
-  bool mustAwait = false;           ///< threads call awaitPredecessor, before they use `memory`
-};
-
-/// A copy that a thread started with copyAsync.
-struct AsyncCopy {
-  std::byte *to = nullptr;
-  const std::byte *from = nullptr;
-  uint32_t bytes = 0, valid = 0, group = 0;
-  Place place = 0;
-};
-
-/// A bulk store of a thread.
-struct BulkStore {
-  std::byte *to = nullptr;
-  const std::byte *from = nullptr;
-  uint32_t group = 0, number = 0;
-  std::vector<std::byte> data; ///< the source, once it has been read
-  bool read = false;
-  uint32_t bytes = 0;
-  Place place = 0;
-  Site site;
-};
-
-/// Something asynchronous that ends when the program cannot go on without it.
-struct Effect {
-  enum class Kind { BulkLoad, CopyArrival } kind = Kind::BulkLoad;
-  EmulatedThread *thread = nullptr;
-  Site site;
-  // BulkLoad: to each block of the cluster whose bit is set, at the same place of its shared
-  // memory.
-  std::byte *to = nullptr;
-  const std::byte *from = nullptr;
-  uint32_t bytes = 0, blocks = 0, number = 0;
-  std::byte *barrier = nullptr; ///< of the thread's own block
-  Place place = 0;
-  // CopyArrival: after the thread's first `copies` copies.
-  uint64_t copies = 0;
-};
-
-/// Lanes of a warp that have called a primitive which all lanes of `mask` call together.
-struct Gathering {
-  uint32_t mask = 0, arrived = 0;
-  const char *what = nullptr;
-  Site site;
-};
-
-struct Warp {
-  std::array<EmulatedThread *, 32> lanes = {};
-  std::array<void *, 32> arguments = {}; ///< of the lanes that have arrived
-  std::vector<Gathering> gatherings;     ///< with disjoint masks
-  uint32_t ended = 0;                    ///< lanes
-  uint32_t runnable = 0;                 ///< lanes
-  bool listed = false;                   ///< in Cluster::runnableWarps
-};
-
-/// A product that a warpgroup has started.
-struct StartedProduct {
-  WarpgroupProduct product; ///< of the first thread; its pointers are void
-  std::array<float *, 128> sums = {};
-  std::vector<std::array<uint32_t, 4>> fragments; ///< of the threads, when A is in registers
-  std::vector<float> before;                      ///< the threads' sums; empty: those of the
-                                                  ///< product before it that has the same ones
-  uint32_t group = 0, number = 0;
-  Site site;
-};
-
-struct Warpgroup {
-  std::array<const void *, 128> arguments = {}; ///< of the threads that have arrived
-  uint32_t arrived = 0;
-  const char *what = nullptr; ///< that they have called
-  Site site;
-  uint32_t groups = 0; ///< closed
-  bool fenced = false;
-  std::vector<StartedProduct> products; ///< not waited for
-};
-
-/// A named barrier of a block; number 0 is that of syncThreads.
-struct NamedBarrier {
-  uint32_t expected = 0, arrived = 0;
-  Site site;
-  Vote vote = Vote::None;
-  bool any = false, all = true, result = false;
-  std::vector<EmulatedThread *> waiting;
-  std::array<uint32_t, 32> lanes = {}; ///< by warp: lanes that have arrived
-  Release release;
-};
-
-struct Mbarrier {
-  uint32_t count = 0, pending = 0, phase = 0;
-  int64_t bytes = 0; ///< expected and not come yet
-  uint32_t initThread = 0, initEpoch = 0;
-  Site site;
-  Release current, completed;
-  std::vector<EmulatedThread *> waiting;
-};
-
-struct Block {
-  uint32_t rank = 0;
-  std::byte *dynamicShared = nullptr;
-  std::array<NamedBarrier, 16> barriers;
-  std::vector<Warp> warps;
-  std::vector<Warpgroup> warpgroups;
-  uint32_t live = 0; ///< threads that have not ended
-};
-
-/// A thread of a block as a fiber; see Thread for its functions.
-class EmulatedThread final : public Thread {
-public:
-  enum class State { Runnable, Waiting, Ended };
-
-  void access(const void *address, unsigned long bytes, bool write, bool aligned,
-              const void *instruction) override;
-  void access(const void *address, unsigned long bytes, bool write, Site site) override;
-  [[noreturn]] void trap(Site site) override;
-  unsigned sharedAddress(const void *shared, Site site) override;
-  unsigned long shuffle(Shuffle kind, unsigned long value, int operand, unsigned mask,
-                        Site site) override;
-  unsigned ballot(bool value, unsigned mask, Site site) override;
-  unsigned reduce(Reduction kind, unsigned value, Site site) override;
-  float sum(float value, Site site) override;
-  float max(float value, Site site) override;
-  bool elect(Site site) override;
-  void syncWarp(unsigned mask, Site site) override;
-  unsigned fetch(Atomic kind, void *address, unsigned value, Site site) override;
-  bool syncThreads(Vote vote, bool value, Site site) override;
-  void barrier(int id, int threads, bool wait, Site site) override;
-  void threadFence() override {}
-  void copyAsync(void *shared, const void *global, int bytes, int valid, Site site) override;
-  void copyAsyncCommit() override;
-  void copyAsyncWait(int pending, Site site) override;
-  void loadMatrix(unsigned *fragment, int matrices, bool transposed, const void *row,
-                  Site site) override;
-  void storeMatrix(void *row, const unsigned *fragment, int matrices, bool transposed,
-                   Site site) override;
-  void multiply(Element aType, Element bType, float *sum, const unsigned *a, const unsigned *b,
-                Site site) override;
-  void mbarrierInit(void *barrier, unsigned count, Site site) override;
-  void mbarrierInvalidate(void *barrier, Site site) override;
-  void fenceMbarrierInit() override;
-  void mbarrierArrive(void *barrier, bool arrive, unsigned expected, unsigned rank,
-                      Site site) override;
-  void copyAsyncArrive(void *barrier, Site site) override;
-  bool mbarrierTryWait(void *barrier, unsigned parity, Site site) override;
-  void mbarrierWait(void *barrier, unsigned parity, Site site) override;
-  void fenceProxyAsync() override;
-  void bulkLoad(void *shared, const void *global, unsigned bytes, void *barrier, unsigned blocks,
-                Site site) override;
-  void bulkStore(void *global, const void *shared, unsigned bytes, Site site) override;
-  void bulkCommit() override;
-  void bulkWait(int pending, bool read, Site site) override;
-  unsigned clusterRank() override;
-  unsigned clusterSize() override;
-  void clusterArrive(Site site) override;
-  void clusterWait(Site site) override;
-  void *clusterShared(const void *shared, unsigned rank, Site site) override;
-  void setRegisters(int registers, Site site) override;
-  void warpgroupFence(Site site) override;
-  void warpgroupMultiply(const WarpgroupProduct &product, Site site) override;
-  void warpgroupCommit(Site site) override;
-  void warpgroupWait(int pending, Site site) override;
-
-  Cluster *cluster = nullptr;
-  Block *block = nullptr;
-  Warp *warp = nullptr;
-  uint32_t index = 0;   ///< in the cluster
-  uint32_t inBlock = 0; ///< in the block
-  uint32_t lane = 0;
-  void *stackPointer = nullptr;
-  State state = State::Runnable;
-  const char *waitsFor = nullptr;
-  Site waitsAt;
-  Clock clock;
-
-  std::vector<AsyncCopy> copies; ///< started and not waited for
-  uint64_t copiesEnded = 0;      ///< before them
-  uint32_t copyGroups = 0;       ///< closed
-  std::vector<BulkStore> stores; ///< started and not waited for
-  uint32_t storeGroups = 0;      ///< closed
-  uint32_t initFence = 0;        ///< mbarrier inits in epochs below are visible to copies
-  bool arrivedAtCluster = false;
-  uint32_t clusterPhase = 0; ///< that it arrived in
-
-private:
-  /// Waits until the lanes of `mask` have called `what`, then runs `complete` on the lanes'
-  /// arguments once. `aligned`: they must do so in the same line.
-  void together(const char *what, uint32_t mask, void *arguments, bool aligned, Site site,
-                void (*complete)(Warp &warp, uint32_t mask));
-  /// Likewise for the 128 threads of the warpgroup; `last` is the one that came last.
-  void allOfWarpgroup(const char *what, const void *arguments, Site site,
-                      void (*complete)(Cluster &cluster, Warpgroup &group, EmulatedThread &last,
-                                       Site site));
-  void finishCopies(size_t count);
-  void readStores(uint32_t groups);
-  friend class Cluster;
 };
 
 /// Runs clusters of one launch after the other. Reusable; not for several threads at once.
@@ -273,7 +67,10 @@ private:
     Block *block = nullptr;
     uint32_t offset = 0; ///< sharedAddress
   };
-  enum class Use { Read, Write, Atomic, AsyncRead, CopyWrite };
+  enum class Use { Read, ReadOnly, Write, Atomic, AsyncRead, CopyWrite };
+  static bool isRead(Use use) {
+    return use == Use::Read || use == Use::ReadOnly || use == Use::AsyncRead;
+  }
 
   // Cluster.cpp
   bool prepare(uint32_t firstBlock);
@@ -282,21 +79,25 @@ private:
   void enter(EmulatedThread &thread);
   static void fiberMain();
   void end(EmulatedThread &thread);
-  void checkEnd();
   void wait(EmulatedThread &thread, const char *what, Site site);
   void wake(EmulatedThread &thread);
   void wakeLanes(Warp &warp, uint32_t lanes);
   /// Takes a thread that can go on, null when there is none: mostly one of the same warp as the
   /// last one, whose data are in the cache.
   EmulatedThread *next();
+  uint32_t threadCount() const { return uint32_t(threads.size()); }
+
+  // Reports.cpp
+  /// What must be over when all threads have ended.
+  void checkEnd();
   void reportDeadlock();
+  /// Ends the run with a fault; `thread` is the one that runs.
   [[noreturn]] void fail(const EmulatedThread &thread, const std::string &what);
   void setFault(const EmulatedThread *thread, const std::string &what);
   std::string nameOf(const EmulatedThread &thread) const;
   static std::string nameOf(Site site);
   std::string nameOf(Place place) const;
   Place place(Site site);
-  uint32_t threadCount() const { return uint32_t(threads.size()); }
 
   // Accesses.cpp
   std::optional<SharedPlace> shared(const void *address, uint64_t bytes) const;
@@ -324,14 +125,23 @@ private:
   static uint32_t arrivalsAt(const Block &block, const NamedBarrier &barrier);
   void complete(Block &block, NamedBarrier &barrier, int id, EmulatedThread *last);
   Mbarrier &findMbarrier(EmulatedThread &thread, const void *address, const char *what, Site site);
+  /// `isRemote`: from another block, whose threads learn what the thread has read, but not what it
+  /// has written: see mbarrierArriveRemote of the GPU's header.
   void arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expected, bool arrive,
-                Site site);
+                bool isRemote, Site site);
   void turn(Mbarrier &barrier);
   void completeClusterBarrier();
 
   // Copies.cpp
+  /// Puts a bulk load, whose source has been checked, under way; `what`: the primitive's name.
+  void startBulkLoad(Effect effect, const char *what);
   bool finishEffect();
   void finishBulkLoad(const Effect &effect);
+
+  // Boxes.cpp
+  /// The one of the launch's maps that `map` is; a fault when it is none of them.
+  const TensorMap &findMap(EmulatedThread &thread, const TensorMap &map, const char *what,
+                           Site site);
 
   // Warpgroups.cpp
   void startProduct(Warpgroup &group, EmulatedThread &last, Site site);

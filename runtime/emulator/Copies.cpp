@@ -1,5 +1,6 @@
 // Asynchronous copies. What they do happens as late as the program allows: at the wait, or when
 // nobody can go on without it.
+#include "runtime/emulator/Boxes.h"
 #include "runtime/emulator/Cluster.h"
 
 #include <algorithm>
@@ -76,33 +77,6 @@ void EmulatedThread::bulkLoad(void *shared, const void *global, unsigned bytes, 
     cluster->fail(*this, "misaligned: bulkLoad (" + Cluster::nameOf(site) + ") of " +
                              std::to_string(bytes) + " bytes from " + cluster->nameOf(global) +
                              ": both must be multiples of 16");
-  if (toBlocks == 0 || toBlocks >> cluster->blocks.size())
-    cluster->fail(*this, "bulkLoadMulticast (" + Cluster::nameOf(site) + ") to blocks " +
-                             std::to_string(toBlocks) + ", which the cluster of " +
-                             std::to_string(cluster->blocks.size()) + " does not have");
-  uint32_t number = ++cluster->asyncNumber;
-  cluster->asyncEnded.push_back(true);
-  Place place = 0;
-  if (cluster->checked) {
-    place = cluster->place(site);
-    cluster->check(*this, global, bytes, false, Cluster::Use::Read, place);
-  }
-  for (uint32_t rank = 0; rank < cluster->blocks.size(); ++rank) {
-    if (!(toBlocks >> rank & 1))
-      continue;
-    const Mbarrier &target =
-        cluster->findMbarrier(*this, cluster->peer(barrier, rank), "bulkLoad", site);
-    if (!cluster->checked)
-      continue;
-    if (cluster->threads[target.initThread]->initFence <= target.initEpoch &&
-        !clock.knowsFenced(target.initThread, target.initEpoch))
-      cluster->fail(*this, "missing fence: bulkLoad (" + Cluster::nameOf(site) +
-                               ") ends at an mbarrier initialised (" +
-                               Cluster::nameOf(target.site) +
-                               ") with no fenceMbarrierInit after it");
-    cluster->check(*this, cluster->peer(shared, rank), bytes, false, Cluster::Use::CopyWrite,
-                   place);
-  }
   Effect effect;
   effect.thread = this;
   effect.site = site;
@@ -110,10 +84,36 @@ void EmulatedThread::bulkLoad(void *shared, const void *global, unsigned bytes, 
   effect.from = static_cast<const std::byte *>(global);
   effect.bytes = bytes;
   effect.blocks = toBlocks;
-  effect.number = number;
   effect.barrier = static_cast<std::byte *>(barrier);
-  effect.place = place;
-  cluster->effects.push_back(effect);
+  if (cluster->checked) {
+    effect.place = cluster->place(site);
+    cluster->check(*this, global, bytes, false, Cluster::Use::Read, effect.place);
+  }
+  cluster->startBulkLoad(effect, "bulkLoad");
+}
+
+void Cluster::startBulkLoad(Effect effect, const char *what) {
+  EmulatedThread &thread = *effect.thread;
+  const std::string here = std::string(what) + " (" + nameOf(effect.site) + ")";
+  if (effect.blocks == 0 || effect.blocks >> blocks.size())
+    fail(thread, std::string(what) + "Multicast (" + nameOf(effect.site) + ") to blocks " +
+                     std::to_string(effect.blocks) + ", which the cluster of " +
+                     std::to_string(blocks.size()) + " does not have");
+  effect.number = ++asyncNumber;
+  asyncEnded.push_back(true);
+  for (uint32_t rank = 0; rank < blocks.size(); ++rank) {
+    if (!(effect.blocks >> rank & 1))
+      continue;
+    const Mbarrier &target = findMbarrier(thread, peer(effect.barrier, rank), what, effect.site);
+    if (!checked)
+      continue;
+    if (threads[target.initThread]->initFence <= target.initEpoch &&
+        !thread.clock.knowsFenced(target.initThread, target.initEpoch))
+      fail(thread, "missing fence: " + here + " ends at an mbarrier initialised (" +
+                       nameOf(target.site) + ") with no fenceMbarrierInit after it");
+    check(thread, peer(effect.to, rank), effect.bytes, false, Use::CopyWrite, effect.place);
+  }
+  effects.push_back(effect);
 }
 
 /// Ends one asynchronous effect, preferably one that somebody waits for. False when there is none.
@@ -155,7 +155,7 @@ bool Cluster::finishEffect() {
                           std::to_string(barrier->second.count) + " of the phase (" +
                           nameOf(barrier->second.site) + ")");
   else
-    arriveAt(barrier->second, thread, 0, true, effect.site);
+    arriveAt(barrier->second, thread, 0, true, false, effect.site);
   return true;
 }
 
@@ -164,7 +164,10 @@ void Cluster::finishBulkLoad(const Effect &effect) {
     if (!(effect.blocks >> rank & 1))
       continue;
     std::byte *to = peer(effect.to, rank);
-    std::memcpy(to, effect.from, effect.bytes);
+    if (effect.map)
+      copyBox(to, *effect.map, effect.column, effect.row);
+    else
+      std::memcpy(to, effect.from, effect.bytes);
     finishCopy(*effect.thread, to, effect.bytes, effect.number);
     auto found = mbarriers.find(peer(effect.barrier, rank));
     if (found == mbarriers.end())

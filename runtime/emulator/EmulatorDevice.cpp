@@ -1,8 +1,8 @@
 // Lays out launches as the CUDA runtime does, and runs their clusters.
 #include "runtime/emulator/EmulatorDevice.h"
 #include "runtime/cpu/CpuFeatures.h"
+#include "runtime/emulator/Boxes.h"
 #include "runtime/files/BuildCache.h"
-#include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -25,6 +25,7 @@ public:
     if (launch.blocks == 0)
       return ok();
     launch.parameters = parameters.data();
+    launch.maps = maps.data();
     if (!device.emulator.checked)
       return device.run(launch);
     for (const auto &[buffer, use] : uses) {
@@ -45,6 +46,7 @@ public:
   EmulatorDevice &device;
   Launch launch;
   std::vector<int64_t> parameters; ///< the kernel's nano::Launch
+  std::vector<TensorMap> maps;     ///< the kernel's nano::TensorMaps
   std::unordered_map<uint32_t, Use> uses;
 };
 
@@ -168,10 +170,19 @@ Result<std::unique_ptr<cpu::PreparedLaunch>> EmulatorDevice::prepareLaunch(const
                     std::to_string(launch.kernel->parameterBytes) + " bytes of parameters, of " +
                     std::to_string(words.size() * sizeof(int64_t)) +
                     " that the plan says; recompile the model");
+  if (launch.kernel->tensorMaps != kernel.tensorMaps.size())
+    return badInput("kernel '" + kernel.name + "' takes " +
+                    std::to_string(launch.kernel->tensorMaps) + " tensor maps, the plan has " +
+                    std::to_string(kernel.tensorMaps.size()) + "; recompile the model");
+  if (launch.kernel->clusterBlocks != int(kernel.clusterBlocks))
+    return badInput("kernel '" + kernel.name + "' has clusters of " +
+                    std::to_string(launch.kernel->clusterBlocks) + " blocks, in the plan of " +
+                    std::to_string(kernel.clusterBlocks) + "; recompile the model");
+  for (const plan::TensorMap &map : kernel.tensorMaps)
+    prepared->maps.push_back(encode(map, address(command.segments[0].args[map.argument])));
   launch.blocks = uint32_t(blocks);
   launch.threads = kernel.threads;
   launch.sharedBytes = uint32_t(kernel.sharedBytes);
-  launch.mustAwait = plan::kernelsAwait(plan);
   return std::unique_ptr<cpu::PreparedLaunch>(std::move(prepared));
 }
 

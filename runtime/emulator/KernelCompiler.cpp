@@ -32,25 +32,40 @@ std::string epilogue(const std::vector<std::string> &kernels) {
   std::string text = R"(
 #define NANO_EXPORT extern "C" __attribute__((visibility("default")))
 namespace nano::emulator {
-template <typename Parameters>
-__attribute__((no_sanitize("thread"))) inline void enter(void (*kernel)(Parameters),
-                                                         const void *parameters) {
-  kernel(*static_cast<const Parameters *>(parameters));
+template <typename Launch>
+__attribute__((no_sanitize("thread"))) inline void enter(void (*kernel)(Launch), const void *launch,
+                                                         const void *) {
+  kernel(*static_cast<const Launch *>(launch));
 }
-template <typename Parameters> constexpr unsigned long bytesOf(void (*)(Parameters)) {
-  return sizeof(Parameters);
+template <typename Launch, typename Maps>
+__attribute__((no_sanitize("thread"))) inline void enter(void (*kernel)(Launch, Maps),
+                                                         const void *launch, const void *maps) {
+  kernel(*static_cast<const Launch *>(launch), *static_cast<const Maps *>(maps));
+}
+template <typename Launch> constexpr unsigned long launchBytes(void (*)(Launch)) {
+  return sizeof(Launch);
+}
+template <typename Launch, typename Maps>
+constexpr unsigned long launchBytes(void (*)(Launch, Maps)) {
+  return sizeof(Launch);
+}
+template <typename Launch> constexpr unsigned long mapBytes(void (*)(Launch)) { return 0; }
+template <typename Launch, typename Maps> constexpr unsigned long mapBytes(void (*)(Launch, Maps)) {
+  return sizeof(Maps);
 }
 } // namespace nano::emulator
 static thread_local char nanoShared;
 NANO_EXPORT char *nanoTouchShared() { return &nanoShared; }
 )";
-  for (const std::string &name : kernels)
+  for (const std::string &name : kernels) {
     text += "NANO_EXPORT __attribute__((no_sanitize(\"thread\"))) void nanoEnter_" + name +
-            "(const void *parameters) { nano::emulator::enter(" + name +
-            ", parameters); }\n"
-            "NANO_EXPORT const unsigned long nanoParameterBytes_" +
-            name + ";\nconst unsigned long nanoParameterBytes_" + name +
-            " = nano::emulator::bytesOf(" + name + ");\n";
+            "(const void *launch, const void *maps) { nano::emulator::enter(" + name +
+            ", launch, maps); }\n";
+    for (auto [constant, function] :
+         {std::pair("nanoParameterBytes_", "launchBytes"), std::pair("nanoMapBytes_", "mapBytes")})
+      text += "NANO_EXPORT const unsigned long " + (constant + name) + ";\nconst unsigned long " +
+              (constant + name) + " = nano::emulator::" + function + "(" + name + ");\n";
+  }
   return text;
 }
 

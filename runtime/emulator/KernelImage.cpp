@@ -1,6 +1,7 @@
 // Loads a compiled kernel, and finds source lines of its instructions.
 #include "runtime/emulator/KernelImage.h"
 #include "runtime/emulator/Process.h"
+#include "runtime/plan/TensorMaps.h"
 
 #include <charconv>
 #include <cstdio>
@@ -53,12 +54,30 @@ Module moduleOf(const void *inside) {
 
 std::string fileName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
 
-/// The number of blocks of a cluster, 0 when the text asks for a cluster in y or z.
-int clusterBlocks(const std::string &text) {
+/// What stands between __global__ and the kernel's name where the text defines it; empty when that
+/// is not to be seen, as in a macro.
+std::string attributesOf(const std::string &text, const std::string &kernel) {
+  for (size_t at = text.find(kernel); at != std::string::npos; at = text.find(kernel, at + 1)) {
+    const size_t end = text.find_first_not_of(" \n", at + kernel.size());
+    if (end == std::string::npos || text[end] != '(' || at == 0 ||
+        std::string_view(" \n").find(text[at - 1]) == std::string_view::npos)
+      continue;
+    const size_t begin = text.rfind("__global__", at);
+    if (begin == std::string::npos)
+      continue;
+    std::string between = text.substr(begin, at - begin);
+    if (between.find_first_of(";{}") == std::string::npos)
+      return between;
+  }
+  return "";
+}
+
+/// The number of blocks of a cluster, 0 when the kernel asks for a cluster in y or z.
+int clusterBlocks(const std::string &attributes) {
   static const std::regex pattern(
       R"(__cluster_dims__\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*(?:,\s*(\d+)\s*)?)?\))");
   std::smatch match;
-  if (!std::regex_search(text, match, pattern))
+  if (!std::regex_search(attributes, match, pattern))
     return 1;
   for (int i : {2, 3})
     if (match[i].matched && match[i] != "1")
@@ -83,20 +102,22 @@ Result<std::unique_ptr<KernelImage>> KernelImage::load(std::string library,
   image->source = source.name;
   image->library = std::move(library);
   image->touchShared = reinterpret_cast<std::byte *(*)()>(image->code->address("nanoTouchShared"));
-  int cluster = clusterBlocks(source.text);
-  if (cluster < 1 || cluster > 16)
-    return badInput(source.name + ": __cluster_dims__ must be (N, 1, 1) with N from 1 to 16");
   for (const std::string &name : kernels) {
     Kernel kernel;
     kernel.name = name;
     kernel.source = source.name;
     kernel.enter =
-        reinterpret_cast<void (*)(const void *)>(image->code->address("nanoEnter_" + name));
+        reinterpret_cast<decltype(kernel.enter)>(image->code->address("nanoEnter_" + name));
     auto *bytes = static_cast<const uint64_t *>(image->code->address("nanoParameterBytes_" + name));
-    if (!kernel.enter || !bytes || !image->touchShared)
+    auto *mapBytes = static_cast<const uint64_t *>(image->code->address("nanoMapBytes_" + name));
+    if (!kernel.enter || !bytes || !mapBytes || !image->touchShared)
       return failed("the compiled kernels of " + source.name + " lack kernel '" + name + "'");
     kernel.parameterBytes = *bytes;
-    kernel.clusterBlocks = cluster;
+    kernel.tensorMaps = uint32_t(*mapBytes / plan::encodedMapBytes);
+    kernel.clusterBlocks = clusterBlocks(attributesOf(source.text, name));
+    if (kernel.clusterBlocks < 1 || kernel.clusterBlocks > int(plan::mostClusterBlocks))
+      return badInput(source.name + ": __cluster_dims__ must be (N, 1, 1) with N from 1 to " +
+                      std::to_string(plan::mostClusterBlocks));
     kernel.image = image.get();
     image->list.push_back(kernel);
   }

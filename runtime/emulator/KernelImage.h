@@ -23,10 +23,12 @@ struct StaticShared {
 /// One kernel.
 struct Kernel {
   std::string name;
-  std::string source;                              ///< file name
-  void (*enter)(const void *parameters) = nullptr; ///< runs one thread of it
-  uint64_t parameterBytes = 0;                     ///< of its `Launch`
-  int clusterBlocks = 1;                           ///< as __cluster_dims__ says
+  std::string source; ///< file name
+  /// Runs one thread of it; `maps`: `tensorMaps` of them.
+  void (*enter)(const void *parameters, const void *maps) = nullptr;
+  uint64_t parameterBytes = 0; ///< of its `Launch`
+  uint32_t tensorMaps = 0;     ///< that it takes
+  int clusterBlocks = 1;       ///< as __cluster_dims__ says
   const class KernelImage *image = nullptr;
 };
 

@@ -22,43 +22,54 @@ void Release::merge(Values &into, const Row &row) {
     (*into)[i] = std::max((*into)[i], (*row)[i]);
 }
 
+void Release::Told::own() {
+  if (learned.result)
+    values = copyOf(values);
+  learned = {};
+}
+
+void Release::Told::add(const Row &row) {
+  if (!row || row == last)
+    return;
+  own();
+  merge(values, row);
+  last = row;
+}
+
+void Release::Told::add(const Told &other) {
+  if (!other.values)
+    return;
+  own();
+  merge(values, other.values);
+}
+
 void Release::add(Clock &clock, uint32_t threads) {
-  // Rows that were handed out must not change any more.
-  if (learnedSeen.result) {
-    seen = copyOf(seen);
-    learnedSeen = {};
-  }
-  if (clock.seen && clock.seen != lastSeen) {
-    merge(seen, clock.seen);
-    lastSeen = clock.seen;
-  }
-  if (!seen)
-    seen = std::make_shared<std::vector<uint32_t>>(threads);
-  (*seen)[clock.thread] = std::max((*seen)[clock.thread], clock.epoch++);
-  if (clock.fenced && clock.fenced != lastFenced) {
-    if (learnedFenced.result) {
-      fenced = copyOf(fenced);
-      learnedFenced = {};
-    }
-    merge(fenced, clock.fenced);
-    lastFenced = clock.fenced;
-  }
+  seen.add(clock.seen);
+  seen.own();
+  if (!seen.values)
+    seen.values = std::make_shared<std::vector<uint32_t>>(threads);
+  uint32_t &own = (*seen.values)[clock.thread];
+  own = std::max(own, clock.epoch++);
+  fenced.add(clock.fenced);
+  read.add(clock.read);
+  async = std::max(async, clock.async);
+}
+
+void Release::addReads(Clock &clock, uint32_t threads) {
+  read.add(clock.seen);
+  read.add(clock.read);
+  read.own();
+  if (!read.values)
+    read.values = std::make_shared<std::vector<uint32_t>>(threads);
+  uint32_t &own = (*read.values)[clock.thread];
+  own = std::max(own, clock.epoch++);
   async = std::max(async, clock.async);
 }
 
 void Release::add(const Release &other) {
-  if (other.seen) {
-    if (learnedSeen.result)
-      seen = copyOf(seen);
-    learnedSeen = {};
-    merge(seen, other.seen);
-  }
-  if (other.fenced) {
-    if (learnedFenced.result)
-      fenced = copyOf(fenced);
-    learnedFenced = {};
-    merge(fenced, other.fenced);
-  }
+  seen.add(other.seen);
+  fenced.add(other.fenced);
+  read.add(other.read);
   async = std::max(async, other.async);
 }
 
@@ -81,10 +92,9 @@ Row Release::Learned::operator()(const Row &row, const Row &told) {
 }
 
 void Release::acquire(Clock &clock) {
-  if (seen)
-    clock.seen = learnedSeen(clock.seen, seen);
-  if (fenced)
-    clock.fenced = learnedFenced(clock.fenced, fenced);
+  seen.acquire(clock.seen);
+  fenced.acquire(clock.fenced);
+  read.acquire(clock.read);
   clock.async = std::max(clock.async, async);
 }
 

@@ -22,11 +22,16 @@ struct Clock {
   uint32_t epoch = 1;  ///< of its accesses now
   Row seen;            ///< others' accesses that its own come after; null: none
   Row fenced;          ///< likewise, of those that asynchronous operations see too
+  Row read;            ///< likewise, of which only the reads come before its own
   uint32_t async = 0;  ///< asynchronous operations up to this number are known to be done
 
   /// Whether accesses of `other` in `epoch` come before what this thread does now.
   bool knows(uint32_t other, uint32_t epochOfOther) const {
     return other == thread || (seen && (*seen)[other] >= epochOfOther);
+  }
+  /// Whether reads of `other` in `epoch` come before what this thread does now.
+  bool knowsRead(uint32_t other, uint32_t epochOfOther) const {
+    return knows(other, epochOfOther) || (read && (*read)[other] >= epochOfOther);
   }
   /// Whether a proxy fence lies between these accesses and now.
   bool knowsFenced(uint32_t other, uint32_t epochOfOther) const {
@@ -41,6 +46,8 @@ class Release {
 public:
   /// The thread tells all that it knows and has done. Its next accesses are of a new epoch.
   void add(Clock &clock, uint32_t threads);
+  /// The thread tells those of another block that it has read what it has read, not what it wrote.
+  void addReads(Clock &clock, uint32_t threads);
   /// Asynchronous operation `number` is done.
   void addAsync(uint32_t number) { async = std::max(async, number); }
   void add(const Release &other);
@@ -58,10 +65,22 @@ private:
     Row operator()(const Row &row, const Row &told);
   };
 
-  Values seen, fenced;
+  /// What was told of one kind.
+  struct Told {
+    Values values;
+    Row last; ///< merged last; threads of one barrier often hold the same row
+    Learned learned;
+    /// Before a change: rows that were handed out must not change any more.
+    void own();
+    void add(const Row &row);
+    void add(const Told &other);
+    void acquire(Row &row) {
+      if (values)
+        row = learned(row, values);
+    }
+  };
+  Told seen, fenced, read;
   uint32_t async = 0;
-  Row lastSeen, lastFenced; ///< merged last; threads of one barrier often hold the same row
-  Learned learnedSeen, learnedFenced;
 };
 
 } // namespace nano::emulator

@@ -20,11 +20,12 @@ using Place = uint32_t;
 struct Cell {
   enum Flag : uint16_t {
     Written = 1,
-    Atomic = 2,   ///< the last write was atomic
-    Pending = 4,  ///< a copy to it has started and not ended
-    ByAsync = 8,  ///< the last write was an asynchronous operation's; writeEpoch is its number
-    Shared = 16,  ///< accessed by several clusters of the grid
-    Barrier = 32, ///< part of an mbarrier
+    Atomic = 2,    ///< the last write was atomic
+    Pending = 4,   ///< a copy to it has started and not ended
+    ByAsync = 8,   ///< the last write was an asynchronous operation's; writeEpoch is its number
+    Shared = 16,   ///< accessed by several clusters of the grid
+    Barrier = 32,  ///< part of an mbarrier
+    Constant = 64, ///< a load of this launch has it that nothing writes it
   };
   uint32_t serial = 0;
   uint32_t cluster = 0; ///< of the grid, that accessed it last

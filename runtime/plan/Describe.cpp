@@ -53,6 +53,17 @@ std::string place(const Location &location) {
   return "  " + location.file + ":" + std::to_string(location.line);
 }
 
+/// "bf16[64,768], rows 1536 bytes apart, boxes [128,64] swizzled by 128 bytes"
+std::string describe(const TensorMap &map) {
+  std::string text = std::string(nameOf(map.type)) + "[" + std::to_string(map.rows) + "," +
+                     std::to_string(map.columns) + "], rows " + std::to_string(map.rowBytes) +
+                     " bytes apart, boxes [" + std::to_string(map.boxRows) + "," +
+                     std::to_string(map.boxColumns) + "]";
+  if (map.swizzleBytes)
+    text += " swizzled by " + std::to_string(map.swizzleBytes) + " bytes";
+  return text;
+}
+
 class Describer {
 public:
   explicit Describer(const Plan &plan) : plan(plan) {}
@@ -167,6 +178,8 @@ void Describer::kernels() {
     std::string text = "  " + kernel.name;
     if (!kernel.summary.empty())
       text += ": " + kernel.summary;
+    if (kernel.flops != 0)
+      text += ", " + number(kernel.flops) + " operations an iteration";
     if (kernel.flopsPerKey != 0)
       text += ", " + number(kernel.flopsPerKey) + " operations an iteration and key";
     if (kernel.scratchBytes)
@@ -177,6 +190,10 @@ void Describer::kernels() {
               std::to_string(kernel.maxSegments) + " segments at most";
     if (kernel.sharedBytes)
       text += ", shared " + size(kernel.sharedBytes);
+    if (kernel.clusterBlocks != 1)
+      text += ", clusters of " + std::to_string(kernel.clusterBlocks) + " blocks";
+    for (const TensorMap &map : kernel.tensorMaps)
+      text += ", operand " + std::to_string(map.argument) + " as " + describe(map);
     for (const Location &location : kernel.locations)
       text += place(location);
     line(text);

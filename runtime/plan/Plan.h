@@ -157,6 +157,19 @@ struct Ref {
   bool operator==(const Ref &) const = default;
 };
 
+/// How a kernel's bulk loads of boxes see one of its operands: a row-major matrix in global memory,
+/// of which a load takes boxRows × boxColumns elements. In shared memory the box's rows lie one
+/// behind the other, permuted as nano::Swizzle says.
+struct TensorMap {
+  uint32_t argument = 0; ///< the operand that the matrix starts at
+  DType type = DType::BF16;
+  uint64_t columns = 0, rows = 0;       ///< elements
+  uint64_t rowBytes = 0;                ///< from a row to the next one
+  uint32_t boxColumns = 0, boxRows = 0; ///< elements
+  uint32_t swizzleBytes = 0;            ///< 32, 64, 128, or 0: not permuted
+  bool operator==(const TensorMap &) const = default;
+};
+
 /// One generated kernel. CPU: a symbol of Plan::code with the C signature
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
 /// which computes iterations [begin, end) of the kernel's iteration space; iterations are
@@ -164,19 +177,24 @@ struct Ref {
 /// of threads. `scratch` is private to the call, 64-byte aligned.
 /// CUDA: `extern "C" __global__ void name(const __grid_constant__ nano::Launch<A, maxSegments>)` in
 /// the source of that name, A being the number of operands; a block computes `iterationsPerBlock`
-/// iterations of one segment with `threads` threads. Kernels of this kind have no scratch.
+/// iterations of one segment with `threads` threads. Kernels of this kind have no scratch. Those
+/// with tensor maps take one segment and have `const __grid_constant__ nano::TensorMaps<N>` as
+/// their second parameter.
 struct Kernel {
   std::string name;    ///< symbol; readable and unique, e.g. "rmsnorm_residual_3f2a"
   std::string summary; ///< the graph ops that it came from, one line
   uint64_t scratchBytes = 0;
+  double flops = 0;       ///< floating-point operations of one iteration; 0 where none count
   double flopsPerKey = 0; ///< attention: floating-point operations of one iteration for each key
                           ///< that its queries see on average; what that is, the data decide
-  std::vector<Location> locations; ///< model lines of the fused ops
-  std::string source;              ///< CUDA: name of the one of Plan::sources that defines it
-  uint32_t threads = 0;            ///< CUDA: threads in a block, a multiple of 32
-  int64_t iterationsPerBlock = 0;  ///< CUDA: the last block of a segment may have fewer
-  uint64_t sharedBytes = 0;        ///< CUDA: dynamic shared memory of a block
-  uint32_t maxSegments = 0;        ///< CUDA: the most segments that one launch takes
+  std::vector<Location> locations;   ///< model lines of the fused ops
+  std::string source;                ///< CUDA: name of the one of Plan::sources that defines it
+  uint32_t threads = 0;              ///< CUDA: threads in a block, a multiple of 32
+  int64_t iterationsPerBlock = 0;    ///< CUDA: the last block of a segment may have fewer
+  uint64_t sharedBytes = 0;          ///< CUDA: dynamic shared memory of a block
+  uint32_t maxSegments = 0;          ///< CUDA: the most segments that one launch takes
+  uint32_t clusterBlocks = 1;        ///< CUDA: blocks of a cluster, as the text's __cluster_dims__
+  std::vector<TensorMap> tensorMaps; ///< CUDA
   bool operator==(const Kernel &) const = default;
 };
 

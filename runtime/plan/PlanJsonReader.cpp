@@ -237,6 +237,7 @@ private:
   void sharding(const Node &node, Sharding &sharding);
   void state(const Node &node, State &state);
   void scalar(const Node &node, Scalar &scalar);
+  static void tensorMap(const Node &node, TensorMap &map);
   void kernel(const Node &node, Kernel &kernel);
   void program(const Node &node, Program &program);
   void command(const Node &node, Command &command);
@@ -353,11 +354,25 @@ void Reader::scalar(const Node &node, Scalar &scalar) {
   object.close();
 }
 
+void Reader::tensorMap(const Node &node, TensorMap &map) {
+  node.expectSize(8);
+  map.argument = node[0].integer<uint32_t>();
+  map.type = node[1].type();
+  map.columns = node[2].integer<uint64_t>();
+  map.rows = node[3].integer<uint64_t>();
+  map.rowBytes = node[4].integer<uint64_t>();
+  map.boxColumns = node[5].integer<uint32_t>();
+  map.boxRows = node[6].integer<uint32_t>();
+  map.swizzleBytes = node[7].integer<uint32_t>();
+}
+
 void Reader::kernel(const Node &node, Kernel &kernel) {
   Object object(node);
   kernel.name = object["name"].string();
   kernel.summary = object["summary"].string();
   kernel.scratchBytes = object["scratch"].integer<uint64_t>();
+  if (auto flops = object.find("flops"))
+    kernel.flops = flops->number();
   if (auto flops = object.find("flopsPerKey"))
     kernel.flopsPerKey = flops->number();
   Node at = object["at"];
@@ -374,6 +389,10 @@ void Reader::kernel(const Node &node, Kernel &kernel) {
     kernel.sharedBytes = block[2].integer<uint64_t>();
     kernel.maxSegments = block[3].integer<uint32_t>();
   }
+  if (auto cluster = object.find("cluster"))
+    kernel.clusterBlocks = cluster->integer<uint32_t>();
+  if (auto maps = object.find("maps"))
+    list(*maps, kernel.tensorMaps, tensorMap);
   object.close();
 }
 

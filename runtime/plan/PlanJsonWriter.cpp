@@ -164,6 +164,8 @@ Json Writer::state(const State &state) {
 Json Writer::kernel(const Kernel &kernel) {
   Json json = {
       {"name", kernel.name}, {"summary", kernel.summary}, {"scratch", kernel.scratchBytes}};
+  if (kernel.flops != 0)
+    json["flops"] = number(kernel.flops);
   if (kernel.flopsPerKey != 0)
     json["flopsPerKey"] = number(kernel.flopsPerKey);
   Json list = Json::array();
@@ -175,6 +177,14 @@ Json Writer::kernel(const Kernel &kernel) {
     json["block"] = {kernel.threads, kernel.iterationsPerBlock, kernel.sharedBytes,
                      kernel.maxSegments};
   }
+  if (kernel.clusterBlocks != 1)
+    json["cluster"] = kernel.clusterBlocks;
+  Json maps = Json::array();
+  for (const TensorMap &map : kernel.tensorMaps)
+    maps.push_back({map.argument, nameOf(map.type), map.columns, map.rows, map.rowBytes,
+                    map.boxColumns, map.boxRows, map.swizzleBytes});
+  if (!maps.empty())
+    json["maps"] = std::move(maps);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/TensorMaps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -108,6 +109,7 @@ private:
   void check(const Expr &expr, int depth) const;
   void launch(const Command &command) const;
   void cudaLaunch(const Command &command) const;
+  void check(const TensorMap &map, const Command::Segment &segment) const;
   void matmul(const Command &command) const;
   void scales(const Command &command) const;
   void moves(const Command &command) const;
@@ -216,8 +218,13 @@ void Validator::scalars() {
 
 void Validator::kernels() {
   std::unordered_set<std::string> names;
-  for (const Kernel &kernel : plan.kernels)
+  for (const Kernel &kernel : plan.kernels) {
     named("kernel", kernel.name, names);
+    require(std::isfinite(kernel.flops) && kernel.flops >= 0,
+            "its number of operations is not finite, or negative");
+    require(plan.target == "cuda" || (kernel.clusterBlocks == 1 && kernel.tensorMaps.empty()),
+            "it has clusters or tensor maps, which are for target cuda only");
+  }
   if (plan.target == "cuda")
     return cudaKernels();
   item = "the plan";
@@ -257,6 +264,13 @@ void Validator::cudaKernels() {
     require(kernel.sharedBytes <= maxSharedBytes, "it needs more shared memory than a block has");
     require(kernel.maxSegments >= 1, "it takes no segment");
     require(kernel.scratchBytes == 0, "it needs scratch memory, which is for target cpu only");
+    require(kernel.clusterBlocks >= 1 && kernel.clusterBlocks <= mostClusterBlocks,
+            "a cluster has not 1 to 8 blocks");
+    require(kernel.tensorMaps.empty() || kernel.maxSegments == 1,
+            "it has tensor maps and takes more than one segment");
+    for (const TensorMap &map : kernel.tensorMaps)
+      if (const char *rule = brokenRule(map))
+        fail(std::string("a tensor map: ") + rule);
   }
 }
 
@@ -322,10 +336,27 @@ void Validator::cudaLaunch(const Command &command) const {
   for (const Command::Segment &segment : command.segments) {
     require(segment.args.size() == args, "its segments differ in their number of operands");
     blocks = plus(blocks, uint64_t(segment.iterations) / uint64_t(kernel.iterationsPerBlock) + 1);
+    const uint64_t own = uint64_t(segment.iterations / kernel.iterationsPerBlock) +
+                         uint64_t(segment.iterations % kernel.iterationsPerBlock != 0);
+    require(own % kernel.clusterBlocks == 0,
+            "its number of blocks is not a multiple of a cluster's");
+    for (const TensorMap &map : kernel.tensorMaps)
+      check(map, segment);
   }
   require(blocks <= INT32_MAX, "it needs more blocks than a grid has");
-  require(plus(8, times(kernel.maxSegments, times(args + 2, 8))) <= maxParameterBytes,
+  uint64_t bytes = plus(8, times(kernel.maxSegments, times(args + 2, 8)));
+  if (const size_t maps = kernel.tensorMaps.size())
+    bytes = plus((bytes + encodedMapAlignment - 1) / encodedMapAlignment * encodedMapAlignment,
+                 times(maps, encodedMapBytes));
+  require(bytes <= maxParameterBytes,
           "its operands need more than the 32764 bytes that a kernel's parameters may have");
+}
+
+void Validator::check(const TensorMap &map, const Command::Segment &segment) const {
+  require(map.argument < segment.args.size(), "a tensor map is of an operand that does not exist");
+  const Ref &ref = segment.args[map.argument];
+  require(ref.offset % 16 == 0, "a matrix of a tensor map does not start at a multiple of 16");
+  inside(ref, bytesOf(map), "the matrix of a tensor map");
 }
 
 void Validator::matmul(const Command &command) const {

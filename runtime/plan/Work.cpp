@@ -5,15 +5,17 @@
 
 namespace nano::plan {
 
-CommandWork workOf(const Command &command) {
+CommandWork workOf(const Plan &plan, const Command &command) {
   CommandWork work;
   auto add = [&](const Ref &ref) {
     work.bytes += double(ref.bytes) * (int(ref.read) + int(ref.written));
   };
   switch (command.kind) {
   case Command::Kind::Launch:
-    for (const Command::Segment &segment : command.segments)
+    for (const Command::Segment &segment : command.segments) {
       std::for_each(segment.args.begin(), segment.args.end(), add);
+      work.flops += plan.kernels[command.kernel].flops * double(segment.iterations);
+    }
     break;
   case Command::Kind::Matmul: {
     auto matrix = [&](int64_t rows, int64_t columns, DType type, bool isShared) {

@@ -18,7 +18,7 @@ using namespace mlir;
 namespace nano::test {
 
 /// The kernel's text; "" when the task has none.
-static std::string emit(ModuleOp module, int64_t rows, Shape &shape) {
+static std::string emit(ModuleOp module, int64_t iterations, Shape &shape) {
   step::TaskOp task;
   module.walk([&](step::TaskOp found) { task = found; });
   FailureOr<kernels::RowForm> form = kernels::RowForm::of(task);
@@ -36,12 +36,12 @@ static std::string emit(ModuleOp module, int64_t rows, Shape &shape) {
   auto integer = [&](StringRef attribute) {
     return frame.function->getAttrOfType<IntegerAttr>(attribute).getInt();
   };
-  shape = {static_cast<int>(integer("nano.threads")), rows,
-           static_cast<int>(integer("nano.scratch_bytes"))};
+  shape = {static_cast<int>(integer("nano.threads")), iterations,
+           static_cast<int>(integer("nano.scratch_bytes")), integer("nano.block_iterations")};
   return codegen::cudaKernelText(frame.function, 1).value_or("");
 }
 
-CudaRow cudaRow(StringRef task, int64_t rows) {
+CudaRow cudaRow(StringRef task, int64_t iterations) {
   MLIRContext context;
   context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
@@ -49,9 +49,23 @@ CudaRow cudaRow(StringRef task, int64_t rows) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(task, &context);
   CudaRow result;
   if (module)
-    result.text = emit(*module, rows, result.shape);
+    result.text = emit(*module, iterations, result.shape);
   EXPECT_NE(result.text, "") << "no kernel of " << task.str();
   return result;
+}
+
+std::string run(const CudaRow &kernel, const std::vector<Argument> &arguments) {
+  return TemplateRunner(kernel.text, {"kernel"}).run("kernel", kernel.shape, arguments, 3);
+}
+
+double rounded(StringRef element, double value) {
+  const auto number = static_cast<float>(value);
+  return element == "bf16" ? fromBf16(toBf16(number)) : number;
+}
+
+DeviceBuffer bufferOf(std::string name, StringRef element, const std::vector<double> &values) {
+  return element == "bf16" ? DeviceBuffer::ofBf16(std::move(name), values)
+                           : DeviceBuffer::ofFloats(std::move(name), values);
 }
 
 } // namespace nano::test

@@ -70,11 +70,6 @@ std::ostream &operator<<(std::ostream &os, const Format &format) { return os << 
 
 class Float8 : public testing::TestWithParam<Format> {};
 
-mlir::LogicalResult emitRow(kernels::KernelFrame &frame) {
-  auto form = kernels::RowForm::of(frame.task);
-  return failed(form) ? mlir::failure() : kernels::emitRowKernel(frame, *form);
-}
-
 /// A kernel of `body` from x of type `from` to %r of type `to`, both of `count` elements.
 std::unique_ptr<TaskRunner> kernelOf(const std::string &from, const std::string &to, size_t count,
                                      const std::string &body, int64_t lanes) {

@@ -23,11 +23,6 @@ using namespace nano::test;
 
 namespace {
 
-LogicalResult emitRow(kernels::KernelFrame &frame) {
-  FailureOr<kernels::RowForm> form = kernels::RowForm::of(frame.task);
-  return failed(form) ? failure() : kernels::emitRowKernel(frame, *form);
-}
-
 /// What the interpreter makes of a task's whole region.
 std::vector<TensorValue> interpretTask(step::TaskOp task, ArrayRef<TensorValue> inputs) {
   Block &body = task.getBody().front();
@@ -102,7 +97,19 @@ void check(const RandomTask &random, int64_t lanes, uint64_t seed) {
   }
 }
 
-class RandomTasks : public testing::TestWithParam<std::tuple<TaskKind, int64_t>> {};
+/// What tasks are drawn, and the lanes of their kernels.
+struct Draw {
+  TaskKind kind;
+  int64_t lanes;
+};
+
+std::ostream &operator<<(std::ostream &os, const Draw &draw) {
+  static const char *names[] = {"Elements", "Rows", "RowReductions", "ColumnReductions",
+                                "MixedReductions"};
+  return os << names[static_cast<int>(draw.kind)] << draw.lanes;
+}
+
+class RandomTasks : public testing::TestWithParam<Draw> {};
 
 TEST_P(RandomTasks, MatchTheInterpreter) {
   auto [kind, lanes] = GetParam();
@@ -110,19 +117,17 @@ TEST_P(RandomTasks, MatchTheInterpreter) {
     check(randomTask(kind, seed), lanes, seed);
 }
 
-std::string nameOfKind(const testing::TestParamInfo<std::tuple<TaskKind, int64_t>> &info) {
-  static const char *names[] = {"Elements", "Rows", "RowReductions", "ColumnReductions",
-                                "MixedReductions"};
-  return std::string(names[static_cast<int>(std::get<0>(info.param))]) +
-         std::to_string(std::get<1>(info.param));
+std::vector<Draw> draws() {
+  std::vector<Draw> list;
+  for (TaskKind kind : {TaskKind::Elements, TaskKind::Rows, TaskKind::RowReductions,
+                        TaskKind::ColumnReductions, TaskKind::MixedReductions})
+    for (int64_t lanes : TaskRunner::lanes())
+      list.push_back({kind, lanes});
+  return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RandomTasks,
-    testing::Combine(testing::Values(TaskKind::Elements, TaskKind::Rows, TaskKind::RowReductions,
-                                     TaskKind::ColumnReductions, TaskKind::MixedReductions),
-                     testing::ValuesIn(TaskRunner::lanes())),
-    nameOfKind);
+INSTANTIATE_TEST_SUITE_P(All, RandomTasks, testing::ValuesIn(draws()),
+                         testing::PrintToStringParamName());
 
 /// A task's key and its kernel as text.
 std::pair<std::string, std::string> keyAndKernel(const std::string &text) {

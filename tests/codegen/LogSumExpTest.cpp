@@ -3,7 +3,6 @@
 // Tolerances: of y, 2⁻²² of its size (it is rounded once, and the largest x is added to a
 // logarithm), and 3e-5 for the sum: up to 50,257 terms on 8 lanes, whose roundings (2⁻²⁴) and
 // rescalings (4e-7 at most) go either way. Of p = e^(x − y), as much relative to p.
-#include "passes/kernels/RowKernel.h"
 #include "tests/codegen/CudaRow.h"
 #include "tests/codegen/TaskRunner.h"
 
@@ -28,9 +27,8 @@ struct Case {
   bool isAlone = false; ///< without the softmax
 };
 
-std::string name(const testing::TestParamInfo<Case> &info) {
-  return info.param.element + "_" + std::to_string(info.param.columns) +
-         (info.param.isAlone ? "_alone" : "");
+std::ostream &operator<<(std::ostream &os, const Case &c) {
+  return os << c.element << "_" << c.columns << (c.isAlone ? "_alone" : "");
 }
 
 /// Rows of every kind that an online maximum could trip over.
@@ -40,10 +38,8 @@ std::vector<std::vector<double>> rowsOf(const Case &c) {
   std::normal_distribution<double> normal;
   auto make = [&](auto element) {
     std::vector<double> row(n);
-    for (int64_t j = 0; j < n; ++j) {
-      auto value = static_cast<float>(element(j));
-      row[j] = c.element == "bf16" ? fromBf16(toBf16(value)) : value;
-    }
+    for (int64_t j = 0; j < n; ++j)
+      row[j] = rounded(c.element, element(j));
     return row;
   };
   /// Random numbers, but `value` at some columns.
@@ -151,13 +147,7 @@ TEST_P(LogSumExp, OnThisMachine) {
   const std::vector<double> x = flat(rowsOf(GetParam()));
   for (int64_t lanes : TaskRunner::lanes()) {
     SCOPED_TRACE(std::to_string(lanes) + " lanes");
-    auto runner = TaskRunner::make(
-        taskText(GetParam()),
-        [](kernels::KernelFrame &frame) {
-          FailureOr<kernels::RowForm> form = kernels::RowForm::of(frame.task);
-          return failed(form) ? failure() : kernels::emitRowKernel(frame, *form);
-        },
-        lanes);
+    auto runner = TaskRunner::make(taskText(GetParam()), emitRow, lanes);
     ASSERT_TRUE(runner);
     runner->setInput(0, {{static_cast<int64_t>(rowsOf(GetParam()).size()), GetParam().columns}, x});
     runner->run();
@@ -169,15 +159,13 @@ TEST_P(LogSumExp, OnThisMachine) {
 TEST_P(LogSumExp, AsCudaOnTheEmulator) {
   const std::vector<double> values = flat(rowsOf(GetParam()));
   const size_t rows = rowsOf(GetParam()).size();
-  CudaRow kernel = cudaRow(taskText(GetParam()), static_cast<int64_t>(rows));
-  DeviceBuffer x = GetParam().element == "bf16" ? DeviceBuffer::ofBf16("x", values)
-                                                : DeviceBuffer::ofFloats("x", values),
-               y("y", 4, rows), p("p", 4, values.size());
-  TemplateRunner runner(kernel.text, {"kernel"});
+  const CudaRow kernel = cudaRow(taskText(GetParam()), static_cast<int64_t>(rows));
+  DeviceBuffer x = bufferOf("x", GetParam().element, values), y("y", 4, rows),
+               p("p", 4, values.size());
   std::vector<Argument> arguments{{&x}, {&y, true}};
   if (!GetParam().isAlone)
     arguments.push_back({&p, true});
-  ASSERT_EQ(runner.run("kernel", kernel.shape, arguments, 3), "");
+  ASSERT_EQ(run(kernel, arguments), "");
   compare(GetParam(), y.values(), p.values());
 }
 
@@ -190,6 +178,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, LogSumExp,
                                          Case{4100, "bf16"}, Case{50257, "bf16"},
                                          Case{20000, "f32"}, Case{50257, "bf16", true},
                                          Case{60001, "f32", true}),
-                         name);
+                         testing::PrintToStringParamName());
 
 } // namespace

@@ -3,8 +3,6 @@
 // cos: absolute error, for |x| ≤ 5e4); and what they make of NaN, infinities and zeros.
 #include "tests/codegen/TaskRunner.h"
 
-#include "passes/kernels/RowKernel.h"
-
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
@@ -20,11 +18,6 @@ namespace {
 constexpr int64_t count = 1 << 16;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-mlir::LogicalResult emitRow(kernels::KernelFrame &frame) {
-  auto form = kernels::RowForm::of(frame.task);
-  return failed(form) ? mlir::failure() : kernels::emitRowKernel(frame, *form);
-}
 
 /// The op on `inputs` (at most `count`), by the generated kernel.
 std::vector<double> run(const std::string &op, std::vector<double> inputs, int64_t lanes) {

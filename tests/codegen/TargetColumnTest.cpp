@@ -3,7 +3,6 @@
 // with all of its checks. Tolerances: the loss 1e-4 (a logarithm of sums of up to 30,000 terms in
 // f32); the gradient half a step of its type (2⁻³ for e5m2, 2⁻⁸ for bf16; 2⁻¹⁷ below e5m2's normal
 // numbers), 2⁻⁸ for what is kept in bf16, and 1e-4 of the row's largest element for f32 arithmetic.
-#include "passes/kernels/RowKernel.h"
 #include "tests/codegen/CudaRow.h"
 #include "tests/codegen/TaskRunner.h"
 
@@ -29,8 +28,8 @@ struct Case {
   bool isKept = false;          ///< CUDA: shared memory holds what the gradient needs
 };
 
-std::string name(const testing::TestParamInfo<Case> &info) {
-  return info.param.logits + "_" + info.param.gradient + "_" + std::to_string(info.param.columns);
+std::ostream &operator<<(std::ostream &os, const Case &c) {
+  return os << c.logits << "_" << c.gradient << "_" << c.columns;
 }
 
 /// The task as nano-fuse leaves it.
@@ -102,10 +101,8 @@ std::vector<double> logits(const Case &c) {
   std::mt19937_64 engine(5);
   std::normal_distribution<double> normal;
   std::vector<double> values(rows * c.columns);
-  for (double &value : values) {
-    auto number = static_cast<float>(normal(engine));
-    value = c.logits == "bf16" ? fromBf16(toBf16(number)) : number;
-  }
+  for (double &value : values)
+    value = rounded(c.logits, normal(engine));
   // Far ends, where sigmoids are 0 or 1.
   values[0] = -100;
   values[1] = 100;
@@ -147,13 +144,7 @@ class TargetColumn : public testing::TestWithParam<Case> {};
 
 TEST_P(TargetColumn, OnThisMachine) {
   for (int64_t lanes : TaskRunner::lanes()) {
-    auto runner = TaskRunner::make(
-        taskText(GetParam()),
-        [](kernels::KernelFrame &frame) {
-          FailureOr<kernels::RowForm> form = kernels::RowForm::of(frame.task);
-          return failed(form) ? failure() : kernels::emitRowKernel(frame, *form);
-        },
-        lanes);
+    auto runner = TaskRunner::make(taskText(GetParam()), emitRow, lanes);
     ASSERT_TRUE(runner);
     const std::vector<double> z = logits(GetParam());
     const std::vector<int> t = targets(GetParam().columns);
@@ -190,9 +181,8 @@ TEST_P(TargetColumn, AsCudaOnTheEmulator) {
 
   const std::vector<double> z = logits(c);
   const bool inPlace = c.logits == c.gradient;
-  DeviceBuffer in = c.logits == "bf16" ? DeviceBuffer::ofBf16("z", z)
-                                       : DeviceBuffer::ofFloats("z", z),
-               ids = DeviceBuffer::ofInts("t", targets(c.columns)), loss("loss", 4, rows),
+  DeviceBuffer in = bufferOf("z", c.logits, z), ids = DeviceBuffer::ofInts("t", targets(c.columns)),
+               loss("loss", 4, rows),
                out("g",
                    c.gradient == "f8E5M2" ? 1
                    : c.gradient == "bf16" ? 2
@@ -202,8 +192,7 @@ TEST_P(TargetColumn, AsCudaOnTheEmulator) {
   std::vector<Argument> arguments{{&in, inPlace, 0, inPlace}, {&ids}, {&loss, true}};
   if (!inPlace)
     arguments.push_back({&out, true});
-  TemplateRunner runner(kernel.text, {"kernel"});
-  ASSERT_EQ(runner.run("kernel", kernel.shape, arguments, 3), "");
+  ASSERT_EQ(run(kernel, arguments), "");
   compare(c, loss.values(), valuesOf(gradient));
 }
 
@@ -212,6 +201,6 @@ INSTANTIATE_TEST_SUITE_P(Heads, TargetColumn,
                                          Case{30080, "bf16", "bf16", true},
                                          Case{30001, "f32", "f32", true},
                                          Case{5003, "bf16", "f8E5M2"}, Case{130, "bf16", "f8E5M2"}),
-                         name);
+                         testing::PrintToStringParamName());
 
 } // namespace

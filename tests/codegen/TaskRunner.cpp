@@ -3,6 +3,7 @@
 
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
+#include "passes/kernels/RowKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -253,6 +254,11 @@ std::vector<TensorValue> TaskRunner::expected() const {
   EXPECT_TRUE(succeeded(results));
   return succeeded(results) ? std::vector<TensorValue>(results->begin(), results->end())
                             : std::vector<TensorValue>();
+}
+
+LogicalResult emitRow(kernels::KernelFrame &frame) {
+  FailureOr<kernels::RowForm> form = kernels::RowForm::of(frame.task);
+  return failed(form) ? failure() : kernels::emitRowKernel(frame, *form);
 }
 
 double largestError(const TensorValue &actual, const TensorValue &expected) {

@@ -89,6 +89,9 @@ private:
   std::vector<std::pair<mlir::Operation *, std::unique_ptr<GuardedMemory>>> memory; // by buffer
 };
 
+/// For TaskRunner::make: the kernel of a task of elements or rows.
+mlir::LogicalResult emitRow(kernels::KernelFrame &frame);
+
 /// The largest of |actual − expected| / (1 + |expected|).
 double largestError(const TensorValue &actual, const TensorValue &expected);
 

@@ -34,10 +34,7 @@ struct Case {
   std::string text;                  ///< buffers, views and one task
 };
 
-LogicalResult emitRow(kernels::KernelFrame &frame) {
-  auto form = kernels::RowForm::of(frame.task);
-  return failed(form) ? failure() : kernels::emitRowKernel(frame, *form);
-}
+std::ostream &operator<<(std::ostream &os, const Case &c) { return os << c.name; }
 
 /// Where an operand lies.
 struct Place {
@@ -450,7 +447,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"short_strip", {"max_add_cast"}, sized(5, 9, "f8E4M3FN", true)},
                     Case{"odd_strip", {"max_add_cast"}, sized(67, 131, "bf16", true)},
                     Case{"even_strip", {"max_add_cast"}, sized(128, 256, "f8E5M2", true)}),
-    [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+    testing::PrintToStringParamName());
 
 INSTANTIATE_TEST_SUITE_P(
     Tasks, TransposedOutputs,
@@ -461,6 +458,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"short_rows_of_many", {"max"}, shortRows(64, 28, 7)},
                     Case{"loss", {"sum_sigmoid_log", "sigmoid_exp_select"}, loss},
                     Case{"columns", {"sum", "transpose"}, columns}),
-    [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+    testing::PrintToStringParamName());
 
 } // namespace

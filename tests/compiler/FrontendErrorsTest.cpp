@@ -441,6 +441,13 @@ TEST(FrontendErrors, WhatAModelLacks) {
         training({10, 0, 8, 5});
       }),
       "models/x.cpp: the model has no optimizer; call adam or muon, and param, in NANO_MODEL");
+  EXPECT_EQ(errorOf([&] {
+              someGroup();
+              train(4, Loss::sum, zeros);
+              validate(4, Loss::sum, zeros);
+              training({10, 0, 8, 5});
+            }),
+            "models/x.cpp: the model has no parameters; call param in NANO_MODEL");
 }
 
 TEST(FrontendErrors, WhatABodyThrows) {

@@ -402,7 +402,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 13)) {
+    switch (pick(0, 15)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -456,6 +456,21 @@ private:
     }
     case 12:
       return cast(x, randomFloat());
+    case 13: { // each row beside the one as far from the other end
+      Value last = constantText("$LAST", {T}, "i32");
+      Value ids = binary("sub", last, position);
+      Value y = op(x.shape, x.element,
+                   "nano.gather " + x.name + ", " + ids.name + " : (" + typeOf(x.shape, x.element) +
+                       ", " + typeOf({T}, "i32") + ") -> ");
+      return times(binary("add", x, y), 0.6);
+    }
+    case 14: { // what the halves of a row have in common is taken away
+      if (columns % 2 != 0)
+        return mixed(x);
+      Value halves = reshape(cast(x, "f32"), {T, 2, columns / 2});
+      Value both = broadcast(times(reduce("sum", halves, {1}), 0.3), halves.shape, {0, 2});
+      return cast(reshape(binary("sub", halves, both), x.shape), x.element);
+    }
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }

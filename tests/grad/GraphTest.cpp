@@ -119,7 +119,7 @@ TEST_P(WholeGraphTest, RecomputationChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grad, WholeGraphTest, testing::ValuesIn(graphs().begin(), graphs().end()),
-                         [](const auto &info) { return std::string(info.param.name); });
+                         testing::PrintToStringParamName());
 
 } // namespace
 } // namespace nano::test

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <ostream>
+
 namespace nano::test {
 
 struct Graph {
@@ -14,6 +16,8 @@ struct Graph {
   /// Whether the backward pass has anything to recompute.
   bool recomputes = true;
 };
+
+inline std::ostream &operator<<(std::ostream &os, const Graph &graph) { return os << graph.name; }
 
 llvm::ArrayRef<Graph> graphs();
 

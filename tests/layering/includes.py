@@ -32,6 +32,7 @@ RULES = {
         "ir/machine",
         "passes",
         "codegen/cuda/device/nano_attention_shape.h",
+        "codegen/cuda/device/nano_matmul_shape.h",
         "codegen/cuda/device/nano_scatter_shape.h",
         "codegen/cuda/device/nano_transpose_shape.h",
     ),

@@ -34,6 +34,8 @@ struct Head {
   double lossTolerance, gradientTolerance;
 };
 
+std::ostream &operator<<(std::ostream &os, const Head &head) { return os << head.name; }
+
 std::string wide(const std::string &type) {
   return "tensor<" + std::to_string(rows) + "x" + std::to_string(columns) + "x" + type + ">";
 }
@@ -191,6 +193,6 @@ TEST_P(LinearCrossEntropyTest, LogitsExistAChunkAtATime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, LinearCrossEntropyTest, testing::ValuesIn(heads),
-                         [](const auto &info) { return info.param.name; });
+                         testing::PrintToStringParamName());
 
 } // namespace

@@ -71,7 +71,7 @@ const char *const programs = R"mlir(
   module @kernels {
     func.func private @scale(memref<?xf32>, memref<?xf32>, memref<64xi8>, index, index)
       attributes {nano.kernel, nano.reads = array<i64: 0, 1>, nano.writes = array<i64: 1>, nano.grain = 16 : i64, nano.scratch_bytes = 64 : i64, nano.summary = "mul",
-                  nano.flops_per_key = 2.5 : f64}
+                  nano.flops_per_key = 2.5 : f64, nano.flops = 3.5 : f64}
   }
   step.program @first attributes {role = "first"} {
     %loss = step.state @train.loss : memref<f32>
@@ -213,6 +213,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.kernels[0].summary, "mul");
   EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
   EXPECT_EQ(plan.kernels[0].flopsPerKey, 2.5);
+  EXPECT_EQ(plan.kernels[0].flops, 3.5);
 
   const nano::plan::StepPrograms step{"first", "next", "next", "update"};
   EXPECT_EQ(plan.training.phases, std::vector<nano::plan::StepPrograms>{step});
@@ -226,6 +227,26 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.buffers[plan.training.lossBuffer].name, "train.loss");
   EXPECT_EQ(plan.buffers[plan.training.valTargetsBuffer].name, "validate.targets");
   EXPECT_EQ(plan.buffers[plan.training.logitsBuffer].name, "generate.logits");
+}
+
+/// What the launch of a product's kernel needs to know beside its operands.
+TEST_F(PlanWriterTest, describesMatrices) {
+  std::string text = std::string(header) + programs;
+  const std::string flops = "nano.flops = 3.5 : f64";
+  text.insert(text.find(flops),
+              "nano.cluster = 2 : i64, nano.tensor_maps = [array<i64: 1, 8, 4, 32, "
+              "8, 2, 32>, array<i64: 0, 1, 1, 16, 1, 1, 0>], ");
+  OwningOpRef<ModuleOp> module = planned(text);
+  ASSERT_TRUE(module);
+  nano::codegen::PlanParts parts;
+  parts.target = "cuda";
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, std::move(parts));
+  ASSERT_TRUE(succeeded(plan));
+  const nano::plan::Kernel &kernel = plan->kernels[0];
+  EXPECT_EQ(kernel.clusterBlocks, 2u);
+  const nano::plan::TensorMap first{1, nano::plan::DType::F32, 8, 4, 32, 8, 2, 32},
+      second{0, nano::plan::DType::F32, 1, 1, 16, 1, 1, 0};
+  EXPECT_EQ(kernel.tensorMaps, (std::vector<nano::plan::TensorMap>{first, second}));
 }
 
 /// Plans of one file list the kernels of all of them.

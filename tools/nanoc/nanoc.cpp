@@ -196,6 +196,14 @@ int main(int argc, char **argv) {
                    "each alone")
       ->capture_default_str()
       ->type_name("N");
+  compile
+      ->add_option("--products", options.products,
+                   "cuda: which matrix products that one kernel alone reads are computed by that "
+                   "kernel: those that --machine predicts to be faster so (auto), all that can be "
+                   "(fused), none (library)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "fused", "library"}))
+      ->type_name("auto|fused|library");
   compile->add_flag("--report-memory", options.reportMemory,
                     "Says who holds memory at the peak, by model line");
   ScheduleReport schedule;

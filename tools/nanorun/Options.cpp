@@ -44,11 +44,11 @@ std::string isTemperature(const std::string &text) {
 
 /// Options that mean nothing without training, and --sample that excludes them.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {
-      "--train",          "--val",        "--gpus",         "--share-gpus",  "--steps",
-      "--save",           "--save-every", "--log",          "--val-every",   "--val-tokens",
-      "--dump-params",    "--times",      "--fp8-report",   "--profile",     "--tune",
-      "--check-commands", "--calibrate",  "--rank-timeout", "--coordinator", "--serial-launches"};
+  const char *trainOnly[] = {"--train",      "--val",          "--gpus",        "--share-gpus",
+                             "--steps",      "--save",         "--save-every",  "--log",
+                             "--val-every",  "--val-tokens",   "--dump-params", "--times",
+                             "--fp8-report", "--profile",      "--tune",        "--check-commands",
+                             "--calibrate",  "--rank-timeout", "--coordinator"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -163,9 +163,6 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                "OUT.plan.tune.json, which later runs use");
   app.add_flag("--check-commands", train.checkCommands,
                "Wait for every command, so that an error names its command (slow)");
-  app.add_flag("--serial-launches", train.serialLaunches,
-               "Start a GPU's kernel only when the one before it is over, for finding faults and "
-               "for comparing; else it stands ready before that");
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
       app.add_option("--sample", sample, "Instead of training, print N generated token ids")

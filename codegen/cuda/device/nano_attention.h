@@ -11,6 +11,7 @@
 //     using Element = nano::bf16;        // of q, k, v, y, dy, dq, dk, dv: nano::bf16 or float
 //     static constexpr int tokens = 49152, heads = 6, headSize = 128; // T, H, Dh
 //     static constexpr bool vectorRows = true;    // as in AttentionShape
+//     static constexpr int multiprocessors = 132; // likewise
 //     static constexpr float scale = 0.12f;
 //     static constexpr bool hasScore = true;      // false: the functions below may be left out
 //     // The score region: f(scale·q·k). No memory, no state: a function of its arguments.
@@ -47,6 +48,10 @@
 // From these each block finds the range of its tiles by itself (forward: first of its first query
 // to last of its last one; keys: by a search in `last` and `first`), leaves out tiles that a warp's
 // rows do not see, and masks element by element only tiles that they see in part.
+//
+// The forward pass on Hopper runs one block for each multiprocessor and deals the blocks of queries
+// out to them by what they cost (nano_attention_runs.h); else an iteration is one block of queries
+// or of keys.
 //
 // Every sum has an order that depends on the shapes and on first and last alone; there are no
 // atomics. Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
@@ -96,23 +101,35 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
 };
 
 template <class A>
-constexpr AttentionShape attentionShapeOf = AttentionShape{
-    A::tokens, A::heads, A::headSize, sizeof(typename A::Element) == 2, A::vectorRows, A::hasScore};
+constexpr AttentionShape attentionShapeOf =
+    AttentionShape{A::tokens,     A::heads,    A::headSize,       sizeof(typename A::Element) == 2,
+                   A::vectorRows, A::hasScore, A::multiprocessors};
 
 NANO_DEVICE int larger(int a, int b) { return a > b ? a : b; }
 NANO_DEVICE int smaller(int a, int b) { return a < b ? a : b; }
 
 /// The number of elements below `bound` of a view of `count` elements that never decrease, by a
-/// warp: 32 probes at a time.
-NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
+/// warp: 32 probes at a time, those of the first time `step` apart from `start` on.
+NANO_DEVICE int countBelow(const TokenView &view, int count, int bound, int start, int step) {
   int low = 0, high = count;
+  auto probe = [&](int first, int step, int end) {
+    const int place = first + laneIndex() * step;
+    return warpSum(int32_t(place < 0 || (place < end && view[place] < bound)));
+  };
+  const int found = probe(start, step, count);
+  if (found > 0)
+    low = smaller(larger(start + (found - 1) * step + 1, 0), count);
+  if (found < 32)
+    high = larger(smaller(start + found * step, count), low);
   while (low < high) {
-    const int step = (high - low + 31) / 32, probe = low + (laneIndex() + 1) * step - 1;
-    const bool below = probe < high && view[probe] < bound;
-    low += warpSum(int32_t(below)) * step;
+    step = (high - low + 31) / 32;
+    low += probe(low + step - 1, step, high) * step;
     high = smaller(high, low + step - 1);
   }
   return low;
+}
+NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
+  return countBelow(view, count, bound, 0, int(divideUp(count, 32)));
 }
 
 } // namespace nano
@@ -120,12 +137,22 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 #include "nano_attention_hopper.h"
 #include "nano_attention_mma.h"
 #include "nano_attention_plain.h"
+#include "nano_attention_runs.h"
 
 namespace nano {
 
 template <class A> using AttentionTilesOf = AttentionTileChoice<A::headSize, A::hasScore>;
 
-// attentionForward, and the parts of attentionBackward for dq and for dk and dv, with given tiles.
+/// attentionForward with given tiles.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void tiledForward(long long iteration, const Operands &x) {
+  if constexpr (Tiles::useWarpgroups)
+    runs::attentionForward<A, Tiles>(iteration, x);
+  else
+    mma::attentionForward<A, Tiles>(iteration, x);
+}
+
+// The parts of attentionBackward for dq and for dk and dv, with given tiles.
 #define NANO_TILED(NAME, FUNCTION)                                                                 \
   template <class A, class Tiles, class Operands>                                                  \
   NANO_DEVICE void NAME(long long iteration, const Operands &x) {                                  \
@@ -134,7 +161,6 @@ template <class A> using AttentionTilesOf = AttentionTileChoice<A::headSize, A::
     else                                                                                           \
       mma::FUNCTION<A, Tiles>(iteration, x);                                                       \
   }
-NANO_TILED(tiledForward, attentionForward)
 NANO_TILED(tiledQueryGrad, attentionQueryGrad)
 NANO_TILED(tiledKeyGrad, attentionKeyGrad)
 #undef NANO_TILED
@@ -143,16 +169,21 @@ NANO_TILED(tiledKeyGrad, attentionKeyGrad)
 template <class A, class Choice, class Operands>
 NANO_DEVICE void tiledBackward(long long iteration, const Operands &x) {
   using Queries = typename Choice::Queries;
+  using Keys = typename Choice::Keys;
   constexpr int queryBlocks = A::heads * divideUp(A::tokens, Queries::rows);
   const int number = int(iteration);
-  if (number < queryBlocks)
+  if constexpr (Queries::useWarpgroups) {
+    static_assert(isSame<Queries, Keys>);
+    hopper::attentionBothGrads<A, Queries>(number, x);
+  } else if (number < queryBlocks) {
     tiledQueryGrad<A, Queries>(number, x);
-  else
-    tiledKeyGrad<A, typename Choice::Keys>(number - queryBlocks, x);
+  } else {
+    tiledKeyGrad<A, Keys>(number - queryBlocks, x);
+  }
 }
 
-/// y and lse of one block of queries: iteration i of attentionForwardLaunch's. All threads of the
-/// block call it.
+/// y and lse of some queries: iteration i of attentionForwardLaunch's. All threads of the block
+/// call it.
 template <class A, int yCount, int lseCount>
 NANO_DEVICE void attentionForward(long long iteration,
                                   const AttentionOperands<A, yCount, lseCount> &x) {

@@ -1,6 +1,6 @@
-// Attention on Hopper's tensor cores: products of warpgroups from shared memory, one warpgroup that
-// only copies, two that compute with 64 rows each. Tiles, masks and order of sums are as in
-// nano_attention_mma.h. Included by nano_attention.h.
+// Attention on Hopper's tensor cores: products of warpgroups from shared memory, and with them the
+// vector-Jacobian product: one warpgroup only copies, two compute with 64 rows each. Tiles, masks
+// and order of sums are as in nano_attention_mma.h. Included by nano_attention.h.
 #pragma once
 
 #include "nano_attention_tiles.h"
@@ -8,12 +8,9 @@
 
 namespace nano::hopper {
 
-using mma::ColumnStatistic;
-using mma::ColumnStatistics;
 using mma::Lane;
 using mma::log2e;
 using mma::Place;
-using mma::RowRanges;
 using mma::Tile;
 
 constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
@@ -111,150 +108,73 @@ NANO_DEVICE void accumulate(float (&sums)[1][size / 8][4],
         matrixDescriptor(b + k * 16 * 128, bRows * 128, 1024, Swizzle::Bytes128), true);
 }
 
-/// Shared memory of a block: `rowTiles` tiles of rows, the stages' two tiles of columns each, the
-/// barriers, then the ranges of its queries or, with statistics, what belongs to each stage's
-/// queries.
-template <class Tiles, int size, int rowTiles> struct Shared {
+/// What belongs to the queries of a block of columns: to the base 2 the logarithm of the sum of a
+/// query's weights; which of a tile's keys it sees, `count` from the `first` on.
+template <int columns> struct QueryColumns {
+  float logarithm[columns], delta[columns];
+  uint32_t seen[columns]; ///< first + count · 2¹⁶
+  NANO_DEVICE static int first(uint32_t seen) { return int(seen & 0xffff); }
+  NANO_DEVICE static int count(uint32_t seen) { return int(seen >> 16); }
+
+  /// Column i of queries begin … end − 1 and keys firstKey … firstKey + rows − 1. Columns without a
+  /// query see nothing.
+  template <int rows, class Operands>
+  NANO_DEVICE void load(const Operands &x, int head, int begin, int end, int firstKey, int i) {
+    const int query = smaller(begin + i, end - 1);
+    logarithm[i] = *x.lse.row(query, head) * log2e;
+    delta[i] = *x.delta.row(query, head);
+    const int behind = larger(smaller(x.last[query] + 1 - firstKey, rows), 0),
+              first = larger(smaller(x.first[query] - firstKey, behind), 0);
+    seen[i] = begin + i < end ? uint32_t(first) | uint32_t(behind - first) << 16 : behind;
+  }
+};
+
+/// Shared memory of a block: two tiles of rows, the stages' two tiles of columns each, the
+/// barriers, and what belongs to each stage's queries.
+template <class Tiles, int size> struct Shared {
   using RowTile = Tile<Tiles::rows, size>;
   using ColumnTile = Tile<Tiles::columns, size>;
   static NANO_DEVICE uint8_t *rows(int i) { return dynamicShared<uint8_t>(i * RowTile::bytes); }
   static NANO_DEVICE uint8_t *columns(int stage, int i) {
-    return dynamicShared<uint8_t>(rowTiles * RowTile::bytes + (2 * stage + i) * ColumnTile::bytes);
+    return dynamicShared<uint8_t>(2 * RowTile::bytes + (2 * stage + i) * ColumnTile::bytes);
   }
   static NANO_DEVICE Barriers<Tiles::stages> &barriers() {
     return *reinterpret_cast<Barriers<Tiles::stages> *>(columns(Tiles::stages, 0));
   }
-  static NANO_DEVICE int *firsts() { return reinterpret_cast<int *>(&barriers() + 1); }
-  static NANO_DEVICE int *lasts() { return firsts() + Tiles::rows; }
-  static NANO_DEVICE ColumnStatistics<Tiles::columns> &statistics(int stage) {
-    return reinterpret_cast<ColumnStatistics<Tiles::columns> *>(firsts())[stage];
+  static NANO_DEVICE QueryColumns<Tiles::columns> &queries(int stage) {
+    return reinterpret_cast<QueryColumns<Tiles::columns> *>(&barriers() + 1)[stage];
   }
 };
 
-/// Copies the ranges of a block's queries, one a copying thread.
-template <class S, class A, class Tiles, class Operands>
-NANO_DEVICE void loadRanges(const Operands &x, int begin, int thread) {
-  static_assert(Tiles::rows == warpgroupThreads);
-  const int query = smaller(begin + thread, A::tokens - 1);
-  S::firsts()[thread] = x.first[query];
-  S::lasts()[thread] = x.last[query];
-}
+/// What a computing thread of a tile of queries knows of its two rows and of its warpgroup's; of
+/// keys it needs nothing.
+template <bool ofQueries> struct OwnRows {
+  template <class... Any> NANO_DEVICE explicit OwnRows(const Any &...) {}
+};
+template <> struct OwnRows<true> {
+  float logarithm[2], delta[2];
+  int first[2], last[2];
+  int firstOfFirst, firstOfLast, lastOfFirst, lastOfLast;
 
-/// Iteration i: as mma::attentionForward's. The products of a tile's weights and values run while
-/// the next tile's weights are computed.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, blocks = divideUp(tokens, rows);
-  using S = Shared<Tiles, size, 1>;
-  auto &barriers = S::barriers();
-  const int head = iteration % A::heads;
-  const int begin = (blocks - 1 - iteration / A::heads) * rows, end = smaller(begin + rows, tokens);
-  const int firstKey = larger(x.first[begin], 0), endKey = x.last[end - 1] + 1;
-  const int count = divideUp(endKey - firstKey, columns);
-  barriers.init();
-
-  if (warpIndex() / 4 == computingWarpgroups) {
-    decreaseRegisters<copyRegisters<false>>();
-    const int thread = threadIdx.x % warpgroupThreads;
-    mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), x.q, head, begin, end, thread);
-    loadRanges<S, A, Tiles>(x, begin, thread);
-    barriers.produce(count, [&](int tile, int stage) {
-      const int key = firstKey + tile * columns;
-      mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), x.k, head, key, endKey,
-                                                     thread);
-      mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 1), x.v, head, key, endKey,
-                                                     thread);
-    });
-    return;
-  }
-
-  increaseRegisters<computeRegisters<false>>();
-  const Lane lane;
-  const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
-  float sums[1][size / 8][4] = {};
-  mma::Softmax<1> softmax;
-  constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
-  barriers.waitFull(0);
-  const int *const firsts = S::firsts(), *const lasts = S::lasts();
-  const RowRanges ranges(firsts, lasts, groupRow, warpgroupRows);
-  // The tiles that some row of the warpgroup sees.
-  const int from = larger(ranges.firstOfFirst - firstKey, 0) / columns,
-            to = (ranges.lastOfLast - firstKey) / columns;
-
-  float scores[1][columns / 8][4];
-  uint32_t weights[columns / 16][4];
-  auto start = [&](int tile) {
-    barriers.waitFull(tile);
-    warpgroupRegisters(flat(scores));
-    warpgroupFence();
-    multiply<size, rows, columns>(scores, S::rows(0), groupRow,
-                                  S::columns(tile % Tiles::stages, 0));
-    warpgroupCommit();
-  };
-  auto weigh = [&](int tile, float (&scales)[1][2]) {
-    const int key = firstKey + tile * columns;
-    if constexpr (mma::scoresInLog2<A>)
-      mma::forElements(scores, lane, [&](float &s, Place at) {
-        s *= A::scale;
-        if constexpr (A::hasScore)
-          s = A::score(s, begin + warpRow + at.row, key + at.column, head);
-        s *= log2e;
-      });
-    if (!ranges.contain(key, key + columns - 1)) {
-      const int first[2] = {firsts[warpRow + lane.group] - key,
-                            firsts[warpRow + lane.group + 8] - key};
-      const int last[2] = {lasts[warpRow + lane.group] - key,
-                           lasts[warpRow + lane.group + 8] - key};
-      mma::forElements(scores, lane, [&](float &s, Place at) {
-        const bool seen = at.column >= first[at.half] && at.column <= last[at.half];
-        s = seen ? s : -infinity;
-      });
+  /// Of the warpgroup's rows from query `begin` on; `warpRow`: the warp's first one among them.
+  template <class Operands>
+  NANO_DEVICE OwnRows(const Operands &x, int head, int tokens, int begin, int warpRow,
+                      const Lane &lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int query = smaller(begin + warpRow + 8 * i + lane.group, tokens - 1);
+      logarithm[i] = *x.lse.row(query, head) * log2e;
+      delta[i] = *x.delta.row(query, head);
+      first[i] = x.first[query];
+      last[i] = x.last[query];
     }
-    return softmax.apply(scores, scales, factor);
-  };
-  for (int tile = 0; tile < from; ++tile) {
-    barriers.waitFull(tile);
-    barriers.release(tile % Tiles::stages);
+    const int from = smaller(begin, tokens - 1), to = smaller(begin + warpgroupRows, tokens) - 1;
+    firstOfFirst = x.first[from];
+    firstOfLast = x.first[to];
+    lastOfFirst = x.last[from];
+    lastOfLast = begin < tokens ? x.last[to] : -1;
   }
-  float scales[1][2];
-  start(from);
-  warpgroupWait<0>();
-  warpgroupRegisters(flat(scores));
-  weigh(from, scales);
-  pack(weights, scores);
-  for (int tile = from + 1; tile <= to; ++tile) {
-    start(tile);
-    warpgroupRegisters(flat(sums));
-    warpgroupFence();
-    accumulate<size, columns>(sums, weights, S::columns((tile - 1) % Tiles::stages, 1));
-    warpgroupCommit();
-    warpgroupWait<1>();
-    warpgroupRegisters(flat(scores));
-    const bool grown = weigh(tile, scales);
-    warpgroupWait<0>();
-    warpgroupRegisters(flat(sums));
-    barriers.release((tile - 1) % Tiles::stages);
-    if (grown)
-      mma::rescale(sums, scales);
-    pack(weights, scores);
-  }
-  warpgroupRegisters(flat(sums));
-  warpgroupFence();
-  accumulate<size, columns>(sums, weights, S::columns(to % Tiles::stages, 1));
-  warpgroupCommit();
-  warpgroupWait<0>();
-  warpgroupRegisters(flat(sums));
-  for (int tile = to; tile < count; ++tile) {
-    barriers.waitFull(tile);
-    barriers.release(tile % Tiles::stages);
-  }
-
-  mma::finish(sums, softmax, factor, lane, x, begin + warpRow, end, head);
-  barrierSync(1 + lane.warp / 4, warpgroupThreads); // all warps have read the queries
-  mma::storeTile<size, rows, Operands::yPlaces>(sums, lane, S::rows(0), warpRow, x.y, head, begin,
-                                                end);
-}
+};
 
 /// dq of a block of queries, or dk and dv of a block of keys: rows of tiles are the block's own (q
 /// and dy, or k and v), columns tokens of the other kind.
@@ -263,79 +183,78 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
                 columns = Tiles::columns;
   constexpr bool many = !ofQueries && size == 128;
-  using S = Shared<Tiles, size, 2>;
+  using S = Shared<Tiles, size>;
   auto &barriers = S::barriers();
   const int begin = block * rows, end = smaller(begin + rows, tokens);
   int from, to;
-  if constexpr (ofQueries) {
-    from = larger(x.first[begin], 0);
-    to = x.last[end - 1] + 1;
-  } else {
-    from = countBelow(x.last, tokens, begin);
-    to = countBelow(x.first, tokens, end);
-  }
-  const int count = divideUp(to - from, columns);
+  auto findColumns = [&] {
+    if constexpr (ofQueries) {
+      from = larger(x.first[begin], 0);
+      to = x.last[end - 1] + 1;
+    } else {
+      // Under a causal mask they begin with the keys; few windows are longer than 1024.
+      from = countBelow(x.last, tokens, begin, begin - 31, 1);
+      to = countBelow(x.first, tokens, end, end - 1, 33);
+    }
+    return divideUp(to - from, columns);
+  };
   barriers.init();
 
   if (warpIndex() / 4 == computingWarpgroups) {
     decreaseRegisters<copyRegisters<many>>();
     const int thread = threadIdx.x % warpgroupThreads;
-    if (count == 0)
-      return;
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
                                                 thread);
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head, begin,
                                                 end, thread);
-    if constexpr (ofQueries)
-      loadRanges<S, A, Tiles>(x, begin, thread);
+    const int count = findColumns();
     barriers.produce(count, [&](int tile, int stage) {
       const int column = from + tile * columns;
       mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), ofQueries ? x.k : x.q,
                                                      head, column, to, thread);
       mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 1), ofQueries ? x.v : x.dy,
                                                      head, column, to, thread);
-      if constexpr (!ofQueries) {
-        ColumnStatistic mine;
-        mine.template load<columns>(x, head, column, to, thread);
-        mine.store(S::statistics(stage), thread);
-      }
+      if (!ofQueries && thread < columns)
+        S::queries(stage).template load<rows>(x, head, column, to, begin, thread);
     });
+    if (count == 0) {
+      copyAsyncCommit();
+      copyAsyncWait<0>();
+      barrierSync(3, Tiles::threads);
+    }
     return;
   }
 
   increaseRegisters<computeRegisters<many>>();
+  const int count = findColumns();
   const Lane lane;
   const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
-  const int firstRow = begin + groupRow, lastRow = smaller(firstRow + warpgroupRows, tokens) - 1;
-  float logarithms[2], deltas[2]; // of queries: of this thread's rows
-  if constexpr (ofQueries)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int query = smaller(begin + warpRow + 8 * i + lane.group, tokens - 1);
-      logarithms[i] = *x.lse.row(query, head) * log2e;
-      deltas[i] = *x.delta.row(query, head);
-    }
+  const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
   float sums[1][size / 8][4] = {}, otherSums[1][size / 8][4] = {};
   float scores[1][columns / 8][4], products[1][columns / 8][4];
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
-  int pending = -1; // the stage whose last products have not been waited for
+  int pending = -1; // of queries: the stage whose last products have not been waited for
 
+#pragma unroll 1
   for (int tile = 0; tile < count; ++tile) {
     const int stage = tile % Tiles::stages, column = from + tile * columns;
-    const auto &statistics = S::statistics(stage);
+    const auto &queries = S::queries(stage);
     barriers.waitFull(tile);
+    // Whether some of the warpgroup's rows meet some of the columns, and all of them all.
     bool meet, contain;
     if constexpr (ofQueries) {
-      const RowRanges ranges(S::firsts(), S::lasts(), groupRow, warpgroupRows);
-      meet = ranges.meet(column, column + columns - 1);
-      contain = ranges.contain(column, column + columns - 1);
+      meet = column <= own.lastOfLast && column + columns > own.firstOfFirst;
+      contain = column >= own.firstOfLast && column + columns <= own.lastOfFirst + 1;
     } else {
-      meet = statistics.first[0] <= lastRow && statistics.last[columns - 1] >= firstRow;
-      contain = statistics.first[columns - 1] <= firstRow && statistics.last[0] >= lastRow;
+      const uint32_t first = queries.seen[0], last = queries.seen[columns - 1];
+      meet = queries.first(first) < groupRow + warpgroupRows &&
+             queries.first(last) + queries.count(last) > groupRow;
+      contain = queries.first(last) <= groupRow && queries.count(last) > 0 &&
+                queries.first(first) + queries.count(first) >= groupRow + warpgroupRows;
     }
     if (!meet) {
       warpgroupWait<0>();
-      if (pending >= 0)
+      if (ofQueries && pending >= 0)
         barriers.release(pending);
       pending = -1;
       barriers.release(stage);
@@ -350,28 +269,41 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     warpgroupCommit();
     warpgroupWait<1>();
     warpgroupRegisters(flat(scores));
-    if (pending >= 0)
+    if (ofQueries && pending >= 0)
       barriers.release(pending);
     pending = stage;
 
     // Of an element: what belongs to its query, and whether that sees its key.
     auto logarithm = [&](Place at) {
-      return ofQueries ? logarithms[at.half] : statistics.logarithm[at.column];
+      if constexpr (ofQueries)
+        return own.logarithm[at.half];
+      else
+        return queries.logarithm[at.column];
     };
     auto delta = [&](Place at) {
-      return ofQueries ? deltas[at.half] : statistics.delta[at.column];
+      if constexpr (ofQueries)
+        return own.delta[at.half];
+      else
+        return queries.delta[at.column];
     };
-    auto hideUnseen = [&](auto &values) {
+    // Weights of what is not seen become zero, and their gradients, whatever the operands are.
+    auto hideUnseen = [&] {
       if (contain)
         return;
-      mma::forElements(values, lane, [&](float &value, Place at) {
-        const int query = ofQueries ? warpRow + at.row : at.column,
-                  key = ofQueries ? column + at.column : begin + warpRow + at.row;
-        const int *first = ofQueries ? S::firsts() : statistics.first,
-                  *last = ofQueries ? S::lasts() : statistics.last;
-        const bool seen = key >= first[query] && key <= last[query];
-        value = seen ? value : 0;
+      mma::forElements(scores, lane, [&](float &s, Place at) {
+        if constexpr (ofQueries) {
+          const int key = column + at.column;
+          s = (key >= own.first[at.half]) & (key <= own.last[at.half]) ? s : 0;
+        } else {
+          const uint32_t seen = queries.seen[at.column];
+          s = uint32_t(warpRow + at.row - queries.first(seen)) < (seen >> 16) ? s : 0;
+        }
       });
+    };
+    auto hideProducts = [&] {
+      if (!contain)
+        mma::forElements(scores, products, lane,
+                         [](float &s, float &p, Place) { p = s == 0 ? 0 : p; });
     };
     if constexpr (A::hasScore) {
       warpgroupWait<0>();
@@ -381,20 +313,18 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
         mma::weightAndGradient<A>(s, p, logarithm(at), delta(at), ofQueries ? row : other,
                                   ofQueries ? other : row, head);
       });
-      hideUnseen(scores);
+      hideUnseen();
     } else {
       mma::forElements(scores, lane, [&](float &s, Place at) {
         s = approximateExp2(fma(s, A::scale * log2e, -logarithm(at)));
       });
-      hideUnseen(scores);
-    }
-    if constexpr (!A::hasScore) {
+      hideUnseen();
       warpgroupWait<0>();
       warpgroupRegisters(flat(products));
       mma::forElements(scores, products, lane,
                        [&](float &s, float &p, Place at) { p = s * (p - delta(at)); });
     }
-    hideUnseen(products);
+    hideProducts();
     pack(gradients, products);
     if constexpr (!ofQueries) {
       pack(weights, scores);
@@ -410,12 +340,16 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       warpgroupWait<0>();
       warpgroupRegisters(flat(sums));
       warpgroupRegisters(flat(otherSums));
+      barriers.release(stage);
     }
   }
   warpgroupWait<0>();
   warpgroupRegisters(flat(sums));
-  warpgroupRegisters(flat(otherSums));
+  if (ofQueries && pending >= 0)
+    barriers.release(pending);
   mma::forElements(sums, lane, [&](float &sum, Place) { sum *= A::scale; });
+  if (count == 0)
+    barrierSync(3, Tiles::threads); // the rows have come, over which the results are written
   barrierSync(1 + lane.warp / 4, warpgroupThreads); // all warps have read the rows
   if constexpr (ofQueries) {
     mma::storeTile<size, rows, Operands::dqPlaces>(sums, lane, S::rows(0), warpRow, x.dq, head,
@@ -428,17 +362,30 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   }
 }
 
-/// dq. Iteration i: as mma::attentionQueryGrad's.
+/// dq. Iteration i: block of queries i / H, head i mod H.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
-  constexpr int blocks = divideUp(A::tokens, Tiles::rows);
-  attentionGrad<A, Tiles, true>(blocks - 1 - iteration / A::heads, iteration % A::heads, x);
+  attentionGrad<A, Tiles, true>(iteration / A::heads, iteration % A::heads, x);
 }
 
 /// dk and dv. Iteration i: as mma::attentionKeyGrad's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
   attentionGrad<A, Tiles, false>(iteration / A::heads, iteration % A::heads, x);
+}
+
+/// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
+/// cache; not at once, so that under a causal mask the longest blocks of queries are not the last.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
+  constexpr int blocks = divideUp(A::tokens, Tiles::rows),
+                lead = blocks < Tiles::lead ? blocks : Tiles::lead;
+  const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
+  if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))
+    attentionGrad<A, Tiles, true>(paired < 0 ? unit : lead + paired / 2, head, x);
+  else
+    attentionGrad<A, Tiles, false>(paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks, head,
+                                   x);
 }
 
 } // namespace nano::hopper

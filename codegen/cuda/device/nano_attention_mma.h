@@ -41,8 +41,8 @@ template <class A, class Tiles> struct QueryBlock {
 /// Iteration i: QueryBlock's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
+  constexpr int size = A::headSize, rows = Tiles::rows, columns = Tiles::columns,
+                rowTiles = Tiles::warpRows / 16;
   using RowTile = Tile<rows, size>;
   using ColumnTile = Tile<columns, size>;
   uint8_t *const queries = dynamicShared<uint8_t>(), *const stages = queries + RowTile::bytes;

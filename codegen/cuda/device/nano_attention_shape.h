@@ -14,7 +14,8 @@ struct AttentionShape {
   /// Every row of Dh elements of q, k, v, dy and of y, dq, dk, dv is contiguous and begins at a
   /// multiple of 16 bytes.
   bool vectorRows;
-  bool hasScore = false; ///< the op has a score region
+  bool hasScore = false;     ///< the op has a score region
+  int multiprocessors = 132; ///< of the GPU: for its speed, not for the results
 };
 
 /// The launches of an attention op that runs on tensor cores: rows of tiles are queries and columns
@@ -27,6 +28,7 @@ template <int WarpRows, int Warps, int Columns> struct AttentionTiles {
   static constexpr bool useWarpgroups = false;
   static constexpr int warpRows = WarpRows, warps = Warps, columns = Columns;
   static constexpr int rows = WarpRows * Warps, threads = 32 * Warps;
+  static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
   /// Tiles of rows, two stages of two tiles of columns, and ranges of the queries among the rows or
   /// statistics of those among the columns.
   static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize) {
@@ -36,15 +38,32 @@ template <int WarpRows, int Warps, int Columns> struct AttentionTiles {
   }
 };
 
-/// Tiles for Hopper: two warpgroups of 64 rows that compute and one that copies blocks of columns,
-/// `Stages` of them ahead.
-template <int Columns, int Stages> struct HopperTiles {
+/// Tiles of the gradients on Hopper: two warpgroups of 64 rows that compute and one that copies
+/// blocks of columns, `Stages` of them ahead. A block of tokens as keys comes `Lead` blocks after
+/// it as queries.
+template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
   static constexpr bool useWarpgroups = true;
-  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages;
+  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, lead = Lead;
+  /// Of a launch of so many tiles of rows.
+  static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
   static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize) {
-    const int rowTiles = part == AttentionPart::Forward ? 1 : 2;
-    return 2 * headSize * (rowTiles * rows + 2 * stages * columns) + 16 * stages +
-           (part == AttentionPart::Keys ? 16 * stages * columns : 8 * rows);
+    return 2 * headSize * (2 * rows + 2 * stages * columns) + 16 * stages +
+           (part == AttentionPart::Keys ? 12 * stages * columns : 0);
+  }
+};
+
+/// Tiles of the forward pass on Hopper: likewise, but one block for each multiprocessor, which
+/// share all tiles; queries are copied to `Slots` slots, keys and values to `Stages` stages.
+template <int Columns, int Stages, int Slots> struct HopperRuns {
+  static constexpr bool useWarpgroups = true;
+  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, slots = Slots,
+                       unitBytes = 256;
+  static NANO_BOTH constexpr long long blocks(long long tiles, int multiprocessors) {
+    return tiles < multiprocessors ? tiles : multiprocessors;
+  }
+  static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize) {
+    return 2 * headSize * (slots * rows + 2 * stages * columns) + 16 * (stages + slots) +
+           unitBytes + (32 + 8 * rows) * slots;
   }
 };
 
@@ -52,12 +71,12 @@ template <int Columns, int Stages> struct HopperTiles {
 /// tiles leave registers for it.
 template <int headSize, bool hasScore> struct AttentionTileChoice;
 template <> struct AttentionTileChoice<128, false> {
-  using Forward = HopperTiles<64, 4>;
+  using Forward = HopperRuns<64, 4, 2>;
   using Queries = HopperTiles<64, 4>;
   using Keys = HopperTiles<64, 4>;
 };
 template <> struct AttentionTileChoice<64, false> {
-  using Forward = HopperTiles<128, 5>;
+  using Forward = HopperRuns<128, 5, 2>;
   using Queries = HopperTiles<64, 4>;
   using Keys = HopperTiles<64, 4>;
 };
@@ -87,7 +106,8 @@ NANO_BOTH constexpr int attentionPlainBytes(int headSize, int tiles, int scores)
 template <class Choice>
 NANO_BOTH constexpr TemplateLaunch tiledForwardLaunch(const AttentionShape &s) {
   using Tiles = typename Choice::Forward;
-  return {Tiles::threads, s.heads * divideUp(s.tokens, Tiles::rows),
+  const long long tiles = s.heads * divideUp(s.tokens, Tiles::rows);
+  return {Tiles::threads, Tiles::blocks(tiles, s.multiprocessors),
           Tiles::sharedBytes(AttentionPart::Forward, s.headSize)};
 }
 
@@ -113,7 +133,7 @@ NANO_BOTH constexpr TemplateLaunch attentionForwardLaunch(const AttentionShape &
           attentionPlainBytes(s.headSize, 3, 1)};
 }
 
-/// nano.attention_grad: blocks of queries, then blocks of keys. The plain template is within 227 KB
+/// nano.attention_grad: blocks of queries and blocks of keys. The plain template is within 227 KB
 /// up to Dh = 384.
 NANO_BOTH constexpr TemplateLaunch attentionGradLaunch(const AttentionShape &s) {
   if (attentionOnTensorCores(s))

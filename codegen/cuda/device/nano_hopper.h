@@ -52,10 +52,11 @@ NANO_DEVICE void mbarrierExpect(Mbarrier *barrier, uint32_t bytes) {
       : "memory");
 }
 /// One arrival at the barrier at the same place in the shared memory of block `rank` of the
-/// cluster.
+/// cluster: the thread has finished reading. What it has written is shown to other blocks by
+/// clusterSync alone; here it would have to wait for all its stores to reach the whole device.
 NANO_DEVICE void mbarrierArriveRemote(Mbarrier *barrier, uint32_t rank) {
   asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(
+               "mbarrier.arrive.release.cta.shared::cluster.b64 _, [remote]; }" ::"r"(
                    sharedAddress(barrier)),
                "r"(rank)
                : "memory");
@@ -68,15 +69,15 @@ NANO_DEVICE void copyAsyncArrive(Mbarrier *barrier) {
 }
 
 /// Whether the phase of that parity has ended; true for parity 1 before the first phase has ended.
-/// Waits a while before it says no (mbarrier.try_wait.parity, acquire, cluster scope).
+/// Waits a while before it says no (mbarrier.try_wait.parity). What those who arrived did before
+/// can then be seen if they are threads of this block, and what bulk copies have brought.
 NANO_DEVICE bool mbarrierTryWait(Mbarrier *barrier, uint32_t parity) {
   uint32_t ended;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
-      "selp.u32 %0, 1, 0, p; }"
-      : "=r"(ended)
-      : "r"(sharedAddress(barrier)), "r"(parity)
-      : "memory");
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2; "
+               "selp.u32 %0, 1, 0, p; }"
+               : "=r"(ended)
+               : "r"(sharedAddress(barrier)), "r"(parity)
+               : "memory");
   return ended != 0;
 }
 /// Waits for the end of the phase of that parity, by a thread.
@@ -124,6 +125,42 @@ template <int Pending> NANO_DEVICE void bulkWait() {
 }
 template <int Pending> NANO_DEVICE void bulkWaitRead() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
+/// A matrix in global memory and the box of it that one load brings, as the driver's
+/// cuTensorMapEncodeTiled writes them.
+struct alignas(64) TensorMap {
+  uint8_t bytes[128];
+};
+/// The maps of a launch, a parameter of its kernel.
+template <int N> struct TensorMaps {
+  TensorMap map[N];
+};
+
+/// Brings a map to where loads look for it, by a thread.
+NANO_DEVICE void prefetchTensorMap(const TensorMap &map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+/// Starts loading the box that begins at (column, row) of the map's matrix, by a thread: its rows
+/// one after the other, permuted by the map's swizzle; what lies outside of the matrix is zero,
+/// also before its first row or column. `column` is at a multiple of 16 bytes. `shared` is a
+/// multiple of 128 bytes, of 1024 with a swizzle of 128. At the end the barrier gets the whole
+/// box's bytes (cp.async.bulk.tensor, complete_tx).
+NANO_DEVICE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
+                                Mbarrier *barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3}], [%4];" ::"r"(sharedAddress(shared)),
+               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier))
+               : "memory");
+}
+/// Likewise to the same place of every block of the cluster whose bit is set in `blocks`, as
+/// bulkLoadMulticast.
+NANO_DEVICE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
+                                         Mbarrier *barrier, uint16_t blocks) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
+               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks)
+               : "memory");
 }
 
 // --------------------------------------------------------------------------------- Clusters

@@ -27,10 +27,8 @@ template <int Args, int Segments> struct Launch {
     int64_t iterations, firstBlock;
   } segment[Segments];
 
-  /// The work of a block of `blockIterations` iterations; what every thread does first. It waits
-  /// for the launch before (awaitPredecessor): nobody has operands earlier.
+  /// The work of a block of `blockIterations` iterations.
   NANO_DEVICE Work find(int64_t block, int64_t blockIterations) const {
-    awaitPredecessor();
     int low = 0;
     if constexpr (Segments > 1)
       for (int high = segments; high - low > 1;) {
@@ -248,9 +246,9 @@ NANO_DEVICE float exponential(float x) { return approximateExp2(x * 1.44269504f)
 NANO_DEVICE float exponential(float x, float factor, float summand) {
   return approximateExp2(fma(x, factor * 1.44269504f, summand * 1.44269504f));
 }
-/// 1 + e^(-factor·x), and at most 2^60.
-NANO_DEVICE float onePlusExponential(float x, float factor) {
-  return 1.0f + minimum(approximateExp2(x * (factor * -1.44269504f)), 0x1p60f);
+/// 1 + e^(-factor·x), and at most `most`.
+NANO_DEVICE float onePlusExponential(float x, float factor, float most = 0x1p60f) {
+  return 1.0f + minimum(approximateExp2(x * (factor * -1.44269504f)), most);
 }
 /// 1/(1 + e^(-factor·x)), relative error (6 + |factor·x|)·2^-23; where factor·x < -41 it is 2^-60.
 NANO_DEVICE float sigmoid(float x, float factor = 1.0f) {
@@ -326,6 +324,72 @@ NANO_DEVICE Vec<float, N> exponentialShared(const Vec<float, N> &a, float factor
     result.lane[i] = i * 3 % 8 < 3 ? polynomialExp2(x) : approximateExp2(x);
   }
   return result;
+}
+
+/// 2^exponent for |exponent| ≤ 1/2, of a constant.
+NANO_DEVICE constexpr double smallPower(double exponent) {
+  double term = 1, sum = 1;
+  for (int i = 1; i < 16; ++i) {
+    term *= exponent * 0.69314718055994531 / i;
+    sum += term;
+  }
+  return sum;
+}
+/// e^(Factor·x + Summand) for x in [0, 1], with the error of `exponential`; neither end of the
+/// range is beyond ±80. Without the units for special functions: 2^n · 2^(f + c), where
+/// Factor·x·log₂e + Summand·log₂e = n + f + c, with n whole and c constant, by the polynomial of
+/// polynomialExp2.
+template <float Factor, float Summand> NANO_DEVICE float polynomialOfFraction(float x) {
+  constexpr double power = double(Summand) * 1.44269504088896341;
+  constexpr int whole = int(power < 0 ? power - 0.5 : power + 0.5);
+  constexpr double scale = smallPower(power - whole);
+  constexpr float factor = Factor * 1.44269504f;
+  constexpr float toWhole = 12582912.0f + float(whole); // 1.5·2^23: its last bit counts ones
+  const float shifted = fma(x, factor, toWhole);
+  const float f = fma(x, factor, toWhole - shifted);
+  float p = fma(float(0.0013264728 * scale), f, float(0.009671514 * scale));
+  p = fma(p, f, float(0.055507336 * scale));
+  p = fma(p, f, float(0.24022242 * scale));
+  p = fma(p, f, float(0.693147 * scale));
+  p = fma(p, f, float(scale));
+  return p * bitCast<float>((bitCast<uint32_t>(shifted) << 23) + 0x3f800000u);
+}
+/// Likewise of a vector. One lane of eight does without the units for special functions: measured,
+/// more of them gain nothing, since their instructions take as long.
+template <float Factor, float Summand, int N>
+NANO_DEVICE Vec<float, N> exponentialOfFraction(const Vec<float, N> &a) {
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] = i % 8 == 0 ? polynomialOfFraction<Factor, Summand>(a.lane[i])
+                                : exponential(a.lane[i], Factor, Summand);
+  return result;
+}
+/// e^(Factor·sigmoid(slope·x) + Summand), with constants as those of polynomialOfFraction: relative
+/// error |Factor|·(6 + |slope·x|)·2^-23 beside that of `exponential`; where slope·x < -20.8 the
+/// sigmoid is 2^-30. Four lanes share a reciprocal: one that is NaN makes the others NaN.
+template <float Factor, float Summand, int N>
+NANO_DEVICE Vec<float, N> exponentialOfSigmoid(const Vec<float, N> &x, float slope) {
+  Vec<float, N> fraction;
+  if constexpr (N % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      float inverse[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        inverse[j] = onePlusExponential(x.lane[i + j], slope, 0x1p30f);
+      const float low = inverse[0] * inverse[1], high = inverse[2] * inverse[3];
+      const float all = approximateReciprocal(low * high);
+      const float ofLow = all * high, ofHigh = all * low;
+      fraction.lane[i] = ofLow * inverse[1];
+      fraction.lane[i + 1] = ofLow * inverse[0];
+      fraction.lane[i + 2] = ofHigh * inverse[3];
+      fraction.lane[i + 3] = ofHigh * inverse[2];
+    }
+  } else {
+    fraction = map<float>([=](float y) { return sigmoid(y, slope); }, x);
+  }
+  return exponentialOfFraction<Factor, Summand>(fraction);
 }
 
 /// Two lanes share a reciprocal, 1/a = b·(1/ab): the units for special functions do 16 a clock and
@@ -428,10 +492,19 @@ template <class T, class Word, int N> NANO_DEVICE auto elementsOf(const Vec<Word
   return value;
 }
 
+/// N narrow elements that a thread keeps for long, as words: one by one the compiler would have
+/// each in a register of its own where it keeps them from one iteration of a loop to the next.
+template <class T, int N> struct Held {
+  using Word = Unsigned<N * sizeof(T) % 4 == 0 ? 4 : N * sizeof(T) % 2 == 0 ? 2 : 1>;
+  Vec<Word, int(N * sizeof(T) / sizeof(Word))> words;
+  NANO_DEVICE void operator=(const Vec<T, N> &value) { words = wordsOf<Word>(value); }
+  NANO_DEVICE Vec<T, N> elements() const { return elementsOf<T>(words); }
+};
+
 enum class Access { Load, Read };
 
-/// N elements in as few accesses as the alignment allows.
-template <Access How, int N, int Alignment, class T> NANO_DEVICE Vec<T, N> loadPieces(const T *at) {
+/// N elements as words, in as few accesses as the alignment allows.
+template <Access How, int N, int Alignment, class T> NANO_DEVICE auto loadWords(const T *at) {
   constexpr int bytes = accessBytes<N * sizeof(T), Alignment>, count = N * sizeof(T) / bytes;
   using Word = typename Piece<bytes>::Word;
   constexpr int words = bytes / sizeof(Word);
@@ -444,7 +517,15 @@ template <Access How, int N, int Alignment, class T> NANO_DEVICE Vec<T, N> loadP
     for (int j = 0; j < words; ++j)
       read.lane[i * words + j] = piece.word[j];
   }
-  return elementsOf<T>(read);
+  return read;
+}
+template <Access How, int N, int Alignment, class T> NANO_DEVICE Vec<T, N> loadPieces(const T *at) {
+  return elementsOf<T>(loadWords<How, N, Alignment>(at));
+}
+/// N elements from `at`, a multiple of 16 bytes, for later.
+template <int N, class T> NANO_DEVICE auto hold(T *at) {
+  return Held<typename RemoveConst<T>::type, N>{
+      loadWords<Access::Load, N, 16>(static_cast<const T *>(at))};
 }
 
 /// N elements from `at`, which is a multiple of `Alignment` bytes. `read` is for memory that this

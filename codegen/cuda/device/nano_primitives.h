@@ -38,24 +38,6 @@ NANO_DEVICE uint32_t sharedAddress(const void *shared) {
   __builtin_unreachable();
 }
 
-/// Waits until the launch before this one on the stream is over and its writes can be seen, then
-/// lets the launch after this one begin to wait likewise. Every thread calls it before it touches
-/// global memory, and so a launch may be started while the one before it still runs: its blocks
-/// take the places of those that have ended, and stand ready.
-///   - A launch ends only after its threads have waited, so one that is over has everything before
-///     it behind it, however early it was started itself.
-///   - What is let go early is only the wait of the next launch: it touches nothing, reads or
-///     writes, before all blocks of this one have ended and what they wrote has been flushed.
-///   - Blocks of the next launch come when no block of this one is left to be placed: they never
-///     stand in the way of blocks that those running wait for.
-/// Started the ordinary way, after the end of all before it, a launch waits for nothing here.
-NANO_DEVICE void awaitPredecessor() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 // ----------------------------------------------------------------------------- Conversions
 
 /// Two f32 rounded into one word, `low` in the lower half (cvt.rn.bf16x2.f32), and back.
@@ -66,6 +48,44 @@ NANO_DEVICE uint32_t packBf16(float low, float high) {
 }
 NANO_DEVICE float lowBf16(uint32_t pair) { return bitCast<float>(pair << 16); }
 NANO_DEVICE float highBf16(uint32_t pair) { return bitCast<float>(pair & 0xffff0000u); }
+
+/// Arithmetic on two bf16 in a word each, rounded once (add, sub, mul, max and min.bf16x2); extrema
+/// of a NaN are NaN.
+#define NANO_PAIRS(NAME, INSTRUCTION)                                                              \
+  NANO_DEVICE uint32_t NAME(uint32_t a, uint32_t b) {                                              \
+    uint32_t result;                                                                               \
+    asm(INSTRUCTION ".bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));                        \
+    return result;                                                                                 \
+  }
+NANO_PAIRS(addPairs, "add.rn")
+NANO_PAIRS(subtractPairs, "sub.rn")
+NANO_PAIRS(multiplyPairs, "mul.rn")
+NANO_PAIRS(maximumPairs, "max.NaN")
+NANO_PAIRS(minimumPairs, "min.NaN")
+#undef NANO_PAIRS
+
+/// How two numbers compare. A NaN is not equal to anything, and all else is false of it.
+enum class Comparison { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
+/// All ones in the halves of the result where the halves of a and b compare so (set.bf16x2).
+template <Comparison How> NANO_DEVICE uint32_t comparePairs(uint32_t a, uint32_t b) {
+  uint32_t result;
+#define NANO_COMPARE(INSTRUCTION)                                                                  \
+  asm("set." INSTRUCTION ".u32.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b))
+  if constexpr (How == Comparison::Equal)
+    NANO_COMPARE("eq");
+  else if constexpr (How == Comparison::NotEqual)
+    NANO_COMPARE("neu");
+  else if constexpr (How == Comparison::Less)
+    NANO_COMPARE("lt");
+  else if constexpr (How == Comparison::LessEqual)
+    NANO_COMPARE("le");
+  else if constexpr (How == Comparison::Greater)
+    NANO_COMPARE("gt");
+  else
+    NANO_COMPARE("ge");
+#undef NANO_COMPARE
+  return result;
+}
 
 /// Two f32 rounded and saturated to f8, `low` in the lower byte (cvt.rn.satfinite).
 NANO_DEVICE uint16_t packE4m3(float low, float high) {
@@ -197,40 +217,51 @@ NANO_DEVICE float approximateTanh(float x) {
 // Loads and stores of global memory with a hint, by a thread. T is a trivially copyable type of 1,
 // 2, 4, 8 or 16 bytes; the address is a multiple of its size. An ordinary `*pointer` of a type
 // that is aligned to its size is one access too.
-//   loadReadOnly      ld.global                   nothing writes it after awaitPredecessor
-//   loadOnce          ld.global.L1::no_allocate   likewise, and nobody reads it again
-//   storeStreaming    st.global.cs                nobody reads it soon
-// Not ld.global.nc: it is for what nothing writes from the kernel's start on, and the launch before
-// may still write then.
-template <typename T> NANO_DEVICE T loadReadOnly(const T *pointer) { return *pointer; }
+//   loadReadOnly      ld.global.nc                   nothing writes it during the launch
+//   loadOnce          ld.global.nc.L1::no_allocate   likewise, and nobody reads it again
+//   storeStreaming    st.global.cs                   nobody reads it soon
+template <typename T> NANO_DEVICE T loadReadOnly(const T *pointer) {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||
+                sizeof(T) == 16);
+  // As an instruction of the compiler's own it costs fewer registers than one of assembly.
+  if constexpr (sizeof(T) == 16)
+    return bitCast<T>(__ldg(reinterpret_cast<const uint4 *>(pointer)));
+  else if constexpr (sizeof(T) == 8)
+    return bitCast<T>(__ldg(reinterpret_cast<const uint2 *>(pointer)));
+  else if constexpr (sizeof(T) == 4)
+    return bitCast<T>(__ldg(reinterpret_cast<const unsigned *>(pointer)));
+  else if constexpr (sizeof(T) == 2)
+    return bitCast<T>(__ldg(reinterpret_cast<const unsigned short *>(pointer)));
+  else
+    return bitCast<T>(__ldg(reinterpret_cast<const unsigned char *>(pointer)));
+}
 
 template <typename T> NANO_DEVICE T loadOnce(const T *pointer) {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||
                 sizeof(T) == 16);
-  // volatile: in its place among what waits
   if constexpr (sizeof(T) == 16) {
     struct alignas(16) {
       uint32_t word[4];
     } v;
-    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-                 : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+        : "l"(pointer));
     return bitCast<T>(v);
   } else if constexpr (sizeof(T) == 8) {
     uint64_t v;
-    asm volatile("ld.global.L1::no_allocate.b64 %0, [%1];" : "=l"(v) : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.b64 %0, [%1];" : "=l"(v) : "l"(pointer));
     return bitCast<T>(v);
   } else if constexpr (sizeof(T) == 4) {
     uint32_t v;
-    asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(pointer));
     return bitCast<T>(v);
   } else if constexpr (sizeof(T) == 2) {
     uint16_t v;
-    asm volatile("ld.global.L1::no_allocate.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
     return bitCast<T>(v);
   } else {
     uint16_t v;
-    asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];" : "=h"(v) : "l"(pointer));
+    asm("ld.global.nc.L1::no_allocate.u8 %0, [%1];" : "=h"(v) : "l"(pointer));
     return bitCast<T>(uint8_t(v));
   }
 }

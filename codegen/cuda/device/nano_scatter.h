@@ -213,94 +213,101 @@ NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to
 
 } // namespace scatter
 
-/// Sorts the positions of the ids of some rows of the table: iteration i of scatterSortLaunch's.
-/// Each warp counts the ids in its part of the tokens, and places its tokens behind those of
-/// earlier warps. All threads of the block call it.
+/// Places the positions of some tokens, one a thread: iteration i of scatterSortLaunch's. Every
+/// block counts all ids, so that it knows where a row's tokens begin and how many of them come
+/// before its own; its work is the same whatever the ids are. All threads of the block call it.
 template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView ids, int *scratch) {
-  constexpr int blockRows = scatterSortRows(S::rows), warps = scatterSortThreads / 32, ahead = 8;
-  constexpr int part = 32 * divideUp(S::tokens, 32 * warps);
-  int *const counts = dynamicShared<int>(); // [warps][blockRows]: before a warp, of the block's row
-  int *const starts = counts + warps * blockRows, *const belows = starts + blockRows,
-             *const totals = belows + warps;
-  const int begin = int(iteration) * blockRows,
-            rows = begin + blockRows < S::rows ? blockRows : S::rows - begin;
-  const int warp = warpIndex(), lane = laneIndex();
-  const int from = warp * part, to = from + part < S::tokens ? from + part : S::tokens;
-  int *const mine = counts + warp * blockRows;
-  // Ids of `ahead` tokens of this lane, 32 apart, relative to the block's rows.
-  auto load = [&](int (&found)[ahead], int first) {
+  constexpr int chunk = scatterSortRows(S::rows), threads = scatterSortThreads,
+                warps = threads / 32, own = scatterSortTokens(S::tokens),
+                blocks = divideUp(S::tokens, own), ahead = 8;
+  // Rows of a thread when sums are formed: consecutive, and no two threads' in one bank.
+  constexpr int each = divideUp(chunk, threads) | 1;
+  int *const counts = dynamicShared<int>(); // by row: how many tokens, then where they begin
+  int *const totals = counts + chunk;       // by warp
+  const int lane = laneIndex(), warp = warpIndex(), thread = threadIdx.x;
+  const int begin = int(iteration) * own, end = begin + own < S::tokens ? begin + own : S::tokens;
+  const int t = begin + thread, id = thread < own && t < end ? ids[t] : -1;
+  int below = 0; // tokens of the chunks of rows before
+  for (int low = 0; low < S::rows; low += chunk) {
+    const int rows = low + chunk < S::rows ? chunk : S::rows - low;
+    auto isHere = [&](int row) { return uint32_t(row) < uint32_t(rows); };
+    auto load = [&](int (&found)[ahead], int first, int to) {
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) {
-      const int t = first + 32 * i + lane;
-      found[i] = t < to ? ids[t] - begin : rows;
-    }
-  };
+      for (int i = 0; i < ahead; ++i)
+        found[i] = first + threads * i < to ? ids[first + threads * i] - low : -1;
+    };
+    auto count = [&](int from, int to) {
+      int found[ahead], next[ahead];
+      load(found, from + thread, to);
+      for (int first = from + thread; first < to; first += threads * ahead) {
+        load(next, first + threads * ahead, to);
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+          if (isHere(found[i]))
+            fetchAdd(&counts[found[i]], 1);
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+          found[i] = next[i];
+      }
+    };
+    for (int row = thread; row < rows; row += threads)
+      counts[row] = 0;
+    syncThreads();
+    count(0, begin);
+    syncThreads();
+    const int mine = id < 0 ? -1 : id - low;
+    const bool is = isHere(mine);
+    const int before = is ? counts[mine] : 0; // tokens of the same row in earlier blocks
+    syncThreads();
+    count(begin, S::tokens);
+    syncThreads();
 
-  for (int i = lane; i < blockRows; i += 32)
-    mine[i] = 0;
-  syncWarp();
-  int below = 0, found[ahead];
-  for (int first = from; first < to; first += 32 * ahead) {
-    load(found, first);
+    int sum = 0;
+    for (int i = 0; i < each; ++i)
+      sum += thread * each + i < rows ? counts[thread * each + i] : 0;
+    int upTo = sum;
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) {
-      below += found[i] < 0;
-      if (found[i] >= 0 && found[i] < rows)
-        fetchAdd(&mine[found[i]], 1);
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int other = shuffleUp(upTo, distance);
+      upTo += lane >= distance ? other : 0;
     }
-  }
-  below = warpSum(below);
-  if (lane == 0)
-    belows[warp] = below;
-  syncThreads();
-  // Of the thread's row: its tokens, and those of earlier rows of the warp.
-  static_assert(blockRows <= scatterSortThreads);
-  const int row = threadIdx.x;
-  int count = 0;
-  if (row < rows)
-    for (int w = 0; w < warps; ++w) {
-      const int here = counts[w * blockRows + row];
-      counts[w * blockRows + row] = count;
-      count += here;
-    }
-  int before = count;
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const int other = shuffleUp(before, distance);
-    before += lane >= distance ? other : 0;
-  }
-  if (lane == 31)
-    totals[warp] = before;
-  before -= count;
-  syncThreads();
-  before += warpSum(belows[lane]) + warpSum(lane < warp ? totals[lane] : 0);
-  if (row < rows) {
-    starts[row] = before;
-    scratch[2 * S::tokens + begin + row] = before;
-  }
-  if (begin + rows == S::rows && row == 0)
-    scratch[2 * S::tokens + S::rows] = S::tokens;
-  syncThreads();
-  for (int first = from; first < to; first += 32 * ahead) {
-    load(found, first);
-#pragma unroll
-    for (int i = 0; i < ahead; ++i) {
-      const bool is = found[i] >= 0 && found[i] < rows;
-      const uint32_t all = ballot(is);
-      if (all == 0)
-        continue;
-      const uint32_t same = scatter::lanesWith<scatter::bitsOf(blockRows)>(found[i], all);
-      const int rank = scatter::population(same & ((1u << lane) - 1));
-      if (is) {
-        const int place = starts[found[i]] + mine[found[i]] + rank;
-        scratch[place] = first + 32 * i + lane;
-        scratch[S::tokens + place] = begin + found[i];
+    if (lane == 31)
+      totals[warp] = upTo;
+    syncThreads();
+    const int all = totals[lane];
+    int start = below + upTo - sum + warpSum(lane < warp ? all : 0);
+    below += warpSum(all);
+    for (int i = 0; i < each; ++i)
+      if (thread * each + i < rows) {
+        const int here = counts[thread * each + i];
+        counts[thread * each + i] = start;
+        start += here;
+      }
+    syncThreads();
+    // Each block writes a part of the rows' starts.
+    const int share = divideUp(rows, blocks), firstRow = int(iteration) * share;
+    for (int row = firstRow + thread; row < firstRow + share && row < rows; row += threads)
+      scratch[2 * S::tokens + low + row] = counts[row];
+    syncThreads();
+
+    // A warp's tokens come behind those of earlier warps.
+    const uint32_t same = scatter::lanesWith<scatter::bitsOf(chunk)>(mine, ballot(is));
+    const int rank = scatter::population(same & ((1u << lane) - 1));
+    for (int turn = 0; turn < own / 32; ++turn) {
+      if (turn == warp && is) {
+        const int place = counts[mine] + before + rank;
+        scratch[place] = t;
+        scratch[S::tokens + place] = id;
       }
       syncWarp();
-      if (is && rank == 0)
-        mine[found[i]] += scatter::population(same);
-      syncWarp();
+      if (turn == warp && is && rank == 0)
+        counts[mine] += scatter::population(same);
+      syncThreads();
     }
   }
+  static_assert(warps == 32 && own % 32 == 0);
+  if (iteration == 0 && thread == 0)
+    scratch[2 * S::tokens + S::rows] = S::tokens;
 }
 
 /// Sums of some rows of the table, in some columns: iteration i of scatterSumLaunch's. All threads

@@ -11,6 +11,11 @@ struct ScatterShape {
 };
 
 constexpr int scatterSortThreads = 1024, scatterSumThreads = 256;
+/// Blocks of the sum that a multiprocessor has at a time: their loads hide each other's latency, as
+/// far as there are registers for what they bring.
+NANO_BOTH constexpr int scatterSumBlocks(long long elementBytes) {
+  return elementBytes > 2 ? 3 : 4;
+}
 /// Rows of more tokens are summed by whole blocks, others by warps.
 constexpr int scatterManyTokens = 32;
 /// A block that sums by warps has this many rows of the table, and this many columns.
@@ -20,10 +25,16 @@ constexpr int scatterRows = 32, scatterColumns = 256;
 constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
               scatterManyColumns = 128;
 
-/// Rows of the table that one block of the sort looks for.
+/// Rows of the table whose tokens a block of the sort counts at a time: a number of shared memory
+/// for each, of which every GPU's blocks can have 96 KiB.
 NANO_BOTH constexpr int scatterSortRows(long long rows) {
-  const long long some = divideUp(rows, 128);
-  return int(some > 1024 ? 1024 : some);
+  constexpr int most = 24000;
+  return int(divideUp(rows, divideUp(rows, most)));
+}
+/// Tokens that a block of the sort places: at most one a thread.
+NANO_BOTH constexpr int scatterSortTokens(long long tokens) {
+  const long long some = divideUp(divideUp(tokens, 128), 32) * 32;
+  return int(some > scatterSortThreads ? scatterSortThreads : some);
 }
 
 /// Bytes of the scratch buffer, aligned to 4: T sorted positions, their ids, then V + 1 numbers of
@@ -34,8 +45,8 @@ NANO_BOTH constexpr long long scatterScratchBytes(const ScatterShape &s) {
 
 /// The first launch: reads the ids, writes the scratch buffer.
 NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
-  const int warps = scatterSortThreads / 32, rows = scatterSortRows(s.rows);
-  return {scatterSortThreads, divideUp(s.rows, rows), 4 * ((warps + 1) * rows + 2 * warps)};
+  return {scatterSortThreads, divideUp(s.tokens, scatterSortTokens(s.tokens)),
+          4 * (scatterSortRows(s.rows) + scatterSortThreads / 32)};
 }
 
 /// Iterations of the second launch that are for rows of many tokens: the first ones.

@@ -57,6 +57,21 @@ NANO_PRIMITIVE void bulkLoadMulticast(void *shared, const void *global, uint32_t
                                       Mbarrier *barrier, uint16_t blocks, NANO_SITE) {
   thread().bulkLoad(shared, global, bytes, barrier, blocks, site);
 }
+using TensorMap = emulator::TensorMap;
+template <int N> struct TensorMaps {
+  TensorMap map[N];
+};
+NANO_PRIMITIVE void prefetchTensorMap(const TensorMap &map, NANO_SITE) {
+  thread().prefetchTensorMap(map, site);
+}
+NANO_PRIMITIVE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
+                                   Mbarrier *barrier, NANO_SITE) {
+  thread().bulkTensorLoad(shared, map, column, row, barrier, 1u << thread().clusterRank(), site);
+}
+NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
+                                            Mbarrier *barrier, uint16_t blocks, NANO_SITE) {
+  thread().bulkTensorLoad(shared, map, column, row, barrier, blocks, site);
+}
 NANO_PRIMITIVE void bulkStore(void *global, const void *shared, uint32_t bytes, NANO_SITE) {
   thread().bulkStore(global, shared, bytes, site);
 }

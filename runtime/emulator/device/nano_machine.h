@@ -33,6 +33,17 @@ struct WarpgroupProduct {
   bool accumulate;
 };
 
+/// A matrix in global memory and the box of it that a load brings; a kernel's parameter, as on a
+/// GPU as large.
+struct alignas(64) TensorMap {
+  const void *matrix;
+  unsigned long columns, rows, rowBytes;
+  unsigned boxColumns, boxRows, elementBytes;
+  unsigned swizzleBytes; ///< 32, 64 or 128; 0: none
+  unsigned char rest[80];
+};
+static_assert(sizeof(TensorMap) == 128);
+
 /// The running thread. Functions with a Site are primitives of the same name; those that a group of
 /// threads calls together return when all of them have called it. When a rule is broken, a function
 /// does not return: the launch ends with a report.
@@ -40,13 +51,14 @@ class Thread {
 public:
   Index threadIdx, blockIdx, blockDim, gridDim;
   unsigned char *dynamicShared = nullptr; ///< of its block, aligned to 1024 bytes
-  bool hasAwaited = false;                ///< it has called awaitPredecessor
 
   /// A plain access at `instruction`; `aligned`: the type promises a multiple of its size.
   virtual void access(const void *address, unsigned long bytes, bool write, bool aligned,
                       const void *instruction) = 0;
   /// The access of a primitive, which is aligned.
   virtual void access(const void *address, unsigned long bytes, bool write, Site site) = 0;
+  /// A load of global memory that nothing writes during the launch.
+  virtual void loadReadOnly(const void *address, unsigned long bytes, Site site) = 0;
   [[noreturn]] virtual void trap(Site site) = 0;
   virtual unsigned sharedAddress(const void *shared, Site site) = 0;
 
@@ -87,6 +99,9 @@ public:
   virtual void fenceProxyAsync() = 0;
   virtual void bulkLoad(void *shared, const void *global, unsigned bytes, void *barrier,
                         unsigned blocks, Site site) = 0;
+  virtual void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
+                              void *barrier, unsigned blocks, Site site) = 0;
+  virtual void prefetchTensorMap(const TensorMap &map, Site site) = 0;
   virtual void bulkStore(void *global, const void *shared, unsigned bytes, Site site) = 0;
   virtual void bulkCommit() = 0;
   virtual void bulkWait(int pending, bool read, Site site) = 0;

@@ -47,7 +47,6 @@ NANO_PRIMITIVE uint32_t sharedAddress(const void *shared, NANO_SITE) {
   thread().trap(site);
   __builtin_unreachable();
 }
-NANO_PRIMITIVE void awaitPredecessor() { thread().hasAwaited = true; }
 
 // ----------------------------------------------------------------------------- Conversions
 
@@ -110,6 +109,44 @@ inline float min(float x, float y) { return __builtin_fminf(x, y); }
 inline float maximum(float x, float y) { return x != x || x > y ? x : y; }
 inline float minimum(float x, float y) { return x != x || x < y ? x : y; }
 
+/// A function of f32 of each half of two words of bf16, rounded.
+template <class F> uint32_t ofPairs(F f, uint32_t a, uint32_t b) {
+  return packBf16(f(lowBf16(a), lowBf16(b)), f(highBf16(a), highBf16(b)));
+}
+inline uint32_t addPairs(uint32_t a, uint32_t b) {
+  return ofPairs([](float x, float y) { return x + y; }, a, b);
+}
+inline uint32_t subtractPairs(uint32_t a, uint32_t b) {
+  return ofPairs([](float x, float y) { return x - y; }, a, b);
+}
+inline uint32_t multiplyPairs(uint32_t a, uint32_t b) {
+  return ofPairs([](float x, float y) { return x * y; }, a, b);
+}
+inline uint32_t maximumPairs(uint32_t a, uint32_t b) { return ofPairs(maximum, a, b); }
+inline uint32_t minimumPairs(uint32_t a, uint32_t b) { return ofPairs(minimum, a, b); }
+
+enum class Comparison { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
+template <Comparison How> uint32_t comparePairs(uint32_t a, uint32_t b) {
+  const auto compare = [](float x, float y) -> uint32_t {
+    switch (How) {
+    case Comparison::Equal:
+      return x == y;
+    case Comparison::NotEqual:
+      return x != y;
+    case Comparison::Less:
+      return x < y;
+    case Comparison::LessEqual:
+      return x <= y;
+    case Comparison::Greater:
+      return x > y;
+    default:
+      return x >= y;
+    }
+  };
+  return 0xffffu * compare(lowBf16(a), lowBf16(b)) |
+         0xffff0000u * compare(highBf16(a), highBf16(b));
+}
+
 inline float approximateExp2(float x) { return __builtin_exp2f(x); }
 inline float approximateLog2(float x) { return __builtin_log2f(x); }
 inline float approximateSqrt(float x) { return __builtin_sqrtf(x); }
@@ -120,11 +157,11 @@ NANO_PRIMITIVE float approximateTanh(float x) { return __builtin_tanhf(x); }
 // ---------------------------------------------------------------------------------- Memory
 
 template <typename T> NANO_PRIMITIVE T loadReadOnly(const T *pointer, NANO_SITE) {
-  thread().access(pointer, sizeof(T), false, site);
+  thread().loadReadOnly(pointer, sizeof(T), site);
   return *pointer;
 }
 template <typename T> NANO_PRIMITIVE T loadOnce(const T *pointer, NANO_SITE) {
-  thread().access(pointer, sizeof(T), false, site);
+  thread().loadReadOnly(pointer, sizeof(T), site);
   return *pointer;
 }
 template <typename T> inline void storeWhole(T *pointer, const T &value) { *pointer = value; }

@@ -45,3 +45,47 @@ step.program @large_head {
     nano.yield %r : tensor<128x1x1024xf32>
   }
 }
+
+// -----
+
+// Products with what follows them: other blocks read the factors.
+step.program @over_a_factor {
+  %a = step.buffer "a" : memref<64x64xbf16>
+  %b = step.buffer "b" : memref<64x64xbf16>
+  // expected-error @+1 {{cannot write a in place: other blocks read it}}
+  step.task ins(%a, %b) outs(%a) : (memref<64x64xbf16>, memref<64x64xbf16>) -> memref<64x64xbf16> {
+  ^bb0(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>):
+    %p = nano.matmul %x, %w : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    nano.yield %p : tensor<64x64xbf16>
+  }
+}
+
+// -----
+
+step.program @addend {
+  %a = step.buffer "a" : memref<64x64xbf16>
+  %b = step.buffer "b" : memref<64x64xbf16>
+  %c = step.buffer "c" : memref<64x64xbf16>
+  %y = step.buffer "y" : memref<64x64xbf16>
+  step.task ins(%a, %b, %c) outs(%y) : (memref<64x64xbf16>, memref<64x64xbf16>, memref<64x64xbf16>) -> memref<64x64xbf16> {
+  ^bb0(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>, %d: tensor<64x64xbf16>):
+    // expected-error @+1 {{is no product of a generated kernel: it has an addend}}
+    %p = nano.matmul %x, %w add %d : (tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    nano.yield %p : tensor<64x64xbf16>
+  }
+}
+
+// -----
+
+step.program @odd_rows {
+  %whole = step.buffer "a" : memref<64x68xbf16>
+  %a = step.view %whole : memref<64x68xbf16> to memref<64x64xbf16, strided<[68, 1]>>
+  %b = step.buffer "b" : memref<64x64xbf16>
+  %y = step.buffer "y" : memref<64x64xbf16>
+  // expected-error @+1 {{has rows of a that begin at no multiples of 16 bytes}}
+  step.task ins(%a, %b) outs(%y) : (memref<64x64xbf16, strided<[68, 1]>>, memref<64x64xbf16>) -> memref<64x64xbf16> {
+  ^bb0(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>):
+    %p = nano.matmul %x, %w : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    nano.yield %p : tensor<64x64xbf16>
+  }
+}

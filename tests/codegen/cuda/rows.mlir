@@ -12,21 +12,21 @@
 // CHECK-NEXT:    auto *y = work.template pointer<nano::bf16>(1);
 // CHECK:         const int64_t row = work.begin + thread / 32;
 // CHECK:         if (row < work.end) {
-// CHECK-NEXT:      nano::Vec<nano::bf16, 8> x_held[3];
+// CHECK-NEXT:      nano::Held<nano::bf16, 8> x_held[3];
 // CHECK:           #pragma unroll
 // CHECK-NEXT:      for (int i = 0; i < 3; ++i) {
 // CHECK:             nano::read<8>(x +
 // CHECK:           nano::Vec<float, 8> partial = nano::splat<8>(0.0f);
 // CHECK-NEXT:      #pragma unroll
 // CHECK-NEXT:      for (int i = 0; i < 3; ++i) {
-// CHECK-NEXT:        const auto [[X:.*]] = nano::to<float>(x_held[i]);
+// CHECK-NEXT:        const auto [[X:.*]] = nano::to<float>(x_held[i].elements());
 // CHECK-NEXT:        partial = nano::fma([[X]], [[X]], partial);
 // CHECK-NEXT:      }
 // CHECK-NEXT:      const float [[SUM:.*]] = nano::fma(nano::groupSum<32>(nano::sum(partial)), 0.0013020834f, 0.0078125f);
 // CHECK-NEXT:      const float [[R:.*]] = nano::rsqrt([[SUM]]);
 // CHECK:           for (int i = 0; i < 3; ++i) {
 // CHECK-NOT:         nano::read
-// CHECK:             const auto [[Y:.*]] = nano::to<nano::bf16>(nano::to<float>(x_held[i]) * [[R]]);
+// CHECK:             const auto [[Y:.*]] = nano::to<nano::bf16>(nano::to<float>(x_held[i].elements()) * [[R]]);
 // CHECK-NEXT:        nano::store<8>(y + {{.*}}, [[Y]]);
 step.program @norm {
   %x = step.buffer "x" : memref<64x768xbf16>
@@ -50,14 +50,15 @@ step.program @norm {
 
 // -----
 
-// A short row belongs to part of a warp, one access a thread. What a view's offset allows is what is
-// assumed: 8 bytes here.
+// A short row belongs to part of a warp, as few threads as make a line of memory. What a view's
+// offset allows is what is assumed: 8 bytes here.
 // CHECK-LABEL: // sum
-// CHECK:         const auto work = launch.find(blockIdx.x, 8);
-// CHECK:         const int64_t row = work.begin + thread / 16;
-// CHECK:           const float [[SUM:.*]] = nano::sum({{.*}}nano::read<4, 8>(x +
-// CHECK:           const float [[ALL:.*]] = nano::groupSum<16>([[SUM]]);
-// CHECK:           if (lane == 0) {
+// CHECK:         const auto work = launch.find(blockIdx.x, 16);
+// CHECK:         const int64_t row = work.begin + thread / 8;
+// CHECK:           for (int i = 0; i < 2; ++i) {
+// CHECK:             nano::read<4, 8>(x +
+// CHECK:           const float [[ALL:.*]] = nano::groupSum<8>(nano::sum(partial));
+// CHECK-NEXT:      if (lane == 0) {
 // CHECK-NEXT:        y[row] = [[ALL]];
 step.program @short {
   %b = step.buffer "x" : memref<4098xf32>
@@ -115,12 +116,14 @@ step.program @wide {
 // CHECK:       __launch_bounds__(512, 2)
 // CHECK:         nano::bf16 *kept = nano::dynamicShared<nano::bf16>(128);
 // CHECK:         const int [[T:.*]] = nano::read(t + work.begin);
-// CHECK:         uint64_t([[AT:.*]]) < uint64_t(50304)
-// CHECK:         for (int i = 0; i < 12; ++i) {
+// CHECK:         #pragma unroll 3
+// CHECK-NEXT:    for (int i = 0; i < 12; ++i) {
 // CHECK:           const auto exp = nano::exponential(
 // CHECK:           nano::store<8>(kept + column, nano::to<nano::bf16>(exp));
 // CHECK:         nano::blockSum<512>(
 // CHECK:         nano::syncBlock();
+// What one column alone has is read when the pass is over.
+// CHECK:         uint64_t([[AT:.*]]) < uint64_t(50304)
 // CHECK:         for (int i = 0; i < 12; ++i) {
 // CHECK-NEXT:      const int64_t [[COLUMN:.*]] = (i * 512 + thread) * 8;
 // CHECK-NEXT:      if (uint64_t([[AT]] - [[COLUMN]]) < uint64_t(8)) {
@@ -154,6 +157,44 @@ step.program @target {
     %13 = nano.select eq, %3, %4, %9, %12 : tensor<8x50304xi32>, tensor<8x50304xf32>
     %14 = nano.cast %13 : tensor<8x50304xf32> -> tensor<8x50304xf8E5M2>
     nano.yield %14, %6 : tensor<8x50304xf8E5M2>, tensor<8xf32>
+  }
+}
+
+// -----
+
+// What later passes need of a long row is f32 and leaves no room for a second block: the row itself is kept, and computed with again. The
+// special functions of softcapped logits are shared, in the first pass those of a sigmoid and of its exponential.
+// CHECK-LABEL: // sum
+// CHECK:       __launch_bounds__(512, 2)
+// CHECK:         nano::bf16 *kept = nano::dynamicShared<nano::bf16>(128);
+// CHECK:         for (int i = 0; i < 12; ++i) {
+// CHECK:           const auto [[X:.*]] = nano::load<8>(x +
+// CHECK:           nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>([[X]]), 0.25f);
+// CHECK-NEXT:      nano::store<8>(kept + column, [[X]]);
+// CHECK:         nano::blockSum<512>(
+// CHECK:         for (int i = 0; i < 12; ++i) {
+// CHECK:           const auto [[KEPT:.*]] = nano::to<float>(nano::load<8>(kept +
+// CHECK:           const auto [[S:.*]] = nano::sigmoid([[KEPT]], 0.25f);
+// CHECK:           nano::exponentialOfFraction<30.0f, -30.0f>([[S]])
+// CHECK:           nano::store<8>(x +
+step.program @softcap {
+  %x = step.buffer "x" : memref<16x50304xbf16>
+  step.task ins(%x) outs(%x) : (memref<16x50304xbf16>) -> memref<16x50304xbf16> {
+  ^bb0(%a: tensor<16x50304xbf16>):
+    %0 = nano.cast %a : tensor<16x50304xbf16> -> tensor<16x50304xf32>
+    %1 = nano.constant 0.25 : tensor<16x50304xf32>
+    %2 = nano.mul %0, %1 : tensor<16x50304xf32>
+    %3 = nano.sigmoid %2 : tensor<16x50304xf32>
+    %4 = nano.constant 30.0 : tensor<16x50304xf32>
+    %5 = nano.mul %3, %4 : tensor<16x50304xf32>
+    %6 = nano.sub %5, %4 : tensor<16x50304xf32>
+    %7 = nano.exp %6 : tensor<16x50304xf32>
+    %8 = nano.reduce sum %7 dims [1] : tensor<16x50304xf32> -> tensor<16xf32>
+    %9 = nano.broadcast %8 dims [0] : tensor<16xf32> -> tensor<16x50304xf32>
+    %10 = nano.mul %3, %7 : tensor<16x50304xf32>
+    %11 = nano.mul %10, %9 : tensor<16x50304xf32>
+    %12 = nano.cast %11 : tensor<16x50304xf32> -> tensor<16x50304xbf16>
+    nano.yield %12 : tensor<16x50304xbf16>
   }
 }
 

@@ -10,7 +10,7 @@
 // CHECK:       #include "nano_attention.h"
 // CHECK:       struct Attention {
 // CHECK-NEXT:    using Element = nano::bf16;
-// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, headSize = 64;
+// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, headSize = 64, multiprocessors = 132;
 // CHECK-NEXT:    static constexpr bool vectorRows = true;
 // CHECK-NEXT:    static constexpr float scale = 0.12f;
 // CHECK-NEXT:    static constexpr bool hasScore = true;
@@ -124,5 +124,82 @@ step.program @scatter_transposed {
   ^bb0(%a: tensor<128x64xf32>, %c: tensor<128xi32>):
     %0 = nano.scatter_add %a, %c : (tensor<128x64xf32>, tensor<128xi32>) -> tensor<48x64xf32>
     nano.yield %0 : tensor<48x64xf32>
+  }
+}
+
+// -----
+
+// A product with what follows it: the struct says its sizes, what a thread reads of eight neighbours of a row, and what it writes; factors are tensor maps.
+// IR-LABEL: step.program @product
+// IR:         step.launch @matmul_mul_add_cast_{{.*}}(%{{.*}}) {iterations = array<i64: 132>}
+// IR:       func.func private @matmul_mul_add_cast_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xf32>, %{{.*}}: f32) -> (vector<8xf32>, vector<8xbf16>)
+// IR:       func.func @matmul_mul_add_cast_
+// IR-SAME:    nano.cluster = 2 : i64
+// IR-SAME:    nano.flops = {{[^ ]+}} : f64
+// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
+// IR-SAME:    nano.results = [array<i64: 5>, array<i64: 2>]
+// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 132>
+// IR-SAME:    nano.summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
+// IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 49152, 2304, 64, {{[0-9]+}}, 128>, array<i64: 1, 3072, 768, 6144, 64, {{[0-9]+}}, 128>]
+// CHECK-LABEL: // matmul_mul_add_cast
+// CHECK:       #include "nano_matmul.h"
+// CHECK:       struct Product {
+// CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132;
+// CHECK-NEXT:    static constexpr bool transposeB = false;
+// CHECK-NEXT:    nano::bf16 *y;
+// CHECK-NEXT:    const float *bias;
+// CHECK-NEXT:    const float *c;
+// CHECK-NEXT:    float *z;
+// CHECK-NEXT:    struct Others { nano::Held<nano::bf16, 8> y; };
+// CHECK-NEXT:    NANO_DEVICE Others load(int row, int column) const {
+// CHECK-NEXT:      Others others;
+// CHECK-NEXT:      others.y = nano::hold<8>(y + (row * 3072 + column));
+// CHECK-NEXT:      return others;
+// CHECK-NEXT:    }
+// CHECK-NEXT:    NANO_DEVICE void store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
+// CHECK-NEXT:                           const Others &others) const {
+// CHECK-NEXT:      const auto bias_value = nano::read<8>(bias + column);
+// CHECK-NEXT:      const auto c_value = nano::read(c);
+// CHECK:           nano::store<8>(z + (row * 3200 + column),
+// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), product);
+// CHECK-NEXT:    }
+// CHECK-NEXT:  };
+// CHECK:       extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({{[0-9]+}}, 1)
+// CHECK-NEXT:  matmul_mul_add_cast_{{.*}}(const __grid_constant__ nano::Launch<6, 1> launch,
+// CHECK-NEXT:      const __grid_constant__ nano::TensorMaps<2> maps) {
+// CHECK-NEXT:    const auto work = launch.find(blockIdx.x, 1);
+// CHECK-NEXT:    auto *y = work.template pointer<nano::bf16>(2);
+// CHECK-NEXT:    auto *bias = work.template pointer<const float>(3);
+// CHECK-NEXT:    auto *c = work.template pointer<const float>(4);
+// CHECK-NEXT:    auto *z = work.template pointer<float>(5);
+// CHECK-NEXT:    Product x;
+// CHECK-NEXT:    x.y = y;
+// CHECK-NEXT:    x.bias = bias;
+// CHECK-NEXT:    x.c = c;
+// CHECK-NEXT:    x.z = z;
+// CHECK-NEXT:    nano::matmul(int(work.begin), maps.map[0], maps.map[1], x);
+step.program @product {
+  %wide = step.buffer "a" : memref<49152x1152xbf16>
+  %a = step.view %wide : memref<49152x1152xbf16> to memref<49152x768xbf16, strided<[1152, 1], offset: 384>>
+  %b = step.buffer "b" : memref<768x3072xbf16>
+  %y = step.buffer "y" : memref<49152x3072xbf16>
+  %d = step.buffer "bias" : memref<3072xf32>
+  %c = step.buffer "c" : memref<f32>
+  %zz = step.buffer "z" : memref<49152x3200xf32>
+  %z = step.view %zz : memref<49152x3200xf32> to memref<49152x3072xf32, strided<[3200, 1]>>
+  step.task ins(%a, %b, %y, %d, %c) outs(%z, %y)
+      : (memref<49152x768xbf16, strided<[1152, 1], offset: 384>>, memref<768x3072xbf16>, memref<49152x3072xbf16>, memref<3072xf32>, memref<f32>)
+      -> (memref<49152x3072xf32, strided<[3200, 1]>>, memref<49152x3072xbf16>) {
+  ^bb0(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %e: tensor<49152x3072xbf16>, %f: tensor<3072xf32>, %n: tensor<f32>):
+    %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+    %q = nano.cast %p : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %k = nano.cast %e : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %g = nano.broadcast %f dims [1] : tensor<3072xf32> -> tensor<49152x3072xf32>
+    %h = nano.add %q, %g : tensor<49152x3072xf32>
+    %r = nano.add %h, %k : tensor<49152x3072xf32>
+    %m = nano.neg %n : tensor<f32>
+    %i = nano.broadcast %m dims [] : tensor<f32> -> tensor<49152x3072xf32>
+    %j = nano.mul %r, %i : tensor<49152x3072xf32>
+    nano.yield %j, %p : tensor<49152x3072xf32>, tensor<49152x3072xbf16>
   }
 }

@@ -14,7 +14,7 @@
 // CHECK:         const int64_t firstRow = work.begin / 3 * 128;
 // CHECK-NEXT:    const int64_t firstColumn = work.begin % 3 * 128;
 // CHECK:         for (int at = 0; at < 8; at += 4) {
-// CHECK-NEXT:      nano::Vec<nano::bf16, 8> x_held[4];
+// CHECK-NEXT:      nano::Held<nano::bf16, 8> x_held[4];
 // CHECK-NEXT:      #pragma unroll
 // CHECK-NEXT:      for (int i = 0; i < 4; ++i) {
 // CHECK:             nano::read<8>(x +
@@ -41,16 +41,22 @@ step.program @both {
 // -----
 
 // A maximum that no element depends on: a block walks over the columns of its 64 rows, and threads
-// keep what they have found in each of their four.
+// keep what they have found in each of their two. The next tile is read while this one is written.
 // IR-LABEL: step.program @strip
 // IR:         step.launch @max_cast_{{[0-9a-f]+}}({{.*}}) {iterations = array<i64: 128>}
 // IR-NOT:     step.launch
 // CHECK-LABEL: // max_cast
 // CHECK:         const auto work = launch.find(blockIdx.x, 64);
-// CHECK:         float partials[4];
+// CHECK:         float partials[2];
+// CHECK:         nano::Held<nano::bf16, 8> x_held[2];
+// CHECK:           nano::read<8>(x +
 // CHECK:         for (int at = 0; at < 384; at += 128) {
 // CHECK:             partials[i] =
-// CHECK:           nano::storeColumns<nano::f8e5m2, 64, 128, 256, 16>(
+// CHECK:           const int64_t next = at + 128;
+// CHECK-NEXT:      if (next < 384) {
+// CHECK:               nano::read<8>(x +
+// CHECK:           nano::syncBlock();
+// CHECK-NEXT:      nano::storeColumns<nano::f8e5m2, 64, 128, 512, 16>(
 // CHECK:           nano::syncBlock();
 // CHECK-NEXT:    }
 // CHECK:           nano::groupMax<16>(partials_value)
@@ -114,7 +120,7 @@ step.program @rows {
 // CHECK-LABEL: // exp_mul_div
 // One number a row is read ahead like the operands.
 // CHECK:           float row_numbers_held[4];
-// CHECK:             nano::read(row_numbers + row);
+// CHECK:             nano::read(row_numbers + (firstRow +
 // CHECK:         nano::storeColumns<nano::f8e5m2, 128, 128, 256, 16>(
 step.program @long {
   %x = step.buffer "x" : memref<256x50560xbf16>

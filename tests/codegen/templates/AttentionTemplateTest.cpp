@@ -22,12 +22,15 @@ namespace {
 struct Choice {
   std::string forward, queries, keys; ///< types; empty: what the templates choose
   Shape (*launchOf)(AttentionPart part, const AttentionShape &shape) = nullptr;
+  /// The launch of tiles of queries and of keys together, where there is one.
+  TemplateLaunch (*together)(const AttentionShape &shape) = nullptr;
 };
 
 template <class Forward, class Queries, class Keys>
 Shape tiledLaunch(AttentionPart part, const AttentionShape &s) {
   auto of = [&]<class Tiles>(Tiles *) {
-    return Shape{Tiles::threads, s.heads * divideUp(s.tokens, Tiles::rows),
+    return Shape{Tiles::threads,
+                 Tiles::blocks(s.heads * divideUp(s.tokens, Tiles::rows), s.multiprocessors),
                  Tiles::sharedBytes(part, s.headSize)};
   };
   return part == AttentionPart::Forward   ? of(static_cast<Forward *>(nullptr))
@@ -47,14 +50,21 @@ using WideKeys = AttentionTiles<16, 4, 48>;
 const Choice wideTiles = {"AttentionTiles<32, 4, 48>", "AttentionTiles<32, 4, 32>",
                           "AttentionTiles<16, 4, 48>",
                           tiledLaunch<WideForward, WideQueries, WideKeys>};
-using HopperForward = HopperTiles<128, 3>;
-using HopperColumns = HopperTiles<64, 3>;
-const Choice hopperTiles = {"HopperTiles<128, 3>", "HopperTiles<64, 3>", "HopperTiles<64, 3>",
-                            tiledLaunch<HopperForward, HopperColumns, HopperColumns>};
-using FewForward = HopperTiles<64, 2>;
+template <class Tiles> struct OfBoth {
+  using Queries = Tiles;
+  using Keys = Tiles;
+};
+using HopperForward = HopperRuns<128, 2, 2>;
+using HopperColumns = HopperTiles<64, 3, 1>;
+const Choice hopperTiles = {"HopperRuns<128, 2, 2>", "HopperTiles<64, 3, 1>",
+                            "HopperTiles<64, 3, 1>",
+                            tiledLaunch<HopperForward, HopperColumns, HopperColumns>,
+                            tiledGradLaunch<OfBoth<HopperColumns>>};
+using FewForward = HopperRuns<64, 2, 1>;
 using FewColumns = HopperTiles<64, 2>;
-const Choice fewStages = {"HopperTiles<64, 2>", "HopperTiles<64, 2>", "HopperTiles<64, 2>",
-                          tiledLaunch<FewForward, FewColumns, FewColumns>};
+const Choice fewStages = {"HopperRuns<64, 2, 1>", "HopperTiles<64, 2>", "HopperTiles<64, 2>",
+                          tiledLaunch<FewForward, FewColumns, FewColumns>,
+                          tiledGradLaunch<OfBoth<FewColumns>>};
 
 struct Case {
   int tokens = 200, heads = 1, size = 64;
@@ -63,6 +73,7 @@ struct Case {
   bool packed = false; ///< q, k, v and their gradients lie in one buffer [T, 3, H, Dh]
   bool spread = false; ///< elements of q, k and v, and of their gradients, are two apart
   Choice tiles = {};
+  int multiprocessors = 3; ///< few, so that a block has many tiles
 };
 
 // A soft cap and a penalty on the distance.
@@ -79,7 +90,7 @@ const char *scoreText = R"(
 class AttentionKernels {
 public:
   explicit AttentionKernels(const Case &c)
-      : c(c), shape{c.tokens, c.heads, c.size, c.isBf16, !c.spread, c.hasScore},
+      : c(c), shape{c.tokens, c.heads, c.size, c.isBf16, !c.spread, c.hasScore, c.multiprocessors},
         runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
 
   /// Forward and backward kernels of one problem, whose operands are filled.
@@ -149,6 +160,13 @@ public:
                                        {&dq, true},
                                        {together ? &dq : &dk, true, together ? offset : 0},
                                        {together ? &dq : &dv, true, together ? 2 * offset : 0}});
+    if (c.tiles.together) {
+      TemplateLaunch launch = c.tiles.together(shape);
+      EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
+                           arguments, seed),
+                "");
+      return;
+    }
     if (c.tiles.launchOf) {
       EXPECT_EQ(
           runner.run("ofQueries", c.tiles.launchOf(AttentionPart::Queries, shape), arguments, seed),
@@ -212,6 +230,7 @@ private:
         ", heads = " + number(c.heads) + ", headSize = " + number(c.size) +
         ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
         ", hasScore = " + (c.hasScore ? "true" : "false") +
+        ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
         ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") + "};\n";
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
@@ -245,11 +264,18 @@ private:
     kernel("backward", 11,
            c.tiles.queries.empty()
                ? grads + "  nano::attentionBackward<Attention>(work.begin, x);\n"
-               : "");
+           : c.tiles.together ? "  struct Choice {\n    using Queries = nano::" + c.tiles.queries +
+                                    ";\n    using Keys = Queries;\n  };\n" + grads +
+                                    "  nano::tiledBackward<Attention, Choice>(work.begin, x);\n"
+                              : "");
     kernel("ofQueries", 11,
-           c.tiles.queries.empty() ? "" : grads + call("", "tiledQueryGrad", c.tiles.queries));
+           c.tiles.queries.empty() || c.tiles.together
+               ? ""
+               : grads + call("", "tiledQueryGrad", c.tiles.queries));
     kernel("ofKeys", 11,
-           c.tiles.keys.empty() ? "" : grads + call("", "tiledKeyGrad", c.tiles.keys));
+           c.tiles.keys.empty() || c.tiles.together
+               ? ""
+               : grads + call("", "tiledKeyGrad", c.tiles.keys));
     return result;
   }
 
@@ -302,16 +328,25 @@ TEST(AttentionTemplate, ScoreFunction) {
   checkMasks({.tokens = 130, .heads = 2, .size = 64, .hasScore = true}, 4);
 }
 TEST(AttentionTemplate, Hopper128) {
-  checkMasks({.tokens = 310, .size = 128, .tiles = hopperTiles}, 5);
+  checkMasks({.tokens = 310, .heads = 2, .size = 128, .tiles = hopperTiles}, 5);
 }
 TEST(AttentionTemplate, Hopper64) {
-  checkMasks({.tokens = 261, .size = 64, .packed = true, .tiles = hopperTiles}, 6);
+  checkMasks({.tokens = 461, .size = 64, .packed = true, .tiles = hopperTiles}, 6);
 }
 TEST(AttentionTemplate, HopperWithFewStages) {
   checkMasks({.tokens = 290, .size = 128, .tiles = fewStages}, 7);
 }
 TEST(AttentionTemplate, HopperScoreFunction) {
   checkMasks({.tokens = 140, .size = 128, .hasScore = true, .tiles = hopperTiles}, 8);
+}
+/// One block with more tiles than it sorts.
+TEST(AttentionTemplate, HopperUnsorted) {
+  Case c = {.tokens = 40, .heads = 130, .size = 64, .multiprocessors = 1};
+  std::mt19937_64 random(15);
+  AttentionKernels kernels(c);
+  AttentionProblem p = problemOf(c, random);
+  causalRanges(p, 0.02, 1, 64, random);
+  kernels.check(p, 15);
 }
 TEST(AttentionTemplate, PlainF32) {
   checkMasks({.tokens = 50, .heads = 2, .size = 128, .isBf16 = false, .packed = true}, 9);

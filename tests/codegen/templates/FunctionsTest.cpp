@@ -32,6 +32,20 @@ functions(const __grid_constant__ nano::Launch<2, 1> launch) {
   for (int i = 0; i < 8; ++i)
     y[5120 + at + i] = nano::polynomialExp2(value[i]);
 }
+extern "C" __global__ void __launch_bounds__(128)
+ofSigmoid(const __grid_constant__ nano::Launch<2, 1> launch) {
+  const auto work = launch.find(blockIdx.x, 1);
+  auto *x = work.template pointer<const float>(0);
+  auto *y = work.template pointer<float>(1);
+  const int at = int(threadIdx.x) * 8;
+  const auto value = nano::read<8>(x + at);
+  const auto fraction = nano::sigmoid(value, 0.25f);
+  nano::store<8>(y + at, nano::exponentialOfFraction<30.0f, -30.0f>(fraction));
+  nano::store<8>(y + 1024 + at, nano::exponentialOfFraction<-70.0f, 0.4f>(fraction));
+  nano::store<8>(y + 2048 + at, nano::exponentialOfSigmoid<30.0f, -30.0f>(value, 0.25f));
+  nano::Vec<float, 2> pair{{value[0], value[1]}};
+  nano::store<2>(y + 3072 + at / 4, nano::exponentialOfSigmoid<9.0f, 70.5f>(pair, 0.25f));
+}
 template <class T> __device__ void convert(const nano::Work &work) {
   auto *x = work.template pointer<const float>(0);
   auto *y = work.template pointer<float>(1);
@@ -59,7 +73,7 @@ protected:
     return out.values();
   }
 
-  TemplateRunner runner{text, {"functions", "toE4m3", "toE5m2", "toBf16"}};
+  TemplateRunner runner{text, {"functions", "ofSigmoid", "toE4m3", "toE5m2", "toBf16"}};
 };
 
 TEST_F(Functions, SigmoidAndExponential) {
@@ -121,6 +135,45 @@ TEST_F(Functions, PowersAtTheEndsOfTheRange) {
     ASSERT_TRUE(std::isfinite(y[5 * count + i])) << x[i];
     EXPECT_NEAR(y[5 * count + i], power, 2 * std::ldexp(1, -23) * power) << x[i];
   }
+}
+
+TEST_F(Functions, ExponentialsOfSigmoids) {
+  constexpr int middle = count / 2;
+  std::vector<double> x(count);
+  for (int i = 0; i < count; ++i)
+    x[i] = float((i - middle) * 0.31);
+  // Neighbours that share a reciprocal, at both ends.
+  x[8] = -std::numeric_limits<double>::infinity();
+  x[9] = -1000;
+  x[10] = -500;
+  x[11] = std::numeric_limits<double>::infinity();
+  const std::vector<double> y = run("ofSigmoid", x, 4);
+  auto check = [](double found, double argument, double factor, double summand) {
+    const double fraction = std::max(1 / (1 + std::exp(-argument)), std::ldexp(1, -30));
+    const double wanted = std::exp(factor * fraction + summand);
+    // The stated errors: of the sigmoid, of the product and of the power.
+    const double error = std::abs(factor) * fraction * (6 + std::min(std::abs(argument), 21.0)) +
+                         5 + std::abs(factor * fraction) + std::abs(summand);
+    EXPECT_NEAR(found, wanted, error * std::ldexp(1, -23) * wanted) << argument;
+  };
+  for (int i = 0; i < count; ++i) {
+    check(y[i], 0.25 * x[i], 30, -30);
+    check(y[count + i], 0.25 * x[i], -70, double(0.4F));
+    check(y[2 * count + i], 0.25 * x[i], 30, -30);
+    if (i % 8 < 2)
+      check(y[3 * count + i / 8 * 2 + i % 8], 0.25 * x[i], 9, 70.5);
+  }
+}
+
+TEST_F(Functions, ExponentialsOfSigmoidsKeepWhatIsNoNumber) {
+  std::vector<double> x(count);
+  for (int i = 0; i < 8; ++i)
+    x[9 * i] = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> y = run("ofSigmoid", x, 4);
+  for (int i = 0; i < 8; ++i)
+    for (int kind : {0, 1, 2})
+      EXPECT_TRUE(std::isnan(y[kind * count + 9 * i])) << "lane " << i << " of " << kind;
+  EXPECT_FALSE(std::isnan(y[2 * count + 100]));
 }
 
 /// Polynomial lanes are as the others, which lose some of large numbers: x·log2(e)/2 is rounded.

@@ -21,7 +21,8 @@ namespace {
 struct Case {
   int tokens, rows, columns;
   bool fromBf16 = true, toBf16 = false;
-  int element = 1; ///< stride of x's and y's columns
+  int element = 1;  ///< stride of x's and y's columns
+  bool sums = true; ///< after the sort
 };
 
 std::string textOf(const Case &c) {
@@ -97,6 +98,8 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
     positions.push_back(ids[positions[t]]);
   positions.insert(positions.end(), starts.begin(), starts.end());
   EXPECT_EQ(sorted, positions);
+  if (!c.sums)
+    return;
 
   DeviceBuffer from = c.fromBf16 ? DeviceBuffer::ofBf16("x", x) : DeviceBuffer::ofFloats("x", x);
   DeviceBuffer y("y", c.toBf16 ? 2 : 4, c.rows * row), other = y;
@@ -125,6 +128,22 @@ TEST(ScatterTemplate, FewCommonIdsManyRareOnes) {
   };
   check({1500, 600, 264}, zipf(600), random);
   check({700, 257, 64, true, true}, zipf(257), random);
+}
+
+TEST(ScatterTemplate, RowsOfSeveralCounts) {
+  std::mt19937_64 random(4);
+  const int rows = 50001;
+  ASSERT_GT(rows, 2 * scatterSortRows(rows));
+  auto any = [&] { return int(random() % rows); };
+  check({.tokens = 700, .rows = rows, .columns = 8, .sums = false}, any, random);
+}
+
+TEST(ScatterTemplate, TokensOfSeveralWarps) {
+  std::mt19937_64 random(5);
+  const int tokens = 9001;
+  ASSERT_GT(scatterSortTokens(tokens), 64);
+  auto any = [&] { return int(random() % 9 * (random() % 9)); };
+  check({.tokens = tokens, .rows = 70, .columns = 8, .sums = false}, any, random);
 }
 
 TEST(ScatterTemplate, OneIdOnly) {

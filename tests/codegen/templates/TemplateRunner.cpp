@@ -1,5 +1,6 @@
 // Compiles kernel text with the emulator, lays out buffers with gaps and runs blocks.
 #include "tests/codegen/templates/TemplateRunner.h"
+#include "runtime/emulator/Boxes.h"
 #include "runtime/files/BuildCache.h"
 
 #include "gtest/gtest.h"
@@ -136,12 +137,14 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
 
   // nano::Launch<n, 1>.
   std::vector<int64_t> parameters(1);
+  std::vector<const std::byte *> addresses;
   const int64_t blocks = (shape.iterations + shape.blockIterations - 1) / shape.blockIterations;
   std::array<int32_t, 2> counts = {1, int32_t(blocks)};
   std::memcpy(parameters.data(), counts.data(), sizeof counts);
   for (const Argument &argument : arguments) {
     size_t i = std::find(buffers.begin(), buffers.end(), argument.buffer) - buffers.begin();
-    parameters.push_back(reinterpret_cast<int64_t>(base + offsets[i] + argument.offset));
+    addresses.push_back(base + offsets[i] + argument.offset);
+    parameters.push_back(reinterpret_cast<int64_t>(addresses.back()));
   }
   parameters.push_back(shape.iterations);
   parameters.push_back(0);
@@ -151,17 +154,26 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
   if (launch.kernel->parameterBytes != 8 * parameters.size())
     return "the kernel has another number of arguments";
   launch.parameters = parameters.data();
+  std::vector<emulator::TensorMap> maps;
+  for (const plan::TensorMap &map : shape.maps)
+    maps.push_back(emulator::encode(map, addresses[map.argument]));
+  if (launch.kernel->tensorMaps != maps.size())
+    return "the kernel has another number of tensor maps";
+  launch.maps = maps.data();
   launch.blocks = uint32_t(blocks);
   launch.threads = uint32_t(shape.threads);
   launch.sharedBytes = uint32_t(shape.sharedBytes);
   launch.seed = seed;
   launch.memory = &global;
   launch.serial = global.begin();
-  std::vector<uint32_t> order(launch.blocks);
+  const auto clusterBlocks = uint32_t(launch.kernel->clusterBlocks);
+  if (launch.blocks % clusterBlocks != 0)
+    return "the blocks are no whole number of clusters";
+  std::vector<uint32_t> order(launch.blocks / clusterBlocks);
   std::iota(order.begin(), order.end(), 0U);
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));
-  for (uint32_t block : order)
-    if (auto fault = cluster.run(launch, block))
+  for (uint32_t number : order)
+    if (auto fault = cluster.run(launch, number * clusterBlocks))
       return *fault;
   for (size_t i = 0; i < buffers.size(); ++i)
     std::memcpy(buffers[i]->bytes.data(), base + offsets[i], buffers[i]->bytes.size());

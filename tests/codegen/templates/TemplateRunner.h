@@ -46,7 +46,8 @@ struct Shape {
   int threads = 0;
   int64_t iterations = 0;
   int sharedBytes = 0;
-  int64_t blockIterations = 1; ///< of a block
+  int64_t blockIterations = 1;            ///< of a block
+  std::vector<plan::TensorMap> maps = {}; ///< of arguments
 };
 
 /// Kernels of one text.

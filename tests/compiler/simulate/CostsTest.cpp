@@ -124,6 +124,19 @@ TEST(Costs, AttentionByWhatItSees) {
   EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 2);
 }
 
+TEST(Costs, ProductsOfGeneratedKernels) {
+  Command launch;
+  launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
+  plan::Plan plan = planOf(launch);
+  plan.buffers.resize(1);
+  plan.buffers[0].type = DType::BF16;
+  plan.kernels.resize(1);
+  plan.kernels[0].flops = 3200; // of one of five iterations
+  EXPECT_DOUBLE_EQ(costOf(plan).seconds, 5 * 3200 / (200 * machine::generatedProductShare));
+  plan.kernels[0].flops = 1; // the bytes take longer
+  EXPECT_DOUBLE_EQ(costOf(plan).seconds, 2);
+}
+
 TEST(Costs, CollectivesByTheirRanks) {
   Command command;
   command.kind = Command::Kind::AllReduce;

@@ -28,6 +28,8 @@ struct Model {
   const char *options;
 };
 
+std::ostream &operator<<(std::ostream &os, const Model &model) { return os << model.name; }
+
 constexpr const char *small = " -D seq_len=128 -D val_seq_len=128 -D "
                               "global_batch=128 -D eos_token=3 -D vocab_size=24";
 
@@ -136,7 +138,7 @@ TEST_P(ModelGradTest, RecomputationChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grad, ModelGradTest, testing::ValuesIn(models),
-                         [](const auto &info) { return std::string(info.param.name); });
+                         testing::PrintToStringParamName());
 
 } // namespace
 } // namespace nano::test

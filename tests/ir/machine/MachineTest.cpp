@@ -94,6 +94,8 @@ TEST(Machine, KernelsTakeTheLongerOfBytesAndFlops) {
   EXPECT_DOUBLE_EQ(machine.kernel(40, 100), 4);
   EXPECT_DOUBLE_EQ(machine.kernel(40, 400), 8);
   EXPECT_DOUBLE_EQ(machine.kernel(40, 100, Arithmetic::Attention), 5);
+  // A product by generated code runs at its share of the library's 100 flops a second.
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 850, Arithmetic::Product), 8.5 / generatedProductShare);
   EXPECT_DOUBLE_EQ(machine.kernel(0), 0);
 }
 

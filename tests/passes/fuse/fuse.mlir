@@ -349,3 +349,62 @@ module {
     return
   }
 }
+
+// -----
+
+// What reads a sum of columns waits for the last row: it is no part of the kernel that sums, though both read %x.
+// CHECK-LABEL: func.func @columns_of_middle_rows
+// CHECK:       %[[S:.*]] = nano.fused(%arg0) : (tensor<128x2x8xf32>) -> tensor<128x8xf32> {
+// CHECK:         nano.reduce sum
+// CHECK:       }
+// CHECK-NEXT:  %[[Y:.*]] = nano.fused(%[[S]], %arg0) :
+// CHECK-NOT:     nano.reduce
+// CHECK:       return %[[Y]]
+func.func @columns_of_middle_rows(%x: tensor<128x2x8xf32>) -> tensor<128x2x8xf32> {
+  %s = nano.reduce sum %x dims [1] : tensor<128x2x8xf32> -> tensor<128x8xf32>
+  %b = nano.broadcast %s dims [0, 2] : tensor<128x8xf32> -> tensor<128x2x8xf32>
+  %y = nano.mul %x, %b : tensor<128x2x8xf32>
+  return %y : tensor<128x2x8xf32>
+}
+
+// -----
+
+// A gather reads other rows than the one at hand: what makes its table is a kernel of its own, though the sum reads the
+// same table in place.
+// CHECK-LABEL: func.func @gathered_and_added
+// CHECK:       %[[Y:.*]] = nano.fused(%arg0) : (tensor<64x16xf32>) -> tensor<64x16xf32> {
+// CHECK:         nano.mul
+// CHECK-NOT:     nano.gather
+// CHECK:       }
+// CHECK-NEXT:  %[[Z:.*]] = nano.fused(%[[Y]], %arg1) :
+// CHECK:         nano.gather
+// CHECK:         nano.add
+// CHECK:       return %[[Z]]
+func.func @gathered_and_added(%x: tensor<64x16xf32>, %ids: tensor<64xi32>) -> tensor<64x16xf32> {
+  %y = nano.mul %x, %x : tensor<64x16xf32>
+  %g = nano.gather %y, %ids : (tensor<64x16xf32>, tensor<64xi32>) -> tensor<64x16xf32>
+  %z = nano.add %y, %g : tensor<64x16xf32>
+  return %z : tensor<64x16xf32>
+}
+
+// -----
+
+// Column reductions of other lengths walk over the rows in other parts: they are kernels of their own.
+// CHECK-LABEL: func.func @columns_in_other_parts
+// CHECK:       %[[Y:.*]]:2 = nano.fused(%arg0)
+// CHECK:         nano.mul
+// CHECK-NOT:     }
+// CHECK:         nano.reduce
+// CHECK-NOT:     nano.reduce
+// CHECK:       }
+// CHECK:       nano.fused(
+// CHECK:         nano.reduce
+// CHECK:       return
+func.func @columns_in_other_parts(%x: tensor<2048x16xf32>) -> (tensor<64x16xf32>, tensor<16x16xf32>) {
+  %y = nano.mul %x, %x : tensor<2048x16xf32>
+  %a = nano.reshape %y : tensor<2048x16xf32> -> tensor<64x32x16xf32>
+  %s = nano.reduce sum %a dims [1] : tensor<64x32x16xf32> -> tensor<64x16xf32>
+  %b = nano.reshape %y : tensor<2048x16xf32> -> tensor<16x128x16xf32>
+  %m = nano.reduce max %b dims [1] : tensor<16x128x16xf32> -> tensor<16x16xf32>
+  return %s, %m : tensor<64x16xf32>, tensor<16x16xf32>
+}

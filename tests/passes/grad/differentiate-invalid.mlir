@@ -81,7 +81,7 @@ nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<f32>
-  // expected-error@+1 {{no derivative flows through 'tensor<f8E4M3FN>'; use nano.quantize, or quantise outside of what parameters lead to}}
+  // expected-error@+1 {{no derivative flows through 'tensor<f8E4M3FN>'; cast what no parameter leads to, or ask for products in FP8 (fp8Products)}}
   %q = nano.cast %w : tensor<f32> -> tensor<f8E4M3FN>
   %y = nano.cast %q : tensor<f8E4M3FN> -> tensor<f32>
   return %y : tensor<f32>

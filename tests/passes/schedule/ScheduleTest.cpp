@@ -285,7 +285,7 @@ TEST_F(Schedule, holdsTheProofsAndComputesTheSame) {
       "", "nano-batch-launches,", "nano-bucket-collectives,",
       "nano-bucket-collectives{max-bytes=300000},nano-batch-launches{max-bytes=200000},"};
   const unsigned worlds[] = {2, 4, 8, 64};
-  int reordered = 0, copied = 0;
+  int programs = 0, reordered = 0, communicating = 0, copying = 0, copied = 0;
   for (unsigned seed = 0; seed < 240; ++seed) {
     const unsigned world = worlds[seed / 4 % 4];
     const std::string text =
@@ -303,10 +303,16 @@ TEST_F(Schedule, holdsTheProofsAndComputesTheSame) {
     const int64_t given = peakOf(*module); // everything on one stream: nothing overlaps
     const std::vector<Operation *> order = commandsOf(*module);
     ASSERT_TRUE(run(*module, schedule)) << text;
+    ++programs;
     reordered += commandsOf(*module) != order; // the ops are moved, not made anew
-    copied += llvm::any_of(commandsOf(*module), [](Operation *op) {
-      return cast<StepCommandOpInterface>(op).getStream() == 2;
-    });
+    communicating += llvm::any_of(order, isCollective);
+    // The others have nothing that could go to the stream of copies.
+    if (schedule.find("cpu") == std::string::npos && llvm::any_of(order, isCopy)) {
+      ++copying;
+      copied += llvm::any_of(commandsOf(*module), [](Operation *op) {
+        return cast<StepCommandOpInterface>(op).getStream() == 2;
+      });
+    }
     const double growth = schedule.find("=1000") != std::string::npos ? 1000
                           : schedule.find("=0") != std::string::npos  ? 0
                                                                       : 0.02;
@@ -315,8 +321,11 @@ TEST_F(Schedule, holdsTheProofsAndComputesTheSame) {
     ASSERT_TRUE(run(*module, proofs)) << schedule << "\n" << text << "\nbecame\n" << once;
     EXPECT_EQ(valuesOf(*module), expected) << schedule << "\n" << text << "\nbecame\n" << once;
   }
-  EXPECT_GT(reordered, 120);
-  EXPECT_GT(copied, 15);
+  // What was proved is a schedule, not the given order on one stream: most programs that
+  // communicate are reordered, and of those with copies a tenth has some on a stream of their own.
+  EXPECT_GT(communicating, programs / 2);
+  EXPECT_GT(reordered, communicating / 2);
+  EXPECT_GT(copied, copying / 10) << copying;
 }
 
 TEST_F(Schedule, isDeterministic) {
@@ -342,13 +351,14 @@ TEST_F(Schedule, leavesAProgramOfOneStreamAlone) {
   }
 }
 
-// Without any one of its waits a program has a race, where nothing waits for memory's sake.
+// Without any one of its waits a program has a race, whether memory is scarce or not.
 TEST_F(Schedule, hasNoWaitTooMany) {
   int removed = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     OwningOpRef<ModuleOp> module = parse(RandomProgram(seed).text(40, 8, 0.2, 0.2));
-    ASSERT_TRUE(
-        run(*module, "nano-schedule{memory-growth=1000},nano-plan-memory,nano-verify-races"));
+    const std::string growth = seed % 2 ? "0" : "1000";
+    ASSERT_TRUE(run(*module, "nano-schedule{memory-growth=" + growth +
+                                 "},nano-plan-memory,nano-verify-races"));
     auto waitOps = programOf(*module).getBody().front().getOps<WaitOp>();
     const auto waits = std::distance(waitOps.begin(), waitOps.end());
     for (ptrdiff_t i = 0; i < waits; ++i) {

@@ -231,3 +231,41 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.copy %g to %old {stream = 2 : i64} : memref<8xf32>, memref<8xf32>
   }
 }
+
+// -----
+
+// A kernel's product over what else it reads is an update in place, over its factor it is none; nor through another view of it.
+module attributes {step.arena_bytes = 4096 : i64} {
+  module @kernels {
+    func.func private @product(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
+      attributes {nano.reads = [0, 1], nano.writes = [1], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
+    func.func private @over(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
+      attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
+  }
+  step.program @right {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<8x8xf32>
+    step.launch @product(%x, %y) : memref<8x8xf32>, memref<8x8xf32>
+  }
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<8x8xf32>
+    // expected-error-re @below {{step.launch @over ({{.*}}) writes buffer 'x' ({{.*}}) and reads buffer 'x' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.launch @over(%x, %y) : memref<8x8xf32>, memref<8x8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 4096 : i64} {
+  module @kernels {
+    func.func private @beside(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
+      attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
+  }
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
+    %v = step.view %x : memref<8x8xf32> to memref<64xf32>
+    // expected-error-re @below {{step.launch @beside ({{.*}}) writes buffer 'x' ({{.*}}) and reads buffer 'x' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.launch @beside(%x, %v) : memref<8x8xf32>, memref<64xf32>
+  }
+}

@@ -125,127 +125,15 @@ TEST_F(CudaDeviceTest, CopiesHaveAStreamOfTheirOwn) {
                 "instantiate", "launch graph stream 0"}));
 }
 
-/// The launches of kernels, with streams counted from that of the first one.
-std::vector<std::string> launchesOf(const std::vector<std::string> &calls) {
-  std::vector<std::string> kept;
-  int first = -1;
-  for (const std::string &call : calls) {
-    if (call.rfind("launch", 0) != 0 || call.rfind("launch graph", 0) == 0)
-      continue;
-    const size_t at = call.rfind(' ') + 1;
-    const int stream = std::stoi(call.substr(at));
-    first = first < 0 ? stream : first;
-    kept.push_back(call.substr(0, at) + std::to_string(stream - first));
-  }
-  return kept;
-}
-
-TEST_F(CudaDeviceTest, LaunchesKernelsBehindKernelsEarly) {
-  auto device = make(chainPlan(20));
-  ASSERT_TRUE(device);
-  ASSERT_TRUE(device->run("chain"));
-  for (const std::string &call : takeCalls())
-    EXPECT_EQ(call.find("early"), std::string::npos) << call;
-  ASSERT_TRUE(device->run("chain"));
-  // Not the first, behind events, behind the copy; behind a product it is.
-  const std::vector<std::string> early = {
-      "launch scale stream 0",     "launch early add stream 0", "launch early scale stream 0",
-      "launch early add stream 0", "launch scale stream 1",     "launch early add stream 0",
-      "launch add stream 0",       "launch scale stream 0",     "launch early scale stream 0"};
-  EXPECT_EQ(launchesOf(takeCalls()), early);
-  EXPECT_TRUE(reported.empty());
-  auto isEarly = [](const CudaDevice &given) {
-    for (const auto &[name, value] : given.facts())
-      if (name == "early_launches_possible")
-        return value;
-    return std::string("none");
-  };
-  EXPECT_EQ(isEarly(*device), "yes");
-  const auto wanted = runChain(*device, 20);
-
-  // Asked not to, on older GPUs and drivers, with kernels that do not wait themselves, and in
-  // graphs that measure, every launch is an ordinary one.
-  auto ordinary = early;
-  for (std::string &call : ordinary)
-    if (size_t at = call.find("early "); at != std::string::npos)
-      call.erase(at, 6);
-  auto expectOrdinary = [&](const plan::Plan &plan, const char *what) {
-    SCOPED_TRACE(what);
-    device.reset();
-    device = make(plan);
-    ASSERT_TRUE(device);
-    ASSERT_TRUE(device->run("chain"));
-    takeCalls();
-    ASSERT_TRUE(device->run("chain"));
-    EXPECT_EQ(launchesOf(takeCalls()), ordinary);
-    EXPECT_EQ(runChain(*device, 20), wanted);
-  };
-  options.serialLaunches = true;
-  expectOrdinary(chainPlan(20), "--serial-launches");
-  EXPECT_EQ(isEarly(*device), "no");
-  options.serialLaunches = false;
-  fake.computeCapability = 89;
-  expectOrdinary(chainPlan(20), "sm_89");
-  fake.computeCapability = 90;
-  fake.driverVersion = 12020;
-  expectOrdinary(chainPlan(20), "CUDA 12.2");
-  fake.driverVersion = 13000;
-  plan::Plan old = chainPlan(20);
-  old.sources[0].text = "#pragma once\n";
-  expectOrdinary(old, "kernels that do not wait");
-  options.profile = true;
-  ordinary[4] = "launch scale stream 0"; // one stream, so that commands have the GPU to themselves
-  expectOrdinary(chainPlan(20), "measured");
-}
-
-TEST_F(CudaDeviceTest, WhatAProductEndsWithDecides) {
-  fake.productsEndWith = CU_GRAPH_NODE_TYPE_MEMSET;
-  auto device = make(chainPlan(20));
-  ASSERT_TRUE(device);
-  ASSERT_TRUE(device->run("chain"));
-  takeCalls();
-  ASSERT_TRUE(device->run("chain"));
-  std::vector<std::string> calls = launchesOf(takeCalls());
-  ASSERT_EQ(calls.size(), 9U);
-  EXPECT_EQ(calls[1], "launch early add stream 0");
-  EXPECT_EQ(calls[2], "launch scale stream 0");
-}
-
-TEST_F(CudaDeviceTest, ADriverThatRefusesEarlyLaunchesGetsOrdinaryOnes) {
-  for (const char *refused : {"launch early scale", "instantiate"}) {
-    SCOPED_TRACE(refused);
+TEST_F(CudaDeviceTest, GraphsComputeWhatSingleCommandsDo) {
+  std::vector<std::vector<std::vector<float>>> found;
+  for (bool waits : {true, false}) {
+    options.waitForEach = waits;
     auto device = make(chainPlan(20));
     ASSERT_TRUE(device);
-    ASSERT_TRUE(device->run("chain"));
-    bool isOnce = true;
-    fake.onCall = [&](const std::string &call) {
-      return call.rfind(refused, 0) == 0 && std::exchange(isOnce, false) ? CUDA_ERROR_NOT_SUPPORTED
-                                                                         : CUDA_SUCCESS;
-    };
-    runChain(*device, 20);
-    fake.onCall = {};
-    ASSERT_EQ(reported.size(), 1U);
-    EXPECT_CONTAINS(reported[0], "each kernel starts when the one before it is over, since the "
-                                 "driver refuses to start it earlier: ");
-    EXPECT_CONTAINS(reported[0], "CUDA_ERROR_TEST");
-    reported.clear();
-    takeCalls();
-    EXPECT_TRUE(device->run("chain"));
-    EXPECT_EQ(takeCalls().size(), 1U); // the graph
+    found.push_back(runChain(*device, 20));
   }
-}
-
-/// An error that has nothing to do with early launches is that of the second attempt.
-TEST_F(CudaDeviceTest, OtherErrorsOfARecordingStay) {
-  auto device = make(chainPlan(20));
-  ASSERT_TRUE(device);
-  ASSERT_TRUE(device->run("chain"));
-  fake.onCall = [&](const std::string &call) {
-    return call.rfind("copy", 0) == 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
-  };
-  EXPECT_CONTAINS(device->run("chain").error().message,
-                  "command 12 'command 12': CUDA: an illegal");
-  EXPECT_TRUE(reported.empty());
+  EXPECT_EQ(found[1], found[0]);
 }
 
 TEST_F(CudaDeviceTest, SaysWhatTheStartTook) {

@@ -48,34 +48,30 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const vo
   if (call("product " + std::to_string(ld.rows) + "x" + std::to_string(ld.columns) + on(handle)) !=
       CUDA_SUCCESS)
     return CUBLAS_STATUS_EXECUTION_FAILED;
-  submit(
-      handle,
-      [=] {
-        fake->algorithms.push_back(number);
-        auto at = [](const Layout &layout, uint64_t row, uint64_t column, int64_t batch) {
-          return int64_t(column) * layout.leading + int64_t(row) + batch * layout.stride;
-        };
-        uint64_t k = op.transposeA == CUBLAS_OP_N ? la.columns : la.rows;
-        for (int64_t batch = 0; batch < ld.batch; ++batch)
-          for (uint64_t i = 0; i < ld.rows; ++i)
-            for (uint64_t j = 0; j < ld.columns; ++j) {
-              float sum = 0;
-              for (uint64_t x = 0; x < k; ++x)
-                sum += scaleAt(op.scaleA, op.modeA, ld.rows, k, i, x) *
-                       scaleAt(op.scaleB, op.modeB, ld.columns, k, j, x) *
-                       valueAt(a, la.type,
-                               op.transposeA == CUBLAS_OP_N ? at(la, i, x, batch)
-                                                            : at(la, x, i, batch)) *
-                       valueAt(b, lb.type,
-                               op.transposeB == CUBLAS_OP_N ? at(lb, x, j, batch)
-                                                            : at(lb, j, x, batch));
-              sum *= factor;
-              if (more != 0)
-                sum += more * valueAt(c, lc.type, at(lc, i, j, batch));
-              setValue(d, ld.type, at(ld, i, j, batch), sum);
-            }
-      },
-      fake->productsEndWith);
+  submit(handle, [=] {
+    fake->algorithms.push_back(number);
+    auto at = [](const Layout &layout, uint64_t row, uint64_t column, int64_t batch) {
+      return int64_t(column) * layout.leading + int64_t(row) + batch * layout.stride;
+    };
+    uint64_t k = op.transposeA == CUBLAS_OP_N ? la.columns : la.rows;
+    for (int64_t batch = 0; batch < ld.batch; ++batch)
+      for (uint64_t i = 0; i < ld.rows; ++i)
+        for (uint64_t j = 0; j < ld.columns; ++j) {
+          float sum = 0;
+          for (uint64_t x = 0; x < k; ++x)
+            sum +=
+                scaleAt(op.scaleA, op.modeA, ld.rows, k, i, x) *
+                scaleAt(op.scaleB, op.modeB, ld.columns, k, j, x) *
+                valueAt(a, la.type,
+                        op.transposeA == CUBLAS_OP_N ? at(la, i, x, batch) : at(la, x, i, batch)) *
+                valueAt(b, lb.type,
+                        op.transposeB == CUBLAS_OP_N ? at(lb, x, j, batch) : at(lb, j, x, batch));
+          sum *= factor;
+          if (more != 0)
+            sum += more * valueAt(c, lc.type, at(lc, i, j, batch));
+          setValue(d, ld.type, at(ld, i, j, batch), sum);
+        }
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 

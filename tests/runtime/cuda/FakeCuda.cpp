@@ -3,6 +3,7 @@
 #include "tests/runtime/cuda/FakeTables.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -51,21 +52,19 @@ void advance() {
   }
 }
 
-void submitTask(CUstream handle, std::function<Task()> make, CUgraphNodeType type) {
+void submitTask(CUstream handle, std::function<Task()> make) {
   auto *stream = as<Stream>(handle);
   if (stream->capture) {
     stream->capture->work.push_back(std::move(make));
-    CUgraphNodeType &node = fake->state->nodes.emplace_back(type);
-    stream->dependencies = {reinterpret_cast<CUgraphNode>(&node)};
     return;
   }
   stream->queue.push_back(make());
   advance();
 }
 
-void submit(CUstream stream, std::function<void()> work, CUgraphNodeType type) {
-  submitTask(
-      stream, [work = std::move(work)]() -> Task { return [work] { return work(), true; }; }, type);
+void submit(CUstream stream, std::function<void()> work) {
+  submitTask(stream,
+             [work = std::move(work)]() -> Task { return [work] { return work(), true; }; });
 }
 
 namespace {
@@ -159,45 +158,29 @@ template <typename T, typename Handle> CUresult destroy(Handle handle) {
 CUresult copy(const char *name, void *to, const void *from, size_t bytes, CUstream stream) {
   CUresult result = call(std::string(name) + " " + std::to_string(bytes) + on(stream));
   if (result == CUDA_SUCCESS)
-    submit(stream, [=] { std::memcpy(to, from, bytes); }, CU_GRAPH_NODE_TYPE_MEMCPY);
+    submit(stream, [=] { std::memcpy(to, from, bytes); });
   return result;
 }
-CUresult launch(const char *how, CUfunction function, unsigned blocks, unsigned threads,
-                unsigned shared, CUstream stream, void **parameters) {
+CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads,
+                      unsigned, unsigned, unsigned shared, CUstream stream, void **parameters,
+                      void **) {
   const std::string &name = as<Function>(function)->name;
-  CUresult result = call(how + name + on(stream));
+  CUresult result = call("launch " + name + on(stream));
   if (result != CUDA_SUCCESS)
     return result;
-  FakeCuda::Launch launch = {name, blocks, threads, shared, {}};
+  FakeCuda::Launch launch = {name, blocks, threads, shared, {}, {}};
   const auto *words = static_cast<const uint64_t *>(parameters[0]);
   launch.parameter.assign(words, words + fake->parameterBytes.at(name) / 8);
+  if (fake->mapBytes.count(name)) {
+    const auto *maps = static_cast<const CUtensorMap *>(parameters[1]);
+    const size_t count = fake->mapBytes.at(name) / sizeof(CUtensorMap);
+    launch.maps.assign(maps, maps + count);
+  }
   submit(stream, [launch] {
     fake->launches.push_back(launch);
     if (fake->onLaunch)
       fake->onLaunch(launch);
   });
-  return CUDA_SUCCESS;
-}
-CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads,
-                      unsigned, unsigned, unsigned shared, CUstream stream, void **parameters,
-                      void **) {
-  return launch("launch ", function, blocks, threads, shared, stream, parameters);
-}
-CUresult launchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                        void **) {
-  const bool isEarly =
-      config->numAttrs == 1 &&
-      config->attrs[0].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
-      config->attrs[0].value.programmaticStreamSerializationAllowed == 1;
-  return launch(isEarly ? "launch early " : "launch oddly ", function, config->gridDimX,
-                config->blockDimX, config->sharedMemBytes, config->hStream, parameters);
-}
-CUresult captureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *, CUgraph *,
-                     const CUgraphNode **nodes, const CUgraphEdgeData **, size_t *count) {
-  const auto *stream = as<Stream>(handle);
-  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-  *nodes = stream->dependencies.data();
-  *count = stream->dependencies.size();
   return CUDA_SUCCESS;
 }
 CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
@@ -209,13 +192,7 @@ CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
       return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     stream->capture = graph;
     graph->streams.push_back(stream);
-    stream->dependencies = as<Event>(event)->dependencies;
-  } else if (graph) {
-    for (CUgraphNode node : as<Event>(event)->dependencies)
-      if (std::find(stream->dependencies.begin(), stream->dependencies.end(), node) ==
-          stream->dependencies.end())
-        stream->dependencies.push_back(node);
-  } else {
+  } else if (!graph) {
     std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
     submitTask(handle, [counts]() -> Task {
       return [counts, wanted = counts->recorded] { return counts->over >= wanted; };
@@ -225,7 +202,6 @@ CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
 }
 CUresult recordEvent(CUevent event, CUstream stream) {
   as<Event>(event)->capture = as<Stream>(stream)->capture;
-  as<Event>(event)->dependencies = as<Stream>(stream)->dependencies;
   if (!as<Stream>(stream)->capture) {
     std::shared_ptr<Event::Counts> counts = as<Event>(event)->counts;
     submit(stream, [counts, number = ++counts->recorded] { counts->over = number; });
@@ -237,20 +213,32 @@ CUresult endCapture(CUstream stream, CUgraph *result) {
   Graph *graph = as<Stream>(stream)->capture;
   if (!graph)
     return CUDA_ERROR_ILLEGAL_STATE;
-  for (Stream *each : graph->streams) {
+  for (Stream *each : graph->streams)
     each->capture = nullptr;
-    each->dependencies.clear();
-  }
   *result = reinterpret_cast<CUgraph>(graph);
   ++fake->objects;
   return status;
+}
+
+/// The map is what the driver was told: see FakeCuda::Map.
+CUresult encodeMap(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                   const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                   const cuuint32_t *steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                   CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  if (rank != 2 || steps[0] != 1 || steps[1] != 1 || std::bit_cast<uintptr_t>(address) % 16 != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const FakeCuda::Map told = {address,    type,   sizes[0], sizes[1],
+                              strides[0], box[0], box[1],   swizzle};
+  static_assert(sizeof told <= sizeof *map);
+  std::memcpy(map, &told, sizeof told);
+  return CUDA_SUCCESS;
 }
 
 cuda::DriverApi driverTable() {
   cuda::DriverApi api;
   api.cuInit = [](unsigned) { return CUDA_SUCCESS; };
   api.cuDriverGetVersion = [](int *version) {
-    *version = fake->driverVersion;
+    *version = 13000;
     return CUDA_SUCCESS;
   };
   api.cuGetErrorName = getErrorName;
@@ -304,13 +292,11 @@ cuda::DriverApi driverTable() {
   api.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
     CUresult result = call("set " + std::to_string(bytes) + on(stream));
     if (result == CUDA_SUCCESS)
-      submit(stream, [=] { std::memset(host(to), value, bytes); }, CU_GRAPH_NODE_TYPE_MEMSET);
+      submit(stream, [=] { std::memset(host(to), value, bytes); });
     return result;
   };
   api.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-    submit(
-        stream, [=] { std::fill_n(static_cast<unsigned *>(host(to)), count, value); },
-        CU_GRAPH_NODE_TYPE_MEMSET);
+    submit(stream, [=] { std::fill_n(static_cast<unsigned *>(host(to)), count, value); });
     return CUDA_SUCCESS;
   };
   api.cuModuleLoadData = [](CUmodule *module, const void *) {
@@ -326,25 +312,28 @@ cuda::DriverApi driverTable() {
     *function = reinterpret_cast<CUfunction>(made.get());
     return CUDA_SUCCESS;
   };
-  api.cuFuncGetAttribute = [](int *value, CUfunction_attribute attribute, CUfunction) {
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? fake->maxThreads : 0;
+  api.cuFuncGetAttribute = [](int *value, CUfunction_attribute attribute, CUfunction function) {
+    auto cluster = fake->clusterBlocks.find(as<Function>(function)->name);
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? fake->maxThreads
+             : attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH &&
+                     cluster != fake->clusterBlocks.end()
+                 ? cluster->second
+                 : 0;
     return CUDA_SUCCESS;
   };
   api.cuFuncSetAttribute = [](CUfunction function, CUfunction_attribute, int value) {
     return call("shared memory of " + as<Function>(function)->name + " " + std::to_string(value));
   };
-  api.cuFuncGetParamInfo = [](CUfunction function, size_t, size_t *offset, size_t *bytes) {
+  api.cuFuncGetParamInfo = [](CUfunction function, size_t index, size_t *offset, size_t *bytes) {
+    const std::string &name = as<Function>(function)->name;
     *offset = 0;
-    *bytes = fake->parameterBytes.at(as<Function>(function)->name);
+    if (index > fake->mapBytes.count(name))
+      return CUDA_ERROR_INVALID_VALUE;
+    *bytes = index == 0 ? fake->parameterBytes.at(name) : fake->mapBytes.at(name);
     return CUDA_SUCCESS;
   };
+  api.cuTensorMapEncodeTiled = encodeMap;
   api.cuLaunchKernel = launchKernel;
-  api.cuLaunchKernelEx = launchKernelEx;
-  api.cuStreamGetCaptureInfo = captureInfo;
-  api.cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType *type) {
-    *type = *reinterpret_cast<CUgraphNodeType *>(node);
-    return CUDA_SUCCESS;
-  };
   api.cuCtxGetStreamPriorityRange = [](int *least, int *greatest) {
     *least = 0, *greatest = -5;
     return CUDA_SUCCESS;
@@ -478,7 +467,12 @@ cuda::Apis FakeCuda::apis() {
     NANO_NVRTC_FUNCTIONS(FAKE_LOCKED)
     return api;
   }();
-  return {&driver, &nvrtc, fakeCublasLt(), fakeNccl()};
+  static const cuda::DriverApi older = [] {
+    cuda::DriverApi api = driver;
+    api.cuTensorMapEncodeTiled = nullptr;
+    return api;
+  }();
+  return {encodesMaps ? &driver : &older, &nvrtc, fakeCublasLt(), fakeNccl()};
 }
 
 } // namespace nano::test

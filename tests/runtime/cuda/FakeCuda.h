@@ -27,11 +27,20 @@ public:
   /// Tables whose functions act on this object.
   cuda::Apis apis();
 
-  /// A launch: the kernel's name, the grid and the bytes of its one parameter.
+  /// A launch: the kernel's name, the grid and its parameters.
   struct Launch {
     std::string kernel;
     unsigned blocks, threads, sharedBytes;
     std::vector<uint64_t> parameter;
+    std::vector<CUtensorMap> maps;
+  };
+  /// What is in a tensor map, from its first byte on.
+  struct Map {
+    void *address;
+    CUtensorMapDataType type;
+    uint64_t columns, rows, rowBytes;
+    uint32_t boxColumns, boxRows;
+    CUtensorMapSwizzle swizzle;
   };
   /// Executes a launch; kernels are known by the name that the module gave.
   std::function<void(const Launch &)> onLaunch;
@@ -46,16 +55,17 @@ public:
   int objects = 0; ///< streams, events, modules, graphs, pinned memory, communicators that stand
   uint64_t freeBytes = uint64_t(8) << 30;
   int computeCapability = 90;
-  int driverVersion = 13000;
   int devices = 1;
   bool tellsMemory = true;                      ///< cuMemGetInfo works
   int maxThreads = 1024;                        ///< that a kernel's registers allow
   std::map<std::string, size_t> parameterBytes; ///< by kernel
+  std::map<std::string, size_t> mapBytes;       ///< of a second parameter, by kernel
+  std::map<std::string, int> clusterBlocks;     ///< where it is not 1, by kernel
+  bool encodesMaps = true;                      ///< the driver has cuTensorMapEncodeTiled
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
   size_t cublasLtVersion = 130002;
-  std::vector<int> algorithms; ///< the one of every product that ran, in order
-  CUgraphNodeType productsEndWith = CU_GRAPH_NODE_TYPE_KERNEL; ///< in graphs
+  std::vector<int> algorithms;           ///< the one of every product that ran, in order
   cudaDataType unsupported = CUDA_C_64U; ///< products of this type have no algorithm
   std::map<int, int> ncclVersions;       ///< by GPU, where it is not 2.28.9
   /// What a communicator says of itself once it is joined; not 0 is an error.

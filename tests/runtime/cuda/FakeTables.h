@@ -26,7 +26,6 @@ struct Stream {
   int number, gpu;
   std::deque<Task> queue;
   struct Graph *capture = nullptr;
-  std::vector<CUgraphNode> dependencies = {}; ///< captured: of the next node
 };
 struct Event {
   struct Counts {
@@ -35,7 +34,6 @@ struct Event {
   int number;
   Graph *capture = nullptr; ///< where it was recorded last
   std::shared_ptr<Counts> counts = std::make_shared<Counts>();
-  std::vector<CUgraphNode> dependencies = {}; ///< the stream's when it was recorded
   bool isOver() const { return counts->over >= counts->recorded; }
 };
 struct Graph {
@@ -45,7 +43,6 @@ struct Graph {
 
 struct FakeCuda::State {
   int streams = 0, events = 0;
-  std::deque<CUgraphNodeType> nodes; ///< of all captures; their addresses are the handles
   float clock = 0;
   std::vector<Stream *> open;
   char contexts[64] = {}; ///< their addresses stand for the GPUs'
@@ -66,10 +63,8 @@ int gpuOfThread();
 /// Does what can be done on all streams.
 void advance();
 /// Work for the stream, or for the graph that the stream is captured into.
-void submitTask(CUstream stream, std::function<Task()> make,
-                CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL);
-void submit(CUstream stream, std::function<void()> work,
-            CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL);
+void submitTask(CUstream stream, std::function<Task()> make);
+void submit(CUstream stream, std::function<void()> work);
 
 const cuda::CublasLtApi *fakeCublasLt();
 const cuda::NcclApi *fakeNccl();

@@ -44,13 +44,12 @@ TEST_F(GpuTest, KernelsMovesAndStreams) {
   }
 }
 
-/// Kernels that start early compute what those do that start one after the other.
-TEST_F(GpuTest, EarlyLaunches) {
+TEST_F(GpuTest, GraphsComputeWhatSingleCommandsDo) {
   constexpr int64_t side = 1536;
   const plan::Plan plan = chainPlan(side);
   std::vector<std::vector<std::vector<float>>> found;
-  for (bool isSerial : {true, false}) {
-    options.serialLaunches = isSerial;
+  for (bool waits : {true, false}) {
+    options.waitForEach = waits;
     auto device = make(plan);
     ASSERT_TRUE(device);
     for (int i = 0; i < 3; ++i)

@@ -19,10 +19,6 @@ template <int Args, int Segments> struct Launch {
     long long iterations, firstBlock;
   } segment[Segments];
   __device__ const Segment &find(int block) const {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
     int i = 0;
     while (i + 1 < segments && segment[i + 1].firstBlock <= block)
       ++i;

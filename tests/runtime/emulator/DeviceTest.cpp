@@ -159,11 +159,13 @@ TEST(EmulatorDevice, RefusesWhatItCannotRun) {
       HasSubstr("kernel 'add_number' takes 104 bytes of parameters, of 136 that the plan says"));
   EXPECT_THAT(refusal([](plan::Plan &plan) { plan.kernels[0].sharedBytes = 228 * 1024; }),
               HasSubstr("a block needs 233472 bytes of shared memory and has 232448"));
-  for (const char *dims : {"(1, 2, 1)", "(2, 1, 2)", "(17, 1, 1)"})
+  for (const char *dims : {"(1, 2, 1)", "(2, 1, 2)", "(9, 1, 1)"})
     EXPECT_THAT(refusal([&](plan::Plan &plan) {
-                  plan.sources[0].text += std::string("\n// __cluster_dims__") + dims;
+                  std::string &text = plan.sources[0].text;
+                  text.insert(text.find("add_number("),
+                              std::string("__cluster_dims__") + dims + " ");
                 }),
-                HasSubstr("segments.cu: __cluster_dims__ must be (N, 1, 1) with N from 1 to 16"));
+                HasSubstr("segments.cu: __cluster_dims__ must be (N, 1, 1) with N from 1 to 8"));
   EXPECT_THAT(refusal([](plan::Plan &plan) { plan.buffers[1].bytes = uint64_t(1) << 50; }),
               HasSubstr("out of memory: the emulator gives every buffer memory of its own, "));
   Environment compiler("CXX", "no-such-compiler");

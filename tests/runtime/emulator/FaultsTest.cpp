@@ -186,11 +186,23 @@ TEST(EmulatorFaults, NamesTheLineWithinACalledFunction) {
                   HasSubstr(lineOf("faults.cu", "inlined_element"))));
 }
 
-TEST(EmulatorFaults, MemoryUsedBeforeTheLaunchBeforeIsOver) {
-  expectAll({.kernel = "early", .inputs = 64},
-            AllOf(HasSubstr("missing wait: reads 4 bytes at byte "),
-                  HasSubstr("of buffer 'operand0' " + at("early") +
-                            " before awaitPredecessor: the launch before may still run")));
+TEST(EmulatorFaults, ReadOnlyMemoryThatTheLaunchWrites) {
+  expectAll({.kernel = "constant_written", .outputIsRead = true},
+            AllOf(HasSubstr("race: writes 4 bytes at byte "),
+                  HasSubstr("of buffer 'operand0' " + at("constant_written")),
+                  HasSubstr(", which this launch has read as if nothing wrote them")));
+  expectAll({.kernel = "written_constant", .outputIsRead = true},
+            AllOf(HasSubstr("race: reads 4 bytes at byte "),
+                  HasSubstr("of buffer 'operand0' " + at("written_constant")),
+                  HasSubstr(", as if nothing wrote them in this launch, which has " +
+                            at("written_constant_store"))));
+}
+
+TEST(EmulatorFaults, ReadOnlyLoadsAreOfGlobalMemory) {
+  expectAll({.kernel = "constant_shared", .shared = 256},
+            AllOf(HasSubstr("out of bounds: reads 4 bytes at byte "),
+                  HasSubstr("of shared memory " + at("constant_shared")),
+                  HasSubstr(" by a load of global memory")));
 }
 
 TEST(EmulatorFaults, Trap) {

@@ -138,7 +138,7 @@ TEST(EmulatorHopper, Clusters) {
   std::iota(x.begin(), x.end(), 1.0f);
   auto make = [&](const char *kernel) {
     KernelRun run("cluster.cu", kernel);
-    run.input(x).output<float>(128).blocks(4).shared(1024);
+    run.input(x).output<float>(128).blocks(4).cluster(2).shared(1024);
     return run;
   };
   for (bool checked : {true, false}) {
@@ -156,8 +156,32 @@ TEST(EmulatorHopper, Clusters) {
                     HasSubstr("is not in the cluster of 2")));
   EXPECT_THAT(make("cluster_good").blocks(3).run(),
               HasSubstr("the grid of 3 blocks is no multiple of the cluster's 2"));
-  EXPECT_THAT(KernelRun("cluster_static.cu", "cluster_static").output<float>(64).blocks(2).run(),
-              HasSubstr("keeps its shared memory in dynamicShared here"));
+  EXPECT_THAT(
+      KernelRun("cluster_static.cu", "cluster_static").output<float>(64).blocks(2).cluster(2).run(),
+      HasSubstr("keeps its shared memory in dynamicShared here"));
+}
+
+/// Arrivals from another block say what was read, not what was written.
+TEST(EmulatorHopper, WritesThatARemoteArrivalDoesNotShow) {
+  auto make = [](const char *kernel) {
+    KernelRun run("cluster.cu", kernel);
+    run.output<float>(64).blocks(2).cluster(2).shared(1024);
+    return run;
+  };
+  KernelRun run = make("told_good");
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(run.run(), "");
+  auto got = run.result<float>(0);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], i < 32 ? 1.0f : 0.0f) << i;
+  if (isOnGpu)
+    return;
+  auto place = [](const char *mark) { return "(" + lineOf("cluster.cu", mark) + ")"; };
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(make("told_bad").run(),
+                AllOf(HasSubstr("race: reads 4 bytes"), HasSubstr(place("told")),
+                      HasSubstr("written by thread "), HasSubstr(place("told_write")),
+                      HasSubstr("with no barrier in between")));
 }
 
 // ------------------------------------------------------------------- Products of warpgroups

@@ -116,6 +116,16 @@ KernelRun &KernelRun::shared(uint64_t bytes) {
   return *this;
 }
 
+KernelRun &KernelRun::cluster(uint32_t blocks) {
+  planned->kernels[0].clusterBlocks = blocks;
+  return *this;
+}
+
+KernelRun &KernelRun::map(const plan::TensorMap &map) {
+  planned->kernels[0].tensorMaps.push_back(map);
+  return *this;
+}
+
 std::string KernelRun::run(bool checked) {
   if (!device) {
     DeviceOptions options;

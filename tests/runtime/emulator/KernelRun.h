@@ -37,6 +37,9 @@ public:
   KernelRun &threads(uint32_t count);
   KernelRun &blocks(int64_t count);
   KernelRun &shared(uint64_t bytes);
+  KernelRun &cluster(uint32_t blocks);
+  /// The next of the kernel's tensor maps.
+  KernelRun &map(const plan::TensorMap &map);
   /// For what the functions above do not cover; before the first run.
   plan::Plan &plan() { return *planned; }
   /// The device's line for the log; after a run.

@@ -10,9 +10,8 @@ template <int Args> struct TestLaunch {
     int64_t iterations, firstBlock;
   } segment[1];
 
-  /// An operand; as in launches that plans say, nobody has one before it has waited.
+  /// An operand.
   template <typename T> NANO_DEVICE T *arg(int index) const {
-    nano::awaitPredecessor();
     return static_cast<T *>(segment[0].args[index]);
   }
 };

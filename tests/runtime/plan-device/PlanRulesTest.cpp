@@ -59,6 +59,10 @@ Json document(const Plan &plan = fullPlan()) {
   return json;
 }
 
+std::ostream &operator<<(std::ostream &os, Text text) {
+  return os << (text == Text::Common ? "common" : "variant");
+}
+
 /// The texts of a plan for CUDA.
 class PlanFields : public testing::TestWithParam<Text> {
 protected:
@@ -66,9 +70,7 @@ protected:
   Json good = GetParam() == Text::Common ? commonDocument(fullCudaPlan()) : document();
 };
 INSTANTIATE_TEST_SUITE_P(Texts, PlanFields, testing::Values(Text::Common, Text::Variant),
-                         [](const auto &info) {
-                           return info.param == Text::Common ? "common" : "variant";
-                         });
+                         testing::PrintToStringParamName());
 
 TEST_P(PlanFields, EveryFieldHasAType) {
   ASSERT_EQ(error(good), "");
@@ -92,8 +94,9 @@ TEST_P(PlanFields, EveryFieldHasAType) {
 
 TEST_P(PlanFields, NoFieldMayBeMissing) {
   const std::set<std::string> optional = {
-      "at",           "label",   "stream",      "transpose", "stride",      "scale",   "optimizer",
-      "learningRate", "sources", "scaleBlocks", "sharding",  "flopsPerKey", "maximum", "ranks"};
+      "at",        "label",        "stream",  "transpose",   "stride",   "scale",
+      "optimizer", "learningRate", "sources", "scaleBlocks", "sharding", "flopsPerKey",
+      "maximum",   "ranks",        "flops",   "cluster",     "maps"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -368,6 +371,13 @@ TEST(PlanRules, EachOfDeviceCodeIsChecked) {
   const Rule forCpu[] = {
       {"the plan: it has device code", [](Plan &p) { p.sources = {{"a.cu", ""}}; }},
       {"kernel 'halve': it names device code", [](Plan &p) { p.kernels[1].source = "a.cu"; }},
+      {"kernel 'halve': it has clusters or tensor maps",
+       [](Plan &p) { p.kernels[1].clusterBlocks = 2; }},
+      {"it has clusters or tensor maps", [](Plan &p) { p.kernels[0].tensorMaps.resize(1); }},
+      {"kernel 'halve': its number of operations is not finite, or negative",
+       [](Plan &p) { p.kernels[1].flops = -1; }},
+      {"its number of operations is not finite",
+       [](Plan &p) { p.kernels[1].flops = std::numeric_limits<double>::infinity(); }},
   };
   expectRefused(fullPlan(), forCpu);
   const Rule forCuda[] = {
@@ -400,6 +410,51 @@ TEST(PlanRules, EachOfDeviceCodeIsChecked) {
   expectRefused(fullCudaPlan(), forCuda);
   Plan largest = fullCudaPlan();
   largest.kernels[0].maxSegments = 818; // 8 + 818 · (3 + 2) · 8 = 32,728 bytes
+  EXPECT_TRUE(validate(largest));
+}
+
+TEST(PlanRules, EachOfTensorMapsIsChecked) {
+  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[1]; };
+  auto map = [](Plan &plan) -> TensorMap & { return plan.kernels[1].tensorMaps[0]; };
+  const Rule rules[] = {
+      {"kernel 'halve': a cluster has not 1 to 8 blocks",
+       [](Plan &p) { p.kernels[1].clusterBlocks = 0; }},
+      {"not 1 to 8 blocks", [](Plan &p) { p.kernels[1].clusterBlocks = 9; }},
+      {"program 'first', command 1: its number of blocks is not a multiple of a cluster's",
+       [&](Plan &p) { launch(p).segments[0].iterations = 17; }},
+      {"kernel 'halve': it has tensor maps and takes more than one segment",
+       [](Plan &p) { p.kernels[1].maxSegments = 2; }},
+      {"a tensor map is of an operand that does not exist", [&](Plan &p) { map(p).argument = 2; }},
+      {"does not start at a multiple of 16",
+       [&](Plan &p) { launch(p).segments[0].args[0].offset = 8; }},
+      {"the matrix of a tensor map needs 4156 bytes at offset 0 of buffer 'x'",
+       [&](Plan &p) { map(p).rows = 65; }},
+      {"the matrix of a tensor map needs",
+       [&](Plan &p) { launch(p).segments[0].args[0].offset = 512; }},
+      {"the matrix of a tensor map needs",
+       [&](Plan &p) { map(p).rows = INT32_MAX, map(p).rowBytes = (1ull << 40) - 16; }},
+      {"kernel 'halve': a tensor map: the matrix has not 1 to 2147483647 rows and columns",
+       [&](Plan &p) { map(p).rows = 0; }},
+      {"rows and columns", [&](Plan &p) { map(p).columns = 0; }},
+      {"rows and columns", [&](Plan &p) { map(p).rows = 1ull << 31; }},
+      {"rows are not a multiple of 16 below 2^40 bytes apart",
+       [&](Plan &p) { map(p).rowBytes = 72; }},
+      {"2^40 bytes apart", [&](Plan &p) { map(p).rowBytes = 1ull << 40; }},
+      {"rows overlap", [&](Plan &p) { map(p).columns = 17; }},
+      {"a box has not 1 to 256 rows and columns", [&](Plan &p) { map(p).boxRows = 257; }},
+      {"a box has not 1 to 256", [&](Plan &p) { map(p).boxColumns = 0; }},
+      {"a box's rows are not a multiple of 16 bytes", [&](Plan &p) { map(p).boxColumns = 6; }},
+      {"it is swizzled by neither 0, 32, 64 nor 128 bytes",
+       [&](Plan &p) { map(p).swizzleBytes = 16; }},
+      {"not as long as what it is swizzled by", [&](Plan &p) { map(p).boxColumns = 12; }},
+      {"more than the 32764 bytes", [&](Plan &p) { p.kernels[1].tensorMaps.resize(256, map(p)); }},
+  };
+  expectRefused(fullCudaPlan(), rules);
+  Plan largest = fullCudaPlan();
+  largest.kernels[1].tensorMaps.resize(255, map(largest)); // 64 + 255 · 128 = 32,704 bytes
+  EXPECT_TRUE(validate(largest));
+  map(largest).boxColumns = 256; // reaches beyond the matrix, which is allowed
+  map(largest).swizzleBytes = 0;
   EXPECT_TRUE(validate(largest));
 }
 

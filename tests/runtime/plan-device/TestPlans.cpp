@@ -145,6 +145,7 @@ Plan fullPlan() {
   uint32_t halve = builder.kernel("halve");
   plan.kernels[addScaled].summary = "mul, add";
   plan.kernels[addScaled].flopsPerKey = 2.5e9;
+  plan.kernels[halve].flops = 1.5e6;
   plan.kernels[addScaled].locations = {{"test.cpp", 20}, {"other.cpp", 3}};
 
   plan.programs[0].name = "first";
@@ -288,6 +289,11 @@ Plan fullCudaPlan() {
         {kernel.source, "#include \"nano_kernels.h\"\nextern \"C\" __global__ void " + kernel.name +
                             "(const __grid_constant__ nano::Launch<3, 4> launch) {}\n"});
   }
+  Kernel &halve = plan.kernels[1];
+  halve.iterationsPerBlock = 8;
+  halve.maxSegments = 1;
+  halve.clusterBlocks = 2;
+  halve.tensorMaps = {{0, DType::F32, 15, 60, 64, 8, 128, 32}, {1, DType::BF16, 8, 4, 16, 8, 4, 0}};
   plan.sources.push_back({"nano_kernels.h", "#pragma once // tab\t, quote \", \\, ·\n"});
   return plan;
 }

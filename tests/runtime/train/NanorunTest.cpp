@@ -86,7 +86,6 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--profile",
                              "--tune",
                              "--check-commands",
-                             "--serial-launches",
                              "--describe",
                              "--sample",
                              "--prompt-tokens",
@@ -118,7 +117,7 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
   expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");
-  for (const char *option : {"--tune", "--check-commands", "--serial-launches"})
+  for (const char *option : {"--tune", "--check-commands"})
     expectBad({"--sample", "3", option}, "not together with --sample");
   expectBad({"--train", "@train.bin", "--profile", "@no/t.json"}, "--profile ");
   expectBad({}, "--train is missing");

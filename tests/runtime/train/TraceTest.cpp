@@ -52,29 +52,39 @@ protected:
 };
 
 TEST_F(TraceTest, CountsWork) {
-  CommandWork launch = workOf(*spans[0].command);
+  CommandWork launch = workOf(plan, *spans[0].command);
   EXPECT_EQ(launch.bytes, 6000 + 2 * 1000 + 2000);
   EXPECT_EQ(launch.flops, 0);
-  CommandWork product = workOf(*spans[1].command);
+  CommandWork product = workOf(plan, *spans[1].command);
   EXPECT_EQ(product.flops, 2.0 * 100 * 200 * 50 * 2);
   EXPECT_EQ(product.bytes, 2.0 * (2 * 100 * 50 + 50 * 200 + 2 * 100 * 200));
   Command added = *spans[1].command;
   added.beta = 1;
   added.strideD = 20000;
-  EXPECT_EQ(workOf(added).bytes, product.bytes + 2 * 2 * 100 * 200);
-  EXPECT_EQ(workOf(*spans[2].command).bytes, 2000);
+  EXPECT_EQ(workOf(plan, added).bytes, product.bytes + 2 * 2 * 100 * 200);
+  EXPECT_EQ(workOf(plan, *spans[2].command).bytes, 2000);
 }
 
 TEST_F(TraceTest, FloorIsTheLongerOfBytesAndOperations) {
-  EXPECT_DOUBLE_EQ(floorOf(*spans[0].command, rates), 10e-6);
-  EXPECT_DOUBLE_EQ(floorOf(*spans[1].command, rates), 120e-6); // its bytes; operations: 4 µs
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 10e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 120e-6); // its bytes; operations: 4 µs
   rates.bf16Flops = 1e10;
-  EXPECT_DOUBLE_EQ(floorOf(*spans[1].command, rates), 400e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 400e-6);
   Command f8 = *spans[1].command;
   f8.aType = DType::F8E4M3FN;
   f8.bType = DType::F8E5M2;
   rates.f8Flops = 2e9;
-  EXPECT_DOUBLE_EQ(floorOf(f8, rates), 2000e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, f8, rates), 2000e-6);
+}
+
+TEST_F(TraceTest, CountsOperationsOfKernels) {
+  plan.kernels[0].flops = 1e7; // of an iteration; one in each of two segments
+  EXPECT_EQ(workOf(plan, *spans[0].command).flops, 2e7);
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 10e-6); // f32, whose rate is not known
+  rates.f32Flops = 1e11;
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 200e-6);
+  plan.kernels[0].tensorMaps.resize(2); // of bf16
+  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 20e-6);
 }
 
 TEST_F(TraceTest, NamesEveryCommand) {

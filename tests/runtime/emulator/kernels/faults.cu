@@ -283,15 +283,35 @@ template <bool Broken> NANO_DEVICE void bounds_struct(const TestLaunch<2> &launc
 }
 TEST_PAIR(bounds_struct, 2)
 
-/// The launch before this one may still write what is read.
-template <bool Broken> NANO_DEVICE void early(const TestLaunch<2> &launch) {
-  if (!Broken)
-    nano::awaitPredecessor();
-  const auto *x = static_cast<const float *>(launch.segment[0].args[0]);
-  const float value = x[threadIdx.x]; // @early
-  launch.arg<float>(1)[threadIdx.x] = value;
+/// A load that takes its memory to be read only, and a store to it after a barrier.
+template <bool Broken> NANO_DEVICE void constant_written(const TestLaunch<1> &launch) {
+  float *x = launch.arg<float>(0);
+  const float *from = x + (threadIdx.x ^ 1);
+  float value = Broken ? nano::loadReadOnly(from) : *from;
+  nano::syncThreads();
+  x[threadIdx.x] = value + 1.0f; // @constant_written
 }
-TEST_PAIR(early, 2)
+TEST_PAIR(constant_written, 1)
+
+/// Likewise, the store first.
+template <bool Broken> NANO_DEVICE void written_constant(const TestLaunch<1> &launch) {
+  float *x = launch.arg<float>(0);
+  x[threadIdx.x] = 1.0f; // @written_constant_store
+  nano::syncThreads();
+  const float *from = x + (threadIdx.x ^ 1);
+  float value = Broken ? nano::loadReadOnly(from) : *from; // @written_constant
+  nano::syncThreads();
+  x[threadIdx.x] = value;
+}
+TEST_PAIR(written_constant, 1)
+
+/// Such a load from shared memory.
+template <bool Broken> NANO_DEVICE void constant_shared(const TestLaunch<1> &launch) {
+  float *own = nano::dynamicShared<float>() + threadIdx.x;
+  *own = 1.0f;
+  launch.arg<float>(0)[threadIdx.x] = Broken ? nano::loadReadOnly(own) : *own; // @constant_shared
+}
+TEST_PAIR(constant_shared, 1)
 
 TEST_KERNEL(trap, 1) {
   if (threadIdx.x == 5)

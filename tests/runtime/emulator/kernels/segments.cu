@@ -10,7 +10,6 @@ struct SegmentsLaunch {
 };
 
 extern "C" __global__ void add_number(const __grid_constant__ SegmentsLaunch launch) {
-  nano::awaitPredecessor();
   int s = launch.segments - 1;
   while (int64_t(blockIdx.x) < launch.segment[s].firstBlock)
     --s;

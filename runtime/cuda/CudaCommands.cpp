@@ -1,0 +1,220 @@
+// Makes a plan's kernels and commands ready for the GPU: parameters, products, parts of exchanges.
+#include "runtime/cuda/CudaDevice.h"
+#include "runtime/cuda/Rates.h"
+#include "runtime/cuda/TensorMaps.h"
+#include "runtime/plan/Operands.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+namespace nano::cuda {
+namespace {
+
+using plan::Command;
+
+std::string rangeName(const Command &command) {
+  std::string text = command.label.empty() ? "command" : command.label;
+  if (command.location.line)
+    text += " " + command.location.file + ":" + std::to_string(command.location.line);
+  return text;
+}
+
+} // namespace
+
+void CudaDevice::loadKernels(const KernelCode &compiled) {
+  std::unordered_map<std::string, CUmodule> modules;
+  int mostShared = gpu.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  for (const plan::Kernel &kernel : plan.kernels) {
+    requireHopper(gpu, kernel);
+    CUmodule &module = modules[kernel.source];
+    if (!module)
+      module = gpu.load(compiled.cubins.at(kernel.source), kernel.source);
+    CUfunction function = nullptr;
+    std::string named = "kernel " + kernel.name;
+    if (gpu.api.cuModuleGetFunction(&function, module, kernel.name.c_str()) != CUDA_SUCCESS)
+      throw Failure{badInput(named + ": its source " + kernel.source +
+                             " does not define it; recompile the model")};
+    auto query = [&](CUfunction_attribute attribute) {
+      int value = 0;
+      gpu.check(gpu.api.cuFuncGetAttribute(&value, attribute, function), "cuFuncGetAttribute");
+      return value;
+    };
+    const int cluster = std::max(1, query(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH));
+    if (cluster != int(kernel.clusterBlocks))
+      throw Failure{badInput(named + ": it has clusters of " + std::to_string(cluster) +
+                             " blocks, in the plan of " + std::to_string(kernel.clusterBlocks) +
+                             "; recompile the model")};
+    if (int most = query(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK); int(kernel.threads) > most)
+      throw Failure{badInput(named + ": it is launched with " + std::to_string(kernel.threads) +
+                             " threads, its registers allow " + std::to_string(most) + " on " +
+                             gpu.name)};
+    uint64_t shared = kernel.sharedBytes + uint64_t(query(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+    if (shared > uint64_t(mostShared))
+      throw Failure{badInput(named + ": it needs " + std::to_string(shared) +
+                             " bytes of shared memory, a block of " + gpu.name + " has " +
+                             std::to_string(mostShared))};
+    if (kernel.sharedBytes)
+      gpu.check(gpu.api.cuFuncSetAttribute(function,
+                                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           int(kernel.sharedBytes)),
+                "cuFuncSetAttribute");
+    functions.push_back(function);
+  }
+}
+
+void CudaDevice::prepareProgram(const plan::Program &program) {
+  PreparedProgram &prepared = programs[program.name];
+  prepared.program = &program;
+  prepared.commands.resize(program.commands.size());
+  uint32_t before = 0; // commands of the programs before it
+  for (const plan::Program *each = plan.programs.data(); each != &program; ++each)
+    before += uint32_t(each->commands.size());
+  for (size_t i = 0; i < program.commands.size(); ++i) {
+    const Command &command = program.commands[i];
+    Prepared &each = prepared.commands[i];
+    each.command = &command;
+    each.range = rangeName(command);
+    each.number = before + uint32_t(i) + 1;
+    try {
+      if (command.kind == Command::Kind::Launch)
+        prepareLaunch(command, each);
+      if (command.kind == Command::Kind::Matmul)
+        prepareProduct(command, each);
+      if (isCollective(command) || command.kind == Command::Kind::Shard)
+        prepareCollective(command, each);
+    } catch (const Failure &failure) {
+      failIn(prepared, i, failure);
+    }
+    prepared.hasExchange |= each.isExchange;
+  }
+}
+
+/// Lays out nano::Launch: two 32-bit numbers, then of every segment the operands, the number of
+/// iterations and the first block. Encodes the tensor maps.
+void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const {
+  const plan::Kernel &kernel = plan.kernels[command.kernel];
+  size_t args = command.segments[0].args.size();
+  KernelLaunch &launch = prepared.launch;
+  std::vector<uint64_t> &words = launch.parameters;
+  words.assign(1 + kernel.maxSegments * (args + 2), 0);
+  size_t at = 1;
+  uint64_t blocks = 0, segments = 0;
+  for (const Command::Segment &segment : command.segments) {
+    if (segment.iterations == 0)
+      continue;
+    for (const plan::Ref &ref : segment.args)
+      words[at++] = address(ref);
+    words[at++] = uint64_t(segment.iterations);
+    words[at++] = blocks;
+    blocks += uint64_t((segment.iterations - 1) / kernel.iterationsPerBlock + 1);
+    ++segments;
+  }
+  words[0] = segments | blocks << 32;
+  launch.function = functions[command.kernel];
+  launch.blocks = uint32_t(blocks);
+  launch.threads = kernel.threads;
+  launch.sharedBytes = uint32_t(kernel.sharedBytes);
+  for (const plan::TensorMap &map : kernel.tensorMaps)
+    launch.maps.push_back(encode(gpu, map, address(command.segments[0].args[map.argument])));
+  auto require = [&](size_t parameter, size_t planned, const char *what) {
+    size_t offset = 0, bytes = 0;
+    if (CUresult result = gpu.api.cuFuncGetParamInfo(launch.function, parameter, &offset, &bytes);
+        result == CUDA_ERROR_INVALID_VALUE)
+      bytes = 0; // the kernel has no such parameter
+    else
+      gpu.check(result, "cuFuncGetParamInfo");
+    if (bytes != planned)
+      throw Failure{badInput("kernel " + kernel.name + " takes " + std::to_string(bytes) +
+                             " bytes of " + what + ", the plan has " + std::to_string(planned) +
+                             "; recompile the model")};
+  };
+  require(0, words.size() * sizeof words[0], "parameters");
+  require(1, launch.maps.size() * sizeof(CUtensorMap), "tensor maps");
+}
+
+void CudaDevice::prepareProduct(const Command &command, Prepared &prepared) {
+  MatmulOperands operands = {address(command.a), address(command.b), address(command.c)};
+  if (command.beta != 0)
+    operands.d = address(command.d);
+  if (command.scaled) {
+    operands.scaleA = address(command.scaleA);
+    operands.scaleB = address(command.scaleB);
+  }
+  Result<std::unique_ptr<Product>> made = products->make(command, operands);
+  if (!made)
+    throw Failure{made.error()};
+  prepared.product = std::move(*made);
+  if (options.tune && communicator.rank() == 0 && !tuning->find(prepared.product->key()))
+    tune(*prepared.product);
+}
+
+/// Finds the parts. A set of one rank exchanges nothing: its parts are copies, as those of Shard.
+void CudaDevice::prepareCollective(const Command &command, Prepared &prepared) const {
+  const Place place =
+      placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group));
+  const bool isReduce = command.kind == Command::Kind::AllReduce;
+  prepared.isExchange = isCollective(command) && place.members > 1;
+  for (size_t i = 0; i < command.counts.size(); ++i) {
+    const plan::Ref &from = command.refs[isReduce ? i : 2 * i];
+    CollectivePart part = {address(from), address(command.refs[isReduce ? i : 2 * i + 1]),
+                           command.counts[i], from.buffer};
+    if (command.kind == Command::Kind::Shard)
+      part.from += uint64_t(place.place) * uint64_t(part.count) * plan::sizeOf(command.type);
+    if (part.count > 0)
+      prepared.parts.push_back(part);
+  }
+  prepared.isExchange &= !prepared.parts.empty();
+}
+
+void CudaDevice::tune(Product &product) {
+  Result<TunedChoice> choice = products->tune(product, [&](const Product &each) -> Result<double> {
+    try {
+      return secondsOf(each);
+    } catch (const Failure &failure) {
+      return failure.error;
+    }
+  });
+  if (!choice)
+    throw Failure{choice.error()};
+  tuning->set(product.key(), *choice);
+  char text[96];
+  std::snprintf(text, sizeof text, ": algorithm %d of %d, %.1f us (the first: %.1f us)",
+                choice->chosen + 1, choice->candidates, 1e6 * choice->seconds,
+                1e6 * choice->firstSeconds);
+  report("tuned " + product.key() + text);
+}
+
+/// Values like those of activations: what a product takes depends on its data.
+void CudaDevice::fillWithNoise() {
+  constexpr uint64_t patternBytes = Staging::slotBytes;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<uint16_t> pattern(patternBytes / 2);
+  for (uint16_t &value : pattern) {
+    float number = normal(random);
+    uint32_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    value = uint16_t(bits >> 16);
+  }
+  uint64_t filled = std::min(patternBytes, plan.arenaBytes);
+  staging->write(arena, pattern.data(), filled);
+  while (filled < plan.arenaBytes) {
+    uint64_t count = std::min(filled, plan.arenaBytes - filled);
+    gpu.check(gpu.api.cuMemcpyDtoDAsync(arena + filled, arena, count, streams[0]),
+              "cuMemcpyDtoDAsync");
+    filled += count;
+  }
+  gpu.synchronize(streams[0]);
+}
+
+double CudaDevice::secondsOf(const Product &product) {
+  return secondsOfRun(gpu, streams[0], [&] {
+    cublasStatus_t status = product.enqueue(workspaceOf(0), streams[0]);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      throw Failure{cublasLtError(*apis.cublasLt, status, "cublasLtMatmul")};
+  });
+}
+
+} // namespace nano::cuda

@@ -1,0 +1,141 @@
+// RUN: nano-opt %s -nano-fuse-products=report -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: nano-opt %s -nano-fuse-products=products=library -split-input-file | FileCheck %s --check-prefix=LIBRARY --implicit-check-not="{{^      %.* = nano.matmul}}"
+// RUN: nano-opt %s -nano-fuse-products=products=fused -nano-verify-fused -split-input-file | FileCheck %s --check-prefix=FUSED
+// LIBRARY-COUNT-8: {{^    %.* = nano.matmul}}
+
+// The product becomes the kernel's first op, its factors the kernel's last operands; the function's traffic is counted again.
+// CHECK-LABEL: func.func @square
+// CHECK-SAME:      bytes = 382205952 : i64
+// CHECK-SAME:      kernels = 1 : i64
+// CHECK-NEXT:    %[[Y:.*]] = nano.fused(%arg0, %arg1) : (tensor<49152x768xbf16>, tensor<3072x768xbf16>) -> tensor<49152x3072xbf16> {
+// CHECK-NEXT:    ^bb0(%[[A:.*]]: tensor<49152x768xbf16>, %[[B:.*]]: tensor<3072x768xbf16>):
+// CHECK-NEXT:      %[[P:.*]] = nano.matmul %[[A]], %[[B]] {transpose_b}
+// CHECK-NEXT:      %[[ZERO:.*]] = nano.constant
+// CHECK-NEXT:      %[[M:.*]] = nano.max %[[P]], %[[ZERO]]
+// CHECK-NEXT:      %[[S:.*]] = nano.mul %[[M]], %[[M]]
+// CHECK-NEXT:      nano.yield %[[S]]
+// CHECK:         return %[[Y]]
+func.func @square(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
+    attributes {nano.traffic = {bytes = 0 : i64, bytes_before = 1 : i64, bytes_floor = 0 : i64, kernels = 2 : i64, kernels_before = 3 : i64}} {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w {transpose_b} : (tensor<49152x768xbf16>, tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
+  %y = nano.fused(%p) : (tensor<49152x3072xbf16>) -> tensor<49152x3072xbf16> {
+  ^bb0(%a: tensor<49152x3072xbf16>):
+    %zero = nano.constant 0.0 : tensor<49152x3072xbf16>
+    %m = nano.max %a, %zero : tensor<49152x3072xbf16>
+    %s = nano.mul %m, %m : tensor<49152x3072xbf16>
+    nano.yield %s : tensor<49152x3072xbf16>
+  }
+  return %y : tensor<49152x3072xbf16>
+}
+
+// -----
+
+// Other operands keep their order: a matrix, one number a column, a number. B need not be transposed; a result may be the product itself.
+// CHECK-LABEL: func.func @operands
+// CHECK-NEXT:    %[[Y:.*]]:2 = nano.fused(%arg2, %arg3, %arg4, %arg0, %arg1)
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: tensor<49152x3072xf32>, %[[BIAS:.*]]: tensor<3072xf32>, %[[C:.*]]: tensor<f32>, %[[A:.*]]: tensor<49152x768xbf16>, %[[B:.*]]: tensor<768x3072xbf16>):
+// CHECK-NEXT:      %[[P:.*]] = nano.matmul %[[A]], %[[B]] :
+// CHECK:           nano.yield %[[P]], %
+// CHECK:         return %[[Y]]#0, %[[Y]]#1
+func.func @operands(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %o: tensor<49152x3072xf32>, %bias: tensor<3072xf32>,
+                    %c: tensor<f32>) -> (tensor<49152x3072xbf16>, tensor<49152x3072xf32>) {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+  %y:2 = nano.fused(%o, %p, %bias, %c) : (tensor<49152x3072xf32>, tensor<49152x3072xbf16>, tensor<3072xf32>, tensor<f32>)
+      -> (tensor<49152x3072xbf16>, tensor<49152x3072xf32>) {
+  ^bb0(%a: tensor<49152x3072xf32>, %q: tensor<49152x3072xbf16>, %d: tensor<3072xf32>, %e: tensor<f32>):
+    %f = nano.cast %q : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %g = nano.broadcast %d dims [1] : tensor<3072xf32> -> tensor<49152x3072xf32>
+    %h = nano.add %f, %g : tensor<49152x3072xf32>
+    %n = nano.neg %e : tensor<f32>
+    %i = nano.broadcast %n dims [] : tensor<f32> -> tensor<49152x3072xf32>
+    %j = nano.mul %h, %i : tensor<49152x3072xf32>
+    %k = nano.add %j, %a : tensor<49152x3072xf32>
+    nano.yield %q, %k : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
+  }
+  return %y#0, %y#1 : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
+}
+
+// -----
+
+// An operand that is a factor too is one operand.
+// CHECK-LABEL: func.func @factor_again
+// CHECK-NEXT:    nano.fused(%arg0, %arg1) : (tensor<49152x768xbf16>, tensor<768x768xbf16>)
+func.func @factor_again(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %y = nano.fused(%p, %x) : (tensor<49152x768xbf16>, tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
+  ^bb0(%a: tensor<49152x768xbf16>, %b: tensor<49152x768xbf16>):
+    %s = nano.mul %a, %b : tensor<49152x768xbf16>
+    nano.yield %s : tensor<49152x768xbf16>
+  }
+  return %y : tensor<49152x768xbf16>
+}
+
+// -----
+
+// Of two products that a kernel reads it computes one.
+// CHECK-LABEL: func.func @gate
+// CHECK-NEXT:    %[[Q:.*]] = nano.matmul %arg0, %arg2
+// CHECK-NEXT:    nano.fused(%[[Q]], %arg0, %arg1)
+func.func @gate(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %q = nano.matmul %x, %v : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %y = nano.fused(%p, %q) : (tensor<49152x768xbf16>, tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
+  ^bb0(%a: tensor<49152x768xbf16>, %b: tensor<49152x768xbf16>):
+    %s = nano.mul %a, %b : tensor<49152x768xbf16>
+    nano.yield %s : tensor<49152x768xbf16>
+  }
+  return %y : tensor<49152x768xbf16>
+}
+
+// -----
+
+// Where the result is small beside the work, the library's speed counts for more; where tiles are few, multiprocessors would idle. "fused" asks for neither.
+// CHECK-LABEL: func.func @long
+// CHECK-NEXT:    nano.matmul
+// FUSED-LABEL: func.func @long
+// FUSED-NEXT:    nano.fused(%arg0, %arg1)
+func.func @long(%x: tensor<8192x8192xbf16>, %w: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  // expected-remark @below {{left to the library: that is predicted to be faster}}
+  %p = nano.matmul %x, %w : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %y = nano.fused(%p) : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  ^bb0(%a: tensor<8192x8192xbf16>):
+    %s = nano.mul %a, %a : tensor<8192x8192xbf16>
+    nano.yield %s : tensor<8192x8192xbf16>
+  }
+  return %y : tensor<8192x8192xbf16>
+}
+// CHECK-LABEL: func.func @few
+// CHECK-NEXT:    nano.matmul
+// FUSED-LABEL: func.func @few
+// FUSED-NEXT:    nano.fused(%arg0, %arg1)
+func.func @few(%x: tensor<1024x768xbf16>, %w: tensor<768x3072xbf16>) -> tensor<1024x3072xbf16> {
+  // expected-remark @below {{left to the library: it has fewer tiles than the machine has multiprocessors}}
+  %p = nano.matmul %x, %w : (tensor<1024x768xbf16>, tensor<768x3072xbf16>) -> tensor<1024x3072xbf16>
+  %y = nano.fused(%p) : (tensor<1024x3072xbf16>) -> tensor<1024x3072xbf16> {
+  ^bb0(%a: tensor<1024x3072xbf16>):
+    %s = nano.mul %a, %a : tensor<1024x3072xbf16>
+    nano.yield %s : tensor<1024x3072xbf16>
+  }
+  return %y : tensor<1024x3072xbf16>
+}
+
+// -----
+
+// A product that others read too is no kernel's own.
+// CHECK-LABEL: func.func @twice
+// CHECK-NEXT:    nano.matmul
+// FUSED-LABEL: func.func @twice
+// FUSED-NEXT:    nano.matmul
+func.func @twice(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> (tensor<49152x768xbf16>, tensor<49152x768xbf16>) {
+  %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %y = nano.fused(%p) : (tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
+  ^bb0(%a: tensor<49152x768xbf16>):
+    %s = nano.mul %a, %a : tensor<49152x768xbf16>
+    nano.yield %s : tensor<49152x768xbf16>
+  }
+  return %p, %y : tensor<49152x768xbf16>, tensor<49152x768xbf16>
+}
