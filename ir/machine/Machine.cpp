@@ -23,15 +23,21 @@ double Curve::at(double size) const {
   return points.back().second;
 }
 
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t Machine::tiles(int64_t m, int64_t n, ElementType type) const {
+  const Products &how = products[size_t(type)];
+  return ceilDiv(m, how.rows) * ceilDiv(n, how.columns);
+}
+
 double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
                         double bytes) const {
   const Products &how = products[size_t(type)];
-  auto ceilDiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t tiles = ceilDiv(m, how.rows) * ceilDiv(n, how.columns) * batch;
+  const int64_t all = tiles(m, n, type) * batch;
   const double stepSeconds =
       2.0 * double(how.rows) * double(how.columns) * double(how.units) / how.flops;
   auto seconds = [&](int64_t parts) {
-    return double(ceilDiv(tiles * parts, how.units)) * (double(k) / double(parts) + how.startup) *
+    return double(ceilDiv(all * parts, how.units)) * (double(k) / double(parts) + how.startup) *
            stepSeconds;
   };
   double least = seconds(1);

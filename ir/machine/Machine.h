@@ -91,6 +91,9 @@ struct Machine {
   /// Tiles of matrix products at a time: multiprocessors, or cores.
   int64_t multiprocessors() const { return products[size_t(ElementType::BF16)].units; }
 
+  /// Tiles of C of an m×n product.
+  int64_t tiles(int64_t m, int64_t n, ElementType type) const;
+
   /// Seconds that lie between two commands of a program, beside their own.
   double command() const { return graphNode > 0 ? graphNode : launch; }
 

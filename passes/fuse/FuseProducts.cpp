@@ -9,7 +9,6 @@
 #include "passes/fuse/ProductForm.h"
 #include "passes/fuse/Traffic.h"
 
-#include "codegen/cuda/device/nano_matmul_shape.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"
 #include "ir/machine/Machine.h"
@@ -99,9 +98,7 @@ private:
     const RankedTensorType type = tensorType(product.getResult());
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1),
                   inner = tensorType(product.getA()).getDimSize(1);
-    const int64_t tiles =
-        divideUp(rows, MatmulTiles::rows) * divideUp(columns, MatmulTiles::columns);
-    if (tiles < rates.multiprocessors())
+    if (rates.tiles(rows, columns, machine::ElementType::BF16) < rates.multiprocessors())
       return "it has fewer tiles than the machine has multiprocessors";
     const double written = double(bytesOf(product.getResult()));
     const double factors = double(bytesOf(product.getA()) + bytesOf(product.getB()));

@@ -1,7 +1,6 @@
 // Products with an element-wise end, by what the device library's template takes.
 #include "passes/fuse/ProductForm.h"
 
-#include "codegen/cuda/device/nano_matmul_shape.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Shapes.h"
 
@@ -36,7 +35,8 @@ std::string productObstacle(MatmulOp product) {
     return "it has an addend";
   if (!product.getAlpha().isExactlyValue(1.0))
     return "it has a factor";
-  if (c.getDimSize(1) % matmulAlignment != 0 || a.getDimSize(1) % matmulAlignment != 0)
+  constexpr int64_t rowElements = 8; // of bf16 in 16 bytes
+  if (c.getDimSize(1) % rowElements != 0 || a.getDimSize(1) % rowElements != 0)
     return "its rows are no multiples of 16 bytes";
   return "";
 }

@@ -13,7 +13,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
@@ -22,34 +21,6 @@ using namespace nano;
 using namespace nano::test;
 
 namespace {
-
-/// What the interpreter makes of a task's whole region.
-std::vector<TensorValue> interpretTask(step::TaskOp task, ArrayRef<TensorValue> inputs) {
-  Block &body = task.getBody().front();
-  OwningOpRef<ModuleOp> module = ModuleOp::create(task.getLoc());
-  OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
-  auto results = body.getTerminator()->getOperandTypes();
-  auto function =
-      func::FuncOp::create(b, task.getLoc(), "task",
-                           b.getFunctionType(body.getArgumentTypes(), SmallVector<Type>(results)));
-  Block *entry = function.addEntryBlock();
-  b.setInsertionPointToEnd(entry);
-  IRMapping mapping;
-  mapping.map(body.getArguments(), entry->getArguments());
-  for (Operation &op : body.without_terminator())
-    b.clone(op, mapping);
-  SmallVector<Value> values;
-  for (Value value : body.getTerminator()->getOperands())
-    values.push_back(mapping.lookup(value));
-  func::ReturnOp::create(b, task.getLoc(), values);
-  StateMap states;
-  auto interpreted = interpret(function, inputs, states, {Arithmetic::rounded});
-  if (failed(interpreted)) {
-    ADD_FAILURE() << "the interpreter fails";
-    return {};
-  }
-  return std::vector<TensorValue>(interpreted->begin(), interpreted->end());
-}
 
 /// Runs the task whole and in parts, against the interpreter.
 void check(const RandomTask &random, int64_t lanes, uint64_t seed) {

@@ -14,7 +14,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
@@ -69,7 +68,7 @@ public:
       put(in, value);
       inputs.push_back(std::move(value));
     }
-    const std::vector<TensorValue> expected = interpretTask(inputs);
+    const std::vector<TensorValue> expected = interpretTask(task, inputs);
     std::vector<std::pair<std::string, MemRefType>> outs;
     for (Value out : task.getOuts()) {
       bufferOf(out);
@@ -121,32 +120,6 @@ private:
     const auto bytes = static_cast<size_t>(buffer.elementBytes);
     for (auto [i, place] : llvm::enumerate(placesOf(type)))
       std::copy_n(&numbers.bytes[i * bytes], bytes, &buffer.bytes[place * bytes]);
-  }
-
-  std::vector<TensorValue> interpretTask(ArrayRef<TensorValue> inputs) {
-    Block &body = task.getBody().front();
-    OwningOpRef<ModuleOp> alone = ModuleOp::create(task.getLoc());
-    OpBuilder b = OpBuilder::atBlockEnd(alone->getBody());
-    const SmallVector<Type> results(body.getTerminator()->getOperandTypes());
-    auto function = func::FuncOp::create(b, task.getLoc(), "task",
-                                         b.getFunctionType(body.getArgumentTypes(), results));
-    Block *entry = function.addEntryBlock();
-    b.setInsertionPointToEnd(entry);
-    IRMapping mapping;
-    mapping.map(body.getArguments(), entry->getArguments());
-    for (Operation &op : body.without_terminator())
-      b.clone(op, mapping);
-    SmallVector<Value> values;
-    for (Value value : body.getTerminator()->getOperands())
-      values.push_back(mapping.lookup(value));
-    func::ReturnOp::create(b, task.getLoc(), values);
-    StateMap states;
-    auto interpreted = interpret(function, inputs, states, {Arithmetic::rounded});
-    if (failed(interpreted)) {
-      ADD_FAILURE() << "the interpreter fails";
-      return {};
-    }
-    return {interpreted->begin(), interpreted->end()};
   }
 
   /// Lowers the task, and runs its kernel on the buffers.

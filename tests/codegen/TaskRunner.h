@@ -89,6 +89,9 @@ private:
   std::vector<std::pair<mlir::Operation *, std::unique_ptr<GuardedMemory>>> memory; // by buffer
 };
 
+/// What the interpreter makes of a task's whole region, every value rounded to its type.
+std::vector<TensorValue> interpretTask(step::TaskOp task, llvm::ArrayRef<TensorValue> inputs);
+
 /// For TaskRunner::make: the kernel of a task of elements or rows.
 mlir::LogicalResult emitRow(kernels::KernelFrame &frame);
 

@@ -133,6 +133,24 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(found["worst_exposed_of_step"], 0.5)
 
 
+    def test_what_a_step_took(self):
+        def event(kind, took, **facts):
+            return {"ph": "X", "cat": kind, "dur": took, "pid": 0, "args": {"program": "last", "bytes": 1e8, **facts}}
+
+        events = [
+            event("matmul", 100, shape=[3072, 50304, 768, 1]), event("matmul", 50, shape=[64, 64, 64, 1]),
+            event("launch", 20, kernel="sum_sigmoid_log_1", floor_us=16),
+            event("launch", 30, kernel="sigmoid_exp_select_2", floor_us=24),
+            event("launch", 40, kernel="matmul_max_mul_3", floor_us=4),
+            event("launch", 40, kernel="gather_sum_4", floor_us=50),
+            event("launch", 9, kernel="sigmoid_5", floor_us=9, program="validate"),
+        ]
+        found = loaded().read_trace({"traceEvents": events, "kernels": [], "otherData": {"us": 289}})
+        # The head is its products, the loss and the gradient of the logits; row kernels move bytes alone.
+        self.assertAlmostEqual(found["head_ratio"], 1.5)
+        self.assertAlmostEqual(found["row_kernels_us"], 59)
+        self.assertAlmostEqual(found["row_kernels_of_copy"], 49 / 59)
+
     def test_what_the_start_took(self):
         tool = loaded()
         log = [{"event": "run"}, {"event": "step"},

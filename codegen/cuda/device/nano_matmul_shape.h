@@ -31,17 +31,15 @@ struct MatmulTiles {
   /// warp's 16 rows one part, as many columns as rowBytes hold.
   static constexpr int partColumns = rowBytes / 2, partBytes = 16 * rowBytes;
   static constexpr int sharedBytes = stages * (stageBytes + 16) + 4 * multiplying * partBytes;
-  /// Halves of B: of its columns, or where they are contiguous of its rows, 64 columns at a time.
   static constexpr TensorBox aBox = {inner, rows};
+  /// Halves of B: of its columns, or where they are contiguous of its rows, 64 columns at a time.
   static NANO_BOTH constexpr TensorBox bBox(bool transposeB) {
     return transposeB ? TensorBox{inner, columns / clusterBlocks}
                       : TensorBox{64, inner / clusterBlocks};
   }
 };
 
-/// The smallest multiple of their elements that rows of bf16 operands and results have: 16 bytes.
-constexpr int matmulAlignment = 8;
-
+/// A launch of blocks that stay until all tiles are made.
 struct MatmulLaunch {
   int threads;
   long long blocks;

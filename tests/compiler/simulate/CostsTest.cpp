@@ -109,13 +109,19 @@ TEST(Costs, WhatKeepsTheMemoryBusy) {
   EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).memory, 2 / (0.5 + 60));
 }
 
-TEST(Costs, AttentionByWhatItSees) {
+/// A launch of a kernel of five iterations, which reads bf16.
+plan::Plan launchOfFive() {
   Command launch;
   launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
   plan::Plan plan = planOf(launch);
   plan.buffers.resize(1);
   plan.buffers[0].type = DType::BF16;
   plan.kernels.resize(1);
+  return plan;
+}
+
+TEST(Costs, AttentionByWhatItSees) {
+  plan::Plan plan = launchOfFive();
   plan.kernels[0].flopsPerKey = 8;
   EXPECT_DOUBLE_EQ(costOf(plan, 1, seeing(30)).seconds, 8 * 5 * 30 / 20.0);
   plan.training.seqLen = 19; // a query sees 10 keys on average, at most
@@ -125,12 +131,7 @@ TEST(Costs, AttentionByWhatItSees) {
 }
 
 TEST(Costs, ProductsOfGeneratedKernels) {
-  Command launch;
-  launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
-  plan::Plan plan = planOf(launch);
-  plan.buffers.resize(1);
-  plan.buffers[0].type = DType::BF16;
-  plan.kernels.resize(1);
+  plan::Plan plan = launchOfFive();
   plan.kernels[0].flops = 3200; // of one of five iterations
   EXPECT_DOUBLE_EQ(costOf(plan).seconds, 5 * 3200 / (200 * machine::generatedProductShare));
   plan.kernels[0].flops = 1; // the bytes take longer

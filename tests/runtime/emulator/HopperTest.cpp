@@ -14,13 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// A GPU finds no faults: there only the kernels without are run.
-#ifdef NANO_TEST_ON_GPU
-constexpr bool isOnGpu = true;
-#else
-constexpr bool isOnGpu = false;
-#endif
-
 /// 32 threads with 128 floats to read, when it reads, and 128 to write.
 struct Pair {
   std::string kernel;

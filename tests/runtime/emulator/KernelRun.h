@@ -13,6 +13,13 @@
 
 namespace nano::test {
 
+/// A GPU finds no faults: there only the kernels without are run.
+#ifdef NANO_TEST_ON_GPU
+inline constexpr bool isOnGpu = true;
+#else
+inline constexpr bool isOnGpu = false;
+#endif
+
 /// The text of a file below this folder's kernels/, with the headers that it may include.
 std::vector<plan::Source> sourcesOf(const std::string &file);
 /// "file.cu:N": the only line of the file that holds "// @mark".

@@ -13,13 +13,6 @@ using plan::DType;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// A GPU finds no faults: there only the kernels without are run.
-#ifdef NANO_TEST_ON_GPU
-constexpr bool isOnGpu = true;
-#else
-constexpr bool isOnGpu = false;
-#endif
-
 // A matrix of 40 × 100 with gaps between its rows.
 constexpr int matrixRows = 40, matrixColumns = 100, pitch = 104, boxRows = 24;
 
