@@ -2,6 +2,7 @@
 #include "codegen/PlanCommands.h"
 
 #include "ir/step/Labels.h"
+#include "ir/step/PickedReads.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -110,9 +111,13 @@ LogicalResult CommandWriter::launch(step::LaunchOp op, Command &command) {
   std::optional<ArrayRef<int64_t>> iterations = op.getIterations();
   for (uint64_t i = 0; i < op.getSegments(); ++i) {
     Command::Segment segment;
-    for (const step::Access &access : ArrayRef(accesses).slice(i * arguments, arguments))
-      segment.args.push_back(ref(access.buffer, access.reads, access.writes));
     segment.iterations = iterations ? (*iterations)[i] : kernel->iterations;
+    for (auto [j, access] : llvm::enumerate(ArrayRef(accesses).slice(i * arguments, arguments))) {
+      Ref operand = ref(access.buffer, access.reads, access.writes);
+      operand.bytes = uint64_t(
+          step::touchedBytes(kernel->function, j, typeOf(access.buffer), segment.iterations));
+      segment.args.push_back(operand);
+    }
     segment.grain = kernel->grain;
     command.segments.push_back(std::move(segment));
   }

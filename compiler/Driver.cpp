@@ -94,9 +94,9 @@ void checkTarget(const std::string &target) {
     throw ModelError(fmt::format("--target {}: no such target; there are cpu and cuda", target));
 }
 
-/// What the schedule estimates times by is read, so that a mistake is told before anything is done.
+/// What times are estimated by is read, so that a mistake is told before anything is done.
 void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &worlds) {
-  llvm::Expected<machine::Machine> machine = machine::load(scheduleMachine(pipeline));
+  llvm::Expected<machine::Machine> machine = machine::load(machineOf(pipeline));
   if (!machine)
     throw ModelError("--machine: " + llvm::toString(machine.takeError()));
   for (int64_t world : worlds)

@@ -97,7 +97,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // that computes both is for GPUs.
   if (options.target == "cuda") {
     FuseProductsOptions products;
-    products.machine = scheduleMachine(options);
+    products.machine = machineOf(options);
     products.products = options.products;
     passes.addPass(createFuseProducts(products));
   }
@@ -114,12 +114,16 @@ void addBuffers(OpPassManager &passes, const PipelineOptions &) {
 
 /// Every task is a kernel of loops and vectors.
 void addKernels(OpPassManager &passes, const PipelineOptions &options) {
+  // Copies are known when tensors have buffers. A launch can be shared by kernels and not by
+  // copies; on the CPU neither costs anything to start.
+  if (options.target == "cuda")
+    passes.addPass(createCopiesToTasks());
   // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
   // launches and what they touch.
   LowerKernelsOptions kernels;
   kernels.target = options.target;
   kernels.lanes = options.lanes;
-  if (llvm::Expected<machine::Machine> machine = machine::load(scheduleMachine(options)))
+  if (llvm::Expected<machine::Machine> machine = machine::load(machineOf(options)))
     kernels.multiprocessors = machine->multiprocessors();
   else
     llvm::consumeError(machine.takeError()); // a pass that needs more of it reports that
@@ -140,7 +144,7 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   // After all commands stand; before memory, because two buffers may share bytes only where this
   // order keeps them apart.
   ScheduleOptions schedule;
-  schedule.machine = scheduleMachine(options);
+  schedule.machine = machineOf(options);
   schedule.times = options.times;
   passes.addPass(createSchedule(schedule));
 }
@@ -181,7 +185,7 @@ constexpr Stage table[] = {
 
 } // namespace
 
-std::string scheduleMachine(const PipelineOptions &options) {
+std::string machineOf(const PipelineOptions &options) {
   return options.machine.empty() ? machine::defaultMachine(options.target) : options.machine;
 }
 

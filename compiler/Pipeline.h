@@ -15,8 +15,8 @@ struct Stage;
 struct PipelineOptions {
   int64_t world = 1;          ///< the number of ranks that run the program
   std::string target = "cpu"; ///< "cpu" or "cuda"
-  std::string machine; ///< a known name or a JSON file, by which a schedule estimates times; empty:
-                       ///< h100-infiniband for cuda, cpu for cpu
+  std::string machine; ///< a known name or a JSON file, by whose rates times are estimated, of
+                       ///< schedules and of products; empty: h100-infiniband for cuda, cpu for cpu
   std::string times;   ///< a file of nanorun --times, for the schedule; empty: none
   int64_t bucketBytes = 25 << 20; ///< the most bytes that a bucket of collectives holds
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
@@ -27,8 +27,8 @@ struct PipelineOptions {
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
 };
 
-/// The machine by which the schedule estimates times: `machine`, or the one of the target.
-std::string scheduleMachine(const PipelineOptions &options);
+/// The machine by whose rates times are estimated: `machine`, or the one of the target.
+std::string machineOf(const PipelineOptions &options);
 
 /// Adds the passes of all stages up to and including `last`.
 void buildPipeline(mlir::OpPassManager &passes, const PipelineOptions &options, const Stage &last);

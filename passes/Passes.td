@@ -37,7 +37,8 @@ def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
     `nano.all_gather` brings the parts together: every rank stores all parameters. The norm for clipping sums the parts of all ranks.
 
     Matrices of one size, updated with the same steps, coefficients and compute type, are one batch of Newton–Schulz, up to `max-batch-elements`
-    numbers: a batch holds a few copies of itself in memory.
+    numbers: a batch holds a few copies of itself in memory. Batches of equal smaller sides, four times that number at most, go through it step by step together: the
+    polynomials of their A = X·Xᵀ (or Xᵀ·X) are one product of a stack of them all.
 
     Errors: a model without parameters; a parameter without a gradient; a Muon parameter of fewer than two dimensions; a negative `grad_clip`; a name
     above that is taken: by the model, or because this pass has run before.
@@ -191,8 +192,9 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
 def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
   let summary = "moves matrix products into the element-wise kernels that alone read them, where that is predicted to pay";
   let description = [{
-    For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices into one, A not transposed,
-    without factor or addend, becomes the first op of the one `nano.fused` that reads its result, if all else there is element-wise over the product's elements:
+    For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices, or a `nano.scaled_matmul` of two
+    f8E4M3FN matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
+    its result, if all else there is element-wise over the product's elements:
 
     ```mlir
     %p = nano.matmul %x, %w                                  %y = nano.fused(%x, %w) : … {
@@ -203,9 +205,22 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     }                                                        }
     ```
 
-    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. The product's way to memory and
-    back is saved; with `products` = "auto" that must take longer than what the generated product takes more than the library's and the epilogue's arithmetic, by the rates of
-    `machine`, and there must be a tile of the result for every multiprocessor. "fused" takes every product that has the form, "library" none.
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole.
+
+    A kernel that sums rows of what is computed so, in f32 and of multiples of 128 columns, is cut into three for that. The first ends the product with the sums over each 128 columns
+    of a row, the second adds these up and computes what is one number a row, the third computes what of the elements needs such numbers, from the product, which then crosses memory:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %p, %s = nano.fused(%x, %w) : … {   // the sums of e^p, [R, C/128]
+    %l, %y = nano.fused(%p) : … {                      ⇒     %l, %n = nano.fused(%s) : … {       // their sums n, and ln n
+      // ln Σ e^p and e^p / Σ e^p                            %y = nano.fused(%p, %n) : … {       // e^p / n
+    ```
+
+    A sum that a comparison with the column's number makes one element of the row is taken in the second, from the product. Whole results that need no sum are the product's end.
+
+    With `products` = "auto" the kernels together must take less time than the library's product and the kernel behind it, by the rates of `machine`, and there must be a tile of the
+    result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
+    operations on elements and its bytes. "fused" takes every product that has the form, "library" none.
 
     Remarks, with `report`: what became of each product that one kernel alone reads.
 
@@ -231,6 +246,27 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
 }
 
 //===- kernels/ ------------------------------------------------------------------------------------------------------===//
+
+def CopiesToTasks : Pass<"nano-copies-to-tasks", "::mlir::ModuleOp"> {
+  let summary = "makes tasks of copies that take a GPU hardly longer than to start them";
+  let description = [{
+    A task becomes a kernel, and nano-batch-launches gives many launches of one kernel one launch; a `step.copy` always is a command of its own.
+
+    ```mlir
+                                                        step.task ins(%a) outs(%b) : (memref<8xf32>) -> memref<2x4xf32> {
+    step.copy %a to %b                           ⇒      ^bb0(%x: tensor<8xf32>):
+      : memref<8xf32>, memref<2x4xf32>                    %y = nano.reshape %x : tensor<8xf32> -> tensor<2x4xf32>
+                                                          nano.yield %y : tensor<2x4xf32>
+                                                        }
+    ```
+
+    Copies of more than `max-bytes` stay, and can run beside kernels; so do those of 8-bit elements.
+
+    Errors: a negative `max-bytes`.
+  }];
+  let dependentDialects = ["::nano::step::StepDialect", "::nano::graph::NanoDialect"];
+  let options = [Option<"maxBytes", "max-bytes", "int64_t", "256 << 10", "the most bytes of a copy that becomes a task">];
+}
 
 def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "writes every task as a kernel function in upstream dialects; equal tasks share one kernel";

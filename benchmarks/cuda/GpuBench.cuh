@@ -32,7 +32,7 @@ template <class T> T *allocate(size_t count) {
 }
 
 /// Values of about normal distribution: sums of four uniform ones from a hash of place and seed.
-static __global__ void fill(nano::bf16 *x, long long count, unsigned seed, float deviation) {
+template <class T> __global__ void fill(T *x, long long count, unsigned seed, float deviation) {
   for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
     unsigned long long h = (i + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xbf58476d1ce4e5b9ULL;
     h = (h ^ h >> 31) * 0x94d049bb133111ebULL;
@@ -40,17 +40,18 @@ static __global__ void fill(nano::bf16 *x, long long count, unsigned seed, float
     float sum = 0;
     for (int j = 0; j < 4; ++j)
       sum += float(h >> 16 * j & 0xffff) / 65536.0f - 0.5f;
-    x[i] = nano::bf16(sum * 1.7320508f * deviation);
+    x[i] = T(sum * 1.7320508f * deviation);
   }
 }
 
-/// The value of a bf16's bits.
-inline float decode(uint16_t bits) {
-  const uint32_t word = uint32_t(bits) << 16;
+/// The f32 of those bits.
+inline float bitsAsFloat(uint32_t bits) {
   float value;
-  std::copy_n(reinterpret_cast<const char *>(&word), 4, reinterpret_cast<char *>(&value));
+  std::copy_n(reinterpret_cast<const char *>(&bits), 4, reinterpret_cast<char *>(&value));
   return value;
 }
+/// The value of a bf16's bits.
+inline float decode(uint16_t bits) { return bitsAsFloat(uint32_t(bits) << 16); }
 
 /// Whether every comparison so far was within its tolerance.
 inline bool allRight = true;

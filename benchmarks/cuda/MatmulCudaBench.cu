@@ -1,10 +1,10 @@
-// The template of fused products on a GPU, at the shapes of gpt124m's MLP: results against sums in
-// double precision, its bits again, and its rate with the epilogue in it.
+// The template of fused products on a GPU, at the shapes of gpt124m's MLP and head: results against
+// sums in double precision, its bits again, and its rate with the epilogue in it.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/cuda/device/nano_matmul.h"
 
-#include "runtime/cuda/Api.h"
+#include "runtime/cuda/EncodeMap.h"
 
 namespace {
 using namespace nano::bench;
@@ -13,26 +13,34 @@ using Chunk = nano::Vec<nano::bf16, 8>;
 
 constexpr int multiprocessors = 132; // of an H100 or H200
 
-template <int Rows, int Columns, int Inner, bool TransposeB> struct Shape {
+template <int Rows, int Columns, int Inner, bool TransposeB, class E = nano::bf16> struct Shape {
+  using Element = E;
   static constexpr int rows = Rows, columns = Columns, inner = Inner;
   static constexpr bool transposeB = TransposeB;
-  static constexpr auto launch =
-      nano::matmulLaunch({rows, columns, inner, transposeB}, multiprocessors);
-  static constexpr int blocks = int(launch.blocks);
-  using Element = nano::bf16;
+  static constexpr auto launch(bool sums) {
+    return nano::matmulLaunch({Rows, Columns, Inner, TransposeB, int(sizeof(E)), sums},
+                              multiprocessors);
+  }
+  static constexpr int blocks = int(
+      nano::matmulLaunch({Rows, Columns, Inner, TransposeB, int(sizeof(E)), false}, multiprocessors)
+          .blocks);
+  /// Of 8-bit products; a power of two, which rounds nothing.
+  static constexpr float factor = sizeof(E) == 1 ? 4.0f : 1.0f;
+  NANO_DEVICE float scale() const { return factor; }
 };
 
 /// y ← max(A·B, 0)².
 template <class S> struct Square : S {
   struct Others {};
   static constexpr const char *name = "relu squared";
+  static constexpr int sums = 0;
   /// Elements of twelve times the root mean square have their rounding in it, twice.
   static constexpr double tolerance = 0.2;
   nano::bf16 *y;
   NANO_DEVICE Others load(int, int) const { return {}; }
   NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &) const {
     const auto positive = nano::maximum(product, 0.0f);
-    nano::store<8>(y + int64_t(row) * S::columns + column, positive * positive);
+    nano::store<8>(y + row * S::columns + column, positive * positive);
   }
   static double reference(double product, double) { return product > 0 ? product * product : 0; }
 };
@@ -40,6 +48,7 @@ template <class S> struct Square : S {
 /// y ← A·B · 2·√square.
 template <class S> struct Root : S {
   static constexpr const char *name = "times twice the root";
+  static constexpr int sums = 0;
   /// Three roundings of elements of ten times the root mean square.
   static constexpr double tolerance = 0.1;
   struct Others {
@@ -48,32 +57,58 @@ template <class S> struct Root : S {
   const nano::bf16 *square;
   nano::bf16 *y;
   NANO_DEVICE Others load(int row, int column) const {
-    return {nano::hold<8>(square + int64_t(row) * S::columns + column)};
+    return {nano::hold<8>(square + row * S::columns + column)};
   }
   NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &others) const {
     const auto of = others.square.elements();
     const auto root = nano::to<nano::bf16>(nano::approximateSqrt(nano::to<float>(of)));
     const auto half = product * root;
-    nano::store<8>(y + int64_t(row) * S::columns + column,
-                   nano::select(of > 0.0f, half + half, 0.0f));
+    nano::store<8>(y + row * S::columns + column, nano::select(of > 0.0f, half + half, 0.0f));
   }
   static double reference(double product, double square) {
     return square > 0 ? 2 * product * std::sqrt(square) : 0;
   }
 };
 
+/// y ← A·B, and of every 128 columns the sum of e^(30·sigmoid(y/208) − 30), as gpt124m's loss.
+template <class S> struct Loss : S {
+  static constexpr const char *name = "with sums for a loss";
+  /// One rounding of elements of five times the root mean square.
+  static constexpr double tolerance = 4e-2;
+  static constexpr int sums = 1, parts = S::columns / Tiles::sumColumns;
+  static constexpr float slope = 1 / 208.0f;
+  struct Others {};
+  nano::bf16 *y;
+  float *totals;
+  NANO_DEVICE Others load(int, int) const { return {}; }
+  NANO_DEVICE auto store(int row, int column, const Chunk &product, const Others &) const {
+    nano::store<8>(y + row * S::columns + column, product);
+    return nano::splat<1>(
+        nano::sum(nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>(product), slope)));
+  }
+  NANO_DEVICE void storeSums(int row, int part, const nano::Vec<float, 1> &total) const {
+    totals[int64_t(row) * parts + part] = total.lane[0];
+  }
+  static double reference(double product, double) { return product; }
+  static double summand(double y) { return std::exp(30 / (1 + std::exp(-slope * y)) - 30); }
+};
+
 template <class P>
-__global__ void __cluster_dims__(Tiles::clusterBlocks) __launch_bounds__(Tiles::threads, 1)
-    kernel(const __grid_constant__ nano::TensorMaps<2> maps, const nano::bf16 *other,
-           nano::bf16 *y) {
+__global__ void __cluster_dims__(Tiles::clusterBlocks)
+    __launch_bounds__(Tiles::threads(P::sums > 0), 1)
+        kernel(const __grid_constant__ nano::TensorMaps<2> maps, const nano::bf16 *other,
+               nano::bf16 *y, float *totals) {
   P x;
   if constexpr (requires { x.square; })
     x.square = other;
+  if constexpr (P::sums > 0)
+    x.totals = totals;
   x.y = y;
   nano::matmul(int(blockIdx.x), maps.map[0], maps.map[1], x);
 }
 
-nano::TensorMap mapOf(void *matrix, long long rows, long long columns, nano::TensorBox box) {
+nano::TensorMap mapOf(void *matrix, long long rows, long long columns, int elementBytes,
+                      nano::TensorBox box) {
   static const auto encode = [] {
     void *function = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -81,14 +116,17 @@ nano::TensorMap mapOf(void *matrix, long long rows, long long columns, nano::Ten
                                            cudaEnableDefault, &found));
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
-  CUtensorMap map;
-  const cuuint64_t sizes[2] = {cuuint64_t(columns), cuuint64_t(rows)},
-                   strides[1] = {cuuint64_t(columns) * 2};
-  const cuuint32_t boxes[2] = {cuuint32_t(box.columns), cuuint32_t(box.rows)}, steps[2] = {1, 1};
+  const nano::plan::TensorMap described = {.type = elementBytes == 1 ? nano::plan::DType::F8E4M3FN
+                                                                     : nano::plan::DType::BF16,
+                                           .columns = uint64_t(columns),
+                                           .rows = uint64_t(rows),
+                                           .rowBytes = uint64_t(columns * elementBytes),
+                                           .boxColumns = uint32_t(box.columns),
+                                           .boxRows = uint32_t(box.rows),
+                                           .swizzleBytes = 128};
+  CUtensorMap map = {};
   const CUresult status =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, matrix, sizes, strides, boxes, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      nano::cuda::encodeMap(encode, described, reinterpret_cast<CUdeviceptr>(matrix), map);
   if (status != CUDA_SUCCESS) {
     std::printf("cuTensorMapEncodeTiled: %d\n", int(status));
     std::exit(1);
@@ -99,61 +137,90 @@ nano::TensorMap mapOf(void *matrix, long long rows, long long columns, nano::Ten
   return result;
 }
 
+/// The value of an element's bits; a NaN of 8 bits counts as 480.
+template <class E> double valueOf(uint16_t bits) {
+  if constexpr (sizeof(E) == 2)
+    return decode(bits);
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+template <class T> std::vector<T> fetch(const void *from, size_t count) {
+  std::vector<T> values(count);
+  CHECK(cudaMemcpy(values.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost));
+  return values;
+}
+
 template <class P> void test() {
+  using Element = typename P::Element;
+  using Bits = nano::Unsigned<sizeof(Element)>;
   constexpr long long M = P::rows, N = P::columns, K = P::inner;
-  auto *a = allocate<nano::bf16>(M * K), *b = allocate<nano::bf16>(N * K),
-       *other = allocate<nano::bf16>(M * N), *y = allocate<nano::bf16>(M * N);
+  constexpr long long parts = nano::divideUp(N, Tiles::sumColumns);
+  constexpr auto launch = P::launch(P::sums > 0);
+  auto *a = allocate<Element>(M * K), *b = allocate<Element>(N * K);
+  auto *other = allocate<nano::bf16>(M * N), *y = allocate<nano::bf16>(M * N);
+  auto *totals = allocate<float>(M * parts);
   fill<<<1024, 256>>>(a, M * K, 1, 1);
   fill<<<1024, 256>>>(b, N * K, 2, 1 / std::sqrt(float(K)));
   fill<<<1024, 256>>>(other, M * N, 3, 1);
-  CHECK(cudaMemset(y, 0xff, M * N * 2));
+  auto clear = [&] {
+    CHECK(cudaMemset(y, 0xff, M * N * 2));
+    CHECK(cudaMemset(totals, 0xff, M * parts * 4));
+  };
   nano::TensorMaps<2> maps;
-  maps.map[0] = mapOf(a, M, K, Tiles::aBox);
-  maps.map[1] =
-      P::transposeB ? mapOf(b, N, K, Tiles::bBox(true)) : mapOf(b, K, N, Tiles::bBox(false));
+  constexpr int bytes = sizeof(Element);
+  maps.map[0] = mapOf(a, M, K, bytes, Tiles::aBox(bytes));
+  maps.map[1] = P::transposeB ? mapOf(b, N, K, bytes, Tiles::bBox(true, bytes))
+                              : mapOf(b, K, N, bytes, Tiles::bBox(false, bytes));
   CHECK(cudaFuncSetAttribute(kernel<P>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             P::launch.sharedBytes));
+                             launch.sharedBytes));
   auto run = [&] {
     kernel<P>
-        <<<unsigned(P::launch.blocks), P::launch.threads, P::launch.sharedBytes>>>(maps, other, y);
+        <<<unsigned(launch.blocks), launch.threads, launch.sharedBytes>>>(maps, other, y, totals);
     CHECK(cudaGetLastError());
   };
+  clear();
   run();
   CHECK(cudaDeviceSynchronize());
-  std::vector<uint16_t> left(M * K), right(N * K), others(M * N), actual(M * N), again(M * N);
-  auto fetch = [](std::vector<uint16_t> &to, const void *from) {
-    CHECK(cudaMemcpy(to.data(), from, to.size() * 2, cudaMemcpyDeviceToHost));
-  };
-  fetch(left, a);
-  fetch(right, b);
-  fetch(others, other);
-  fetch(actual, y);
+  const auto left = fetch<Bits>(a, M * K), right = fetch<Bits>(b, N * K);
+  const auto others = fetch<uint16_t>(other, M * N), actual = fetch<uint16_t>(y, M * N);
+  const auto sums = fetch<uint32_t>(totals, M * parts);
   // Rows of every place in a tile, the last ones among them.
-  Difference difference;
+  Difference difference, ofSums;
   for (long long i = 0; i < 24; ++i) {
     const long long row = i < 8 ? M - 1 - i : i * 2654435761LL % M;
-    std::vector<double> wanted(N), got(N);
+    std::vector<double> wanted(N), got(N), wantedSums(parts), gotSums(parts);
     for (long long n = 0; n < N; ++n) {
       double sum = 0;
       for (long long k = 0; k < K; ++k)
-        sum += double(decode(left[row * K + k])) *
-               double(decode(right[P::transposeB ? n * K + k : k * N + n]));
-      wanted[n] = P::reference(sum, decode(others[row * N + n]));
+        sum += valueOf<Element>(left[row * K + k]) *
+               valueOf<Element>(right[P::transposeB ? n * K + k : k * N + n]);
+      wanted[n] = P::reference(sum * double(P::factor), decode(others[row * N + n]));
       got[n] = decode(actual[row * N + n]);
+      if constexpr (P::sums > 0)
+        wantedSums[n / Tiles::sumColumns] += P::summand(got[n]);
     }
     difference.add(got, wanted.data());
+    for (long long part = 0; part < parts; ++part)
+      gotSums[part] = double(nano::bench::bitsAsFloat(sums[row * parts + part]));
+    ofSums.add(gotSums, wantedSums.data());
   }
-  std::printf("%lld x %lld x %lld%s, %s:", M, N, K, P::transposeB ? ", B transposed" : "", P::name);
+  std::printf("%lld x %lld x %lld of %d bits%s, %s:", M, N, K, 8 * bytes,
+              P::transposeB ? ", B transposed" : "", P::name);
   judge("y", difference, 6e-3, P::tolerance);
-  CHECK(cudaMemset(y, 0xff, M * N * 2));
+  if constexpr (P::sums > 0)
+    judge("sums", ofSums, 1e-5, 1e-5); // of 128 numbers in f32, exponentials within 2^-18
+  clear();
   run();
-  fetch(again, y);
-  const bool same = again == actual;
+  const bool same =
+      fetch<uint16_t>(y, M * N) == actual && fetch<uint32_t>(totals, M * parts) == sums;
   allRight &= same;
   std::printf("  %s", same ? "the same bits again" : "OTHER BITS THE SECOND TIME");
   const double seconds = medianSeconds(run);
   std::printf("  %.1f us, %.0f TFLOP/s\n", seconds * 1e6, 2e-12 * double(M * N * K) / seconds);
-  for (auto *pointer : {a, b, other, y})
+  for (void *pointer : {(void *)a, (void *)b, (void *)other, (void *)y, (void *)totals})
     CHECK(cudaFree(pointer));
 }
 } // namespace
@@ -163,10 +230,16 @@ int main(int argc, char **argv) {
           argc, argv,
           "Tests and times the template of fused products on this GPU. Takes no options."))
     return *status;
+  using f8 = nano::f8e4m3;
   describeDevice();
   test<Square<Shape<1000, 520, 200, true>>>();
   test<Root<Shape<1000, 520, 200, false>>>();
+  test<Square<Shape<1000, 520, 208, true, f8>>>();
+  test<Loss<Shape<1000, 640, 2000, true>>>();
+  test<Loss<Shape<1000, 640, 208, true, f8>>>();
   test<Square<Shape<49152, 3072, 768, true>>>();
   test<Root<Shape<49152, 3072, 768, false>>>();
+  test<Loss<Shape<3072, 50304, 768, true>>>();
+  test<Loss<Shape<3072, 50304, 768, true, f8>>>();
   return conclude();
 }

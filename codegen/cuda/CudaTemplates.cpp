@@ -129,8 +129,9 @@ FailureOr<std::string> scatterStruct(TemplateKernel &k) {
 class ProductStruct {
 public:
   explicit ProductStruct(TemplateKernel &k) : k(k) {
-    for (const char *word : {"rows", "columns", "inner", "transposeB", "blocks", "Others", "load",
-                             "store", "row", "column", "product", "others"})
+    for (const char *word :
+         {"Element", "rows", "columns", "inner", "transposeB", "blocks", "sums", "scale", "Others",
+          "load", "store", "storeSums", "row", "column", "part", "product", "others", "totals"})
       names.take(word);
     if (!isWellFormed(k))
       return;
@@ -148,50 +149,72 @@ public:
     if (symbol)
       epilogue = k.kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
     if (!epilogue || epilogue.isDeclaration() ||
-        epilogue.getNumArguments() != unsigned(k.operands.size()) - 1 ||
+        epilogue.getNumArguments() != 1 + others().size() ||
         epilogue.getNumResults() != k.results.size())
       return k.kernel.emitOpError("names no epilogue for its operands and results");
+    for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
+      if (!isa<VectorType>(type))
+        sums.push_back(i);
     return success();
   }
 
   static bool isWellFormed(const TemplateKernel &k) {
-    return k.operands && k.operands.size() >= 2 && k.results && k.shape && k.shape.size() == 5;
+    return k.operands && k.results && k.shape && k.shape.size() == 6 &&
+           k.operands.size() >= firstOther(k);
   }
   /// True for arguments that the epilogue reads or writes.
   static bool isEpilogues(func::FuncOp kernel, unsigned argument) {
     TemplateKernel k(kernel);
-    return llvm::is_contained(k.operands.asArrayRef().drop_front(2), int64_t(argument)) ||
+    constexpr unsigned factors = 2;
+    return llvm::is_contained(k.operands.asArrayRef().drop_front(factors), int64_t(argument)) ||
            llvm::any_of(k.results.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr places) {
              return llvm::is_contained(places.asArrayRef(), int64_t(argument));
            });
   }
 
   FailureOr<std::string> text() {
-    std::string text = fmt::format(
-        "\nstruct Product {{\n  static constexpr int rows = {}, columns = {}, inner = {}, blocks = "
-        "{};\n  static constexpr bool transposeB = {};\n",
-        k.shape[0], k.shape[1], k.shape[2], k.shape[4], k.shape[3] != 0);
+    std::string text =
+        fmt::format("\nstruct Product {{\n  using Element = {};\n"
+                    "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
+                    "sums = {};\n  static constexpr bool transposeB = {};\n",
+                    TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2],
+                    k.shape[5], sums.size(), k.shape[3] != 0);
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           TemplateKernel::elementOf(k.kernel.getArgument(argument)), name);
+    if (isScaled(k)) {
+      CudaPrinter printer(4);
+      printer.line(fmt::format("return nano::read({}) * nano::read({});", members[k.operands[2]],
+                               members[k.operands[3]]));
+      text += "  NANO_DEVICE float scale() const {\n" + printer.out + "  }\n";
+    }
     std::string held, loads;
     for (int64_t i : matrices()) {
       held += fmt::format(" nano::Held<{}, 8> {};",
                           TemplateKernel::elementOf(k.kernel.getArgument(i)), members[i]);
-      loads += fmt::format("    others.{0} = nano::hold<8>({0} + {1});\n", members[i], offset(i));
+      loads += fmt::format("    others.{0} = nano::hold<8>({0} + ({1}));\n", members[i], offset(i));
     }
     text += fmt::format("  struct Others {{{}}};\n", held.empty() ? "" : held + " ");
     text += loads.empty() ? "  NANO_DEVICE Others load(int, int) const { return {}; }\n"
                           : "  NANO_DEVICE Others load(int row, int column) const {\n    "
                             "Others others;\n" +
                                 loads + "    return others;\n  }\n";
-    text += fmt::format("  NANO_DEVICE void store(int row, int column, const {} &product,\n"
-                        "                         const Others &{}) const {{\n",
-                        cudaType(epilogue.getArgumentTypes()[0]), loads.empty() ? "" : "others");
+    const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
+    const std::string opening =
+        fmt::format("  NANO_DEVICE {} store(", sums.empty() ? "void" : totals);
+    text +=
+        fmt::format("{}int row, int column, const {} &product,\n{:{}}const Others &{}) const {{\n",
+                    opening, cudaType(epilogue.getArgumentTypes()[0]), "", opening.size(),
+                    loads.empty() ? "" : "others");
     std::string statements;
     if (failed(storeStatements(statements)))
       return failure();
-    return text + statements + "  }\n};\n";
+    text += statements + "  }\n";
+    if (!sums.empty())
+      text += fmt::format("  NANO_DEVICE void storeSums(int row, int part, const {} &totals) const "
+                          "{{\n{}  }}\n",
+                          totals, sumStatements());
+    return text + "};\n";
   }
 
   /// The call, with the operands' names in the kernel.
@@ -213,26 +236,33 @@ private:
   /// rows share is near when it is needed.
   SmallVector<int64_t> matrices() const {
     SmallVector<int64_t> arguments;
-    for (int64_t i : k.operands.asArrayRef().drop_front(2))
+    for (int64_t i : others())
       if (rankOf(i) == 2 && !llvm::is_contained(arguments, i))
         arguments.push_back(i);
     return arguments;
   }
+  /// True of 8-bit factors, which are followed by their scales.
+  static bool isScaled(const TemplateKernel &k) { return k.shape[4] == 1; }
+  static int64_t firstOther(const TemplateKernel &k) { return isScaled(k) ? 4 : 2; }
+  /// What the epilogue reads, each as often as it has arguments for it.
+  ArrayRef<int64_t> others() const { return k.operands.asArrayRef().drop_front(firstOther(k)); }
+
   /// The elements from a matrix's first to those of a row and column.
-  std::string offset(unsigned argument) const {
+  std::string offset(unsigned argument, StringRef column = "column") const {
     const int64_t stride = strideOf(k.kernel.getArgument(argument));
     const bool isShort = k.shape[0] * stride <= INT32_MAX;
-    return fmt::format("({} * {} + column)", isShort ? "row" : "int64_t(row)", stride);
+    return fmt::format("{} * {} + {}", isShort ? "row" : "int64_t(row)", stride, column.str());
   }
 
   LogicalResult storeStatements(std::string &text) {
     CudaPrinter printer(4);
     printer.names = names;
+    printer.sharesExponentials = k.kernel->hasAttr("nano.shares_exponentials");
     std::vector<std::string> returned;
     printer.returned = &returned;
     printer.define(epilogue.getArgument(0), "product");
     for (unsigned i = 1; i < epilogue.getNumArguments(); ++i) {
-      const unsigned argument = k.operands[i + 1];
+      const unsigned argument = others()[i - 1];
       const std::string &name = members[argument];
       if (rankOf(argument) == 2) {
         printer.define(epilogue.getArgument(i), "others." + name + ".elements()");
@@ -247,6 +277,8 @@ private:
     if (failed(printer.block(epilogue.getBody().front())))
       return failure();
     for (auto [result, value] : llvm::enumerate(returned)) {
+      if (llvm::is_contained(sums, result))
+        continue;
       std::string stored = value;
       if (k.places(result).size() > 1) {
         stored = printer.names.take("result");
@@ -254,16 +286,31 @@ private:
       }
       for (int64_t place : k.places(result))
         printer.line(
-            fmt::format("nano::store<8>({} + {}, {});", members[place], offset(place), stored));
+            fmt::format("nano::store<8>({} + ({}), {});", members[place], offset(place), stored));
     }
+    if (!sums.empty())
+      printer.line(fmt::format(
+          "return {{{}}};",
+          fmt::join(llvm::map_range(sums, [&](size_t sum) { return returned[sum]; }), ", ")));
     text += printer.out;
     return success();
+  }
+
+  /// Stores of the sums over the columns of a part.
+  std::string sumStatements() {
+    CudaPrinter printer(4);
+    for (auto [i, result] : llvm::enumerate(sums))
+      for (int64_t place : k.places(result))
+        printer.line(
+            fmt::format("{}[{}] = totals.lane[{}];", members[place], offset(place, "part"), i));
+    return printer.out;
   }
 
   TemplateKernel &k;
   CudaNames names;
   std::map<unsigned, std::string> members; ///< by the argument that they point to
   func::FuncOp epilogue;
+  SmallVector<size_t> sums; ///< the epilogue's results that are numbers, which are added up
 };
 } // namespace
 

@@ -117,9 +117,13 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     if (command.kind == Command::Kind::Matmul)
       return taking(machine.command(), machine.product(command.m, command.n, command.k,
                                                        command.batch, typeOf(command), work.bytes));
-    if (work.flops > 0)
-      return taking(machine.command(),
-                    machine.kernel(work.bytes, work.flops, machine::Arithmetic::Product));
+    if (work.flops > 0) {
+      const std::vector<plan::TensorMap> &factors = plan.kernels[command.kernel].tensorMaps;
+      const bool isF8 = !factors.empty() && plan::sizeOf(factors.front().type) == 1;
+      return taking(machine.command(), machine.kernel(work.bytes, work.flops,
+                                                      isF8 ? machine::Arithmetic::ProductF8
+                                                           : machine::Arithmetic::Product));
+    }
     const double flops = attentionFlops(plan, command, keys);
     return taking(machine.command(),
                   machine.kernel(work.bytes, flops, machine::Arithmetic::Attention));

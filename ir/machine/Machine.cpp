@@ -48,10 +48,13 @@ double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementT
 }
 
 double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const {
-  const double rate = arithmetic == Arithmetic::Attention ? attentionFlops
-                      : arithmetic == Arithmetic::Product
-                          ? products[size_t(ElementType::BF16)].flops * generatedProductShare
-                          : vectorFlops;
+  auto generated = [&](ElementType type) {
+    return products[size_t(type)].flops * generatedProductShare;
+  };
+  const double rate = arithmetic == Arithmetic::Attention   ? attentionFlops
+                      : arithmetic == Arithmetic::Product   ? generated(ElementType::BF16)
+                      : arithmetic == Arithmetic::ProductF8 ? generated(ElementType::F8)
+                                                            : vectorFlops;
   double moving = bytes > 0 ? bytes / memory.at(bytes) : 0;
   return std::max(moving, flops > 0 ? flops / rate : 0);
 }

@@ -43,11 +43,14 @@ enum class Arithmetic : uint8_t {
   Vector,    ///< elementwise, f32
   Attention, ///< the two products and the softmax between them
   Product,   ///< a bf16 matrix product that generated code ends
+  ProductF8, ///< one of 8-bit factors
 };
 
 /// How fast the device library's matrix product with its epilogue is, over the vendor library's
 /// without: 290 and 325 us for relu² of 49152 × 3072 × 768 on an H200.
 inline constexpr double generatedProductShare = 0.88;
+/// Likewise where the epilogue makes sums along rows and has a loss's exponentials to compute.
+inline constexpr double summingProductShare = 0.72;
 
 /// Links between ranks of a node. Bus bandwidth is what NCCL's tests call so: bytes a second that
 /// each link carries, (P−1)/P·bytes/t for reduce-scatter and all-gather, twice that for all-reduce;

@@ -51,7 +51,7 @@ constexpr int64_t leastBytes = int64_t{64} << 20;
 /// Nor are chunks that hold less than this many times what each adds to the sums over all rows: the
 /// weight's gradient is read and written once a chunk, by a product whose inner dimension the
 /// chunk's rows are.
-constexpr int64_t leastPerSum = 4;
+constexpr int64_t leastPerSum = 6;
 /// Chunks at most.
 constexpr int64_t mostChunks = 256;
 

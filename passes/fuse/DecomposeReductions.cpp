@@ -7,6 +7,7 @@
 #include "passes/fuse/Softmax.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <limits>
 
@@ -121,6 +122,93 @@ struct DecomposeReduce : OpRewritePattern<ReduceOp> {
   }
 };
 
+/// f([m] as a number, …) ⇒ f(m, …) as a number, for the one result m of a reduction over a vector
+/// and what is known without another, where a call or a state takes what comes of it: the kernel
+/// that reduces then writes that too. Kernels that read such numbers compute them where they need
+/// them.
+struct ReducedNumber : RewritePattern {
+  explicit ReducedNumber(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isNumberOp(op) || !isWritten(op))
+      return failure();
+    Value row;
+    for (Value operand : op->getOperands()) {
+      if (Value reduced = reducedRow(operand)) {
+        if (row && row != reduced)
+          return failure();
+        row = reduced;
+      } else if (tensorType(operand).getRank() != 0 ||
+                 !isa_and_present<ConstantOp, LoadOp>(operand.getDefiningOp())) {
+        return failure();
+      }
+    }
+    if (!row)
+      return failure();
+    GraphBuilder g(rewriter, op->getLoc());
+    IRMapping mapping;
+    for (Value operand : op->getOperands())
+      if (!mapping.contains(operand))
+        mapping.map(operand, asRow(g, operand));
+    Operation *copy = rewriter.clone(*op, mapping);
+    RankedTensorType type = tensorType(op->getResult(0));
+    copy->getResult(0).setType(type.clone({1}));
+    rewriter.replaceOp(op, g.reshape(copy->getResult(0), {}));
+    return success();
+  }
+
+private:
+  static bool isNumberOp(Operation *op) {
+    return op->hasTrait<ElementwiseOp>() && op->getNumResults() == 1 &&
+           tensorType(op->getResult(0)).getRank() == 0;
+  }
+
+  /// True when a number that comes of the op's result alone, or with others, must lie in memory.
+  static bool isWritten(Operation *op) {
+    llvm::SmallSetVector<Operation *, 8> numbers;
+    numbers.insert(op);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      for (Operation *user : numbers[i]->getUsers()) {
+        if (isa<StoreOp, ScaledMatmulOp>(user))
+          return true;
+        if (isNumberOp(user))
+          numbers.insert(user);
+      }
+    return false;
+  }
+
+  /// The reduction of a vector from which alone a number of shape [1] behind `number` is made.
+  static Value reducedRow(Value number) {
+    auto reshape = number.getDefiningOp<ReshapeOp>();
+    return reshape && tensorType(number).getRank() == 0 ? reducedFrom(reshape.getX()) : Value();
+  }
+  static Value reducedFrom(Value row) {
+    Operation *op = row.getDefiningOp();
+    if (auto reduce = dyn_cast_if_present<ReduceOp>(op))
+      return tensorType(reduce.getX()).getRank() == 2 && reduce.getDims().back() == 1 ? row
+                                                                                      : Value();
+    if (!op || !op->hasTrait<ElementwiseOp>())
+      return {};
+    Value found;
+    for (Value operand : op->getOperands())
+      if (Value reduced = reducedFrom(operand)) {
+        if (found && found != reduced)
+          return {};
+        found = reduced;
+      }
+    return found;
+  }
+
+  static Value asRow(GraphBuilder &g, Value number) {
+    if (auto constant = number.getDefiningOp<ConstantOp>())
+      return g.constant(constant.getValue().convertToDouble(), tensorType(number).clone({1}));
+    if (auto reshape = number.getDefiningOp<ReshapeOp>())
+      return reshape.getX();
+    return g.reshape(number, {1});
+  }
+};
+
 /// A piece of a concat: `size` elements along its dimension; no value where they are zeros.
 struct Piece {
   int64_t size;
@@ -177,7 +265,8 @@ struct JoinPaddedPieces : OpRewritePattern<AddOp> {
 
 LogicalResult nano::decomposeReductions(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
-  patterns.add<DecomposeCrossEntropy, DecomposeReduce, JoinPaddedPieces>(function.getContext());
+  patterns.add<DecomposeCrossEntropy, DecomposeReduce, ReducedNumber, JoinPaddedPieces>(
+      function.getContext());
   nano::populateDecomposeQuantizePatterns(patterns);
   // No constant folding or CSE: recomputed forward values must stay apart from the originals.
   GreedyRewriteConfig config;

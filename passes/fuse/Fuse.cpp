@@ -22,6 +22,7 @@
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
+#include "passes/fuse/FusibleOps.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/Traffic.h"
 #include "passes/fuse/WidenRows.h"
@@ -40,6 +41,7 @@ namespace nano {
 } // namespace nano
 
 using namespace mlir;
+using namespace nano::fuse;
 using namespace nano::graph;
 
 namespace {
@@ -52,83 +54,6 @@ constexpr int64_t siblingBytes = 4096;
 /// A kernel's operands and results at most: they are pointers in registers and streams in the
 /// cache.
 constexpr size_t maxOperands = 40;
-/// A number is computed anew in every kernel that reads it when this many ops or fewer make it.
-constexpr int64_t maxScalarCost = 8;
-
-int64_t lastSize(RankedTensorType type) { return type.getRank() == 0 ? 1 : type.getShape().back(); }
-
-/// Keeps the last dimension, so that rows × columns is the same space on both sides.
-bool keepsColumns(ReshapeOp op) {
-  RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
-  return from.getRank() >= 2 && to.getRank() >= 2 && lastSize(from) == lastSize(to);
-}
-
-bool isFusible(Operation *op) {
-  if (auto reshape = dyn_cast<ReshapeOp>(op))
-    return keepsColumns(reshape);
-  return op->hasTrait<ElementwiseOp>() || isa<BroadcastOp, RotateOp, ReduceOp, GatherOp>(op);
-}
-
-/// True for a reduction that leaves columns: [P, R, C] → [P, C].
-bool isColumnReduce(Operation *op) {
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce && reduce.getDims().back() != tensorType(reduce.getX()).getRank() - 1;
-}
-
-/// The elements before, in and behind the dimensions that a column reduction combines.
-std::array<int64_t, 3> columnSizes(ReduceOp reduce) {
-  ArrayRef<int64_t> shape = tensorType(reduce.getX()).getShape();
-  std::array<int64_t, 3> sizes = {1, 1, 1};
-  bool isBehind = false;
-  for (auto [dim, size] : llvm::enumerate(shape)) {
-    const bool isReduced = llvm::is_contained(reduce.getDims(), int64_t(dim));
-    isBehind |= isReduced && size > 1;
-    sizes[isReduced ? 1 : isBehind ? 2 : 0] *= size;
-  }
-  return sizes;
-}
-
-/// Ops on single numbers that `op` and what it is computed from amount to; counting stops beyond
-/// `limit`.
-int64_t scalarCost(Operation *op, int64_t limit) {
-  int64_t cost = 1;
-  for (Value operand : op->getOperands()) {
-    Operation *producer = operand.getDefiningOp();
-    if (cost <= limit && producer && producer->hasTrait<ElementwiseOp>() &&
-        tensorType(operand).getRank() == 0)
-      cost += scalarCost(producer, limit - cost);
-  }
-  return cost;
-}
-
-/// Ops that are copied into each consumer: what they compute is cheaper than a tensor's way through
-/// memory.
-bool isCheap(Operation *op) {
-  if (isa<ConstantOp, IotaOp, BroadcastOp>(op))
-    return true;
-  if (op->getNumResults() != 1 || isa<LoadOp>(op))
-    return false;
-  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  if (op->hasTrait<ElementwiseOp>() && type.getRank() == 0)
-    return scalarCost(op, maxScalarCost) <= maxScalarCost;
-  if (auto cast = dyn_cast<CastOp>(op))
-    return tensorType(cast.getX()).getElementTypeBitWidth() < type.getElementTypeBitWidth();
-  return false;
-}
-
-/// Rows × columns that a group iterates over.
-struct Space {
-  int64_t rows = 1, columns = 1;
-  int64_t elements() const { return rows * columns; }
-  bool operator==(const Space &other) const = default;
-};
-
-Space spaceOf(Operation *op) {
-  RankedTensorType type =
-      isa<ReduceOp>(op) ? tensorType(op->getOperand(0)) : tensorType(op->getResult(0));
-  int64_t columns = lastSize(type);
-  return {columns ? type.getNumElements() / columns : 0, columns};
-}
 
 /// A node of the dependence graph between groups: ops that will be one kernel, or one op that stays
 /// alone.
@@ -275,25 +200,6 @@ private:
             !narrow->columnReduces && !wide->columnReduces)
           return wide->space;
     return std::nullopt;
-  }
-
-  /// True when `use` reads its operand at the place that it computes: the same element, or the
-  /// value of the same row.
-  static bool readsInPlace(OpOperand &use) {
-    auto broadcast = dyn_cast<BroadcastOp>(use.getOwner());
-    if (!broadcast)
-      return !isa<GatherOp>(use.getOwner()) && !isColumnReduceConsumerOfRows(use);
-    RankedTensorType from = tensorType(broadcast.getX()), to = tensorType(broadcast);
-    if (from.getRank() == 0)
-      return false;
-    return from.getShape() == to.getShape().drop_back() &&
-           llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, from.getRank()));
-  }
-
-  /// A column reduction's result is complete only after the group's last row: no op of the same
-  /// group may read it.
-  static bool isColumnReduceConsumerOfRows(OpOperand &use) {
-    return use.get().getDefiningOp() && isColumnReduce(use.get().getDefiningOp());
   }
 
   /// True when one of the groups reads at other places, or as a whole, what the other computes: a

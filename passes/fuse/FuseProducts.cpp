@@ -3,10 +3,12 @@
 //
 // The vendor library's product is faster than the device library's, whose epilogue is generated
 // code; but what the library writes and the kernel reads again need not cross memory. Which of the
-// two is less, the machine's rates say. It runs after nano-fuse, which makes the kernels, and
-// before bufferization, for which product and kernel are one task.
+// two is less, the machine's rates say. A kernel that sums rows is cut for that (SplitRowSums.h).
+// It runs after nano-fuse, which makes the kernels, and before bufferization, for which product and
+// kernel are one task.
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
+#include "passes/fuse/SplitRowSums.h"
 #include "passes/fuse/Traffic.h"
 
 #include "ir/graph/GraphBuilder.h"
@@ -26,12 +28,50 @@ using namespace nano::graph;
 
 namespace {
 
-/// Operations of one element: a special function counts as eight.
+/// Operations of one element: a special function counts as eight, and so does a division by what
+/// is no constant; a sigmoid or tangent as an exponential and a reciprocal that two lanes share.
 double flopsOf(Operation &op) {
-  if (isa<ConstantOp, BroadcastOp, CastOp>(op))
+  if (isa<ConstantOp, BroadcastOp, CastOp, ReshapeOp, IotaOp>(op))
     return 0;
-  return isa<ExpOp, LogOp, SqrtOp, RsqrtOp, TanhOp, SigmoidOp, SinOp, CosOp, DivOp>(op) ? 8 : 1;
+  if (auto div = dyn_cast<DivOp>(op))
+    return div.getRhs().getDefiningOp<ConstantOp>() ? 1 : 8;
+  if (isa<SigmoidOp, TanhOp>(op))
+    return 12;
+  return isa<ExpOp, LogOp, SqrtOp, RsqrtOp, SinOp, CosOp>(op) ? 8 : 1;
 }
+
+/// What a kernel reads and writes, and computes.
+struct Work {
+  double bytes = 0, flops = 0;
+};
+
+/// Bytes of a result; twice where it is needed transposed too.
+double writtenBytes(Value result) {
+  const auto isTranspose = llvm::IsaPred<TransposeOp>;
+  const bool isMixed =
+      llvm::any_of(result.getUsers(), isTranspose) && !llvm::all_of(result.getUsers(), isTranspose);
+  return double(bytesOf(result)) * (isMixed ? 2 : 1);
+}
+
+/// Of a kernel that writes so many bytes; a product that it begins with counts by its operands.
+Work workOf(FusedOp fused, double written) {
+  Work work{written};
+  for (auto [i, input] : llvm::enumerate(fused.getInputs()))
+    if (!nano::readsOneColumn(fused, i))
+      work.bytes += double(bytesOf(input));
+  Block &body = fused.getBody().front();
+  const llvm::DenseSet<Operation *> ofOneColumn = nano::opsOfOneColumn(body);
+  for (Operation &op : body.without_terminator())
+    if (!ofOneColumn.contains(&op)) {
+      const Value counted = isa<ReduceOp>(op) ? op.getOperand(0) : op.getResult(0);
+      work.flops += flopsOf(op) * double(tensorType(counted).getNumElements());
+    }
+  return work;
+}
+
+/// Columns of a row that a block gathers at most, where it writes whole rows transposed: 32 bytes
+/// of each column within 100 KiB of shared memory. And that its threads hold at most in registers.
+constexpr int64_t mostGatheredColumns = 100 * 1024 / 32, mostHeldColumns = 1 << 14;
 
 struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
   using Base::Base;
@@ -66,64 +106,142 @@ private:
   bool joinProduct(FusedOp fused) {
     for (auto [input, argument] :
          llvm::zip_equal(fused.getInputs(), fused.getBody().getArguments())) {
-      auto product = input.getDefiningOp<MatmulOp>();
+      const std::optional<Product> product = productOf(input.getDefiningOp());
       if (!product || !input.hasOneUse())
         continue;
-      const std::string obstacle = obstacleTo(product, fused, argument);
+      RowSumParts parts;
+      const std::string obstacle = obstacleTo(*product, fused, argument, parts);
       if (report)
-        product.emitRemark() << (obstacle.empty() ? "computed by the kernel that reads it"
-                                                  : "left to the library: " + obstacle);
-      if (obstacle.empty()) {
-        move(product, fused);
-        return true;
+        product->op->emitRemark() << (!obstacle.empty() ? "left to the library: " + obstacle
+                                      : parts.sums      ? "computed by a kernel that sums its rows"
+                                                        : "computed by the kernel that reads it");
+      if (!obstacle.empty()) {
+        parts.erase();
+        continue;
       }
+      if (parts.sums) {
+        fused.replaceAllUsesWith(parts.results);
+        fused.erase();
+        fused = parts.sums;
+      }
+      move(*product, fused);
+      return true;
     }
     return false;
   }
 
-  std::string obstacleTo(MatmulOp product, FusedOp fused, Value argument) {
-    if (std::string text = productObstacle(product); !text.empty())
+  /// Why the product is left to the library, or nothing. `parts` are made when the kernel has to be
+  /// cut for it.
+  std::string obstacleTo(const Product &product, FusedOp fused, Value argument,
+                         RowSumParts &parts) {
+    if (std::string text = productObstacle(product.op); !text.empty())
       return text;
+    if (hasReductions(fused)) {
+      if (std::string text = splitRowSums(fused, argument, parts); !text.empty())
+        return text;
+      return products == "fused" ? "" : lossOf(product, fused, parts);
+    }
     if (std::string text = epilogueObstacle(fused.getBody().front(), argument); !text.empty())
       return text;
     for (Value result : fused.getResults())
-      for (Operation *user : result.getUsers())
-        if (isa<TransposeOp>(user))
-          return "a result of its kernel is needed transposed";
-    return products == "fused" ? "" : lossOf(product, fused);
+      if (llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>))
+        return "a result of its kernel is needed transposed";
+    return products == "fused" ? "" : lossOf(product, fused, parts);
+  }
+
+  double seconds(const Work &work) const {
+    return rates.kernel(work.bytes, work.flops) + rates.command();
+  }
+
+  static Work workOf(FusedOp fused) {
+    double written = 0;
+    for (Value result : fused.getResults())
+      written += writtenBytes(result);
+    return ::workOf(fused, written);
+  }
+
+  /// Of a part of a kernel, which still is in its place.
+  static Work workOf(FusedOp part, FusedOp fused, const RowSumParts &parts) {
+    double written = 0;
+    for (Value result : part.getResults()) {
+      const auto *found = llvm::find(parts.results, result);
+      written += found == parts.results.end()
+                     ? double(bytesOf(result))
+                     : writtenBytes(fused.getResult(found - parts.results.begin()));
+    }
+    return ::workOf(part, written);
+  }
+
+  /// Seconds of the kernel as it is. While rows of some blocks are added up, others' elements are
+  /// computed from them; but a row that is too long for that is walked twice by a block which has
+  /// room for little else, so that the longer of bytes and operations counts on either way. Where
+  /// elements that need sums of their row lie transposed, and rows are too long to be gathered, the
+  /// second way is another kernel's, which reads the product again.
+  double secondsOf(FusedOp fused, const Product &product, const RowSumParts &parts) const {
+    const int64_t columns = tensorType(product.result).getDimSize(1);
+    const bool isTransposed = llvm::any_of(fused.getResults(), [](Value result) {
+      return llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>);
+    });
+    if (!parts.elements || columns <= (isTransposed ? mostGatheredColumns : mostHeldColumns))
+      return seconds(workOf(fused));
+    const Work sums = ::workOf(parts.sums, /*written=*/0);
+    Work elements = workOf(parts.elements, fused, parts);
+    if (isTransposed)
+      return seconds(sums) + seconds(elements);
+    elements.bytes -= double(bytesOf(product.result));
+    return seconds(sums) + rates.kernel(elements.bytes, elements.flops);
   }
 
   /// Why the product is faster by the library, or nothing.
-  std::string lossOf(MatmulOp product, FusedOp fused) {
-    const RankedTensorType type = tensorType(product.getResult());
+  ///
+  /// The kernel that begins with a product multiplies one tile while it ends the one before,
+  /// element by element. So it takes as long as the longest of three: the product by the device
+  /// library, at its share of the vendor library's speed; the operations on elements; and what it
+  /// reads and writes. Apart from each other the library's product and the kernel each take as long
+  /// as the longer of their operations and bytes; they write and read the product once more, and
+  /// are one command more. A kernel that is cut at sums of rows counts as its parts.
+  std::string lossOf(const Product &product, FusedOp fused, const RowSumParts &parts) {
+    const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1),
-                  inner = tensorType(product.getA()).getDimSize(1);
-    if (rates.tiles(rows, columns, machine::ElementType::BF16) < rates.multiprocessors())
+                  inner = tensorType(product.a).getDimSize(1);
+    const machine::ElementType element =
+        product.isScaled() ? machine::ElementType::F8 : machine::ElementType::BF16;
+    if (rates.tiles(rows, columns, element) < rates.multiprocessors())
       return "it has fewer tiles than the machine has multiprocessors";
-    const double written = double(bytesOf(product.getResult()));
-    const double factors = double(bytesOf(product.getA()) + bytesOf(product.getB()));
-    const double library =
-        rates.product(rows, columns, inner, 1, machine::ElementType::BF16, factors + written);
-    double flops = 0;
-    for (Operation &op : fused.getBody().front().without_terminator())
-      flops += flopsOf(op) * double(tensorType(op.getResult(0)).getNumElements());
-    const double saved = rates.kernel(2 * written) + rates.command();
-    const double lost = library / machine::generatedProductShare - library + rates.kernel(0, flops);
-    return saved > lost ? "" : "that is predicted to be faster";
+
+    const double written = double(bytesOf(product.result));
+    const double factors = double(bytesOf(product.a) + bytesOf(product.b));
+    const double apart = rates.product(rows, columns, inner, 1, element, factors + written) +
+                         rates.command() + secondsOf(fused, product, parts);
+    double together = rates.command();
+    Work epilogue = workOf(fused);
+    if (parts.sums) {
+      epilogue = workOf(parts.sums, fused, parts);
+      together += seconds(workOf(parts.rows, fused, parts));
+      if (parts.elements)
+        together += seconds(workOf(parts.elements, fused, parts));
+    }
+    // It reads the factors instead of the product.
+    epilogue.bytes += factors - written;
+    const double share = parts.sums ? machine::summingProductShare : machine::generatedProductShare;
+    together += std::max(rates.product(rows, columns, inner, 1, element) / share,
+                         rates.kernel(epilogue.bytes, epilogue.flops));
+    return together < apart ? "" : "that is predicted to be faster";
   }
 
-  static void move(MatmulOp product, FusedOp fused) {
+  /// Puts the product in front of the kernel's body, and its operands behind the kernel's.
+  static void move(const Product &product, FusedOp fused) {
     Block &body = fused.getBody().front();
     llvm::SetVector<Value> inputs;
     for (Value input : fused.getInputs())
-      if (input != product.getResult())
+      if (input != product.result)
         inputs.insert(input);
-    inputs.insert(product.getA());
-    inputs.insert(product.getB());
+    inputs.insert(product.op->operand_begin(), product.op->operand_end());
 
     OpBuilder builder(fused);
-    auto joined = FusedOp::create(builder, builder.getFusedLoc({product.getLoc(), fused.getLoc()}),
-                                  fused.getResultTypes(), inputs.getArrayRef());
+    auto joined =
+        FusedOp::create(builder, builder.getFusedLoc({product.op->getLoc(), fused.getLoc()}),
+                        fused.getResultTypes(), inputs.getArrayRef());
     joined->setDiscardableAttrs(fused->getDiscardableAttrDictionary());
     SmallVector<Location> locations;
     for (Value input : inputs)
@@ -135,17 +253,17 @@ private:
     };
     SmallVector<Value> values;
     SmallVector<Value> old(fused.getInputs());
-    auto inside = cast<MatmulOp>(builder.clone(*product));
-    inside.getAMutable().assign(argumentOf(product.getA()));
-    inside.getBMutable().assign(argumentOf(product.getB()));
+    Operation *inside = builder.clone(*product.op);
+    for (OpOperand &operand : inside->getOpOperands())
+      operand.set(argumentOf(operand.get()));
     for (Value input : old)
-      values.push_back(input == product.getResult() ? inside.getResult() : argumentOf(input));
+      values.push_back(input == product.result ? inside->getResult(0) : argumentOf(input));
     for (auto [argument, value] : llvm::zip_equal(body.getArguments(), values))
       argument.replaceAllUsesWith(value);
     block->getOperations().splice(block->end(), body.getOperations());
     fused.replaceAllUsesWith(joined.getResults());
     fused.erase();
-    product.erase();
+    product.op->erase();
   }
 
   /// The kernels and bytes that nano-fuse has counted.

@@ -11,34 +11,98 @@ using namespace nano::graph;
 
 namespace nano {
 
-MatmulOp productOf(Block &body) { return dyn_cast<MatmulOp>(body.front()); }
+std::optional<Product> productOf(Operation *op) {
+  Product product;
+  product.op = op;
+  auto take = [&](auto matmul) {
+    product.a = matmul.getA();
+    product.b = matmul.getB();
+    product.result = matmul.getResult();
+    product.transposeA = matmul.getTransposeA();
+    product.transposeB = matmul.getTransposeB();
+  };
+  if (auto matmul = dyn_cast_or_null<MatmulOp>(op)) {
+    take(matmul);
+    return product;
+  }
+  auto scaled = dyn_cast_or_null<ScaledMatmulOp>(op);
+  if (!scaled)
+    return std::nullopt;
+  take(scaled);
+  product.scaleA = scaled.getScaleA();
+  product.scaleB = scaled.getScaleB();
+  return product;
+}
+
+std::optional<Product> productOf(Block &body) { return productOf(&body.front()); }
 
 bool isFactorOfProduct(FusedOp fused, unsigned operand) {
   Block &body = fused.getBody().front();
-  MatmulOp product = productOf(body);
+  const std::optional<Product> product = productOf(body);
   const Value argument = body.getArgument(operand);
-  return product && (product.getA() == argument || product.getB() == argument);
+  return product && (product->a == argument || product->b == argument);
 }
 
-std::string productObstacle(MatmulOp product) {
-  const RankedTensorType a = tensorType(product.getA()), b = tensorType(product.getB()),
-                         c = tensorType(product.getResult());
+/// Of a product of 8-bit elements.
+static std::string scaledObstacle(const Product &product) {
+  for (Value factor : {product.a, product.b})
+    if (!isa<Float8E4M3FNType>(tensorType(factor).getElementType()))
+      return "its operands are not f8E4M3FN";
+  for (Value scale : {product.scaleA, product.scaleB})
+    if (tensorType(scale).getRank() != 0)
+      return "its scales are those of blocks";
+  // Multiplications of 8-bit elements read both factors along the inner dimension.
+  if (!product.transposeB)
+    return "its second operand is not transposed";
+  return "";
+}
+
+std::string productObstacle(Operation *op) {
+  const std::optional<Product> product = productOf(op);
+  if (!product)
+    return "it is no product";
+  const RankedTensorType a = tensorType(product->a), b = tensorType(product->b),
+                         c = tensorType(product->result);
   if (c.getRank() != 2)
     return "it is a batch of products";
-  if (!a.getElementType().isBF16() || !b.getElementType().isBF16())
+  if (product->isScaled()) {
+    if (std::string text = scaledObstacle(*product); !text.empty())
+      return text;
+  } else if (!a.getElementType().isBF16() || !b.getElementType().isBF16()) {
     return "its operands are not bf16";
+  }
   if (!c.getElementType().isBF16())
     return "its result is not bf16";
-  if (product.getTransposeA())
+  if (product->transposeA)
     return "its first operand is transposed";
-  if (product.getAddend())
-    return "it has an addend";
-  if (!product.getAlpha().isExactlyValue(1.0))
-    return "it has a factor";
-  constexpr int64_t rowElements = 8; // of bf16 in 16 bytes
-  if (c.getDimSize(1) % rowElements != 0 || a.getDimSize(1) % rowElements != 0)
-    return "its rows are no multiples of 16 bytes";
+  const auto check = [](auto matmul) -> std::string {
+    if (matmul.getAddend())
+      return "it has an addend";
+    return matmul.getAlpha().isExactlyValue(1.0) ? "" : "it has a factor";
+  };
+  std::string rest =
+      product->isScaled() ? check(cast<ScaledMatmulOp>(op)) : check(cast<MatmulOp>(op));
+  if (!rest.empty())
+    return rest;
+  constexpr int64_t rowBits = 16 * 8;
+  for (RankedTensorType matrix : {a, b, c})
+    if (matrix.getDimSize(1) * matrix.getElementTypeBitWidth() % rowBits != 0)
+      return "its rows are no multiples of 16 bytes";
   return "";
+}
+
+Value partialSumsOf(Value value) {
+  auto reduce = value.getDefiningOp<ReduceOp>();
+  if (!reduce || reduce.getCombiner() != Combiner::sum ||
+      reduce.getDims() != ArrayRef<int64_t>{2} || tensorType(value).getRank() != 2)
+    return {};
+  auto reshape = reduce.getX().getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return {};
+  const RankedTensorType from = tensorType(reshape.getX()), to = tensorType(reshape);
+  const bool isOfRows = from.getRank() == 2 && to.getDimSize(0) == from.getDimSize(0) &&
+                        to.getDimSize(2) == partialSumColumns;
+  return isOfRows ? reshape.getX() : Value();
 }
 
 /// True for what a thread computes of eight neighbours of a row from those of its operands.
@@ -49,48 +113,102 @@ static bool isOfElements(Operation &op) {
   return op.hasTrait<ElementwiseOp>() || isa<ConstantOp>(op);
 }
 
-std::string epilogueObstacle(Block &body, Value product) {
-  const ArrayRef<int64_t> whole = tensorType(product).getShape();
-  auto fits = [&](Value value) {
+/// True for an op of partial sums that are results: the sum, or the reshape that it reads.
+static bool isOfPartialSums(Operation &op) {
+  auto isResult = [](Value value) {
+    return llvm::all_of(value.getUsers(), [](Operation *user) { return isa<YieldOp>(user); });
+  };
+  if (isa<ReshapeOp>(op))
+    return !op.use_empty() && llvm::all_of(op.getUsers(), [](Operation *user) {
+      return isa<ReduceOp>(user) && isOfPartialSums(*user);
+    });
+  return isa<ReduceOp>(op) && partialSumsOf(op.getResult(0)) && isResult(op.getResult(0)) &&
+         tensorType(op.getResult(0)).getElementType().isF32();
+}
+
+namespace {
+/// What may stand behind a product, a value of a kernel's body.
+class Epilogue {
+public:
+  explicit Epilogue(Value product) : product(product), whole(tensorType(product).getShape()) {}
+
+  /// Why it does not read the kernel's operand; empty when it may.
+  std::string obstacleTo(BlockArgument argument) const {
+    Operation *made = product.getDefiningOp();
+    const bool isFactor =
+        made && llvm::all_of(argument.getUsers(), [&](Operation *user) { return user == made; });
+    const RankedTensorType type = tensorType(argument);
+    if (isFactor || (fits(argument) && (type.getRank() > 0 || type.getElementType().isF32())))
+      return "";
+    return "its kernel reads more than whole matrices, columns and numbers";
+  }
+
+  /// Why it has no such op; empty when it may.
+  std::string obstacleTo(Operation &op) const {
+    if (&op == product.getDefiningOp() || isOfPartialSums(op))
+      return "";
+    if (!isOfElements(op))
+      return ("its kernel has a " + op.getName().getStringRef()).str();
+    if (!llvm::all_of(op.getResults(), [&](Value value) { return fits(value); }))
+      return "its kernel has values of other sizes or of 8 bits";
+    return "";
+  }
+
+private:
+  bool fits(Value value) const {
     const RankedTensorType type = tensorType(value);
     return type.getElementTypeBitWidth() >= 16 &&
            (type.getRank() == 0 || type.getShape() == whole ||
             type.getShape() == whole.drop_front());
-  };
-  auto isFactor = [&](Value value) {
-    Operation *made = product.getDefiningOp();
-    return made && llvm::all_of(value.getUsers(), [&](Operation *user) { return user == made; });
-  };
-  for (BlockArgument argument : body.getArguments())
-    if (!isFactor(argument) &&
-        (!fits(argument) ||
-         (tensorType(argument).getRank() == 0 && !tensorType(argument).getElementType().isF32())))
-      return "its kernel reads more than whole matrices, columns and numbers";
-  for (Operation &op : body.without_terminator()) {
-    if (&op == product.getDefiningOp())
-      continue;
-    if (!isOfElements(op))
-      return ("its kernel has a " + op.getName().getStringRef()).str();
-    if (!llvm::all_of(op.getResults(), fits))
-      return "its kernel has values of other sizes or of 8 bits";
   }
+
+  Value product;
+  ArrayRef<int64_t> whole;
+};
+} // namespace
+
+std::string epilogueObstacle(Block &body, Value product) {
+  const Epilogue epilogue(product);
+  for (BlockArgument argument : body.getArguments())
+    if (std::string text = epilogue.obstacleTo(argument); !text.empty())
+      return text;
+  for (Operation &op : body.without_terminator())
+    if (std::string text = epilogue.obstacleTo(op); !text.empty())
+      return text;
   for (Value result : body.getTerminator()->getOperands())
     if (tensorType(result).getRank() != 2)
       return "its kernel has results of other sizes";
   return "";
 }
 
-SmallVector<Value> epilogueOperands(MatmulOp product) {
+bool isOfEpilogue(Value value, Value product) {
+  const Epilogue epilogue(product);
+  llvm::SetVector<Value> values;
+  values.insert(value);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value next = values[i];
+    Operation *op = next.getDefiningOp();
+    const std::string obstacle =
+        op ? epilogue.obstacleTo(*op) : epilogue.obstacleTo(cast<BlockArgument>(next));
+    if (!obstacle.empty())
+      return false;
+    if (op)
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+  return true;
+}
+
+SmallVector<Value> epilogueOperands(const Product &product) {
   SmallVector<Value> operands;
-  for (Value argument : product->getBlock()->getArguments())
-    if (llvm::any_of(argument.getUsers(), [&](Operation *user) { return user != product; }))
+  for (Value argument : product.op->getBlock()->getArguments())
+    if (llvm::any_of(argument.getUsers(), [&](Operation *user) { return user != product.op; }))
       operands.push_back(argument);
   return operands;
 }
 
-SmallVector<Value> epilogueResults(MatmulOp product) {
+SmallVector<Value> epilogueResults(const Product &product) {
   llvm::SetVector<Value> results;
-  for (Value result : product->getBlock()->getTerminator()->getOperands())
+  for (Value result : product.op->getBlock()->getTerminator()->getOperands())
     results.insert(result);
   return results.takeVector();
 }

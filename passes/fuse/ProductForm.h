@@ -6,30 +6,56 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
 #include <string>
 
 namespace nano {
 
-/// The product that a kernel's body begins with; null when it begins with another op.
-graph::MatmulOp productOf(mlir::Block &body);
+/// Columns whose sum a product's kernel can write as one number a row.
+constexpr int64_t partialSumColumns = 128;
+
+/// A `nano.matmul` or a `nano.scaled_matmul`.
+struct Product {
+  mlir::Operation *op = nullptr;
+  mlir::Value a, b, result;   ///< both factors and C [R, C]
+  mlir::Value scaleA, scaleB; ///< null of a nano.matmul
+  bool transposeA = false, transposeB = false;
+
+  bool isScaled() const { return bool(scaleA); }
+};
+
+/// What a matrix product multiplies; nothing for other ops, or null.
+std::optional<Product> productOf(mlir::Operation *op);
+
+/// The product that the kernel's body begins with; nothing when it begins with another op.
+std::optional<Product> productOf(mlir::Block &body);
 
 /// True when the kernel begins with a product and the operand of that number is one of its factors.
 bool isFactorOfProduct(graph::FusedOp fused, unsigned operand);
 
-/// Why no generated kernel computes the product, as the rest of a sentence; empty when one can: all
-/// three matrices of bf16, A as it lies, no factor and no addend, and rows of 16 bytes and their
-/// multiples.
-std::string productObstacle(graph::MatmulOp product);
+/// Why no generated kernel computes the product, as the rest of a sentence; empty when one can: two
+/// matrices of bf16, or of f8E4M3FN with one scale each and B transposed, A as it lies, a result of
+/// bf16, no factor and no addend, and rows of 16 bytes and their multiples.
+std::string productObstacle(mlir::Operation *product);
+
+/// Of a value of a kernel that begins with a product: the values [R, C] whose sums over each
+/// `partialSumColumns` columns it is, [R, C / partialSumColumns], reshaped and reduced; null when
+/// it is no such sum.
+mlir::Value partialSumsOf(mlir::Value value);
 
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
-/// its columns or single numbers; what they read are whole matrices, one number a column, and f32
-/// numbers; results are whole; and nothing is of 8 bits.
+/// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
+/// one number a column, and f32 numbers; results are whole, or partial sums of f32; and nothing is
+/// of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
+
+/// True when an epilogue of `product` can compute the value of the same body.
+bool isOfEpilogue(mlir::Value value, mlir::Value product);
 
 /// Of a kernel that begins with `product`: the arguments that its other ops read, in order, and
 /// what it yields, each once.
-llvm::SmallVector<mlir::Value> epilogueOperands(graph::MatmulOp product);
-llvm::SmallVector<mlir::Value> epilogueResults(graph::MatmulOp product);
+llvm::SmallVector<mlir::Value> epilogueOperands(const Product &product);
+llvm::SmallVector<mlir::Value> epilogueResults(const Product &product);
 
 } // namespace nano

@@ -4,10 +4,46 @@
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/ProductForm.h"
+#include "passes/kernels/RowForm.h"
 
 using namespace mlir;
 using namespace nano;
 using namespace nano::graph;
+
+/// True when the op needs only one column of what it reads there.
+static bool isUseOfOneColumn(OpOperand &use, const llvm::DenseSet<Operation *> &ofOneColumn) {
+  if (ofOneColumn.contains(use.getOwner()))
+    return true;
+  auto select = dyn_cast<SelectOp>(use.getOwner());
+  return select && select.getOnTrue() == use.get() && select.getOnFalse() != use.get() &&
+         tensorType(select).getRank() > 0 &&
+         kernels::columnChoice(select, tensorType(select).getShape().back());
+}
+
+llvm::DenseSet<Operation *> nano::opsOfOneColumn(Block &body) {
+  llvm::DenseSet<Operation *> found;
+  for (Operation &op : llvm::reverse(body)) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    const bool isOfOne = reduce
+                             ? bool(kernels::pickedBy(reduce))
+                             : !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
+                                 return isUseOfOneColumn(use, found);
+                               });
+    if (isOfOne)
+      found.insert(&op);
+  }
+  return found;
+}
+
+bool nano::readsOneColumn(FusedOp fused, unsigned operand) {
+  Block &body = fused.getBody().front();
+  const Value argument = body.getArgument(operand);
+  if (argument.use_empty() || tensorType(argument).getRank() < 2)
+    return false;
+  const llvm::DenseSet<Operation *> ofOneColumn = opsOfOneColumn(body);
+  return llvm::all_of(argument.getUses(),
+                      [&](OpOperand &use) { return isUseOfOneColumn(use, ofOneColumn); });
+}
 
 bool nano::isCall(Operation *op) {
   return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
@@ -55,6 +91,11 @@ int64_t bytesRead(Operation *op) {
         bytes += bytesOf(cast<GatherOp>(*argument.user_begin()).getResult());
         continue;
       }
+      // So does a matrix of which a row's one element is needed.
+      if (readsOneColumn(fused, operand.getOperandNumber())) {
+        bytes += bytesOf(operand.get()) / tensorType(operand.get()).getShape().back();
+        continue;
+      }
     }
     if (!operand.get().getDefiningOp<ConstantOp>())
       bytes += bytesOf(operand.get());
@@ -92,11 +133,11 @@ int64_t nano::trafficFloor(func::FuncOp function) {
   };
   for (Operation &op : function.getBody().front()) {
     // Of a kernel that begins with a product, its factors.
-    MatmulOp product;
+    std::optional<Product> product;
     if (auto fused = dyn_cast<FusedOp>(op))
       product = productOf(fused.getBody().front());
     if (product)
-      for (Value factor : {product.getA(), product.getB()}) {
+      for (Value factor : {product->a, product->b}) {
         Value operand = op.getOperand(cast<BlockArgument>(factor).getArgNumber());
         visit(read, operand);
         if (!isa<BlockArgument>(withoutViews(operand)) &&

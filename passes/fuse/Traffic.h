@@ -1,11 +1,21 @@
 // How many bytes cross memory in a graph program, before and after fusion, and the floor.
 #pragma once
 
+#include "ir/graph/Nano.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <cstdint>
 
 namespace nano {
+
+/// Ops of a kernel's body of which at most one element a row is needed: a sum that picks it, and
+/// what only such sums, or choices of one column, are computed from.
+llvm::DenseSet<mlir::Operation *> opsOfOneColumn(mlir::Block &body);
+
+/// True when one element of each of its rows is all that the kernel reads of that operand.
+bool readsOneColumn(graph::FusedOp fused, unsigned operand);
 
 /// Library calls, collectives, and kernels that fusion does not form.
 bool isCall(mlir::Operation *op);

@@ -1,5 +1,6 @@
 // Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
 // computed RowEvaluator's, which thread has which columns CudaRowLayout's.
+#include "ir/step/PickedReads.h"
 #include "passes/kernels/CudaKeptRows.h"
 #include "passes/kernels/CudaThreadCode.h"
 #include "passes/kernels/RowKernel.h"
@@ -182,6 +183,10 @@ private:
       layout.keepLongRow(form, frame.residentBlocks);
       frame.threads = layout.threads;
     }
+    for (auto [i, operand] : llvm::enumerate(frame.launchOperands()))
+      if (int64_t picks = picksFrom(frame.task, operand))
+        frame.function.setArgAttr(i, step::readsPerIterationAttrName,
+                                  v.b.getI64IntegerAttr(picks * form.rows));
     int64_t groups = layout.groups();
     Index group = named("group", [&] { return e.div({thread, 0}, layout.group); });
     lane = named("lane", [&] { return e.rem({thread, 0}, layout.group); });
@@ -434,7 +439,7 @@ private:
       // the pass does not wait for it.
       bool isOverwritten = updatesInPlace() && &pass == &plan.passes.back();
       bool isPicked = pass.picks.empty() || isOverwritten || pass.isEmpty();
-      if (failed(isPicked ? pick(pass, row) : loadTargets(pass.picks, row, form.columns)))
+      if (failed(isPicked ? pick(pass, row) : loadTargets(pass.picks, row)))
         return failure();
       if (pass.isEmpty())
         continue;
@@ -481,7 +486,7 @@ private:
   }
 
   LogicalResult pick(const RowPass &pass, const Position &row) {
-    if (failed(pickAll(pass.picks, row, form.columns)))
+    if (failed(pickAll(pass.picks, row)))
       return failure();
     // What was picked is overwritten by another thread.
     if (!pass.picks.empty() && updatesInPlace())

@@ -25,6 +25,7 @@ constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t scanThreads = 1024;
 /// Neighbours of a row that an epilogue is called for.
 constexpr int64_t epilogueLanes = 8;
+static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 
 /// The task's operands as arguments of launches.
 class Templates {
@@ -36,8 +37,8 @@ public:
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
       return transpose();
-    if (auto matmul = nano::productOf(body))
-      return product(matmul);
+    if (const std::optional<nano::Product> matmul = nano::productOf(body))
+      return product(*matmul);
     for (Value out : task.getOuts())
       for (Value in : task.getIns())
         if (in == out || (in.getType() == out.getType() && mayOverlap(in, out)))
@@ -221,39 +222,57 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
-  FailureOr<std::vector<TemplateCall>> product(graph::MatmulOp op) {
-    std::string obstacle = nano::productObstacle(op);
+  FailureOr<std::vector<TemplateCall>> product(const nano::Product &op) {
+    std::string obstacle = nano::productObstacle(op.op);
     if (obstacle.empty())
-      obstacle = nano::epilogueObstacle(body, op.getResult());
+      obstacle = nano::epilogueObstacle(body, op.result);
     if (!obstacle.empty())
-      return op.emitOpError("is no product of a generated kernel: ") << obstacle;
-    for (Value factor : {memrefOf(op.getA()), memrefOf(op.getB())})
+      return op.op->emitOpError("is no product of a generated kernel: ") << obstacle;
+    for (Value factor : {memrefOf(op.a), memrefOf(op.b)})
       for (Value out : task.getOuts())
         if (factor == out || (factor.getType() == out.getType() && mayOverlap(factor, out)))
           return task.emitOpError("cannot write ")
                  << step::nameOf(out) << " in place: other blocks read it";
     TemplateCall launch;
     launch.epilogue = &body;
-    SmallVector<Value> ins = {memrefOf(op.getA()), memrefOf(op.getB())};
+    SmallVector<Value> ins = {memrefOf(op.a), memrefOf(op.b)};
+    if (op.isScaled())
+      ins.append({memrefOf(op.scaleA), memrefOf(op.scaleB)});
     for (Value other : nano::epilogueOperands(op))
       ins.push_back(memrefOf(other));
     SmallVector<SmallVector<Value>> outs;
-    for (Value result : nano::epilogueResults(op))
+    llvm::DenseSet<Value> sums;
+    bool storesOthers = false;
+    for (Value result : nano::epilogueResults(op)) {
       outs.push_back(memrefsOf(result));
+      if (nano::partialSumsOf(result))
+        sums.insert_range(outs.back());
+      else
+        storesOthers |= result != op.result;
+    }
     bind(launch, ins, outs);
     for (Value operand : launch.operands)
-      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !hasVectorRows(operand))
+      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !sums.contains(operand) &&
+          !hasVectorRows(operand))
         return task.emitOpError("has rows of ")
                << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
+    // Sums are of so many elements that the errors of shared exponentials do not show.
+    if (!sums.empty() && !storesOthers)
+      launch.attributes.set("nano.shares_exponentials", b.getUnitAttr());
 
-    const auto type = cast<RankedTensorType>(op.getResult().getType());
-    const int64_t inner = cast<RankedTensorType>(op.getA().getType()).getDimSize(1);
-    const nano::MatmulShape shape{type.getDimSize(0), type.getDimSize(1), inner,
-                                  op.getTransposeB()};
+    const auto type = cast<RankedTensorType>(op.result.getType());
+    const int64_t inner = cast<RankedTensorType>(op.a.getType()).getDimSize(1);
+    const nano::MatmulShape shape{type.getDimSize(0),
+                                  type.getDimSize(1),
+                                  inner,
+                                  op.transposeB,
+                                  int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
+                                  !sums.empty()};
     const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
     using Tiles = nano::MatmulTiles;
     setLaunch(launch, "matmul",
-              {shape.rows, shape.columns, shape.inner, shape.transposeB, sizes.blocks},
+              {shape.rows, shape.columns, shape.inner, shape.transposeB, shape.elementBytes,
+               sizes.blocks},
               {sizes.threads, sizes.blocks, sizes.sharedBytes});
     const auto positions = cast<DenseI64ArrayAttr>(launch.attributes.get("nano.operands"));
     auto map = [&](unsigned operand, const nano::TensorBox &box) -> Attribute {
@@ -264,7 +283,8 @@ private:
     };
     launch.attributes.set(
         "nano.tensor_maps",
-        b.getArrayAttr({map(0, Tiles::aBox), map(1, Tiles::bBox(shape.transposeB))}));
+        b.getArrayAttr({map(0, Tiles::aBox(shape.elementBytes)),
+                        map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))}));
     launch.attributes.set("nano.cluster", b.getI64IntegerAttr(Tiles::clusterBlocks));
     launch.attributes.set(step::flopsAttrName,
                           b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
@@ -318,14 +338,15 @@ LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBui
 /// What follows a product as a function of eight neighbours of a row.
 LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
   Block &body = task.getBody().front();
-  graph::MatmulOp product = nano::productOf(body);
+  const nano::Product product = *nano::productOf(body);
   const SmallVector<Value> results = nano::epilogueResults(product);
-  SmallVector<Value> operands = {product.getResult()};
+  SmallVector<Value> operands = {product.result};
   llvm::append_range(operands, nano::epilogueOperands(product));
   auto valueType = [](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
-    return type.getRank() == 0 ? type.getElementType()
-                               : VectorType::get({epilogueLanes}, type.getElementType());
+    return type.getRank() == 0 || nano::partialSumsOf(value)
+               ? type.getElementType()
+               : VectorType::get({epilogueLanes}, type.getElementType());
   };
   Location loc = linesOf(task);
   auto function =
@@ -352,11 +373,15 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
         isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
   }
   for (Operation &op : body.without_terminator()) {
-    if (&op == product)
+    if (&op == product.op)
       continue;
     v.loc = called(op.getName().stripDialect());
-    if (isa<graph::BroadcastOp>(op)) {
+    if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {
       values[op.getResult(0)] = values[op.getOperand(0)];
+      continue;
+    }
+    if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+      values[reduce.getResult()] = v.sumLanes(v.splat(values[reduce.getX()]));
       continue;
     }
     SmallVector<Value> read;
@@ -374,7 +399,10 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   v.loc = loc;
   SmallVector<Value> returned;
   for (Value result : results)
-    returned.push_back(v.narrowed(v.splat(values[result]), getElementTypeOrSelf(result.getType())));
+    returned.push_back(
+        nano::partialSumsOf(result)
+            ? values[result]
+            : v.narrowed(v.splat(values[result]), getElementTypeOrSelf(result.getType())));
   func::ReturnOp::create(b, loc, returned);
   // Widenings of what is stored narrow.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))

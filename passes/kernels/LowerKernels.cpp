@@ -100,30 +100,6 @@ std::string specialKey(step::TaskOp task) {
   return key + text.substr(text.find("({"));
 }
 
-/// Makes tasks of copies that take a GPU hardly longer than to start them: a kernel's launch can be
-/// shared by many of them. Copies of more bytes stay, and can run beside kernels.
-void makeTasksOfSmallCopies(ModuleOp module) {
-  constexpr int64_t smallBytes = int64_t(256) << 10;
-  SmallVector<step::CopyOp> copies;
-  module.walk([&](step::CopyOp copy) {
-    auto type = cast<MemRefType>(copy.getSource().getType());
-    if (type.getElementTypeBitWidth() >= 16 && step::contiguousBytes(type) <= smallBytes)
-      copies.push_back(copy);
-  });
-  for (step::CopyOp copy : copies) {
-    OpBuilder builder(copy);
-    const Location loc = copy.getLoc();
-    auto task = step::TaskOp::create(builder, loc, ValueRange(copy.getSource()),
-                                     ValueRange(copy.getTarget()));
-    auto tensor = [](Value buffer) { return step::tensorOf(cast<MemRefType>(buffer.getType())); };
-    builder.createBlock(&task.getBody(), {}, {tensor(copy.getSource())}, {loc});
-    Value copied = graph::ReshapeOp::create(builder, loc, tensor(copy.getTarget()),
-                                            task.getBody().front().getArgument(0));
-    graph::YieldOp::create(builder, loc, copied);
-    copy.erase();
-  }
-}
-
 struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
   using Base::Base;
 
@@ -148,8 +124,6 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
       kernels = ModuleOp::create(atEnd, module.getLoc(), step::kernelModuleName);
     }
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
-    if (isCuda)
-      makeTasksOfSmallCopies(module);
     SmallVector<step::TaskOp> tasks;
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
     for (auto function : kernels.getOps<func::FuncOp>())

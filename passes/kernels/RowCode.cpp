@@ -94,47 +94,44 @@ LogicalResult RowCode::storeOutputs(ArrayRef<unsigned> outputs, const Position &
   });
 }
 
-FailureOr<Computed> RowCode::targetOf(graph::ReduceOp reduce, const Position &row,
-                                      int64_t columns) {
+Position RowCode::pickedAt(graph::ReduceOp reduce, const Position &row, Index column) {
   Position position = row;
-  position.push_back({columns, RowEvaluator::uniform(e.constant(0))});
-  return e.evaluate(pickedBy(reduce, columns).getRhs(), position);
+  position.push_back({elementsOfEach(reduce), RowEvaluator::uniform(column)});
+  return position;
 }
 
-LogicalResult RowCode::loadTargets(ArrayRef<graph::ReduceOp> reduces, const Position &row,
-                                   int64_t columns) {
+FailureOr<Computed> RowCode::targetOf(graph::ReduceOp reduce, const Position &row) {
+  return e.evaluate(pickedBy(reduce).getRhs(), pickedAt(reduce, row, e.constant(0)));
+}
+
+LogicalResult RowCode::loadTargets(ArrayRef<graph::ReduceOp> reduces, const Position &row) {
   for (graph::ReduceOp reduce : reduces)
-    if (failed(targetOf(reduce, row, columns)))
+    if (failed(targetOf(reduce, row)))
       return failure();
   return success();
 }
 
-FailureOr<Value> RowCode::picked(graph::ReduceOp reduce, const Position &row, int64_t columns) {
-  graph::SelectOp select = pickedBy(reduce, columns);
-  auto at = [&](Index column) {
-    Position position = row;
-    position.push_back({columns, RowEvaluator::uniform(column)});
-    return position;
-  };
-  FailureOr<Computed> target = targetOf(reduce, row, columns);
+FailureOr<Value> RowCode::picked(graph::ReduceOp reduce, const Position &row) {
+  graph::SelectOp select = pickedBy(reduce);
+  FailureOr<Computed> target = targetOf(reduce, row);
   if (failed(target))
     return failure();
   e.moveTo(e.depth());
   Value column = arith::IndexCastOp::create(v.b, v.loc, v.b.getIndexType(), target->value);
-  Value isInside =
-      arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, column, v.index(columns));
+  Value isInside = arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::ult, column,
+                                         v.index(elementsOfEach(reduce)));
   Value place = arith::SelectOp::create(v.b, v.loc, isInside, column, v.index(0));
-  FailureOr<Computed> value = e.evaluate(select.getOnTrue(), at({place, e.depth()}));
+  FailureOr<Computed> value =
+      e.evaluate(select.getOnTrue(), pickedAt(reduce, row, {place, e.depth()}));
   if (failed(value))
     return failure();
   e.moveTo(e.depth());
   return v.roundTo(elementType(reduce), v.select(isInside, value->value, v.f32(0)));
 }
 
-LogicalResult RowCode::pickAll(ArrayRef<graph::ReduceOp> reduces, const Position &row,
-                               int64_t columns) {
+LogicalResult RowCode::pickAll(ArrayRef<graph::ReduceOp> reduces, const Position &row) {
   for (graph::ReduceOp reduce : reduces) {
-    FailureOr<Value> value = picked(reduce, row, columns);
+    FailureOr<Value> value = picked(reduce, row);
     if (failed(value))
       return failure();
     e.rowScalars[reduce.getResult()] = {{*value, e.depth()}, numberOf(row)};

@@ -38,13 +38,11 @@ protected:
   mlir::LogicalResult when(mlir::Value condition, Body body, Body otherwise = nullptr);
 
   /// The result of a row reduction that is one element of the row (see pickedBy).
-  mlir::FailureOr<mlir::Value> picked(graph::ReduceOp reduce, const Position &row, int64_t columns);
+  mlir::FailureOr<mlir::Value> picked(graph::ReduceOp reduce, const Position &row);
   /// Loads the columns that `picked` asks for.
-  mlir::LogicalResult loadTargets(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row,
-                                  int64_t columns);
+  mlir::LogicalResult loadTargets(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row);
   /// As `picked`, of all that a pass has, which are known from then on.
-  mlir::LogicalResult pickAll(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row,
-                              int64_t columns);
+  mlir::LogicalResult pickAll(llvm::ArrayRef<graph::ReduceOp> reduces, const Position &row);
 
   static mlir::Type elementType(graph::ReduceOp reduce) {
     return mlir::getElementTypeOrSelf(reduce.getType());
@@ -81,7 +79,9 @@ protected:
 
 private:
   /// The column that the reduction's result is at.
-  mlir::FailureOr<Computed> targetOf(graph::ReduceOp reduce, const Position &row, int64_t columns);
+  mlir::FailureOr<Computed> targetOf(graph::ReduceOp reduce, const Position &row);
+  /// A column of the row that the reduction picks an element of.
+  static Position pickedAt(graph::ReduceOp reduce, const Position &row, Index column);
   mlir::LogicalResult addExponential(mlir::Value &largest, mlir::Value &sum, graph::ReduceOp reduce,
                                      const Position &position);
   mlir::LogicalResult storeAllOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);

@@ -3,6 +3,7 @@
 
 #include "passes/kernels/KernelEmitter.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,6 +25,10 @@ static int64_t product(ArrayRef<int64_t> sizes) {
 }
 
 int64_t elementsOf(Value value) { return product(cast<ShapedType>(value.getType()).getShape()); }
+
+int64_t elementsOfEach(graph::ReduceOp reduce) {
+  return elementsOf(reduce.getX()) / elementsOf(reduce.getResult());
+}
 
 int64_t costOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, int64_t>(op)
@@ -63,12 +68,40 @@ graph::SelectOp columnChoice(Value output, int64_t columns) {
   return select && choosesOneColumn(select, columns) ? select : graph::SelectOp();
 }
 
-graph::SelectOp pickedBy(graph::ReduceOp reduce, int64_t columns) {
+graph::SelectOp pickedBy(graph::ReduceOp reduce) {
   auto select = reduce.getX().getDefiningOp<graph::SelectOp>();
   auto zero = select ? select.getOnFalse().getDefiningOp<graph::ConstantOp>() : graph::ConstantOp();
   bool isPicked = zero && zero.getValue().isZero() &&
-                  reduce.getCombiner() == graph::Combiner::sum && choosesOneColumn(select, columns);
+                  reduce.getCombiner() == graph::Combiner::sum &&
+                  choosesOneColumn(select, elementsOfEach(reduce));
   return isPicked ? select : graph::SelectOp();
+}
+
+/// Adds the picks that alone need the value; false when something else does.
+static bool isOnlyPicked(Value value, llvm::SmallPtrSetImpl<Operation *> &picks) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    auto select = dyn_cast<graph::SelectOp>(user);
+    if (!select)
+      return (user->hasTrait<graph::ElementwiseOp>() || isa<graph::ReshapeOp>(user)) &&
+             isOnlyPicked(user->getResult(0), picks);
+    const bool isFirst =
+        select.getOnTrue() == value && llvm::count(select->getOperands(), value) == 1;
+    return isFirst && llvm::all_of(select->getUsers(), [&](Operation *sum) {
+             auto reduce = dyn_cast<graph::ReduceOp>(sum);
+             const bool is = reduce && pickedBy(reduce) == select;
+             if (is)
+               picks.insert(sum);
+             return is;
+           });
+  });
+}
+
+int64_t picksFrom(step::TaskOp task, Value operand) {
+  llvm::SmallPtrSet<Operation *, 4> picks;
+  for (auto [in, argument] : llvm::zip_equal(task.getIns(), task.getBody().front().getArguments()))
+    if (in == operand && !isOnlyPicked(argument, picks))
+      return 0;
+  return llvm::is_contained(task.getOuts(), operand) ? 0 : int64_t(picks.size());
 }
 
 /// True when the memref's last dimensions that hold `columns` elements lie side by side.
@@ -162,24 +195,40 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   for (Value value : yielded)
     elements = std::max(elements, elementsOf(value));
 
-  std::optional<std::array<int64_t, 3>> rowSizes, columnSizes;
+  using Sizes = std::array<int64_t, 3>;
+  std::optional<Sizes> rowSizes, columnSizes;
+  auto mismatch = [](graph::ReduceOp reduce, const Sizes &sizes, const Sizes &seen) {
+    return reduce.emitOpError("reduces ") << sizes[0] << "×" << sizes[1] << "×" << sizes[2]
+                                          << " elements where another reduction of the task has "
+                                          << seen[0] << "×" << seen[1] << "×" << seen[2];
+  };
+  SmallVector<std::pair<graph::ReduceOp, Sizes>> picks;
   for (auto reduce : body.getOps<graph::ReduceOp>()) {
     if (reducedDims(reduce).empty())
       continue;
-    FailureOr<std::array<int64_t, 3>> sizes = sizesOf(reduce);
+    FailureOr<Sizes> sizes = sizesOf(reduce);
     if (failed(sizes))
       return failure();
     bool isRow = (*sizes)[2] == 1;
     if (!isRow && reduce.getCombiner() == graph::Combiner::logsumexp)
       return reduce.emitOpError("is a log-sum-exp of columns; a kernel has them of rows only");
-    std::optional<std::array<int64_t, 3>> &seen = isRow ? rowSizes : columnSizes;
-    if (seen && *seen != *sizes)
-      return reduce.emitOpError("reduces ")
-             << (*sizes)[0] << "×" << (*sizes)[1] << "×" << (*sizes)[2]
-             << " elements where another reduction of the task has " << (*seen)[0] << "×"
-             << (*seen)[1] << "×" << (*seen)[2];
-    seen = *sizes;
     (isRow ? form.rowReduces : form.columnReduces).push_back(reduce);
+    if (isRow && pickedBy(reduce)) {
+      picks.emplace_back(reduce, *sizes);
+      continue;
+    }
+    std::optional<Sizes> &seen = isRow ? rowSizes : columnSizes;
+    if (seen && *seen != *sizes)
+      return mismatch(reduce, *sizes, *seen);
+    seen = *sizes;
+  }
+  // What is picked is read where it lies: its row may be of another length than those that are
+  // walked.
+  for (const auto &[reduce, sizes] : picks) {
+    if (rowSizes && (*rowSizes)[0] != sizes[0])
+      return mismatch(reduce, sizes, *rowSizes);
+    if (!rowSizes)
+      rowSizes = sizes;
   }
   if (rowSizes && columnSizes &&
       ((*rowSizes)[1] != (*columnSizes)[2] ||

@@ -16,7 +16,8 @@ namespace nano::kernels {
 /// elements, in any shape.
 /// - Rows: an iteration computes `rows` rows (1 without column reductions) of `columns` elements:
 /// first what row reductions
-///   need, pass by pass, then the outputs. Column reductions add rows up in private memory.
+///   need, pass by pass, then the outputs. Column reductions add rows up in private memory. What a
+///   row reduction picks one element of (see pickedBy) may have rows of any length.
 /// - Columns: column reductions alone: an iteration is `columnStrip` columns, walked over all rows.
 struct RowForm {
   enum class Kind { Elements, Rows, Columns };
@@ -42,6 +43,8 @@ std::string rowKey(step::TaskOp task, const RowForm &form);
 
 /// Number of elements of a tensor or memref value.
 int64_t elementsOf(mlir::Value value);
+/// Number of elements that become one.
+int64_t elementsOfEach(graph::ReduceOp reduce);
 
 /// The choice under an output, or under its conversion, that takes its first value in at most one
 /// column of each row: select(eq, column, a number a row, …). Null if it is not one.
@@ -49,7 +52,11 @@ graph::SelectOp columnChoice(mlir::Value output, int64_t columns);
 
 /// The choice that a row reduction adds up, when its sum is one element of the row: its first
 /// value, in the column that a number of the row says, and zeros elsewhere. Null if it is not one.
-graph::SelectOp pickedBy(graph::ReduceOp reduce, int64_t columns);
+graph::SelectOp pickedBy(graph::ReduceOp reduce);
+
+/// How many elements of each row a task reads at most of an operand that it only picks elements
+/// from (see pickedBy); 0 when it reads others.
+int64_t picksFrom(step::TaskOp task, mlir::Value operand);
 
 /// Rough cost of computing one vector of the op's result, in simple vector instructions.
 int64_t costOf(mlir::Operation *op);

@@ -206,7 +206,7 @@ private:
     Value rowNumber = numberOf(row);
     unsigned depth = e.depth();
     for (const RowPass &pass : plan.passes) {
-      if (failed(pickAll(pass.picks, row, form.columns)))
+      if (failed(pickAll(pass.picks, row)))
         return failure();
       if (pass.isEmpty())
         continue;

@@ -24,7 +24,7 @@ public:
         choices.insert(choice);
     for (graph::ReduceOp reduce : form.rowReduces) {
       RowPass &own = pass(passOf(reduce.getX()));
-      (pickedBy(reduce, form.columns) ? own.picks : own.rowReduces).push_back(reduce);
+      (pickedBy(reduce) ? own.picks : own.rowReduces).push_back(reduce);
     }
     for (graph::ReduceOp reduce : form.columnReduces) {
       if (isAfterRows(reduce.getX()))

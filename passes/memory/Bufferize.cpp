@@ -285,6 +285,10 @@ void Bufferizer::emitTask(Operation &op) {
   YieldOp::create(builder, op.getLoc(), clone->getResults());
 }
 
+static bool isDense(MemRefType type) {
+  return type == step::memrefOf(cast<RankedTensorType>(step::tensorOf(type)));
+}
+
 /// True for a matrix whose rows are contiguous and begin at multiples of 16 bytes; and for columns
 /// or a number that do.
 static bool hasVectorRows(MemRefType type) {
@@ -302,10 +306,12 @@ void Bufferizer::emitProductTask(FusedOp op) {
   SmallVector<std::pair<Value, Value>> moves;
   for (Value input : op.getInputs())
     ins.push_back(callOperand(op, input, hasVectorRows));
-  for (Value result : op.getResults()) {
+  const OperandRange yielded = op.getBody().front().getTerminator()->getOperands();
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), yielded)) {
     const Value place = memref(result);
+    const auto type = cast<MemRefType>(place.getType());
     outs.push_back(place);
-    if (hasVectorRows(cast<MemRefType>(place.getType())))
+    if (nano::partialSumsOf(value) ? isDense(type) : hasVectorRows(type))
       continue;
     outs.back() =
         declare<step::BufferOp>(op.getLoc(), step::memrefOf(typeOf(result)),

@@ -109,4 +109,22 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels) {
   return result;
 }
 
+/// Outputs of fewer bytes keep their place: little is gained by sharing it.
+static constexpr int64_t ownOutputBytes = int64_t{1} << 20;
+
+llvm::MapVector<InputOp, ProgramOp> ownOutputs(ModuleOp module) {
+  llvm::DenseMap<StringAttr, llvm::SmallPtrSet<Operation *, 2>> programs; // that touch a symbol
+  for (auto program : module.getOps<ProgramOp>())
+    for (auto state : program.getBody().front().getOps<StateOp>())
+      programs[state.getSymbolAttr().getAttr()].insert(program);
+  llvm::MapVector<InputOp, ProgramOp> own;
+  for (auto input : module.getOps<InputOp>()) {
+    const auto &touching = programs[input.getSymNameAttr()];
+    if (input.getOutput() && touching.size() == 1 &&
+        contiguousBytes(cast<MemRefType>(input.getType())) >= ownOutputBytes)
+      own[input] = cast<ProgramOp>(*touching.begin());
+  }
+  return own;
+}
+
 } // namespace nano::memory

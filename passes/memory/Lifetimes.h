@@ -3,6 +3,9 @@
 
 #include "ir/step/Step.h"
 
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
 #include <vector>
 
 namespace nano::memory {
@@ -26,5 +29,9 @@ struct Lifetimes {
 /// access starts, and ends at the last command that may start before its last access has finished.
 /// So buffers whose lives do not meet are never in use at the same time, whatever the streams do.
 Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels);
+
+/// Large outputs that one program alone touches, and that program: the host has read them before
+/// another program runs, which may use their bytes.
+llvm::MapVector<step::InputOp, step::ProgramOp> ownOutputs(mlir::ModuleOp module);
 
 } // namespace nano::memory

@@ -62,6 +62,7 @@ MemorySummary summarizeMemory(ModuleOp module) {
   summary.arena = integer(arenaBytesAttrName);
   summary.floor = integer(floorBytesAttrName);
   KernelTable kernels(module);
+  const auto own = ownOutputs(module);
   for (Operation &op : *module.getBody()) {
     if (auto state = dyn_cast<graph::StateOp>(op)) {
       int64_t bytes =
@@ -71,11 +72,22 @@ MemorySummary summarizeMemory(ModuleOp module) {
                                                    : summary.gradients) += bytes;
     } else if (isa<graph::ScalarOp>(op)) {
       summary.inputs += scalarAlignment;
-    } else if (auto input = dyn_cast<InputOp>(op)) {
+    } else if (auto input = dyn_cast<InputOp>(op); input && !own.contains(input)) {
       summary.inputs +=
           llvm::alignTo(contiguousBytes(cast<MemRefType>(input.getType())), arenaAlignment);
     } else if (auto program = dyn_cast<ProgramOp>(op)) {
-      summary.programs.push_back(summarize(program, kernels));
+      ProgramMemory &memory = summary.programs.emplace_back(summarize(program, kernels));
+      for (auto [output, owner] : own) {
+        if (owner != program)
+          continue;
+        const auto bytes = int64_t(
+            llvm::alignTo(contiguousBytes(cast<MemRefType>(output.getType())), arenaAlignment));
+        memory.bytes += bytes;
+        memory.floor += bytes;
+        memory.holders.push_back({output.getSymName().str(), "", bytes, 1});
+      }
+      std::stable_sort(memory.holders.begin(), memory.holders.end(),
+                       [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
     }
   }
   return summary;

@@ -284,18 +284,25 @@ bool Placement::oldValueIsDone(OpResult value, const Place &place, const Window 
   return !readHere || mayOverwriteOperands(value, place);
 }
 
+/// True when a product takes the number `value`, in whatever shape, as a scale.
+static bool isScale(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (auto reshape = dyn_cast<ReshapeOp>(user))
+      return isScale(reshape);
+    auto product = dyn_cast<ScaledMatmulOp>(user);
+    return product && (product.getScaleA() == value || product.getScaleB() == value);
+  });
+}
+
 /// True when a product takes `value` as a scale and `place` is not where libraries want one.
 static bool isUnalignedScale(Value value, const Place &place) {
   constexpr int64_t alignment = memory::scalarAlignment / int64_t(sizeof(float));
-  return place.offset % alignment != 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-           auto product = dyn_cast<ScaledMatmulOp>(user);
-           return product && (product.getScaleA() == value || product.getScaleB() == value);
-         });
+  return place.offset % alignment != 0 && isScale(value);
 }
 
 bool Placement::put(Value value, const Place &place, const Window &window) {
   auto result = dyn_cast<OpResult>(value);
-  if (!result || places.contains(value))
+  if (!result || places.contains(value) || isUnalignedScale(value, place))
     return false;
   Operation *op = result.getOwner();
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
@@ -317,7 +324,7 @@ bool Placement::put(Value value, const Place &place, const Window &window) {
     assign(value, place);
     return true;
   }
-  if (isa<LoadOp, SliceOp>(op) || isUnalignedScale(value, place))
+  if (isa<LoadOp, SliceOp>(op))
     return false;
   MemRefType type = memref(value, place);
   if ((isa<MatmulOp, ScaledMatmulOp>(op) && !step::matrixLayout(type)) ||
@@ -373,6 +380,14 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       }
       if (Place place = of(reduce); place && lastRead.lookup(made) <= at)
         put(reduce.getX(), place, windows.lookup(reduce));
+    } else if (isa<MatmulOp, ScaledMatmulOp>(op)) {
+      // A sum that products add to one after the other grows where the last one must put it.
+      const OpResult sum = op.getResult(0);
+      const Value addend = addendOf(&op);
+      const Place place = of(sum);
+      if (addend && place && allRoots[place.root].symbol && addend.getType() == sum.getType() &&
+          lastRead.lookup(addend) <= at && llvm::count(op.getOperands(), addend) == 1)
+        put(addend, place, windows.lookup(sum));
     }
   }
 }
@@ -403,9 +418,12 @@ Place Placement::dyingOperand(OpResult value) {
   return {};
 }
 
-/// True when a matrix product, which needs dense rows, reads the tensor, not as a scale.
+/// True when a matrix product, which needs dense rows, reads the tensor or a part of it, not as a
+/// scale.
 static bool isFactor(Value tensor) {
   return llvm::any_of(tensor.getUses(), [](OpOperand &use) {
+    if (auto slice = dyn_cast<SliceOp>(use.getOwner()))
+      return isFactor(slice);
     if (auto fused = dyn_cast<FusedOp>(use.getOwner()))
       return isFactorOfProduct(fused, use.getOperandNumber());
     auto product = dyn_cast<ScaledMatmulOp>(use.getOwner());

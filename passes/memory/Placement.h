@@ -76,8 +76,8 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///   1. Loads and arguments lie in the buffer of their state or input, unless a store overwrites it
 ///   before their last use: then
 ///      the load is a copy. Reshapes and slices of them are views.
-///   2. From the last op to the first: a value that is returned, stored, concatenated or combined
-///   in place is made where it must go, if the op that makes it can
+///   2. From the last op to the first: a value that is returned, stored, concatenated, combined in
+///   place or the addend of a stored product is made where it must go, if the op that makes it can
 ///      write there and nobody still needs what lies there. Otherwise it has a buffer of its own
 ///      and is copied.
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there

@@ -2,10 +2,11 @@
 //
 //   | states | scalars | inputs | transient buffers of `first`    |
 //                               | transient buffers of `update`       |
-//                               | …                               |
+//                               | logits | transient buffers of `generate` |
 //
 // What lives from step to step comes first, at fixed offsets; the programs run one after the other,
-// so their transient buffers overlay each other. Within a program, buffers whose lifetimes do not
+// so their transient buffers overlay each other, and with them the large outputs of one program
+// alone, which the host reads when that ends. Within a program, buffers whose lifetimes do not
 // meet may share bytes (`Lifetimes`, `Packing`). Every offset is a multiple of 256. The module gets
 // `step.arena_bytes`, and `step.floor_bytes`: what the arena needs at least, the most bytes that
 // are in use at one moment.
@@ -50,30 +51,46 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       top += scalarAlignment;
     }
     top = int64_t(llvm::alignTo(top, arenaAlignment));
-    for (auto input : module.getOps<step::InputOp>())
+    auto takeInput = [&](step::InputOp input) {
       input.setOffsetAttr(take(step::contiguousBytes(cast<MemRefType>(input.getType()))));
+    };
+    const auto own = ownOutputs(module);
+    for (auto input : module.getOps<step::InputOp>())
+      if (!own.contains(input))
+        takeInput(input);
+    const int64_t bottom = top;
+    llvm::DenseMap<Operation *, int64_t> bottoms; // of a program's transient buffers
+    for (auto program : module.getOps<step::ProgramOp>()) {
+      top = bottom;
+      for (auto [output, owner] : own)
+        if (owner == program)
+          takeInput(output);
+      bottoms[program] = top;
+    }
 
     step::KernelTable kernels(module);
     std::vector<Lifetimes> lifetimes;
     std::vector<std::vector<Item>> items;
-    int64_t mostLive = 0;
+    int64_t floor = bottom;
     for (auto program : module.getOps<step::ProgramOp>()) {
       lifetimes.push_back(lifetimesOf(program, kernels));
       items.push_back(packingItems(lifetimes.back()));
-      mostLive = std::max(mostLive, liveBytes(items.back()));
+      floor = std::max(floor, bottoms[program] + liveBytes(items.back()));
     }
-    int64_t arena = top;
-    for (auto [program, list] : llvm::zip(lifetimes, items)) {
+    int64_t arena = bottom;
+    for (auto [program, buffers, list] :
+         llvm::zip(module.getOps<step::ProgramOp>(), lifetimes, items)) {
       // The arena is as large as the largest program needs: no other need be packed tighter.
-      Packing packing = pack(list, mostLive);
-      for (auto [lifetime, offset] : llvm::zip(program.buffers, packing.offsets))
-        lifetime.buffer.setOffset(top + offset);
-      arena = std::max(arena, top + packing.bytes);
+      const int64_t first = bottoms[program];
+      Packing packing = pack(list, floor - first);
+      for (auto [lifetime, offset] : llvm::zip(buffers.buffers, packing.offsets))
+        lifetime.buffer.setOffset(first + offset);
+      arena = std::max(arena, first + packing.bytes);
     }
     for (auto program : module.getOps<step::ProgramOp>())
       nano::schedule::pruneWaits(program, kernels);
     module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
-    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(top + mostLive));
+    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(floor));
   }
 };
 

@@ -8,9 +8,10 @@
 //
 //   @a : [768, 768], @b : [3, 768, 768], … ⇒ concat : [4, 768, 768] ⇒ NS5 ⇒ slices
 //
-// because a product of single matrices is too small for a GPU. Where a rank has only a share of a
-// gradient (distribute/GradientShards.h), its optimizer states are that share's, and what it
-// computes for its share all ranks gather:
+// because a product of single matrices is too small for a GPU. Batches of matrices whose smaller
+// sides are equal share the products that read only these (NewtonSchulz.h). Where a rank has only a
+// share of a gradient (distribute/GradientShards.h), its optimizer states are that share's, and
+// what it computes for its share all ranks gather:
 //
 //   @grad.muon.bank0 : [rounds, 768, 768] ⇒ NS5 ⇒ a gather for each round ⇒ slices, for all ranks
 //   @grad.head.part : [n/S] ⇒ Adam on that part of the parameter ⇒ gather ⇒ the parameter
@@ -26,6 +27,8 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
+#include "passes/optimizer/MuonBatches.h"
+#include "passes/optimizer/NewtonSchulz.h"
 #include "passes/optimizer/UpdateProgram.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -50,7 +53,7 @@ class OptimizerExpander {
 public:
   OptimizerExpander(ModuleOp module, int64_t maxBatchElements)
       : module(module), symbols(module), declarations(module.getBodyRegion()),
-        phases(phaseCount(module)), maxBatchElements(maxBatchElements) {
+        phases(phaseCount(module)), maxBatchElements(maxBatchElements), batches(maxBatchElements) {
     for (auto state : module.getOps<StateOp>()) {
       if (state.getRole() == Role::Parameter)
         parameters.push_back(state);
@@ -76,7 +79,7 @@ public:
         if (Share *share = shareFor(parameter))
           share->members.push_back({parameter, muon, parameter.getTensorType()});
         else
-          addToBatch(parameter, muon);
+          batches.add({parameter, muon, parameter.getTensorType()});
       }
 
     // Of several phases only the last one has Adam's updates.
@@ -109,8 +112,8 @@ private:
       return failure();
     if (failed(updateBanks(builder)))
       return failure();
-    for (const MuonBatch &batch : batches)
-      if (failed(updateWithMuon(builder, batch)))
+    for (const MuonBatches::Set &set : batches.sets())
+      if (failed(updateWithMuon(builder, set)))
         return failure();
     return success();
   }
@@ -137,25 +140,6 @@ private:
   }
 
   //===- What there is to update -----------------------------------------===//
-
-  struct MuonParameter {
-    StateOp state;
-    MuonOp muon;
-    RankedTensorType type;
-
-    ArrayRef<int64_t> matrix() const { return type.getShape().take_back(2); }
-    int64_t elements() const { return type.getNumElements(); }
-    /// How many matrices there are along the leading axes.
-    int64_t count() const { return elements() / (matrix()[0] * matrix()[1]); }
-    /// True when NS5 is the same computation for both.
-    bool fits(const MuonParameter &other) const {
-      MuonOp a = muon, b = other.muon;
-      return matrix() == other.matrix() && a.getSteps() == b.getSteps() &&
-             a.getCoefficients() == b.getCoefficients() && a.getComputeType() == b.getComputeType();
-    }
-  };
-  /// Parameters whose matrices are orthogonalised together.
-  using MuonBatch = SmallVector<MuonParameter>;
 
   /// A gradient of which this rank has a part: of one parameter for Adam, of several for Muon.
   struct Share {
@@ -382,44 +366,6 @@ private:
 
   //===- Muon ------------------------------------------------------------===//
 
-  void addToBatch(StateOp state, MuonOp muon) {
-    MuonParameter parameter{state, muon, state.getTensorType()};
-    for (MuonBatch &batch : llvm::reverse(batches)) {
-      if (!parameter.fits(batch.front()))
-        continue;
-      int64_t elements = parameter.elements();
-      for (const MuonParameter &member : batch)
-        elements += member.elements();
-      if (elements > maxBatchElements)
-        break;
-      batch.push_back(parameter);
-      return;
-    }
-    batches.push_back({parameter});
-  }
-
-  /// NS5: `steps` times A = X·Xᵀ, B = b·A + c·A·A, X ← a·X + B·X. Where rows > cols the same
-  /// iteration is written for the transposed matrix without moving it: A = Xᵀ·X, X ← a·X + X·B.
-  /// Jordan et al. 2024. `x` has norms of at most 1, in the compute type.
-  Value orthogonalize(OpBuilder &builder, Location loc, Value x, MuonOp muon) {
-    GraphBuilder g(builder, loc);
-    ArrayRef<int64_t> matrix = tensorType(x).getShape().take_back(2);
-    bool tall = matrix[0] > matrix[1];
-    auto [a, b, c] =
-        std::tuple(muon.getCoefficients()[0], muon.getCoefficients()[1], muon.getCoefficients()[2]);
-    /// alpha·left·right + beta·addend
-    auto sum = [&](double alpha, Value left, Value right, double beta, Value addend) -> Value {
-      return MatmulOp::create(builder, loc, addend.getType(), left, right, addend, false, false,
-                              APFloat(alpha), APFloat(beta));
-    };
-    for (int64_t step = 0; step < static_cast<int64_t>(muon.getSteps()); ++step) {
-      Value gram = g.matmul(x, x, tall, !tall, muon.getComputeType());
-      Value polynomial = sum(c, gram, gram, b, gram);
-      x = tall ? sum(1, x, polynomial, a, x) : sum(1, polynomial, x, a, x);
-    }
-    return x;
-  }
-
   /// Stores the new momentum of matrices in the state `nameB`; their Nesterov momentum divided by
   /// the Frobenius norm of each, in the compute type.
   Value normalizedMomentum(OpBuilder &builder, Location location, StateOp gradient,
@@ -456,8 +402,29 @@ private:
     g.store(g.cast(p, stored.getElementType()), state.getSymName());
   }
 
-  LogicalResult updateWithMuon(OpBuilder &builder, ArrayRef<MuonParameter> batch) {
+  /// Updates the parameters of batches that go through Newton–Schulz together.
+  LogicalResult updateWithMuon(OpBuilder &builder, ArrayRef<MuonBatch> set) {
+    SmallVector<Value> stacks;
+    SmallVector<Location> locations;
+    for (const MuonBatch &batch : set) {
+      FailureOr<Value> stack = stackedMomenta(builder, batch);
+      if (failed(stack))
+        return failure();
+      stacks.push_back(*stack);
+      locations.push_back(stack->getLoc());
+    }
+    SmallVector<Value> directions = orthogonalize(
+        builder, FusedLoc::get(builder.getContext(), locations), stacks, set.front().front().muon);
+    for (auto [batch, direction] : llvm::zip_equal(set, directions))
+      takeSteps(builder, batch, direction);
+    return success();
+  }
+
+  /// The normalized momenta of a batch: as the parameter is where there is one, else in a stack.
+  FailureOr<Value> stackedMomenta(OpBuilder &builder, const MuonBatch &batch) {
     SmallVector<Value> momenta;
+    SmallVector<Location> locations;
+    int64_t count = 0;
     for (const MuonParameter &parameter : batch) {
       StateOp state = parameter.state;
       FailureOr<std::string> nameB = declareState(
@@ -466,40 +433,35 @@ private:
         return failure();
       momenta.push_back(normalizedMomentum(builder, state.getLoc(), wholeGradient(state), *nameB,
                                            parameter.muon));
-    }
-    MuonParameter first = batch.front();
-    if (batch.size() == 1) {
-      Value direction = orthogonalize(builder, first.state.getLoc(), momenta.front(), first.muon);
-      takeStep(builder, first, direction);
-      return success();
-    }
-
-    auto stackOf = [&](int64_t count) {
-      return SmallVector<int64_t>{count, first.matrix()[0], first.matrix()[1]};
-    };
-    SmallVector<Location> locations;
-    int64_t count = 0;
-    for (auto [parameter, x] : llvm::zip_equal(batch, momenta)) {
-      StateOp state = parameter.state;
-      x = GraphBuilder(builder, state.getLoc()).reshape(x, stackOf(parameter.count()));
-      count += parameter.count();
       locations.push_back(state.getLoc());
+      count += parameter.count();
     }
-    Location loc = FusedLoc::get(builder.getContext(), locations);
-    auto type = RankedTensorType::get(stackOf(count), first.muon.getComputeType());
-    Value stack = ConcatOp::create(builder, loc, type, momenta, builder.getI64IntegerAttr(0));
-    stack = orthogonalize(builder, loc, stack, first.muon);
+    if (batch.size() == 1)
+      return momenta.front();
+    for (auto [parameter, x] : llvm::zip_equal(batch, momenta))
+      x = GraphBuilder(builder, x.getLoc()).reshape(x, batch.front().stack(parameter.count()));
+    auto type = RankedTensorType::get(batch.front().stack(count),
+                                      tensorType(momenta.front()).getElementType());
+    return ConcatOp::create(builder, FusedLoc::get(builder.getContext(), locations), type, momenta,
+                            builder.getI64IntegerAttr(0))
+        .getResult();
+  }
+
+  /// Each parameter of a batch takes its part of `directions`.
+  void takeSteps(OpBuilder &builder, const MuonBatch &batch, Value directions) {
+    if (batch.size() == 1)
+      return takeStep(builder, batch.front(), directions);
     int64_t offset = 0;
     for (const MuonParameter &parameter : batch) {
       StateOp state = parameter.state;
+      RankedTensorType type = tensorType(directions).clone(batch.front().stack(parameter.count()));
       Value slice =
-          SliceOp::create(builder, state.getLoc(), type.clone(stackOf(parameter.count())), stack,
-                          builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(offset));
+          SliceOp::create(builder, state.getLoc(), type, directions, builder.getI64IntegerAttr(0),
+                          builder.getI64IntegerAttr(offset));
       offset += parameter.count();
       slice = GraphBuilder(builder, state.getLoc()).reshape(slice, parameter.type.getShape());
       takeStep(builder, parameter, slice);
     }
-    return success();
   }
 
   /// NS5 of this rank's matrices of a bank, `mine` [rounds, rows, cols], in batches of at most
@@ -521,7 +483,7 @@ private:
     SmallVector<Value> gathered;
     for (int64_t begin = 0; begin < rounds; begin += most) {
       const int64_t count = std::min(most, rounds - begin);
-      Value batch = orthogonalize(builder, location, part(mine, begin, count), muon);
+      Value batch = orthogonalize(builder, location, {part(mine, begin, count)}, muon).front();
       for (int64_t round = 0; round < count; ++round)
         gathered.push_back(
             AllGatherOp::create(builder, location, type.clone({sharding.parts, rows, columns}),
@@ -585,7 +547,7 @@ private:
   int64_t maxBatchElements;
   SmallVector<Share> shares;
   llvm::StringMap<int> shareOf; ///< by the name of a gradient
-  SmallVector<MuonBatch> batches;
+  MuonBatches batches;
   llvm::StringSet<> declared;
   Value scale; ///< what a summed gradient is multiplied by, rank 0
 };

@@ -3,6 +3,7 @@
 
 #include "ir/step/AttentionFlops.h"
 #include "ir/step/Labels.h"
+#include "ir/step/PickedReads.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -24,9 +25,19 @@ static int64_t bytesOf(ValueRange buffers) {
 /// Bytes that a command reads and writes.
 static double trafficOf(StepCommandOpInterface command, const KernelTable &kernels) {
   double bytes = 0;
-  for (const Access &access : accessesOf(command, kernels))
-    bytes += double(contiguousBytes(cast<MemRefType>(access.buffer.getType()))) *
-             (int(access.reads) + int(access.writes));
+  const SmallVector<Access> accesses = accessesOf(command, kernels);
+  auto launch = dyn_cast<LaunchOp>(*command);
+  const KernelInfo *kernel = launch ? kernels.find(launch.getKernelAttr().getAttr()) : nullptr;
+  const std::optional<ArrayRef<int64_t>> iterations =
+      kernel ? launch.getIterations() : std::nullopt;
+  const size_t arguments = kernel ? accesses.size() / launch.getSegments() : 0;
+  for (auto [i, access] : llvm::enumerate(accesses)) {
+    const auto type = cast<MemRefType>(access.buffer.getType());
+    const int64_t touched = iterations ? touchedBytes(kernel->function, i % arguments, type,
+                                                      (*iterations)[i / arguments])
+                                       : contiguousBytes(type);
+    bytes += double(touched) * (int(access.reads) + int(access.writes));
+  }
   // A shard reads one part of its sources.
   if (auto shard = dyn_cast<ShardOp>(*command))
     bytes = 2 * double(bytesOf(shard.getOuts()));
@@ -77,6 +88,16 @@ double Costs::memoryShare(StepCommandOpInterface command, double seconds,
   return moving <= 0 ? 0 : moving > 0.9 * seconds ? 1 : moving / seconds;
 }
 
+/// True for a product whose factors, which have the kernel's tensor maps, are of 8 bits.
+static bool hasF8Factors(Operation *kernel) {
+  auto maps = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
+  if (!maps || maps.empty())
+    return false;
+  const int64_t argument = cast<DenseI64ArrayAttr>(maps[0])[0];
+  const Type factor = cast<FunctionOpInterface>(kernel).getArgumentTypes()[argument];
+  return elementBytes(cast<MemRefType>(factor).getElementType()) == 1;
+}
+
 double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernels) const {
   if (isCollective(command))
     return collective(command);
@@ -91,7 +112,9 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
     double flops = 0;
     for (int64_t iterations : launch.getIterations().value_or(ArrayRef<int64_t>()))
       flops += own.getValueAsDouble() * double(iterations);
-    return machine.kernel(bytes, flops, machine::Arithmetic::Product);
+    return machine.kernel(bytes, flops,
+                          hasF8Factors(kernel->function) ? machine::Arithmetic::ProductF8
+                                                         : machine::Arithmetic::Product);
   }
   auto flopsPerKey =
       kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsPerKeyAttrName) : FloatAttr();

@@ -2,6 +2,8 @@
 #include "passes/verify/PlannedProgram.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace nano::step;
@@ -19,6 +21,10 @@ static InFlightDiagnostic missingOffset(Operation *op) {
 }
 
 FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
+  llvm::DenseMap<StringAttr, llvm::SetVector<Operation *>> programs; // that touch a symbol
+  for (auto program : module.getOps<ProgramOp>())
+    for (auto state : program.getBody().front().getOps<StateOp>())
+      programs[state.getSymbolAttr().getAttr()].insert(program);
   PersistentBuffers result;
   for (Operation &op : *module.getBody()) {
     MemRefType type;
@@ -36,17 +42,24 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
     result.buffers.push_back({&op, SymbolTable::getSymbolName(&op).str(),
                               ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(type))),
                               true, isa<InputOp>(op) && cast<InputOp>(op).getOutput()});
+    const auto &touching = programs[SymbolTable::getSymbolName(&op)];
+    if (result.buffers.back().output && touching.size() == 1)
+      result.buffers.back().owner = touching.front();
   }
   llvm::stable_sort(result.buffers, [](const PlannedBuffer &a, const PlannedBuffer &b) {
     return a.bytes.start < b.bytes.start;
   });
-  for (uint32_t i = 0; i < result.buffers.size(); ++i) {
-    const PlannedBuffer &buffer = result.buffers[i];
-    if (i > 0 && result.buffers[i - 1].bytes.end() > buffer.bytes.start)
-      return buffer.op->emitError(describe(buffer) + " overlaps " +
-                                  describe(result.buffers[i - 1]) +
-                                  " in the arena, and both live from step to step");
-    result.bySymbol[SymbolTable::getSymbolName(buffer.op)] = i;
+  // By owner, none for what all programs see: the one that reaches farthest so far.
+  llvm::MapVector<Operation *, const PlannedBuffer *> farthest;
+  for (const PlannedBuffer &buffer : result.buffers) {
+    for (auto [owner, other] : farthest)
+      if ((!owner || !buffer.owner || owner == buffer.owner) &&
+          other->bytes.end() > buffer.bytes.start)
+        return buffer.op->emitError(describe(buffer) + " overlaps " + describe(*other) +
+                                    " in the arena, and both live from step to step");
+    const PlannedBuffer *&most = farthest[buffer.owner];
+    if (!most || most->bytes.end() < buffer.bytes.end())
+      most = &buffer;
   }
   return result;
 }
@@ -55,15 +68,20 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
                                       const PersistentBuffers &persistent,
                                       const KernelTable &kernels) {
   PlannedProgram result;
-  result.buffers = persistent.buffers;
+  llvm::DenseMap<StringAttr, uint32_t> bySymbol;
+  for (const PlannedBuffer &buffer : persistent.buffers)
+    if (!buffer.owner || buffer.owner == program.getOperation()) {
+      bySymbol[SymbolTable::getSymbolName(buffer.op)] = uint32_t(result.buffers.size());
+      result.buffers.push_back(buffer);
+    }
   auto arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName);
   if (!arena)
     return module.emitError("has no ") << arenaBytesAttrName << ": nano-plan-memory runs first";
   llvm::DenseMap<Operation *, uint32_t> indices; // of step.buffer and step.state
   for (Operation &op : program.getBody().front()) {
     if (auto state = dyn_cast<StateOp>(op)) {
-      auto found = persistent.bySymbol.find(state.getSymbolAttr().getAttr());
-      if (found == persistent.bySymbol.end())
+      auto found = bySymbol.find(state.getSymbolAttr().getAttr());
+      if (found == bySymbol.end())
         return state.emitOpError("names ")
                << state.getSymbolAttr() << ", which is no state, scalar or input";
       indices[&op] = found->second;

@@ -17,6 +17,9 @@ struct PlannedBuffer {
   ByteSet bytes;           ///< an interval of the arena
   bool persistent = false; ///< lives from step to step
   bool output = false;     ///< has no contents until the program writes it
+  /// The program that alone touches an output; the host reads it before others run, for which its
+  /// bytes are free.
+  mlir::Operation *owner = nullptr;
 };
 
 struct PlannedAccess {
@@ -32,15 +35,14 @@ struct PlannedCommand {
   std::vector<PlannedAccess> accesses;
 };
 
-/// The buffers of a module that live from step to step, by symbol. Reading them fails, with an
-/// error, when one has no offset or two overlap.
+/// The buffers of a module that live from step to step. Reading them fails, with an error, when one
+/// has no offset or two overlap that a program sees.
 struct PersistentBuffers {
   std::vector<PlannedBuffer> buffers; ///< by offset
-  llvm::DenseMap<mlir::StringAttr, uint32_t> bySymbol;
 };
 mlir::FailureOr<PersistentBuffers> readPersistentBuffers(mlir::ModuleOp module);
 
-/// `buffers` starts with the persistent ones, at the same indices.
+/// `buffers` starts with the persistent ones, by offset, but for outputs of other programs alone.
 struct PlannedProgram {
   std::vector<PlannedBuffer> buffers;
   std::vector<PlannedCommand> commands;

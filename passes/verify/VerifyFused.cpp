@@ -37,16 +37,17 @@ private:
   LogicalResult check(Operation &op) {
     if (auto fused = dyn_cast<FusedOp>(op)) {
       Block &body = fused.getBody().front();
-      MatmulOp product = nano::productOf(body);
+      const std::optional<nano::Product> product = nano::productOf(body);
       if (product) {
-        std::string obstacle = nano::productObstacle(product);
+        std::string obstacle = nano::productObstacle(product->op);
         if (obstacle.empty())
-          obstacle = nano::epilogueObstacle(body, product.getResult());
+          obstacle = nano::epilogueObstacle(body, product->result);
         if (!obstacle.empty())
-          return product.emitOpError("inside nano.fused: it must stand by itself: ") << obstacle;
+          return product->op->emitOpError("inside nano.fused: it must stand by itself: ")
+                 << obstacle;
       }
       for (Operation &inner : body)
-        if (&inner != product && isKernelOfItsOwn(&inner))
+        if (!(product && &inner == product->op) && isKernelOfItsOwn(&inner))
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       return success();
     }

@@ -1,205 +1,38 @@
 // Reads the texts of a plan file from JSON and checks every field's presence and type; an error
 // carries the field's path.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/JsonNode.h"
 #include "runtime/plan/JsonTree.h"
 #include "runtime/plan/PlanJson.h"
 
-#include <algorithm>
-#include <limits>
+#include <initializer_list>
 #include <optional>
 
 namespace nano::plan {
 namespace {
 
-using Kind = JsonValue::Kind;
-
-/// One value of the document and how it was reached. Nodes live on the stack of the reader, parents
-/// outlive children; the path is put together only when there is something to report.
-class Node {
-public:
-  explicit Node(const JsonTree &tree) : tree(tree), json(tree.root()) {}
-
-  [[noreturn]] void fail(const std::string &problem) const {
-    std::string where = path();
-    throw FieldError((where.empty() ? "" : where + ": ") + problem);
-  }
-
-  size_t size() const {
-    expect(Kind::Array, "an array");
-    return json.count;
-  }
-  Node operator[](size_t index) const {
-    if (index >= size())
-      fail("expected more than " + std::to_string(index) + " items");
-    return Node(tree, tree.item(json, index), this, nullptr, index);
-  }
-
-  template <typename T> T integer() const {
-    if (json.kind == Kind::Negative) {
-      if (json.negative < int64_t(std::numeric_limits<T>::min()))
-        fail("the number " + std::to_string(json.negative) + " is too small");
-      return T(json.negative);
-    }
-    expect(Kind::Unsigned, "an integer");
-    if (json.number > uint64_t(std::numeric_limits<T>::max()))
-      fail("the number " + std::to_string(json.number) + " is too large");
-    return T(json.number);
-  }
-  double number() const {
-    if (json.kind == Kind::Unsigned)
-      return double(json.number);
-    if (json.kind == Kind::Negative)
-      return double(json.negative);
-    if (isString())
-      if (auto value = nonFinite(string()))
-        return *value;
-    expect(Kind::Fraction, "a number");
-    return json.fraction;
-  }
-  bool boolean() const {
-    expect(Kind::Boolean, "true or false");
-    return json.number != 0;
-  }
-  bool isString() const { return json.kind == Kind::String; }
-  bool isArray() const { return json.kind == Kind::Array; }
-  std::string string() const {
-    expect(Kind::String, "a string");
-    return std::string(tree.string(json));
-  }
-  DType type() const {
-    std::string name = string();
-    for (DType type : {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32})
-      if (name == nameOf(type))
-        return type;
-    fail("unknown element type '" + name + "'");
-  }
-  Ranks ranks() const {
-    std::string name = string();
-    for (Ranks ranks : {Ranks::All, Ranks::Group, Ranks::Peers})
-      if (name == nameOf(ranks))
-        return ranks;
-    fail("unknown ranks '" + name + "'");
-  }
-  template <typename T> std::vector<T> integers() const {
-    std::vector<T> values(size());
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = (*this)[i].integer<T>();
-    return values;
-  }
-  std::vector<double> numbers() const {
-    std::vector<double> values(size());
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = (*this)[i].number();
-    return values;
-  }
-  /// For lists of a fixed length.
-  void expectSize(size_t count) const {
-    if (size() != count)
-      fail("expected " + std::to_string(count) + " items, found " + std::to_string(size()));
-  }
-
-  static std::optional<double> nonFinite(const std::string &text) {
-    if (text == "inf")
-      return std::numeric_limits<double>::infinity();
-    if (text == "-inf")
-      return -std::numeric_limits<double>::infinity();
-    if (text == "nan")
-      return std::numeric_limits<double>::quiet_NaN();
-    return std::nullopt;
-  }
-
-private:
-  friend class Object;
-  Node(const JsonTree &tree, const JsonValue &json, const Node *parent, const char *key,
-       size_t index)
-      : tree(tree), json(json), parent(parent), key(key), index(index) {}
-
-  void expect(Kind kind, const char *what) const {
-    static constexpr const char *found[] = {"null",       "true or false", "an integer",
-                                            "an integer", "a fraction",    "a string",
-                                            "an array",   "an object"};
-    if (json.kind != kind)
-      fail(std::string("expected ") + what + ", found " + found[size_t(json.kind)]);
-  }
-
-  std::string path() const {
-    if (!parent)
-      return "";
-    std::string before = parent->path();
-    if (!key)
-      return before + "[" + std::to_string(index) + "]";
-    return before.empty() ? key : before + "." + key;
-  }
-
-  const JsonTree &tree;
-  const JsonValue &json;
-  const Node *parent = nullptr;
-  const char *key = nullptr;
-  size_t index = 0;
-};
-
-/// An object whose keys are all known: `close` reports one that nobody asked for.
-class Object {
-public:
-  explicit Object(const Node &node) : node(node) { node.expect(Kind::Object, "an object"); }
-
-  std::optional<Node> find(const char *key) {
-    for (size_t i = 0; i < node.json.count; ++i)
-      if (keyAt(i) == key) {
-        seen |= uint64_t(1) << (i % 64);
-        ++found;
-        return Node(node.tree, node.tree.value(node.json, i), &node, key, 0);
-      }
-    return std::nullopt;
-  }
-  Node operator[](const char *key) {
-    if (auto value = find(key))
-      return *value;
-    node.fail(std::string("the field '") + key + "' is missing");
-  }
-  void close() const {
-    if (found == node.json.count)
-      return;
-    for (size_t i = 0; i < node.json.count; ++i) {
-      if (i < 64 && (seen >> i & 1))
-        continue;
-      bool isRepeated = false;
-      for (size_t j = 0; j < i; ++j)
-        isRepeated |= keyAt(j) == keyAt(i);
-      node.fail("the field '" + std::string(keyAt(i)) +
-                (isRepeated ? "' occurs twice" : "' is unknown"));
-    }
-  }
-
-private:
-  std::string_view keyAt(size_t i) const { return node.tree.string(node.tree.key(node.json, i)); }
-
-  const Node &node;
-  uint64_t seen = 0; ///< by position: was asked for
-  size_t found = 0;
-};
-
 class Reader {
 public:
-  void common(const Node &root, Plan &plan, std::vector<std::vector<int64_t>> &variants);
-  void variant(const Node &root, Plan &plan);
+  void common(const JsonNode &root, Plan &plan, std::vector<std::vector<int64_t>> &variants);
+  void variant(const JsonNode &root, Plan &plan);
 
 private:
-  static void text(const Node &item, std::string &value) { value = item.string(); }
-  template <typename T, typename Fn> void list(const Node &node, std::vector<T> &items, Fn read) {
+  static void text(const JsonNode &item, std::string &value) { value = item.string(); }
+  template <typename T, typename Fn>
+  void list(const JsonNode &node, std::vector<T> &items, Fn read) {
     items.resize(node.size());
     for (size_t i = 0; i < items.size(); ++i)
       read(node[i], items[i]);
   }
 
-  Location location(const Node &node, size_t first) {
-    Node file = node[first];
+  Location location(const JsonNode &node, size_t first) {
+    JsonNode file = node[first];
     size_t index = file.integer<uint32_t>();
     if (index >= files.size())
       file.fail("there are only " + std::to_string(files.size()) + " files");
     return {files[index], node[first + 1].integer<uint32_t>()};
   }
-  Location at(Object &object) {
+  Location at(JsonObject &object) {
     auto node = object.find("at");
     if (!node)
       return {};
@@ -207,20 +40,20 @@ private:
     return location(*node, 0);
   }
 
-  static Ref ref(const Node &node, size_t first) {
-    Node access = node[first + 2];
+  static Ref ref(const JsonNode &node, size_t first) {
+    JsonNode access = node[first + 2];
     unsigned bits = access.integer<uint32_t>();
     if (bits > 3)
       access.fail("expected 0 to 3: 1 for read plus 2 for written");
     return {node[first].integer<uint32_t>(), node[first + 1].integer<uint64_t>(), (bits & 2) != 0,
             (bits & 1) != 0, node[first + 3].integer<uint64_t>()};
   }
-  static Ref ref(const Node &node) {
+  static Ref ref(const JsonNode &node) {
     node.expectSize(4);
     return ref(node, 0);
   }
   /// The refs that fill the list from item `first` on.
-  static std::vector<Ref> refs(const Node &node, size_t first) {
+  static std::vector<Ref> refs(const JsonNode &node, size_t first) {
     size_t size = node.size();
     if (size < first || (size - first) % 4)
       node.fail("expected " + std::to_string(first) + " items and then groups of four");
@@ -231,26 +64,26 @@ private:
     return result;
   }
 
-  void expression(const Node &node, Expr &expr, int depth);
-  void init(const Node &node, Init &init);
-  void buffer(const Node &node, Buffer &buffer);
-  void sharding(const Node &node, Sharding &sharding);
-  void state(const Node &node, State &state);
-  void scalar(const Node &node, Scalar &scalar);
-  static void tensorMap(const Node &node, TensorMap &map);
-  void kernel(const Node &node, Kernel &kernel);
-  void program(const Node &node, Program &program);
-  void command(const Node &node, Command &command);
-  void matmul(Object &object, const Node &sizes, Command &command);
-  void training(const Node &node, Training &training);
+  void expression(const JsonNode &node, Expr &expr, int depth);
+  void init(const JsonNode &node, Init &init);
+  void buffer(const JsonNode &node, Buffer &buffer);
+  void sharding(const JsonNode &node, Sharding &sharding);
+  void state(const JsonNode &node, State &state);
+  void scalar(const JsonNode &node, Scalar &scalar);
+  static void tensorMap(const JsonNode &node, TensorMap &map);
+  void kernel(const JsonNode &node, Kernel &kernel);
+  void program(const JsonNode &node, Program &program);
+  void command(const JsonNode &node, Command &command);
+  void matmul(JsonObject &object, const JsonNode &sizes, Command &command);
+  void training(const JsonNode &node, Training &training);
 
   std::vector<std::string> files;
 };
 
-void Reader::expression(const Node &node, Expr &expr, int depth) {
+void Reader::expression(const JsonNode &node, Expr &expr, int depth) {
   if (depth > 100)
     node.fail("expressions nest more than 100 deep");
-  if (node.isString() && !Node::nonFinite(node.string())) {
+  if (node.isString() && !JsonNode::nonFinite(node.string())) {
     expr.kind = Expr::Kind::Variable;
     expr.variable = node.string();
     return;
@@ -273,9 +106,9 @@ void Reader::expression(const Node &node, Expr &expr, int depth) {
   node.fail("unknown operation '" + name + "'");
 }
 
-void Reader::init(const Node &node, Init &init) {
-  Object object(node);
-  auto pair = [&](const Node &values, double &first, double &second) {
+void Reader::init(const JsonNode &node, Init &init) {
+  JsonObject object(node);
+  auto pair = [&](const JsonNode &values, double &first, double &second) {
     values.expectSize(2);
     first = values[0].number();
     second = values[1].number();
@@ -292,8 +125,8 @@ void Reader::init(const Node &node, Init &init) {
   object.close();
 }
 
-void Reader::buffer(const Node &node, Buffer &buffer) {
-  Object object(node);
+void Reader::buffer(const JsonNode &node, Buffer &buffer) {
+  JsonObject object(node);
   buffer.name = object["name"].string();
   buffer.offset = object["offset"].integer<uint64_t>();
   buffer.bytes = object["bytes"].integer<uint64_t>();
@@ -303,13 +136,13 @@ void Reader::buffer(const Node &node, Buffer &buffer) {
   object.close();
 }
 
-void Reader::sharding(const Node &node, Sharding &sharding) {
-  Object object(node);
+void Reader::sharding(const JsonNode &node, Sharding &sharding) {
+  JsonObject object(node);
   sharding.ranks = object["ranks"].ranks();
   sharding.parts = object["parts"].integer<int64_t>();
   sharding.chunk = object["chunk"].integer<int64_t>();
-  list(object["pieces"], sharding.pieces, [](const Node &item, Sharding::Piece &piece) {
-    Object object(item);
+  list(object["pieces"], sharding.pieces, [](const JsonNode &item, Sharding::Piece &piece) {
+    JsonObject object(item);
     piece.name = object["name"].string();
     piece.shape = object["shape"].integers<int64_t>();
     piece.offset = object["offset"].integer<int64_t>();
@@ -318,10 +151,10 @@ void Reader::sharding(const Node &node, Sharding &sharding) {
   object.close();
 }
 
-void Reader::state(const Node &node, State &state) {
-  Object object(node);
+void Reader::state(const JsonNode &node, State &state) {
+  JsonObject object(node);
   state.name = object["name"].string();
-  Node role = object["role"];
+  JsonNode role = object["role"];
   std::string roleName = role.string();
   if (roleName == "parameter")
     state.role = State::Role::Parameter;
@@ -345,8 +178,8 @@ void Reader::state(const Node &node, State &state) {
   object.close();
 }
 
-void Reader::scalar(const Node &node, Scalar &scalar) {
-  Object object(node);
+void Reader::scalar(const JsonNode &node, Scalar &scalar) {
+  JsonObject object(node);
   scalar.name = object["name"].string();
   scalar.type = object["type"].type();
   scalar.offset = object["offset"].integer<uint64_t>();
@@ -354,7 +187,7 @@ void Reader::scalar(const Node &node, Scalar &scalar) {
   object.close();
 }
 
-void Reader::tensorMap(const Node &node, TensorMap &map) {
+void Reader::tensorMap(const JsonNode &node, TensorMap &map) {
   node.expectSize(8);
   map.argument = node[0].integer<uint32_t>();
   map.type = node[1].type();
@@ -366,8 +199,8 @@ void Reader::tensorMap(const Node &node, TensorMap &map) {
   map.swizzleBytes = node[7].integer<uint32_t>();
 }
 
-void Reader::kernel(const Node &node, Kernel &kernel) {
-  Object object(node);
+void Reader::kernel(const JsonNode &node, Kernel &kernel) {
+  JsonObject object(node);
   kernel.name = object["name"].string();
   kernel.summary = object["summary"].string();
   kernel.scratchBytes = object["scratch"].integer<uint64_t>();
@@ -375,14 +208,14 @@ void Reader::kernel(const Node &node, Kernel &kernel) {
     kernel.flops = flops->number();
   if (auto flops = object.find("flopsPerKey"))
     kernel.flopsPerKey = flops->number();
-  Node at = object["at"];
+  JsonNode at = object["at"];
   if (at.size() % 2)
     at.fail("expected pairs of file and line");
   for (size_t i = 0; i < at.size(); i += 2)
     kernel.locations.push_back(location(at, i));
   if (auto source = object.find("source")) {
     kernel.source = source->string();
-    Node block = object["block"];
+    JsonNode block = object["block"];
     block.expectSize(4);
     kernel.threads = block[0].integer<uint32_t>();
     kernel.iterationsPerBlock = block[1].integer<int64_t>();
@@ -396,25 +229,25 @@ void Reader::kernel(const Node &node, Kernel &kernel) {
   object.close();
 }
 
-void Reader::program(const Node &node, Program &program) {
-  Object object(node);
+void Reader::program(const JsonNode &node, Program &program) {
+  JsonObject object(node);
   program.name = object["name"].string();
   program.streams = object["streams"].integer<uint32_t>();
   program.events = object["events"].integer<uint32_t>();
   list(object["commands"], program.commands,
-       [&](const Node &item, Command &value) { command(item, value); });
+       [&](const JsonNode &item, Command &value) { command(item, value); });
   object.close();
 }
 
-void Reader::matmul(Object &object, const Node &sizes, Command &command) {
-  auto fill = [&](const Node &node, std::initializer_list<int64_t *> fields) {
+void Reader::matmul(JsonObject &object, const JsonNode &sizes, Command &command) {
+  auto fill = [&](const JsonNode &node, std::initializer_list<int64_t *> fields) {
     node.expectSize(fields.size());
     size_t i = 0;
     for (int64_t *field : fields)
       *field = node[i++].integer<int64_t>();
   };
   fill(sizes, {&command.m, &command.n, &command.k, &command.batch});
-  Node types = object["types"];
+  JsonNode types = object["types"];
   types.expectSize(3);
   command.aType = types[0].type();
   command.bType = types[1].type();
@@ -448,9 +281,9 @@ void Reader::matmul(Object &object, const Node &sizes, Command &command) {
   }
 }
 
-void Reader::command(const Node &node, Command &command) {
+void Reader::command(const JsonNode &node, Command &command) {
   using Kind = Command::Kind;
-  Object object(node);
+  JsonObject object(node);
   auto moves = [&](const char *key, Kind kind) {
     auto type = object.find(key);
     if (!type)
@@ -468,7 +301,7 @@ void Reader::command(const Node &node, Command &command) {
   if (auto kernel = object.find("launch")) {
     command.kind = Kind::Launch;
     command.kernel = kernel->integer<uint32_t>();
-    list(object["segments"], command.segments, [](const Node &item, Command::Segment &segment) {
+    list(object["segments"], command.segments, [](const JsonNode &item, Command::Segment &segment) {
       segment.iterations = item[0].integer<int64_t>();
       segment.grain = item[1].integer<int64_t>();
       segment.args = refs(item, 2);
@@ -496,10 +329,10 @@ void Reader::command(const Node &node, Command &command) {
   object.close();
 }
 
-void Reader::training(const Node &node, Training &training) {
-  Object object(node);
-  list(object["phases"], training.phases, [](const Node &item, StepPrograms &phase) {
-    Object object(item);
+void Reader::training(const JsonNode &node, Training &training) {
+  JsonObject object(node);
+  list(object["phases"], training.phases, [](const JsonNode &item, StepPrograms &phase) {
+    JsonObject object(item);
     phase.first = object["first"].string();
     phase.next = object["next"].string();
     phase.last = object["last"].string();
@@ -531,8 +364,8 @@ void Reader::training(const Node &node, Training &training) {
     training.measure = measure->string();
     training.reportBuffer = object["reportBuffer"].integer<uint32_t>();
     list(object["scaledWeights"], training.scaledWeights,
-         [](const Node &item, ScaledWeight &weight) {
-           Object object(item);
+         [](const JsonNode &item, ScaledWeight &weight) {
+           JsonObject object(item);
            weight.name = object["name"].string();
            weight.recipe = object["recipe"].string();
            object.close();
@@ -541,27 +374,28 @@ void Reader::training(const Node &node, Training &training) {
   object.close();
 }
 
-void Reader::common(const Node &root, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
-  Object object(root);
+void Reader::common(const JsonNode &root, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
+  JsonObject object(root);
   list(object["files"], files, text);
   plan.model = object["model"].string();
   plan.target = object["target"].string();
-  list(object["variants"], variants,
-       [](const Node &item, std::vector<int64_t> &worlds) { worlds = item.integers<int64_t>(); });
+  list(object["variants"], variants, [](const JsonNode &item, std::vector<int64_t> &worlds) {
+    worlds = item.integers<int64_t>();
+  });
   list(object["cpuFeatures"], plan.cpuFeatures, text);
   list(object["hyperparameters"], plan.hyperparameters,
-       [](const Node &item, Hyperparameter &value) {
-         Object object(item);
+       [](const JsonNode &item, Hyperparameter &value) {
+         JsonObject object(item);
          value.name = object["name"].string();
          value.value = object["value"].string();
          value.overridden = object["overridden"].boolean();
          object.close();
        });
   list(object["kernels"], plan.kernels,
-       [&](const Node &item, Kernel &value) { kernel(item, value); });
+       [&](const JsonNode &item, Kernel &value) { kernel(item, value); });
   if (auto sources = object.find("sources"))
-    list(*sources, plan.sources, [](const Node &item, Source &value) {
-      Object object(item);
+    list(*sources, plan.sources, [](const JsonNode &item, Source &value) {
+      JsonObject object(item);
       value.name = object["name"].string();
       value.text = object["text"].string();
       object.close();
@@ -569,19 +403,20 @@ void Reader::common(const Node &root, Plan &plan, std::vector<std::vector<int64_
   object.close();
 }
 
-void Reader::variant(const Node &root, Plan &plan) {
-  Object object(root);
+void Reader::variant(const JsonNode &root, Plan &plan) {
+  JsonObject object(root);
   list(object["files"], files, text);
   plan.group = object["group"].integer<int64_t>();
   plan.arenaBytes = object["arenaBytes"].integer<uint64_t>();
   list(object["buffers"], plan.buffers,
-       [&](const Node &item, Buffer &value) { buffer(item, value); });
-  list(object["states"], plan.states, [&](const Node &item, State &value) { state(item, value); });
+       [&](const JsonNode &item, Buffer &value) { buffer(item, value); });
+  list(object["states"], plan.states,
+       [&](const JsonNode &item, State &value) { state(item, value); });
   plan.scalarBuffer = object["scalarBuffer"].integer<uint32_t>();
   list(object["scalars"], plan.scalars,
-       [&](const Node &item, Scalar &value) { scalar(item, value); });
+       [&](const JsonNode &item, Scalar &value) { scalar(item, value); });
   list(object["programs"], plan.programs,
-       [&](const Node &item, Program &value) { program(item, value); });
+       [&](const JsonNode &item, Program &value) { program(item, value); });
   training(object["training"], plan.training);
   object.close();
 }
@@ -598,12 +433,12 @@ JsonTree treeOf(std::string_view text) {
 
 void readCommon(std::string_view text, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
   const JsonTree tree = treeOf(text);
-  Reader().common(Node(tree), plan, variants);
+  Reader().common(JsonNode(tree), plan, variants);
 }
 
 void readVariant(std::string_view text, Plan &plan) {
   const JsonTree tree = treeOf(text);
-  Reader().variant(Node(tree), plan);
+  Reader().variant(JsonNode(tree), plan);
 }
 
 } // namespace nano::plan

@@ -1,14 +1,17 @@
-// Matrix products with an element-wise end, from task to kernel, on the emulator, against the
-// interpreter of the graph dialect.
-// The tolerance of |actual − expected| / (1 + |expected|) is 2⁻⁶: where a product's rounding to
-// bf16 goes the other way that is 2⁻⁸ of it, squared twice that, and the result is rounded again. A
-// wrong element is off by about 1.
+// Matrix products with an element-wise end and partial sums of rows, from task to kernel, on the
+// emulator, against the interpreter of the graph dialect.
+// Tolerances of |actual − expected| / (1 + |expected|): of whole matrices 2⁻⁶, since where a
+// product's rounding to bf16 goes the other way that is 2⁻⁸ of it, squared twice that, and the
+// result is rounded again; a wrong element is off by about 1. Of sums of 128 elements 2⁻¹²: one
+// such element moves them by 2⁻¹⁵, and few do; a missing one moves them by 2⁻⁷. Of sums of these
+// and their logarithms 2⁻¹⁸, 30 roundings to f32.
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 
 #include "codegen/PlanCommands.h"
 #include "codegen/cuda/CudaEmitter.h"
 #include "passes/Passes.h"
+#include "runtime/NumberFormats.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -26,7 +29,7 @@ using namespace nano::test;
 
 namespace {
 
-constexpr double tolerance = 0x1p-6;
+constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18;
 
 /// The places of a buffer's view, in the order of its elements.
 std::vector<size_t> placesOf(MemRefType type) {
@@ -44,6 +47,17 @@ std::vector<size_t> placesOf(MemRefType type) {
   return places;
 }
 
+/// A buffer of numbers that f8E4M3FN has.
+DeviceBuffer ofE4m3(const std::vector<double> &values) {
+  std::map<double, uint8_t> codes;
+  for (int code = 0; code < 256; ++code)
+    codes.try_emplace(nano::fromE4m3(uint8_t(code)), uint8_t(code));
+  DeviceBuffer buffer("", 1, values.size());
+  for (auto [i, value] : llvm::enumerate(values))
+    buffer.bytes[i] = std::byte{codes.at(value)};
+  return buffer;
+}
+
 /// One task: what the interpreter and its kernel make of the same numbers.
 class Product {
 public:
@@ -56,13 +70,19 @@ public:
       module->walk([&](step::TaskOp found) { task = found; });
   }
 
-  void check(int64_t multiprocessors) {
+  /// `tolerances`: of the results, of which the others are whole matrices. Numbers of type i32 are
+  /// columns of `columns`, a few beside them.
+  void check(int64_t multiprocessors, const std::vector<double> &tolerances = {},
+             int64_t columns = 0) {
     ASSERT_TRUE(task);
     std::mt19937_64 random(7);
     std::vector<TensorValue> inputs;
     for (Value in : task.getIns()) {
       const auto type = cast<MemRefType>(in.getType());
-      TensorValue value = TensorValue::normal(step::tensorOf(type), random);
+      TensorValue value =
+          type.getElementType().isInteger(32)
+              ? TensorValue::integers(step::tensorOf(type), random, -columns / 8, 9 * columns / 8)
+              : TensorValue::normal(step::tensorOf(type), random);
       for (double &number : value.data)
         number = roundTo(number, type.getElementType());
       put(in, value);
@@ -85,7 +105,8 @@ public:
         actual.data.push_back(values[place]);
         written[out.first][place] = true;
       }
-      EXPECT_LE(largestError(actual, expected[i]), tolerance) << "output " << i;
+      EXPECT_LE(largestError(actual, expected[i]), i < tolerances.size() ? tolerances[i] : ofWhole)
+          << "output " << i;
     }
     // What no result lies at is as it was.
     for (auto &[name, places] : written) {
@@ -114,9 +135,12 @@ private:
   void put(Value memref, const TensorValue &value) {
     DeviceBuffer &buffer = bufferOf(memref);
     const auto type = cast<MemRefType>(memref.getType());
-    const DeviceBuffer numbers = type.getElementType().isBF16()
-                                     ? DeviceBuffer::ofBf16("", value.data)
-                                     : DeviceBuffer::ofFloats("", value.data);
+    const Type element = type.getElementType();
+    const DeviceBuffer numbers =
+        element.isBF16()        ? DeviceBuffer::ofBf16("", value.data)
+        : element.isInteger(32) ? DeviceBuffer::ofInts("", {value.data.begin(), value.data.end()})
+        : element.isF32()       ? DeviceBuffer::ofFloats("", value.data)
+                                : ofE4m3(value.data);
     const auto bytes = static_cast<size_t>(buffer.elementBytes);
     for (auto [i, place] : llvm::enumerate(placesOf(type)))
       std::copy_n(&numbers.bytes[i * bytes], bytes, &buffer.bytes[place * bytes]);
@@ -141,7 +165,7 @@ private:
     };
     auto contains = [&](StringRef name, unsigned argument) {
       auto list = kernel->getAttrOfType<DenseI64ArrayAttr>(name);
-      return llvm::is_contained(list.asArrayRef(), int64_t(argument));
+      return list && llvm::is_contained(list.asArrayRef(), int64_t(argument));
     };
     Shape shape{static_cast<int>(integer("nano.threads")), launch.getIterations()->front(),
                 static_cast<int>(integer("nano.scratch_bytes")), integer("nano.block_iterations"),
@@ -183,6 +207,100 @@ std::string squareProgram(int64_t rows, int64_t columns, int64_t inner, bool tra
          c + "\n    %m = nano.max %p, %zero : tensor<" + c +
          "\n    %s = nano.mul %m, %m : tensor<" + c + "\n    nano.yield %s : tensor<" + c +
          "\n  }\n}\n";
+}
+
+/// A text with every `name` in `sizes` replaced by its number.
+std::string withSizes(std::string text, const std::map<std::string, int64_t> &sizes) {
+  for (const auto &[name, size] : sizes)
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos;)
+      text.replace(at, name.size(), std::to_string(size));
+  return text;
+}
+
+/// Two sums of what follows a product, one of them softcapped as a model's logits are, the product
+/// and a whole result; `scaled`: of 8-bit factors.
+std::string sumsProgram(int64_t rows, int64_t columns, int64_t inner, bool scaled) {
+  const std::string factors = scaled ? "f8E4M3FN" : "bf16";
+  const std::string product =
+      scaled ? "nano.scaled_matmul %x, %w scales(%k, %l) {transpose_b} : (tensor<ROWSxINNERx" +
+                   factors + ">, tensor<COLSxINNERx" + factors + ">, tensor<f32>, tensor<f32>)"
+             : "nano.matmul %x, %w {transpose_b} : (tensor<ROWSxINNERx" + factors +
+                   ">, tensor<COLSxINNERx" + factors + ">)";
+  return withSizes(
+      R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERx)" +
+          factors + R"(>
+      %b = step.buffer "b" : memref<COLSxINNERx)" +
+          factors + R"(>
+      %sa = step.buffer "scale_a" : memref<f32>
+      %sb = step.buffer "scale_b" : memref<f32>
+      %o = step.buffer "other" : memref<ROWSxCOLSxf32>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      %s = step.buffer "sums" : memref<ROWSxPARTSxf32>
+      %t = step.buffer "products" : memref<ROWSxPARTSxf32>
+      step.task ins(%a, %b, %sa, %sb, %o) outs(%s, %y, %t)
+          : (memref<ROWSxINNERx)" +
+          factors + ">, memref<COLSxINNERx" + factors +
+          R"(>, memref<f32>, memref<f32>, memref<ROWSxCOLSxf32>)
+          -> (memref<ROWSxPARTSxf32>, memref<ROWSxCOLSxbf16>, memref<ROWSxPARTSxf32>) {
+      ^bb0(%x: tensor<ROWSxINNERx)" +
+          factors + ">, %w: tensor<COLSxINNERx" + factors +
+          R"(>, %k: tensor<f32>, %l: tensor<f32>, %e: tensor<ROWSxCOLSxf32>):
+        %p = )" +
+          product +
+          R"( -> tensor<ROWSxCOLSxbf16>
+        %cap = nano.constant 3.0 : tensor<ROWSxCOLSxf32>
+        %slope = nano.constant 0.0625 : tensor<ROWSxCOLSxf32>
+        %f = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %g = nano.mul %f, %slope : tensor<ROWSxCOLSxf32>
+        %h = nano.sigmoid %g : tensor<ROWSxCOLSxf32>
+        %i = nano.mul %h, %cap : tensor<ROWSxCOLSxf32>
+        %j = nano.sub %i, %cap : tensor<ROWSxCOLSxf32>
+        %m = nano.exp %j : tensor<ROWSxCOLSxf32>
+        %n = nano.reshape %m : tensor<ROWSxCOLSxf32> -> tensor<ROWSxPARTSx128xf32>
+        %q = nano.reduce sum %n dims [2] : tensor<ROWSxPARTSx128xf32> -> tensor<ROWSxPARTSxf32>
+        %r = nano.mul %e, %e : tensor<ROWSxCOLSxf32>
+        %u = nano.reshape %r : tensor<ROWSxCOLSxf32> -> tensor<ROWSxPARTSx128xf32>
+        %v = nano.reduce sum %u dims [2] : tensor<ROWSxPARTSx128xf32> -> tensor<ROWSxPARTSxf32>
+        nano.yield %q, %p, %v : tensor<ROWSxPARTSxf32>, tensor<ROWSxCOLSxbf16>, tensor<ROWSxPARTSxf32>
+      }
+    })",
+      {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}, {"PARTS", columns / 128}});
+}
+
+/// What becomes of partial sums: the sum of a row's exponentials, and its cross-entropy with the
+/// target's logit.
+std::string lossProgram(int64_t rows, int64_t columns) {
+  return withSizes(R"(
+    step.program @p {
+      %s = step.buffer "sums" : memref<ROWSxPARTSxf32>
+      %t = step.buffer "targets" : memref<ROWSxi32>
+      %p = step.buffer "p" : memref<ROWSxCOLSxbf16>
+      %n = step.buffer "numbers" : memref<ROWSxf32>
+      %l = step.buffer "loss" : memref<ROWSxf32>
+      step.task ins(%s, %t, %p) outs(%n, %l)
+          : (memref<ROWSxPARTSxf32>, memref<ROWSxi32>, memref<ROWSxCOLSxbf16>) -> (memref<ROWSxf32>, memref<ROWSxf32>) {
+      ^bb0(%x: tensor<ROWSxPARTSxf32>, %k: tensor<ROWSxi32>, %q: tensor<ROWSxCOLSxbf16>):
+        %cap = nano.constant 3.0 : tensor<ROWSxCOLSxf32>
+        %rowCap = nano.constant 3.0 : tensor<ROWSxf32>
+        %zero = nano.constant 0.0 : tensor<ROWSxCOLSxf32>
+        %squares = nano.mul %x, %x : tensor<ROWSxPARTSxf32>
+        %sum = nano.reduce sum %squares dims [1] : tensor<ROWSxPARTSxf32> -> tensor<ROWSxf32>
+        %log = nano.log %sum : tensor<ROWSxf32>
+        %lse = nano.add %log, %rowCap : tensor<ROWSxf32>
+        %f = nano.cast %q : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %h = nano.sigmoid %f : tensor<ROWSxCOLSxf32>
+        %c = nano.mul %h, %cap : tensor<ROWSxCOLSxf32>
+        %i = nano.iota 1 : tensor<ROWSxCOLSxi32>
+        %target = nano.broadcast %k dims [0] : tensor<ROWSxi32> -> tensor<ROWSxCOLSxi32>
+        %only = nano.select eq, %i, %target, %c, %zero : tensor<ROWSxCOLSxi32>, tensor<ROWSxCOLSxf32>
+        %picked = nano.reduce sum %only dims [1] : tensor<ROWSxCOLSxf32> -> tensor<ROWSxf32>
+        %loss = nano.sub %lse, %picked : tensor<ROWSxf32>
+        nano.yield %sum, %loss : tensor<ROWSxf32>, tensor<ROWSxf32>
+      }
+    })",
+                   {{"ROWS", rows}, {"COLS", columns}, {"PARTS", columns / 128}});
 }
 
 } // namespace
@@ -278,4 +396,66 @@ TEST(ProductKernel, OverAnOperand) {
       }
     })")
       .check(2);
+}
+
+TEST(ProductKernel, PartialSums) {
+  struct Case {
+    int64_t rows, columns, inner, multiprocessors;
+  };
+  // Sizes that tiles do not divide; of rows of a tile and of half of one; several tiles a block.
+  for (const Case &size : {Case{200, 384, 208, 132}, Case{3, 128, 16, 2}, Case{257, 640, 144, 2}})
+    for (bool scaled : {true, false}) {
+      SCOPED_TRACE(std::to_string(size.rows) + "x" + std::to_string(size.columns) + "x" +
+                   std::to_string(size.inner) + (scaled ? ", scaled" : ""));
+      Product(sumsProgram(size.rows, size.columns, size.inner, scaled))
+          .check(size.multiprocessors, {ofPartialSums, ofWhole, ofPartialSums});
+    }
+}
+
+TEST(ProductKernel, EightBitFactors) {
+  // Columns that are not of whole parts; factors that are parts of wider buffers; a scale that the
+  // epilogue reads too.
+  Product(R"(
+    step.program @p {
+      %aa = step.buffer "a" : memref<150x240xf8E4M3FN>
+      %a = step.view %aa : memref<150x240xf8E4M3FN> to memref<150x208xf8E4M3FN, strided<[240, 1], offset: 16>>
+      %b = step.buffer "b" : memref<104x208xf8E4M3FN>
+      %s = step.buffer "scale" : memref<f32>
+      %y = step.buffer "y" : memref<150x104xf32>
+      step.task ins(%b, %s, %a) outs(%y)
+          : (memref<104x208xf8E4M3FN>, memref<f32>, memref<150x208xf8E4M3FN, strided<[240, 1], offset: 16>>)
+          -> memref<150x104xf32> {
+      ^bb0(%w: tensor<104x208xf8E4M3FN>, %k: tensor<f32>, %x: tensor<150x208xf8E4M3FN>):
+        %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_b}
+            : (tensor<150x208xf8E4M3FN>, tensor<104x208xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<150x104xbf16>
+        %f = nano.cast %p : tensor<150x104xbf16> -> tensor<150x104xf32>
+        %i = nano.broadcast %k dims [] : tensor<f32> -> tensor<150x104xf32>
+        %m = nano.mul %f, %i : tensor<150x104xf32>
+        nano.yield %m : tensor<150x104xf32>
+      }
+    })")
+      .check(2);
+}
+
+TEST(ProductKernel, RowsOfPartialSums) {
+  // Rows of which a warp's part, a warp, or a block sums the parts.
+  for (int64_t columns : {128, 384, 50304, 300032}) {
+    SCOPED_TRACE(columns);
+    const int64_t rows = columns <= 384 ? 200 : 5;
+    Product(lossProgram(rows, columns)).check(132, {ofSums, ofSums}, columns);
+    for (int64_t lanes : TaskRunner::lanes()) {
+      auto runner = TaskRunner::make(lossProgram(rows, columns), emitRow, lanes);
+      ASSERT_TRUE(runner);
+      std::mt19937_64 random(9);
+      runner->setInput(0, TensorValue::normal(runner->inputType(0), random));
+      runner->setInput(
+          1, TensorValue::integers(runner->inputType(1), random, -columns / 8, 9 * columns / 8));
+      runner->setInput(2, TensorValue::normal(runner->inputType(2), random));
+      runner->run();
+      const std::vector<TensorValue> expected =
+          interpretTask(runner->taskOp(), {runner->input(0), runner->input(1), runner->input(2)});
+      for (unsigned i = 0; i < 2; ++i)
+        EXPECT_LE(largestError(runner->output(i), expected[i]), ofSums) << "output " << i;
+    }
+  }
 }

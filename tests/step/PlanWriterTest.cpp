@@ -229,6 +229,29 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.buffers[plan.training.logitsBuffer].name, "generate.logits");
 }
 
+/// Of an operand that a kernel only picks elements from, the bytes of those that a launch can pick.
+TEST_F(PlanWriterTest, countsPickedElements) {
+  std::string text = std::string(header) + programs;
+  auto replace = [&](const std::string &from, const std::string &to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("@scale(memref<?xf32>,", "@scale(memref<?xf32> {nano.reads_per_iteration = 2 : i64},");
+  const std::string launch = "step.launch @scale(%lr, %loss) {iterations = array<i64: 7>} : "
+                             "memref<f32>, memref<f32>",
+                    operands = ": memref<2x4x8xf32>, memref<f32>\n";
+  replace(launch, "step.launch @scale(%w, %loss) {iterations = array<i64: 7>} " + operands +
+                      "step.launch @scale(%w, %loss) {iterations = array<i64: 40>} " + operands);
+  OwningOpRef<ModuleOp> module = planned(text);
+  ASSERT_TRUE(module);
+  FailureOr<Plan> plan = nano::codegen::writePlan(*module, {});
+  ASSERT_TRUE(succeeded(plan));
+  std::vector<uint64_t> bytes;
+  for (const Command &command : plan->programs[0].commands)
+    if (command.kind == Command::Kind::Launch)
+      bytes.push_back(command.segments[0].args[0].bytes);
+  EXPECT_EQ(bytes, (std::vector<uint64_t>{2 * 7 * 4, 64 * 4}));
+}
+
 /// What the launch of a product's kernel needs to know beside its operands.
 TEST_F(PlanWriterTest, describesMatrices) {
   std::string text = std::string(header) + programs;

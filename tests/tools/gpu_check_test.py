@@ -2,6 +2,7 @@
 """tools/gpu_check without a GPU: its command line, and what it makes of runs that agree with what is
 expected, that do not, and that cannot be. A plan for the CPU stands in for the one for CUDA."""
 
+import gzip
 import importlib.machinery
 import importlib.util
 import json
@@ -16,9 +17,13 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
 TOOL = os.path.join(ROOT, "tools", "gpu_check")
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "tools", "support")]
 sys.dont_write_bytecode = True
 
+import gpu_compare  # noqa: E402
+import gpu_figures  # noqa: E402
+import gpu_head  # noqa: E402
+import gpu_prepare  # noqa: E402
 import harness  # noqa: E402
 
 SIZES = {**harness.TINY, "num_layers": 6, "vocab_size": 257, "eos_token": 256, "num_iterations": 40}
@@ -51,27 +56,46 @@ def loaded():
     return module
 
 
-class Tolerances(unittest.TestCase):
-    def test_a_kind_of_parameter_has_the_largest_distance_of_its_layers(self):
-        tool = loaded()
-        distances = {"h.0.w": 0.01, "h.1.w": 0.03, "h.1.b": 0.001, "wte": 0.02}
-        self.assertEqual(
-            tool.tolerances(distances), {"h.0.w": 0.06, "h.1.w": 0.06, "h.1.b": 0.005, "wte": 0.04}
-        )
-
-
 class Folder(unittest.TestCase):
     def test_equal_initial_parameters_are_carried_once(self):
-        tool = loaded()
         with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
             for name, text in (("a", "one"), ("b", "two"), ("c", "one")):
                 os.makedirs(os.path.join(folder, name))
                 with open(os.path.join(folder, name, "initial.safetensors"), "w", encoding="utf-8") as file:
                     file.write(text)
-            places = [tool.share_initial(folder, name) for name in ("b", "c")]
+            places = [gpu_prepare.share_initial(folder, name) for name in ("b", "c")]
             self.assertEqual(places, ["b/initial.safetensors", "a/initial.safetensors"])
             self.assertTrue(os.path.exists(os.path.join(folder, "b", "initial.safetensors")))
             self.assertFalse(os.path.exists(os.path.join(folder, "c", "initial.safetensors")))
+
+    def test_what_is_large_is_carried_packed(self):
+        tool = loaded()
+        with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
+            at = lambda *names: os.path.join(folder, *names)  # noqa: E731
+            os.makedirs(at("b", "bin"))
+            large = bytes(range(256)) * 1000
+            for name, content in (("bin/tool", large), ("small.json", b"{}")):
+                with open(at("b", name), "wb") as file:
+                    file.write(content)
+            os.chmod(at("b", "bin", "tool"), 0o755)
+            gpu_prepare.pack(at("b"))
+            self.assertEqual(os.listdir(at("b", "bin")), ["tool.gz"])
+            self.assertLess(os.path.getsize(at("b", "bin", "tool.gz")), len(large) // 10)
+            self.assertEqual(gzip.decompress(harness.read_bytes(at("b", "bin", "tool.gz"))), large)
+            found = tool.unpacked(at("b"), at("u"))
+            self.assertEqual(harness.read_bytes(os.path.join(found, "bin", "tool")), large)
+            self.assertTrue(os.access(os.path.join(found, "bin", "tool"), os.X_OK))
+            self.assertEqual(harness.read_bytes(os.path.join(found, "small.json")), b"{}")
+
+    def test_the_lines_of_the_head(self):
+        source = harness.read_bytes(os.path.join(ROOT, "models", "gpt124m.cpp")).decode()
+        lines = source.splitlines()
+        places = gpu_prepare.head_places("models/gpt124m.cpp", source)
+        self.assertEqual(set(places), {"weight", "product", "cap", "loss"})
+        self.assertIn("lmHead)", lines[int(places["product"].split(":")[1]) - 1])
+        for other in (source.replace("crossEntropy(", "entropy("), source + "crossEntropy("):
+            with self.assertRaises(SystemExit):
+                gpu_prepare.head_places("models/gpt124m.cpp", other)
 
 
 class Figures(unittest.TestCase):
@@ -82,14 +106,12 @@ class Figures(unittest.TestCase):
     WANTED = {"a": [1.0, 2.0], "b": [3.0]}
 
     def compared(self, train=(4.0, 2.0), val=(3.0,), **parameters):
-        return loaded().compare(
+        return gpu_compare.compare(
             self.EXPECTED, (list(train), list(val)), {**self.WANTED, **parameters}, self.WANTED)
 
     def refused(self, **run):
-        tool = loaded()
-        with self.assertRaises(Exception) as caught:
+        with self.assertRaises(gpu_figures.Failed) as caught:
             self.compared(**run)
-        self.assertEqual(type(caught.exception).__name__, tool.Failed.__name__, caught.exception)
         return str(caught.exception)
 
     def test_the_worst_is_named(self):
@@ -125,7 +147,7 @@ class Figures(unittest.TestCase):
             event("all_reduce", 500, 1500), event("all_gather", 1800, 2500), event("copy", 2600, 3000),
             event("reduce_scatter", 0, 1000, rank=1), event("record", 0, 2000, rank=1),
         ]
-        found = loaded().read_communication({"traceEvents": events})
+        found = gpu_figures.read_communication({"traceEvents": events})
         self.assertAlmostEqual(found["communication_ms"], 1.7)
         self.assertAlmostEqual(found["exposed_ms"], 0.5)
         self.assertAlmostEqual(found["exposed_of_step"], 0.5 / 3)
@@ -138,29 +160,123 @@ class Figures(unittest.TestCase):
             return {"ph": "X", "cat": kind, "dur": took, "pid": 0, "args": {"program": "last", "bytes": 1e8, **facts}}
 
         events = [
-            event("matmul", 100, shape=[3072, 50304, 768, 1]), event("matmul", 50, shape=[64, 64, 64, 1]),
+            event("matmul", 100, shape=[3072, 50304, 768, 1]), event("launch", 70, kernel="product_6", summary="matmul"),
             event("launch", 20, kernel="sum_sigmoid_log_1", floor_us=16),
             event("launch", 30, kernel="sigmoid_exp_select_2", floor_us=24),
             event("launch", 40, kernel="matmul_max_mul_3", floor_us=4),
             event("launch", 40, kernel="gather_sum_4", floor_us=50),
             event("launch", 9, kernel="sigmoid_5", floor_us=9, program="validate"),
+            event("launch", 2, kernel="sum_log_7", floor_us=70),
         ]
-        found = loaded().read_trace({"traceEvents": events, "kernels": [], "otherData": {"us": 289}})
-        # The head is its products, the loss and the gradient of the logits; row kernels move bytes alone.
-        self.assertAlmostEqual(found["head_ratio"], 1.5)
+        found = gpu_figures.read_trace({"traceEvents": events, "kernels": [], "otherData": {"us": 289}})
+        # Row kernels move bytes alone, all of their operands.
         self.assertAlmostEqual(found["row_kernels_us"], 59)
         self.assertAlmostEqual(found["row_kernels_of_copy"], 49 / 59)
 
     def test_what_the_start_took(self):
-        tool = loaded()
         log = [{"event": "run"}, {"event": "step"},
                {"event": "start", "ms": {"plan": 20.4, "device": 400.0, "total": 420.4, "device_context": 150.6}}]
-        parts = tool.read_start(log, 0.5)
+        parts = gpu_figures.read_start(log, 0.5)
         self.assertEqual(parts["end"], 79.6)
-        self.assertEqual(tool.start_text(parts), "plan 20, device 400, total 420, end 80 (context 151)")
+        self.assertEqual(gpu_figures.start_text(parts), "plan 20, device 400, total 420, end 80 (context 151)")
         with self.assertRaises(Exception) as caught:
-            tool.read_start(log[:2], 0.5)
+            gpu_figures.read_start(log[:2], 0.5)
         self.assertIn("the log does not say what the parts of the start took", str(caught.exception))
+
+
+PLACES = {"weight": "m.cpp:7", "product": "m.cpp:20", "cap": "m.cpp:21", "loss": "m.cpp:23"}
+
+
+def traced(*events):
+    return {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 0}, *events]}
+
+
+def command(kind, took, *lines, program="last", **facts):
+    at = ", ".join(f"m.cpp:{line}" for line in lines)
+    return {"ph": "X", "cat": kind, "dur": took, "pid": 0, "args": {"program": program, "at": at, **facts}}
+
+
+class Head(unittest.TestCase):
+    """The head against its three products alone: what counts, and that nothing is missed in silence."""
+
+    V = gpu_figures.VOCABULARY
+    LOGITS = 128 * V
+    BACKWARD = [command("matmul", 80, 20, shape=[V, 64, 128, 1]), command("matmul", 70, 20, shape=[128, 64, V, 1])]
+    FORWARD = [command("matmul", 100, 20, shape=[128, V, 64, 1])]
+    LOSS = [command("launch", 20, 21, 23, kernel="sum_log", bytes=2.0 * LOGITS, summary="exp, reduce, log")]
+    GRADIENT = [command("launch", 30, 20, 21, 23, kernel="exp_cast", bytes=4.0 * LOGITS, summary="exp, sub, cast")]
+    # The forward product with the loss's sums, and the loss from them.
+    GENERATED = [
+        command("launch", 110, 20, 21, 23, kernel="matmul_exp", bytes=2.0 * LOGITS, summary="scaled_matmul, exp, reduce"),
+        command("launch", 2, 23, kernel="sum_log", bytes=1e3, summary="reduce, log"),
+    ]
+    # The head's own: a cast of the weight, a transpose of the input. Not: norms of that line, other layers, validation.
+    REST = [
+        command("launch", 5, 7, kernel="div_cast", bytes=1e6, summary="div, cast"),
+        command("launch", 3, 20, kernel="transpose", bytes=1e6, summary="transpose"),
+        command("launch", 1000, 20, kernel="rmsnorm", bytes=1e6, summary="reduce, rsqrt, mul, cast"),
+        command("launch", 1000, 20, 19, kernel="add", bytes=1e6, summary="add"),
+        command("launch", 1000, 7, 12, kernel="cast", bytes=1e6, summary="cast"),
+        command("matmul", 1000, 19, shape=[64, 64, 64, 1]),
+        command("launch", 1000, 21, 23, program="validate", kernel="sum", bytes=9.0 * LOGITS, summary="exp, reduce"),
+        command("matmul", 1000, 20, program="validate", shape=[999, V, 64, 1]),
+    ]
+
+    def read(self, own, library):
+        return gpu_head.read_head(traced(*own), traced(*library), PLACES)
+
+    def refused(self, own, library):
+        with self.assertRaises(gpu_figures.Failed) as caught:
+            self.read(own, library)
+        return str(caught.exception)
+
+    def test_with_the_library_s_products(self):
+        plan = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT, *self.REST]
+        found = self.read(plan, plan)
+        self.assertAlmostEqual(found["head_products_us"], 250)
+        self.assertAlmostEqual(found["head_us"], 250 + 20 + 30 + 5 + 3)
+        self.assertAlmostEqual(found["head_ratio"], 308 / 250)
+        self.assertEqual(found["head_commands"]["exp_cast"], {"us": 30, "runs": 1})
+
+    def test_with_a_generated_product(self):
+        own = [*self.GENERATED, *self.BACKWARD, *self.GRADIENT, *self.REST]
+        library = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT, *self.REST]
+        found = self.read(own, library)
+        self.assertAlmostEqual(found["head_products_us"], 250)
+        self.assertAlmostEqual(found["head_us"], 110 + 2 + 150 + 30 + 5 + 3)
+        self.assertAlmostEqual(found["head_loss_us"], 50)
+        self.assertAlmostEqual(found["head_ratio"], 300 / 250)
+
+    def test_a_slower_clock_slows_both(self):
+        library = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT]
+        slow = [{**event, "dur": 2 * event["dur"]} for event in [*self.GENERATED, *self.BACKWARD, *self.GRADIENT]]
+        found = self.read(slow, library)
+        self.assertAlmostEqual(found["head_clock"], 2)
+        self.assertAlmostEqual(found["head_products_us"], 500)
+        self.assertAlmostEqual(found["head_ratio"], (110 + 2 + 150 + 30) / 250)
+
+    def test_what_is_not_found_is_said(self):
+        library = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT]
+        self.assertIn("the library's plan has no product of the head at m.cpp:20: forward",
+                      self.refused(library, [*self.BACKWARD, *self.LOSS]))
+        self.assertIn("no command is the head's product 'forward'", self.refused([*self.BACKWARD, *self.LOSS], library))
+        self.assertIn("no kernel is the head's cap at m.cpp:21", self.refused([*self.FORWARD, *self.BACKWARD], library))
+        self.assertIn("no kernel is the head's loss at m.cpp:23",
+                      self.refused([*self.FORWARD, *self.BACKWARD, command("launch", 1, 21, bytes=9.0 * self.LOGITS)],
+                                   library))
+        self.assertIn("none is the gradient of the logits",
+                      self.refused([*self.FORWARD, *self.BACKWARD, *self.LOSS], library))
+        self.assertIn("none is the gradient of the logits",
+                      self.refused([*self.GENERATED, *self.BACKWARD], library))
+
+    def test_other_chunks_are_not_compared(self):
+        library = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT]
+        other = [command("matmul", 40, 20, shape=[self.V, 64, 64, 1]), command("matmul", 40, 20, shape=[64, 64, self.V, 1])]
+        self.assertIn("the head's chunks are others than in the library's plan",
+                      self.refused([*self.GENERATED, *other, *other, *self.GRADIENT], library))
+        fewer = [*self.GENERATED, *self.BACKWARD, *self.BACKWARD, *self.GRADIENT]
+        self.assertIn("2 of the product 'gradient of the weight'", self.refused(fewer, library))
+        self.assertIn("are not of one size", self.refused(library, [*library, *self.FORWARD]))
 
 
 class Comparison(unittest.TestCase):
@@ -254,6 +370,45 @@ class Comparison(unittest.TestCase):
         status, part = self.check(self.expected, os.path.join(BIN, "nanorun") + " --gpus 64")
         self.assertEqual((status, part["status"]), (1, "failed"))
         self.assertIn("not for 64", part["detail"])
+
+    def test_the_line_of_error_is_not_lost_behind_the_output(self):
+        status, part = self.check(self.expected, "sh -c 'echo it broke >&2; yes | head -c 4000; exit 1'")
+        self.assertEqual((status, part["status"]), (1, "failed"))
+        self.assertTrue(part["detail"].startswith("status 1: "), part["detail"])
+        self.assertTrue(part["detail"].endswith("it broke"), part["detail"])
+
+
+class Full(unittest.TestCase):
+    """The parts of the model at full size, with a small plan for the CPU in its place."""
+
+    def test_windows_and_head(self):
+        with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
+            at = lambda *names: os.path.join(folder, *names)  # noqa: E731
+            os.makedirs(at("shards"))
+            harness.write_shard(at("shards", "full_0.bin"), harness.tokens(30000, 1))
+            done = ran(os.path.join(BIN, "nanoc"), "compile", os.path.join(ROOT, "models", "gpt_tiny.cpp"), "-o",
+                       at("tiny.plan"), "--target", "cpu", *harness.overrides(SIZES))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for name in ("tiny_library", "tiny_windows"):
+                shutil.copy(at("tiny.plan"), at(name + ".plan"))
+            gpu_prepare.pack(folder)
+            self.assertTrue(os.path.exists(at("tiny.plan.gz")))
+            with open(at("manifest.json"), "w", encoding="utf-8") as file:
+                json.dump({"cases": [], "full": ["tiny"], "windows": [["tiny", 5]], "head": PLACES}, file)
+            done = ran(TOOL, "run", "--bundle", folder, "--only", "head", "--only", "windows", "--report", at("r.json"),
+                       "--nanorun", os.path.join(BIN, "nanorun") + " --threads 1", "--limit", 90)
+            with open(at("r.json"), encoding="utf-8") as file:
+                report = json.load(file)
+            parts = {part["name"]: part for part in report["parts"]}
+            self.assertEqual(parts["tiny: windows"]["status"], "passed", parts)
+            figures = report["figures"]["tiny"]
+            self.assertEqual(len(figures["windows_steps_ms"]), 5)
+            self.assertEqual(figures["windows_step_ms"], sorted(figures["windows_steps_ms"])[2])
+            # What has no head of this size is not left out in silence.
+            self.assertEqual(parts["tiny: head"]["status"], "failed")
+            self.assertIn("the library's plan has no product of the head at m.cpp:20", parts["tiny: head"]["detail"])
+            self.assertNotIn("head_ratio", figures)
+            self.assertEqual(done.returncode, 1)
 
 
 class Ranks(unittest.TestCase):

@@ -166,7 +166,8 @@ int main(int argc, char **argv) {
   compile
       ->add_option(
           "--machine", options.machine,
-          "By whose rates and links the schedule estimates times: a JSON file, or one of " +
+          "By whose rates and links times are estimated, for the schedule and for --products: a "
+          "JSON file, or one of " +
               nano::simulate::machineNames() + "; default: h100-infiniband for cuda, cpu for cpu")
       ->type_name("NAME|FILE.json");
   compile

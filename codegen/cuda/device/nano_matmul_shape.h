@@ -7,10 +7,13 @@
 namespace nano {
 
 /// C [rows, columns] = A [rows, inner] · B, where B is [columns, inner], transposed, or
-/// [inner, columns]; bf16, the last dimensions contiguous.
+/// [inner, columns]; the last dimensions contiguous. A and B are of elements of two bytes, or of
+/// one byte, where B has to be transposed. `sums`: whether the epilogue makes sums along rows.
 struct MatmulShape {
   long long rows, columns, inner;
   bool transposeB;
+  int elementBytes;
+  bool sums;
 };
 
 /// What one bulk load of an operand brings: so many columns of so many rows of the matrix.
@@ -19,23 +22,41 @@ struct TensorBox {
 };
 
 /// A pair of blocks, a cluster, makes two tiles that have their columns in common: each loads its
-/// own rows of A and half of B's part for both. Of a block's warpgroups two multiply, and one warp
-/// of the last one loads.
+/// own rows of A and half of B's part for both. Of a block's warpgroups two multiply, one warp of
+/// the next one loads, and where an epilogue makes sums, two more do the epilogue: it computes
+/// much, which the warps that multiply would have to wait for.
 struct MatmulTiles {
-  static constexpr int rows = 128, columns = 256, inner = 64, stages = 4;
-  static constexpr int clusterBlocks = 2, multiplying = 2, threads = 128 * (multiplying + 1);
-  /// Bytes of a stage's tiles, and the width of their rows in shared memory: 64 bf16.
-  static constexpr int aBytes = rows * inner * 2, bBytes = columns * inner * 2, rowBytes = 128;
+  static constexpr int rows = 128, columns = 256;
+  static constexpr int clusterBlocks = 2, multiplying = 2, warps = 4 * multiplying;
+  static NANO_BOTH constexpr int threads(bool sums) {
+    return 128 * (multiplying + 1 + (sums ? multiplying : 0));
+  }
+  /// The width of rows in shared memory, and bytes of a stage's tiles, which have as many elements
+  /// along the inner dimension as such a row holds.
+  static constexpr int rowBytes = 128, aBytes = rows * rowBytes, bBytes = columns * rowBytes;
   static constexpr int stageBytes = aBytes + bBytes;
+  static NANO_BOTH constexpr int inner(int elementBytes) { return rowBytes / elementBytes; }
+  static constexpr int stages = 4;
   /// Products on their way from the lanes that have summed them to those that finish them: of a
-  /// warp's 16 rows one part, as many columns as rowBytes hold.
-  static constexpr int partColumns = rowBytes / 2, partBytes = 16 * rowBytes;
-  static constexpr int sharedBytes = stages * (stageBytes + 16) + 4 * multiplying * partBytes;
-  static constexpr TensorBox aBox = {inner, rows};
-  /// Halves of B: of its columns, or where they are contiguous of its rows, 64 columns at a time.
-  static NANO_BOTH constexpr TensorBox bBox(bool transposeB) {
-    return transposeB ? TensorBox{inner, columns / clusterBlocks}
-                      : TensorBox{64, inner / clusterBlocks};
+  /// warp's 16 rows one part, as many columns of bf16 as rowBytes hold, or two where other warps
+  /// finish them. Room for all four would cost a stage: measured, that is slower.
+  static constexpr int partColumns = rowBytes / 2, partBytes = 16 * rowBytes,
+                       parts = columns / partColumns;
+  static NANO_BOTH constexpr int heldParts(bool sums) { return sums ? 2 : 1; }
+  /// With two barriers of 8 bytes a stage and a part.
+  static NANO_BOTH constexpr int sharedBytes(bool sums) {
+    return stages * (stageBytes + 16) + warps * heldParts(sums) * (partBytes + 16);
+  }
+  /// Neighbours of a row of which an epilogue's sums are stored.
+  static constexpr int sumColumns = 128;
+  static NANO_BOTH constexpr TensorBox aBox(int elementBytes) {
+    return {inner(elementBytes), rows};
+  }
+  /// Halves of B: of its columns, or where they are contiguous of its rows, as many columns at a
+  /// time as a row in shared memory holds.
+  static NANO_BOTH constexpr TensorBox bBox(bool transposeB, int elementBytes) {
+    return transposeB ? TensorBox{inner(elementBytes), columns / clusterBlocks}
+                      : TensorBox{rowBytes / elementBytes, inner(elementBytes) / clusterBlocks};
   }
 };
 
@@ -53,7 +74,8 @@ NANO_BOTH constexpr MatmulLaunch matmulLaunch(const MatmulShape &shape, long lon
                           divideUp(shape.columns, Tiles::columns);
   const long long most = multiprocessors < 2 ? 1 : multiprocessors / Tiles::clusterBlocks;
   const long long share = divideUp(pairs, most);
-  return {Tiles::threads, Tiles::clusterBlocks * divideUp(pairs, share), Tiles::sharedBytes};
+  return {Tiles::threads(shape.sums), Tiles::clusterBlocks * divideUp(pairs, share),
+          Tiles::sharedBytes(shape.sums)};
 }
 
 } // namespace nano

@@ -60,8 +60,9 @@ NANO_DEVICE void storeColumns(const T *tile, T *out, int64_t at, int64_t stride,
 #pragma unroll 2
   for (int turn = 0; turn < (count + Threads - 1) / Threads; ++turn) {
     const int i = turn * Threads + int(threadIdx.x);
-    const int word = i / 32 * Shape::width + i % Shape::width;
-    const int group = i % 32 / Shape::width;
+    // Neighbours write a column side by side.
+    const int word = i / 32 * Shape::width + i % 32 / Shape::groups;
+    const int group = i % Shape::groups;
     const int row = group * lanes, column = word * each;
     if ((count % Threads != 0 && i >= count) || column >= columns || row >= rows)
       continue;

@@ -320,3 +320,44 @@ step.program @reads_and_writes {
     nano.yield %4, %5 : tensor<8xf32>, tensor<8x50304xbf16>
   }
 }
+
+// -----
+
+// A row of partial sums is a warp's; of another matrix, whose rows are longer, the row picks one element, all that the launch reads of it.
+// CHECK-LABEL: // sum_sigmoid_log
+// CHECK:       __launch_bounds__(128)
+// CHECK:         const int64_t row = work.begin + thread / 32;
+// CHECK:           nano::read<4, 4>(sums +
+// CHECK:           const float [[P:.*]] = float(nano::read(p + (row * 50304 + ([[IN:.*]] ? [[AT:.*]] : 0))));
+// CHECK-NEXT:      const float [[SUM:.*]] = nano::groupSum<32>(
+// CHECK:           nano::log([[SUM]])
+// CHECK:           numbers[row] = [[SUM]];
+
+step.program @loss_of_partial_sums {
+  %s = step.buffer "sums" : memref<3072x393xf32>
+  %t = step.buffer "targets" : memref<3072xi32>
+  %p = step.buffer "p" : memref<3072x50304xbf16>
+  %n = step.buffer "numbers" : memref<3072xf32>
+  %l = step.buffer "loss" : memref<3072xf32>
+  step.task ins(%s, %t, %p) outs(%n, %l)
+      : (memref<3072x393xf32>, memref<3072xi32>, memref<3072x50304xbf16>) -> (memref<3072xf32>, memref<3072xf32>) {
+  ^bb0(%x: tensor<3072x393xf32>, %k: tensor<3072xi32>, %0: tensor<3072x50304xbf16>):
+    %cap = nano.constant 30.0 : tensor<3072x50304xf32>
+    %rowCap = nano.constant 30.0 : tensor<3072xf32>
+    %zero = nano.constant 0.0 : tensor<3072x50304xf32>
+    %slope = nano.constant 0.004811252 : tensor<3072x50304xf32>
+    %sum = nano.reduce sum %x dims [1] : tensor<3072x393xf32> -> tensor<3072xf32>
+    %log = nano.log %sum : tensor<3072xf32>
+    %lse = nano.add %log, %rowCap : tensor<3072xf32>
+    %1 = nano.cast %0 : tensor<3072x50304xbf16> -> tensor<3072x50304xf32>
+    %2 = nano.mul %1, %slope : tensor<3072x50304xf32>
+    %3 = nano.sigmoid %2 : tensor<3072x50304xf32>
+    %4 = nano.mul %3, %cap : tensor<3072x50304xf32>
+    %i = nano.iota 1 : tensor<3072x50304xi32>
+    %target = nano.broadcast %k dims [0] : tensor<3072xi32> -> tensor<3072x50304xi32>
+    %5 = nano.select eq, %i, %target, %4, %zero : tensor<3072x50304xi32>, tensor<3072x50304xf32>
+    %picked = nano.reduce sum %5 dims [1] : tensor<3072x50304xf32> -> tensor<3072xf32>
+    %loss = nano.sub %lse, %picked : tensor<3072xf32>
+    nano.yield %sum, %loss : tensor<3072xf32>, tensor<3072xf32>
+  }
+}

@@ -138,13 +138,14 @@ step.program @scatter_transposed {
 // IR-SAME:    nano.flops = {{[^ ]+}} : f64
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
 // IR-SAME:    nano.results = [array<i64: 5>, array<i64: 2>]
-// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 132>
+// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 2, 132>
 // IR-SAME:    nano.summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
 // IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 49152, 2304, 64, {{[0-9]+}}, 128>, array<i64: 1, 3072, 768, 6144, 64, {{[0-9]+}}, 128>]
 // CHECK-LABEL: // matmul_mul_add_cast
 // CHECK:       #include "nano_matmul.h"
 // CHECK:       struct Product {
-// CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132;
+// CHECK-NEXT:    using Element = nano::bf16;
+// CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
 // CHECK-NEXT:    static constexpr bool transposeB = false;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
@@ -201,5 +202,73 @@ step.program @product {
     %i = nano.broadcast %m dims [] : tensor<f32> -> tensor<49152x3072xf32>
     %j = nano.mul %r, %i : tensor<49152x3072xf32>
     nano.yield %j, %p : tensor<49152x3072xf32>, tensor<49152x3072xbf16>
+  }
+}
+
+// -----
+
+// Factors of 8 bits have a scale each, and sums along a row are stored for every 128 columns. The special functions of what is only added up are
+// shared.
+// IR-LABEL: step.program @statistics
+// IR:       func.func private @matmul_sum_sigmoid_exp_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, f32)
+// IR:       func.func @matmul_sum_sigmoid_exp_
+// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
+// IR-SAME:    nano.results = [array<i64: 4>, array<i64: 5>]
+// IR-SAME:    nano.shape = array<i64: 3072, 50304, 768, 1, 1, 132>
+// IR-SAME:    nano.shares_exponentials
+// IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 3072, 768, 128, {{[0-9]+}}, 128>, array<i64: 1, 768, 50304, 768, 128, {{[0-9]+}}, 128>]
+// CHECK-LABEL: // matmul_sum_sigmoid_exp
+// CHECK:       struct Product {
+// CHECK-NEXT:    using Element = nano::f8e4m3;
+// CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
+// CHECK-NEXT:    static constexpr bool transposeB = true;
+// CHECK-NEXT:    const float *scale_a;
+// CHECK-NEXT:    const float *scale_b;
+// CHECK-NEXT:    nano::bf16 *p;
+// CHECK-NEXT:    float *[[SUMS:.*]];
+// CHECK-NEXT:    NANO_DEVICE float scale() const {
+// CHECK-NEXT:      return nano::read(scale_a) * nano::read(scale_b);
+// CHECK-NEXT:    }
+// CHECK-NEXT:    struct Others {};
+// CHECK-NEXT:    NANO_DEVICE Others load(int, int) const { return {}; }
+// CHECK-NEXT:    NANO_DEVICE nano::Vec<float, 1> store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
+// CHECK-NEXT:                                          const Others &) const {
+// CHECK-NEXT:      const auto exp = nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>(product),
+// CHECK-NEXT:          0.004811252f);
+// CHECK-NEXT:      nano::store<8>(p + (row * 50304 + column), product);
+// CHECK-NEXT:      return {nano::sum(exp)};
+// CHECK-NEXT:    }
+// CHECK-NEXT:    NANO_DEVICE void storeSums(int row, int part, const nano::Vec<float, 1> &totals) const {
+// CHECK-NEXT:      [[SUMS]][row * 393 + part] = totals.lane[0];
+// CHECK-NEXT:    }
+// CHECK-NEXT:  };
+// CHECK:         x.scale_a = scale_a;
+// CHECK-NEXT:    x.scale_b = scale_b;
+// CHECK-NEXT:    x.p = p;
+// CHECK-NEXT:    x.[[SUMS]] = sums;
+step.program @statistics {
+  %a = step.buffer "a" : memref<3072x768xf8E4M3FN>
+  %b = step.buffer "b" : memref<50304x768xf8E4M3FN>
+  %sa = step.buffer "scale_a" : memref<f32>
+  %sb = step.buffer "scale_b" : memref<f32>
+  %p = step.buffer "p" : memref<3072x50304xbf16>
+  %s = step.buffer "sums" : memref<3072x393xf32>
+  step.task ins(%a, %b, %sa, %sb) outs(%p, %s)
+      : (memref<3072x768xf8E4M3FN>, memref<50304x768xf8E4M3FN>, memref<f32>, memref<f32>)
+      -> (memref<3072x50304xbf16>, memref<3072x393xf32>) {
+  ^bb0(%x: tensor<3072x768xf8E4M3FN>, %w: tensor<50304x768xf8E4M3FN>, %sx: tensor<f32>, %sw: tensor<f32>):
+    %0 = nano.scaled_matmul %x, %w scales(%sx, %sw) {transpose_b}
+        : (tensor<3072x768xf8E4M3FN>, tensor<50304x768xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<3072x50304xbf16>
+    %cap = nano.constant 30.0 : tensor<3072x50304xf32>
+    %slope = nano.constant 0.004811252 : tensor<3072x50304xf32>
+    %1 = nano.cast %0 : tensor<3072x50304xbf16> -> tensor<3072x50304xf32>
+    %2 = nano.mul %1, %slope : tensor<3072x50304xf32>
+    %3 = nano.sigmoid %2 : tensor<3072x50304xf32>
+    %4 = nano.mul %3, %cap : tensor<3072x50304xf32>
+    %5 = nano.sub %4, %cap : tensor<3072x50304xf32>
+    %6 = nano.exp %5 : tensor<3072x50304xf32>
+    %7 = nano.reshape %6 : tensor<3072x50304xf32> -> tensor<3072x393x128xf32>
+    %8 = nano.reduce sum %7 dims [2] : tensor<3072x393x128xf32> -> tensor<3072x393xf32>
+    nano.yield %0, %8 : tensor<3072x50304xbf16>, tensor<3072x393xf32>
   }
 }

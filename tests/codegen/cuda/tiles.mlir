@@ -40,6 +40,31 @@ step.program @both {
 
 // -----
 
+// Of many tiles each has two lines of every column.
+// IR-LABEL: step.program @many
+// IR:         step.launch @mul_cast_{{[0-9a-f]+}}(%x, %{{.*}}) {iterations = array<i64: 4096>}
+// IR-NOT:     step.launch
+// CHECK-LABEL: // mul_cast
+// CHECK:         const int64_t firstRow = work.begin / 256 * 256;
+// CHECK-NEXT:    const int64_t firstColumn = work.begin % 256 * 128;
+// CHECK:         for (int at = 0; at < 16; at += 4) {
+// CHECK:         nano::storeColumns<nano::f8e4m3, 256, 128, 256, 16>(gathered, t, firstColumn * 4096 + firstRow,
+// CHECK-NEXT:        4096, 256, 128);
+step.program @many {
+  %x = step.buffer "x" : memref<4096x32768xbf16>
+  %b = step.buffer "t" : memref<32768x4096xf8E4M3FN>
+  %t = step.view %b : memref<32768x4096xf8E4M3FN> to memref<4096x32768xf8E4M3FN, strided<[1, 4096]>>
+  step.task ins(%x) outs(%t) : (memref<4096x32768xbf16>) -> (memref<4096x32768xf8E4M3FN, strided<[1, 4096]>>) {
+  ^bb0(%a: tensor<4096x32768xbf16>):
+    %0 = nano.cast %a : tensor<4096x32768xbf16> -> tensor<4096x32768xf32>
+    %1 = nano.mul %0, %0 : tensor<4096x32768xf32>
+    %2 = nano.cast %1 : tensor<4096x32768xf32> -> tensor<4096x32768xf8E4M3FN>
+    nano.yield %2 : tensor<4096x32768xf8E4M3FN>
+  }
+}
+
+// -----
+
 // A maximum that no element depends on: a block walks over the columns of its 64 rows, and threads
 // keep what they have found in each of their two. The next tile is read while this one is written.
 // IR-LABEL: step.program @strip

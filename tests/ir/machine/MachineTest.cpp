@@ -96,6 +96,8 @@ TEST(Machine, KernelsTakeTheLongerOfBytesAndFlops) {
   EXPECT_DOUBLE_EQ(machine.kernel(40, 100, Arithmetic::Attention), 5);
   // A product by generated code runs at its share of the library's 100 flops a second.
   EXPECT_DOUBLE_EQ(machine.kernel(40, 850, Arithmetic::Product), 8.5 / generatedProductShare);
+  machine.products[size_t(ElementType::F8)].flops = 200;
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 1700, Arithmetic::ProductF8), 8.5 / generatedProductShare);
   EXPECT_DOUBLE_EQ(machine.kernel(0), 0);
 }
 

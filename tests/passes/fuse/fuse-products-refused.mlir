@@ -1,6 +1,6 @@
 // What no generated kernel computes stays with the library, and a remark says why: no product is inside of a kernel.
-// RUN: nano-opt %s -nano-fuse-products="products=fused report" -split-input-file -verify-diagnostics | FileCheck %s --implicit-check-not="{{^      %.* = nano.matmul}}"
-// CHECK-COUNT-14: {{^    %.* = nano.matmul}}
+// RUN: nano-opt %s -nano-fuse-products="products=fused report" -split-input-file -verify-diagnostics | FileCheck %s --implicit-check-not="{{^      %.* = nano.(scaled_)?matmul}}"
+// CHECK-COUNT-31: {{^    %.* = nano.(scaled_)?matmul}}
 
 func.func @batch(%x: tensor<2x4096x256xbf16>, %w: tensor<2x256x512xbf16>) -> tensor<2x4096x512xbf16> {
   // expected-remark @below {{left to the library: it is a batch of products}}
@@ -93,16 +93,156 @@ func.func @thin(%x: tensor<4096x12xbf16>, %w: tensor<12x512xbf16>) -> tensor<409
 
 // -----
 
-func.func @reduction(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
+func.func @largest(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %s = nano.reduce max %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    nano.yield %s : tensor<4096xf32>
+  }
+  return %y : tensor<4096xf32>
+}
+
+// -----
+
+func.func @short_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xbf16>) {
+  // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xbf16>) {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %s = nano.reduce sum %a dims [1] : tensor<4096x512xbf16> -> tensor<4096xbf16>
+    nano.yield %s : tensor<4096xbf16>
+  }
+  return %y : tensor<4096xbf16>
+}
+
+// -----
+
+func.func @column_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<512xf32>) {
+  // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<512xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %s = nano.reduce sum %f dims [0] : tensor<4096x512xf32> -> tensor<512xf32>
+    nano.yield %s : tensor<512xf32>
+  }
+  return %y : tensor<512xf32>
+}
+
+// -----
+
+func.func @odd_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x320xbf16>) -> (tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its rows are no multiples of 128 columns}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x320xbf16>) -> tensor<4096x320xbf16>
+  %y = nano.fused(%p) : (tensor<4096x320xbf16>) -> (tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x320xbf16>):
+    %f = nano.cast %a : tensor<4096x320xbf16> -> tensor<4096x320xf32>
+    %s = nano.reduce sum %f dims [1] : tensor<4096x320xf32> -> tensor<4096xf32>
+    nano.yield %s : tensor<4096xf32>
+  }
+  return %y : tensor<4096xf32>
+}
+
+// -----
+
+// The second sum needs the first one of the row.
+func.func @two_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel has a nano.reduce}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xf32>) {
   ^bb0(%a: tensor<4096x512xbf16>):
     %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
     %s = nano.reduce sum %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    %b = nano.broadcast %s dims [0] : tensor<4096xf32> -> tensor<4096x512xf32>
+    %d = nano.sub %f, %b : tensor<4096x512xf32>
+    %q = nano.mul %d, %d : tensor<4096x512xf32>
+    %v = nano.reduce sum %q dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    nano.yield %v : tensor<4096xf32>
+  }
+  return %y : tensor<4096xf32>
+}
+
+// -----
+
+func.func @sum_of_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xf32>) -> (tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xf32>) -> (tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>, %b: tensor<4096xf32>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %c = nano.broadcast %b dims [0] : tensor<4096xf32> -> tensor<4096x512xf32>
+    %d = nano.sub %f, %c : tensor<4096x512xf32>
+    %s = nano.reduce sum %d dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %s : tensor<4096xf32>
   }
   return %y : tensor<4096xf32>
+}
+
+// -----
+
+func.func @unread(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096x512xf32>) {
+  // expected-remark @below {{left to the library: its kernel reads no sums of rows}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096x512xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %s = nano.reduce sum %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    nano.yield %f : tensor<4096x512xf32>
+  }
+  return %y : tensor<4096x512xf32>
+}
+
+// -----
+
+// What a choice of one column adds up is one element.
+func.func @picked(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xi32>) -> (tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its kernel sums no rows}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xi32>) -> (tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>, %b: tensor<4096xi32>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %i = nano.iota 1 : tensor<4096x512xi32>
+    %c = nano.broadcast %b dims [0] : tensor<4096xi32> -> tensor<4096x512xi32>
+    %z = nano.constant 0.0 : tensor<4096x512xf32>
+    %d = nano.select eq, %i, %c, %f, %z : tensor<4096x512xi32>, tensor<4096x512xf32>
+    %s = nano.reduce sum %d dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    nano.yield %s : tensor<4096xf32>
+  }
+  return %y : tensor<4096xf32>
+}
+
+// -----
+
+func.func @other_sizes(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<2048x2x512xf32>, tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its kernel has values of other sizes}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y:2 = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<2048x2x512xf32>, tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %s = nano.reduce sum %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    %r = nano.reshape %f : tensor<4096x512xf32> -> tensor<2048x2x512xf32>
+    %e = nano.exp %r : tensor<2048x2x512xf32>
+    nano.yield %e, %s : tensor<2048x2x512xf32>, tensor<4096xf32>
+  }
+  return %y#0, %y#1 : tensor<2048x2x512xf32>, tensor<4096xf32>
+}
+
+// -----
+
+func.func @sum_and_columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<512xf32>) -> (tensor<512xf32>, tensor<4096xf32>) {
+  // expected-remark @below {{left to the library: its kernel has results of other sizes}}
+  %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
+  %y:2 = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<512xf32>) -> (tensor<512xf32>, tensor<4096xf32>) {
+  ^bb0(%a: tensor<4096x512xbf16>, %b: tensor<512xf32>):
+    %f = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf32>
+    %s = nano.reduce sum %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
+    %e = nano.exp %b : tensor<512xf32>
+    nano.yield %e, %s : tensor<512xf32>, tensor<4096xf32>
+  }
+  return %y#0, %y#1 : tensor<512xf32>, tensor<4096xf32>
 }
 
 // -----
@@ -183,6 +323,118 @@ func.func @long_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> ten
   ^bb0(%a: tensor<4096x512xf32>):
     %s = nano.mul %a, %a : tensor<4096x512xf32>
     nano.yield %s : tensor<4096x512xf32>
+  }
+  return %y : tensor<4096x512xf32>
+}
+
+// -----
+
+func.func @gradient8(%x: tensor<4096x256xf8E5M2>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its operands are not f8E4M3FN}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
+      : (tensor<4096x256xf8E5M2>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @blocks8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<4096x2xf32>, %u: tensor<4x2xf32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its scales are those of blocks}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
+      : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<4096x2xf32>, tensor<4x2xf32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @plain8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<256x512xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its second operand is not transposed}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u)
+      : (tensor<4096x256xf8E4M3FN>, tensor<256x512xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @turned8(%x: tensor<256x4096xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its first operand is transposed}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_a, transpose_b}
+      : (tensor<256x4096xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>, %c: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: it has an addend}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) add %c {transpose_b}
+      : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<4096x512xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @factor8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: it has a factor}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {alpha = 2.0 : f64, transpose_b}
+      : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @thin8(%x: tensor<4096x24xf8E4M3FN>, %w: tensor<512x24xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its rows are no multiples of 16 bytes}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
+      : (tensor<4096x24xf8E4M3FN>, tensor<512x24xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %m = nano.mul %a, %a : tensor<4096x512xbf16>
+    nano.yield %m : tensor<4096x512xbf16>
+  }
+  return %y : tensor<4096x512xbf16>
+}
+
+// -----
+
+func.func @long8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xf32> {
+  // expected-remark @below {{left to the library: its result is not bf16}}
+  %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
+      : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xf32>
+  %y = nano.fused(%p) : (tensor<4096x512xf32>) -> tensor<4096x512xf32> {
+  ^bb0(%a: tensor<4096x512xf32>):
+    %m = nano.mul %a, %a : tensor<4096x512xf32>
+    nano.yield %m : tensor<4096x512xf32>
   }
   return %y : tensor<4096x512xf32>
 }

@@ -103,3 +103,52 @@ func.func @back(%q: tensor<8x256xf8E5M2>, %s: tensor<f32>) -> tensor<8x256xbf16>
   %x = nano.dequantize %q, %s : tensor<8x256xf8E5M2>, tensor<f32> -> tensor<8x256xbf16>
   return %x : tensor<8x256xbf16>
 }
+
+// -----
+
+// What a product takes as its scale is written by the kernel that ends the reduction; the kernel that converts divides by it.
+// CHECK-LABEL: func.func @current
+// CHECK:       nano.fused(%{{.*}}) : (tensor<256x64xf32>) -> tensor<256xf32>
+// CHECK:       %[[S:.*]] = nano.fused(%{{.*}}) : (tensor<1x256xf32>) -> tensor<1xf32> {
+// CHECK:         %[[M:.*]] = nano.reduce max %{{.*}} dims [1] : tensor<1x256xf32> -> tensor<1xf32>
+// CHECK:         %[[V:.*]] = nano.mul %[[M]], %{{.*}} : tensor<1xf32>
+// CHECK:         %[[R:.*]] = nano.select gt, %[[V]], %{{.*}}, %[[V]], %{{.*}} : tensor<1xf32>, tensor<1xf32>
+// CHECK:         nano.yield %[[R]]
+// CHECK:       %[[N:.*]] = nano.reshape %[[S]] : tensor<1xf32> -> tensor<f32>
+// CHECK:       nano.fused(%[[N]], %{{.*}}) : (tensor<f32>, tensor<256x64xf32>) -> tensor<256x64xf8E4M3FN> {
+// CHECK:         nano.div %{{.*}}, %{{.*}} : tensor<f32>
+// CHECK-NOT:   nano.fused
+// CHECK:       nano.scaled_matmul %{{.*}}, %{{.*}} scales(%{{.*}}, %[[N]])
+func.func @current(%x: tensor<128x64xf8E4M3FN>, %sx: tensor<f32>, %w: tensor<256x64xf32>) -> tensor<128x256xbf16> {
+  %one = nano.constant 1.0 : tensor<f32>
+  %least = nano.constant 1.0e-30 : tensor<f32>
+  %factor = nano.constant 0.002 : tensor<f32>
+  %a = nano.abs %w : tensor<256x64xf32>
+  %r = nano.reduce max %a dims [1] : tensor<256x64xf32> -> tensor<256xf32>
+  %m = nano.reduce max %r dims [0] : tensor<256xf32> -> tensor<f32>
+  %v = nano.mul %m, %factor : tensor<f32>
+  %s = nano.select gt, %v, %least, %v, %one : tensor<f32>, tensor<f32>
+  %q = nano.quantize %w, %s : tensor<256x64xf32>, tensor<f32> -> tensor<256x64xf8E4M3FN>
+  %y = nano.scaled_matmul %x, %q scales(%sx, %s) {transpose_b} : (tensor<128x64xf8E4M3FN>, tensor<256x64xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<128x256xbf16>
+  return %y : tensor<128x256xbf16>
+}
+
+// -----
+
+// A number that kernels alone read is computed in them: the one that ends the reduction writes only what is reduced.
+// CHECK-LABEL: func.func @norm
+// CHECK:       %[[S:.*]] = nano.fused(%{{.*}}) : (tensor<1x256xf32>) -> tensor<1xf32> {
+// CHECK-NEXT:  ^bb0
+// CHECK-NEXT:    %[[M:.*]] = nano.reduce sum
+// CHECK-NEXT:    nano.yield %[[M]]
+// CHECK:       nano.fused(
+// CHECK:         nano.sqrt %{{.*}} : tensor<f32>
+func.func @norm(%w: tensor<256x64xf32>) -> tensor<256x64xf32> {
+  %a = nano.mul %w, %w : tensor<256x64xf32>
+  %r = nano.reduce sum %a dims [1] : tensor<256x64xf32> -> tensor<256xf32>
+  %m = nano.reduce sum %r dims [0] : tensor<256xf32> -> tensor<f32>
+  %n = nano.sqrt %m : tensor<f32>
+  %b = nano.broadcast %n dims [] : tensor<f32> -> tensor<256x64xf32>
+  %d = nano.div %w, %b : tensor<256x64xf32>
+  return %d : tensor<256x64xf32>
+}

@@ -68,3 +68,24 @@ step.program @other_rows {
     nano.yield %c : tensor<2x6xf32>
   }
 }
+
+// -----
+
+step.program @picks_of_other_rows {
+  %x = step.buffer "x" : memref<4x6xf32>
+  %t = step.buffer "t" : memref<2xi32>
+  %y = step.buffer "y" : memref<4xf32>
+  %z = step.buffer "z" : memref<2xf32>
+  step.task ins(%x, %t) outs(%y, %z) : (memref<4x6xf32>, memref<2xi32>) -> (memref<4xf32>, memref<2xf32>) {
+  ^bb0(%a: tensor<4x6xf32>, %b: tensor<2xi32>):
+    %s = nano.reduce sum %a dims [1] : tensor<4x6xf32> -> tensor<4xf32>
+    %w = nano.reshape %a : tensor<4x6xf32> -> tensor<2x12xf32>
+    %zero = nano.constant 0.0 : tensor<2x12xf32>
+    %i = nano.iota 1 : tensor<2x12xi32>
+    %k = nano.broadcast %b dims [0] : tensor<2xi32> -> tensor<2x12xi32>
+    %c = nano.select eq, %i, %k, %w, %zero : tensor<2x12xi32>, tensor<2x12xf32>
+    // expected-error @+1 {{reduces 2×12×1 elements where another reduction of the task has 4×6×1}}
+    %r = nano.reduce sum %c dims [1] : tensor<2x12xf32> -> tensor<2xf32>
+    nano.yield %s, %r : tensor<4xf32>, tensor<2xf32>
+  }
+}

@@ -58,3 +58,33 @@ func.func @copied(%a: tensor<64x68xbf16>, %w: tensor<64x64xbf16>, %h: tensor<64x
   %z = nano.concat %h, %y dim 1 : (tensor<64x4xbf16>, tensor<64x64xbf16>) -> tensor<64x68xbf16>
   return %z : tensor<64x68xbf16>
 }
+
+// -----
+
+// Partial sums are stored one by one: their rows may begin anywhere, and are not copied.
+// CHECK-LABEL: step.program @sums
+// CHECK-DAG:     %[[P:.*]] = step.buffer "scaled_matmul" : memref<64x384xbf16>
+// CHECK-DAG:     %[[S:.*]] = step.buffer "reduce" : memref<64x3xf32>
+// CHECK:         step.task ins(%{{.*}}) outs(%[[P]], %[[S]])
+// CHECK:           nano.scaled_matmul
+// CHECK:         step.task ins(%[[S]])
+// CHECK-NOT:     step.task
+// CHECK-NOT:     step.copy
+// CHECK:         step.task ins(%[[P]])
+func.func @sums(%a: tensor<64x16xf8E4M3FN>, %w: tensor<384x16xf8E4M3FN>, %o: tensor<f32>) -> (tensor<64xf32>, tensor<64x384xbf16>) attributes {nano.role = "update"} {
+  %y:2 = nano.fused(%a, %w, %o) : (tensor<64x16xf8E4M3FN>, tensor<384x16xf8E4M3FN>, tensor<f32>) -> (tensor<64x384xbf16>, tensor<64x3xf32>) {
+  ^bb0(%1: tensor<64x16xf8E4M3FN>, %2: tensor<384x16xf8E4M3FN>, %3: tensor<f32>):
+    %p = nano.scaled_matmul %1, %2 scales(%3, %3) {transpose_b} : (tensor<64x16xf8E4M3FN>, tensor<384x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<64x384xbf16>
+    %f = nano.cast %p : tensor<64x384xbf16> -> tensor<64x384xf32>
+    %r = nano.reshape %f : tensor<64x384xf32> -> tensor<64x3x128xf32>
+    %s = nano.reduce sum %r dims [2] : tensor<64x3x128xf32> -> tensor<64x3xf32>
+    nano.yield %p, %s : tensor<64x384xbf16>, tensor<64x3xf32>
+  }
+  %t = nano.fused(%y#1) : (tensor<64x3xf32>) -> tensor<64xf32> {
+  ^bb0(%1: tensor<64x3xf32>):
+    %s = nano.reduce sum %1 dims [1] : tensor<64x3xf32> -> tensor<64xf32>
+    nano.yield %s : tensor<64xf32>
+  }
+  %z = nano.neg %y#0 : tensor<64x384xbf16>
+  return %t, %z : tensor<64xf32>, tensor<64x384xbf16>
+}

@@ -127,3 +127,24 @@ func.func @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: te
   %z = nano.scaled_matmul %a, %b scales(%s, %t) {transpose_b} : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<16x16xf32>
   return %list, %z : tensor<2xf32>, tensor<16x16xf32>
 }
+
+// -----
+
+// So too where the kernel that makes it ends a reduction, and the product reads what it makes as a number.
+// CHECK-LABEL: step.program @reduced
+// CHECK:       %[[OWN:.*]] = step.buffer "{{.*}}" : memref<1xf32>
+// CHECK:       %[[SECOND:.*]] = step.view %[[OWN]] : memref<1xf32> to memref<f32>
+// CHECK:       step.matmul {{.*}} scales(%{{.*}}, %[[SECOND]])
+func.func @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<1x8xf32>, %y: tensor<1xf32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {nano.role = "train"} {
+  %m = nano.fused (%x) : (tensor<1x8xf32>) -> tensor<1xf32> {
+  ^bb0(%row: tensor<1x8xf32>):
+    %c = nano.reduce max %row dims [1] : tensor<1x8xf32> -> tensor<1xf32>
+    nano.yield %c : tensor<1xf32>
+  }
+  %s = nano.reshape %y : tensor<1xf32> -> tensor<f32>
+  %t = nano.reshape %m : tensor<1xf32> -> tensor<f32>
+  %t1 = nano.reshape %t : tensor<f32> -> tensor<1xf32>
+  %list = nano.concat %y, %t1 dim 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
+  %z = nano.scaled_matmul %a, %b scales(%s, %t) {transpose_b} : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<16x16xf32>
+  return %list, %z : tensor<2xf32>, tensor<16x16xf32>
+}

@@ -39,6 +39,51 @@ func.func @next(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> 
 
 // -----
 
+// A gradient that products add up grows in its state, from the first of them on; a sum that something else reads later does not.
+// CHECK-LABEL: step.program @sums
+// CHECK-DAG:   %[[G:.*]] = step.state @grad.w : memref<8x8xf32>
+// CHECK-DAG:   %[[H:.*]] = step.state @grad.v : memref<8x8xf32>
+// CHECK-DAG:   %[[F:.*]] = step.buffer "matmul" : memref<8x8xf32>
+// CHECK:       step.matmul %{{.*}}, %{{.*}} into %[[G]] {transpose_a}
+// CHECK:       step.matmul %{{.*}}, %{{.*}} add %[[G]] into %[[G]] {transpose_a}
+// CHECK:       step.matmul %{{.*}}, %{{.*}} add %[[G]] into %[[G]] {transpose_a}
+// CHECK:       step.matmul %{{.*}}, %{{.*}} into %[[F]] {transpose_a}
+// CHECK:       step.matmul %{{.*}}, %{{.*}} add %[[F]] into %[[H]] {transpose_a}
+// CHECK-NOT:   step.copy
+nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @grad.v : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> tensor<f32> {
+  %a = nano.matmul %x, %x {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %b = nano.matmul %y, %y add %a {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %c = nano.matmul %z, %z add %b {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  nano.store %c, @grad.w : tensor<8x8xf32>
+  %f = nano.matmul %x, %y {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %h = nano.matmul %x, %z add %f {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  nano.store %h, @grad.v : tensor<8x8xf32>
+  %l = nano.reduce sum %f dims [0, 1] : tensor<8x8xf32> -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Nor where the state's old value is still to be read.
+// CHECK-LABEL: step.program @old
+// CHECK:       %[[F:.*]] = step.buffer "matmul" : memref<8x8xf32>
+// CHECK:       step.matmul %{{.*}}, %{{.*}} into %[[F]] {transpose_a}
+// CHECK:       step.task ins(%[[G:.*]]) outs(%{{.*}}) : (memref<8x8xf32>)
+// CHECK:       step.matmul %{{.*}}, %{{.*}} add %[[F]] into %[[G]] {transpose_a}
+nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+func.func @old(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<f32> {
+  %a = nano.matmul %x, %x {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %old = nano.load @grad.w : tensor<8x8xf32>
+  %l = nano.reduce sum %old dims [0, 1] : tensor<8x8xf32> -> tensor<f32>
+  %b = nano.matmul %y, %y add %a {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  nano.store %b, @grad.w : tensor<8x8xf32>
+  return %l : tensor<f32>
+}
+
+// -----
+
 // An optimizer's update: the collective and the parameter in place.
 // CHECK-LABEL: step.program @update attributes {role = "update"}
 // CHECK-DAG:   %[[G:.*]] = step.state @g : memref<8xf32>

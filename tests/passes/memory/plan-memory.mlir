@@ -112,3 +112,37 @@ module {
     step.fill %b : memref<256xf32>
   }
 }
+
+// -----
+
+// A large output that one program alone touches lies where others have transient buffers: the host has read it before they run. One that several touch,
+// and a small one, do not.
+// CHECK: module attributes {step.arena_bytes = 3147008 : i64, step.floor_bytes = 3147008 : i64}
+// CHECK-DAG: step.input @shared : memref<262144xf32> {offset = 0 : i64, output}
+// CHECK-DAG: step.input @small : memref<8xf32> {offset = 1048576 : i64, output}
+// CHECK-DAG: step.input @logits : memref<262144xf32> {offset = 1048832 : i64, output}
+// CHECK-LABEL: step.program @step
+// CHECK: step.buffer "a" {offset = 1048832 : i64}
+// CHECK-LABEL: step.program @generate
+// CHECK: step.buffer "b" {offset = 2097408 : i64}
+module {
+  step.input @logits : memref<262144xf32> {output}
+  step.input @shared : memref<262144xf32> {output}
+  step.input @small : memref<8xf32> {output}
+  step.program @step {
+    %s = step.state @shared : memref<262144xf32>
+    %l = step.state @small : memref<8xf32>
+    %a = step.buffer "a" : memref<524544xf32>
+    step.fill %a : memref<524544xf32>
+    step.fill %s : memref<262144xf32>
+    step.fill %l : memref<8xf32>
+  }
+  step.program @generate {
+    %s = step.state @shared : memref<262144xf32>
+    %g = step.state @logits : memref<262144xf32>
+    %b = step.buffer "b" : memref<262144xf32>
+    step.fill %b : memref<262144xf32>
+    step.copy %b to %g : memref<262144xf32>, memref<262144xf32>
+    step.copy %b to %s : memref<262144xf32>, memref<262144xf32>
+  }
+}

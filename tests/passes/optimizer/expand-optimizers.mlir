@@ -111,7 +111,8 @@ module attributes {nano.training = {grad_clip = 2.0 : f64}} {
 
 // -----
 
-// Muon: a wide matrix and a stack of tall ones. Tall matrices are not transposed: A = XᵀX, X ← aX + X·B.
+// Muon: a wide matrix and a stack of tall ones. Tall matrices are not transposed: A = XᵀX, X ← aX + X·B. All have smaller sides of 2: their polynomials
+// are one product.
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
@@ -135,24 +136,31 @@ nano.state @grad.tall : tensor<3x8x2xf32> {role = #nano.role<gradient>, init = #
 // CHECK: nano.store %{{.*}}, @wide.muon_b : tensor<2x4xf32>
 // CHECK: nano.reduce sum %{{.*}} dims [0, 1] : tensor<2x4xf32> -> tensor<f32>
 // CHECK: %[[X:.*]] = nano.cast %{{.*}} : tensor<2x4xf32> -> tensor<2x4xbf16>
-// CHECK: %[[A:.*]] = nano.matmul %[[X]], %[[X]] {transpose_b} : (tensor<2x4xbf16>, tensor<2x4xbf16>) -> tensor<2x2xbf16>
-// CHECK-NEXT: %[[B:.*]] = nano.matmul %[[A]], %[[A]] add %[[A]] {alpha = 2.000000e+00 : f64, beta = -4.750000e+00 : f64} : (tensor<2x2xbf16>, tensor<2x2xbf16>, tensor<2x2xbf16>) -> tensor<2x2xbf16>
-// CHECK-NEXT: %[[NEXT:.*]] = nano.matmul %[[B]], %[[X]] add %[[X]] {beta = 3.500000e+00 : f64} : (tensor<2x2xbf16>, tensor<2x4xbf16>, tensor<2x4xbf16>) -> tensor<2x4xbf16>
-// CHECK-NEXT: nano.matmul %[[NEXT]], %[[NEXT]] {transpose_b}
-// CHECK-COUNT-2: nano.matmul
-// CHECK-NOT: nano.matmul
-// CHECK: nano.store %{{.*}}, @wide : tensor<2x4xf32>
 // CHECK: nano.reduce sum %{{.*}} dims [1, 2] : tensor<3x8x2xf32> -> tensor<3xf32>
 // CHECK: nano.broadcast %{{.*}} dims [0] : tensor<3xf32> -> tensor<3x8x2xf32>
-// CHECK: nano.matmul %[[Y:.*]], %[[Y]] {transpose_a} : (tensor<3x8x2xbf16>, tensor<3x8x2xbf16>) -> tensor<3x2x2xbf16>
-// CHECK: nano.matmul %[[Y]], %{{.*}} add %[[Y]] {beta = 3.500000e+00 : f64} : (tensor<3x8x2xbf16>, tensor<3x2x2xbf16>, tensor<3x8x2xbf16>) -> tensor<3x8x2xbf16>
+// CHECK: %[[Y:.*]] = nano.cast %{{.*}} : tensor<3x8x2xf32> -> tensor<3x8x2xbf16>
+// CHECK-NEXT: %[[AX:.*]] = nano.matmul %[[X]], %[[X]] {transpose_b} : (tensor<2x4xbf16>, tensor<2x4xbf16>) -> tensor<2x2xbf16>
+// CHECK-NEXT: %[[AY:.*]] = nano.matmul %[[Y]], %[[Y]] {transpose_a} : (tensor<3x8x2xbf16>, tensor<3x8x2xbf16>) -> tensor<3x2x2xbf16>
+// CHECK-NEXT: %[[ONE:.*]] = nano.reshape %[[AX]] : tensor<2x2xbf16> -> tensor<1x2x2xbf16>
+// CHECK-NEXT: %[[A:.*]] = nano.concat %[[ONE]], %[[AY]] dim 0 : (tensor<1x2x2xbf16>, tensor<3x2x2xbf16>) -> tensor<4x2x2xbf16>
+// CHECK-NEXT: %[[B:.*]] = nano.matmul %[[A]], %[[A]] add %[[A]] {alpha = 2.000000e+00 : f64, beta = -4.750000e+00 : f64} : (tensor<4x2x2xbf16>, tensor<4x2x2xbf16>, tensor<4x2x2xbf16>) -> tensor<4x2x2xbf16>
+// CHECK-NEXT: %[[PART:.*]] = nano.slice %[[B]] dim 0 at 0 : tensor<4x2x2xbf16> -> tensor<1x2x2xbf16>
+// CHECK-NEXT: %[[BX:.*]] = nano.reshape %[[PART]] : tensor<1x2x2xbf16> -> tensor<2x2xbf16>
+// CHECK-NEXT: %[[BY:.*]] = nano.slice %[[B]] dim 0 at 1 : tensor<4x2x2xbf16> -> tensor<3x2x2xbf16>
+// CHECK-NEXT: %[[NEXT:.*]] = nano.matmul %[[BX]], %[[X]] add %[[X]] {beta = 3.500000e+00 : f64} : (tensor<2x2xbf16>, tensor<2x4xbf16>, tensor<2x4xbf16>) -> tensor<2x4xbf16>
+// CHECK-NEXT: nano.matmul %[[Y]], %[[BY]] add %[[Y]] {beta = 3.500000e+00 : f64} : (tensor<3x8x2xbf16>, tensor<3x2x2xbf16>, tensor<3x8x2xbf16>) -> tensor<3x8x2xbf16>
+// CHECK-NEXT: nano.matmul %[[NEXT]], %[[NEXT]] {transpose_b}
+// CHECK-COUNT-4: nano.matmul
+// CHECK-NOT: nano.matmul
+// CHECK: nano.store %{{.*}}, @wide : tensor<2x4xf32>
 // The step of a tall matrix is longer: √(8/2).
 // CHECK: nano.constant 2.000000e+00 : tensor<f32>
 // CHECK: nano.store %{{.*}}, @tall : tensor<3x8x2xf32>
 
 // -----
 
-// Matrices of one size are orthogonalised together, up to 24 numbers: @a and @c are a batch, @d would make it too large. @b has another size.
+// Matrices of one size are orthogonalised together, up to 24 numbers: @a and @c are a batch, @d would make it too large. @b has another size. The
+// polynomials of the three batches are one product, as they have less than four times so many numbers; those of @e, whose smaller side is 3, are not in it.
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
@@ -165,7 +173,9 @@ nano.state @d : tensor<2x4xf32> {role = #nano.role<parameter>, init = #nano.init
 nano.state @grad.a : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @grad.b : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @grad.c : tensor<2x2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @e : tensor<3x4xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @matrices}
 nano.state @grad.d : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.state @grad.e : tensor<3x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // SMALL-LABEL: func.func @update()
 // SMALL: nano.store %{{.*}}, @a.muon_b : tensor<2x4xf32>
@@ -174,12 +184,17 @@ nano.state @grad.d : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.
 // SMALL: %[[A:.*]] = nano.reshape %{{.*}} : tensor<2x4xf32> -> tensor<1x2x4xf32>
 // SMALL: %[[X:.*]] = nano.concat %[[A]], %[[C]] dim 0 : (tensor<1x2x4xf32>, tensor<2x2x4xf32>) -> tensor<3x2x4xf32>
 // SMALL: nano.matmul %[[X]], %[[X]] {transpose_b} : (tensor<3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<3x2x2xf32>
+// SMALL-NEXT: nano.matmul %[[B:.*]], %[[B]] {transpose_b} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+// SMALL-NEXT: nano.matmul %[[D:.*]], %[[D]] {transpose_b} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+// SMALL: %[[ALL:.*]] = nano.concat %{{.*}} dim 0 : (tensor<3x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<5x2x2xf32>
+// SMALL-NEXT: nano.matmul %[[ALL]], %[[ALL]] add %[[ALL]]
 // SMALL: %[[O:.*]] = nano.matmul %{{.*}}, %[[X]] add %[[X]]
 // SMALL: nano.slice %[[O]] dim 0 at 0 : tensor<3x2x4xf32> -> tensor<1x2x4xf32>
 // SMALL: nano.store %{{.*}}, @a : tensor<2x4xf32>
 // SMALL: nano.slice %[[O]] dim 0 at 1 : tensor<3x2x4xf32> -> tensor<2x2x4xf32>
 // SMALL: nano.store %{{.*}}, @c : tensor<2x2x4xf32>
-// SMALL: nano.matmul %[[B:.*]], %[[B]] {transpose_b} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
 // SMALL: nano.store %{{.*}}, @b : tensor<2x3xf32>
-// SMALL: nano.matmul %[[D:.*]], %[[D]] {transpose_b} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
 // SMALL: nano.store %{{.*}}, @d : tensor<2x4xf32>
+// SMALL: nano.matmul %[[E:.*]], %[[E]] {transpose_b} : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x3xf32>
+// SMALL-NEXT: nano.matmul %{{.*}} -> tensor<3x3xf32>
+// SMALL: nano.store %{{.*}}, @e : tensor<3x4xf32>

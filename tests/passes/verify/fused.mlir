@@ -61,6 +61,65 @@ func.func @f(%x: tensor<8x8xbf16>) -> tensor<8xf32> {
 
 // -----
 
+// Sums over each 128 columns are right, as results; those of others, or that are used again, are not.
+func.func @f(%x: tensor<8x16xf8E4M3FN>, %w: tensor<256x16xf8E4M3FN>, %o: tensor<f32>) -> tensor<8x2xf32> {
+  %y = nano.fused (%x, %w, %o) : (tensor<8x16xf8E4M3FN>, tensor<256x16xf8E4M3FN>, tensor<f32>) -> tensor<8x2xf32> {
+  ^bb0(%a: tensor<8x16xf8E4M3FN>, %b: tensor<256x16xf8E4M3FN>, %c: tensor<f32>):
+    %z = nano.scaled_matmul %a, %b scales(%c, %c) {transpose_b} : (tensor<8x16xf8E4M3FN>, tensor<256x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x256xbf16>
+    %f = nano.cast %z : tensor<8x256xbf16> -> tensor<8x256xf32>
+    %r = nano.reshape %f : tensor<8x256xf32> -> tensor<8x2x128xf32>
+    %s = nano.reduce sum %r dims [2] : tensor<8x2x128xf32> -> tensor<8x2xf32>
+    nano.yield %s : tensor<8x2xf32>
+  }
+  return %y : tensor<8x2xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<8x16xbf16>, %w: tensor<16x256xbf16>) -> tensor<8x4xf32> {
+  %y = nano.fused (%x, %w) : (tensor<8x16xbf16>, tensor<16x256xbf16>) -> tensor<8x4xf32> {
+  ^bb0(%a: tensor<8x16xbf16>, %b: tensor<16x256xbf16>):
+    // expected-error @below {{inside nano.fused: it must stand by itself: its kernel has a nano.reshape}}
+    %z = nano.matmul %a, %b : (tensor<8x16xbf16>, tensor<16x256xbf16>) -> tensor<8x256xbf16>
+    %f = nano.cast %z : tensor<8x256xbf16> -> tensor<8x256xf32>
+    %r = nano.reshape %f : tensor<8x256xf32> -> tensor<8x4x64xf32>
+    %s = nano.reduce sum %r dims [2] : tensor<8x4x64xf32> -> tensor<8x4xf32>
+    nano.yield %s : tensor<8x4xf32>
+  }
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<8x16xbf16>, %w: tensor<16x256xbf16>) -> tensor<8x2xf32> {
+  %y = nano.fused (%x, %w) : (tensor<8x16xbf16>, tensor<16x256xbf16>) -> tensor<8x2xf32> {
+  ^bb0(%a: tensor<8x16xbf16>, %b: tensor<16x256xbf16>):
+    // expected-error @below {{inside nano.fused: it must stand by itself: its kernel has a nano.reshape}}
+    %z = nano.matmul %a, %b : (tensor<8x16xbf16>, tensor<16x256xbf16>) -> tensor<8x256xbf16>
+    %f = nano.cast %z : tensor<8x256xbf16> -> tensor<8x256xf32>
+    %r = nano.reshape %f : tensor<8x256xf32> -> tensor<8x2x128xf32>
+    %s = nano.reduce sum %r dims [2] : tensor<8x2x128xf32> -> tensor<8x2xf32>
+    %l = nano.log %s : tensor<8x2xf32>
+    nano.yield %l : tensor<8x2xf32>
+  }
+  return %y : tensor<8x2xf32>
+}
+
+// -----
+
+// What the device library does not multiply.
+func.func @f(%x: tensor<8x16xf8E5M2>, %w: tensor<256x16xf8E4M3FN>, %o: tensor<f32>) -> tensor<8x256xbf16> {
+  %y = nano.fused (%x, %w, %o) : (tensor<8x16xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>) -> tensor<8x256xbf16> {
+  ^bb0(%a: tensor<8x16xf8E5M2>, %b: tensor<256x16xf8E4M3FN>, %c: tensor<f32>):
+    // expected-error @below {{inside nano.fused: it must stand by itself: its operands are not f8E4M3FN}}
+    %z = nano.scaled_matmul %a, %b scales(%c, %c) {transpose_b} : (tensor<8x16xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x256xbf16>
+    nano.yield %z : tensor<8x256xbf16>
+  }
+  return %y : tensor<8x256xbf16>
+}
+
+// -----
+
 // Nor may it come after other ops.
 func.func @f(%x: tensor<8x8xbf16>) -> tensor<8x8xbf16> {
   %y = nano.fused (%x) : (tensor<8x8xbf16>) -> tensor<8x8xbf16> {

@@ -99,6 +99,57 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
+// What one program alone writes for the host, others may use; not so the program itself.
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.input @logits : memref<8xf32> {output, offset = 0 : i64}
+  step.program @other {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+  }
+  step.program @generate {
+    %logits = step.state @logits : memref<8xf32>
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    // expected-error-re @below {{program @generate: step.fill ({{.*}}) writes buffer 'x' ({{.*}}) over output 'logits' ({{.*}}), which lives from step to step}}
+    step.fill %x : memref<8xf32>
+    step.fill %logits : memref<8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.input @loss : memref<8xf32> {output, offset = 0 : i64}
+  step.program @first {
+    %loss = step.state @loss : memref<8xf32>
+    step.fill %loss : memref<8xf32>
+  }
+  step.program @last {
+    %loss = step.state @loss : memref<8xf32>
+    step.fill %loss : memref<8xf32>
+  }
+  step.program @update {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    // expected-error-re @below {{program @update: step.fill ({{.*}}) writes buffer 'x' ({{.*}}) over output 'loss' ({{.*}}), which lives from step to step}}
+    step.fill %x : memref<8xf32>
+  }
+}
+
+// -----
+
+module attributes {step.arena_bytes = 2048 : i64} {
+  step.input @logits : memref<128xf32> {output, offset = 0 : i64}
+  // expected-error-re @below {{output 'loss' ({{.*}}) overlaps output 'logits' ({{.*}}) in the arena, and both live from step to step}}
+  step.input @loss : memref<8xf32> {output, offset = 256 : i64}
+  step.program @generate {
+    %logits = step.state @logits : memref<128xf32>
+    %loss = step.state @loss : memref<8xf32>
+    step.fill %logits : memref<128xf32>
+    step.fill %loss : memref<8xf32>
+  }
+}
+
+// -----
+
 module attributes {step.arena_bytes = 2048 : i64} {
   step.program @p {
     // expected-error @below {{has no offset in the arena: nano-plan-memory runs first}}

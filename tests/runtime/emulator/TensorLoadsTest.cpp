@@ -51,6 +51,31 @@ TEST(TensorLoads, BringBoxesAndZeroesAround) {
     }
 }
 
+TEST(TensorLoads, OfElementsOfAByte) {
+  constexpr int bytePitch = 112, columns = 128; // wider than the matrix
+  std::vector<uint8_t> matrix(size_t(matrixRows) * bytePitch);
+  for (size_t i = 0; i < matrix.size(); ++i)
+    matrix[i] = uint8_t(1 + i % 251);
+  for (auto [column, row] : {std::pair(0, 0), std::pair(48, 30), std::pair(-16, -5)}) {
+    KernelRun run("tensor.cu", "box_128");
+    run.input(matrix)
+        .input(std::vector<int32_t>{column, row})
+        .output<uint8_t>(size_t(boxRows) * columns)
+        .shared(boxRows * columns + 8)
+        .map({0, DType::F8E4M3FN, matrixColumns, matrixRows, bytePitch, columns, boxRows, 128});
+    ASSERT_EQ(run.run(), "");
+    auto got = run.result<uint8_t>(2);
+    for (int r = 0; r < boxRows; ++r)
+      for (int c = 0; c < columns; ++c) {
+        const int x = column + c, y = row + r;
+        const bool isInside = x >= 0 && x < matrixColumns && y >= 0 && y < matrixRows;
+        ASSERT_EQ(int(got[size_t(r) * columns + size_t(c)]),
+                  isInside ? 1 + (y * bytePitch + x) % 251 : 0)
+            << column << ", " << row << ": " << r << ", " << c;
+      }
+  }
+}
+
 TEST(TensorLoads, AreNotCheckedInFastRuns) {
   KernelRun run = Box{"box_64", 32, 64}.make(96, 39);
   ASSERT_EQ(run.run(/*checked=*/false), "");

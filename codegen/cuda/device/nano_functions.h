@@ -1,0 +1,226 @@
+// Functions of numbers and of vectors' lanes, each with its error: exponentials, sigmoids, sines,
+// quotients, and what a vector's lanes come to.
+#pragma once
+
+#include "nano_vectors.h"
+
+namespace nano {
+
+/// a/b, 2 units in the last place off: a·(1/b), where 1/b is infinite for |b| < 2^-126 and 0 for
+/// |b| > 2^126.
+NANO_DEVICE float quotient(float a, float b) { return a * approximateReciprocal(b); }
+/// 1/√x, relative error 2^-22.
+NANO_DEVICE float rsqrt(float x) { return approximateRsqrt(x); }
+/// e^x as 2^(x·log₂e), relative error (2 + |x|)·2^-23; 0 where e^x < 2^-126. The loss takes it of
+/// every logit, where the six instructions more of a correctly scaled one cost more than memory.
+NANO_DEVICE float exponential(float x) { return approximateExp2(x * 1.44269504f); }
+/// e^(factor·x + summand), relative error (2 + |factor·x| + |summand|)·2^-23; factor and summand
+/// are constants.
+NANO_DEVICE float exponential(float x, float factor, float summand) {
+  return approximateExp2(fma(x, factor * 1.44269504f, summand * 1.44269504f));
+}
+/// e^(-factor·x), and at most 2^60.
+NANO_DEVICE float negatedExponential(float x, float factor) {
+  return minimum(approximateExp2(x * (factor * -1.44269504f)), 0x1p60f);
+}
+/// 1 + e^(-factor·x), and at most 2^60.
+NANO_DEVICE float onePlusExponential(float x, float factor) {
+  return 1.0f + negatedExponential(x, factor);
+}
+/// 1/(1 + e^(-factor·x)), relative error (6 + |factor·x|)·2^-23; where factor·x < -41 it is 2^-60.
+NANO_DEVICE float sigmoid(float x, float factor = 1.0f) {
+  return approximateReciprocal(onePlusExponential(x, factor));
+}
+
+/// sin x (quadrant 0) or cos x (quadrant 1), absolute error 2e-7 for |x| ≤ 5e4: x − n·π/2 in three
+/// steps, then polynomials of S. Moshier's Cephes library.
+template <int Quadrant> NANO_DEVICE float sineOrCosine(float x) {
+  float n = roundEven(x * 0.63661977236758134f);
+  float r = fma(n, -1.57079637050628662109375f, x);
+  r = fma(n, 4.37113900018624283e-8f, r);
+  r = fma(n, 1.71512449e-15f, r);
+  float z = r * r;
+  float sine = fma(fma(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f);
+  sine = fma(sine * z, r, r);
+  float cosine =
+      fma(fma(2.443315711809948e-5f, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f);
+  cosine = fma(cosine * z, z, fma(z, -0.5f, 1.0f));
+  int quarter = int(n) + Quadrant;
+  float magnitude = quarter & 1 ? cosine : sine;
+  return quarter & 2 ? -magnitude : magnitude;
+}
+NANO_DEVICE float sine(float x) { return sineOrCosine<0>(x); }
+NANO_DEVICE float cosine(float x) { return sineOrCosine<1>(x); }
+
+NANO_DEVICE int maximum(int a, int b) { return a > b ? a : b; }
+NANO_DEVICE int minimum(int a, int b) { return a < b ? a : b; }
+
+#define NANO_UNARY(NAME)                                                                           \
+  template <int N> NANO_DEVICE Vec<float, N> NAME(const Vec<float, N> &a) {                        \
+    return map<float>([](float x) { return NAME(x); }, a);                                         \
+  }
+NANO_UNARY(exponential)
+NANO_UNARY(log)
+NANO_UNARY(sqrt)
+NANO_UNARY(approximateSqrt)
+NANO_UNARY(rsqrt)
+NANO_UNARY(tanh)
+NANO_UNARY(sine)
+NANO_UNARY(cosine)
+NANO_UNARY(abs)
+#undef NANO_UNARY
+
+template <int N>
+NANO_DEVICE Vec<float, N> exponential(const Vec<float, N> &a, float factor, float summand) {
+  return map<float>([=](float x) { return exponential(x, factor, summand); }, a);
+}
+
+/// 2^x without the units for special functions, which do 16 a clock and multiprocessor: relative
+/// error 2·2^-23, 0 where x ≤ -125.5. 2^(n-1) · 2·2^f for the nearest whole n, by the polynomial of
+/// fifth degree whose largest relative error is least; 2^n itself is no number where n = 128.
+NANO_DEVICE float polynomialExp2(float x) {
+  constexpr float toWhole = 12582912.0f; // 1.5·2^23: the last bit of a sum with it counts ones
+  x = minimum(maximum(x, -126.0f), 128.0f);
+  const float shifted = x + toWhole;
+  const float f = x - (shifted - toWhole);
+  float p = fma(2 * 0.0013264728f, f, 2 * 0.009671514f);
+  p = fma(p, f, 2 * 0.055507336f);
+  p = fma(p, f, 2 * 0.24022242f);
+  p = fma(p, f, 2 * 0.693147f);
+  p = fma(p, f, 2.0f);
+  return p * bitCast<float>((bitCast<uint32_t>(shifted) << 23) + 0x3f000000u);
+}
+/// exponential of a vector in kernels that do little else than special functions: three lanes of
+/// eight are polynomials, by which those units and the others take the same time.
+template <int N>
+NANO_DEVICE Vec<float, N> exponentialShared(const Vec<float, N> &a, float factor, float summand) {
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float x = fma(a.lane[i], factor * 1.44269504f, summand * 1.44269504f);
+    result.lane[i] = i * 3 % 8 < 3 ? polynomialExp2(x) : approximateExp2(x);
+  }
+  return result;
+}
+
+/// 2^exponent for |exponent| ≤ 1/2, of a constant.
+NANO_DEVICE constexpr double smallPower(double exponent) {
+  double term = 1, sum = 1;
+  for (int i = 1; i < 16; ++i) {
+    term *= exponent * 0.69314718055994531 / i;
+    sum += term;
+  }
+  return sum;
+}
+/// 2^(a·b) · e^Summand, with the error of `exponential`; neither the exponent nor Summand is beyond
+/// ±80·log₂e. Without the units for special functions: 2^n · 2^(f + c), where
+/// a·b + Summand·log₂e = n + f + c, with n whole and c constant, by the polynomial of
+/// polynomialExp2.
+template <float Summand> NANO_DEVICE float polynomialOfProduct(float a, float b) {
+  constexpr double power = double(Summand) * 1.44269504088896341;
+  constexpr int whole = int(power < 0 ? power - 0.5 : power + 0.5);
+  constexpr double scale = smallPower(power - whole);
+  constexpr float toWhole = 12582912.0f + float(whole); // 1.5·2^23: its last bit counts ones
+  const float shifted = fma(a, b, toWhole);
+  const float f = fma(a, b, toWhole - shifted);
+  float p = fma(float(0.0013264728 * scale), f, float(0.009671514 * scale));
+  p = fma(p, f, float(0.055507336 * scale));
+  p = fma(p, f, float(0.24022242 * scale));
+  p = fma(p, f, float(0.693147 * scale));
+  p = fma(p, f, float(scale));
+  return p * bitCast<float>((bitCast<uint32_t>(shifted) << 23) + 0x3f800000u);
+}
+/// e^(Factor·x + Summand) for x in [0, 1], with the error of `exponential`; neither end of the
+/// range is beyond ±80. One lane of eight does without the units for special functions: measured,
+/// more of them gain nothing, since their instructions take as long.
+template <float Factor, float Summand, int N>
+NANO_DEVICE Vec<float, N> exponentialOfFraction(const Vec<float, N> &a) {
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] = i % 8 == 0 ? polynomialOfProduct<Summand>(a.lane[i], Factor * 1.44269504f)
+                                : exponential(a.lane[i], Factor, Summand);
+  return result;
+}
+/// e^(Factor·sigmoid(slope·x) + Summand), with constants as those of exponentialOfFraction:
+/// relative error |Factor|·(6 + |slope·x|)·2^-23 beside that of `exponential`; where slope·x <
+/// -41.6 the sigmoid is 2^-60. Two lanes share a reciprocal: one that is NaN makes the other NaN.
+/// Measured where an epilogue is bound by the number of instructions: fewer of them, by more
+/// special functions, are faster than one reciprocal of four lanes.
+template <float Factor, float Summand, int N>
+NANO_DEVICE Vec<float, N> exponentialOfSigmoid(const Vec<float, N> &x, float slope) {
+  if constexpr (N % 2 != 0)
+    return exponentialOfFraction<Factor, Summand>(
+        map<float>([=](float y) { return sigmoid(y, slope); }, x));
+  // The exponent of 2 without the summand is 1/a of a = (1 + e^(-slope·x)) / (Factor·log₂e).
+  constexpr float inverse = 1 / (Factor * 1.44269504f);
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i + 2 <= N; i += 2) {
+    float a[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      a[j] = fma(negatedExponential(x.lane[i + j], slope), inverse, inverse);
+    const float both = approximateReciprocal(a[0] * a[1]);
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      result.lane[i + j] = approximateExp2(fma(both, a[1 - j], Summand * 1.44269504f));
+  }
+  return result;
+}
+
+/// Two lanes share a reciprocal, 1/a = b·(1/ab): the units for special functions do 16 a clock and
+/// multiprocessor, those for products 128. A lane that is NaN makes its neighbour NaN.
+template <int N> NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float factor = 1.0f) {
+  Vec<float, N> result;
+  if constexpr (N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const float first = onePlusExponential(a.lane[i], factor);
+      const float second = onePlusExponential(a.lane[i + 1], factor);
+      const float both = approximateReciprocal(first * second);
+      result.lane[i] = both * second;
+      result.lane[i + 1] = both * first;
+    }
+  } else {
+    result = map<float>([=](float x) { return sigmoid(x, factor); }, a);
+  }
+  return result;
+}
+
+#define NANO_BINARY(NAME)                                                                          \
+  template <class A, class B, Vectors<A, B> = 0> NANO_DEVICE auto NAME(const A &a, const B &b) {   \
+    using T = typename ElementType<A>::type;                                                       \
+    return map<T>([](T x, T y) { return NAME(x, y); }, a, b);                                      \
+  }
+NANO_BINARY(maximum)
+NANO_BINARY(minimum)
+NANO_BINARY(quotient)
+#undef NANO_BINARY
+
+/// a·b + c with one rounding.
+template <class A, class B, class C, Vectors<A, B, C> = 0>
+NANO_DEVICE auto fma(const A &a, const B &b, const C &c) {
+  return map<float>([](float x, float y, float z) { return fma(x, y, z); }, a, b, c);
+}
+
+/// Sum of the lanes: lane i + lane i + N/2, halving.
+template <int N> NANO_DEVICE float sum(Vec<float, N> a) {
+#pragma unroll
+  for (int half = N / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int i = 0; i < half; ++i)
+      a.lane[i] += a.lane[i + half];
+  return a.lane[0];
+}
+/// Largest lane; NaN when a lane is NaN.
+template <int N> NANO_DEVICE float largest(Vec<float, N> a) {
+#pragma unroll
+  for (int half = N / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int i = 0; i < half; ++i)
+      a.lane[i] = maximum(a.lane[i], a.lane[i + half]);
+  return a.lane[0];
+}
+
+} // namespace nano
