@@ -235,7 +235,8 @@ def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_
   let summary = "ops that become one kernel";
   let description = [{
     outputs = body(inputs). Nothing inside crosses memory except operands and results.
-    A `nano.matmul` may be the body's first op: then the others are element-wise over its result, and no result may lie over its operands.
+    A `nano.matmul` or `nano.scaled_matmul` may be the body's first op: then the others are element-wise over its result, or sum them over each 128 columns
+    of a row, a result of its own; and no result may lie over its operands.
 
     Operands: `inputs`, any number of tensors; the block's arguments, in order.
 

@@ -75,7 +75,8 @@ def Step_InputOp : Step_Op<"input", [Symbol]> {
   let summary = "a buffer that the host fills or reads: tokens, targets, loss, logits";
   let description = [{
     `type` is a contiguous memref. The host fills an input before the program runs and reads one marked `output` after it; what is marked `output` has no
-    contents until the program writes it. `offset` (bytes, a multiple of 256) is set by memory planning and shared with nothing.
+    contents until the program writes it. `offset` (bytes, a multiple of 256) is set by memory planning and shared with nothing but, where one
+    program alone touches a large output, with transient buffers of other programs.
 
     Errors: a type that is no contiguous static memref; an offset that is negative or no multiple of 256.
 
