@@ -49,7 +49,8 @@ enum class Arithmetic : uint8_t {
 /// How fast the device library's matrix product with its epilogue is, over the vendor library's
 /// without: 290 and 325 us for relu² of 49152 × 3072 × 768 on an H200.
 inline constexpr double generatedProductShare = 0.88;
-/// Likewise where the epilogue makes sums along rows and has a loss's exponentials to compute.
+/// Likewise where the epilogue makes sums along rows: with a loss's exponentials 361 us for
+/// 4096 × 50304 × 768 in 8 bits and 1097 us for 8192 rows in bf16, in a step on an H200.
 inline constexpr double summingProductShare = 0.72;
 
 /// Links between ranks of a node. Bus bandwidth is what NCCL's tests call so: bytes a second that

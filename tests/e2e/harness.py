@@ -31,6 +31,21 @@ GPT124M = {
     "num_iterations": 40,
     "dtype": "f32",
 }
+# GPT-2 of four layers, small.
+GPT2 = {
+    "num_layers": 4,
+    "num_heads": 4,
+    "model_dim": 64,
+    "vocab_size": 257,
+    "eos_token": 256,
+    "block_size": 64,
+    "seq_len": 256,
+    "val_seq_len": 256,
+    "global_batch": 512,
+    "num_iterations": 30,
+    "warmup_iters": 5,
+    "dtype": "f32",
+}
 # gpt_tiny's own layers and batch at a quarter of its width and an eighth of its length.
 TINY = {
     "model_dim": 32,

@@ -39,20 +39,6 @@ SMALL = {
     "global_batch": 1024,
     "num_iterations": 40,
 }
-GPT2 = {
-    "num_layers": 4,
-    "num_heads": 4,
-    "model_dim": 64,
-    "vocab_size": 257,
-    "eos_token": 256,
-    "block_size": 64,
-    "seq_len": 256,
-    "val_seq_len": 256,
-    "global_batch": 512,
-    "num_iterations": 30,
-    "warmup_iters": 5,
-    "dtype": "f32",
-}
 TINY = {
     "num_layers": 6,
     "vocab_size": 257,
@@ -68,7 +54,7 @@ BLOCKS = {"fp8": "all", "fp8_recipe": "block", "fp8.lm_head.weight": "block"}
 CASES = {
     "gpt_tiny_f32": ("gpt_tiny", TINY),
     "gpt124m_f32": ("gpt124m", harness.GPT124M),
-    "gpt2_f32": ("gpt2", GPT2),
+    "gpt2_f32": ("gpt2", harness.GPT2),
     "gpt124m_bf16_head64": ("gpt124m", {**HEADS_64, "dtype": "bf16"}),
     "gpt124m_bf16_head128": ("gpt124m", {**HEADS_128, "dtype": "bf16"}),
     "gpt124m_fp8_head128": ("gpt124m", {**HEADS_128, "dtype": "bf16", "fp8": "head"}),

@@ -89,12 +89,12 @@ template <class P> struct MatmulStages {
   }
 };
 
-/// A stage and how often all `Count` stages have been gone through.
-template <int Count> struct StageCounter {
+/// A stage and how often all stages have been gone through.
+struct StageCounter {
   int stage = 0;
   uint32_t round = 0;
   NANO_DEVICE void advance() {
-    if (++stage == Count) {
+    if (++stage == MatmulTiles::stages) {
       stage = 0;
       ++round;
     }
@@ -132,7 +132,7 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
   auto &stages = Stages::get();
   prefetchTensorMap(a);
   prefetchTensorMap(b);
-  StageCounter<Stages::count> at;
+  StageCounter at;
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; ++pair) {
     const int row = work.row(pair), column = work.column(pair);
@@ -368,7 +368,7 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
   constexpr int halves = Epilogue<P>::halves;
   auto &stages = Stages::get();
   const int warp = warpIndex(), groupRow = warp / 4 * 64;
-  StageCounter<Stages::count> at;
+  StageCounter at;
   TileSums<P> sums;
   Products<P> products(x);
   Epilogue<P> epilogue(x, warp);
