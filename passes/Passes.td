@@ -194,7 +194,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
   let description = [{
     For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices, or a `nano.scaled_matmul` of two
     f8E4M3FN matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
-    its result, if all else there is element-wise over the product's elements:
+    its result, if all else there is element-wise over the product's elements. So does a product of any two 8-bit types into f32, A transposed or not:
 
     ```mlir
     %p = nano.matmul %x, %w                                  %y = nano.fused(%x, %w) : … {
@@ -218,11 +218,21 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
 
     A sum that a comparison with the column's number makes one element of the row is taken in the second, from the product. Whole results that need no sum are the product's end.
 
+    An 8-bit product into f32 whose A is the transpose of what a kernel makes, and others read as it lies, becomes a kernel of its own which turns A and ends with the addend: nothing
+    is written twice.
+
+    ```mlir
+    %q = nano.fused(…) : … {                                 %q = nano.fused(…) : … {
+    %t = nano.transpose %q                             ⇒     %d = nano.fused(%c, %q, %x) : … {
+    %d = nano.scaled_matmul %t, %x … add %c                    %p = nano.scaled_matmul %q, %x … {transpose_a …}
+                                                               %s = nano.add %p, %c
+    ```
+
     With `products` = "auto" the kernels together must take less time than the library's product and the kernel behind it, by the rates of `machine`, and there must be a tile of the
     result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
-    operations on elements and its bytes. "fused" takes every product that has the form, "library" none.
+    operations on elements and its bytes; or, where the product is f32, as its multiplications and what follows together. "fused" takes every product that has the form, "library" none.
 
-    Remarks, with `report`: what became of each product that one kernel alone reads.
+    Remarks, with `report`: what became of each product that one kernel alone reads, or that could turn its A.
 
     Errors: a machine that cannot be read; a choice of `products` that is none.
   }];

@@ -27,14 +27,23 @@ CudaNames::CudaNames() {
     used.insert(word);
 }
 
+/// Without the layer: layers share kernels, and their numbers would mislead.
+static std::string withoutLayer(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  for (size_t i = 0; i + 2 < parts.size(); ++i)
+    if (parts[i] == "blocks" && !parts[i + 1].empty() &&
+        llvm::all_of(parts[i + 1], llvm::isDigit)) {
+      parts.erase(parts.begin() + i, parts.begin() + i + 2);
+      break;
+    }
+  return llvm::join(parts, ".");
+}
+
 std::string CudaNames::take(StringRef wanted) {
   wanted.consume_front("@");
-  // Layers share kernels: their numbers would mislead.
-  StringRef rest = wanted;
-  if (rest.consume_front("blocks.") && !rest.empty() && llvm::isDigit(rest.front()))
-    wanted = rest.split('.').second;
   std::string name;
-  for (char c : wanted)
+  for (char c : withoutLayer(wanted))
     name += llvm::isAlnum(c) ? c : '_';
   if (name.empty() || llvm::isDigit(name.front()))
     name = "v" + name;

@@ -14,7 +14,8 @@ namespace nano::codegen {
 class CudaNames {
 public:
   CudaNames();
-  /// An identifier as like `wanted` as one can be: "@blocks.3.attn.qkv_w" becomes attn_qkv_w.
+  /// An identifier as like `wanted` as one can be: "@blocks.3.attn.qkv_w" becomes attn_qkv_w,
+  /// "grad.blocks.3.attn.qkv_w" grad_attn_qkv_w.
   std::string take(llvm::StringRef wanted);
   /// Names taken between them are out of sight afterwards.
   void open() { scopes.emplace_back(); }

@@ -130,8 +130,9 @@ class ProductStruct {
 public:
   explicit ProductStruct(TemplateKernel &k) : k(k) {
     for (const char *word :
-         {"Element", "rows", "columns", "inner", "transposeB", "blocks", "sums", "scale", "Others",
-          "load", "store", "storeSums", "row", "column", "part", "product", "others", "totals"})
+         {"ElementA",   "ElementB", "Result", "rows",  "columns", "inner",  "transposeA",
+          "transposeB", "blocks",   "sums",   "scale", "Others",  "load",   "store",
+          "storeSums",  "row",      "column", "part",  "product", "others", "totals"})
       names.take(word);
     if (!isWellFormed(k))
       return;
@@ -159,7 +160,7 @@ public:
   }
 
   static bool isWellFormed(const TemplateKernel &k) {
-    return k.operands && k.results && k.shape && k.shape.size() == 6 &&
+    return k.operands && k.results && k.shape && k.shape.size() == 7 &&
            k.operands.size() >= firstOther(k);
   }
   /// True for arguments that the epilogue reads or writes.
@@ -173,12 +174,14 @@ public:
   }
 
   FailureOr<std::string> text() {
-    std::string text =
-        fmt::format("\nstruct Product {{\n  using Element = {};\n"
-                    "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
-                    "sums = {};\n  static constexpr bool transposeB = {};\n",
-                    TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2],
-                    k.shape[5], sums.size(), k.shape[3] != 0);
+    std::string text = fmt::format(
+        "\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
+        "  using Result = {};\n"
+        "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
+        "sums = {};\n  static constexpr bool transposeA = {}, transposeB = {};\n",
+        TemplateKernel::elementOf(k.operand(0)), TemplateKernel::elementOf(k.operand(1)),
+        cudaType(productType().getElementType()), k.shape[0], k.shape[1], k.shape[2], k.shape[6],
+        sums.size(), k.shape[3] != 0, k.shape[4] != 0);
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           TemplateKernel::elementOf(k.kernel.getArgument(argument)), name);
@@ -190,9 +193,10 @@ public:
     }
     std::string held, loads;
     for (int64_t i : matrices()) {
-      held += fmt::format(" nano::Held<{}, 8> {};",
-                          TemplateKernel::elementOf(k.kernel.getArgument(i)), members[i]);
-      loads += fmt::format("    others.{0} = nano::hold<8>({0} + ({1}));\n", members[i], offset(i));
+      held += fmt::format(" nano::Held<{}, {}> {};",
+                          TemplateKernel::elementOf(k.kernel.getArgument(i)), lanes(), members[i]);
+      loads += fmt::format("    others.{0} = nano::hold<{1}>({0} + ({2}));\n", members[i], lanes(),
+                           offset(i));
     }
     text += fmt::format("  struct Others {{{}}};\n", held.empty() ? "" : held + " ");
     text += loads.empty() ? "  NANO_DEVICE Others load(int, int) const { return {}; }\n"
@@ -242,10 +246,14 @@ private:
     return arguments;
   }
   /// True of 8-bit factors, which are followed by their scales.
-  static bool isScaled(const TemplateKernel &k) { return k.shape[4] == 1; }
+  static bool isScaled(const TemplateKernel &k) { return k.shape[5] == 1; }
   static int64_t firstOther(const TemplateKernel &k) { return isScaled(k) ? 4 : 2; }
   /// What the epilogue reads, each as often as it has arguments for it.
   ArrayRef<int64_t> others() const { return k.operands.asArrayRef().drop_front(firstOther(k)); }
+
+  /// Of the product, the neighbours of a row that the epilogue is called for.
+  VectorType productType() { return cast<VectorType>(epilogue.getArgumentTypes()[0]); }
+  int64_t lanes() { return productType().getNumElements(); }
 
   /// The elements from a matrix's first to those of a row and column.
   std::string offset(unsigned argument, StringRef column = "column") const {
@@ -271,7 +279,8 @@ private:
       std::string number = printer.names.take(name + "_value");
       const bool isOfColumns = rankOf(argument) == 1;
       printer.line(fmt::format("const auto {} = nano::read{}({}{});", number,
-                               isOfColumns ? "<8>" : "", name, isOfColumns ? " + column" : ""));
+                               isOfColumns ? fmt::format("<{}>", lanes()) : "", name,
+                               isOfColumns ? " + column" : ""));
       printer.define(epilogue.getArgument(i), number);
     }
     if (failed(printer.block(epilogue.getBody().front())))
@@ -285,8 +294,8 @@ private:
         printer.line(fmt::format("const auto {} = {};", stored, value));
       }
       for (int64_t place : k.places(result))
-        printer.line(
-            fmt::format("nano::store<8>({} + ({}), {});", members[place], offset(place), stored));
+        printer.line(fmt::format("nano::store<{}>({} + ({}), {});", lanes(), members[place],
+                                 offset(place), stored));
     }
     if (!sums.empty())
       printer.line(fmt::format(

@@ -47,11 +47,15 @@ enum class Arithmetic : uint8_t {
 };
 
 /// How fast the device library's matrix product with its epilogue is, over the vendor library's
-/// without: 290 and 325 us for relu² of 49152 × 3072 × 768 on an H200.
-inline constexpr double generatedProductShare = 0.88;
-/// Likewise where the epilogue makes sums along rows: with a loss's exponentials 361 us for
-/// 4096 × 50304 × 768 in 8 bits and 1097 us for 8192 rows in bf16, in a step on an H200.
-inline constexpr double summingProductShare = 0.72;
+/// without: 290 and 311 us for relu² of 49152 × 3072 × 768 on an H200.
+inline constexpr double generatedProductShare = 0.93;
+/// Likewise where the epilogue makes sums along rows: with a loss's exponentials 805 and 1021 us
+/// for 8192 × 50304 × 768 in bf16, in a step on an H200; in 8 bits, 322 and 313 us for 4096 rows.
+inline constexpr double summingProductShare = 0.79;
+/// Likewise where the epilogue gets f32, without its time, and sums of stages are added up apart
+/// from the tensor cores. An estimate on the safe side, not measured: by it the library's product
+/// is chosen.
+inline constexpr double wideProductShare = 0.7;
 
 /// Links between ranks of a node. Bus bandwidth is what NCCL's tests call so: bytes a second that
 /// each link carries, (P−1)/P·bytes/t for reduce-scatter and all-gather, twice that for all-reduce;

@@ -4,8 +4,9 @@
 // The vendor library's product is faster than the device library's, whose epilogue is generated
 // code; but what the library writes and the kernel reads again need not cross memory. Which of the
 // two is less, the machine's rates say. A kernel that sums rows is cut for that (SplitRowSums.h).
-// It runs after nano-fuse, which makes the kernels, and before bufferization, for which product and
-// kernel are one task.
+// A product that reads what a kernel writes transposed besides can turn it itself, likewise where
+// that pays. It runs after nano-fuse, which makes the kernels, and before bufferization, for which
+// product and kernel are one task.
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/fuse/SplitRowSums.h"
@@ -96,6 +97,8 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
       for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
         if (auto fused = dyn_cast<FusedOp>(op))
           changed |= joinProduct(fused);
+        else if (auto product = dyn_cast<ScaledMatmulOp>(op))
+          changed |= turnFactor(product);
       if (changed)
         countAgain(function);
     }
@@ -137,16 +140,89 @@ private:
     if (std::string text = productObstacle(product.op); !text.empty())
       return text;
     if (hasReductions(fused)) {
+      if (!tensorType(product.result).getElementType().isBF16())
+        return "its rows are summed, and not bf16";
       if (std::string text = splitRowSums(fused, argument, parts); !text.empty())
         return text;
       return products == "fused" ? "" : lossOf(product, fused, parts);
     }
     if (std::string text = epilogueObstacle(fused.getBody().front(), argument); !text.empty())
       return text;
-    for (Value result : fused.getResults())
-      if (llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>))
-        return "a result of its kernel is needed transposed";
+    if (llvm::any_of(fused.getResults(), isReadTransposed))
+      return "a result of its kernel is needed transposed";
     return products == "fused" ? "" : lossOf(product, fused, parts);
+  }
+
+  /// Lets a product turn its first factor, which the kernel that makes it would write transposed
+  /// besides, and be a kernel of its own that ends with the addend.
+  bool turnFactor(ScaledMatmulOp op) {
+    auto transpose = op.getTransposeA() ? TransposeOp() : op.getA().getDefiningOp<TransposeOp>();
+    if (!transpose || !transpose->hasOneUse() || transpose.getX().hasOneUse() ||
+        !transpose.getX().getDefiningOp<FusedOp>())
+      return false;
+    OpBuilder builder(op);
+    auto turned = cast<ScaledMatmulOp>(builder.clone(*op));
+    turned.getAMutable().assign(transpose.getX());
+    turned.setTransposeA(true);
+    turned.getAddendMutable().clear();
+    const Product product = *productOf(turned);
+    const std::string obstacle = obstacleToTurning(product, op);
+    if (report)
+      op.emitRemark() << (obstacle.empty() ? "computed by a kernel that turns its first operand"
+                                           : "left to the library: " + obstacle);
+    if (!obstacle.empty()) {
+      turned.erase();
+      return false;
+    }
+    SmallVector<Value> inputs = {product.result};
+    if (op.getAddend())
+      inputs.push_back(op.getAddend());
+    auto fused = FusedOp::create(builder, op.getLoc(), op->getResultTypes(), inputs);
+    Block *body = builder.createBlock(&fused.getBody(), {}, TypeRange(ValueRange(inputs)),
+                                      SmallVector<Location>(inputs.size(), op.getLoc()));
+    Value result = body->getArgument(0);
+    if (op.getAddend())
+      result = AddOp::create(builder, op.getLoc(), result, body->getArgument(1));
+    YieldOp::create(builder, op.getLoc(), result);
+    op.replaceAllUsesWith(fused.getResult(0));
+    op.erase();
+    transpose.erase();
+    move(product, fused);
+    return true;
+  }
+
+  /// Why `product`, which is to take the place of `op`, is left to the library, or nothing.
+  std::string obstacleToTurning(const Product &product, ScaledMatmulOp op) const {
+    if (std::string text = productObstacle(product.op); !text.empty())
+      return text;
+    if (op.getAddend() && !op.getBeta().isExactlyValue(1.0))
+      return "it adds a part of its addend";
+    if (isReadTransposed(op.getResult()))
+      return "its result is needed transposed";
+    return products == "fused" ? "" : lossOfTurning(product, op.getAddend());
+  }
+
+  /// Why the product is faster by the library, from a transposed copy, or nothing. There it takes
+  /// as long as the longer of its multiplications and its bytes; a kernel with an epilogue of f32
+  /// does one after the other.
+  std::string lossOfTurning(const Product &product, Value addend) const {
+    const RankedTensorType type = tensorType(product.result);
+    const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
+    if (rates.tiles(rows, columns, machine::ElementType::F8) < rates.multiprocessors())
+      return "it has fewer tiles than the machine has multiprocessors";
+    const double copied = double(bytesOf(product.a));
+    const double bytes =
+        copied + double(bytesOf(product.b)) + double(bytesOf(product.result)) * (addend ? 2 : 1);
+    const double apart = rates.product(rows, columns, inner, 1, machine::ElementType::F8, bytes) +
+                         rates.kernel(copied);
+    const double together = rates.product(rows, columns, inner, 1, machine::ElementType::F8) /
+                                machine::wideProductShare +
+                            rates.kernel(bytes);
+    return together < apart ? "" : "that is predicted to be faster";
+  }
+
+  static bool isReadTransposed(Value result) {
+    return llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>);
   }
 
   double seconds(const Work &work) const {
@@ -179,9 +255,7 @@ private:
   /// second way is another kernel's, which reads the product again.
   double secondsOf(FusedOp fused, const Product &product, const RowSumParts &parts) const {
     const int64_t columns = tensorType(product.result).getDimSize(1);
-    const bool isTransposed = llvm::any_of(fused.getResults(), [](Value result) {
-      return llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>);
-    });
+    const bool isTransposed = llvm::any_of(fused.getResults(), isReadTransposed);
     if (!parts.elements || columns <= (isTransposed ? mostGatheredColumns : mostHeldColumns))
       return seconds(workOf(fused));
     const Work sums = ::workOf(parts.sums, /*written=*/0);
@@ -197,13 +271,13 @@ private:
   /// The kernel that begins with a product multiplies one tile while it ends the one before,
   /// element by element. So it takes as long as the longest of three: the product by the device
   /// library, at its share of the vendor library's speed; the operations on elements; and what it
-  /// reads and writes. Apart from each other the library's product and the kernel each take as long
-  /// as the longer of their operations and bytes; they write and read the product once more, and
-  /// are one command more. A kernel that is cut at sums of rows counts as its parts.
+  /// reads and writes. Only where the product is f32 it ends a tile before the next. Apart from
+  /// each other the library's product and the kernel each take as long as the longer of their
+  /// operations and bytes; they write and read the product once more, and are one command more. A
+  /// kernel that is cut at sums of rows counts as its parts.
   std::string lossOf(const Product &product, FusedOp fused, const RowSumParts &parts) {
     const RankedTensorType type = tensorType(product.result);
-    const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1),
-                  inner = tensorType(product.a).getDimSize(1);
+    const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
     const machine::ElementType element =
         product.isScaled() ? machine::ElementType::F8 : machine::ElementType::BF16;
     if (rates.tiles(rows, columns, element) < rates.multiprocessors())
@@ -223,9 +297,14 @@ private:
     }
     // It reads the factors instead of the product.
     epilogue.bytes += factors - written;
-    const double share = parts.sums ? machine::summingProductShare : machine::generatedProductShare;
-    together += std::max(rates.product(rows, columns, inner, 1, element) / share,
-                         rates.kernel(epilogue.bytes, epilogue.flops));
+    const double multiplying = rates.product(rows, columns, inner, 1, element),
+                 ending = rates.kernel(epilogue.bytes, epilogue.flops);
+    if (type.getElementType().isF32())
+      together += multiplying / machine::wideProductShare + ending;
+    else
+      together += std::max(multiplying / (parts.sums ? machine::summingProductShare
+                                                     : machine::generatedProductShare),
+                           ending);
     return together < apart ? "" : "that is predicted to be faster";
   }
 
@@ -254,6 +333,8 @@ private:
     SmallVector<Value> values;
     SmallVector<Value> old(fused.getInputs());
     Operation *inside = builder.clone(*product.op);
+    // Whose product it is, not what it computes: layers share kernels.
+    inside->setDiscardableAttrs(builder.getDictionaryAttr({}));
     for (OpOperand &operand : inside->getOpOperands())
       operand.set(argumentOf(operand.get()));
     for (Value input : old)

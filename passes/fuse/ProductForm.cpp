@@ -11,6 +11,8 @@ using namespace nano::graph;
 
 namespace nano {
 
+int64_t Product::inner() const { return tensorType(a).getDimSize(transposeA ? 0 : 1); }
+
 std::optional<Product> productOf(Operation *op) {
   Product product;
   product.op = op;
@@ -45,8 +47,9 @@ bool isFactorOfProduct(FusedOp fused, unsigned operand) {
 
 /// Of a product of 8-bit elements.
 static std::string scaledObstacle(const Product &product) {
+  const bool isWide = tensorType(product.result).getElementType().isF32();
   for (Value factor : {product.a, product.b})
-    if (!isa<Float8E4M3FNType>(tensorType(factor).getElementType()))
+    if (!isWide && !isa<Float8E4M3FNType>(tensorType(factor).getElementType()))
       return "its operands are not f8E4M3FN";
   for (Value scale : {product.scaleA, product.scaleB})
     if (tensorType(scale).getRank() != 0)
@@ -71,9 +74,10 @@ std::string productObstacle(Operation *op) {
   } else if (!a.getElementType().isBF16() || !b.getElementType().isBF16()) {
     return "its operands are not bf16";
   }
-  if (!c.getElementType().isBF16())
+  const bool isWide = product->isScaled() && c.getElementType().isF32();
+  if (!isWide && !c.getElementType().isBF16())
     return "its result is not bf16";
-  if (product->transposeA)
+  if (!isWide && product->transposeA)
     return "its first operand is transposed";
   const auto check = [](auto matmul) -> std::string {
     if (matmul.getAddend())
@@ -145,8 +149,11 @@ public:
 
   /// Why it has no such op; empty when it may.
   std::string obstacleTo(Operation &op) const {
-    if (&op == product.getDefiningOp() || isOfPartialSums(op))
+    if (&op == product.getDefiningOp())
       return "";
+    if (isOfPartialSums(op))
+      return tensorType(product).getElementType().isBF16() ? ""
+                                                           : "its rows are summed, and not bf16";
     if (!isOfElements(op))
       return ("its kernel has a " + op.getName().getStringRef()).str();
     if (!llvm::all_of(op.getResults(), [&](Value value) { return fits(value); }))

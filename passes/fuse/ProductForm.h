@@ -22,6 +22,8 @@ struct Product {
   bool transposeA = false, transposeB = false;
 
   bool isScaled() const { return bool(scaleA); }
+  /// Elements of the dimension that is summed over.
+  int64_t inner() const;
 };
 
 /// What a matrix product multiplies; nothing for other ops, or null.
@@ -34,8 +36,9 @@ std::optional<Product> productOf(mlir::Block &body);
 bool isFactorOfProduct(graph::FusedOp fused, unsigned operand);
 
 /// Why no generated kernel computes the product, as the rest of a sentence; empty when one can: two
-/// matrices of bf16, or of f8E4M3FN with one scale each and B transposed, A as it lies, a result of
-/// bf16, no factor and no addend, and rows of 16 bytes and their multiples.
+/// matrices of bf16, or of f8E4M3FN with one scale each and B transposed, into one of bf16, A as it
+/// lies; or any two of 8 bits with one scale each and B transposed into one of f32; no factor and
+/// no addend; and rows of 16 bytes and their multiples.
 std::string productObstacle(mlir::Operation *product);
 
 /// Of a value of a kernel that begins with a product: the values [R, C] whose sums over each
@@ -46,8 +49,8 @@ mlir::Value partialSumsOf(mlir::Value value);
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
 /// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
-/// one number a column, and f32 numbers; results are whole, or partial sums of f32; and nothing is
-/// of 8 bits.
+/// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
+/// sums of f32; and nothing is of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
 
 /// True when an epilogue of `product` can compute the value of the same body.

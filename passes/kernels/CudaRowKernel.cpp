@@ -19,8 +19,12 @@ namespace nano::kernels {
 namespace {
 /// Iterations of a loop over a long row that are in flight together.
 constexpr int64_t longRowUnroll = 4;
-/// Likewise where shared memory keeps values: blocks have more threads, and these fewer registers.
-constexpr int64_t keptRowUnroll = 3;
+/// Likewise where shared memory keeps values: blocks have more threads, and these fewer registers,
+/// the fewer the more sums the loop carries.
+constexpr int64_t keptRowUnroll(size_t sums) { return sums < 3 ? 3 : 2; }
+/// Vectors of a long row whose loads come before the arithmetic of the first where that branches:
+/// the compiler moves no load over a branch.
+constexpr int64_t branchingTogether = 4;
 /// Short rows, whose columns are added up, in flight together: the loads of all come before the
 /// arithmetic of the first, and those of more rows need more registers than there are.
 constexpr int64_t addedRowsUnroll = 2;
@@ -96,8 +100,9 @@ private:
       auto argument = dyn_cast<BlockArgument>(load);
       std::string name =
           argument ? step::nameOf(frame.task.getIns()[argument.getArgNumber()]) : "gathered";
-      memories.push_back(
-          named(name + "_held", [&] { return registers(keptType(load), layout.vectors); }));
+      memories.push_back(named(name + "_held", [&] {
+        return registers(keptType(load), window ? window->count : layout.vectors);
+      }));
     }
     if (failed(overVectors(row, {}, [&](const Vector &vector, MutableArrayRef<Value>) {
           Position position = row;
@@ -365,17 +370,17 @@ private:
                  [&] { return e.mul(e.add(e.mul(u, layout.group), lane), layout.lanes); });
   }
 
-  /// Calls `body` for each of this thread's vectors of columns, in a loop if there are several,
-  /// with the mask of the columns that exist; returns the sums after the last.
+  /// Calls `body` for each of this thread's vectors of columns, from vector `from` on, in a loop if
+  /// there are several, with the mask of the columns that exist; returns the sums after the last.
   FailureOr<SmallVector<Value>> overVectors(const Position &row, ArrayRef<Value> sums,
-                                            VectorBody body) {
+                                            VectorBody body, int64_t from = 0) {
     auto one = [&](Index u, MutableArrayRef<Value> sums) -> LogicalResult {
       bool elements = form.kind == RowForm::Kind::Elements;
       Index at =
           elements
               ? named("at",
                       [&] { return e.add(elementsBase, e.mul(u, layout.threads * layout.lanes)); })
-              : columnOf(u);
+              : columnOf(window ? e.add(window->first, u) : u);
       bool partial = isPartial() && !isWhole;
       Vector vector;
       vector.slot = u.value;
@@ -396,6 +401,8 @@ private:
       e.own = {};
       return result;
     };
+    if (window)
+      return loop(v.index(0), v.index(window->count), 1, window->count, sums, one);
     if (layout.vectors == 1) {
       SmallVector<Value> next(sums);
       if (failed(one(e.constant(0), next)))
@@ -403,20 +410,59 @@ private:
       return next;
     }
     bool whole = layout.resident || !form.columnReduces.empty();
-    int64_t unroll = whole ? layout.vectors : sharedRows.empty() ? longRowUnroll : keptRowUnroll;
+    int64_t unroll = whole                ? layout.vectors
+                     : sharedRows.empty() ? longRowUnroll
+                                          : keptRowUnroll(sums.size());
     if (whole || !isPartial())
-      return loop(v.index(0), v.index(layout.vectors), 1, unroll, sums, one);
+      return loop(v.index(from), v.index(layout.vectors), 1, unroll, sums, one);
     // Only the last of a long row's vectors may lie outside: the others need no mask.
-    isWhole = true;
-    FailureOr<SmallVector<Value>> most =
-        loop(v.index(0), v.index(layout.vectors - 1), 1, unroll, sums, one);
-    isWhole = false;
-    if (failed(most))
-      return failure();
-    SmallVector<Value> next(*most);
+    SmallVector<Value> next(sums);
+    if (from < layout.vectors - 1) {
+      isWhole = true;
+      FailureOr<SmallVector<Value>> most =
+          loop(v.index(from), v.index(layout.vectors - 1), 1, unroll, sums, one);
+      isWhole = false;
+      if (failed(most))
+        return failure();
+      next = *most;
+    }
     if (failed(one(e.constant(layout.vectors - 1), next)))
       return failure();
     return next;
+  }
+
+  /// Likewise of a pass that branches, over all vectors: some vectors' loads, then what becomes of
+  /// them.
+  FailureOr<SmallVector<Value>> overBranchingVectors(const RowPass &pass, const Position &row,
+                                                     ArrayRef<Value> sums, VectorBody body) {
+    const int64_t whole = layout.vectors - isPartial();
+    const int64_t end = whole / branchingTogether * branchingTogether;
+    auto some = [&](Index first, MutableArrayRef<Value> sums) -> LogicalResult {
+      window = {first, branchingTogether};
+      FailureOr<SmallVector<Value>> after = failure();
+      if (succeeded(loadAhead(pass.roots(yielded), row)))
+        after = overVectors(row, sums, body);
+      window.reset();
+      e.held.clear();
+      if (succeeded(after))
+        llvm::copy(*after, sums.begin());
+      return success(succeeded(after));
+    };
+    isWhole = true;
+    FailureOr<SmallVector<Value>> most =
+        loop(v.index(0), v.index(end), branchingTogether, 0, sums, some);
+    isWhole = false;
+    if (failed(most) || end == layout.vectors)
+      return most;
+    return overVectors(row, *most, body, end);
+  }
+
+  /// True for a pass over a long row of which one column is computed otherwise.
+  bool branches(const RowPass &pass) const {
+    return !layout.resident && sharedRows.empty() && form.columnReduces.empty() && !tiles &&
+           layout.vectors > branchingTogether && llvm::any_of(pass.outputs, [&](unsigned i) {
+             return columnChoice(yielded[i], form.columns);
+           });
   }
 
   /// True when some of the threads' columns do not exist.
@@ -451,10 +497,12 @@ private:
                 named("kept", [&] { return registers(keptType(value), layout.vectors); });
 
       SmallVector<Value> sums = carried(pass.rowReduces, /*wide=*/form.columns > 1);
-      FailureOr<SmallVector<Value>> after =
-          overVectors(row, sums, [&](const Vector &vector, MutableArrayRef<Value> sums) {
-            return emitVector(pass, row, vector, keptHere, sums);
-          });
+      auto emit = [&](const Vector &vector, MutableArrayRef<Value> sums) {
+        return emitVector(pass, row, vector, keptHere, sums);
+      };
+      FailureOr<SmallVector<Value>> after = branches(pass)
+                                                ? overBranchingVectors(pass, row, sums, emit)
+                                                : overVectors(row, sums, emit);
       if (failed(after))
         return failure();
       bool stages =
@@ -557,6 +605,13 @@ private:
   const CudaTiles *tiles;
   RowPlan plan;
   Value thread;
+  /// Vectors that are gone through together, where it is not all of them: `count` from `first` on,
+  /// which are numbered from 0.
+  struct Window {
+    Index first;
+    int64_t count;
+  };
+  std::optional<Window> window;
   Index tileRow;      ///< of the present row, counted from the first that the block gathers
   Index lane;         ///< of the row's group
   Index elementsBase; ///< Elements: the thread's first element

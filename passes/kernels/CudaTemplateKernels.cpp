@@ -23,8 +23,10 @@ namespace {
 /// Dynamic shared memory that a block can have.
 constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t scanThreads = 1024;
-/// Neighbours of a row that an epilogue is called for.
-constexpr int64_t epilogueLanes = 8;
+/// Neighbours of a row that an epilogue is called for: 16 bytes of the product.
+int64_t epilogueLanes(const nano::Product &product) {
+  return 16 / step::elementBytes(getElementTypeOrSelf(product.result.getType()));
+}
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 
 /// The task's operands as arguments of launches.
@@ -261,18 +263,16 @@ private:
       launch.attributes.set("nano.shares_exponentials", b.getUnitAttr());
 
     const auto type = cast<RankedTensorType>(op.result.getType());
-    const int64_t inner = cast<RankedTensorType>(op.a.getType()).getDimSize(1);
-    const nano::MatmulShape shape{type.getDimSize(0),
-                                  type.getDimSize(1),
-                                  inner,
-                                  op.transposeB,
-                                  int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
-                                  !sums.empty()};
+    const nano::MatmulShape shape{
+        type.getDimSize(0), type.getDimSize(1),
+        op.inner(),         op.transposeA,
+        op.transposeB,      int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
+        !sums.empty(),      type.getElementType().isF32()};
     const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
     using Tiles = nano::MatmulTiles;
     setLaunch(launch, "matmul",
-              {shape.rows, shape.columns, shape.inner, shape.transposeB, shape.elementBytes,
-               sizes.blocks},
+              {shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
+               shape.elementBytes, sizes.blocks},
               {sizes.threads, sizes.blocks, sizes.sharedBytes});
     const auto positions = cast<DenseI64ArrayAttr>(launch.attributes.get("nano.operands"));
     auto map = [&](unsigned operand, const nano::TensorBox &box) -> Attribute {
@@ -283,7 +283,7 @@ private:
     };
     launch.attributes.set(
         "nano.tensor_maps",
-        b.getArrayAttr({map(0, Tiles::aBox(shape.elementBytes)),
+        b.getArrayAttr({map(0, Tiles::aBox(shape.transposeA, shape.elementBytes)),
                         map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))}));
     launch.attributes.set("nano.cluster", b.getI64IntegerAttr(Tiles::clusterBlocks));
     launch.attributes.set(step::flopsAttrName,
@@ -335,18 +335,19 @@ LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBui
   func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
   return success();
 }
-/// What follows a product as a function of eight neighbours of a row.
+/// What follows a product as a function of some neighbours of a row.
 LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
   Block &body = task.getBody().front();
   const nano::Product product = *nano::productOf(body);
+  const int64_t lanes = epilogueLanes(product);
   const SmallVector<Value> results = nano::epilogueResults(product);
   SmallVector<Value> operands = {product.result};
   llvm::append_range(operands, nano::epilogueOperands(product));
-  auto valueType = [](Value value) -> Type {
+  auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
     return type.getRank() == 0 || nano::partialSumsOf(value)
                ? type.getElementType()
-               : VectorType::get({epilogueLanes}, type.getElementType());
+               : VectorType::get({lanes}, type.getElementType());
   };
   Location loc = linesOf(task);
   auto function =
@@ -356,7 +357,7 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   function.setPrivate();
   Block *entry = function.addEntryBlock();
   OpBuilder b = OpBuilder::atBlockEnd(entry);
-  VectorOps v(b, loc, epilogueLanes);
+  VectorOps v(b, loc, lanes);
   v.usesLibrary = true;
   auto called = [&](const Twine &text) { return NameLoc::get(b.getStringAttr(text)); };
   llvm::DenseMap<Value, Value> values;

@@ -11,16 +11,16 @@ namespace nano::kernels {
 /// - nano.template: "attention", "attention_grad", "scatter_sort", "scatter_sum", "scan",
 /// "transpose" or "matmul";
 /// - nano.shape: the template's sizes, in the order of the members of its shape struct; of "matmul"
-/// the blocks of a launch instead of whether there are sums, which the epilogue's results say;
+/// the blocks of a launch instead of whether there are sums and f32, which the epilogue says;
 /// - nano.operands: the position of each of the op's operands among the function's arguments;
 /// - nano.results: for each of the op's results, the positions of the arguments that it is written
 /// to;
 /// - nano.scale (attention), nano.maximum (scan);
 /// - nano.score, nano.score_grad (attention), nano.epilogue (matmul): functions beside the kernel
 /// that the template calls. An epilogue's arguments are the product and what `nano.operands` lists
-/// behind the factors and, of 8-bit factors, their two scales, as vectors of eight neighbours of a
-/// row, or numbers; its results are those of `nano.results`: vectors, or a number that the eight
-/// add to a partial sum of their row;
+/// behind the factors and, of 8-bit factors, their two scales, as vectors of neighbours of a row,
+/// eight or of a product of f32 four, or numbers; its results are those of `nano.results`: vectors,
+/// or a number that the neighbours add to a partial sum of their row;
 /// - nano.shares_exponentials (matmul): of an epilogue that only adds up what it computes;
 /// - nano.updated (matmul): positions of arguments that lie where another one is written;
 /// - nano.cluster (matmul): blocks of a cluster;

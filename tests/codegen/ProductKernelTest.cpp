@@ -4,7 +4,8 @@
 // product's rounding to bf16 goes the other way that is 2⁻⁸ of it, squared twice that, and the
 // result is rounded again; a wrong element is off by about 1. Of sums of 128 elements 2⁻¹²: one
 // such element moves them by 2⁻¹⁵, and few do; a missing one moves them by 2⁻⁷. Of sums of these
-// and their logarithms 2⁻¹⁸, 30 roundings to f32.
+// and their logarithms 2⁻¹⁸, 30 roundings to f32. Of products in f32, whose exact summands of at
+// most 2⁵ are added up in f32 in another order, 2⁻¹⁵; a wrong one is off by about 1.
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 
@@ -29,7 +30,7 @@ using namespace nano::test;
 
 namespace {
 
-constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18;
+constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18, ofWide = 0x1p-15;
 
 /// The places of a buffer's view, in the order of its elements.
 std::vector<size_t> placesOf(MemRefType type) {
@@ -47,11 +48,13 @@ std::vector<size_t> placesOf(MemRefType type) {
   return places;
 }
 
-/// A buffer of numbers that f8E4M3FN has.
-DeviceBuffer ofE4m3(const std::vector<double> &values) {
+/// A buffer of numbers that the type of 8 bits has.
+DeviceBuffer ofFloat8(const std::vector<double> &values, Type element) {
+  const auto value = isa<Float8E5M2Type>(element) ? nano::fromE5m2 : nano::fromE4m3;
   std::map<double, uint8_t> codes;
   for (int code = 0; code < 256; ++code)
-    codes.try_emplace(nano::fromE4m3(uint8_t(code)), uint8_t(code));
+    if (const double number = value(uint8_t(code)); !std::isnan(number))
+      codes.try_emplace(number, uint8_t(code));
   DeviceBuffer buffer("", 1, values.size());
   for (auto [i, value] : llvm::enumerate(values))
     buffer.bytes[i] = std::byte{codes.at(value)};
@@ -140,7 +143,7 @@ private:
         element.isBF16()        ? DeviceBuffer::ofBf16("", value.data)
         : element.isInteger(32) ? DeviceBuffer::ofInts("", {value.data.begin(), value.data.end()})
         : element.isF32()       ? DeviceBuffer::ofFloats("", value.data)
-                                : ofE4m3(value.data);
+                                : ofFloat8(value.data, element);
     const auto bytes = static_cast<size_t>(buffer.elementBytes);
     for (auto [i, place] : llvm::enumerate(placesOf(type)))
       std::copy_n(&numbers.bytes[i * bytes], bytes, &buffer.bytes[place * bytes]);
@@ -267,6 +270,40 @@ std::string sumsProgram(int64_t rows, int64_t columns, int64_t inner, bool scale
       }
     })",
       {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}, {"PARTS", columns / 128}});
+}
+
+/// The gradient of a weight from a gradient as it lies, over what it is added to; without it, of
+/// factors of the other types and added to columns' numbers.
+std::string gradientProgram(int64_t rows, int64_t columns, int64_t inner, bool adds) {
+  const std::string types = adds ? R"(
+          : (memref<INNERxROWSxf8E5M2>, memref<COLSxINNERxf8E4M3FN>, memref<f32>, memref<ROWSxCOLSxf32>) -> memref<ROWSxCOLSxf32> {
+      ^bb0(%x: tensor<INNERxROWSxf8E5M2>, %w: tensor<COLSxINNERxf8E4M3FN>, %k: tensor<f32>, %c: tensor<ROWSxCOLSxf32>):)"
+                                 : R"(
+          : (memref<INNERxROWSxf8E4M3FN>, memref<COLSxINNERxf8E5M2>, memref<f32>, memref<COLSxf32>) -> memref<ROWSxCOLSxf32> {
+      ^bb0(%x: tensor<INNERxROWSxf8E4M3FN>, %w: tensor<COLSxINNERxf8E5M2>, %k: tensor<f32>, %e: tensor<COLSxf32>):)";
+  const std::string a = adds ? "f8E5M2" : "f8E4M3FN", b = adds ? "f8E4M3FN" : "f8E5M2";
+  return withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<INNERxROWSx)" +
+                       a + R"(>
+      %b = step.buffer "b" : memref<COLSxINNERx)" +
+                       b + R"(>
+      %s = step.buffer "scale" : memref<f32>
+      %d = step.buffer "bias" : memref<COLSxf32>
+      %y = step.buffer "y" : memref<ROWSxCOLSxf32>
+      step.task ins(%a, %b, %s, )" +
+                       (adds ? "%y" : "%d") + ") outs(%y)" + types + R"(
+        %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_a, transpose_b}
+            : (tensor<INNERxROWSx)" +
+                       a + ">, tensor<COLSxINNERx" + b +
+                       R"(>, tensor<f32>, tensor<f32>) -> tensor<ROWSxCOLSxf32>)" + (adds ? "" : R"(
+        %c = nano.broadcast %e dims [1] : tensor<COLSxf32> -> tensor<ROWSxCOLSxf32>)") +
+                       R"(
+        %r = nano.add %p, %c : tensor<ROWSxCOLSxf32>
+        nano.yield %r : tensor<ROWSxCOLSxf32>
+      }
+    })",
+                   {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}});
 }
 
 /// What becomes of partial sums: the sum of a row's exponentials, and its cross-entropy with the
@@ -435,6 +472,22 @@ TEST(ProductKernel, EightBitFactors) {
       }
     })")
       .check(2);
+}
+
+TEST(ProductKernel, TurnedFactor) {
+  struct Case {
+    int64_t rows, columns, inner, multiprocessors;
+  };
+  // Fewer rows and columns than a tile, and an inner dimension of less than a step; sizes that
+  // tiles do not divide, of several tiles a block; steps before and after the epilogue's operands
+  // are asked for.
+  for (const Case &size : {Case{16, 16, 16, 2}, Case{304, 272, 144, 2}, Case{528, 48, 784, 132}})
+    for (bool adds : {true, false}) {
+      SCOPED_TRACE(std::to_string(size.rows) + "x" + std::to_string(size.columns) + "x" +
+                   std::to_string(size.inner) + (adds ? ", added" : ""));
+      Product(gradientProgram(size.rows, size.columns, size.inner, adds))
+          .check(size.multiprocessors, {ofWide});
+    }
 }
 
 TEST(ProductKernel, RowsOfPartialSums) {

@@ -21,11 +21,12 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
 import nvrtc
 
 BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
-# Pages: the model, and what its hyperparameters are but for their own values.
+# Pages: the model, what its hyperparameters are but for their own values, and options of nanoc.
 MODELS = {
     "gpt_tiny": ("gpt_tiny",),
     "gpt124m": ("gpt124m",),
     "gpt124m_fp8": ("gpt124m", "fp8=all"),
+    "gpt124m_fused": ("gpt124m", "fp8=all", "--products=fused"),
     "gpt2": ("gpt2",),
 }
 COLUMNS = "text     registers stack spilled shared instructions kernel"
@@ -69,7 +70,8 @@ def kernels_of(model, known):
     with tempfile.TemporaryDirectory() as folder:
         source, *overrides = MODELS[model]
         command = [f"{BIN}/nanoc", "compile", f"models/{source}.cpp", "--target", "cuda"]
-        command += [word for override in overrides for word in ("-D", override)]
+        for word in overrides:
+            command += [word] if word.startswith("--") else ["-D", word]
         command += ["-o", f"{folder}/x.plan", "--dump-ir", folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
         if done.returncode != 0:
@@ -123,6 +125,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_gpt124m_fp8(self):
         self.check("gpt124m_fp8")
+
+    def test_gpt124m_fused(self):
+        self.check("gpt124m_fused")
 
     def test_gpt2(self):
         self.check("gpt2")

@@ -74,8 +74,9 @@ def instructions_of(cubin, name):
 
 
 def resources_of(log, instructions, name):
-    """Resources from ptxas' verbose log; AssertionError when it does not say what they are. A function
-    that is not inlined has lines of its own: registers and stack are the largest, what spills the sum."""
+    """Resources from ptxas' verbose log; AssertionError when it does not say what they are, or says that
+    products wait for each other. A function that is not inlined has lines of its own: registers and stack
+    are the largest, what spills the sum."""
 
     def numbers(pattern):
         found = [int(number) for number in re.findall(pattern, log)]
@@ -83,6 +84,9 @@ def resources_of(log, instructions, name):
             raise AssertionError(f"the log of {name} lacks '{pattern}':\n{log.strip()[-2000:]}")
         return found
 
+    serialised = re.search(r".*wgmma.* serialized.*", log)
+    if serialised:
+        raise AssertionError(f"tensor cores wait for each product of {name}: {serialised.group(0).strip()}")
     # ptxas says nothing of shared memory where there is none.
     shared = [int(number) for number in re.findall(r"(\d+) bytes smem", log)]
     return Resources(

@@ -34,6 +34,14 @@ class ResourcesTest(unittest.TestCase):
             with self.subTest(part), self.assertRaisesRegex(AssertionError, "the log of sum lacks"):
                 nvrtc.resources_of(KERNEL.replace(part, ""), 96, "sum")
 
+    def test_products_that_wait_for_each_other_are_refused(self):
+        line = (
+            "ptxas info    : (C7513) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+            "due to non wgmma instructions defining input registers of a wgmma in the function 'sum'\n"
+        )
+        with self.assertRaisesRegex(AssertionError, "wait for each product of sum: .*C7513"):
+            nvrtc.resources_of(line + KERNEL, 96, "sum")
+
 
 if __name__ == "__main__":
     unittest.main()

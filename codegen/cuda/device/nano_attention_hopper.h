@@ -76,13 +76,13 @@ template <int tiles> NANO_DEVICE float (&flat(float (&sums)[1][tiles][4]))[4 * t
 template <int size, int aRows, int bRows>
 NANO_DEVICE void multiply(float (&scores)[1][bRows / 8][4], const uint8_t *a, int aRow,
                           const uint8_t *b) {
+  const uint64_t left = matrixDescriptor(a + aRow * 128, 16, 1024, Swizzle::Bytes128);
+  const uint64_t right = matrixDescriptor(b, 16, 1024, Swizzle::Bytes128);
 #pragma unroll
   for (int k = 0; k < size / 16; ++k) {
     const int band = k / 4, byte = k % 4 * 32;
-    warpgroupMultiply<bf16, bf16>(
-        flat(scores),
-        matrixDescriptor(a + (band * aRows + aRow) * 128 + byte, 16, 1024, Swizzle::Bytes128),
-        matrixDescriptor(b + band * bRows * 128 + byte, 16, 1024, Swizzle::Bytes128), k > 0);
+    warpgroupMultiply<bf16, bf16>(flat(scores), advanced(left, band * aRows * 128 + byte),
+                                  advanced(right, band * bRows * 128 + byte), k > 0);
   }
 }
 
@@ -101,11 +101,11 @@ NANO_DEVICE void pack(uint32_t (&fragments)[columnTiles / 2][4],
 template <int size, int bRows>
 NANO_DEVICE void accumulate(float (&sums)[1][size / 8][4],
                             const uint32_t (&fragments)[bRows / 16][4], const uint8_t *b) {
+  const uint64_t right = matrixDescriptor(b, bRows * 128, 1024, Swizzle::Bytes128);
 #pragma unroll
   for (int k = 0; k < bRows / 16; ++k)
-    warpgroupMultiply<bf16, bf16, Major::MN>(
-        flat(sums), fragments[k],
-        matrixDescriptor(b + k * 16 * 128, bRows * 128, 1024, Swizzle::Bytes128), true);
+    warpgroupMultiply<bf16, bf16, Major::MN>(flat(sums), fragments[k],
+                                             advanced(right, k * 16 * 128), true);
 }
 
 /// What belongs to the queries of a block of columns: to the base 2 the logarithm of the sum of a
@@ -228,7 +228,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   increaseRegisters<computeRegisters<many>>();
   const int count = findColumns();
   const Lane lane;
-  const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
+  const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
   float sums[1][size / 8][4] = {}, otherSums[1][size / 8][4] = {};
   float scores[1][columns / 8][4], products[1][columns / 8][4];

@@ -210,7 +210,7 @@ NANO_DEVICE void forwardTile(int slot, const Operands &x) {
   const auto [head, begin, end, firstKey, endKey, passed] = S::tile(slot);
   const int count = divideUp(endKey - firstKey, columns);
   const Lane lane;
-  const int groupRow = lane.warp / 4 * warpgroupRows, warpRow = lane.warp * 16;
+  const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   uint8_t *const queries = S::queries(slot);
   float sums[1][size / 8][4] = {};
   mma::Softmax<1> softmax;

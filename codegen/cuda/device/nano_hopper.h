@@ -235,6 +235,10 @@ NANO_DEVICE uint64_t matrixDescriptor(const void *tile, uint32_t leadingBytes, u
   return address | uint64_t((leadingBytes & 0x3ffff) >> 4) << 16 |
          uint64_t((strideBytes & 0x3ffff) >> 4) << 32 | uint64_t(swizzle) << 62;
 }
+/// The descriptor of what lies `bytes`, a multiple of 16, behind a tile: it costs one addition.
+NANO_DEVICE uint64_t advanced(uint64_t descriptor, uint32_t bytes) {
+  return (descriptor & ~uint64_t(0xffffffff)) | (uint32_t(descriptor) + (bytes >> 4));
+}
 
 /// Before the first product, and after the threads changed sums or fragments of A in registers.
 NANO_DEVICE void warpgroupFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

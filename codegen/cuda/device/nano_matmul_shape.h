@@ -6,14 +6,16 @@
 
 namespace nano {
 
-/// C [rows, columns] = A [rows, inner] · B, where B is [columns, inner], transposed, or
-/// [inner, columns]; the last dimensions contiguous. A and B are of elements of two bytes, or of
-/// one byte, where B has to be transposed. `sums`: whether the epilogue makes sums along rows.
+/// C [rows, columns] = A · B, where A is [rows, inner] or, transposed, [inner, rows], and B is
+/// [inner, columns] or, transposed, [columns, inner]; the last dimensions contiguous. A and B are
+/// of elements of two bytes, where A must not be transposed, or of one byte, where B has to be, and
+/// A may be if `isWide`. `sums`: whether the epilogue makes sums along rows.
 struct MatmulShape {
   long long rows, columns, inner;
-  bool transposeB;
+  bool transposeA, transposeB;
   int elementBytes;
   bool sums;
+  bool isWide; ///< whether the epilogue gets f32, not bf16
 };
 
 /// What one bulk load of an operand brings: so many columns of so many rows of the matrix.
@@ -39,18 +41,21 @@ struct MatmulTiles {
   static constexpr int stages = 4;
   /// Products on their way from the lanes that have summed them to those that finish them: of a
   /// warp's 16 rows one part, as many columns of bf16 as rowBytes hold, or two where other warps
-  /// finish them. Room for all four would cost a stage: measured, that is slower.
+  /// finish them, or half as many of f32. Room for more would cost a stage: measured, that is
+  /// slower.
   static constexpr int partColumns = rowBytes / 2, partBytes = 16 * rowBytes,
                        parts = columns / partColumns;
-  static NANO_BOTH constexpr int heldParts(bool sums) { return sums ? 2 : 1; }
+  static NANO_BOTH constexpr int heldParts(bool sums, bool isWide) {
+    return sums || isWide ? 2 : 1;
+  }
   /// With two barriers of 8 bytes a stage and a part.
-  static NANO_BOTH constexpr int sharedBytes(bool sums) {
-    return stages * (stageBytes + 16) + warps * heldParts(sums) * (partBytes + 16);
+  static NANO_BOTH constexpr int sharedBytes(bool sums, bool isWide) {
+    return stages * (stageBytes + 16) + warps * heldParts(sums, isWide) * (partBytes + 16);
   }
   /// Neighbours of a row of which an epilogue's sums are stored.
   static constexpr int sumColumns = 128;
-  static NANO_BOTH constexpr TensorBox aBox(int elementBytes) {
-    return {inner(elementBytes), rows};
+  static NANO_BOTH constexpr TensorBox aBox(bool transposeA, int elementBytes) {
+    return transposeA ? TensorBox{rows, inner(elementBytes)} : TensorBox{inner(elementBytes), rows};
   }
   /// Halves of B: of its columns, or where they are contiguous of its rows, as many columns at a
   /// time as a row in shared memory holds.
@@ -75,7 +80,7 @@ NANO_BOTH constexpr MatmulLaunch matmulLaunch(const MatmulShape &shape, long lon
   const long long most = multiprocessors < 2 ? 1 : multiprocessors / Tiles::clusterBlocks;
   const long long share = divideUp(pairs, most);
   return {Tiles::threads(shape.sums), Tiles::clusterBlocks * divideUp(pairs, share),
-          Tiles::sharedBytes(shape.sums)};
+          Tiles::sharedBytes(shape.sums, shape.isWide)};
 }
 
 } // namespace nano

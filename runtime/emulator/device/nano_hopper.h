@@ -127,6 +127,7 @@ inline uint64_t matrixDescriptor(const void *tile, uint32_t leadingBytes, uint32
   return address | uint64_t((leadingBytes & 0x3ffff) >> 4) << 16 |
          uint64_t((strideBytes & 0x3ffff) >> 4) << 32 | uint64_t(swizzle) << 62;
 }
+inline uint64_t advanced(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
 
 NANO_PRIMITIVE void warpgroupFence(NANO_SITE) { thread().warpgroupFence(site); }
 NANO_PRIMITIVE void warpgroupCommit(NANO_SITE) { thread().warpgroupCommit(site); }

@@ -110,6 +110,40 @@ step.program @wide {
 
 // -----
 
+// A long row of which one column is treated unlike the others: four vectors are loaded before the first is computed with, for no load
+// moves over a branch. What is left are single ones, the last of them with a mask.
+// CHECK-LABEL: // exp_select
+// CHECK:         for (int at = 0; at < 28; at += 4) {
+// CHECK-NEXT:      nano::Held<nano::bf16, 8> x_held[4];
+// CHECK:           for (int i = 0; i < 4; ++i) {
+// CHECK:             const auto x_value = nano::read<8>(x + (
+// CHECK:             x_held[i] = x_value;
+// CHECK:           for (int i = 0; i < 4; ++i) {
+// CHECK:             if (uint64_t(
+// CHECK:               nano::to<float>(x_held[i].elements())
+// CHECK:             } else {
+// CHECK:               nano::to<float>(x_held[i].elements())
+// CHECK:         for (int i = 28; i < 30; ++i) {
+// CHECK:         nano::wholly(61448 - column > 0);
+step.program @branching {
+  %x = step.buffer "x" : memref<8x61448xbf16>
+  %t = step.buffer "t" : memref<8xi32>
+  %y = step.buffer "y" : memref<8x61448xf8E5M2>
+  step.task ins(%x, %t) outs(%y) : (memref<8x61448xbf16>, memref<8xi32>) -> memref<8x61448xf8E5M2> {
+  ^bb0(%a: tensor<8x61448xbf16>, %b: tensor<8xi32>):
+    %0 = nano.cast %a : tensor<8x61448xbf16> -> tensor<8x61448xf32>
+    %1 = nano.exp %0 : tensor<8x61448xf32>
+    %2 = nano.iota 1 : tensor<8x61448xi32>
+    %3 = nano.broadcast %b dims [0] : tensor<8xi32> -> tensor<8x61448xi32>
+    %4 = nano.sub %1, %0 : tensor<8x61448xf32>
+    %5 = nano.select eq, %2, %3, %4, %1 : tensor<8x61448xi32>, tensor<8x61448xf32>
+    %6 = nano.cast %5 : tensor<8x61448xf32> -> tensor<8x61448xf8E5M2>
+    nano.yield %6 : tensor<8x61448xf8E5M2>
+  }
+}
+
+// -----
+
 // A long row of which a later pass needs one number an element, rounded to bf16: it lies in shared memory that leaves room for a second
 // block. One column is picked by every thread before the loops, and treated unlike the others where a vector holds it.
 // CHECK-LABEL: // sum

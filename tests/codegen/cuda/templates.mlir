@@ -138,15 +138,17 @@ step.program @scatter_transposed {
 // IR-SAME:    nano.flops = {{[^ ]+}} : f64
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
 // IR-SAME:    nano.results = [array<i64: 5>, array<i64: 2>]
-// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 2, 132>
+// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 0, 2, 132>
 // IR-SAME:    nano.summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
 // IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 49152, 2304, 64, {{[0-9]+}}, 128>, array<i64: 1, 3072, 768, 6144, 64, {{[0-9]+}}, 128>]
 // CHECK-LABEL: // matmul_mul_add_cast
 // CHECK:       #include "nano_matmul.h"
 // CHECK:       struct Product {
-// CHECK-NEXT:    using Element = nano::bf16;
+// CHECK-NEXT:    using ElementA = nano::bf16;
+// CHECK-NEXT:    using ElementB = nano::bf16;
+// CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr bool transposeB = false;
+// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
 // CHECK-NEXT:    const float *c;
@@ -214,14 +216,16 @@ step.program @product {
 // IR:       func.func @matmul_sum_sigmoid_exp_
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
 // IR-SAME:    nano.results = [array<i64: 4>, array<i64: 5>]
-// IR-SAME:    nano.shape = array<i64: 3072, 50304, 768, 1, 1, 132>
+// IR-SAME:    nano.shape = array<i64: 3072, 50304, 768, 0, 1, 1, 132>
 // IR-SAME:    nano.shares_exponentials
 // IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 3072, 768, 128, {{[0-9]+}}, 128>, array<i64: 1, 768, 50304, 768, 128, {{[0-9]+}}, 128>]
 // CHECK-LABEL: // matmul_sum_sigmoid_exp
 // CHECK:       struct Product {
-// CHECK-NEXT:    using Element = nano::f8e4m3;
+// CHECK-NEXT:    using ElementA = nano::f8e4m3;
+// CHECK-NEXT:    using ElementB = nano::f8e4m3;
+// CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
-// CHECK-NEXT:    static constexpr bool transposeB = true;
+// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true;
 // CHECK-NEXT:    const float *scale_a;
 // CHECK-NEXT:    const float *scale_b;
 // CHECK-NEXT:    nano::bf16 *p;
@@ -270,5 +274,43 @@ step.program @statistics {
     %7 = nano.reshape %6 : tensor<3072x50304xf32> -> tensor<3072x393x128xf32>
     %8 = nano.reduce sum %7 dims [2] : tensor<3072x393x128xf32> -> tensor<3072x393xf32>
     nano.yield %0, %8 : tensor<3072x50304xbf16>, tensor<3072x393xf32>
+  }
+}
+
+// -----
+
+// A factor that lies transposed is turned by the kernel, which adds in f32: its epilogue gets four neighbours of a row. It may write over what it adds to.
+// Names are without the layer's number.
+// IR-LABEL: step.program @gradient
+// IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>, %{{.*}}: vector<4xf32>) -> vector<4xf32>
+// IR:       func.func @matmul_add_
+// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
+// IR-SAME:    nano.results = [array<i64: 4>]
+// IR-SAME:    nano.shape = array<i64: 50304, 768, 4096, 1, 1, 1, 132>
+// IR-SAME:    nano.tensor_maps = [array<i64: 0, 50304, 4096, 50304, 128, 128, 128>, array<i64: 1, 4096, 768, 4096, 128, 128, 128>]
+// CHECK-LABEL: // matmul_add
+// CHECK:       struct Product {
+// CHECK-NEXT:    using ElementA = nano::f8e5m2;
+// CHECK-NEXT:    using ElementB = nano::f8e4m3;
+// CHECK-NEXT:    using Result = float;
+// CHECK-NEXT:    static constexpr int rows = 50304, columns = 768, inner = 4096, blocks = 132, sums = 0;
+// CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true;
+// CHECK:         struct Others { nano::Held<float, 4> grad_w; };
+// CHECK:           others.grad_w = nano::hold<4>(grad_w + (row * 768 + column));
+// CHECK:         NANO_DEVICE void store(int row, int column, const nano::Vec<float, 4> &product,
+// CHECK:           nano::store<4>(grad_w + (row * 768 + column), product + others.grad_w.elements());
+step.program @gradient {
+  %a = step.buffer "a" : memref<4096x50304xf8E5M2>
+  %b = step.buffer "b" : memref<768x4096xf8E4M3FN>
+  %s = step.buffer "scale_a" : memref<f32>
+  %t = step.buffer "scale_b" : memref<f32>
+  %y = step.buffer "grad.blocks.3.w" : memref<50304x768xf32>
+  step.task ins(%a, %b, %s, %t, %y) outs(%y)
+      : (memref<4096x50304xf8E5M2>, memref<768x4096xf8E4M3FN>, memref<f32>, memref<f32>, memref<50304x768xf32>) -> memref<50304x768xf32> {
+  ^bb0(%x: tensor<4096x50304xf8E5M2>, %w: tensor<768x4096xf8E4M3FN>, %k: tensor<f32>, %l: tensor<f32>, %c: tensor<50304x768xf32>):
+    %p = nano.scaled_matmul %x, %w scales(%k, %l) {transpose_a, transpose_b}
+        : (tensor<4096x50304xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
+    %r = nano.add %p, %c : tensor<50304x768xf32>
+    nano.yield %r : tensor<50304x768xf32>
   }
 }

@@ -1,0 +1,281 @@
+// What the warps of a block do with the sums of its products: they reach the generated epilogue by
+// neighbours of a row.
+#pragma once
+
+#include "nano_matmul_stages.h"
+#include "nano_pairs.h"
+
+namespace nano {
+namespace hopper {
+
+/// Eight neighbours of a row of a warp's part, permuted so that neither those who write blocks of
+/// 8 × 8 nor those who read rows meet in a bank.
+template <class P> NANO_DEVICE Vec<bf16, 8> *productsAt(int warp, int part, int row, int chunk) {
+  return reinterpret_cast<Vec<bf16, 8> *>(MatmulStages<P>::part(warp, part) +
+                                          row * MatmulTiles::rowBytes + 16 * (chunk ^ (row & 7)));
+}
+
+/// The sums of a thread, rounded to bf16 in pairs and shared with the warp that finishes them.
+template <class P> class Products {
+  using Tiles = MatmulTiles;
+  static constexpr bool isScaled = MatmulStages<P>::elementBytes == 1;
+
+public:
+  NANO_DEVICE explicit Products(const P &x) {
+    if constexpr (isScaled)
+      scale = x.scale();
+  }
+  NANO_DEVICE void take(const TileSums<P> &sums) {
+#pragma unroll
+    for (int i = 0; i < Tiles::columns / 4; ++i)
+      pairs[i] = pairOf(sums, i);
+  }
+  /// Writes a part of what was taken, or of `sums`, to shared memory.
+  NANO_DEVICE void share(int part) const {
+    share(part, [&](int i) { return pairs[i]; });
+  }
+  NANO_DEVICE void share(int part, const TileSums<P> &sums) const {
+    share(part, [&](int i) { return pairOf(sums, i); });
+  }
+
+private:
+  NANO_DEVICE uint32_t pairOf(const TileSums<P> &sums, int i) const {
+    constexpr int inPiece = TileSums<P>::columns / 4;
+    const float *const pair = &sums.piece[i / inPiece][i % inPiece * 2];
+    return isScaled ? packBf16(pair[0] * scale, pair[1] * scale) : packBf16(pair[0], pair[1]);
+  }
+  template <class F> NANO_DEVICE static void share(int part, F pairAt) {
+    // Four blocks of 8 × 8 at once: two of rows, of two neighbouring chunks.
+#pragma unroll
+    for (int i = 0; i < Tiles::partColumns / 16; ++i) {
+      const int first = (part * Tiles::partColumns / 16 + i) * 4;
+      const uint32_t blocks[4] = {pairAt(first), pairAt(first + 1), pairAt(first + 2),
+                                  pairAt(first + 3)};
+      storeMatrix<4>(productsAt<P>(warpIndex(), part, laneIndex() % 16, 2 * i + laneIndex() / 16),
+                     blocks);
+    }
+  }
+
+  uint32_t pairs[Tiles::columns / 4];
+  float scale = 1;
+};
+
+/// The epilogue of a warp's 16 rows of tiles, in parts of 64 columns and of these in halves of 8
+/// rows: four rows at once, 128 bytes of each by eight lanes.
+template <class P> class Epilogue {
+  using Tiles = MatmulTiles;
+  /// Halves whose operands are on their way; a multiple of 2 where parts are gone through in a
+  /// loop.
+  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 2 : 3;
+
+public:
+  static constexpr int halves = 2 * Tiles::parts;
+  static constexpr bool hasOthers = sizeof(typename P::Others) > 1;
+
+  /// `warp` is the one that has multiplied.
+  NANO_DEVICE Epilogue(const P &x, int warp) : x(x), warp(warp) {}
+
+  /// The warp's rows of the tile at that place are next.
+  NANO_DEVICE void begin(int tileRow, int tileColumn) {
+    firstRow = tileRow + warp * 16 + laneIndex() / 8;
+    firstColumn = tileColumn + laneIndex() % 8 * 8;
+#pragma unroll
+    for (int half = 0; half < int(ahead); ++half)
+      load(half);
+  }
+  /// Reads the lane's chunks of a half from shared memory: as words, from which the compiler widens
+  /// with one instruction an element.
+  NANO_DEVICE void read(int half) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      chunks[unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
+          productsAt<P>(warp, half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
+  }
+  /// Stores the half, or the part, that has been read; they come in order, and whether `half` is
+  /// even is known when the kernel is compiled.
+  NANO_DEVICE void finish(int half) {
+    storeRows<1>(half);
+    if constexpr (P::sums > 0)
+      if ((half + 1) % (2 * sumParts) == 0)
+        storeTotals(half);
+    if (half + int(ahead) < halves)
+      load(half + int(ahead));
+  }
+  NANO_DEVICE void finishPart(int part) {
+    static_assert(P::sums > 0 && !hasOthers);
+    storeRows<2>(2 * part);
+    if ((part + 1) % sumParts == 0)
+      storeTotals(2 * part);
+  }
+
+private:
+  NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
+  NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
+  NANO_DEVICE bool exists(int half, int i) const {
+    constexpr bool always =
+        P::rows % (Tiles::clusterBlocks * Tiles::rows) == 0 && P::columns % Tiles::columns == 0;
+    return always || (row(half, i) < P::rows && column(half) < P::columns);
+  }
+  /// Of several halves all at once, where all of their rows and columns exist or none: what an
+  /// epilogue computes has long latencies, and few warps hide them.
+  template <int Halves> NANO_DEVICE void storeRows(int half) {
+    constexpr bool isRegular = P::rows % (8 * Halves) == 0 && P::columns % Tiles::partColumns == 0;
+    const bool firstExists = exists(half, 0);
+    if (isRegular && !firstExists)
+      return;
+#pragma unroll
+    for (int i = 0; i < 2 * Halves; ++i)
+      if (isRegular || exists(half + i / 2, i % 2))
+        store(half + i / 2, i % 2);
+  }
+  NANO_DEVICE void load(int half) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      if (exists(half, i))
+        others[unsigned(half) % ahead][i] = x.load(row(half, i), column(half));
+  }
+  NANO_DEVICE void store(int half, int i) {
+    const Vec<bf16, 8> chunk = elementsOf<bf16>(chunks[unsigned(half) % 2][i]);
+    if constexpr (P::sums == 0)
+      x.store(row(half, i), column(half), chunk, others[unsigned(half) % ahead][i]);
+    else
+      totals[unsigned(half) % 2][i] =
+          totals[unsigned(half) % 2][i] +
+          x.store(row(half, i), column(half), chunk, others[unsigned(half) % ahead][i]);
+  }
+  /// Adds up the totals of eight lanes, which have the same four rows, and begins anew. With every
+  /// exchange a lane keeps half of its rows, so that the first four lanes end with one each.
+  NANO_DEVICE void storeTotals(int last) {
+    const int i = laneIndex() % 2, half = laneIndex() / 2 % 2;
+    Vec<float, P::sums> total;
+#pragma unroll
+    for (int sum = 0; sum < P::sums; ++sum) {
+      float ofHalves[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float first = totals[j][0].lane[sum], second = totals[j][1].lane[sum];
+        ofHalves[j] = (i ? second : first) + shuffleXor(i ? first : second, 1);
+      }
+      float own = half ? ofHalves[1] : ofHalves[0];
+      own += shuffleXor(half ? ofHalves[0] : ofHalves[1], 2);
+      total.lane[sum] = own + shuffleXor(own, 4);
+    }
+    if (laneIndex() % 8 < 4 && row(half, i) < P::rows && column(last) < P::columns)
+      x.storeSums(row(half, i), column(last) / Tiles::sumColumns, total);
+#pragma unroll
+    for (auto &ofHalf : totals)
+#pragma unroll
+      for (auto &one : ofHalf)
+        one = {};
+  }
+
+  const P &x;
+  const int warp;
+  /// Parts of a tile whose sums are stored together.
+  static constexpr int sumParts = Tiles::sumColumns / Tiles::partColumns;
+  static_assert(P::sums == 0 || P::columns % Tiles::sumColumns == 0);
+
+  Vec<uint32_t, 4> chunks[2][2]; ///< of two halves
+  typename P::Others others[ahead][2];
+  Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
+  int firstRow = 0, firstColumn = 0;
+};
+
+/// The epilogue of f32 of a warp's 16 rows of tiles, in parts of 32 columns: four rows at once, 128
+/// bytes of each by eight lanes.
+template <class P> class WideEpilogue {
+  using Tiles = MatmulTiles;
+  using Stages = MatmulStages<P>;
+  static constexpr int columns = Tiles::rowBytes / 4, parts = Tiles::columns / columns;
+  static constexpr int ahead = 4; ///< parts whose operands are on their way
+
+public:
+  /// `warp` is the one that multiplies.
+  NANO_DEVICE WideEpilogue(const P &x, int warp) : x(x), warp(warp) {
+    if constexpr (Stages::elementBytes == 1)
+      scale = x.scale();
+  }
+  /// The warp's rows of the tile at that place are next, and operands of the first parts come.
+  NANO_DEVICE void begin(int tileRow, int tileColumn) {
+    firstRow = tileRow + warp * 16 + laneIndex() / 8;
+    firstColumn = tileColumn + laneIndex() % 8 * 4;
+#pragma unroll
+    for (int part = 0; part < ahead; ++part)
+      load(part);
+  }
+  NANO_DEVICE void finish(const TileSums<P> &sums) {
+    share(0, sums);
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+      syncWarp(); // the part is there, and the one before has been read
+      Vec<float, 4> chunks[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        chunks[i] = shared(part, i);
+      if (part + 1 < parts)
+        share(part + 1, sums);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (exists(part, i))
+          x.store(row(i), column(part), chunks[i], others[part % ahead][i]);
+      if (part + ahead < parts)
+        load(part + ahead);
+    }
+  }
+
+private:
+  /// Where row `row` of a part begins: bits 5 and 6 of places in its 128 bytes are XORed with bits
+  /// 1 and 2 of row ^ 2 · row, so that neither those who write two neighbours nor those who read
+  /// rows meet in a bank. What lies 32 bytes, or some rows, from a lane's first place has its
+  /// address but for these bits.
+  static NANO_DEVICE int place(int row) {
+    return row * Tiles::rowBytes + 16 * ((row ^ 2 * row) & 6);
+  }
+  NANO_DEVICE void share(int part, const TileSums<P> &sums) const {
+    const int group = laneIndex() / 4, pair = laneIndex() % 4;
+    const int first = place(P::transposeA ? 2 * group : group) + pair * 8;
+#pragma unroll
+    for (int i = 0; i < columns / 8; ++i)
+#pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        constexpr int inPiece = TileSums<P>::columns / 2;
+        const int at = (part * columns / 8 + i) * 4 + 2 * second;
+        const float *const sum = &sums.piece[at / inPiece][at % inPiece];
+        const int there = P::transposeA ? (first ^ 32 * (i ^ second)) + second * Tiles::rowBytes
+                                        : (first ^ 32 * i) + second * 8 * Tiles::rowBytes;
+        *reinterpret_cast<Vec<float, 2> *>(Stages::part(warp, part) + there) = {sum[0] * scale,
+                                                                                sum[1] * scale};
+      }
+  }
+  /// Of row i of the lane's four.
+  NANO_DEVICE Vec<float, 4> shared(int part, int i) const {
+    const int first = place(laneIndex() / 8) ^ laneIndex() % 8 * 16;
+    return *reinterpret_cast<const Vec<float, 4> *>(
+        Stages::part(warp, part) + ((first ^ 64 * (i % 2)) + 4 * i * Tiles::rowBytes));
+  }
+  NANO_DEVICE int row(int i) const { return firstRow + 4 * i; }
+  NANO_DEVICE int column(int part) const { return firstColumn + part * columns; }
+  NANO_DEVICE bool exists(int part, int i) const {
+    constexpr bool always =
+        P::rows % (Tiles::clusterBlocks * Tiles::rows) == 0 && P::columns % Tiles::columns == 0;
+    return always || (row(i) < P::rows && column(part) < P::columns);
+  }
+  /// What does not exist is set too: else it would keep registers while the next tile is made.
+  NANO_DEVICE void load(int part) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      others[part % ahead][i] = {};
+      if (exists(part, i))
+        others[part % ahead][i] = x.load(row(i), column(part));
+    }
+  }
+
+  const P &x;
+  const int warp;
+  float scale = 1;
+  int firstRow = 0, firstColumn = 0;
+  typename P::Others others[ahead][4];
+};
+
+} // namespace hopper
+} // namespace nano

@@ -1,0 +1,318 @@
+// The stages of a block that makes products: tiles of both factors in shared memory, which a thread
+// loads and warpgroups multiply.
+#pragma once
+
+#include "nano_hopper.h"
+#include "nano_matmul_shape.h"
+
+namespace nano {
+namespace hopper {
+
+/// The stages of a block: full when both operands' bytes have come, empty when all warps of both
+/// blocks of the cluster have read them, because each loads half of B for both. Where other warps
+/// finish a warp's products, these are given when they are in shared memory, and taken when they
+/// have been read.
+template <class P> struct MatmulStages {
+  using Tiles = MatmulTiles;
+  static constexpr bool handsOver = P::sums > 0, isWide = sizeof(typename P::Result) == 4;
+  static_assert(!isWide || !handsOver);
+  static_assert(!P::transposeA || (isWide && sizeof(typename P::ElementA) == 1));
+  static constexpr int elementBytes = sizeof(typename P::ElementA);
+  static_assert(elementBytes == sizeof(typename P::ElementB));
+  /// Whether the sums of every stage are added up in f32 by the threads. Of products of 8 bits the
+  /// tensor cores keep 13 bits behind the point of the largest: a relative error of some 2⁻¹³ with
+  /// every addition, towards zero, which a sum that is rounded to bf16 hardly shows, but a long one
+  /// does.
+  static constexpr bool addsUp = isWide && elementBytes == 1;
+  static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
+  static constexpr int count = Tiles::stages, held = Tiles::heldParts(handsOver, isWide);
+  Mbarrier full[count], empty[count];
+  Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];
+
+  static NANO_DEVICE uint8_t *a(int stage) {
+    return dynamicShared<uint8_t>(stage * Tiles::stageBytes);
+  }
+  static NANO_DEVICE uint8_t *b(int stage) { return a(stage) + Tiles::aBytes; }
+  /// A warp's products on their way: 16 rows of 128 bytes.
+  static NANO_DEVICE uint8_t *part(int warp, int part) {
+    return a(count) + (warp * held + part % held) * Tiles::partBytes;
+  }
+  static NANO_DEVICE MatmulStages &get() {
+    return *reinterpret_cast<MatmulStages *>(part(Tiles::warps, 0));
+  }
+
+  /// By all threads of the cluster.
+  NANO_DEVICE void init() {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < count; ++i) {
+        mbarrierInit(&full[i], 1);
+        mbarrierInit(&empty[i], Tiles::clusterBlocks * Tiles::warps);
+      }
+      for (int warp = 0; warp < Tiles::warps; ++warp)
+        for (int i = 0; i < held; ++i) {
+          mbarrierInit(&given[warp][i], 1);
+          mbarrierInit(&taken[warp][i], 1);
+        }
+      fenceMbarrierInit();
+    }
+    clusterSync();
+  }
+  /// The warp has finished reading the stage.
+  NANO_DEVICE void release(int stage) {
+    syncWarp();
+    if (laneIndex() < Tiles::clusterBlocks)
+      mbarrierArriveRemote(&empty[stage], uint32_t(laneIndex()));
+  }
+  /// Waits until a part has been handed over, and hands one over when the warp has finished with
+  /// it. An even number of parts of a tile pass through each place, whose barriers' phases
+  /// alternate.
+  static NANO_DEVICE void await(Mbarrier *over, int part, bool isFirst) {
+    static_assert(Tiles::parts % (2 * held) == 0 || !handsOver);
+    mbarrierWait(&over[part % held], uint32_t((part / held & 1) ^ isFirst));
+  }
+  static NANO_DEVICE void hand(Mbarrier *over, int part) {
+    syncWarp();
+    if (laneIndex() == 0)
+      mbarrierArrive(&over[part % held]);
+  }
+};
+
+/// A stage and how often all stages have been gone through.
+struct StageCounter {
+  int stage = 0;
+  uint32_t round = 0;
+  NANO_DEVICE void advance() {
+    if (++stage == MatmulTiles::stages) {
+      stage = 0;
+      ++round;
+    }
+  }
+};
+
+/// The pairs of tiles of a block's cluster: begin, begin + step, … before end; and where the
+/// block's tile of each lies. What all clusters make at one time are neighbours, which have few
+/// rows of the larger factor in common and go through those of the smaller one: each comes from
+/// memory once.
+template <class P> struct MatmulWork {
+  using Tiles = MatmulTiles;
+  static constexpr int rowPairs = int(divideUp(P::rows, Tiles::clusterBlocks *Tiles::rows)),
+                       columnTiles = int(divideUp(P::columns, Tiles::columns)),
+                       end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
+  static constexpr bool alongRows = P::rows < P::columns;
+  int begin, rank;
+
+  NANO_DEVICE MatmulWork(int block)
+      : begin(block / Tiles::clusterBlocks), rank(block % Tiles::clusterBlocks) {}
+  NANO_DEVICE int row(int pair) const {
+    const int rows = alongRows ? pair % rowPairs : pair / columnTiles;
+    return (rows * Tiles::clusterBlocks + rank) * Tiles::rows;
+  }
+  NANO_DEVICE int column(int pair) const {
+    return (alongRows ? pair / rowPairs : pair % columnTiles) * Tiles::columns;
+  }
+};
+
+/// Loads the block's operands, stage after stage, by a thread.
+template <class P>
+NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, const TensorMap &b) {
+  using Tiles = MatmulTiles;
+  constexpr uint16_t both = (1 << Tiles::clusterBlocks) - 1;
+  using Stages = MatmulStages<P>;
+  constexpr TensorBox box = Tiles::bBox(P::transposeB, Stages::elementBytes);
+  constexpr int boxBytes = box.rows * Tiles::rowBytes;
+  auto &stages = Stages::get();
+  prefetchTensorMap(a);
+  prefetchTensorMap(b);
+  StageCounter at;
+#pragma unroll 1
+  for (int pair = work.begin; pair < work.end; pair += work.step) {
+    const int row = work.row(pair), column = work.column(pair);
+#pragma unroll 1
+    for (int step = 0; step < Stages::steps; ++step, at.advance()) {
+      const int k = step * Stages::inner;
+      mbarrierWait(&stages.empty[at.stage], (at.round & 1) ^ 1);
+      Mbarrier *const full = &stages.full[at.stage];
+      mbarrierArriveExpect(full, Tiles::stageBytes);
+      bulkTensorLoad(stages.a(at.stage), a, P::transposeA ? row : k, P::transposeA ? k : row, full);
+      uint8_t *const part = stages.b(at.stage) + work.rank * boxBytes;
+      if constexpr (P::transposeB) {
+        bulkTensorLoadMulticast(part, b, k, column + work.rank * box.rows, full, both);
+      } else {
+#pragma unroll
+        for (int i = 0; i < Tiles::columns / box.columns; ++i)
+          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes, b,
+                                  column + i * box.columns, k + work.rank * box.rows, full, both);
+      }
+    }
+  }
+}
+
+/// A thread's sums of a tile, by the instructions that make them. Those of kernels of 640 threads
+/// can name fewer registers than 256 columns take; and where the sums of each stage are added up
+/// apart from the tensor cores, there is room for those of half of the columns.
+template <class P> struct TileSums {
+  using Stages = MatmulStages<P>;
+  static constexpr int pieces = Stages::handsOver || Stages::addsUp ? 2 : 1,
+                       columns = MatmulTiles::columns / pieces;
+  float piece[pieces][columns / 2];
+  /// Puts what is read or written outside the tensor cores before or after what they do.
+  NANO_DEVICE void settle() {
+#pragma unroll
+    for (auto &sums : piece)
+      warpgroupRegisters(sums);
+  }
+};
+
+/// The descriptor of B in a stage, and how many bytes behind it the part lies that instruction k of
+/// piece i multiplies.
+template <class P> struct FactorB {
+  using Stages = MatmulStages<P>;
+  static constexpr int rowBytes = MatmulTiles::rowBytes, bytes = 32; ///< along K, of an instruction
+  static constexpr int steps = rowBytes / bytes;
+  static constexpr Major major = P::transposeB ? Major::K : Major::MN;
+  static NANO_DEVICE uint64_t descriptor(const uint8_t *b) {
+    return matrixDescriptor(b, P::transposeB ? 16 : Stages::inner * rowBytes, 1024,
+                            Swizzle::Bytes128);
+  }
+  static NANO_DEVICE int offset(int k, int i) {
+    constexpr int columns = TileSums<P>::columns, inner = Stages::inner;
+    return P::transposeB
+               ? i * columns * rowBytes + k * bytes
+               : (i * columns / inner * inner + k * bytes / Stages::elementBytes) * rowBytes;
+  }
+};
+
+/// Starts sums (+)= rows groupRow … groupRow + 63 of the stage's A times its B.
+template <class P>
+NANO_DEVICE void multiplyStage(TileSums<P> &sums, const uint8_t *a, const uint8_t *b, int groupRow,
+                               bool accumulate) {
+  using B = FactorB<P>;
+  const uint64_t left = matrixDescriptor(a + groupRow * B::rowBytes, 16, 1024, Swizzle::Bytes128);
+  const uint64_t right = B::descriptor(b);
+#pragma unroll
+  for (int k = 0; k < B::steps; ++k)
+#pragma unroll
+    for (int i = 0; i < sums.pieces; ++i)
+      warpgroupMultiply<typename P::ElementA, typename P::ElementB, Major::K, B::major>(
+          sums.piece[i], advanced(left, k * B::bytes), advanced(right, B::offset(k, i)),
+          accumulate || k > 0);
+}
+
+/// A warp's 16 rows of a stage's A that lies transposed, in registers: the instructions read 8 bits
+/// along K only. Of its rows, `group` and `group` + 8 of a fragment are 2 · group and
+/// 2 · group + 1.
+template <class P> struct TurnedRows {
+  using B = FactorB<P>;
+  uint32_t fragment[B::steps][4];
+
+  /// From the stage's A: 128 rows along the inner dimension, of 128 bytes along A's rows.
+  NANO_DEVICE void load(const uint8_t *a, int warp) {
+    static_assert(MatmulStages<P>::elementBytes == 1);
+    const int lane = laneIndex(), line = lane % 8, matrix = lane / 8 % 2;
+    // A matrix is 8 lines of 16 bytes, read as pairs, so that a lane gets bytes 2 · group and
+    // 2 · group + 1 of two lines of it. From two matrices it is to have four lines in a row. Which
+    // one has the first two of them depends on the lane: so the lines of a matrix all have
+    // different places in the swizzled rows.
+    const int row = lane / 16 * 16 + line / 2 * 4 + line % 2 + 2 * (matrix ^ line / 4);
+    const uint8_t *const from = a + row * B::rowBytes + 16 * (warp ^ row % 8);
+    const bool inOrder = lane % 4 < 2;
+    const uint32_t even = inOrder ? 0x6420 : 0x2064, odd = inOrder ? 0x7531 : 0x3175;
+    uint32_t pairs[B::steps][4];
+#pragma unroll
+    for (int k = 0; k < B::steps; ++k)
+      loadMatrixTransposed(pairs[k], from + k * B::bytes * B::rowBytes);
+#pragma unroll
+    for (int k = 0; k < B::steps; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        fragment[k][i] =
+            selectBytes(pairs[k][i / 2 * 2], pairs[k][i / 2 * 2 + 1], i % 2 == 0 ? even : odd);
+  }
+};
+
+/// A thread's part in its warpgroup's sums of 64 rows of tiles, stage after stage.
+template <class P> struct Multiplier {
+  using Stages = MatmulStages<P>;
+  Stages &stages = Stages::get();
+  const int warp;
+  StageCounter at;
+  TileSums<P> sums;
+  int last = 0;
+
+  NANO_DEVICE explicit Multiplier(int warp) : warp(warp) {}
+  /// A tile's first stage is next.
+  NANO_DEVICE void begin() {
+    if constexpr (Stages::addsUp)
+      sums = {};
+  }
+  /// The products of a stage, `step` of the tile.
+  NANO_DEVICE void multiply(int step) {
+    mbarrierWait(&stages.full[at.stage], at.round & 1);
+    if constexpr (Stages::addsUp)
+      addUp();
+    else
+      start(step);
+    at.advance();
+  }
+  /// Ends those of the last stage of a tile.
+  NANO_DEVICE void end() {
+    if constexpr (!Stages::addsUp) {
+      warpgroupWait<0>();
+      sums.settle();
+      stages.release(last);
+    }
+  }
+
+private:
+  using B = FactorB<P>;
+  static constexpr int rowsOfGroup = 64;
+
+  /// Starts the stage's products, and ends those of the one before.
+  NANO_DEVICE void start(int step) {
+    sums.settle();
+    warpgroupFence();
+    multiplyStage(sums, stages.a(at.stage), stages.b(at.stage), warp / 4 * rowsOfGroup, step > 0);
+    warpgroupCommit();
+    if (step > 0) {
+      warpgroupWait<1>();
+      stages.release(last);
+    }
+    last = at.stage;
+  }
+  /// Adds the stage's products up, one half of the columns after the other. Meanwhile the other
+  /// warpgroup keeps the tensor cores busy.
+  NANO_DEVICE void addUp() {
+    const uint64_t right = B::descriptor(stages.b(at.stage));
+    const uint64_t left = matrixDescriptor(
+        stages.a(at.stage) + warp / 4 * rowsOfGroup * B::rowBytes, 16, 1024, Swizzle::Bytes128);
+    TurnedRows<P> turned;
+    if constexpr (P::transposeA)
+      turned.load(stages.a(at.stage), warp);
+#pragma unroll
+    for (int i = 0; i < sums.pieces; ++i) {
+      float ofStage[TileSums<P>::columns / 2];
+      warpgroupFence();
+#pragma unroll
+      for (int k = 0; k < B::steps; ++k) {
+        const uint64_t factor = advanced(right, B::offset(k, i));
+        if constexpr (P::transposeA)
+          warpgroupMultiply<typename P::ElementA, typename P::ElementB>(ofStage, turned.fragment[k],
+                                                                        factor, k > 0);
+        else
+          warpgroupMultiply<typename P::ElementA, typename P::ElementB>(
+              ofStage, advanced(left, k * B::bytes), factor, k > 0);
+      }
+      warpgroupCommit();
+      warpgroupWait<0>();
+      warpgroupRegisters(ofStage);
+      if (i + 1 == sums.pieces)
+        stages.release(at.stage);
+#pragma unroll
+      for (int j = 0; j < TileSums<P>::columns / 2; ++j)
+        sums.piece[i][j] += ofStage[j];
+    }
+  }
+};
+
+} // namespace hopper
+} // namespace nano

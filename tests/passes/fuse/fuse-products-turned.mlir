@@ -1,0 +1,104 @@
+// A product of 8 bits turns its first factor itself, where the kernel that makes this would write it transposed besides: two kernels, and no copy.
+// RUN: nano-opt %s -nano-fuse-products="products=fused report" -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: nano-opt %s -nano-fuse-products="products=library" -split-input-file | FileCheck %s --check-prefix=LIBRARY
+// LIBRARY-COUNT-5: nano.transpose
+// By the rates the library's product is faster, with the copy.
+// RUN: nano-opt %s -nano-fuse-products="machine=h200-nvlink" -split-input-file | FileCheck %s --check-prefix=LIBRARY
+
+// The gradient of a head's weight, added to that of the rows before.
+// CHECK-LABEL: func.func @gradient
+// CHECK-NOT:     nano.transpose
+// CHECK:         %[[W:.*]] = nano.fused(%[[C:.*]], %[[Q:.*]], %arg1, %arg2, %arg3)
+// CHECK-NEXT:    ^bb0(%[[ADDEND:.*]]: tensor<50304x768xf32>{{.*}}, %[[A:.*]]: tensor<4096x50304xf8E5M2>{{.*}}, %[[B:.*]]: tensor<768x4096xf8E4M3FN>{{.*}}, %[[SA:.*]]: tensor<f32>{{.*}}, %[[SB:.*]]: tensor<f32>{{.*}}):
+// CHECK-NEXT:      %[[P:.*]] = nano.scaled_matmul %[[A]], %[[B]] scales(%[[SA]], %[[SB]]) {transpose_a, transpose_b}
+// CHECK-NEXT:      %[[SUM:.*]] = nano.add %[[P]], %[[ADDEND]] : tensor<50304x768xf32>
+// CHECK-NEXT:      nano.yield %[[SUM]]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    nano.scaled_matmul %[[Q]]
+func.func @gradient(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %sg: tensor<f32>, %sx: tensor<f32>, %c: tensor<50304x768xf32>,
+                    %w: tensor<768x50304xf8E4M3FN>) -> (tensor<50304x768xf32>, tensor<4096x768xbf16>) {
+  %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
+  ^bb0(%a: tensor<4096x50304xbf16>):
+    %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
+    nano.yield %n : tensor<4096x50304xf8E5M2>
+  }
+  %t = nano.transpose %q : tensor<4096x50304xf8E5M2> -> tensor<50304x4096xf8E5M2>
+  // expected-remark @below {{computed by a kernel that turns its first operand}}
+  %d = nano.scaled_matmul %t, %x scales(%sg, %sx) add %c {transpose_b}
+      : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<50304x768xf32>) -> tensor<50304x768xf32>
+  %dx = nano.scaled_matmul %q, %w scales(%sg, %sx) {transpose_b}
+      : (tensor<4096x50304xf8E5M2>, tensor<768x50304xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x768xbf16>
+  return %d, %dx : tensor<50304x768xf32>, tensor<4096x768xbf16>
+}
+
+// -----
+
+// Of the first rows there is nothing to add to.
+// CHECK-LABEL: func.func @first
+// CHECK:           %[[P:.*]] = nano.scaled_matmul %{{.*}}, %{{.*}} scales({{.*}}) {transpose_a, transpose_b}
+// CHECK-NEXT:      nano.yield %[[P]] : tensor<50304x768xf32>
+func.func @first(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
+  %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
+  ^bb0(%a: tensor<4096x50304xbf16>):
+    %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
+    nano.yield %n : tensor<4096x50304xf8E5M2>
+  }
+  %t = nano.transpose %q : tensor<4096x50304xf8E5M2> -> tensor<50304x4096xf8E5M2>
+  // expected-remark @below {{computed by a kernel that turns its first operand}}
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
+      : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
+  return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
+}
+
+// -----
+
+// A result of bf16 takes A along the inner dimension.
+// CHECK-LABEL: func.func @narrow
+// CHECK:         nano.transpose
+func.func @narrow(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>) {
+  %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E4M3FN> {
+  ^bb0(%a: tensor<4096x50304xbf16>):
+    %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E4M3FN>
+    nano.yield %n : tensor<4096x50304xf8E4M3FN>
+  }
+  %t = nano.transpose %q : tensor<4096x50304xf8E4M3FN> -> tensor<50304x4096xf8E4M3FN>
+  // expected-remark @below {{left to the library: its first operand is transposed}}
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
+      : (tensor<50304x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xbf16>
+  return %d, %q : tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>
+}
+
+// -----
+
+// A part of the addend is no addend that the kernel has.
+// CHECK-LABEL: func.func @part
+// CHECK:         nano.transpose
+func.func @part(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>, %c: tensor<512x768xf32>) -> (tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>) {
+  %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
+    nano.yield %n : tensor<4096x512xf8E4M3FN>
+  }
+  %t = nano.transpose %q : tensor<4096x512xf8E4M3FN> -> tensor<512x4096xf8E4M3FN>
+  // expected-remark @below {{left to the library: it adds a part of its addend}}
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) add %c {transpose_b, beta = 0.5}
+      : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<512x768xf32>) -> tensor<512x768xf32>
+  return %d, %q : tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>
+}
+
+// -----
+
+// A copy that is needed elsewhere too, and one that takes the place of what is transposed, cost nothing more.
+// CHECK-LABEL: func.func @copied
+// CHECK:         nano.transpose
+func.func @copied(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> tensor<512x768xf32> {
+  %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
+    nano.yield %n : tensor<4096x512xf8E4M3FN>
+  }
+  %t = nano.transpose %q : tensor<4096x512xf8E4M3FN> -> tensor<512x4096xf8E4M3FN>
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
+      : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<512x768xf32>
+  return %d : tensor<512x768xf32>
+}
