@@ -140,8 +140,6 @@ private:
     if (std::string text = productObstacle(product.op); !text.empty())
       return text;
     if (hasReductions(fused)) {
-      if (!tensorType(product.result).getElementType().isBF16())
-        return "its rows are summed, and not bf16";
       if (std::string text = splitRowSums(fused, argument, parts); !text.empty())
         return text;
       return products == "fused" ? "" : lossOf(product, fused, parts);
@@ -208,8 +206,8 @@ private:
   std::string lossOfTurning(const Product &product, Value addend) const {
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
-    if (rates.tiles(rows, columns, machine::ElementType::F8) < rates.multiprocessors())
-      return "it has fewer tiles than the machine has multiprocessors";
+    if (std::string text = tilesObstacle(product); !text.empty())
+      return text;
     const double copied = double(bytesOf(product.a));
     const double bytes =
         copied + double(bytesOf(product.b)) + double(bytesOf(product.result)) * (addend ? 2 : 1);
@@ -219,6 +217,17 @@ private:
                                 machine::wideProductShare +
                             rates.kernel(bytes);
     return together < apart ? "" : "that is predicted to be faster";
+  }
+
+  static machine::ElementType elementOf(const Product &product) {
+    return product.isScaled() ? machine::ElementType::F8 : machine::ElementType::BF16;
+  }
+  std::string tilesObstacle(const Product &product) const {
+    const RankedTensorType type = tensorType(product.result);
+    return rates.tiles(type.getDimSize(0), type.getDimSize(1), elementOf(product)) <
+                   rates.multiprocessors()
+               ? "it has fewer tiles than the machine has multiprocessors"
+               : "";
   }
 
   static bool isReadTransposed(Value result) {
@@ -278,10 +287,9 @@ private:
   std::string lossOf(const Product &product, FusedOp fused, const RowSumParts &parts) {
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
-    const machine::ElementType element =
-        product.isScaled() ? machine::ElementType::F8 : machine::ElementType::BF16;
-    if (rates.tiles(rows, columns, element) < rates.multiprocessors())
-      return "it has fewer tiles than the machine has multiprocessors";
+    const machine::ElementType element = elementOf(product);
+    if (std::string text = tilesObstacle(product); !text.empty())
+      return text;
 
     const double written = double(bytesOf(product.result));
     const double factors = double(bytesOf(product.a) + bytesOf(product.b));

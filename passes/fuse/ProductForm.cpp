@@ -45,9 +45,8 @@ bool isFactorOfProduct(FusedOp fused, unsigned operand) {
   return product && (product->a == argument || product->b == argument);
 }
 
-/// Of a product of 8-bit elements.
-static std::string scaledObstacle(const Product &product) {
-  const bool isWide = tensorType(product.result).getElementType().isF32();
+/// Of a product of 8-bit elements; `isWide`: into f32.
+static std::string scaledObstacle(const Product &product, bool isWide) {
   for (Value factor : {product.a, product.b})
     if (!isWide && !isa<Float8E4M3FNType>(tensorType(factor).getElementType()))
       return "its operands are not f8E4M3FN";
@@ -68,13 +67,13 @@ std::string productObstacle(Operation *op) {
                          c = tensorType(product->result);
   if (c.getRank() != 2)
     return "it is a batch of products";
+  const bool isWide = product->isScaled() && c.getElementType().isF32();
   if (product->isScaled()) {
-    if (std::string text = scaledObstacle(*product); !text.empty())
+    if (std::string text = scaledObstacle(*product, isWide); !text.empty())
       return text;
   } else if (!a.getElementType().isBF16() || !b.getElementType().isBF16()) {
     return "its operands are not bf16";
   }
-  const bool isWide = product->isScaled() && c.getElementType().isF32();
   if (!isWide && !c.getElementType().isBF16())
     return "its result is not bf16";
   if (!isWide && product->transposeA)

@@ -61,6 +61,14 @@ DeviceBuffer ofFloat8(const std::vector<double> &values, Type element) {
   return buffer;
 }
 
+/// Of a product, and of the machine.
+struct Sizes {
+  int64_t rows, columns, inner, multiprocessors;
+  std::string text() const {
+    return std::to_string(rows) + "x" + std::to_string(columns) + "x" + std::to_string(inner);
+  }
+};
+
 /// One task: what the interpreter and its kernel make of the same numbers.
 class Product {
 public:
@@ -272,19 +280,19 @@ std::string sumsProgram(int64_t rows, int64_t columns, int64_t inner, bool scale
       {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}, {"PARTS", columns / 128}});
 }
 
-/// The gradient of a weight from a gradient as it lies, over what it is added to; without it, of
-/// factors of the other types and added to columns' numbers.
-std::string gradientProgram(int64_t rows, int64_t columns, int64_t inner, bool adds) {
+/// A product of 8 bits in f32. `turned`: its first factor lies transposed. `adds`: over what it is
+/// added to; without that, of factors of the other types and added to columns' numbers.
+std::string wideProgram(const Sizes &sizes, bool turned, bool adds) {
   const std::string types = adds ? R"(
-          : (memref<INNERxROWSxf8E5M2>, memref<COLSxINNERxf8E4M3FN>, memref<f32>, memref<ROWSxCOLSxf32>) -> memref<ROWSxCOLSxf32> {
-      ^bb0(%x: tensor<INNERxROWSxf8E5M2>, %w: tensor<COLSxINNERxf8E4M3FN>, %k: tensor<f32>, %c: tensor<ROWSxCOLSxf32>):)"
+          : (memref<OUTERxDEPTHxf8E5M2>, memref<COLSxINNERxf8E4M3FN>, memref<f32>, memref<ROWSxCOLSxf32>) -> memref<ROWSxCOLSxf32> {
+      ^bb0(%x: tensor<OUTERxDEPTHxf8E5M2>, %w: tensor<COLSxINNERxf8E4M3FN>, %k: tensor<f32>, %c: tensor<ROWSxCOLSxf32>):)"
                                  : R"(
-          : (memref<INNERxROWSxf8E4M3FN>, memref<COLSxINNERxf8E5M2>, memref<f32>, memref<COLSxf32>) -> memref<ROWSxCOLSxf32> {
-      ^bb0(%x: tensor<INNERxROWSxf8E4M3FN>, %w: tensor<COLSxINNERxf8E5M2>, %k: tensor<f32>, %e: tensor<COLSxf32>):)";
+          : (memref<OUTERxDEPTHxf8E4M3FN>, memref<COLSxINNERxf8E5M2>, memref<f32>, memref<COLSxf32>) -> memref<ROWSxCOLSxf32> {
+      ^bb0(%x: tensor<OUTERxDEPTHxf8E4M3FN>, %w: tensor<COLSxINNERxf8E5M2>, %k: tensor<f32>, %e: tensor<COLSxf32>):)";
   const std::string a = adds ? "f8E5M2" : "f8E4M3FN", b = adds ? "f8E4M3FN" : "f8E5M2";
   return withSizes(R"(
     step.program @p {
-      %a = step.buffer "a" : memref<INNERxROWSx)" +
+      %a = step.buffer "a" : memref<OUTERxDEPTHx)" +
                        a + R"(>
       %b = step.buffer "b" : memref<COLSxINNERx)" +
                        b + R"(>
@@ -293,8 +301,9 @@ std::string gradientProgram(int64_t rows, int64_t columns, int64_t inner, bool a
       %y = step.buffer "y" : memref<ROWSxCOLSxf32>
       step.task ins(%a, %b, %s, )" +
                        (adds ? "%y" : "%d") + ") outs(%y)" + types + R"(
-        %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_a, transpose_b}
-            : (tensor<INNERxROWSx)" +
+        %p = nano.scaled_matmul %x, %w scales(%k, %k) {)" +
+                       (turned ? "transpose_a, " : "") + R"(transpose_b}
+            : (tensor<OUTERxDEPTHx)" +
                        a + ">, tensor<COLSxINNERx" + b +
                        R"(>, tensor<f32>, tensor<f32>) -> tensor<ROWSxCOLSxf32>)" + (adds ? "" : R"(
         %c = nano.broadcast %e dims [1] : tensor<COLSxf32> -> tensor<ROWSxCOLSxf32>)") +
@@ -303,7 +312,11 @@ std::string gradientProgram(int64_t rows, int64_t columns, int64_t inner, bool a
         nano.yield %r : tensor<ROWSxCOLSxf32>
       }
     })",
-                   {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}});
+                   {{"ROWS", sizes.rows},
+                    {"COLS", sizes.columns},
+                    {"INNER", sizes.inner},
+                    {"OUTER", turned ? sizes.inner : sizes.rows},
+                    {"DEPTH", turned ? sizes.rows : sizes.inner}});
 }
 
 /// What becomes of partial sums: the sum of a row's exponentials, and its cross-entropy with the
@@ -343,16 +356,12 @@ std::string lossProgram(int64_t rows, int64_t columns) {
 } // namespace
 
 TEST(ProductKernel, SizesThatTilesDoNotDivide) {
-  struct Case {
-    int64_t rows, columns, inner, multiprocessors;
-  };
   // Fewer rows and columns than a tile; several tiles a block, of one column and of several; an
   // inner dimension of less than one step, of whole ones, and of more.
-  for (const Case &size :
-       {Case{5, 8, 8, 2}, Case{300, 264, 72, 2}, Case{140, 520, 128, 4}, Case{513, 40, 200, 132}})
+  for (const Sizes &size : {Sizes{5, 8, 8, 2}, Sizes{300, 264, 72, 2}, Sizes{140, 520, 128, 4},
+                            Sizes{513, 40, 200, 132}})
     for (bool transposeB : {true, false}) {
-      SCOPED_TRACE(std::to_string(size.rows) + "x" + std::to_string(size.columns) + "x" +
-                   std::to_string(size.inner) + (transposeB ? ", transposed" : ""));
+      SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
       Product(squareProgram(size.rows, size.columns, size.inner, transposeB))
           .check(size.multiprocessors);
     }
@@ -436,14 +445,11 @@ TEST(ProductKernel, OverAnOperand) {
 }
 
 TEST(ProductKernel, PartialSums) {
-  struct Case {
-    int64_t rows, columns, inner, multiprocessors;
-  };
   // Sizes that tiles do not divide; of rows of a tile and of half of one; several tiles a block.
-  for (const Case &size : {Case{200, 384, 208, 132}, Case{3, 128, 16, 2}, Case{257, 640, 144, 2}})
+  for (const Sizes &size :
+       {Sizes{200, 384, 208, 132}, Sizes{3, 128, 16, 2}, Sizes{257, 640, 144, 2}})
     for (bool scaled : {true, false}) {
-      SCOPED_TRACE(std::to_string(size.rows) + "x" + std::to_string(size.columns) + "x" +
-                   std::to_string(size.inner) + (scaled ? ", scaled" : ""));
+      SCOPED_TRACE(size.text() + (scaled ? ", scaled" : ""));
       Product(sumsProgram(size.rows, size.columns, size.inner, scaled))
           .check(size.multiprocessors, {ofPartialSums, ofWhole, ofPartialSums});
     }
@@ -474,20 +480,16 @@ TEST(ProductKernel, EightBitFactors) {
       .check(2);
 }
 
-TEST(ProductKernel, TurnedFactor) {
-  struct Case {
-    int64_t rows, columns, inner, multiprocessors;
-  };
-  // Fewer rows and columns than a tile, and an inner dimension of less than a step; sizes that
-  // tiles do not divide, of several tiles a block; steps before and after the epilogue's operands
-  // are asked for.
-  for (const Case &size : {Case{16, 16, 16, 2}, Case{304, 272, 144, 2}, Case{528, 48, 784, 132}})
-    for (bool adds : {true, false}) {
-      SCOPED_TRACE(std::to_string(size.rows) + "x" + std::to_string(size.columns) + "x" +
-                   std::to_string(size.inner) + (adds ? ", added" : ""));
-      Product(gradientProgram(size.rows, size.columns, size.inner, adds))
-          .check(size.multiprocessors, {ofWide});
-    }
+TEST(ProductKernel, EightBitsIntoF32) {
+  // Fewer rows and columns than a tile, and an inner dimension of less than a stage; sizes that
+  // tiles do not divide, of several tiles a block; sums of several stages.
+  for (const Sizes &size :
+       {Sizes{16, 16, 16, 2}, Sizes{304, 272, 144, 2}, Sizes{528, 48, 784, 132}})
+    for (bool turned : {true, false})
+      for (bool adds : {true, false}) {
+        SCOPED_TRACE(size.text() + (turned ? ", turned" : "") + (adds ? ", added" : ""));
+        Product(wideProgram(size, turned, adds)).check(size.multiprocessors, {ofWide});
+      }
 }
 
 TEST(ProductKernel, RowsOfPartialSums) {

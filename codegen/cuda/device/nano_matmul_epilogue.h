@@ -18,7 +18,7 @@ template <class P> NANO_DEVICE Vec<bf16, 8> *productsAt(int warp, int part, int 
 /// The sums of a thread, rounded to bf16 in pairs and shared with the warp that finishes them.
 template <class P> class Products {
   using Tiles = MatmulTiles;
-  static constexpr bool isScaled = MatmulStages<P>::elementBytes == 1;
+  static constexpr bool isScaled = MatmulStages<P>::isScaled;
 
 public:
   NANO_DEVICE explicit Products(const P &x) {
@@ -112,9 +112,7 @@ private:
   NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
   NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
   NANO_DEVICE bool exists(int half, int i) const {
-    constexpr bool always =
-        P::rows % (Tiles::clusterBlocks * Tiles::rows) == 0 && P::columns % Tiles::columns == 0;
-    return always || (row(half, i) < P::rows && column(half) < P::columns);
+    return MatmulWork<P>::exists(row(half, i), column(half));
   }
   /// Of several halves all at once, where all of their rows and columns exist or none: what an
   /// epilogue computes has long latencies, and few warps hide them.
@@ -192,7 +190,7 @@ template <class P> class WideEpilogue {
 public:
   /// `warp` is the one that multiplies.
   NANO_DEVICE WideEpilogue(const P &x, int warp) : x(x), warp(warp) {
-    if constexpr (Stages::elementBytes == 1)
+    if constexpr (Stages::isScaled)
       scale = x.scale();
   }
   /// The warp's rows of the tile at that place are next, and operands of the first parts come.
@@ -256,9 +254,7 @@ private:
   NANO_DEVICE int row(int i) const { return firstRow + 4 * i; }
   NANO_DEVICE int column(int part) const { return firstColumn + part * columns; }
   NANO_DEVICE bool exists(int part, int i) const {
-    constexpr bool always =
-        P::rows % (Tiles::clusterBlocks * Tiles::rows) == 0 && P::columns % Tiles::columns == 0;
-    return always || (row(i) < P::rows && column(part) < P::columns);
+    return MatmulWork<P>::exists(row(i), column(part));
   }
   /// What does not exist is set too: else it would keep registers while the next tile is made.
   NANO_DEVICE void load(int part) {

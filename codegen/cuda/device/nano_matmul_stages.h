@@ -16,14 +16,15 @@ template <class P> struct MatmulStages {
   using Tiles = MatmulTiles;
   static constexpr bool handsOver = P::sums > 0, isWide = sizeof(typename P::Result) == 4;
   static_assert(!isWide || !handsOver);
-  static_assert(!P::transposeA || (isWide && sizeof(typename P::ElementA) == 1));
   static constexpr int elementBytes = sizeof(typename P::ElementA);
   static_assert(elementBytes == sizeof(typename P::ElementB));
-  /// Whether the sums of every stage are added up in f32 by the threads. Of products of 8 bits the
+  /// Whether elements are of 8 bits; and whether the sums of every stage are added up in f32 by the
+  /// threads. Of products of 8 bits the
   /// tensor cores keep 13 bits behind the point of the largest: a relative error of some 2⁻¹³ with
   /// every addition, towards zero, which a sum that is rounded to bf16 hardly shows, but a long one
   /// does.
-  static constexpr bool addsUp = isWide && elementBytes == 1;
+  static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
+  static_assert(!P::transposeA || addsUp);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
   static constexpr int count = Tiles::stages, held = Tiles::heldParts(handsOver, isWide);
   Mbarrier full[count], empty[count];
@@ -95,7 +96,8 @@ struct StageCounter {
 /// memory once.
 template <class P> struct MatmulWork {
   using Tiles = MatmulTiles;
-  static constexpr int rowPairs = int(divideUp(P::rows, Tiles::clusterBlocks *Tiles::rows)),
+  static constexpr int pairRows = Tiles::clusterBlocks * Tiles::rows;
+  static constexpr int rowPairs = int(divideUp(P::rows, pairRows)),
                        columnTiles = int(divideUp(P::columns, Tiles::columns)),
                        end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
   static constexpr bool alongRows = P::rows < P::columns;
@@ -109,6 +111,11 @@ template <class P> struct MatmulWork {
   }
   NANO_DEVICE int column(int pair) const {
     return (alongRows ? pair / rowPairs : pair % columnTiles) * Tiles::columns;
+  }
+  /// Tiles may reach beyond the matrix.
+  static NANO_DEVICE bool exists(int row, int column) {
+    constexpr bool always = P::rows % pairRows == 0 && P::columns % Tiles::columns == 0;
+    return always || (row < P::rows && column < P::columns);
   }
 };
 
@@ -182,12 +189,11 @@ template <class P> struct FactorB {
   }
 };
 
-/// Starts sums (+)= rows groupRow … groupRow + 63 of the stage's A times its B.
+/// Starts sums (+)= 64 rows of a stage's A, by their descriptor, times its B.
 template <class P>
-NANO_DEVICE void multiplyStage(TileSums<P> &sums, const uint8_t *a, const uint8_t *b, int groupRow,
+NANO_DEVICE void multiplyStage(TileSums<P> &sums, uint64_t left, const uint8_t *b,
                                bool accumulate) {
   using B = FactorB<P>;
-  const uint64_t left = matrixDescriptor(a + groupRow * B::rowBytes, 16, 1024, Swizzle::Bytes128);
   const uint64_t right = B::descriptor(b);
 #pragma unroll
   for (int k = 0; k < B::steps; ++k)
@@ -207,7 +213,7 @@ template <class P> struct TurnedRows {
 
   /// From the stage's A: 128 rows along the inner dimension, of 128 bytes along A's rows.
   NANO_DEVICE void load(const uint8_t *a, int warp) {
-    static_assert(MatmulStages<P>::elementBytes == 1);
+    static_assert(MatmulStages<P>::isScaled);
     const int lane = laneIndex(), line = lane % 8, matrix = lane / 8 % 2;
     // A matrix is 8 lines of 16 bytes, read as pairs, so that a lane gets bytes 2 · group and
     // 2 · group + 1 of two lines of it. From two matrices it is to have four lines in a row. Which
@@ -265,13 +271,17 @@ template <class P> struct Multiplier {
 
 private:
   using B = FactorB<P>;
-  static constexpr int rowsOfGroup = 64;
+  /// The descriptor of the warpgroup's 64 rows of the stage's A, which lies along K.
+  NANO_DEVICE uint64_t rowsOfA() const {
+    return matrixDescriptor(stages.a(at.stage) + warp / 4 * 64 * B::rowBytes, 16, 1024,
+                            Swizzle::Bytes128);
+  }
 
   /// Starts the stage's products, and ends those of the one before.
   NANO_DEVICE void start(int step) {
     sums.settle();
     warpgroupFence();
-    multiplyStage(sums, stages.a(at.stage), stages.b(at.stage), warp / 4 * rowsOfGroup, step > 0);
+    multiplyStage(sums, rowsOfA(), stages.b(at.stage), step > 0);
     warpgroupCommit();
     if (step > 0) {
       warpgroupWait<1>();
@@ -283,8 +293,6 @@ private:
   /// warpgroup keeps the tensor cores busy.
   NANO_DEVICE void addUp() {
     const uint64_t right = B::descriptor(stages.b(at.stage));
-    const uint64_t left = matrixDescriptor(
-        stages.a(at.stage) + warp / 4 * rowsOfGroup * B::rowBytes, 16, 1024, Swizzle::Bytes128);
     TurnedRows<P> turned;
     if constexpr (P::transposeA)
       turned.load(stages.a(at.stage), warp);
@@ -300,7 +308,7 @@ private:
                                                                         factor, k > 0);
         else
           warpgroupMultiply<typename P::ElementA, typename P::ElementB>(
-              ofStage, advanced(left, k * B::bytes), factor, k > 0);
+              ofStage, advanced(rowsOfA(), k * B::bytes), factor, k > 0);
       }
       warpgroupCommit();
       warpgroupWait<0>();

@@ -1,0 +1,31 @@
+// By the machine's rates a product that could turn its first factor is left to the library, and a remark says why.
+// RUN: nano-opt %s -nano-fuse-products="machine=h200-nvlink report" -split-input-file -verify-diagnostics | FileCheck %s
+// CHECK-COUNT-2: nano.transpose
+
+func.func @head(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
+  %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
+  ^bb0(%a: tensor<4096x50304xbf16>):
+    %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
+    nano.yield %n : tensor<4096x50304xf8E5M2>
+  }
+  %t = nano.transpose %q : tensor<4096x50304xf8E5M2> -> tensor<50304x4096xf8E5M2>
+  // expected-remark @below {{left to the library: that is predicted to be faster}}
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
+      : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
+  return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
+}
+
+// -----
+
+func.func @small(%g: tensor<4096x768xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<768x768xf32>, tensor<4096x768xf8E5M2>) {
+  %q = nano.fused(%g) : (tensor<4096x768xbf16>) -> tensor<4096x768xf8E5M2> {
+  ^bb0(%a: tensor<4096x768xbf16>):
+    %n = nano.cast %a : tensor<4096x768xbf16> -> tensor<4096x768xf8E5M2>
+    nano.yield %n : tensor<4096x768xf8E5M2>
+  }
+  %t = nano.transpose %q : tensor<4096x768xf8E5M2> -> tensor<768x4096xf8E5M2>
+  // expected-remark @below {{left to the library: it has fewer tiles than the machine has multiprocessors}}
+  %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
+      : (tensor<768x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<768x768xf32>
+  return %d, %q : tensor<768x768xf32>, tensor<4096x768xf8E5M2>
+}
