@@ -113,17 +113,22 @@ static std::optional<Idiom> exponentialOf(math::ExpOp exp) {
   return std::nullopt;
 }
 
+/// Whether e^(x·factor + summand) is far from overflow and underflow for all x in [0, 1].
+static bool isOfFraction(const Idiom &exponential) {
+  constexpr double mostPower = 80;
+  double factor = *constantOf(exponential.arguments[1]);
+  double summand = *constantOf(exponential.arguments[2]) * (exponential.subtracts ? -1 : 1);
+  return std::abs(summand) <= mostPower && std::abs(factor + summand) <= mostPower;
+}
+
 /// An exponential of vectors in a kernel that shares them: of a sigmoid, which may stand for both.
 static Idiom sharedOf(Idiom exponential) {
-  constexpr double mostPower = 80;
   exponential.name = "exponentialShared";
   exponential.isOfVectors = true;
   Value fraction = exponential.arguments[0];
   auto quotient = fraction.getDefiningOp<arith::DivFOp>();
   std::optional<Idiom> sigmoid = quotient ? sigmoidOf(quotient) : std::nullopt;
-  double factor = *constantOf(exponential.arguments[1]);
-  double summand = *constantOf(exponential.arguments[2]) * (exponential.subtracts ? -1 : 1);
-  if (!sigmoid || std::abs(summand) > mostPower || std::abs(factor + summand) > mostPower)
+  if (!sigmoid || !isOfFraction(exponential))
     return exponential;
   Idiom shared{"exponentialOfFraction", exponential.arguments, exponential.inner,
                exponential.subtracts,   /*isOfVectors=*/true,  /*constants=*/2};
@@ -137,9 +142,43 @@ static Idiom sharedOf(Idiom exponential) {
   return shared;
 }
 
+/// σ·(1 − σ)·e^(σ·factor ± summand) of a sigmoid σ of vectors that nothing else needs.
+static std::optional<Idiom> exponentialOfSigmoidDerivative(arith::MulFOp product) {
+  if (!isa<VectorType>(product.getType()))
+    return std::nullopt;
+  for (auto [first, second] : {std::pair(product.getLhs(), product.getRhs()),
+                               std::pair(product.getRhs(), product.getLhs())}) {
+    auto slope = only<arith::MulFOp>(first);
+    auto exp = only<math::ExpOp>(second);
+    auto rest = slope ? only<arith::SubFOp>(slope.getRhs()) : arith::SubFOp();
+    std::optional<Idiom> exponential = exp ? exponentialOf(exp) : std::nullopt;
+    if (!rest || !exponential || !isOne(rest.getLhs()) || !isOfFraction(*exponential))
+      continue;
+    auto quotient = slope.getLhs().getDefiningOp<arith::DivFOp>();
+    std::optional<Idiom> sigmoid = quotient ? sigmoidOf(quotient) : std::nullopt;
+    if (!sigmoid || sigmoid->arguments.size() != 2 || rest.getRhs() != quotient.getResult() ||
+        exponential->arguments[0] != quotient.getResult() ||
+        llvm::range_size(quotient->getUses()) != 3)
+      continue;
+    Idiom idiom{"exponentialOfSigmoidDerivative",
+                {sigmoid->arguments[0], sigmoid->arguments[1], exponential->arguments[1],
+                 exponential->arguments[2]},
+                {slope, rest, exp, quotient},
+                exponential->subtracts,
+                /*isOfVectors=*/true,
+                /*constants=*/2};
+    llvm::append_range(idiom.inner, exponential->inner);
+    llvm::append_range(idiom.inner, sigmoid->inner);
+    return idiom;
+  }
+  return std::nullopt;
+}
+
 static std::optional<Idiom> idiomOf(Operation *op, bool sharesExponentials) {
   if (auto quotient = dyn_cast<arith::DivFOp>(op))
     return sigmoidOf(quotient);
+  if (auto product = dyn_cast<arith::MulFOp>(op))
+    return exponentialOfSigmoidDerivative(product);
   auto exp = dyn_cast<math::ExpOp>(op);
   std::optional<Idiom> found = exp ? exponentialOf(exp) : std::nullopt;
   if (found && sharesExponentials && isa<VectorType>(exp.getType()))
@@ -150,7 +189,8 @@ static std::optional<Idiom> idiomOf(Operation *op, bool sharesExponentials) {
 bool CudaPrinter::isWithinIdiom(Operation *op) const {
   constexpr int longest = 8;
   Operation *last = op;
-  for (int i = 0; i < longest && last->hasOneUse(); ++i) {
+  // What an idiom stands for is needed by it alone: all ways from there lead to its last op.
+  for (int i = 0; i < longest && !last->use_empty(); ++i) {
     last = *last->user_begin();
     std::optional<Idiom> idiom = idiomOf(last, sharesExponentials);
     if (idiom && llvm::is_contained(idiom->inner, op))

@@ -251,6 +251,11 @@ private:
   /// What the epilogue reads, each as often as it has arguments for it.
   ArrayRef<int64_t> others() const { return k.operands.asArrayRef().drop_front(firstOther(k)); }
 
+  /// The results that are added to what is in their place.
+  ArrayRef<int64_t> added() const {
+    auto results = k.kernel->getAttrOfType<DenseI64ArrayAttr>("nano.added");
+    return results ? results.asArrayRef() : ArrayRef<int64_t>();
+  }
   /// Of the product, the neighbours of a row that the epilogue is called for.
   VectorType productType() { return cast<VectorType>(epilogue.getArgumentTypes()[0]); }
   int64_t lanes() { return productType().getNumElements(); }
@@ -293,8 +298,9 @@ private:
         stored = printer.names.take("result");
         printer.line(fmt::format("const auto {} = {};", stored, value));
       }
+      const char *store = llvm::is_contained(added(), int64_t(result)) ? "addTo" : "store";
       for (int64_t place : k.places(result))
-        printer.line(fmt::format("nano::store<{}>({} + ({}), {});", lanes(), members[place],
+        printer.line(fmt::format("nano::{}<{}>({} + ({}), {});", store, lanes(), members[place],
                                  offset(place), stored));
     }
     if (!sums.empty())

@@ -54,6 +54,7 @@ double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const 
   const double rate = arithmetic == Arithmetic::Attention   ? attentionFlops
                       : arithmetic == Arithmetic::Product   ? generated(ElementType::BF16)
                       : arithmetic == Arithmetic::ProductF8 ? generated(ElementType::F8)
+                      : arithmetic == Arithmetic::Special   ? specialFlops
                                                             : vectorFlops;
   double moving = bytes > 0 ? bytes / memory.at(bytes) : 0;
   return std::max(moving, flops > 0 ? flops / rate : 0);

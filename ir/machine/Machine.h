@@ -41,6 +41,7 @@ inline constexpr size_t numCollectives = 3;
 /// What arithmetic a generated kernel does.
 enum class Arithmetic : uint8_t {
   Vector,    ///< elementwise, f32
+  Special,   ///< exponentials, reciprocals, roots
   Attention, ///< the two products and the softmax between them
   Product,   ///< a bf16 matrix product that generated code ends
   ProductF8, ///< one of 8-bit factors
@@ -49,13 +50,14 @@ enum class Arithmetic : uint8_t {
 /// How fast the device library's matrix product with its epilogue is, over the vendor library's
 /// without: 290 and 311 us for relu² of 49152 × 3072 × 768 on an H200.
 inline constexpr double generatedProductShare = 0.93;
-/// Likewise where the epilogue makes sums along rows: with a loss's exponentials 805 and 1021 us
-/// for 8192 × 50304 × 768 in bf16, in a step on an H200; in 8 bits, 322 and 313 us for 4096 rows.
-inline constexpr double summingProductShare = 0.79;
-/// Likewise where the epilogue gets f32, without its time, and sums of stages are added up apart
-/// from the tensor cores. An estimate on the safe side, not measured: by it the library's product
-/// is chosen.
-inline constexpr double wideProductShare = 0.7;
+/// Likewise where the epilogue makes sums along rows: with a loss's exponentials 805 and 1021, 808
+/// and 1001 us for 8192 × 50304 × 768 in bf16, in steps on an H200; in 8 bits, 322 and 313 us for
+/// 4096 rows.
+inline constexpr double summingProductShare = 0.8;
+/// Likewise where the epilogue gets f32, and sums of stages are added up apart from the tensor
+/// cores: 257 and 279 us for 50304 × 768 × 4096 in 8 bits, added to f32 in memory, in a step on an
+/// H200.
+inline constexpr double wideProductShare = 0.92;
 
 /// Links between ranks of a node. Bus bandwidth is what NCCL's tests call so: bytes a second that
 /// each link carries, (P−1)/P·bytes/t for reduce-scatter and all-gather, twice that for all-reduce;
@@ -85,7 +87,7 @@ struct Machine {
   int64_t ranksPerNode = 1;
   double memoryBytes = 0; ///< of one rank's device; 0: not said
   Curve memory;           ///< bytes a second read and written, by bytes a kernel touches
-  double vectorFlops = 0, attentionFlops = 0; ///< operations a second
+  double vectorFlops = 0, specialFlops = 0, attentionFlops = 0; ///< operations a second
   double launch = 0; ///< seconds from one launch by the host to the next, and of starting a graph
   double graphNode = 0; ///< seconds between commands of a graph; 0: the device has no graphs
   double besideCollectives = 1; ///< a kernel takes so many times as long while a collective runs

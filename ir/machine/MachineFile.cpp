@@ -135,6 +135,10 @@ private:
 
 constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
 
+/// Special functions over other operations where a machine does not say: NVIDIA's multiprocessors
+/// do 16 and 128 a clock.
+constexpr double specialShare = 1.0 / 8;
+
 Products readProducts(Reader &all, StringRef key, std::string &wrong) {
   Reader reader(all.inner(key), all.at(key), wrong);
   Products products;
@@ -197,6 +201,8 @@ Machine readMachine(const json::Object &object, std::string &wrong) {
   {
     Reader kernels(file.inner("kernels"), "kernels", wrong);
     machine.vectorFlops = kernels.number("vector_tflops", tera);
+    machine.specialFlops = kernels.has("special_tflops") ? kernels.number("special_tflops", tera)
+                                                         : machine.vectorFlops * specialShare;
     machine.attentionFlops = kernels.number("attention_tflops", tera);
     if (kernels.has("beside_collectives")) {
       machine.besideCollectives = kernels.number("beside_collectives", 1);

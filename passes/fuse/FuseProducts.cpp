@@ -29,22 +29,27 @@ using namespace nano::graph;
 
 namespace {
 
-/// Operations of one element: a special function counts as eight, and so does a division by what
-/// is no constant; a sigmoid or tangent as an exponential and a reciprocal that two lanes share.
-double flopsOf(Operation &op) {
-  if (isa<ConstantOp, BroadcastOp, CastOp, ReshapeOp, IotaOp>(op))
-    return 0;
-  if (auto div = dyn_cast<DivOp>(op))
-    return div.getRhs().getDefiningOp<ConstantOp>() ? 1 : 8;
-  if (isa<SigmoidOp, TanhOp>(op))
-    return 12;
-  return isa<ExpOp, LogOp, SqrtOp, RsqrtOp, SinOp, CosOp>(op) ? 8 : 1;
-}
-
-/// What a kernel reads and writes, and computes.
+/// What a kernel reads and writes, and computes: operations, and those of them that units of their
+/// own do, exponentials, reciprocals and roots.
 struct Work {
-  double bytes = 0, flops = 0;
+  double bytes = 0, flops = 0, specials = 0;
 };
+
+/// Of one element, as the device library computes it. Two lanes share a sigmoid's reciprocal; the
+/// logarithm, sine and cosine are polynomials.
+Work workOfElement(Operation &op) {
+  if (isa<ConstantOp, BroadcastOp, CastOp, ReshapeOp, IotaOp>(op))
+    return {};
+  if (auto div = dyn_cast<DivOp>(op); div && !div.getRhs().getDefiningOp<ConstantOp>())
+    return {0, 2, 1};
+  if (isa<SigmoidOp>(op))
+    return {0, 6, 1.5};
+  if (isa<TanhOp>(op))
+    return {0, 12, 2};
+  if (isa<ExpOp, SqrtOp, RsqrtOp>(op))
+    return {0, 2, 1};
+  return {0, isa<LogOp, SinOp, CosOp>(op) ? 20.0 : 1.0, 0};
+}
 
 /// Bytes of a result; twice where it is needed transposed too.
 double writtenBytes(Value result) {
@@ -65,7 +70,10 @@ Work workOf(FusedOp fused, double written) {
   for (Operation &op : body.without_terminator())
     if (!ofOneColumn.contains(&op)) {
       const Value counted = isa<ReduceOp>(op) ? op.getOperand(0) : op.getResult(0);
-      work.flops += flopsOf(op) * double(tensorType(counted).getNumElements());
+      const double elements = double(tensorType(counted).getNumElements());
+      const Work ofElement = workOfElement(op);
+      work.flops += ofElement.flops * elements;
+      work.specials += ofElement.specials * elements;
     }
   return work;
 }
@@ -200,9 +208,8 @@ private:
     return products == "fused" ? "" : lossOfTurning(product, op.getAddend());
   }
 
-  /// Why the product is faster by the library, from a transposed copy, or nothing. There it takes
-  /// as long as the longer of its multiplications and its bytes; a kernel with an epilogue of f32
-  /// does one after the other.
+  /// Why the product is faster by the library, from a transposed copy, or nothing. Either way it
+  /// takes as long as the longer of its multiplications and its bytes.
   std::string lossOfTurning(const Product &product, Value addend) const {
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
@@ -211,11 +218,10 @@ private:
     const double copied = double(bytesOf(product.a));
     const double bytes =
         copied + double(bytesOf(product.b)) + double(bytesOf(product.result)) * (addend ? 2 : 1);
-    const double apart = rates.product(rows, columns, inner, 1, machine::ElementType::F8, bytes) +
-                         rates.kernel(copied);
-    const double together = rates.product(rows, columns, inner, 1, machine::ElementType::F8) /
-                                machine::wideProductShare +
-                            rates.kernel(bytes);
+    const double multiplying = rates.product(rows, columns, inner, 1, machine::ElementType::F8),
+                 moving = rates.kernel(bytes);
+    const double apart = std::max(multiplying, moving) + rates.kernel(copied);
+    const double together = std::max(multiplying / machine::wideProductShare, moving);
     return together < apart ? "" : "that is predicted to be faster";
   }
 
@@ -234,9 +240,12 @@ private:
     return llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>);
   }
 
-  double seconds(const Work &work) const {
-    return rates.kernel(work.bytes, work.flops) + rates.command();
+  /// The longest of bytes, operations and special functions, which go on at the same time.
+  double running(const Work &work) const {
+    return std::max(rates.kernel(work.bytes, work.flops),
+                    rates.kernel(0, work.specials, machine::Arithmetic::Special));
   }
+  double seconds(const Work &work) const { return running(work) + rates.command(); }
 
   static Work workOf(FusedOp fused) {
     double written = 0;
@@ -272,7 +281,7 @@ private:
     if (isTransposed)
       return seconds(sums) + seconds(elements);
     elements.bytes -= double(bytesOf(product.result));
-    return seconds(sums) + rates.kernel(elements.bytes, elements.flops);
+    return seconds(sums) + running(elements);
   }
 
   /// Why the product is faster by the library, or nothing.
@@ -306,7 +315,7 @@ private:
     // It reads the factors instead of the product.
     epilogue.bytes += factors - written;
     const double multiplying = rates.product(rows, columns, inner, 1, element),
-                 ending = rates.kernel(epilogue.bytes, epilogue.flops);
+                 ending = running(epilogue);
     if (type.getElementType().isF32())
       together += multiplying / machine::wideProductShare + ending;
     else

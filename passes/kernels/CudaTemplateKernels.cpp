@@ -29,6 +29,48 @@ int64_t epilogueLanes(const nano::Product &product) {
 }
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 
+/// The memrefs that a value of a task's body is written to.
+SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
+  SmallVector<Value> memrefs;
+  for (auto [i, yielded] : llvm::enumerate(task.getBody().front().getTerminator()->getOperands()))
+    if (yielded == result)
+      memrefs.push_back(task.getOuts()[i]);
+  return memrefs;
+}
+
+/// A sum of f32 that lies where one of its summands did, which nothing else reads: the epilogue
+/// adds the other one to memory, and waits for nothing to be loaded.
+struct SumInPlace {
+  Value result, summand;
+  BlockArgument replaced;
+
+  static std::optional<SumInPlace> of(step::TaskOp task, Value result) {
+    auto add = result.getDefiningOp<graph::AddOp>();
+    const SmallVector<Value> places = memrefsOf(task, result);
+    if (!add || !getElementTypeOrSelf(result.getType()).isF32() || places.size() != 1 ||
+        !add->hasOneUse())
+      return std::nullopt;
+    for (unsigned i : {0, 1}) {
+      auto argument = dyn_cast<BlockArgument>(add->getOperand(i));
+      if (argument && argument.hasOneUse() && task.getIns()[argument.getArgNumber()] == places[0] &&
+          llvm::none_of(llvm::enumerate(task.getIns()), [&](auto in) {
+            return in.index() != argument.getArgNumber() && mayOverlap(in.value(), places[0]);
+          }))
+        return SumInPlace{result, add->getOperand(1 - i), argument};
+    }
+    return std::nullopt;
+  }
+};
+
+/// What an epilogue reads, without what it adds to.
+SmallVector<Value> epilogueReads(step::TaskOp task, const nano::Product &product) {
+  SmallVector<Value> reads = nano::epilogueOperands(product);
+  for (Value result : nano::epilogueResults(product))
+    if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result))
+      llvm::erase(reads, sum->replaced);
+  return reads;
+}
+
 /// The task's operands as arguments of launches.
 class Templates {
 public:
@@ -61,14 +103,7 @@ private:
   Value memrefOf(Value operand) {
     return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
   }
-  /// The memrefs that a result of the op is written to.
-  SmallVector<Value> memrefsOf(Value result) {
-    SmallVector<Value> memrefs;
-    for (auto [i, yielded] : llvm::enumerate(body.getTerminator()->getOperands()))
-      if (yielded == result)
-        memrefs.push_back(task.getOuts()[i]);
-    return memrefs;
-  }
+  SmallVector<Value> memrefsOf(Value result) { return kernels::memrefsOf(task, result); }
 
   /// The launch's operands from the op's, with the attributes that say which is which.
   void bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
@@ -240,12 +275,18 @@ private:
     SmallVector<Value> ins = {memrefOf(op.a), memrefOf(op.b)};
     if (op.isScaled())
       ins.append({memrefOf(op.scaleA), memrefOf(op.scaleB)});
-    for (Value other : nano::epilogueOperands(op))
+    for (Value other : epilogueReads(task, op))
       ins.push_back(memrefOf(other));
     SmallVector<SmallVector<Value>> outs;
     llvm::DenseSet<Value> sums;
+    SmallVector<Value> replaced;
+    SmallVector<int64_t> added;
     bool storesOthers = false;
     for (Value result : nano::epilogueResults(op)) {
+      if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result)) {
+        replaced.push_back(memrefOf(sum->replaced));
+        added.push_back(int64_t(outs.size()));
+      }
       outs.push_back(memrefsOf(result));
       if (nano::partialSumsOf(result))
         sums.insert_range(outs.back());
@@ -253,6 +294,10 @@ private:
         storesOthers |= result != op.result;
     }
     bind(launch, ins, outs);
+    for (Value memref : replaced)
+      launch.reads.push_back(llvm::find(launch.operands, memref) - launch.operands.begin());
+    if (!added.empty())
+      launch.attributes.set("nano.added", b.getDenseI64ArrayAttr(added));
     for (Value operand : launch.operands)
       if (cast<MemRefType>(operand.getType()).getRank() > 0 && !sums.contains(operand) &&
           !hasVectorRows(operand))
@@ -342,7 +387,7 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   const int64_t lanes = epilogueLanes(product);
   const SmallVector<Value> results = nano::epilogueResults(product);
   SmallVector<Value> operands = {product.result};
-  llvm::append_range(operands, nano::epilogueOperands(product));
+  llvm::append_range(operands, epilogueReads(task, product));
   auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
     return type.getRank() == 0 || nano::partialSumsOf(value)
@@ -373,8 +418,12 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
                "_value"),
         isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
   }
+  llvm::DenseMap<Value, Value> summands; // of the sums in place
+  for (Value result : results)
+    if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result))
+      summands[result] = sum->summand;
   for (Operation &op : body.without_terminator()) {
-    if (&op == product.op)
+    if (&op == product.op || summands.contains(op.getResult(0)))
       continue;
     v.loc = called(op.getName().stripDialect());
     if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {
@@ -399,11 +448,12 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   }
   v.loc = loc;
   SmallVector<Value> returned;
-  for (Value result : results)
-    returned.push_back(
-        nano::partialSumsOf(result)
-            ? values[result]
-            : v.narrowed(v.splat(values[result]), getElementTypeOrSelf(result.getType())));
+  for (Value result : results) {
+    const Value value = values[summands.lookup_or(result, result)];
+    returned.push_back(nano::partialSumsOf(result)
+                           ? value
+                           : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
+  }
   func::ReturnOp::create(b, loc, returned);
   // Widenings of what is stored narrow.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))

@@ -195,13 +195,14 @@ void Cluster::finishProducts(Warpgroup &group, uint32_t count) {
         }
     fetch(product.bDescriptor, !product.bAlongN, product.b, columns, right.data());
 
+    const auto sumOf = bytes == 1 ? sumOfShortProducts : sumOfProducts;
     std::vector<float> result(size_t(128) * sums);
     for (uint32_t t = 0; t < 128; ++t)
       for (uint32_t i = 0; i < sums; ++i) {
         uint32_t row = t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8;
         uint32_t column = i / 4 * 8 + t % 4 * 2 + i % 2;
-        result[t * sums + i] = sumOfProducts(&left[row * k], &right[column * k], int(k),
-                                             product.accumulate ? started.before[t * sums + i] : 0);
+        result[t * sums + i] = sumOf(&left[row * k], &right[column * k], int(k),
+                                     product.accumulate ? started.before[t * sums + i] : 0);
       }
     asyncEnded[started.number] = true;
     // The next product on the same sums goes on from here; they stay void until it has ended.

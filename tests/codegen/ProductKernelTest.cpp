@@ -30,7 +30,12 @@ using namespace nano::test;
 
 namespace {
 
-constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18, ofWide = 0x1p-15;
+constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18;
+/// Of sums of 8-bit products, of which tensor cores keep 13 bits behind the point of the largest
+/// number on the way. It is some tens here: what they cut off reaches 2^-8 an instruction, but few
+/// products have so many bits. `ofShort`: all are summed so, and rounded to bf16; `ofWide`: 128
+/// are.
+constexpr double ofShort = 0x1p-5, ofWide = 0x1p-11;
 
 /// The places of a buffer's view, in the order of its elements.
 std::vector<size_t> placesOf(MemRefType type) {
@@ -477,7 +482,7 @@ TEST(ProductKernel, EightBitFactors) {
         nano.yield %m : tensor<150x104xf32>
       }
     })")
-      .check(2);
+      .check(2, {ofShort});
 }
 
 TEST(ProductKernel, EightBitsIntoF32) {

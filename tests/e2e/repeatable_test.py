@@ -61,14 +61,22 @@ class Repeatable(RunTest):
                 self.assertEqual(sorted(os.listdir(saves))[-1], f"step-{STEPS:06}")
 
     def test_threads(self):
-        """Kernels split over independent iterations, and oneDNN adds up products of these sizes in
-        one order: the number of threads changes no bit. Only the kernels' part is promised."""
-        for dtype in ("f32", "bf16"):
+        """Kernels split over independent iterations, and with AVX-512 oneDNN adds up products of these
+        sizes in one order: the number of threads changes no bit. Without, oneDNN splits their sums over
+        threads, and losses agree but for the rounding of a sum in f32 or of an activation in bf16. Only
+        the kernels' part is promised."""
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            is_exact = " avx512f" in file.read()
+        for dtype, rounding in (("f32", 1e-5), ("bf16", 2**-9)):
             one = self.train(self.plan(dtype), "one", "--steps", 2)
             for threads in (2, 3):
                 name = f"threads{threads}"
                 more = self.train(self.plan(dtype), name, "--steps", 2, threads=threads)
-                self.assert_same(more, one, f"{dtype}, {threads} threads")
+                if is_exact:
+                    self.assert_same(more, one, f"{dtype}, {threads} threads")
+                    continue
+                for found, wanted in zip(train_losses(more[0]), train_losses(one[0]), strict=True):
+                    self.assertLess(abs(found - wanted), rounding * wanted, f"{dtype}, {threads} threads")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
@@ -40,6 +41,13 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn("carry the folder build/gpu-check", done.stdout)
         self.assertEqual(ran(TOOL, "fly").returncode, 2)
+
+    def test_a_machine_that_there_is_not(self):
+        with tempfile.TemporaryDirectory(prefix="nano-gpu-check-") as folder:
+            done = ran(TOOL, "prepare", "--machine", "h300", "--bundle", os.path.join(folder, "b"))
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+        self.assertIn("--machine h300: neither a file nor one of cpu, h100-infiniband", done.stderr)
 
     def test_a_folder_that_was_not_prepared(self):
         done = ran(TOOL, "run", "--bundle", "/tmp/no-such-folder")
@@ -86,6 +94,24 @@ class Folder(unittest.TestCase):
             self.assertEqual(harness.read_bytes(os.path.join(found, "bin", "tool")), large)
             self.assertTrue(os.access(os.path.join(found, "bin", "tool"), os.X_OK))
             self.assertEqual(harness.read_bytes(os.path.join(found, "small.json")), b"{}")
+
+    def test_plans_at_full_size_are_for_the_machine(self):
+        manifest = {"full": [], "windows": [], "ranks": [], "full_ranks": []}
+        with mock.patch.object(gpu_prepare, "compile_plan") as compiled, \
+                mock.patch.object(gpu_prepare, "chunk_rows", return_value={128}):
+            gpu_prepare.prepare_full("b", "full_fp8_head", {"fp8": "head"}, "m", manifest)
+            gpu_prepare.prepare_ranks("b", "zero2", "m", manifest)
+        found = {os.path.basename(call.args[1]): call.args[3:] for call in compiled.call_args_list}
+        self.assertEqual(len(found), 7)
+        for plan, options in found.items():
+            given = options[options.index("--machine") + 1] if "--machine" in options else None
+            self.assertEqual(given, "m" if plan.startswith("full_") else None, plan)
+
+    def test_machines_by_name_and_by_path(self):
+        self.assertEqual(gpu_prepare.find_machine("h200-nvlink")[0], "h200-nvlink")
+        path = os.path.relpath(os.path.join(ROOT, "machines", "cpu.json"))
+        self.assertEqual(gpu_prepare.find_machine(path)[0], os.path.join(ROOT, "machines", "cpu.json"))
+        self.assertIsNone(gpu_prepare.find_machine("h300")[0])
 
     def test_the_lines_of_the_head(self):
         source = harness.read_bytes(os.path.join(ROOT, "models", "gpt124m.cpp")).decode()

@@ -60,7 +60,7 @@ CASES = {
     "gpt124m_fp8_head128": ("gpt124m", {**HEADS_128, "dtype": "bf16", "fp8": "head"}),
     "gpt124m_fp8_blocks": ("gpt124m", {**HEADS_128, "dtype": "bf16", **BLOCKS}),
 }
-# gpt124m at 49,152 tokens a step, one rank: one micro-batch.
+# gpt124m at 49,152 tokens a step, one rank: one micro-batch. By the rates of the machine that is asked for.
 FULL = {
     "full_fp8_head": {"fp8": "head"},
     "full_bf16": {"fp8": "off"},
@@ -101,6 +101,14 @@ def compile_plan(model, plan, sizes, *options):
     """`model`: the name of one in models/, or the path of another."""
     source = model if os.path.isabs(model) else os.path.join(ROOT, "models", model + ".cpp")
     must(tool("nanoc"), "compile", source, "-o", plan, *harness.overrides(sizes), *options, cwd=ROOT)
+
+
+def find_machine(name):
+    """(what nanoc is given for it, None where it is neither a name in machines/ nor a file; those names)."""
+    known = sorted(each.removesuffix(".json") for each in os.listdir(os.path.join(ROOT, "machines")))
+    if name not in known:
+        name = os.path.abspath(name) if os.path.isfile(name) else None
+    return name, known
 
 
 def full_tokens(count):
@@ -275,16 +283,16 @@ def chunk_rows(plan):
     return {int(rows) for rows in re.findall(pattern, harness.read_bytes(plan))}
 
 
-def prepare_full(bundle, name, changes, manifest):
+def prepare_full(bundle, name, changes, machine, manifest):
     """The plan of gpt124m, and beside it one whose products are all the library's, with the same chunks of
     rows in the head, for what the head's products take alone."""
-    sizes = {"global_batch": FULL_TOKENS, **changes}
+    sizes, options = {"global_batch": FULL_TOKENS, **changes}, ("--target", "cuda", "--machine", machine)
     plan, library = (os.path.join(bundle, each + ".plan") for each in (name, name + "_library"))
-    compile_plan("gpt124m", plan, sizes, "--target", "cuda")
+    compile_plan("gpt124m", plan, sizes, *options)
     rows = chunk_rows(plan)
     if not rows:
         fail(f"{plan} has no buffer of logits: the head cannot be measured")
-    compile_plan("gpt124m", library, sizes, "--target", "cuda", "--products", "library",
+    compile_plan("gpt124m", library, sizes, *options, "--products", "library",
                  "--chunk-bytes", 4 * max(rows) * VOCABULARY)
     if chunk_rows(library) != rows:
         fail(f"{library}: chunks of {sorted(chunk_rows(library))} rows, not {sorted(rows)}")
@@ -292,22 +300,22 @@ def prepare_full(bundle, name, changes, manifest):
     if name in WINDOWS:
         steps = WINDOWS[name]
         compile_plan("gpt124m", os.path.join(bundle, name + "_windows.plan"), {**sizes, "num_iterations": steps},
-                     "--target", "cuda")
+                     *options)
         manifest["windows"].append([name, steps])
 
 
-def prepare_ranks(bundle, dist, manifest):
+def prepare_ranks(bundle, dist, machine, manifest):
     """One plan of the small model for all numbers of ranks, and one at full size for each."""
 
-    def compile_for(name, sizes, worlds):
+    def compile_for(name, sizes, worlds, *options):
         compile_plan("gpt124m", os.path.join(bundle, name + ".plan"), {**sizes, "dist": dist}, "--target", "cuda",
-                     "--world", worlds)
+                     "--world", worlds, *options)
 
     compile_for("ranks_" + dist, RANKS_SIZES, ",".join(map(str, WORLDS)))
     manifest["ranks"].append("ranks_" + dist)
     for world in WORLDS[1:]:
         name = f"full_ranks_{dist}_{world}"
-        compile_for(name, {"global_batch": FULL_TOKENS * world, "fp8": "head"}, world)
+        compile_for(name, {"global_batch": FULL_TOKENS * world, "fp8": "head"}, world, "--machine", machine)
         manifest["full_ranks"].append([name, world])
 
 
@@ -343,8 +351,9 @@ def prepare_binaries(bundle):
         shutil.copy(os.path.join(ROOT, path), bundle)
 
 
-def prepare(final):
-    """Makes the folder beside its place: one that fails to be made leaves the old one as it was."""
+def prepare(final, machine):
+    """Makes the folder beside its place: one that fails to be made leaves the old one as it was. Plans at full size
+    are for `machine`."""
     bundle = final + ".new"
     shutil.rmtree(bundle, ignore_errors=True)
     os.makedirs(os.path.join(bundle, "shards"))
@@ -362,9 +371,9 @@ def prepare(final):
         manifest["cases"].append(name)
         manifest["gradients"] += [name] if sizes["dtype"] == "bf16" else []
     for name, changes in FULL.items():
-        prepare_full(bundle, name, changes, manifest)
+        prepare_full(bundle, name, changes, machine, manifest)
     for dist in STRATEGIES:
-        prepare_ranks(bundle, dist, manifest)
+        prepare_ranks(bundle, dist, machine, manifest)
     pack(bundle)
     with open(os.path.join(bundle, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump(manifest, file, indent=1)

@@ -188,6 +188,41 @@ template <int N> NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float
   return result;
 }
 
+/// σ·(1 − σ)·e^(Factor·σ + Summand) of σ = 1/(1 + e^(-slope·x)), with constants as those of
+/// exponentialOfFraction: the derivative of exponentialOfSigmoid by x over slope·Factor. Of σ,
+/// which is 2^-30 where slope·x < -20.8 (or, if N is no multiple of 4, as `sigmoid` has it), the
+/// relative error is e = (12 + |slope·x|)·2^-23; the result's is e·|1 - 2σ|/(1 - σ) + |Factor|·σ·e
+/// beside two roundings and that of `exponential`. Four lanes share a reciprocal: one that is NaN
+/// makes the others NaN.
+template <float Factor, float Summand, int N>
+NANO_DEVICE Vec<float, N> exponentialOfSigmoidDerivative(const Vec<float, N> &x, float slope) {
+  Vec<float, N> fraction;
+  if constexpr (N % 4 != 0) {
+    fraction = sigmoid(x, slope);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      float a[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        a[j] = 1.0f + minimum(approximateExp2(x.lane[i + j] * (slope * -1.44269504f)), 0x1p30f);
+      const float first = a[0] * a[1], second = a[2] * a[3];
+      const float all = approximateReciprocal(first * second);
+      const float ofFirst = all * second, ofSecond = all * first;
+      fraction.lane[i] = ofFirst * a[1];
+      fraction.lane[i + 1] = ofFirst * a[0];
+      fraction.lane[i + 2] = ofSecond * a[3];
+      fraction.lane[i + 3] = ofSecond * a[2];
+    }
+  }
+  const Vec<float, N> power = exponentialOfFraction<Factor, Summand>(fraction);
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] = fma(-fraction.lane[i], fraction.lane[i], fraction.lane[i]) * power.lane[i];
+  return result;
+}
+
 #define NANO_BINARY(NAME)                                                                          \
   template <class A, class B, Vectors<A, B> = 0> NANO_DEVICE auto NAME(const A &a, const B &b) {   \
     using T = typename ElementType<A>::type;                                                       \

@@ -183,6 +183,17 @@ NANO_DEVICE void store(T *at, const Vec<T, N> &value) {
       *to = piece;
   }
 }
+/// Adds the lanes to what is at `at` and on, a multiple of 16 bytes that no other thread touches
+/// during the launch.
+template <int N> NANO_DEVICE void addTo(float *at, const Vec<float, N> &summand) {
+  static_assert(N % 4 == 0);
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    const float four[4] = {summand.lane[i], summand.lane[i + 1], summand.lane[i + 2],
+                           summand.lane[i + 3]};
+    addInMemory(at + i, four);
+  }
+}
 template <int N, int Alignment = 16, class T, class Mask>
 NANO_DEVICE void store(T *at, const Vec<T, N> &value, const Mask &mask) {
   if constexpr (isSame<Mask, Wholly>) {

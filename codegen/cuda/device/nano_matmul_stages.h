@@ -156,10 +156,12 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
 
 /// A thread's sums of a tile, by the instructions that make them. Those of kernels of 640 threads
 /// can name fewer registers than 256 columns take; and where the sums of each stage are added up
-/// apart from the tensor cores, there is room for those of half of the columns.
+/// apart from the tensor cores, there is room for those of half of the columns, in two halves.
 template <class P> struct TileSums {
   using Stages = MatmulStages<P>;
-  static constexpr int pieces = Stages::handsOver || Stages::addsUp ? 2 : 1,
+  static constexpr int pieces = Stages::addsUp      ? 4
+                                : Stages::handsOver ? 2
+                                                    : 1,
                        columns = MatmulTiles::columns / pieces;
   float piece[pieces][columns / 2];
   /// Puts what is read or written outside the tensor cores before or after what they do.
@@ -289,36 +291,47 @@ private:
     }
     last = at.stage;
   }
-  /// Adds the stage's products up, one half of the columns after the other. Meanwhile the other
-  /// warpgroup keeps the tensor cores busy.
+  /// Adds the stage's products up, a part of the columns after the other: while the threads add
+  /// one, the tensor cores make the next.
   NANO_DEVICE void addUp() {
-    const uint64_t right = B::descriptor(stages.b(at.stage));
     TurnedRows<P> turned;
     if constexpr (P::transposeA)
       turned.load(stages.a(at.stage), warp);
+    float ofStage[2][TileSums<P>::columns / 2];
+    startPiece(0, turned, ofStage[0]);
 #pragma unroll
     for (int i = 0; i < sums.pieces; ++i) {
-      float ofStage[TileSums<P>::columns / 2];
-      warpgroupFence();
-#pragma unroll
-      for (int k = 0; k < B::steps; ++k) {
-        const uint64_t factor = advanced(right, B::offset(k, i));
-        if constexpr (P::transposeA)
-          warpgroupMultiply<typename P::ElementA, typename P::ElementB>(ofStage, turned.fragment[k],
-                                                                        factor, k > 0);
-        else
-          warpgroupMultiply<typename P::ElementA, typename P::ElementB>(
-              ofStage, advanced(rowsOfA(), k * B::bytes), factor, k > 0);
-      }
-      warpgroupCommit();
-      warpgroupWait<0>();
-      warpgroupRegisters(ofStage);
-      if (i + 1 == sums.pieces)
+      auto &piece = ofStage[i % 2];
+      if (i + 1 < sums.pieces) {
+        startPiece(i + 1, turned, ofStage[(i + 1) % 2]);
+        warpgroupWait<1>();
+      } else {
+        warpgroupWait<0>();
         stages.release(at.stage);
+      }
+      warpgroupRegisters(piece);
 #pragma unroll
       for (int j = 0; j < TileSums<P>::columns / 2; ++j)
-        sums.piece[i][j] += ofStage[j];
+        sums.piece[i][j] += piece[j];
+      warpgroupRegisters(piece);
     }
+  }
+  /// Starts the products of a piece of the columns, of the stage alone.
+  NANO_DEVICE void startPiece(int i, const TurnedRows<P> &turned,
+                              float (&piece)[TileSums<P>::columns / 2]) {
+    const uint64_t right = B::descriptor(stages.b(at.stage));
+    warpgroupFence();
+#pragma unroll
+    for (int k = 0; k < B::steps; ++k) {
+      const uint64_t factor = advanced(right, B::offset(k, i));
+      if constexpr (P::transposeA)
+        warpgroupMultiply<typename P::ElementA, typename P::ElementB>(piece, turned.fragment[k],
+                                                                      factor, k > 0);
+      else
+        warpgroupMultiply<typename P::ElementA, typename P::ElementB>(
+            piece, advanced(rowsOfA(), k * B::bytes), factor, k > 0);
+    }
+    warpgroupCommit();
   }
 };
 

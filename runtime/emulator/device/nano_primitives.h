@@ -170,6 +170,12 @@ template <typename T> NANO_PRIMITIVE void storeStreaming(T *pointer, const T &va
   *pointer = value;
 }
 
+NANO_PRIMITIVE void addInMemory(float *to, const float (&summands)[4], NANO_SITE) {
+  thread().access(to, sizeof summands, false, site);
+  thread().access(to, sizeof summands, true, site);
+  for (int i = 0; i < 4; ++i)
+    to[i] += summands[i];
+}
 NANO_PRIMITIVE int32_t fetchAdd(int32_t *pointer, int32_t value, NANO_SITE) {
   return int32_t(thread().fetch(emulator::Atomic::AddInt, pointer, uint32_t(value), site));
 }

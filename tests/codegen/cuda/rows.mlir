@@ -234,6 +234,67 @@ step.program @softcap {
 
 // -----
 
+// What a softcapped logit's gradient is made of is one function, if nothing else needs its sigmoid.
+// CHECK-LABEL: // sigmoid
+// CHECK:         const auto [[X:.*]] = nano::to<float>(
+// CHECK-NOT:     nano::sigmoid(
+// CHECK:         nano::exponentialOfSigmoidDerivative<30.0f, -30.0f>([[X]], 0.25f)
+// CHECK-NOT:     nano::sigmoid(
+// CHECK:         nano::store<8>(x +
+step.program @derivative {
+  %x = step.buffer "x" : memref<16x4096xbf16>
+  step.task ins(%x) outs(%x) : (memref<16x4096xbf16>) -> memref<16x4096xbf16> {
+  ^bb0(%a: tensor<16x4096xbf16>):
+    %0 = nano.cast %a : tensor<16x4096xbf16> -> tensor<16x4096xf32>
+    %1 = nano.constant 0.25 : tensor<16x4096xf32>
+    %2 = nano.mul %0, %1 : tensor<16x4096xf32>
+    %3 = nano.sigmoid %2 : tensor<16x4096xf32>
+    %4 = nano.constant 30.0 : tensor<16x4096xf32>
+    %5 = nano.mul %3, %4 : tensor<16x4096xf32>
+    %6 = nano.sub %5, %4 : tensor<16x4096xf32>
+    %7 = nano.exp %6 : tensor<16x4096xf32>
+    %8 = nano.constant 1.0 : tensor<16x4096xf32>
+    %9 = nano.sub %8, %3 : tensor<16x4096xf32>
+    %10 = nano.mul %3, %9 : tensor<16x4096xf32>
+    %11 = nano.mul %10, %7 : tensor<16x4096xf32>
+    %12 = nano.cast %11 : tensor<16x4096xf32> -> tensor<16x4096xbf16>
+    nano.yield %12 : tensor<16x4096xbf16>
+  }
+}
+
+// -----
+
+// Else each of its parts is one.
+// CHECK-LABEL: // sigmoid
+// CHECK:         const auto [[S:.*]] = nano::sigmoid({{.*}}, 0.25f);
+// CHECK-NOT:     exponentialOfSigmoidDerivative
+// CHECK:         nano::exponential([[S]], 30.0f, -30.0f)
+// CHECK:         nano::store<8>(y +
+step.program @parts {
+  %x = step.buffer "x" : memref<16x4096xbf16>
+  %y = step.buffer "y" : memref<16x4096xbf16>
+  step.task ins(%x) outs(%x, %y) : (memref<16x4096xbf16>) -> (memref<16x4096xbf16>, memref<16x4096xbf16>) {
+  ^bb0(%a: tensor<16x4096xbf16>):
+    %0 = nano.cast %a : tensor<16x4096xbf16> -> tensor<16x4096xf32>
+    %1 = nano.constant 0.25 : tensor<16x4096xf32>
+    %2 = nano.mul %0, %1 : tensor<16x4096xf32>
+    %3 = nano.sigmoid %2 : tensor<16x4096xf32>
+    %4 = nano.constant 30.0 : tensor<16x4096xf32>
+    %5 = nano.mul %3, %4 : tensor<16x4096xf32>
+    %6 = nano.sub %5, %4 : tensor<16x4096xf32>
+    %7 = nano.exp %6 : tensor<16x4096xf32>
+    %8 = nano.constant 1.0 : tensor<16x4096xf32>
+    %9 = nano.sub %8, %3 : tensor<16x4096xf32>
+    %10 = nano.mul %3, %9 : tensor<16x4096xf32>
+    %11 = nano.mul %10, %7 : tensor<16x4096xf32>
+    %12 = nano.cast %11 : tensor<16x4096xf32> -> tensor<16x4096xbf16>
+    %13 = nano.cast %3 : tensor<16x4096xf32> -> tensor<16x4096xbf16>
+    nano.yield %12, %13 : tensor<16x4096xbf16>, tensor<16x4096xbf16>
+  }
+}
+
+// -----
+
 // Rows updated in place and read rotated: the group's threads leave what others read in shared memory
 // and wait for each other before the row changes.
 // CHECK-LABEL: // rotate

@@ -279,12 +279,14 @@ step.program @statistics {
 
 // -----
 
-// A factor that lies transposed is turned by the kernel, which adds in f32: its epilogue gets four neighbours of a row. It may write over what it adds to.
-// Names are without the layer's number.
+// A factor that lies transposed is turned by the kernel, which adds in f32: its epilogue gets four neighbours of a row. Where it writes over what
+// it adds to, nothing is loaded. Names are without the layer's number.
 // IR-LABEL: step.program @gradient
-// IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>, %{{.*}}: vector<4xf32>) -> vector<4xf32>
+// IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>) -> vector<4xf32>
 // IR:       func.func @matmul_add_
-// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
+// IR-SAME:    nano.added = array<i64: 0>
+// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
+// IR-SAME:    nano.reads = array<i64: 0, 1, 2, 3, 4>
 // IR-SAME:    nano.results = [array<i64: 4>]
 // IR-SAME:    nano.shape = array<i64: 50304, 768, 4096, 1, 1, 1, 132>
 // IR-SAME:    nano.tensor_maps = [array<i64: 0, 50304, 4096, 50304, 128, 128, 128>, array<i64: 1, 4096, 768, 4096, 128, 128, 128>]
@@ -295,10 +297,10 @@ step.program @statistics {
 // CHECK-NEXT:    using Result = float;
 // CHECK-NEXT:    static constexpr int rows = 50304, columns = 768, inner = 4096, blocks = 132, sums = 0;
 // CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true;
-// CHECK:         struct Others { nano::Held<float, 4> grad_w; };
-// CHECK:           others.grad_w = nano::hold<4>(grad_w + (row * 768 + column));
+// CHECK:         float *grad_w;
+// CHECK:         struct Others {};
 // CHECK:         NANO_DEVICE void store(int row, int column, const nano::Vec<float, 4> &product,
-// CHECK:           nano::store<4>(grad_w + (row * 768 + column), product + others.grad_w.elements());
+// CHECK:           nano::addTo<4>(grad_w + (row * 768 + column), product);
 step.program @gradient {
   %a = step.buffer "a" : memref<4096x50304xf8E5M2>
   %b = step.buffer "b" : memref<768x4096xf8E4M3FN>
@@ -306,6 +308,32 @@ step.program @gradient {
   %t = step.buffer "scale_b" : memref<f32>
   %y = step.buffer "grad.blocks.3.w" : memref<50304x768xf32>
   step.task ins(%a, %b, %s, %t, %y) outs(%y)
+      : (memref<4096x50304xf8E5M2>, memref<768x4096xf8E4M3FN>, memref<f32>, memref<f32>, memref<50304x768xf32>) -> memref<50304x768xf32> {
+  ^bb0(%x: tensor<4096x50304xf8E5M2>, %w: tensor<768x4096xf8E4M3FN>, %k: tensor<f32>, %l: tensor<f32>, %c: tensor<50304x768xf32>):
+    %p = nano.scaled_matmul %x, %w scales(%k, %l) {transpose_a, transpose_b}
+        : (tensor<4096x50304xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
+    %r = nano.add %p, %c : tensor<50304x768xf32>
+    nano.yield %r : tensor<50304x768xf32>
+  }
+}
+
+// -----
+
+// A sum that lies elsewhere needs its addend.
+// IR-LABEL: step.program @apart
+// IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>, %{{.*}}: vector<4xf32>) -> vector<4xf32>
+// CHECK-LABEL: // matmul_add
+// CHECK:         struct Others { nano::Held<float, 4> grad_w; };
+// CHECK:           others.grad_w = nano::hold<4>(grad_w + (row * 768 + column));
+// CHECK:           nano::store<4>(sum + (row * 768 + column), product + others.grad_w.elements());
+step.program @apart {
+  %a = step.buffer "a" : memref<4096x50304xf8E5M2>
+  %b = step.buffer "b" : memref<768x4096xf8E4M3FN>
+  %s = step.buffer "scale_a" : memref<f32>
+  %t = step.buffer "scale_b" : memref<f32>
+  %y = step.buffer "grad.blocks.3.w" : memref<50304x768xf32>
+  %z = step.buffer "sum" : memref<50304x768xf32>
+  step.task ins(%a, %b, %s, %t, %y) outs(%z)
       : (memref<4096x50304xf8E5M2>, memref<768x4096xf8E4M3FN>, memref<f32>, memref<f32>, memref<50304x768xf32>) -> memref<50304x768xf32> {
   ^bb0(%x: tensor<4096x50304xf8E5M2>, %w: tensor<768x4096xf8E4M3FN>, %k: tensor<f32>, %l: tensor<f32>, %c: tensor<50304x768xf32>):
     %p = nano.scaled_matmul %x, %w scales(%k, %l) {transpose_a, transpose_b}

@@ -45,6 +45,8 @@ ofSigmoid(const __grid_constant__ nano::Launch<2, 1> launch) {
   nano::store<8>(y + 2048 + at, nano::exponentialOfSigmoid<30.0f, -30.0f>(value, 0.25f));
   nano::Vec<float, 2> pair{{value[0], value[1]}};
   nano::store<2>(y + 3072 + at / 4, nano::exponentialOfSigmoid<9.0f, 70.5f>(pair, 0.25f));
+  nano::store<8>(y + 4096 + at, nano::exponentialOfSigmoidDerivative<30.0f, -30.0f>(value, 0.25f));
+  nano::store<2>(y + 5120 + at / 4, nano::exponentialOfSigmoidDerivative<-9.0f, 2.0f>(pair, 0.25f));
 }
 template <class T> __device__ void convert(const nano::Work &work) {
   auto *x = work.template pointer<const float>(0);
@@ -147,7 +149,7 @@ TEST_F(Functions, ExponentialsOfSigmoids) {
   x[9] = -1000;
   x[10] = -500;
   x[11] = std::numeric_limits<double>::infinity();
-  const std::vector<double> y = run("ofSigmoid", x, 4);
+  const std::vector<double> y = run("ofSigmoid", x, 6);
   auto check = [](double found, double argument, double factor, double summand) {
     const double fraction = std::max(1 / (1 + std::exp(-argument)), std::ldexp(1, -30));
     const double wanted = std::exp(factor * fraction + summand);
@@ -156,7 +158,21 @@ TEST_F(Functions, ExponentialsOfSigmoids) {
                          5 + std::abs(factor * fraction) + std::abs(summand);
     EXPECT_NEAR(found, wanted, error * std::ldexp(1, -23) * wanted) << argument;
   };
+  auto checkDerivative = [](double found, double argument, double factor, double summand,
+                            double least) {
+    const double fraction = std::max(1 / (1 + std::exp(-argument)), least);
+    const double rest = argument < 0 ? 1 - fraction : 1 / (1 + std::exp(argument));
+    const double power = std::exp(factor * fraction + summand), wanted = fraction * rest * power;
+    const double ofFraction = fraction * (12 + std::min(std::abs(argument), 42.0));
+    const double error = power * std::abs(1 - 2 * fraction) * ofFraction +
+                         wanted * (std::abs(factor) * ofFraction + 7 + std::abs(factor * fraction) +
+                                   std::abs(summand));
+    EXPECT_NEAR(found, wanted, error * std::ldexp(1, -23)) << argument;
+  };
   for (int i = 0; i < count; ++i) {
+    checkDerivative(y[4 * count + i], 0.25 * x[i], 30, -30, std::ldexp(1, -30));
+    if (i % 8 < 2)
+      checkDerivative(y[5 * count + i / 8 * 2 + i % 8], 0.25 * x[i], -9, 2, std::ldexp(1, -60));
     check(y[i], 0.25 * x[i], 30, -30);
     check(y[count + i], 0.25 * x[i], -70, double(0.4F));
     check(y[2 * count + i], 0.25 * x[i], 30, -30);
@@ -169,9 +185,9 @@ TEST_F(Functions, ExponentialsOfSigmoidsKeepWhatIsNoNumber) {
   std::vector<double> x(count);
   for (int i = 0; i < 8; ++i)
     x[9 * i] = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> y = run("ofSigmoid", x, 4);
+  const std::vector<double> y = run("ofSigmoid", x, 6);
   for (int i = 0; i < 8; ++i)
-    for (int kind : {0, 1, 2})
+    for (int kind : {0, 1, 2, 4})
       EXPECT_TRUE(std::isnan(y[kind * count + 9 * i])) << "lane " << i << " of " << kind;
   EXPECT_FALSE(std::isnan(y[2 * count + 100]));
 }

@@ -15,6 +15,7 @@ Machine roundMachine() {
   Machine machine;
   machine.memory.points = {{1, 10}};
   machine.vectorFlops = 50;
+  machine.specialFlops = 25;
   machine.attentionFlops = 20;
   for (Products &products : machine.products)
     products = {/*flops=*/100, /*units=*/4,   /*rows=*/2,
@@ -94,6 +95,8 @@ TEST(Machine, KernelsTakeTheLongerOfBytesAndFlops) {
   EXPECT_DOUBLE_EQ(machine.kernel(40, 100), 4);
   EXPECT_DOUBLE_EQ(machine.kernel(40, 400), 8);
   EXPECT_DOUBLE_EQ(machine.kernel(40, 100, Arithmetic::Attention), 5);
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 50, Arithmetic::Special), 4);
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 150, Arithmetic::Special), 6);
   // A product by generated code runs at its share of the library's 100 flops a second.
   EXPECT_DOUBLE_EQ(machine.kernel(40, 850, Arithmetic::Product), 8.5 / generatedProductShare);
   machine.products[size_t(ElementType::F8)].flops = 200;
@@ -194,6 +197,23 @@ TEST(Machine, TheH100MeetsItsPublicFigures) {
   EXPECT_NEAR(1e6 * machine->collective(Collective::ReduceScatter, 77e6, 8), 222, 1);
 }
 
+TEST(Machine, SpecialFunctionsAreAnEighthOfOperationsUnlessSaid) {
+  auto rate = [](const std::string &keys) {
+    llvm::Expected<Machine> machine = parse(changed(R"("vector_tflops": 1)", keys), "m.json");
+    EXPECT_TRUE(bool(machine)) << keys;
+    return machine ? machine->specialFlops : 0;
+  };
+  EXPECT_DOUBLE_EQ(rate(R"("vector_tflops": 2)"), 0.25e12);
+  EXPECT_DOUBLE_EQ(rate(R"("special_tflops": 0.75, "vector_tflops": 2)"), 0.75e12);
+}
+
+// What machines/h200-nvlink.json says it stands for: five special functions of each logit.
+TEST(Machine, TheH200MeetsALossThatWasMeasured) {
+  llvm::Expected<Machine> machine = load("h200-nvlink");
+  ASSERT_TRUE(bool(machine));
+  EXPECT_NEAR(1e6 * machine->kernel(0, 5.0 * 8192 * 50304, Arithmetic::Special), 703, 0.02 * 703);
+}
+
 TEST(Machine, Errors) {
   auto error = [](const std::string &from, const std::string &to) {
     return messageOf(parse(changed(from, to), "m.json"));
@@ -234,6 +254,8 @@ TEST(Machine, Errors) {
   EXPECT_EQ(error(R"({"host_us": 4})", "4"), "m.json: launch: an object is wanted");
   EXPECT_EQ(error(R"("vector_tflops": 1)", R"("beside_collectives": 0.5, "vector_tflops": 1)"),
             "m.json: kernels.beside_collectives: at least 1 is wanted");
+  EXPECT_EQ(error(R"("vector_tflops": 1)", R"("special_tflops": 0, "vector_tflops": 1)"),
+            "m.json: kernels.special_tflops: a number above 0 is wanted");
   EXPECT_EQ(error(R"("host": {"latency_us": 5, "gb_per_s": 50},)", ""),
             "m.json: host: an object is wanted");
   EXPECT_EQ(error(R"("latency_us": 5, "gb_per_s": 50)", R"("latency_us": 5)"),

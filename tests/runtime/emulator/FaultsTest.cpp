@@ -92,6 +92,11 @@ TEST(EmulatorFaults, PlainStoreBesideAtomics) {
             AllOf(HasSubstr("race: "), HasSubstr(at("race_atomic"))));
 }
 
+TEST(EmulatorFaults, SumsInMemoryOfTwoThreads) {
+  expectAll({.kernel = "race_add", .outputs = 256, .outputIsRead = true},
+            AllOf(HasSubstr("race: "), HasSubstr(at("race_add"))));
+}
+
 TEST(EmulatorFaults, OutOfBounds) {
   expectAll({.kernel = "bounds_shared", .shared = 256},
             AllOf(HasSubstr("thread 63: out of bounds: writes 4 bytes at byte "),

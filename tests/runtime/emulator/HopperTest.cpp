@@ -232,6 +232,35 @@ TEST(EmulatorHopper, ProductsOfWarpgroups) {
     }
 }
 
+/// Beside 384, the tensor cores see two products of 1.5 · 2⁻⁵, which two instructions multiply, as
+/// 2⁻⁵ each.
+TEST(EmulatorHopper, ProductsOf8BitsAreCutOffBelowTheLargest) {
+  auto codeOf = [](float value, float (*decode)(uint8_t)) {
+    uint8_t bits = 0;
+    while (decode(bits) != value)
+      ++bits;
+    return bits;
+  };
+  const float unit = 1.0f / 32;
+  std::vector<uint8_t> a(64 * 128), b(64 * 128);
+  for (size_t row = 0; row < 64; ++row) {
+    a[row * 128] = codeOf(24, fromE4m3);
+    b[row * 128] = codeOf(row % 2 ? 0 : 16, fromE5m2);
+    for (size_t k : {1, 33}) {
+      a[row * 128 + k] = codeOf(row % 4 < 2 ? 1.5f * unit : -1.5f * unit, fromE4m3);
+      b[row * 128 + k] = codeOf(1, fromE5m2);
+    }
+  }
+  KernelRun run = warpgroupRun("k_f8", a, b);
+  ASSERT_EQ(run.run(), "");
+  const auto got = run.result<float>(2);
+  for (size_t m = 0; m < 64; ++m)
+    for (size_t n = 0; n < 64; ++n) {
+      const float sign = m % 4 < 2 ? 1.0f : -1.0f;
+      ASSERT_EQ(got[m * 64 + n], n % 2 ? 3 * sign * unit : 384 + 2 * sign * unit) << m << " " << n;
+    }
+}
+
 TEST(EmulatorHopper, MisusedProductsOfWarpgroups) {
   std::vector<uint8_t> a = randomRows(1, nullptr), b = randomRows(2, nullptr);
   auto place = [](const std::string &mark) { return "(" + lineOf("warpgroup.cu", mark) + ")"; };

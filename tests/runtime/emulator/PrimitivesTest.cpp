@@ -188,6 +188,17 @@ TEST_P(EmulatorPrimitives, WholeStores) {
     EXPECT_EQ(got[i], x[64 + 95 - i]) << i;
 }
 
+TEST_P(EmulatorPrimitives, AddsInMemory) {
+  std::vector<float> x(128);
+  std::iota(x.begin(), x.end(), 0.5f);
+  KernelRun run = primitive("adds_in_memory");
+  run.input(x).output<float>(x.size());
+  expectRuns(run, GetParam());
+  const auto got = run.result<float>(1);
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_EQ(got[i], x[i] + x[4 * (31 - i / 4) + i % 4]) << i;
+}
+
 TEST_P(EmulatorPrimitives, MatrixFragments) {
   std::vector<uint16_t> x(256);
   std::iota(x.begin(), x.end(), uint16_t(1000));

@@ -68,6 +68,14 @@ template <bool Broken> NANO_DEVICE void race_atomic(const TestLaunch<1> &launch)
 }
 TEST_PAIR(race_atomic, 1)
 
+/// Threads that add to the same numbers in memory, in no order.
+template <bool Broken> NANO_DEVICE void race_add(const TestLaunch<1> &launch) {
+  const float x = float(threadIdx.x), summands[4] = {x, x, x, x};
+  float *to = launch.arg<float>(0) + 4 * (threadIdx.x / (Broken ? 2 : 1));
+  nano::addInMemory(to, summands); // @race_add
+}
+TEST_PAIR(race_add, 1)
+
 /// One element behind the end of shared memory.
 template <bool Broken> NANO_DEVICE void bounds_shared(const TestLaunch<1> &launch) {
   float *values = nano::dynamicShared<float>();

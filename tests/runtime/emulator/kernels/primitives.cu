@@ -101,6 +101,19 @@ TEST_KERNEL(moves, 2) {
                        nano::loadReadOnly(reinterpret_cast<const nano::f8e4m3 *>(from(4)) + t));
 }
 
+/// Numbers added to those of another order in memory.
+TEST_KERNEL(adds_in_memory, 2) {
+  struct alignas(16) Four {
+    float x[4];
+  };
+  int t = int(threadIdx.x);
+  float *y = launch.arg<float>(1);
+  const Four four = launch.arg<const Four>(0)[t];
+  reinterpret_cast<Four *>(y)[t] = four;
+  nano::syncThreads();
+  nano::addInMemory(y + 4 * (31 - t), four.x);
+}
+
 /// Stores of 16 and 8 bytes by one access each, to shared memory, and from there to global memory.
 TEST_KERNEL(whole_stores, 2) {
   struct alignas(16) Sixteen {
