@@ -157,8 +157,7 @@ static std::optional<Idiom> exponentialOfSigmoidDerivative(arith::MulFOp product
     auto quotient = slope.getLhs().getDefiningOp<arith::DivFOp>();
     std::optional<Idiom> sigmoid = quotient ? sigmoidOf(quotient) : std::nullopt;
     if (!sigmoid || sigmoid->arguments.size() != 2 || rest.getRhs() != quotient.getResult() ||
-        exponential->arguments[0] != quotient.getResult() ||
-        llvm::range_size(quotient->getUses()) != 3)
+        exponential->arguments[0] != quotient.getResult() || !quotient.getResult().hasNUses(3))
       continue;
     Idiom idiom{"exponentialOfSigmoidDerivative",
                 {sigmoid->arguments[0], sigmoid->arguments[1], exponential->arguments[1],
