@@ -256,6 +256,26 @@ class Head(unittest.TestCase):
             self.read(own, library)
         return str(caught.exception)
 
+    def test_the_median_of_some_pairs_counts(self):
+        tool = loaded()
+        check = tool.Check.__new__(tool.Check)
+        check.manifest, check.figures, check.traces = {"head": PLACES}, {}, {}
+        made = []
+
+        def trace(plan):
+            made.append(plan)
+            own = not plan.endswith("_library")
+            slower = [7, 1, 9, 3, 5][made.count(plan) - 1] if own else 0
+            loss = command("launch", 20 + slower, 21, 23, kernel="sum_log", bytes=2.0 * self.LOGITS, summary="exp, reduce")
+            return traced(*self.FORWARD, *self.BACKWARD, loss, *self.GRADIENT)
+
+        with mock.patch.object(check, "traced", trace, create=True), mock.patch.object(check, "share_tuning"):
+            text = check.head("full")
+        self.assertEqual(made, ["full", "full_library"] * 5)
+        self.assertAlmostEqual(check.figures["full"]["head_ratio"], (300 + 5) / 250)
+        self.assertEqual(check.figures["full"]["head_ratios"], [1.204, 1.212, 1.22, 1.228, 1.236])
+        self.assertIn("1.220 × its products (1.204 to 1.236): 305 us", text)
+
     def test_with_the_library_s_products(self):
         plan = [*self.FORWARD, *self.BACKWARD, *self.LOSS, *self.GRADIENT, *self.REST]
         found = self.read(plan, plan)
