@@ -22,6 +22,8 @@ namespace nano::kernels {
 /// eight or of a product of f32 four, or numbers; its results are those of `nano.results`: vectors,
 /// or a number that the neighbours add to a partial sum of their row;
 /// - nano.shares_exponentials (matmul): of an epilogue that only adds up what it computes;
+/// - nano.added (matmul): which of the results, sums of f32, are added to what is in their place,
+/// which the epilogue does not read: it returns the other summand;
 /// - nano.updated (matmul): positions of arguments that lie where another one is written;
 /// - nano.cluster (matmul): blocks of a cluster;
 /// - nano.tensor_maps (matmul): of each map the position of the argument that it describes,
