@@ -287,12 +287,12 @@ private:
   /// Why the product is faster by the library, or nothing.
   ///
   /// The kernel that begins with a product multiplies one tile while it ends the one before,
-  /// element by element. So it takes as long as the longest of three: the product by the device
-  /// library, at its share of the vendor library's speed; the operations on elements; and what it
-  /// reads and writes. Only where the product is f32 it ends a tile before the next. Apart from
-  /// each other the library's product and the kernel each take as long as the longer of their
-  /// operations and bytes; they write and read the product once more, and are one command more. A
-  /// kernel that is cut at sums of rows counts as its parts.
+  /// element by element. So it takes as long as the longest of these: the product by the device
+  /// library, at its share of the vendor library's speed; the operations on elements; those of them
+  /// that are special functions; and what it reads and writes. Only where the product is f32 it
+  /// ends a tile before the next. Apart from each other the library's product and the kernel each
+  /// take as long as the longer of their operations and bytes; they write and read the product once
+  /// more, and are one command more. A kernel that is cut at sums of rows counts as its parts.
   std::string lossOf(const Product &product, FusedOp fused, const RowSumParts &parts) {
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();

@@ -41,33 +41,35 @@ SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
 /// A sum of f32 that lies where one of its summands did, which nothing else reads: the epilogue
 /// adds the other one to memory, and waits for nothing to be loaded.
 struct SumInPlace {
-  Value result, summand;
+  Value summand;
   BlockArgument replaced;
-
-  static std::optional<SumInPlace> of(step::TaskOp task, Value result) {
+};
+/// Those among an epilogue's results.
+llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Product &product) {
+  llvm::DenseMap<Value, SumInPlace> sums;
+  for (Value result : nano::epilogueResults(product)) {
     auto add = result.getDefiningOp<graph::AddOp>();
     const SmallVector<Value> places = memrefsOf(task, result);
     if (!add || !getElementTypeOrSelf(result.getType()).isF32() || places.size() != 1 ||
         !add->hasOneUse())
-      return std::nullopt;
+      continue;
     for (unsigned i : {0, 1}) {
       auto argument = dyn_cast<BlockArgument>(add->getOperand(i));
       if (argument && argument.hasOneUse() && task.getIns()[argument.getArgNumber()] == places[0] &&
           llvm::none_of(llvm::enumerate(task.getIns()), [&](auto in) {
             return in.index() != argument.getArgNumber() && mayOverlap(in.value(), places[0]);
           }))
-        return SumInPlace{result, add->getOperand(1 - i), argument};
+        sums[result] = {add->getOperand(1 - i), argument};
     }
-    return std::nullopt;
   }
-};
-
+  return sums;
+}
 /// What an epilogue reads, without what it adds to.
-SmallVector<Value> epilogueReads(step::TaskOp task, const nano::Product &product) {
+SmallVector<Value> epilogueReads(const nano::Product &product,
+                                 const llvm::DenseMap<Value, SumInPlace> &inPlace) {
   SmallVector<Value> reads = nano::epilogueOperands(product);
-  for (Value result : nano::epilogueResults(product))
-    if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result))
-      llvm::erase(reads, sum->replaced);
+  for (const auto &[result, sum] : inPlace)
+    llvm::erase(reads, sum.replaced);
   return reads;
 }
 
@@ -103,7 +105,6 @@ private:
   Value memrefOf(Value operand) {
     return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
   }
-  SmallVector<Value> memrefsOf(Value result) { return kernels::memrefsOf(task, result); }
 
   /// The launch's operands from the op's, with the attributes that say which is which.
   void bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
@@ -164,7 +165,7 @@ private:
     for (Value operand : op->getOperands())
       ins.push_back(memrefOf(operand));
     for (Value result : op->getResults())
-      outs.push_back(memrefsOf(result));
+      outs.push_back(memrefsOf(task, result));
     bind(launch, ins, outs);
     auto type = cast<RankedTensorType>(q.getType());
     bool vectorRows = true;
@@ -200,7 +201,7 @@ private:
     auto type = cast<RankedTensorType>(op.getResult().getType());
     nano::ScatterShape shape{op.getX().getType().getDimSize(0), type.getDimSize(0),
                              type.getDimSize(1)};
-    SmallVector<Value> results = memrefsOf(op.getResult());
+    SmallVector<Value> results = memrefsOf(task, op.getResult());
     Value x = memrefOf(op.getX());
     bool vectorRows = shape.columns % 8 == 0 && hasVectorRows(x) &&
                       llvm::all_of(results, [](Value y) { return hasVectorRows(y); });
@@ -252,7 +253,7 @@ private:
 
   FailureOr<std::vector<TemplateCall>> scan(graph::ScanOp op) {
     TemplateCall launch;
-    bind(launch, {memrefOf(op.getX())}, {memrefsOf(op.getResult())});
+    bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
     setLaunch(launch, "scan", {op.getX().getType().getDimSize(0)},
               {int(scanThreads), 1, 4 * int(scanThreads / 32)});
     launch.attributes.set("nano.maximum", b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
@@ -275,27 +276,27 @@ private:
     SmallVector<Value> ins = {memrefOf(op.a), memrefOf(op.b)};
     if (op.isScaled())
       ins.append({memrefOf(op.scaleA), memrefOf(op.scaleB)});
-    for (Value other : epilogueReads(task, op))
+    const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, op);
+    for (Value other : epilogueReads(op, inPlace))
       ins.push_back(memrefOf(other));
     SmallVector<SmallVector<Value>> outs;
     llvm::DenseSet<Value> sums;
-    SmallVector<Value> replaced;
     SmallVector<int64_t> added;
     bool storesOthers = false;
     for (Value result : nano::epilogueResults(op)) {
-      if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result)) {
-        replaced.push_back(memrefOf(sum->replaced));
+      if (inPlace.contains(result))
         added.push_back(int64_t(outs.size()));
-      }
-      outs.push_back(memrefsOf(result));
+      outs.push_back(memrefsOf(task, result));
       if (nano::partialSumsOf(result))
         sums.insert_range(outs.back());
       else
         storesOthers |= result != op.result;
     }
     bind(launch, ins, outs);
-    for (Value memref : replaced)
-      launch.reads.push_back(llvm::find(launch.operands, memref) - launch.operands.begin());
+    // They read what they add to.
+    for (int64_t result : added)
+      launch.reads.push_back(llvm::find(launch.operands, outs[result][0]) -
+                             launch.operands.begin());
     if (!added.empty())
       launch.attributes.set("nano.added", b.getDenseI64ArrayAttr(added));
     for (Value operand : launch.operands)
@@ -387,7 +388,8 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   const int64_t lanes = epilogueLanes(product);
   const SmallVector<Value> results = nano::epilogueResults(product);
   SmallVector<Value> operands = {product.result};
-  llvm::append_range(operands, epilogueReads(task, product));
+  const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, product);
+  llvm::append_range(operands, epilogueReads(product, inPlace));
   auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
     return type.getRank() == 0 || nano::partialSumsOf(value)
@@ -418,12 +420,8 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
                "_value"),
         isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
   }
-  llvm::DenseMap<Value, Value> summands; // of the sums in place
-  for (Value result : results)
-    if (const std::optional<SumInPlace> sum = SumInPlace::of(task, result))
-      summands[result] = sum->summand;
   for (Operation &op : body.without_terminator()) {
-    if (&op == product.op || summands.contains(op.getResult(0)))
+    if (&op == product.op || inPlace.contains(op.getResult(0)))
       continue;
     v.loc = called(op.getName().stripDialect());
     if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {
@@ -449,7 +447,8 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   v.loc = loc;
   SmallVector<Value> returned;
   for (Value result : results) {
-    const Value value = values[summands.lookup_or(result, result)];
+    const auto sum = inPlace.find(result);
+    const Value value = values[sum == inPlace.end() ? result : sum->second.summand];
     returned.push_back(nano::partialSumsOf(result)
                            ? value
                            : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));

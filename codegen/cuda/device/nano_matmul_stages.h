@@ -19,10 +19,9 @@ template <class P> struct MatmulStages {
   static constexpr int elementBytes = sizeof(typename P::ElementA);
   static_assert(elementBytes == sizeof(typename P::ElementB));
   /// Whether elements are of 8 bits; and whether the sums of every stage are added up in f32 by the
-  /// threads. Of products of 8 bits the
-  /// tensor cores keep 13 bits behind the point of the largest: a relative error of some 2⁻¹³ with
-  /// every addition, towards zero, which a sum that is rounded to bf16 hardly shows, but a long one
-  /// does.
+  /// threads. Of products of 8 bits the tensor cores keep 13 bits behind the point of the largest:
+  /// a relative error of some 2⁻¹³ with every addition, towards zero, which a sum that is rounded
+  /// to bf16 hardly shows, but a long one does.
   static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
   static_assert(!P::transposeA || addsUp);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
@@ -156,7 +155,7 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
 
 /// A thread's sums of a tile, by the instructions that make them. Those of kernels of 640 threads
 /// can name fewer registers than 256 columns take; and where the sums of each stage are added up
-/// apart from the tensor cores, there is room for those of half of the columns, in two halves.
+/// apart from the tensor cores, there is room for those of two quarters of the columns.
 template <class P> struct TileSums {
   using Stages = MatmulStages<P>;
   static constexpr int pieces = Stages::addsUp      ? 4
