@@ -11,6 +11,7 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -214,7 +215,7 @@ private:
       return emitRow({{form.iterations, RowEvaluator::uniform(row)}});
     Value isInside = named("isInside", [&] { return less(row.value, frame.end); });
     return when(isInside, [&] {
-      return emitRow({{form.iterations, RowEvaluator::uniform({row.value, e.depth()})}});
+      return emitRowHere({{form.iterations, RowEvaluator::uniform({row.value, e.depth()})}});
     });
   }
 
@@ -230,7 +231,7 @@ private:
                tileRow = e.add(turn, group);
                Index row = named("row", [&] { return e.add({frame.begin, 0}, tileRow); });
                auto one = [&](Index row) {
-                 return emitRow({{form.iterations, RowEvaluator::uniform(row)}});
+                 return emitRowHere({{form.iterations, RowEvaluator::uniform(row)}});
                };
                if (allInside)
                  return one(row);
@@ -268,7 +269,7 @@ private:
     FailureOr<SmallVector<Value>> rows =
         loop(group.value, v.index(form.rows), groups, layout.vectors == 1 ? addedRowsUnroll : 0, {},
              [&](Index row, MutableArrayRef<Value>) {
-               return emitRow({iteration, {form.rows, RowEvaluator::uniform(row)}});
+               return emitRowHere({iteration, {form.rows, RowEvaluator::uniform(row)}});
              });
     if (failed(rows))
       return failure();
@@ -470,6 +471,13 @@ private:
     return form.kind == RowForm::Kind::Elements
                ? elementsMasked
                : layout.group * layout.vectors * layout.lanes != form.columns;
+  }
+
+  /// As emitRow, where only threads that have the row get to. The places of an only row do not
+  /// depend on its number: what is overwritten there must not be read further out.
+  LogicalResult emitRowHere(const Position &row) {
+    llvm::SaveAndRestore here(e.overwrittenFrom, e.depth());
+    return emitRow(row);
   }
 
   /// All passes over one row.

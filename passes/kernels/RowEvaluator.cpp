@@ -18,8 +18,15 @@ RowEvaluator::RowEvaluator(KernelFrame &frame) : RowPositions(frame), frame(fram
 
 //===- Memory -------------------------------------------------------------===//
 
-Computed RowEvaluator::loadArgument(Value argument, MemRefType type, Position position) {
+bool RowEvaluator::isOverwritten(unsigned input) const {
+  Value in = frame.task.getIns()[input];
+  return llvm::any_of(frame.task.getOuts(), [&](Value out) { return mayOverlap(in, out); });
+}
+
+Computed RowEvaluator::loadArgument(Value argument, MemRefType type, Position position,
+                                    unsigned from) {
   Address address = addressOf(type, std::move(position));
+  address.depth = std::max(address.depth, from);
   if (mask && address.kind != Address::Kind::Scalar)
     address.depth = std::max(address.depth, depthOf(mask));
   OpBuilder::InsertionGuard guard(v.b);
@@ -318,7 +325,7 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     unsigned i = argument.getArgNumber();
     return loadArgument(frame.input(i), cast<MemRefType>(frame.task.getIns()[i].getType()),
-                        position);
+                        position, isOverwritten(i) ? overwrittenFrom : 0);
   }
   if (auto it = stored.find(value); it != stored.end())
     return loadArgument(frame.output(it->second),

@@ -18,6 +18,9 @@ public:
   KernelFrame &frame;
   /// Mask of the lanes that vector loads may touch; null for all.
   mlir::Value mask;
+  /// What an output overwrites is read no further out than at this depth: code there may be that of
+  /// threads that have no row, which would read what others store meanwhile.
+  unsigned overwrittenFrom = 0;
   /// A choice that is known to take its second value.
   graph::SelectOp secondOf;
 
@@ -75,7 +78,10 @@ public:
 private:
   llvm::DenseMap<mlir::Value, bool> uniforms;
 
-  Computed loadArgument(mlir::Value argument, mlir::MemRefType type, Position position);
+  /// At depth `from` or deeper.
+  Computed loadArgument(mlir::Value argument, mlir::MemRefType type, Position position,
+                        unsigned from = 0);
+  bool isOverwritten(unsigned input) const;
   mlir::FailureOr<Computed> compute(mlir::Value value, Position &position);
   std::optional<Computed> fromStaged(mlir::Value value, Position &position);
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);

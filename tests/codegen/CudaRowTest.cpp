@@ -1,11 +1,13 @@
 // Sums of rows as CUDA on the emulator, of sizes that do not fill the vectors of a row's threads:
 // with several rows and with one, whose places depend on the thread alone. Tolerance: 2⁻²⁰ of the
-// sum of absolute values, for up to 1021 terms in f32.
+// sum of absolute values, for up to 1021 terms in f32. Rows that are updated in place, under
+// several schedules of the threads: 2⁻²⁰ of 1 + |x| for a sum, a root and three operations in f32.
 #include "tests/codegen/CudaRow.h"
 
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 using namespace nano::test;
@@ -55,6 +57,78 @@ TEST_P(CudaRowSum, IsThatOfItsElements) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaRowSum,
                          testing::Values(Size{1, 33}, Size{1, 127}, Size{3, 127}, Size{1, 1021}),
+                         testing::PrintToStringParamName());
+
+/// x ← x / ‖x‖ + g · h of every row, and s ← s + ‖x‖² of the row before it changes.
+std::string updateText(int64_t rows, int64_t columns) {
+  const std::string row = std::to_string(rows) + "xf32",
+                    full = std::to_string(rows) + "x" + std::to_string(columns) + "xf32";
+  std::string text = R"(step.program @p {
+  %x = step.buffer "x" : memref<FULL>
+  %g = step.buffer "g" : memref<FULL>
+  %h = step.buffer "h" : memref<FULL>
+  %s = step.buffer "s" : memref<ROW>
+  step.task ins(%x, %g, %h, %s) outs(%x, %s) : (memref<FULL>, memref<FULL>, memref<FULL>, memref<ROW>) -> (memref<FULL>, memref<ROW>) {
+  ^bb0(%a: tensor<FULL>, %b: tensor<FULL>, %c: tensor<FULL>, %d: tensor<ROW>):
+    %0 = nano.mul %a, %a : tensor<FULL>
+    %1 = nano.reduce sum %0 dims [1] : tensor<FULL> -> tensor<ROW>
+    %2 = nano.rsqrt %1 : tensor<ROW>
+    %3 = nano.broadcast %2 dims [0] : tensor<ROW> -> tensor<FULL>
+    %4 = nano.mul %a, %3 : tensor<FULL>
+    %5 = nano.mul %b, %c : tensor<FULL>
+    %6 = nano.add %4, %5 : tensor<FULL>
+    %7 = nano.add %d, %1 : tensor<ROW>
+    nano.yield %6, %7 : tensor<FULL>, tensor<ROW>
+  }
+}
+)";
+  for (auto [name, type] : {std::pair("FULL", &full), std::pair("ROW", &row)})
+    for (size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, std::strlen(name), *type);
+  return text;
+}
+
+class CudaRowUpdate : public testing::TestWithParam<Size> {};
+
+TEST_P(CudaRowUpdate, IsReadByNobodyWhoHasNoRow) {
+  const auto [rows, columns] = GetParam();
+  const CudaRow kernel = cudaRow(updateText(rows, columns), rows);
+  TemplateRunner runner(kernel.text, {"kernel"});
+  std::mt19937_64 engine(1);
+  std::normal_distribution<double> normal;
+  auto values = [&](int64_t count) {
+    std::vector<double> made(count);
+    for (double &value : made)
+      value = rounded("f32", normal(engine));
+    return made;
+  };
+  const std::vector<double> x = values(rows * columns), g = values(rows * columns),
+                            h = values(rows * columns), s = values(rows);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    DeviceBuffer bx = bufferOf("x", "f32", x), bg = bufferOf("g", "f32", g),
+                 bh = bufferOf("h", "f32", h), bs = bufferOf("s", "f32", s);
+    ASSERT_EQ(runner.run("kernel", kernel.shape,
+                         {{&bx, true, 0, true}, {&bg}, {&bh}, {&bs, true, 0, true}}, seed),
+              "");
+    const std::vector<double> newX = bx.values(), newS = bs.values();
+    for (int64_t r = 0; r < rows; ++r) {
+      double square = 0;
+      for (int64_t j = 0; j < columns; ++j)
+        square += x[r * columns + j] * x[r * columns + j];
+      EXPECT_NEAR(newS[r], s[r] + square, std::ldexp(1 + square, -20)) << "row " << r;
+      for (int64_t j = r * columns; j < (r + 1) * columns; ++j) {
+        const double expected = x[j] / std::sqrt(square) + g[j] * h[j];
+        ASSERT_NEAR(newX[j], expected, std::ldexp(1 + std::abs(expected), -20)) << "at " << j;
+      }
+    }
+  }
+}
+
+// One row that part of a block holds; rows that leave a part of the last block without one.
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaRowUpdate,
+                         testing::Values(Size{1, 32}, Size{1, 64}, Size{1, 120}, Size{1, 128},
+                                         Size{3, 64}, Size{5, 128}, Size{1, 1024}),
                          testing::PrintToStringParamName());
 
 } // namespace
