@@ -1,6 +1,7 @@
 // Hyperparameters, schedules, optimizers, parameters, and what closes a recording.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Program.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -132,6 +133,18 @@ Sched Recorder::sched(SchedNode node) {
 void Recorder::useSched(const Sched &sched, const char *what, Line at) const {
   if (sched.id == 0 || sched.id >= scheds.size())
     fail(at, fmt::format("{}: a schedule is missing", what));
+  // Every node comes after its operands.
+  std::vector<bool> isPart(sched.id + 1);
+  isPart[sched.id] = true;
+  for (uint32_t id = sched.id; id > 0; --id) {
+    if (!isPart[id])
+      continue;
+    const SchedNode &node = scheds[id];
+    if (node.kind == SchedNode::Number && !std::isfinite(node.number))
+      fail(at, fmt::format("{}: a schedule holds the number {}", what, node.number));
+    for (uint32_t operand : node.operands)
+      isPart[operand] = true;
+  }
 }
 
 Value Recorder::emitSched(uint32_t id, OpBuilder &body, Block &block, Location loc,
@@ -240,13 +253,9 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
 }
 
 Optimizer Recorder::adam(const char *name, const Adam &how, Line at) {
-  auto inUnit = [](double beta) { return beta >= 0 && beta < 1; };
-  if (!inUnit(how.beta1) || !inUnit(how.beta2))
-    fail(at,
-         fmt::format("adam: beta1 = {} and beta2 = {} must be in [0, 1)", how.beta1, how.beta2));
-  if (!(how.eps >= 0) || !(how.weightDecay >= 0))
-    fail(at, fmt::format("adam: eps = {} and weightDecay = {} must not be negative", how.eps,
-                         how.weightDecay));
+  if (std::string rule = graph::brokenRuleOfAdam(how.beta1, how.beta2, how.eps, how.weightDecay);
+      !rule.empty())
+    fail(at, "adam: " + rule);
   const std::string lr = std::string("lr.") + name;
   declareScalar(lr, how.lr, f32, "adam", at);
   takeSymbol(name, "adam", at);
@@ -259,8 +268,8 @@ Optimizer Recorder::adam(const char *name, const Adam &how, Line at) {
 }
 
 Optimizer Recorder::muon(const char *name, const Muon &how, Line at) {
-  if (how.steps < 1 || how.steps > 100)
-    fail(at, fmt::format("muon: {} Newton–Schulz steps", how.steps));
+  if (std::string rule = graph::brokenRuleOfMuon(how.steps, how.coefficients); !rule.empty())
+    fail(at, "muon: " + rule);
   if (how.computeType != f32 && how.computeType != bf16)
     fail(at, fmt::format("muon: computeType can be f32 or bf16, not {}", nameOf(how.computeType)));
   const std::string lr = std::string("lr.") + name, momentum = std::string("momentum.") + name;
@@ -349,7 +358,8 @@ void Recorder::training(const Training &training, Line at) {
     fail(at, fmt::format("training: eosToken {} is not one of the {} tokens of the vocabulary",
                          training.eosToken, training.vocabSize));
   if (!(training.gradClip >= 0) || !std::isfinite(training.gradClip))
-    fail(at, fmt::format("training: gradClip = {} must not be negative", training.gradClip));
+    fail(at,
+         fmt::format("training: gradClip = {} must be finite and not negative", training.gradClip));
   if (training.adamEvery < 1 || training.adamEvery > training.numIterations)
     fail(at, fmt::format("training: adamEvery = {} must be 1 to numIterations, {}",
                          training.adamEvery, training.numIterations));

@@ -1,6 +1,7 @@
 // What must hold of each op of the `nano` dialect, with the message that a user of the front end or
 // of nano-opt reads.
 #include "ir/graph/Nano.h"
+#include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Shapes.h"
 #include "ir/graph/Sharding.h"
 
@@ -151,23 +152,16 @@ LogicalResult ScalarOp::verifyRegions() {
 }
 
 LogicalResult AdamOp::verify() {
-  for (auto [name, beta] : {std::pair("beta1", getBeta1().convertToDouble()),
-                            std::pair("beta2", getBeta2().convertToDouble())})
-    if (!(beta >= 0 && beta < 1))
-      return emitOpError(name) << " must lie in [0, 1), is " << numberText(beta);
-  if (!(getEps().convertToDouble() > 0))
-    return emitOpError("eps must be positive, is ") << numberText(getEps().convertToDouble());
-  if (!(getWeightDecay().convertToDouble() >= 0))
-    return emitOpError("weight_decay must not be negative, is ")
-           << numberText(getWeightDecay().convertToDouble());
-  return success();
+  const std::string rule =
+      brokenRuleOfAdam(getBeta1().convertToDouble(), getBeta2().convertToDouble(),
+                       getEps().convertToDouble(), getWeightDecay().convertToDouble());
+  return rule.empty() ? success() : LogicalResult(emitOpError(rule));
 }
 
 LogicalResult MuonOp::verify() {
-  if (getCoefficients().size() != 3)
-    return emitOpError("needs three coefficients, has ") << getCoefficients().size();
-  if (static_cast<int64_t>(getSteps()) < 1)
-    return emitOpError("steps must be at least 1, is ") << static_cast<int64_t>(getSteps());
+  const std::string rule = brokenRuleOfMuon(static_cast<int64_t>(getSteps()), getCoefficients());
+  if (!rule.empty())
+    return emitOpError(rule);
   if (!getComputeType().isF32() && !getComputeType().isBF16())
     return emitOpError("compute_type must be f32 or bf16, is ") << getComputeType();
   return success();

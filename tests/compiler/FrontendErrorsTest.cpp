@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 
 using namespace nano::frontend;
@@ -345,16 +346,44 @@ TEST(FrontendErrors, Parameters) {
 }
 
 TEST(FrontendErrors, Optimizers) {
-  EXPECT_EQ(saidBy([] { adam("a", {.lr = 0.1, .beta1 = 1}); }),
-            "adam: beta1 = 1 and beta2 = 0.999 must be in [0, 1)");
-  EXPECT_EQ(saidBy([] { adam("a", {.lr = 0.1, .eps = -1}); }),
-            "adam: eps = -1 and weightDecay = 0 must not be negative");
+  const double infinity = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  auto adamSays = [](const Adam &how) {
+    return saidBy([how] {
+      Adam whole = how;
+      whole.lr = 0.1;
+      adam("a", whole);
+    });
+  };
+  EXPECT_EQ(adamSays({.beta1 = 1}), "adam: beta1 = 1 must lie in [0, 1)");
+  EXPECT_EQ(adamSays({.beta2 = -0.5}), "adam: beta2 = -0.5 must lie in [0, 1)");
+  EXPECT_EQ(adamSays({.beta2 = nan}), "adam: beta2 = nan must lie in [0, 1)");
+  EXPECT_EQ(adamSays({.eps = 0}), "adam: eps = 0 must be positive");
+  EXPECT_EQ(adamSays({.eps = nan}), "adam: eps = nan must be positive");
+  EXPECT_EQ(adamSays({.eps = 1e-50}), "adam: eps = 1e-50 is 0 as f32");
+  EXPECT_EQ(adamSays({.eps = infinity}), "adam: eps = inf is not finite as f32");
+  EXPECT_EQ(adamSays({.weightDecay = -1}), "adam: weight decay = -1 must not be negative");
+  EXPECT_EQ(adamSays({.weightDecay = 1e39}), "adam: weight decay = 1e+39 is not finite as f32");
+  EXPECT_EQ(adamSays({.beta1 = 0, .beta2 = 0, .eps = 1e-30}).rfind("no line of this file", 0), 0u)
+      << "these are allowed";
+  EXPECT_EQ(saidBy([=] { adam("a", {.lr = nan}); }), "adam: a schedule holds the number nan");
+  EXPECT_EQ(saidBy([=] { adam("a", {.lr = 1.0 - step() / infinity}); }),
+            "adam: a schedule holds the number inf");
   EXPECT_EQ(saidBy([] { adam("a", {}); }), "adam: a schedule is missing");
   EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1}); }), "muon: a schedule is missing");
   EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1, .momentum = 0.9, .computeType = i32}); }),
             "muon: computeType can be f32 or bf16, not i32");
   EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1, .momentum = 0.9, .steps = 0}); }),
-            "muon: 0 Newton–Schulz steps");
+            "muon: steps = 0 must be 1 to 100");
+  EXPECT_EQ(saidBy([] { muon("m", {.lr = 0.1, .momentum = 0.9, .steps = 101}); }),
+            "muon: steps = 101 must be 1 to 100");
+  EXPECT_EQ(
+      saidBy([=] { muon("m", {.lr = 0.1, .momentum = 0.9, .coefficients = {3, infinity, 2}}); }),
+      "muon: a coefficient = inf is not finite as f32");
+  EXPECT_EQ(saidBy([=] { muon("m", {.lr = 0.1, .momentum = infinity}); }),
+            "muon: a schedule holds the number inf");
+  EXPECT_EQ(saidBy([=] { scalar("s", min(step(), -infinity), f32); }),
+            "scalar: a schedule holds the number -inf");
   EXPECT_EQ(saidBy([] { scalar("s", step(), bf16); }), "scalar: 's' can be f32 or i32, not bf16");
   EXPECT_EQ(errorOf([] { scalar("s", Sched() + 1.0, f32); }),
             "a schedule is made of one that was never given a value");
@@ -368,7 +397,8 @@ TEST(FrontendErrors, Training) {
             "training: eosToken 10 is not one of the 10 tokens of the vocabulary");
   EXPECT_EQ(trained({10, 0, 6, 5}),
             "training: globalBatch 6 is not a multiple of the 4 tokens of a training sequence");
-  EXPECT_EQ(trained({10, 0, 8, 5, -1.0}), "training: gradClip = -1 must not be negative");
+  EXPECT_EQ(trained({10, 0, 8, 5, -1.0}),
+            "training: gradClip = -1 must be finite and not negative");
   EXPECT_EQ(trained({10, 0, 8, 5, 0, Dist::zero2, 0}),
             "training: adamEvery = 0 must be 1 to numIterations, 5");
   EXPECT_EQ(trained({10, 0, 8, 5, 0, Dist::zero2, 6}),

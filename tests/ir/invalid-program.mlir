@@ -124,32 +124,42 @@ nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.
 
 // -----
 
-// expected-error @below {{beta1 must lie in [0, 1), is 1}}
+// expected-error @below {{beta1 = 1 must lie in [0, 1)}}
 nano.adam @g lr @lr {beta1 = 1.0, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
 
 // -----
 
-// expected-error @below {{beta2 must lie in [0, 1), is -0.5}}
+// expected-error @below {{beta2 = -0.5 must lie in [0, 1)}}
 nano.adam @g lr @lr {beta1 = 0.8, beta2 = -0.5, eps = 1.0e-10, weight_decay = 0.0}
 
 // -----
 
-// expected-error @below {{eps must be positive, is 0}}
+// expected-error @below {{eps = 0 must be positive}}
 nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 0.0, weight_decay = 0.0}
 
 // -----
 
-// expected-error @below {{weight_decay must not be negative, is -1}}
+// expected-error @below {{weight decay = -1 must not be negative}}
 nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = -1.0}
 
 // -----
 
-// expected-error @below {{needs three coefficients, has 2}}
+// expected-error @below {{weight decay = inf is not finite as f32}}
+nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0x7FF0000000000000 : f64}
+
+// -----
+
+// expected-error @below {{a coefficient = 1e+39 is not finite as f32}}
+nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 1.0e39>, compute_type = f32}
+
+// -----
+
+// expected-error @below {{it needs three coefficients, has 2}}
 nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0>, compute_type = f32}
 
 // -----
 
-// expected-error @below {{steps must be at least 1, is -3}}
+// expected-error @below {{steps = -3 must be 1 to 100}}
 nano.muon @g lr @lr momentum @lr {steps = -3, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
 
 // -----
