@@ -22,10 +22,11 @@ class PlanWriter {
 public:
   PlanWriter(ModuleOp module, PlanParts &parts)
       : module(module), kernelModule(parts.kernels), segments(std::move(parts.segments)),
-        kernels(module), symbols(module) {
+        reaches(std::move(parts.reaches)), kernels(module), symbols(module) {
     if (!kernelModule) {
       kernelModule = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
       segments = largestLaunches(module);
+      reaches = kernelReaches(module);
     }
     plan.target = std::move(parts.target);
     plan.worlds = {parts.world};
@@ -59,6 +60,7 @@ private:
 
   ModuleOp module, kernelModule;
   llvm::StringMap<int64_t> segments;
+  KernelReaches reaches;
   step::KernelTable kernels; ///< of the module
   SymbolTable symbols;
   PlanIndex index;
@@ -253,6 +255,7 @@ void PlanWriter::addKernels() {
     } else {
       kernel.scratchBytes = scratchBytes;
     }
+    kernel.reaches = reaches.lookup(function.getSymName());
     function.getLoc()->walk([&](mlir::Location part) {
       if (auto line = dyn_cast<FileLineColLoc>(part)) {
         plan::Location location = planLocation(line);

@@ -1,6 +1,7 @@
 // Step IR and kernels' code to a plan: the last thing that the compiler does.
 #pragma once
 
+#include "codegen/KernelReaches.h"
 #include "runtime/plan/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -24,6 +25,8 @@ struct PlanParts {
   /// CUDA: the most sets of operands of a launch, by kernel; those of the module when `kernels` is
   /// null.
   llvm::StringMap<int64_t> segments;
+  /// How far launches reach, by kernel; those of the module when `kernels` is null.
+  KernelReaches reaches;
 };
 
 /// The plan of a module after memory planning. Errors, at the op: something has no offset, a launch

@@ -89,6 +89,7 @@ FailureOr<KernelUnion> uniteKernels(ArrayRef<ModuleOp> modules) {
       int64_t &most = result.segments[kernel];
       most = std::max(most, segments);
     }
+  result.reaches = kernelReaches(modules);
   return result;
 }
 

@@ -1,6 +1,8 @@
 // One table of kernels for the programs of several numbers of ranks.
 #pragma once
 
+#include "codegen/KernelReaches.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -10,6 +12,7 @@ namespace nano::codegen {
 struct KernelUnion {
   mlir::ModuleOp kernels; ///< the module of kernels of the first module; null when it has none
   llvm::StringMap<int64_t> segments; ///< by kernel: the most sets of operands of a launch
+  KernelReaches reaches;
 };
 
 /// Adds to the kernels of the first module those that only others have. Of kernels with the same

@@ -277,6 +277,7 @@ private:
         return module().emitError("has no kernels: a training step needs a parameter to update");
       parts.kernels = all->kernels;
       parts.segments = std::move(all->segments);
+      parts.reaches = std::move(all->reaches);
       return options.target == "cuda" ? addCudaSources(parts) : addNativeCode(parts, *target);
     });
     begin("plan");

@@ -129,8 +129,9 @@ struct TemporaryDirectory {
   std::string file(const Twine &name) const { return (path + "/" + name).str(); }
 };
 
-/// `ld -shared` over the objects; undefined symbols are errors.
-static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects, Location loc) {
+/// `ld -shared` over the objects; undefined symbols are errors. `scratch`: definitions of symbols.
+static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
+                                   ArrayRef<std::string> scratch, Location loc) {
   llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName("ld");
   if (!linker)
     return emitError(loc) << "the linker 'ld' is not on this machine; install the package binutils";
@@ -148,6 +149,7 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
                                         "-s",
                                         "-o",
                                         directory.file("kernels.so")};
+  llvm::append_range(arguments, scratch);
   for (auto [i, object] : llvm::enumerate(objects)) {
     arguments.push_back(directory.file("kernels" + Twine(i) + ".o"));
     std::error_code error;
@@ -236,7 +238,13 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
     times->objects = millisecondsSince(start);
 
   start = Clock::now();
-  FailureOr<std::string> code = link(finished, kernels.getLoc());
+  // What plans must not contradict: the kernels' need of scratch memory.
+  SmallVector<std::string> scratch;
+  for (auto function : kernels.getOps<func::FuncOp>())
+    if (auto bytes = function->getAttrOfType<IntegerAttr>("nano.scratch_bytes"))
+      scratch.push_back(
+          ("--defsym=" + function.getSymName() + ".scratch=" + Twine(bytes.getInt())).str());
+  FailureOr<std::string> code = link(finished, scratch, kernels.getLoc());
   if (failed(code))
     return failure();
   if (times)

@@ -3,6 +3,7 @@
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/emulator/Boxes.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -91,6 +92,8 @@ Status EmulatorDevice::allocateBuffers() {
   for (const plan::Buffer &buffer : plan.buffers) {
     offsets.push_back(bytes);
     bytes += (buffer.bytes + alignment - 1) / alignment * alignment + gap;
+    // Buffers that share an arena may come to more than numbers hold.
+    bytes = std::min(bytes, 2 * plan::mostArenaBytes);
   }
   if (bytes > cpu::availableMemory() / uint64_t(ranks()) || !memory.allocate(bytes))
     return badInput("out of memory: the emulator gives every buffer memory of its own, " +
@@ -155,8 +158,8 @@ Result<std::unique_ptr<cpu::PreparedLaunch>> EmulatorDevice::prepareLaunch(const
     }
     *word++ = segment.iterations;
     *word = int64_t(blocks);
-    blocks +=
-        uint64_t((segment.iterations + kernel.iterationsPerBlock - 1) / kernel.iterationsPerBlock);
+    blocks += uint64_t(segment.iterations / kernel.iterationsPerBlock) +
+              uint64_t(segment.iterations % kernel.iterationsPerBlock != 0);
   }
   if (blocks > uint64_t(std::numeric_limits<int32_t>::max()))
     return badInput("kernel '" + kernel.name + "' needs more blocks than a grid has");

@@ -21,7 +21,7 @@ std::optional<T> load(std::string_view bytes, uint64_t offset, uint64_t index = 
 
 } // namespace
 
-Result<std::unordered_set<std::string_view>> definedSymbols(std::string_view elf) {
+Result<std::unordered_map<std::string_view, ElfSymbol>> definedSymbols(std::string_view elf) {
   auto damaged = [] { return badInput("the native code is not a complete ELF shared object"); };
   auto header = load<Elf64_Ehdr>(elf, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -29,7 +29,7 @@ Result<std::unordered_set<std::string_view>> definedSymbols(std::string_view elf
       header->e_type != ET_DYN || header->e_shentsize != sizeof(Elf64_Shdr))
     return damaged();
 
-  std::unordered_set<std::string_view> names;
+  std::unordered_map<std::string_view, ElfSymbol> symbols;
   for (uint64_t s = 0; s < header->e_shnum; ++s) {
     auto section = load<Elf64_Shdr>(elf, header->e_shoff, s);
     if (!section)
@@ -50,10 +50,11 @@ Result<std::unordered_set<std::string_view>> definedSymbols(std::string_view elf
       if (end == std::string_view::npos)
         return damaged();
       if (symbol->st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL)
-        names.insert(name.substr(0, end));
+        symbols[name.substr(0, end)] = {ELF64_ST_TYPE(symbol->st_info) == STT_FUNC,
+                                        symbol->st_shndx == SHN_ABS, symbol->st_value};
     }
   }
-  return names;
+  return symbols;
 }
 
 } // namespace nano::plan

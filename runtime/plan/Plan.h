@@ -174,7 +174,8 @@ struct TensorMap {
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
 /// which computes iterations [begin, end) of the kernel's iteration space; iterations are
 /// independent of each other and of how the range is split, so results do not depend on the number
-/// of threads. `scratch` is private to the call, 64-byte aligned.
+/// of threads. `scratch` is private to the call, 64-byte aligned; the absolute symbol
+/// "<name>.scratch" of the code says how many bytes of it the kernel uses.
 /// CUDA: `extern "C" __global__ void name(const __grid_constant__ nano::Launch<A, maxSegments>)` in
 /// the source of that name, A being the number of operands; a block computes `iterationsPerBlock`
 /// iterations of one segment with `threads` threads. Kernels of this kind have no scratch. Those
@@ -195,6 +196,14 @@ struct Kernel {
   uint32_t maxSegments = 0;          ///< CUDA: the most segments that one launch takes
   uint32_t clusterBlocks = 1;        ///< CUDA: blocks of a cluster, as the text's __cluster_dims__
   std::vector<TensorMap> tensorMaps; ///< CUDA
+  /// How far a launch reaches: with at most so many iterations, no further than so many bytes from
+  /// the start of each of the kernel's operands.
+  struct Reach {
+    int64_t iterations = 0;
+    std::vector<uint64_t> bytes; ///< by operand
+    bool operator==(const Reach &) const = default;
+  };
+  std::vector<Reach> reaches; ///< by iterations, rising; none of a kernel that nothing launches
   bool operator==(const Kernel &) const = default;
 };
 

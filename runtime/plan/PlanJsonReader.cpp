@@ -226,6 +226,11 @@ void Reader::kernel(const JsonNode &node, Kernel &kernel) {
     kernel.clusterBlocks = cluster->integer<uint32_t>();
   if (auto maps = object.find("maps"))
     list(*maps, kernel.tensorMaps, tensorMap);
+  list(object["reaches"], kernel.reaches, [](const JsonNode &item, Kernel::Reach &reach) {
+    reach.iterations = item[0].integer<int64_t>();
+    for (size_t i = 1; i < item.size(); ++i)
+      reach.bytes.push_back(item[i].integer<uint64_t>());
+  });
   object.close();
 }
 

@@ -185,6 +185,14 @@ Json Writer::kernel(const Kernel &kernel) {
                     map.boxColumns, map.boxRows, map.swizzleBytes});
   if (!maps.empty())
     json["maps"] = std::move(maps);
+  Json reaches = Json::array();
+  for (const Kernel::Reach &reach : kernel.reaches) {
+    Json each = {reach.iterations};
+    for (uint64_t bytes : reach.bytes)
+      each.push_back(bytes);
+    reaches.push_back(std::move(each));
+  }
+  json["reaches"] = std::move(reaches);
   return json;
 }
 

@@ -214,6 +214,9 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
   EXPECT_EQ(plan.kernels[0].flopsPerKey, 2.5);
   EXPECT_EQ(plan.kernels[0].flops, 3.5);
+  // Of 32 iterations as of 64: no further than the operands of either.
+  const std::vector<nano::plan::Kernel::Reach> reaches{{7, {4, 4}}, {64, {4, 256}}};
+  EXPECT_EQ(plan.kernels[0].reaches, reaches);
 
   const nano::plan::StepPrograms step{"first", "next", "next", "update"};
   EXPECT_EQ(plan.training.phases, std::vector<nano::plan::StepPrograms>{step});
@@ -288,6 +291,7 @@ TEST_F(PlanWriterTest, sharesKernels) {
     parts.world = 2 << i;
     parts.kernels = all->kernels;
     parts.segments = all->segments;
+    parts.reaches = all->reaches;
     FailureOr<Plan> plan = nano::codegen::writePlan(*modules[i], std::move(parts));
     ASSERT_TRUE(succeeded(plan));
     plans.push_back(std::move(*plan));

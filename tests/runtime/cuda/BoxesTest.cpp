@@ -1,6 +1,7 @@
 // Kernels with tensor maps and clusters: what the driver is told, what is refused, and on a machine
 // with a GPU what they compute.
 #include "tests/runtime/Expect.h"
+#include "tests/runtime/Reaches.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 #include "tests/runtime/cuda/FakeCuda.h"
 
@@ -74,6 +75,7 @@ plan::Plan boxesPlan() {
         {{{from, 0, false, true, 4 * count}, {to, 0, true, false, 4 * count}}, blocks, 1}};
   }
   plan.programs = {program};
+  test::sayReaches(plan);
   return plan;
 }
 

@@ -1,6 +1,7 @@
 // The plan of SmallPlan.h; its header says once more what nano::Launch is, from the contract's
 // words.
 #include "tests/runtime/cuda/SmallPlan.h"
+#include "tests/runtime/Reaches.h"
 
 #include <bit>
 #include <string>
@@ -128,6 +129,7 @@ Plan smallPlan(int64_t count) {
   fill.refs = {{w, 0, true, false, bytes}};
   fill.counts = {count};
   plan.programs = {program};
+  sayReaches(plan);
   return plan;
 }
 
@@ -178,6 +180,7 @@ Plan chainPlan(int64_t side) {
   scale(Y, X);
   scale(X, W);
   plan.programs = {program};
+  sayReaches(plan);
   return plan;
 }
 

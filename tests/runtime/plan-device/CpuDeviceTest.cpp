@@ -3,6 +3,7 @@
 #include "runtime/Device.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/plan/PlanFile.h"
+#include "tests/runtime/Reaches.h"
 #include "tests/runtime/plan-device/TestPlans.h"
 
 #include <cmath>
@@ -20,7 +21,8 @@ using test::PlanBuilder;
 
 /// A device for one rank.
 struct Single {
-  explicit Single(const plan::Plan &plan, int threads = 2) {
+  explicit Single(const plan::Plan &given, int threads = 2) : plan(given) {
+    test::sayReaches(plan);
     Status valid = plan::validate(plan);
     EXPECT_TRUE(valid) << valid.error().message;
     DeviceOptions options;
@@ -45,6 +47,7 @@ struct Single {
     EXPECT_TRUE(status) << status.error().message;
   }
 
+  plan::Plan plan;
   LocalGroup group{1};
   std::unique_ptr<Device> device;
 };
@@ -112,7 +115,7 @@ TEST(CpuDevice, PassesOperandsAtTheirOffsets) {
 TEST(CpuDevice, GivesEachThreadItsOwnScratch) {
   PlanBuilder builder;
   uint32_t out = builder.buffer("out", DType::I32, {512});
-  uint32_t kernel = builder.kernel("own_scratch", 1000);
+  uint32_t kernel = builder.kernel("own_scratch", 1024);
   Command &launch = builder.command(Kind::Launch);
   launch.kernel = kernel;
   launch.segments = {{{{out, 0, true, false}}, 512, 1}};

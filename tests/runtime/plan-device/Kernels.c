@@ -2,6 +2,13 @@
 #include <stdint.h>
 #include <string.h>
 
+// Says how much scratch memory a kernel uses, as plans' native code does.
+#define SCRATCH(name, bytes) __asm__(".globl " #name ".scratch\n.set " #name ".scratch, " #bytes)
+SCRATCH(add_scaled, 0);
+SCRATCH(count_runs, 0);
+SCRATCH(own_scratch, 1024);
+SCRATCH(halve, 0);
+
 // args: x (f32, read), factor (f32, one value), y (f32, read and written): y[i] += factor * x[i]
 void add_scaled(void *const *args, void *scratch, int64_t begin, int64_t end) {
   const float *x = args[0], *factor = args[1];
@@ -38,3 +45,6 @@ void halve(void *const *args, void *scratch, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i)
     y[i] = x[i] * 0.5f;
 }
+
+// A kernel that does not say how much scratch memory it uses.
+void silent(void *const *args, void *scratch, int64_t begin, int64_t end) {}

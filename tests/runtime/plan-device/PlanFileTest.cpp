@@ -207,7 +207,7 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
 TEST_F(PlanFile, HashIsStable) {
   Plan plan = fullPlan();
   plan.code.clear();
-  EXPECT_EQ(planHash(plan), "44ddd262a4b46ba533fb1004d6978818");
+  EXPECT_EQ(planHash(plan), "0805d3b550a3b70e7aa102aeb26f08f9");
   EXPECT_NE(planHash(fullPlan()), planHash(plan));
 }
 
@@ -235,8 +235,8 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 6), "n.plan"), "n.plan", "format version 6");
-  expectBad(parse(container("{}", "", "", {""}, 4), "n.plan"), "n.plan", "old format version 4");
+  expectBad(parse(container("{}", "", "", {""}, 7), "n.plan"), "n.plan", "format version 7");
+  expectBad(parse(container("{}", "", "", {""}, 5), "n.plan"), "n.plan", "old format version 5");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
 }
@@ -412,6 +412,11 @@ TEST(ElfSymbols, ListsWhatIsDefined) {
   EXPECT_EQ(symbols->count("add_scaled"), 1u);
   EXPECT_EQ(symbols->count("halve"), 1u);
   EXPECT_EQ(symbols->count("absent"), 0u);
+  EXPECT_TRUE(symbols->at("halve").isFunction);
+  EXPECT_FALSE(symbols->at("halve").isAbsolute);
+  EXPECT_TRUE(symbols->at("own_scratch.scratch").isAbsolute);
+  EXPECT_FALSE(symbols->at("own_scratch.scratch").isFunction);
+  EXPECT_EQ(symbols->at("own_scratch.scratch").value, 1024u);
 }
 
 TEST(ElfSymbols, SurvivesDamage) {

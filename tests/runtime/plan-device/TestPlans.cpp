@@ -1,6 +1,8 @@
 // Plans for tests.
 #include "tests/runtime/plan-device/TestPlans.h"
 
+#include "tests/runtime/Reaches.h"
+
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -255,6 +257,8 @@ Plan fullPlan() {
   training.measure = "generate";
   training.reportBuffer = logits;
   training.scaledWeights = {{"embed.weight", "static"}, {"embed.weight", "block"}};
+  sayReaches(plan);
+  plan.kernels[halve].reaches = {{8, {512, 64}}, {16, plan.kernels[halve].reaches[0].bytes}};
   return plan;
 }
 

@@ -1,0 +1,96 @@
+// The checker of plans; its rules are in Validate.cpp, ValidateKernels.cpp and
+// ValidateCommands.cpp. Internal to runtime/plan.
+#pragma once
+
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nano::plan {
+
+/// The rule that a plan breaks; caught in `validate`.
+struct Violation {
+  std::string message;
+};
+
+inline std::string quoted(const std::string &name) { return "'" + name + "'"; }
+
+/// a·b for sizes; saturates, so that an absurd product is larger than any buffer.
+inline uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+inline uint64_t plus(uint64_t a, uint64_t b) {
+  uint64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/// Checks one plan; `item` says where it is, for the message.
+class Validator {
+public:
+  explicit Validator(const Plan &plan) : plan(plan) {}
+
+  /// Throws a Violation.
+  void run();
+
+private:
+  void require(bool holds, const char *rule) const {
+    if (!holds)
+      fail(rule);
+  }
+  [[noreturn]] void fail(const std::string &rule) const { throw Violation{item + ": " + rule}; }
+  void named(const char *what, const std::string &name, std::unordered_set<std::string> &seen) {
+    item = std::string(what) + " " + quoted(name);
+    require(!name.empty(), "the name is empty");
+    require(seen.insert(name).second, "the name is used twice");
+  }
+
+  const Buffer &bufferAt(uint32_t index) const {
+    if (index >= plan.buffers.size())
+      fail("buffer " + std::to_string(index) + " does not exist, there are " +
+           std::to_string(plan.buffers.size()));
+    return plan.buffers[index];
+  }
+  uint64_t elements(const std::vector<int64_t> &shape) const;
+  /// `bytes` from the ref's start must lie inside its buffer.
+  void inside(const Ref &ref, uint64_t bytes, const char *what) const;
+
+  void header();
+  void check(const Buffer &buffer);
+  void check(const State &state);
+  void check(const State &state, const Sharding &sharding);
+  void check(const Program &program);
+  void events(const Program &program) const;
+  void check(const Command &command, const Program &program);
+  void check(const Expr &expr, int depth) const;
+  void launch(const Command &command) const;
+  void reaches(const Kernel &kernel, const Command::Segment &segment) const;
+  void cudaLaunch(const Command &command) const;
+  void check(const TensorMap &map, const Command::Segment &segment) const;
+  void matmul(const Command &command) const;
+  void scales(const Command &command) const;
+  void moves(const Command &command) const;
+  void exchange(const Command &command) const;
+  void apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const;
+  bool program(const std::string &name) const;
+  bool programAlone(const std::string &name) const;
+  void phases() const;
+  void scalars();
+  void kernels();
+  void check(const Kernel &kernel) const;
+  void nativeKernels();
+  void cudaKernels();
+  void training();
+
+  const Plan &plan;
+  std::string item;
+  /// `fileNames`: what checkpoints call states, that is, whole states and pieces of sharded ones.
+  std::unordered_set<std::string> bufferNames, stateNames, fileNames, programNames;
+};
+
+} // namespace nano::plan
