@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""benchmarks/torch_step computes what nanoc's plans of gpt124m compute.
+"""benchmarks/peers computes what nanoc's plans of gpt124m compute.
 
-usage: torch_step_test.py CLASS     CommandLine needs no PyTorch, Step does
+usage: peers_test.py CLASS     CommandLine needs no PyTorch, Step does
 
 In f32 on the CPU both are compared with nano-reference, whose double precision is exact to either:
 losses within 1e-4, parameters by the norm of a tensor, for the reasons in reference_test.py."""
@@ -14,7 +14,7 @@ import unittest
 
 from harness import BIN, GPT124M, ROOT, RunTest, overrides, train_losses, write_shard
 
-FOLDER = os.path.join(ROOT, "benchmarks", "torch_step")
+FOLDER = os.path.join(ROOT, "benchmarks", "peers")
 NANORUN = os.path.join(BIN, "nanorun")
 STEPS = 12
 LOSS_TOLERANCE = 1e-4
@@ -28,7 +28,7 @@ FLOAT8_TOLERANCE = 1e-3
 SIZES = {name: value for name, value in GPT124M.items() if name != "val_seq_len"}
 
 
-def run(*arguments, options=(), script="torch_step"):
+def run(*arguments, options=(), script="step"):
     """The finished process of a script of the folder, on one thread."""
     return subprocess.run(
         [sys.executable, *options, os.path.join(FOLDER, script), *map(str, arguments)],
@@ -96,7 +96,7 @@ class Step(RunTest):
         return path
 
     def both(self, sizes, fp8, steps):
-        """(losses of torch_step, its parameters, the reference's losses, its parameters)."""
+        """(losses of step, its parameters, the reference's losses, its parameters)."""
         initial = self.start(sizes)
         found, wanted = self.path("found.safetensors"), self.path("wanted.safetensors")
         given = (*overrides(sizes), "--init", initial, "--train", self.path("t_*.bin"))
@@ -104,14 +104,14 @@ class Step(RunTest):
             *("nano-reference", "gpt124m", *given, "-D", f"fp8={fp8}", "--steps", steps),
             *("--dump-params", wanted),
         )
-        report = self.torch_step(
+        report = self.step(
             *(*given, "--fp8", fp8, "--steps", steps - 2, "--warmup", 1, "--dump-params", found)
         )
         self.assertEqual((report["fp8"], report["notes"]), (fp8, []))
         losses = train_losses([json.loads(line) for line in lines.splitlines()])
         return report["losses"], found, losses, wanted
 
-    def torch_step(self, *arguments):
+    def step(self, *arguments):
         fixed = ("--device", "cpu", "--compile", "off", "--attention", "blocks")
         done = run(*fixed, *arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
@@ -158,7 +158,7 @@ class Step(RunTest):
                     self.assertEqual(listed, blocks[row].nonzero().flatten().tolist())
 
     def test_compare(self):
-        """The script that runs a plan and torch_step takes the sizes from the plan."""
+        """The script that runs a plan and step takes the sizes from the plan."""
         plan = self.compile("gpt124m", {**GPT124M, "fp8": "all"}, "compared.plan")
         found = self.path("compared.json")
         done = run(
@@ -178,7 +178,7 @@ class Step(RunTest):
 
     def test_random_documents(self):
         sizes = {**SIZES, "seq_len": 1024, "global_batch": 1024, "dtype": "bf16"}
-        report = self.torch_step("--random", *overrides(sizes), "--steps", 2, "--warmup", 0)
+        report = self.step("--random", *overrides(sizes), "--steps", 2, "--warmup", 0)
         self.assertEqual((len(report["losses"]), len(report["times_ms"])), (3, 2))
         self.assertEqual(report["windows"], [1, 1, 1])
 
