@@ -135,7 +135,7 @@ class Step(RunTest):
         import torch
 
         sys.path.insert(0, FOLDER)
-        from model import block_lists, document_starts, mask_rule, ordered
+        from gpt124m import block_lists, document_starts, mask_rule, ordered
 
         tokens = torch.zeros(1280, dtype=torch.int64)
         tokens[[3, 127, 130, 256, 900]] = 7  # one document of five blocks and more
