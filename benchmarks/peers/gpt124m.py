@@ -2,6 +2,7 @@
 written for torch.compile. Attention is flex_attention over a block mask, or blocks; Muon runs in
 batches of equal matrices, beside PyTorch's fused Adam."""
 
+import dataclasses
 import math
 
 import torch
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sizes import BLOCK
+from sizes import BLOCK, Gpt124m, first_line
 
 SCALE = 0.12  # of attention scores
 COMPUTE = {"bf16": torch.bfloat16, "f32": torch.float32}
@@ -231,17 +232,20 @@ class Head(nn.Module):
 class Model(nn.Module):
     """The loss of one packed sequence: the sum over its tokens, f32."""
 
-    def __init__(self, sizes, attention="flex", fp8=False, fast=False):
+    LOSS = "sum"
+
+    def __init__(self, sizes, ways):
         super().__init__()
-        self.sizes, self.attention = sizes, ATTENTION[attention]
+        self.sizes, self.attention = sizes, ATTENTION[ways.attention]
         width = sizes.num_heads * sizes.head_dim
         table = lambda columns: nn.Embedding(sizes.vocab_size, columns, dtype=COMPUTE[sizes.dtype])
         self.embed = table(sizes.model_dim)
         self.value_embeds = nn.ModuleList(table(width) for _ in range(3))
         self.blocks = nn.ModuleList(Block(sizes, i) for i in range(sizes.num_layers))
-        self.lm_head = Head(sizes, fp8, fast)
+        self.lm_head = Head(sizes, ways.fp8 == "head", ways.fast_accum)
         self.skip_weights = nn.Parameter(torch.ones(sizes.num_layers // 2))
         self.rotary = Rotary(sizes.head_dim, sizes.seq_len)
+        self.register_buffer("window", torch.zeros((), dtype=torch.int64), persistent=False)
 
     @torch.no_grad()
     def draw(self):
@@ -253,6 +257,11 @@ class Model(nn.Module):
                 block.attn.qkv_w.uniform_(-bound, bound)
         for table in (self.embed, *self.value_embeds):
             table.weight.normal_()
+
+    def given(self, step):
+        """What forward takes beside the tokens at a step: the window."""
+        blocks = window_blocks(step, self.sizes.num_iterations)
+        return (self.window.fill_(blocks) if self.attention is FlexAttention else blocks,)
 
     def forward(self, tokens, targets, window):
         """tokens, targets: int64 [T]; window: what the kind of attention takes."""
@@ -347,8 +356,9 @@ class Muon:
 class Optimizers:
     """All parameters of the model: `step` takes what their gradients say."""
 
-    def __init__(self, model, compiled):
-        self.iterations, named = model.sizes.num_iterations, list(model.named_parameters())
+    def __init__(self, model, ways, compiled):
+        self.model, self.iterations = model, model.sizes.num_iterations
+        named = list(model.named_parameters())
         matrices = [p for name, p in named if name.startswith("blocks.") and p.dim() >= 2]
         self.muon = Muon(matrices, COMPUTE[model.sizes.dtype], compiled)
         self.rates = [0.6, 0.22, 0.04]
@@ -375,3 +385,35 @@ class Optimizers:
         for group in self.muon.groups:
             for parameter in group:
                 parameter.grad = None
+
+    def parameters(self):
+        """{name: tensor} as they are stored."""
+        return self.model.state_dict()
+
+
+def prepare(sizes, ways, device):
+    """(ways that run here, notes about those that do not, what was measured for the choice)."""
+    problem = float8_problem(device) if ways.fp8 == "head" else None
+    if problem is None:
+        return ways, [], {}
+    note = f"torch._scaled_mm fails, FP8 is off: {problem}"
+    return dataclasses.replace(ways, fp8="off"), [note], {}
+
+
+def float8_problem(device):
+    """Why torch._scaled_mm does not run on a device, or None: a small product with its gradients."""
+    try:
+        with torch.device(device):
+            head = Head(Gpt124m(vocab_size=128, model_dim=64), True, False)
+            x = torch.ones(128, 64, dtype=torch.bfloat16, requires_grad=True)
+            head(x).float().sum().backward()
+        if not torch.isfinite(x.grad).all():
+            return "its result is not finite"
+    except Exception as error:  # whatever the library throws is the answer
+        return first_line(error)
+    return None
+
+
+def facts(sizes, steps):
+    """What the report says of the first steps of a run."""
+    return {"windows": [window_blocks(step, sizes.num_iterations) for step in range(steps)]}

@@ -1,18 +1,31 @@
 #!/usr/bin/env python3
-"""benchmarks/peers computes what nanoc's plans of gpt124m compute.
+"""benchmarks/peers computes what nanoc's plans of the same models compute.
 
-usage: peers_test.py CLASS     CommandLine needs no PyTorch, Step does
+usage: peers_test.py CLASS     CommandLine and Energy need no PyTorch, Step does
 
 In f32 on the CPU both are compared with nano-reference, whose double precision is exact to either:
 losses within 1e-4, parameters by the norm of a tensor, for the reasons in reference_test.py."""
 
+import array
 import json
 import os
 import subprocess
 import sys
+import time
 import unittest
 
-from harness import BIN, GPT124M, ROOT, RunTest, overrides, train_losses, write_shard
+from harness import (
+    BIN,
+    GPT2,
+    GPT124M,
+    ROOT,
+    TINY,
+    RunTest,
+    overrides,
+    read_safetensors,
+    train_losses,
+    write_shard,
+)
 
 FOLDER = os.path.join(ROOT, "benchmarks", "peers")
 NANORUN = os.path.join(BIN, "nanorun")
@@ -25,17 +38,50 @@ PARAMETER_TOLERANCE = 5e-3
 # whole steps where a gradient is nearly zero.
 FLOAT8_FIRST_TOLERANCE = 5e-6  # the run without FP8 is 2e-5 away
 FLOAT8_TOLERANCE = 1e-3
+BF16_TOLERANCE = 5e-4  # of a small model's loss, over a few steps (found: 5e-5)
 SIZES = {name: value for name, value in GPT124M.items() if name != "val_seq_len"}
+# Clipping is active at every step and shows, as in reference_test.py.
+SIZES_GPT2 = {
+    **{name: value for name, value in GPT2.items() if name != "val_seq_len"},
+    "learning_rate": 3e-3,
+    "final_lr_frac": 0.1,
+    "grad_clip": 0.25,
+    "adam_eps": 1e-3,
+}
+# The library of the counters, as a GPU that spends 250 W and counts 20 times a second.
+NVML = r"""
+#include <stdio.h>
+#include <time.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { return *count = 2, 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+  return *device = (void *)(1ul + index), 0;
+}
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
+  return snprintf(uuid, length, "GPU-%lu-abc", (unsigned long)device), 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (device == (void *)1)
+    return 3; /* this GPU does not count */
+  long long ticks = 20 * now.tv_sec + now.tv_nsec / 50000000;
+  return *millijoules = 12500ull * ticks, 0;
+}
+"""
 
 
-def run(*arguments, options=(), script="step"):
+BLOCKS = ("--attention", "blocks")  # flex_attention is slow without a GPU
+
+
+def run(*arguments, options=(), script="step", environment=None):
     """The finished process of a script of the folder, on one thread."""
     return subprocess.run(
         [sys.executable, *options, os.path.join(FOLDER, script), *map(str, arguments)],
         capture_output=True,
         encoding="utf-8",
-        timeout=110,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=280,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
     )
 
 
@@ -46,9 +92,18 @@ class CommandLine(RunTest):
         self.assertRegex(done.stderr.splitlines()[-1], message)
 
     def test_bad_options(self):
-        self.refused("one of the arguments --train --random is required")
-        self.refused("--steps must be at least 1", "--random", "--steps", 0)
-        self.refused("invalid choice: 'mlp'", "--random", "--fp8", "mlp")
+        self.refused("the following arguments are required: MODEL", "--random")
+        self.refused("invalid choice: 'gpt3'", "gpt3", "--random")
+        self.refused("one of the arguments --train --random is required", "gpt2")
+        random = ("gpt124m", "--random")
+        self.refused("--steps must be at least 1", *random, "--steps", 0)
+        self.refused("--threads must be at least 1", *random, "--threads", 0)
+        self.refused("--fp8 mlp: gpt124m has off, head", *random, "--fp8", "mlp")
+        self.refused("--fp8 head: gpt2 has off", "gpt2", "--random", "--fp8", "head")
+        self.refused("--attention flex: gpt2 has fastest, cudnn", "gpt2", "--random", "--attention", "flex")  # fmt: skip
+        self.refused("--weights bf16: gpt124m has autocast", *random, "--weights", "bf16")
+        self.refused("--weights bf16 needs -D dtype=bf16", "gpt2", "--random", "-Ddtype=f32", "--weights", "bf16")  # fmt: skip
+        self.refused("--fast-accum needs --fp8 head", *random, "--fast-accum")
         for override, message in (
             ("layers=4", "-D layers=4 is none of name=value; the names are .*num_layers"),
             ("seq_len=long", "seq_len takes a whole number"),
@@ -60,23 +115,98 @@ class CommandLine(RunTest):
             ("model_dim=0", "must be positive"),
             ("eos_token=60000", "eos_token must be a token"),
         ):
-            self.refused(message, "--random", "-D", override)
+            self.refused(message, *random, "-D", override)
+        for override, message in (
+            ("learning_rate=high", "learning_rate takes a number"),
+            ("num_heads=5", "model_dim must be a multiple of num_heads"),
+            ("block_size=1000", "seq_len must be a multiple of block_size"),
+            ("warmup_iters=-1", "warmup_iters must not be negative"),
+        ):
+            self.refused(message, "gpt2", "--random", "-D", override)
 
     def test_no_torch(self):
         """Without its libraries Python finds no PyTorch."""
-        self.refused("run it with a Python that has PyTorch", "--random", options=("-S",))
+        for model in ("gpt124m", "gpt2"):
+            arguments = (model, "--random")
+            self.refused("run it with a Python that has PyTorch", *arguments, options=("-S",))
 
     def test_compare(self):
         given = ("no.plan", "--train", "no.bin")
         refused = lambda message, *words: self.refused(message, *words, script="compare")
         refused("required: --train", "no.plan")
         refused("--steps must be at least 1", *given, "--steps", 0)
+        refused("--threads must be at least 1", *given, "--threads", 0)
+        refused("fast is none of default, max-autotune", *given, "--compile", "default,fast")
         refused("check --nanorun", *given, "--nanorun", self.path("none"))
         refused("nanorun failed with status 2", *given, "--nanorun", NANORUN)
-        self.make_shards()
-        plan = self.compile("gpt124m", {**GPT124M, "adam_every": 2}, "slow_adam.plan")
-        shards = ("--train", self.path("t_*.bin"), "--nanorun", NANORUN)
-        refused("with adam_every=1", plan, *shards, "--steps", 1, "--warmup", 0)
+
+    def test_plans_without_a_peer(self):
+        def refused(message, model, sizes, *options):
+            plan = self.compile(model, sizes, "refused.plan", *options)
+            given = ("--train", "no.bin", "--nanorun", NANORUN)
+            self.refused(message, plan, *given, script="compare")
+
+        refused("of gpt_tiny, which has no peer .*; gpt124m, gpt2 have", "gpt_tiny", TINY)
+        refused("gpt124m's peer adam_every=1 alone", "gpt124m", {**GPT124M, "adam_every": 2})
+
+
+class Energy(RunTest):
+    def test_meter(self):
+        """What a GPU of constant power spends, by a library that is asked as NVML is."""
+        source, library = self.path("nvml.c"), self.path("libnvidia-ml.so.1")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(NVML)
+        compiler = os.environ.get("CXX", "c++")
+        command = [compiler, "-x", "c", "-shared", "-fPIC", "-o", library, source]
+        subprocess.run(command, check=True, timeout=110)
+        program = (
+            "import json, time; from energy import Meter\n"
+            "with Meter() as meter:\n"
+            "    time.sleep(0.3); begin = time.monotonic(); time.sleep(0.73)\n"
+            "    end = time.monotonic(); time.sleep(0.3)\n"
+            "spent = [meter.joules(name, begin, end) for name in ('2-abc', '1-abc', 'def', None)]\n"
+            "late = meter.joules('2-abc', begin, end + 60)\n"
+            "print(json.dumps([end - begin, *spent, late]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=110,
+            env={**os.environ, "LD_LIBRARY_PATH": self.scratch.name, "PYTHONPATH": FOLDER},
+        )
+        self.assertEqual(done.stderr, "")
+        seconds, spent, *unknown = json.loads(done.stdout)
+        self.assertEqual(unknown, [None] * 4)
+        self.assertAlmostEqual(spent, 250 * seconds, delta=40)  # the machine may look late
+
+    def test_joules_between_changes(self):
+        sys.path.insert(0, FOLDER)
+        from energy import Meter
+
+        meter = Meter()
+        meter.seen = {"GPU-a": [(1.0, 5000), (2.0, 7000), (2.5, 7000 + 4000)], "GPU-b": []}
+        self.assertEqual(meter.joules("a", 1.5, 2.25), 3.0)
+        self.assertEqual(meter.joules("a", 1.0, 2.5), 6.0)
+        for name, begin, end in (("a", 0.9, 2.0), ("a", 2.0, 2.6), ("b", 1.5, 2.0), ("", 1.5, 2.0)):
+            self.assertIsNone(meter.joules(name, begin, end))
+
+    def test_moments_of_steps(self):
+        """A log's lines are seen when they come."""
+        path = self.path("log.jsonl")
+        sys.path.insert(0, FOLDER)
+        from energy import StepClock
+
+        wanted = []
+        with StepClock(path) as clock, open(path, "w", encoding="utf-8") as log:
+            print('{"event":"run"}', file=log, flush=True)
+            for step in range(3):
+                time.sleep(0.1)
+                print(f'{{"event":"step","step":{step}}}', file=log, flush=True)
+                wanted.append(time.monotonic())
+        self.assertEqual(len(clock.times), 3)
+        for found, moment in zip(clock.times, wanted):
+            self.assertAlmostEqual(found, moment, delta=0.08)
 
 
 class Step(RunTest):
@@ -87,48 +217,74 @@ class Step(RunTest):
         super().setUpClass()
         cls.make_shards()
 
-    def start(self, sizes):
+    def start(self, model, sizes):
         """Initial parameters, the same for both."""
         path = self.path("initial.safetensors")
-        self.ran(
-            *("nano-reference", "gpt124m", *overrides(sizes), "--random-init", path, "--seed", 3)
-        )
+        self.ran("nano-reference", model, *overrides(sizes), "--random-init", path, "--seed", 3)
         return path
 
-    def both(self, sizes, fp8, steps):
-        """(losses of step, its parameters, the reference's losses, its parameters)."""
-        initial = self.start(sizes)
+    def both(self, model, sizes, steps, *options):
+        """(report of the peer, its parameters, the reference's losses, its parameters)."""
+        initial = self.start(model, sizes)
         found, wanted = self.path("found.safetensors"), self.path("wanted.safetensors")
         given = (*overrides(sizes), "--init", initial, "--train", self.path("t_*.bin"))
+        fp8 = ("-D", f"fp8={options[1]}") if "--fp8" in options else ()
         lines = self.ran(
-            *("nano-reference", "gpt124m", *given, "-D", f"fp8={fp8}", "--steps", steps),
-            *("--dump-params", wanted),
+            *("nano-reference", model, *given, *fp8, "--steps", steps, "--dump-params", wanted)
         )
         report = self.step(
-            *(*given, "--fp8", fp8, "--steps", steps - 2, "--warmup", 1, "--dump-params", found)
+            *(model, *given, *options, "--steps", steps - 2, "--warmup", 1, "--dump-params", found)
         )
-        self.assertEqual((report["fp8"], report["notes"]), (fp8, []))
+        self.assertEqual(report["notes"], [])
         losses = train_losses([json.loads(line) for line in lines.splitlines()])
-        return report["losses"], found, losses, wanted
+        return report, found, losses, wanted
 
-    def step(self, *arguments):
-        fixed = ("--device", "cpu", "--compile", "off", "--attention", "blocks")
-        done = run(*fixed, *arguments)
+    def step(self, model, *arguments):
+        done = run(model, "--device", "cpu", "--compile", "off", *arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
         return json.loads(done.stdout)
 
-    def test_training(self):
+    def test_gpt124m(self):
         # Windows of 1 to 4 blocks on 4 blocks; two micro-batches a step; two shards.
         sizes = {**SIZES, "seq_len": 512, "global_batch": 1024}
-        found, parameters, wanted, reference = self.both(sizes, "off", STEPS)
-        self.assert_near(found, wanted, LOSS_TOLERANCE, "step")
-        self.assert_parameters_near(parameters, reference, PARAMETER_TOLERANCE)
-        self.assertLess(found[-1], 0.6 * found[0])
+        report, found, wanted, reference = self.both("gpt124m", sizes, STEPS, *BLOCKS)
+        self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
+        self.assertLess(wanted[-1], 0.6 * wanted[0])
+
+    def test_gpt2(self):
+        # Four rows in each of two micro-batches a step; warm-up, then the cosine; two shards.
+        report, found, wanted, reference = self.both("gpt2", SIZES_GPT2, STEPS)
+        self.assertNotEqual(report["attention"], "fastest")
+        self.assertGreater(report["attention_ms"][report["attention"]], 0)
+        self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
+        self.assertLess(wanted[-1], 0.95 * wanted[0])
+
+    def test_gpt2_in_bf16(self):
+        """With either kind of weights, and with logits whose columns are not all tokens'."""
+        initial, found = self.start("gpt2", SIZES_GPT2), self.path("found.safetensors")
+        given = ("--init", initial, "--train", self.path("t_*.bin"), "--steps", 4, "--warmup", 1)
+        exact = self.step("gpt2", *overrides(SIZES_GPT2), *given)
+        for weights in ("autocast", "bf16"):
+            sizes = {**SIZES_GPT2, "dtype": "bf16"}
+            options = ("--weights", weights, "--attention", "any", "--dump-params", found)
+            report = self.step("gpt2", *overrides(sizes), *given, *options)
+            self.assertEqual((report["weights"], report["attention"]), (weights, "any"))
+            self.assert_near(report["losses"], exact["losses"], BF16_TOLERANCE, weights)
+            self.assertNotEqual(report["losses"], exact["losses"])
+            # What is dumped are the f32 weights or masters, which no bf16 holds.
+            self.assert_parameters_near(found, initial, 0.5)
+            values = read_safetensors(found)["h.0.attn.c_attn.weight"]
+            bits = array.array("I", values.tobytes())
+            self.assertGreater(sum(word & 0xFFFF != 0 for word in bits), 0.9 * len(bits))
 
     def test_float8_head(self):
-        found, _, wanted, _ = self.both(SIZES, "head", 6)
-        self.assert_near(found[:1], wanted[:1], FLOAT8_FIRST_TOLERANCE, "first step")
-        self.assert_near(found, wanted, FLOAT8_TOLERANCE, "step")
+        options = ("--fp8", "head", *BLOCKS)
+        report, _, wanted, _ = self.both("gpt124m", SIZES, 6, *options)
+        self.assertEqual(report["fp8"], "head")
+        self.assert_near(report["losses"][:1], wanted[:1], FLOAT8_FIRST_TOLERANCE, "first step")
+        self.assert_near(report["losses"], wanted, FLOAT8_TOLERANCE, "step")
 
     def test_blocks_of_the_mask(self):
         """What flex_attention reads, block by block, is what the definition of the mask says."""
@@ -157,33 +313,93 @@ class Step(RunTest):
                     listed = sorted(places[:count].tolist())
                     self.assertEqual(listed, blocks[row].nonzero().flatten().tolist())
 
-    def test_compare(self):
-        """The script that runs a plan and step takes the sizes from the plan."""
-        plan = self.compile("gpt124m", {**GPT124M, "fp8": "all"}, "compared.plan")
+    def compare(self, plan, *options):
+        """(what compare prints of a plan, its report)."""
         found = self.path("compared.json")
         done = run(
             *(plan, "--train", self.path("t_*.bin"), "--nanorun", NANORUN, "--out", found),
-            *("--steps", 3, "--warmup", 1, "--", "--compile", "off", "--attention", "blocks"),
+            *("--threads", 1, "--steps", 3, "--warmup", 1, "--compile", "off", *options),
             script="compare",
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"FP8 +all +head\n.*\n(.*\n)*PyTorch / nanorun: \d")
         with open(found, encoding="utf-8") as file:
             report = json.load(file)
-        for side in ("nanorun", "torch"):
-            self.assertEqual(len(report[side]["losses"]), 5)
-            self.assertEqual(len(report[side]["times_ms"]), 3)
+        for side in (report["nanorun"], *report["torch"]):
+            self.assertEqual((len(side["losses"]), len(side["times_ms"])), (5, 3))
+            self.assertIsNone(side["joules"])
+            self.assertGreater(side["resident_bytes"], 1 << 20)
+            between = side["timed_between"][1] - side["timed_between"][0]
+            # The machine does other things too; a step's own time is in it.
+            self.assertGreater(1000 * between, 0.9 * sum(side["times_ms"]) - 20)
+        self.assertRegex(done.stdout, r"joules of the GPU a step +- +-")
+        return done.stdout, report
+
+    def test_compare_gpt124m(self):
+        """The script that runs a plan and its peer takes the sizes from the plan."""
+        plan = self.compile("gpt124m", {**GPT124M, "fp8": "all"}, "compared.plan")
+        text, report = self.compare(plan, "--", *BLOCKS)
+        self.assertRegex(text, r"FP8 +all +head\n.*\n(.*\n)*PyTorch / nanorun: \d")
+        self.assertEqual(len(report["torch"]), 1)
         # The plan's other products in FP8 are not in PyTorch's program.
-        self.assertLess(report["loss_difference"], 2e-2)
+        self.assertLess(report["torch"][0]["loss_difference"], 2e-2)
+
+    def test_compare_gpt2(self):
+        sizes = {**SIZES_GPT2, "val_seq_len": 256}
+        plan = self.compile("gpt2", sizes, "compared.plan")
+        text, report = self.compare(plan)
+        self.assertRegex(text, r"gpt2 on .*, 512 tokens a step")
+        self.assertLess(report["torch"][0]["loss_difference"], LOSS_TOLERANCE)
+        report = self.compare(self.compile("gpt2", {**sizes, "dtype": "bf16"}, "compared.plan"))[1]
+        self.assertEqual([each["weights"] for each in report["torch"]], ["autocast", "bf16"])
+        for side in report["torch"]:
+            self.assertLess(side["loss_difference"], BF16_TOLERANCE)
+
+    def wrapper(self, name, program, line):
+        """A program that runs a line of sh before it becomes another one."""
+        path = self.path(name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\n{line}\nexec {program} "$@"\n')
+        os.chmod(path, 0o755)
+        return path
+
+    def test_compare_goes_on(self):
+        """What does not run is said at the end, with status 1, after what did. With --cold each has
+        caches of its own."""
+        plan = self.compile("gpt2", {**SIZES_GPT2, "val_seq_len": 256}, "compared.plan")
+        caches = self.path("caches")
+        python = self.wrapper(
+            *("python", sys.executable),
+            f'echo "$TORCHINDUCTOR_CACHE_DIR" >>{caches}\n'
+            'case "$*" in *max-autotune*) exit 1;; esac',
+        )
+        nanorun = self.wrapper("nanorun", NANORUN, f'echo "$NANO_CACHE_DIR" >>{caches}')
+        done = run(
+            *(plan, "--train", self.path("t_*.bin"), "--nanorun", nanorun, "--python", python),
+            *("--threads", 1, "--steps", 1, "--warmup", 0, "--cold"),
+            *("--compile", "off,max-autotune-no-cudagraphs"),
+            script="compare",
+            environment={"NANO_CACHE_DIR": "usual"},
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"PyTorch / nanorun: \d.*\(off, autocast\)")
+        self.assertRegex(
+            done.stderr, "^compare: PyTorch with --compile max-autotune.* failed with status 1\n$"
+        )
+        with open(caches, encoding="utf-8") as file:
+            drawn, *cold = file.read().split()
+        self.assertEqual((drawn, len(cold), len(set(cold))), ("usual", 3, 3))
+        for cache in cold:
+            self.assertIn("/nano-compare-", cache)
 
     def test_random_documents(self):
         sizes = {**SIZES, "seq_len": 1024, "global_batch": 1024, "dtype": "bf16"}
-        report = self.step("--random", *overrides(sizes), "--steps", 2, "--warmup", 0)
+        given = ("--random", *overrides(sizes), "--steps", 2, "--warmup", 0)
+        report = self.step("gpt124m", *given, *BLOCKS)
         self.assertEqual((len(report["losses"]), len(report["times_ms"])), (3, 2))
         self.assertEqual(report["windows"], [1, 1, 1])
 
     def test_bad_files(self):
-        given = ("--device", "cpu", *overrides(SIZES))
+        given = ("gpt124m", "--device", "cpu", *overrides(SIZES))
         bad = self.path("bad.bin")
         write_shard(bad, range(256), magic=1)
         short = self.path("short.bin")
