@@ -1,16 +1,35 @@
-// OpenMP regions with a shared list of chunks; see the header for why OpenMP.
+// Parallel regions of libgomp with a shared list of chunks; see the header for why libgomp.
 #include "runtime/cpu/ThreadTeam.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <omp.h>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
+// libgomp's own entry points, which are stable: what g++ makes of `#pragma omp parallel`. Written
+// as calls, any compiler makes the same of them; clang's -fopenmp would bring LLVM's OpenMP, a
+// second pool beside libgomp's, which oneDNN uses.
+extern "C" {
+void GOMP_parallel(void (*work)(void *), void *data, unsigned threads, unsigned flags);
+int omp_get_thread_num();
+void omp_set_dynamic(int dynamic);
+void omp_set_num_threads(int threads);
+}
+
 namespace nano::cpu {
 namespace {
+
+/// Runs `work(thread)` on each thread of a team of `threads`. An exception may not leave it.
+template <typename Work> void parallel(int threads, Work &&work) {
+  GOMP_parallel(
+      [](void *data) noexcept {
+        (*static_cast<std::remove_reference_t<Work> *>(data))(omp_get_thread_num());
+      },
+      &work, unsigned(threads), 0);
+}
 
 #if defined(__x86_64__)
 unsigned floatingPointMode() { return _mm_getcsr(); }
@@ -83,9 +102,10 @@ void appendChunks(void *const *args, int64_t iterations, int64_t grain, int64_t 
 ThreadTeam::ThreadTeam(int threads) : threads(threads) {
   activate();
   // Threads that OpenMP makes later inherit the mode of the rank's thread.
-#pragma omp parallel num_threads(threads)
-  if (omp_get_thread_num() != 0)
-    flushDenormals();
+  parallel(threads, [](int thread) {
+    if (thread != 0)
+      flushDenormals();
+  });
 }
 
 void ThreadTeam::activate() const {
@@ -101,12 +121,10 @@ void ThreadTeam::forEach(int64_t count,
     return;
   }
   Parts parts(count, threads);
-#pragma omp parallel num_threads(threads)
-  {
+  parallel(threads, [&](int thread) {
     flushDenormals();
-    int thread = omp_get_thread_num();
     parts.work(thread, [&](int64_t chunk) { work(chunk, thread); });
-  }
+  });
 }
 
 void ThreadTeam::launch(KernelFn kernel, const std::vector<Chunk> &chunks, std::byte *scratch,

@@ -1,8 +1,8 @@
 // The threads of one rank, and how a launch is split over them.
 //
-// There is one pool: OpenMP's, which oneDNN uses too. A second pool would spin while oneDNN works
-// and the other way round; measured on two cores, that costs 20 to 900 µs for each change from one
-// to the other, against 1 µs for an OpenMP region.
+// There is one pool: that of libgomp (GNU OpenMP), which oneDNN uses too. A second pool would spin
+// while oneDNN works and the other way round; measured on two cores, that costs 20 to 900 µs for
+// each change from one to the other, against 1 µs for an OpenMP region.
 #pragma once
 
 #include "runtime/cpu/NativeCode.h"

@@ -7,8 +7,11 @@
 #include "tests/runtime/plan-device/TestPlans.h"
 
 #include <cmath>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace nano {
@@ -82,6 +85,42 @@ TEST(CpuDevice, RunsEveryIterationOnceHoweverItIsSplit) {
           ASSERT_EQ(got[size_t(i)], ran ? 2 : 0) << i << " of " << iterations;
         }
       }
+}
+
+/// Launches and oneDNN's products take turns on the same threads: a second pool would spin beside
+/// the first. Pools belong to the thread that starts them, hence a fresh one.
+TEST(CpuDevice, SharesItsThreadsWithOneDnn) {
+  auto tasks = [] {
+    std::set<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task"))
+      names.insert(entry.path().filename());
+    return names;
+  };
+  constexpr int threads = 3;
+  constexpr int64_t size = 256;
+  std::thread([&] {
+    PlanBuilder builder;
+    uint32_t counts = builder.buffer("counts", DType::I32, {8192});
+    uint32_t left = builder.buffer("left", DType::F32, {size * size});
+    uint32_t right = builder.buffer("right", DType::F32, {size * size});
+    uint32_t product = builder.buffer("product", DType::F32, {size * size});
+    Command &launch = builder.command(Kind::Launch);
+    launch.kernel = builder.kernel("count_runs");
+    launch.segments = {{{{counts, 0, true, true}}, 8192, 1}};
+    Command &matmul = builder.command(Kind::Matmul);
+    matmul.a = {left, 0}, matmul.b = {right, 0}, matmul.d = {product, 0};
+    matmul.c = {product, 0, true, false};
+    matmul.aType = matmul.bType = matmul.cType = DType::F32;
+    matmul.m = matmul.n = matmul.k = size, matmul.batch = 1;
+    matmul.lda = matmul.ldb = matmul.ldc = matmul.ldd = size;
+    const std::set<std::string> before = tasks();
+    Single single(builder.plan, threads);
+    single.run();
+    std::set<std::string> made = tasks();
+    for (const std::string &task : before)
+      made.erase(task);
+    EXPECT_EQ(made.size(), size_t(threads - 1));
+  }).join();
 }
 
 TEST(CpuDevice, PassesOperandsAtTheirOffsets) {
