@@ -5,10 +5,19 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
-# Headers that nearly every compiler source needs, parsed once.
-add_library(nano-mlir-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
-target_include_directories(nano-mlir-pch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-target_precompile_headers(nano-mlir-pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h)
+# nano_mlir_pch(NAME HEADERS...): headers parsed once; of the project's own the dialects, whose classes are generated.
+function(nano_mlir_pch name)
+  add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_precompile_headers(${name} PRIVATE ${ARGN} ${PROJECT_SOURCE_DIR}/ir/graph/Nano.h ${PROJECT_SOURCE_DIR}/ir/step/Step.h)
+  add_dependencies(${name} nano-graph-gen nano-step-gen)
+endfunction()
+
+# What nearly every source of the compiler needs, and what its tests need.
+nano_mlir_pch(nano-mlir-pch ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h)
+nano_mlir_pch(nano-mlir-test-pch ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h <gtest/gtest.h> <mlir/Parser/Parser.h> <mlir/Pass/PassManager.h>)
+target_link_libraries(nano-mlir-test-pch PRIVATE GTest::gtest)
+target_compile_options(nano-mlir-test-pch PRIVATE ${NANO_TEST_OPTIONS})
 
 # nano_mlir_library(NAME SOURCES... LIBS...): a static library of the compiler.
 function(nano_mlir_library name)
@@ -19,18 +28,21 @@ function(nano_mlir_library name)
   target_link_libraries(${name} PUBLIC ${ARG_LIBS} MLIR LLVM)
 endfunction()
 
-# nano_mlir_executable(NAME SOURCES... LIBS...): a program that links the compiler.
+# nano_mlir_executable(NAME SOURCES... LIBS... [PCH TARGET]): a program that links the compiler.
 function(nano_mlir_executable name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_PCH)
+    set(ARG_PCH nano-mlir-pch)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header
-  target_precompile_headers(${name} REUSE_FROM nano-mlir-pch)
+  target_precompile_headers(${name} REUSE_FROM ${ARG_PCH})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
 endfunction()
 
-# nano_mlir_test(NAME SOURCES... LIBS...): a program of tests; its own code is hardly optimised, which compiles faster.
+# nano_mlir_test(NAME SOURCES... LIBS...): a program of tests; its own code is not optimised (NanoPch.cmake).
 function(nano_mlir_test name)
-  nano_mlir_executable(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE -O1)
+  nano_mlir_executable(${name} ${ARGN} PCH nano-mlir-test-pch)
+  target_compile_options(${name} PRIVATE ${NANO_TEST_OPTIONS})
 endfunction()

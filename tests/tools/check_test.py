@@ -363,11 +363,37 @@ class TidyTest(SiteTest):
         self.assertEqual(output.count("runtime/Prefix.h:3:"), 3, output)
         self.assertEqual(len(self.precompiled()), 1)  # of containers
 
+    def test_commands_of_clang(self):
+        """What the build precompiles with clang is read from its text: headers of libraries from a
+        precompiled header made for clang-tidy, the project's own as they stand."""
+        self.read_with_libraries()
+        self.write("runtime/Made.h", "#pragma once", "inline int *two() { return 0; }")
+        pch = self.path("build/cmake_pch.hxx")
+        self.write(
+            "build/cmake_pch.hxx",
+            f'#include "{self.path("cmake/Prefix.h")}"',
+            f'#include "{self.path("runtime/Made.h")}"',
+        )
+        with open(self.path("build/compile_commands.json"), encoding="utf-8") as file:
+            entries = json.load(file)
+        for entry in entries:
+            entry["command"] = (
+                entry["command"]
+                .replace("g++", "clang++-22 -Winvalid-pch -fpch-instantiate-templates")
+                .replace(
+                    f"-include {pch}",
+                    f"-Xclang -include-pch -Xclang {pch}.pch -Xclang -include -Xclang {pch}",
+                )
+            )
+        self.write("build/compile_commands.json", json.dumps(entries))
+        output = self.tidy(1, "3 files, 3 of them read now, 3 with findings")
+        self.assertEqual(output.count("runtime/Made.h:2:"), 3, output)
+        self.assertEqual(len(self.precompiled()), 2)  # of containers, and cmake/Prefix.h
+
     def test_without_clang_headers_are_read_as_they_stand(self):
         self.read_with_libraries()
         os.mkdir(self.path("bin"))
-        for name in ("clang-tidy-22", "g++"):
-            os.symlink(shutil.which(name), self.path("bin", name))
+        os.symlink(shutil.which("clang-tidy-22"), self.path("bin", "clang-tidy-22"))
         self.tidy(0, "3 files, 3 of them read now, 0 with findings", env={"PATH": self.path("bin")})
         self.assertEqual(self.precompiled(), [])
 

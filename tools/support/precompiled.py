@@ -83,9 +83,9 @@ def relevant(flags, libraries):
     )
 
 
-def choices(flags, included):
+def choices(flags, included, is_checked):
     """The Headers that can serve a file, best first. `included`: the library headers that it and
-    the project's headers behind it include."""
+    the project's headers behind it include. `is_checked`: see Store."""
     prefix, others = split_includes(flags)
     libraries = sorted(set(included) & set(LIBRARIES))
     base = None
@@ -95,8 +95,8 @@ def choices(flags, included):
             f"#if __has_include(<{name}>)\n#include <{name}>\n#endif" for name in CONTAINERS
         )
         containers = Header(lines, flags, None, False)
-        lines = tuple(f'#include "{header}"' for header in prefix)
-        base = Header(lines, flags, containers, True)
+        lines = tuple(f'#include "{header}"' for header in prefix if not is_checked(header))
+        base = Header(lines, flags, containers, True) if lines else containers
     if libraries:
         lines = tuple(f"#include <{name}>" for name in libraries)
         yield Header(lines, relevant(others, libraries), base, False)
@@ -196,9 +196,13 @@ class Store:
                 os.unlink(os.path.join(self.folder, name))
 
     def flags(self, flags, header):
-        """A file's flags with the precompiled header in the place of what it holds."""
-        _, others = split_includes(flags)
-        return [*others, "-include-pch", self.path(header, ".pch")]
+        """A file's flags with the precompiled header in the place of what it holds; the checked
+        headers that the build precompiles too are read as text."""
+        prefix, others = split_includes(flags)
+        flags = [*others, "-include-pch", self.path(header, ".pch")]
+        for name in filter(self.is_checked, prefix):
+            flags += ["-include", name]
+        return flags
 
 
 def identity(path):

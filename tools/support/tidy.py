@@ -24,8 +24,10 @@ INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTI
 
 
 def flags_of(words):
-    """The flags of a g++ command that clang needs to read the same program. A precompiled header is
-    included as text, by the names that it was made from, since clang cannot read g++'s."""
+    """The flags of a command that clang needs to read the same program. A precompiled header is
+    included as text, by the names that it was made from: clang cannot read g++'s, and headers are
+    read otherwise here (precompiled.py)."""
+    words = [word for word in words if word != "-Xclang"]
     flags, position = [], 1
     while position < len(words):
         word = words[position]
@@ -38,6 +40,8 @@ def flags_of(words):
                         flags += ["-include", header]
             else:
                 flags += [word, argument]
+        elif word == "-include-pch":
+            position += 1
         elif re.match(r"-(D|U|I|std=|m)", word):
             flags.append(word)
         position += 1
@@ -133,11 +137,7 @@ def main():
     with open(config, encoding="utf-8") as file:
         settings = file.read()
     common = version + settings.encode()
-    # g++'s own headers come last, for those that clang has no counterpart of (omp.h).
-    gcc_headers = subprocess.run(
-        ["g++", "-print-file-name=include"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    extra = ["-idirafter", gcc_headers, "-Wno-unknown-pragmas", "-Wno-unused-command-line-argument"]
+    extra = ["-Wno-unknown-pragmas", "-Wno-unused-command-line-argument"]
 
     contents = Contents((root, build))
     wanted, stamp_of = [], {}
@@ -161,7 +161,8 @@ def main():
         lambda name: checked.search(name) and not unchecked.search(name),
     )
     choices = {
-        path: list(precompiled.choices(files[path], contents.names(path))) for path in files
+        path: list(precompiled.choices(files[path], contents.names(path), headers.is_checked))
+        for path in files
     }
     headers.keep_only([header for options in choices.values() for header in options])
 
