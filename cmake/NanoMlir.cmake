@@ -15,9 +15,11 @@ endfunction()
 
 # What nearly every source of the compiler needs, and what its tests need.
 nano_mlir_pch(nano-mlir-pch ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h)
-nano_mlir_pch(nano-mlir-test-pch ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h <gtest/gtest.h> <mlir/Parser/Parser.h> <mlir/Pass/PassManager.h>)
-target_link_libraries(nano-mlir-test-pch PRIVATE GTest::gtest)
-target_compile_options(nano-mlir-test-pch PRIVATE ${NANO_TEST_OPTIONS})
+if(NANO_TESTS)
+  nano_mlir_pch(nano-mlir-test-pch ${PROJECT_SOURCE_DIR}/cmake/MlirPch.h <gtest/gtest.h> <mlir/Parser/Parser.h> <mlir/Pass/PassManager.h>)
+  target_link_libraries(nano-mlir-test-pch PRIVATE GTest::gtest)
+  target_compile_options(nano-mlir-test-pch PRIVATE ${NANO_TEST_OPTIONS})
+endif()
 
 # nano_mlir_library(NAME SOURCES... LIBS...): a static library of the compiler.
 function(nano_mlir_library name)

@@ -6,10 +6,12 @@
 set(NANO_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
 
 # The headers that tests without MLIR need longest for, parsed once.
-add_library(nano-test-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
-target_link_libraries(nano-test-pch PRIVATE GTest::gtest nano-fmt nlohmann_json::nlohmann_json)
-target_compile_options(nano-test-pch PRIVATE ${NANO_TEST_OPTIONS})
-target_precompile_headers(nano-test-pch PRIVATE <filesystem> <fmt/format.h> <gtest/gtest.h> <nlohmann/json.hpp> <string> <vector>)
+if(NANO_TESTS)
+  add_library(nano-test-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
+  target_link_libraries(nano-test-pch PRIVATE GTest::gtest nano-fmt nlohmann_json::nlohmann_json)
+  target_compile_options(nano-test-pch PRIVATE ${NANO_TEST_OPTIONS})
+  target_precompile_headers(nano-test-pch PRIVATE <filesystem> <fmt/format.h> <gtest/gtest.h> <nlohmann/json.hpp> <string> <vector>)
+endif()
 
 # nano_light_test(NAME): a test program that links GoogleTest and needs no MLIR.
 function(nano_light_test name)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the building site: tools/setup, tools/quickstart, and tools/support's loss curve and
+"""Tests of the building site: tools/setup, tools/build, tools/quickstart, and tools/support's loss curve and
 text.
 
 usage: site_test.py CLASS
@@ -152,6 +152,21 @@ class SetupTest(SiteTest):
         )
         self.assertEqual(self.setup("--check").returncode, 0)
 
+    def test_what_training_needs_is_installed_alone(self):
+        self.assertEqual(self.setup("--training").returncode, 0)
+        with open(self.path("installed"), encoding="utf-8") as file:
+            names = file.read().split()
+        for name in ("g++", "clang-22", "lld-22", "libmlir-22-dev", "libdnnl-dev"):
+            self.assertIn(name, names)
+        for name in ("libgtest-dev", "libbenchmark-dev", "clang-tidy-22", "libopenmpi-dev"):
+            self.assertNotIn(name, names)
+        self.assertEqual(self.setup("--training", "--check").returncode, 0)
+        check = self.setup("--check")
+        self.assertEqual(
+            (check.returncode, check.stdout),
+            (1, "setup: missing: libgtest-dev libbenchmark-dev clang-format-22 clang-tidy-22\n"),
+        )
+
     def test_installs_only_what_is_missing(self):
         self.setup()
         with open(self.path("installed"), encoding="utf-8") as file:
@@ -258,6 +273,51 @@ class SetupTest(SiteTest):
             self.assertFalse(os.path.exists(self.path("text")))
 
 
+class BuildTest(SiteTest):
+    """tools/build in a copy of tools/ with a cmake that writes down its arguments."""
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(os.path.join(ROOT, "tools"), self.path("tools"))
+        for name in ("tools/setup", "bin/cmake"):
+            line = f'echo "{os.path.basename(name)} $*" >>"{self.path("calls")}"'
+            self.write(name, "#!/bin/bash", line, executable=True)
+
+    def build(self, *arguments):
+        if os.path.exists(self.path("calls")):
+            os.unlink(self.path("calls"))
+        path = self.path("bin") + os.pathsep + os.environ["PATH"]
+        result = self.call(self.path("tools/build"), *arguments, cwd="/", env={"PATH": path})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        with open(self.path("calls"), encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    def test_everything(self):
+        self.assertEqual(
+            self.build("--jobs", "3"),
+            [
+                "setup --check",
+                "cmake --preset release -DNANO_TESTS=ON",
+                "cmake --build --preset release --parallel 3 --target all",
+            ],
+        )
+
+    def test_what_training_needs(self):
+        self.assertEqual(
+            self.build("--training", "--jobs", "3"),
+            [
+                "setup --training --check",
+                "cmake --preset release -DNANO_TESTS=OFF",
+                "cmake --build --preset release --parallel 3 --target nano-cpu-training",
+            ],
+        )
+
+    def test_a_folder_that_has_the_tests_keeps_them(self):
+        self.write("build/CMakeCache.txt", "NANO_TESTS:BOOL=ON")
+        self.assertEqual(self.build("--training")[1], "cmake --preset release")
+        self.assertIn("-DNANO_TESTS=OFF", self.build("--training", "--preset", "debug")[1])
+
+
 class QuickstartTest(SiteTest):
     """tools/quickstart in a copy of tools/ whose build, text, nanoc and nanorun are stand-ins that
     leave what the real ones would."""
@@ -265,7 +325,7 @@ class QuickstartTest(SiteTest):
     def setUp(self):
         super().setUp()
         shutil.copytree(os.path.join(ROOT, "tools"), self.path("tools"))
-        self.stand_in("tools/build", "exit 0")
+        self.stand_in("tools/build", 'echo "build $*" >>"$HERE/calls"')
         self.stand_in(
             "tools/support/text",
             'mkdir -p "$1"; for n in 1 2 3 4; do echo "text $n" >"$1/$n.txt"; done; echo made >>"$HERE/calls"',
@@ -305,8 +365,8 @@ class QuickstartTest(SiteTest):
         with open(self.path("prompt"), encoding="ascii") as file:
             ids = [int(word) for word in file.read().split()]
         self.assertEqual(ids, [256, *b"And it came to pass"])
-        made, compiled, trained, sampled = self.calls()
-        self.assertEqual(made, "made")
+        built, made, compiled, trained, sampled = self.calls()
+        self.assertEqual((built, made), ("build --training", "made"))
         self.assertRegex(
             compiled, r"^nanoc compile .*/models/gpt_tiny\.cpp -o .*/run-001/gpt_tiny\.plan"
         )
