@@ -1,6 +1,8 @@
 // Reads the environment of launchers.
 #include "runtime/comm/Launch.h"
 
+#include "runtime/comm/Secret.h"
+
 #include <charconv>
 #include <cstdlib>
 
@@ -52,12 +54,13 @@ private:
   const char *by;
 };
 
-Launch ofMpi(Reader &reader, const char *rank, const char *size) {
+Launch ofMpi(Reader &reader, const Variables &variables, const char *rank, const char *size) {
   Launch launch;
   launch.carrier = Launch::Carrier::Mpi;
   launch.by = "mpirun";
   launch.world = reader.number(size, 1, mostRanks);
   launch.rank = reader.number(rank, 0, mostRanks - 1);
+  launch.oneMachine = variables("OMPI_COMM_WORLD_LOCAL_SIZE") == std::to_string(launch.world);
   return launch;
 }
 
@@ -68,6 +71,7 @@ Launch ofTorchrun(Reader &reader, const Variables &variables, bool needsHost) {
   launch.world = reader.number("WORLD_SIZE", 1, mostRanks);
   launch.rank = reader.number("RANK", 0, mostRanks - 1);
   launch.job = variables("TORCHELASTIC_RUN_ID").value_or("");
+  launch.oneMachine = variables("LOCAL_WORLD_SIZE") == std::to_string(launch.world);
   if (needsHost) {
     launch.host = reader.text("MASTER_ADDR");
     launch.port = reader.number("MASTER_PORT", 1, mostPort);
@@ -89,6 +93,8 @@ Launch ofSlurm(Reader &reader, const Variables &variables, bool needsHost) {
                                      launch.rank == 0 ? std::optional(1) : std::nullopt);
   launch.job =
       variables("SLURM_JOB_ID").value_or("") + "." + variables("SLURM_STEP_ID").value_or("");
+  launch.oneMachine =
+      variables(variables("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES") == "1";
   if (!needsHost || launch.world == 1)
     return launch;
   launch.host = variables("MASTER_ADDR").value_or("");
@@ -124,12 +130,12 @@ Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variabl
   Launch launch;
   if (has("OMPI_COMM_WORLD_RANK") || has("OMPI_COMM_WORLD_SIZE")) {
     Reader reader(variables, "mpirun");
-    launch = ofMpi(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+    launch = ofMpi(reader, variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
     if (reader.error)
       return *reader.error;
   } else if (has("PMI_RANK") && !isSlurm) {
     Reader reader(variables, "mpirun");
-    launch = ofMpi(reader, "PMI_RANK", "PMI_SIZE");
+    launch = ofMpi(reader, variables, "PMI_RANK", "PMI_SIZE");
     if (reader.error)
       return *reader.error;
   } else if (has("RANK") || has("WORLD_SIZE")) {
@@ -147,6 +153,10 @@ Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variabl
   }
 
   if (launch.by.empty()) {
+    if (!options.secretFile.empty())
+      return badInput(
+          "--job-secret: needs ranks that mpirun, Slurm or torchrun start; those of one "
+          "process have no strangers among them");
     if (!options.coordinator.empty())
       return badInput("--coordinator: needs ranks that mpirun, Slurm or torchrun start; --gpus N "
                       "alone runs them in one process");
@@ -177,7 +187,16 @@ Result<Launch> launchFrom(const LaunchOptions &options, const Variables &variabl
     launch.port = port;
     if (launch.host.size() > 2 && launch.host.front() == '[' && launch.host.back() == ']')
       launch.host = launch.host.substr(1, launch.host.size() - 2); // an IPv6 address
+    launch.oneMachine = isLoopback(launch.host);
+  } else if (launch.carrier == Launch::Carrier::Sockets) {
+    if (launch.oneMachine)
+      launch.host = "127.0.0.1";
+    launch.oneMachine |= isLoopback(launch.host);
   }
+  Result<std::string> secret = givenSecret(options.secretFile, variables(secretVariable));
+  if (!secret)
+    return secret.error();
+  launch.secret = std::move(*secret);
   return launch;
 }
 

@@ -55,7 +55,7 @@ std::string textOf(const sockaddr *address, socklen_t size) {
   return text;
 }
 
-Socket tryListen(int family, int port) {
+Socket tryListen(int family, int port, const std::string &at) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket)
     return {};
@@ -68,12 +68,16 @@ Socket tryListen(int family, int port) {
     auto *six = reinterpret_cast<sockaddr_in6 *>(&address);
     six->sin6_family = AF_INET6;
     six->sin6_addr = in6addr_any;
+    if (!at.empty() && ::inet_pton(AF_INET6, at.c_str(), &six->sin6_addr) != 1)
+      return {};
     six->sin6_port = htons(uint16_t(port));
     size = sizeof(sockaddr_in6);
   } else {
     auto *four = reinterpret_cast<sockaddr_in *>(&address);
     four->sin_family = AF_INET;
     four->sin_addr.s_addr = htonl(INADDR_ANY);
+    if (!at.empty() && ::inet_pton(AF_INET, at.c_str(), &four->sin_addr) != 1)
+      return {};
     four->sin_port = htons(uint16_t(port));
   }
   if (::bind(socket.fd(), reinterpret_cast<sockaddr *>(&address), size) != 0 ||
@@ -109,13 +113,38 @@ Socket::~Socket() {
     ::close(descriptor);
 }
 
-Result<Socket> listenOn(int port) {
-  Socket socket = tryListen(AF_INET6, port);
-  if (!socket)
-    socket = tryListen(AF_INET, port);
+Result<Socket> listenOn(int port, const std::string &address) {
+  const bool isFour = address.find('.') != std::string::npos;
+  Socket socket = isFour ? Socket() : tryListen(AF_INET6, port, address);
+  if (!socket && (isFour || address.empty()))
+    socket = tryListen(AF_INET, port, address);
   if (!socket)
     return failed("cannot listen on port " + std::to_string(port) + ": " + reason());
   return socket;
+}
+
+std::string addressTowards(const std::string &host) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (::getaddrinfo(host.c_str(), "9", &hints, &found) != 0)
+    return "";
+  std::string own;
+  for (addrinfo *at = found; at && own.empty(); at = at->ai_next) {
+    Socket socket(::socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage address = {};
+    socklen_t size = sizeof address;
+    if (socket && ::connect(socket.fd(), at->ai_addr, at->ai_addrlen) == 0 &&
+        ::getsockname(socket.fd(), reinterpret_cast<sockaddr *>(&address), &size) == 0)
+      own = textOf(reinterpret_cast<sockaddr *>(&address), size);
+    if (own.find('%') != std::string::npos) // local to a link
+      own.clear();
+  }
+  ::freeaddrinfo(found);
+  return own;
+}
+
+bool isLoopback(const std::string &host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
 int portOf(const Socket &listener) {

@@ -32,8 +32,14 @@ private:
   int descriptor = -1;
 };
 
-/// Listens on all addresses of the machine; port 0: one that is free.
-Result<Socket> listenOn(int port);
+/// Listens at one address of the machine, as text, or on all of them where it is empty; port 0: one
+/// that is free.
+Result<Socket> listenOn(int port, const std::string &address = "");
+/// The address of this machine that connections to `host` come from, with which no packet is sent;
+/// empty where there is no way to it.
+std::string addressTowards(const std::string &host);
+/// Whether it is one of the addresses, or the name, by which a machine knows itself only.
+bool isLoopback(const std::string &host);
 /// The port that a listener has.
 int portOf(const Socket &listener);
 /// The next connection to a listener, non-blocking; none (false) when nobody came before the

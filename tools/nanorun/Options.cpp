@@ -18,7 +18,8 @@ constexpr const char *footer =
     R"(A loss in the log is the mean per token over the global batch before the step's update; "tokens" are those of the step.
 Ctrl-C or SIGTERM finishes the step, saves where --save is given, and ends with status 1. A second one ends at once.
 Ranks on several machines: start one process a rank with mpirun, srun (Slurm) or torchrun. When a rank dies, hangs or fails,
-all end within seconds (--rank-timeout where it hangs) with a line that names it, and none with status 0.
+all end within seconds (--rank-timeout where it hangs) with a line that names it, and none with status 0. Give all of them the
+same NANO_JOB_SECRET (openssl rand -hex 32) or --job-secret FILE, so that nobody else joins; mpirun and one machine need none.
 Exit status: 0 done; 1 the run failed or was interrupted; 2 bad usage or bad input, with one line that says what to do.
 
 nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a --save-every 100 --log runs/a.jsonl
@@ -48,7 +49,7 @@ Status checkTogether(const CLI::App &app, const Options &options) {
                              "--steps",      "--save",         "--save-every",  "--log",
                              "--val-every",  "--val-tokens",   "--dump-params", "--times",
                              "--fp8-report", "--profile",      "--tune",        "--check-commands",
-                             "--calibrate",  "--rank-timeout", "--coordinator"};
+                             "--calibrate",  "--rank-timeout", "--coordinator", "--job-secret"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -94,6 +95,11 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--coordinator", options.launch.coordinator,
                  "Where rank 0 listens for the other processes; default: what their launcher says")
       ->type_name("HOST:PORT");
+  app.add_option("--job-secret", options.launch.secretFile,
+                 "File with a secret of the job, the same for all its processes, that keeps others "
+                 "out; default: the variable NANO_JOB_SECRET. Needed on several machines only, and "
+                 "not under MPI")
+      ->type_name("FILE");
   app.add_flag("--share-gpus", train.shareGpus,
                "Several ranks on one GPU where there are fewer GPUs: for trying many ranks out; "
                "they exchange data through the host, slowly");

@@ -109,6 +109,39 @@ TEST(Launch, Mpirun) {
   EXPECT_EQ(launch(openMpi, {{}, "[fe00::1]:7000"})->host, "fe00::1");
 }
 
+TEST(Launch, RanksOfOneMachine) {
+  auto made = launch(with(torchrun, "LOCAL_WORLD_SIZE", "4"));
+  EXPECT_TRUE(made->oneMachine);
+  EXPECT_EQ(made->host, "127.0.0.1") << "whatever the machine's name means elsewhere";
+  EXPECT_FALSE(launch(with(torchrun, "LOCAL_WORLD_SIZE", "2"))->oneMachine);
+  EXPECT_EQ(launch(with(torchrun, "LOCAL_WORLD_SIZE", "2"))->host, "node-a");
+  EXPECT_TRUE(launch(with(torchrun, "MASTER_ADDR", "localhost"))->oneMachine);
+  EXPECT_TRUE(launch(with(slurm, "SLURM_NNODES", "1"))->oneMachine);
+  EXPECT_FALSE(
+      launch(with(with(slurm, "SLURM_NNODES", "1"), "SLURM_STEP_NUM_NODES", "2"))->oneMachine);
+  EXPECT_TRUE(launch(with(openMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4"))->oneMachine);
+  EXPECT_FALSE(launch(openMpi)->oneMachine);
+  // Where the user says where rank 0 is, it is there.
+  made = launch(with(torchrun, "LOCAL_WORLD_SIZE", "4"), {{}, "node-b:7000"});
+  EXPECT_FALSE(made->oneMachine);
+  EXPECT_EQ(made->host, "node-b");
+}
+
+TEST(Launch, SecretOfTheJob) {
+  EXPECT_EQ(launch(torchrun)->secret, "");
+  const Values known = with(torchrun, "NANO_JOB_SECRET", "0123456789abcdef");
+  EXPECT_EQ(launch(known)->secret, "0123456789abcdef");
+  expectBad(with(torchrun, "NANO_JOB_SECRET", "0123"), {},
+            "NANO_JOB_SECRET: has 4 characters, a secret has at least 16; make one with openssl "
+            "rand -hex 32");
+  LaunchOptions file;
+  file.secretFile = "/no/such/file";
+  expectBad(known, file, "--job-secret /no/such/file: cannot be opened: No such file or directory");
+  expectBad({}, file,
+            "--job-secret: needs ranks that mpirun, Slurm or torchrun start; those of one process "
+            "have no strangers among them");
+}
+
 TEST(Launch, Contradictions) {
   expectBad(
       torchrun, {8, ""},

@@ -76,6 +76,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--save-every",
                              "--rank-timeout SECONDS=600",
                              "--coordinator HOST:PORT",
+                             "--job-secret FILE",
                              "--resume",
                              "--val-every",
                              "--val-tokens N=10485760",
