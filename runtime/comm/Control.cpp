@@ -22,6 +22,7 @@ Control::~Control() {
 }
 
 const std::vector<Peer> &Control::peers() const { return impl->peers; }
+const std::string &Control::key() const { return impl->key; }
 
 Status Control::begin(const std::string &call) {
   std::lock_guard lock(impl->mutex);

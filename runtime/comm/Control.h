@@ -1,9 +1,12 @@
 // The control plane of ranks that are processes: who is there, what each does, small texts for all,
 // and who failed. It carries no tensors.
 //
-// Rank 0 listens and every other rank keeps one TCP connection to it. A thread of each process
-// tells the others, every tenth of a second where something changed and at least once a second,
-// what its rank does. So all find out, without a collective, when a rank
+// Rank 0 listens and every other rank keeps one TCP connection to it. Who comes proves that it
+// knows the job's key, and rank 0 does so too, each by a keyed hash over random bytes of both: the
+// key itself is not sent, and what was heard once is of no use. All who come are heard side by
+// side; those that say nothing, or the wrong thing, keep nobody. A thread of each process tells the
+// others, every tenth of a second where something changed and at least once a second, what its rank
+// does. So all find out, without a collective, when a rank
 // - failed: it says so itself;
 // - died: the operating system closes its connection;
 // - cannot be reached: no sign of it for 30 s, or for the timeout where that is shorter;
@@ -27,7 +30,11 @@ namespace nano {
 
 struct ControlOptions {
   int rank = 0, world = 1;
-  std::string job; ///< equal on all ranks; strangers do not know it
+  std::string job; ///< equal on all ranks
+  std::string key; ///< equal on all ranks; strangers do not know it
+  /// Ranks other than 0 have no `key`: processes of the user on this machine get it at the place of
+  /// that port (`askForKey`); 0: they have it.
+  int keyPlace = 0;
   std::chrono::milliseconds timeout = std::chrono::minutes(10); ///< without progress
   std::chrono::milliseconds joinTimeout = std::chrono::minutes(5);
   /// After a failure, called in the background when this end has not left within `grace`: ends the
@@ -49,12 +56,15 @@ struct Peer {
 /// One rank's end. Its calls come from the rank's thread, but for failure() and broken().
 class Control {
 public:
-  /// Rank 0 waits at `listener` until all have come; Failed names those that have not. A process of
-  /// another job that comes is refused, and they are waited for.
+  /// Rank 0 waits at `listener` until all have come; Failed names those that have not, or one that
+  /// came and went away. Who does not fit (another key, job or number of ranks, a rank that is
+  /// there already) is told so, and those that do are waited for. Hands the key out at `keyPlace`,
+  /// where there is one.
   static Result<std::unique_ptr<Control>> host(const ControlOptions &options, Socket listener,
-                                               const std::string &mine);
-  /// Another rank looks for rank 0 at each of `hosts` until it is there; Failed after the join
-  /// timeout, or when rank 0 refuses it.
+                                               const std::string &mine, Socket keyPlace = Socket());
+  /// Another rank looks for rank 0 at each of `hosts` until it is there. BadInput: rank 0 refuses
+  /// it; Failed: after the join timeout, when rank 0 goes away, or ends because others did not
+  /// come.
   static Result<std::unique_ptr<Control>> join(const ControlOptions &options,
                                                const std::vector<std::string> &hosts, int port,
                                                const std::string &mine);
@@ -64,6 +74,8 @@ public:
   Control &operator=(const Control &) = delete;
 
   const std::vector<Peer> &peers() const;
+  /// The job's key.
+  const std::string &key() const;
 
   /// This rank starts a call of that description, and waits in it until finish() or doing().
   Status begin(const std::string &call);

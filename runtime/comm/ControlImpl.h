@@ -67,11 +67,12 @@ struct Control::Impl {
   };
 
   explicit Impl(const ControlOptions &options)
-      : options(options), peers(size_t(options.world)), connections(size_t(options.world)),
-        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), activities(size_t(options.world)),
-        heard(size_t(options.world), Clock::now()) {}
+      : options(options), key(options.key), peers(size_t(options.world)),
+        connections(size_t(options.world)), wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        activities(size_t(options.world)), heard(size_t(options.world), Clock::now()) {}
 
   const ControlOptions options;
+  std::string key; ///< of the job: that of the options, or what rank 0 handed out
   std::vector<Peer> peers;
   std::vector<Connection> connections; ///< by rank: rank 0 has all others, they have rank 0
   Socket wake;

@@ -1,8 +1,19 @@
-// How the ranks of a run find each other: rank 0 waits for the others, and they look for it.
+// How the ranks of a run find each other: rank 0 hears all who come at once, and they look for it.
+//
+//   rank 0 → who comes   its version and random bytes
+//   who comes → rank 0   random bytes, what it is (job, world, rank, machine, process, `mine`), and
+//                        a MAC of all of it
+//   rank 0 → who comes   "seat" with a MAC, or "no" with a reason
+//   rank 0 → all         once all are there, "yes" with everybody's peers, or "no", with a MAC
 #include "runtime/comm/ControlImpl.h"
+#include "runtime/comm/Secret.h"
 #include "runtime/plan/Messages.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <list>
+#include <poll.h>
+#include <sys/socket.h>
 
 namespace nano {
 namespace {
@@ -11,9 +22,10 @@ using plan::secondsText;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds helloTime(5000), retryTime(100);
+constexpr milliseconds helloTime(5000), answerTime(20000), retryTime(100), pollTime(100);
 constexpr uint32_t mostHello = 1 << 20;
-constexpr const char *greeting = "nanorun control 1";
+constexpr size_t mostGuests = 512, nonceBytes = 32;
+constexpr const char *greeting = "nanorun control 2";
 
 std::string listOf(const std::vector<int> &ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -24,78 +36,357 @@ std::string listOf(const std::vector<int> &ranks) {
   return text;
 }
 
-std::string helloOf(const ControlOptions &options, const std::string &mine) {
-  return pack({greeting, options.job, std::to_string(options.world), std::to_string(options.rank),
-               hostName(), std::to_string(::getpid()), mine});
+/// What both ends have made up for one connection.
+struct Nonces {
+  std::string ofHost, ofGuest;
+};
+
+/// What a MAC of the message `kind` with that content is over.
+std::vector<std::string> sealedTexts(const Nonces &nonces, const std::string &kind,
+                                     const std::string &content) {
+  return {greeting, nonces.ofHost, nonces.ofGuest, kind, content};
 }
+
+/// A message of rank 0.
+std::string messageOf(const std::string &key, const Nonces &nonces, const std::string &kind,
+                      const std::string &content) {
+  return pack({kind, content, macOf(key, sealedTexts(nonces, kind, content))});
+}
+
+/// The content of a "no": why, and whether the one who came is at fault.
+std::string refusalOf(const std::string &reason, bool isGuestsFault) {
+  return pack({isGuestsFault ? "input" : "run", reason});
+}
+
+/// What someone who comes says it is.
+struct Hello {
+  std::string job, world, rank, host, process, mine;
+
+  std::string who() const { return "process " + process + " on " + host; }
+  std::string toText() const { return pack({job, world, rank, host, process, mine}); }
+  static std::optional<Hello> fromText(const std::string &text) {
+    std::vector<std::string> fields = unpack(text);
+    if (fields.size() != 6)
+      return std::nullopt;
+    return Hello{fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]};
+  }
+};
+
+/// The nonblocking half of receiveFrame: what has come of a frame so far.
+class Inbox {
+public:
+  enum class State : uint8_t { Waiting, Whole, Closed };
+  State receive(const Socket &socket) {
+    char buffer[4096];
+    while (true) {
+      const ssize_t count = ::recv(socket.fd(), buffer, sizeof buffer, 0);
+      if (count < 0 && errno == EINTR)
+        continue;
+      if (count < 0 && errno == EAGAIN)
+        return State::Waiting;
+      if (count <= 0)
+        return State::Closed;
+      bytes.append(buffer, size_t(count));
+      size_t size = 0;
+      for (size_t byte = 0; byte < 4 && byte < bytes.size(); ++byte)
+        size |= size_t(uint8_t(bytes[byte])) << (8 * byte);
+      if (size > mostHello || bytes.size() > 4 + size + sizeof buffer)
+        return State::Closed;
+      if (bytes.size() >= 4 && bytes.size() >= 4 + size) {
+        payload = bytes.substr(4, size);
+        return State::Whole;
+      }
+    }
+  }
+  std::string payload; ///< of the frame, when it is whole
+
+private:
+  std::string bytes;
+};
+
+/// Someone who has come and has not said yet what it is.
+struct Guest {
+  Socket socket;
+  std::string nonce; ///< what it was sent
+  Deadline deadline;
+  Inbox inbox;
+};
+
+std::string textOf(const std::vector<Peer> &peers) {
+  std::vector<std::string> texts;
+  for (const Peer &peer : peers)
+    texts.push_back(pack({peer.host, peer.process, peer.address, peer.mine}));
+  return pack(texts);
+}
+
+/// The peers in a text; nothing where it is not one of `world` ranks.
+std::optional<std::vector<Peer>> peersOf(const std::string &text, int world) {
+  std::vector<Peer> peers;
+  for (const std::string &each : unpack(text)) {
+    std::vector<std::string> fields = unpack(each);
+    if (fields.size() != 4)
+      return std::nullopt;
+    peers.push_back({fields[0], fields[1], fields[2], fields[3]});
+  }
+  return peers.size() == size_t(world) ? std::optional(peers) : std::nullopt;
+}
+
+/// Rank 0's door: hears all who come side by side and seats those that belong to the run.
+class Door {
+public:
+  Door(const ControlOptions &options, Socket listenerGiven, Socket keyPlaceGiven)
+      : options(options), listener(std::move(listenerGiven)), keyPlace(std::move(keyPlaceGiven)),
+        deadline(Clock::now() + options.joinTimeout), seats(size_t(options.world)),
+        missing(options.world - 1) {}
+
+  struct Seat {
+    Socket socket;
+    Nonces nonces;
+    Peer peer;
+  };
+
+  /// Until all are there; else why they will not be.
+  std::optional<std::string> wait() {
+    while (missing > 0) {
+      if (Clock::now() >= deadline)
+        return lateText();
+      if (std::optional<std::string> end = round())
+        return end;
+    }
+    return std::nullopt;
+  }
+  /// By rank; that of rank 0 is empty.
+  std::vector<Seat> &seated() { return seats; }
+
+private:
+  std::string lateText() const {
+    std::vector<int> absent;
+    for (int rank = 1; rank < options.world; ++rank)
+      if (!seats[size_t(rank)].socket)
+        absent.push_back(rank);
+    std::string text = listOf(absent) + " did not come to rank 0 within " +
+                       secondsText(options.joinTimeout) + " (port " +
+                       std::to_string(portOf(listener)) + " on " + hostName() + ")";
+    if (!refused.empty())
+      text += "; it refused: " + refused;
+    return text;
+  }
+
+  /// Waits for something to happen, and answers it. A text: a rank that was there has gone.
+  std::optional<std::string> round() {
+    std::vector<pollfd> entries = {{listener.fd(), POLLIN, 0}, {keyPlace.fd(), POLLIN, 0}};
+    for (const Guest &guest : guests)
+      entries.push_back({guest.socket.fd(), POLLIN, 0});
+    const size_t firstSeat = entries.size();
+    for (const Seat &seat : seats)
+      entries.push_back({seat.socket.fd(), POLLRDHUP, 0}); // none: poll passes over −1
+    ::poll(entries.data(), entries.size(), int(pollTime.count()));
+
+    if (keyPlace && entries[1].revents)
+      handOutKey(keyPlace, options.key);
+    size_t at = 2;
+    for (auto guest = guests.begin(); guest != guests.end(); ++at) {
+      bool isDone = Clock::now() >= guest->deadline;
+      if (entries[at].revents) {
+        const Inbox::State state = guest->inbox.receive(guest->socket);
+        isDone |= state != Inbox::State::Waiting;
+        if (state == Inbox::State::Whole)
+          answer(*guest);
+      }
+      guest = isDone ? guests.erase(guest) : std::next(guest);
+    }
+    for (size_t rank = 1; rank < seats.size(); ++rank)
+      if (entries[firstSeat + rank].revents) {
+        const Peer &peer = seats[rank].peer;
+        seats[rank].socket = Socket();
+        return "rank " + std::to_string(rank) + " (process " + peer.process + " on " + peer.host +
+               ") went away while the others came";
+      }
+    if (entries[0].revents)
+      letIn();
+    return std::nullopt;
+  }
+
+  void letIn() {
+    const Deadline now = Clock::now();
+    while (Socket socket = acceptFrom(listener, now)) {
+      if (guests.size() == mostGuests)
+        guests.pop_front(); // who has been silent for longest
+      Guest guest{std::move(socket), randomBytes(nonceBytes), now + helloTime, {}};
+      // It fits into the empty buffer.
+      if (sendFrame(guest.socket, pack({greeting, guest.nonce}), now))
+        guests.push_back(std::move(guest));
+    }
+  }
+
+  void answer(Guest &guest) {
+    std::vector<std::string> fields = unpack(guest.inbox.payload);
+    if (fields.size() != 4 || fields[0] != greeting || fields[1].size() != nonceBytes)
+      return; // a stranger
+    const std::optional<Hello> hello = Hello::fromText(fields[2]);
+    if (!hello)
+      return;
+    const Nonces nonces{guest.nonce, fields[1]};
+    auto refuse = [&](const std::string &reason, const std::string &key) {
+      refused = reason;
+      // By mistake: it hears of it, and this run does without it.
+      (void)sendFrame(guest.socket,
+                      messageOf(key, nonces, "no", refusalOf(reason, /*isGuestsFault=*/true)),
+                      Clock::now());
+    };
+    if (!isMacOf(fields[3], options.key, sealedTexts(nonces, "hello", fields[2])))
+      return refuse(hello->who() +
+                        " does not know the secret of this job: it is of another, or "
+                        "was not given the " +
+                        secretVariable + " or --job-secret that rank 0 has",
+                    "");
+    const int rank = numberOf(hello->rank);
+    if (hello->job != options.job)
+      return refuse(hello->who() + " belongs to another job, '" + hello->job + "', than rank 0, '" +
+                        options.job + "'",
+                    options.key);
+    if (hello->world != std::to_string(options.world))
+      return refuse("rank " + hello->rank + " (" + hello->who() + ") was started as one of " +
+                        hello->world + " ranks and rank 0 as one of " +
+                        std::to_string(options.world),
+                    options.key);
+    if (rank < 1 || rank >= options.world || seats[size_t(rank)].socket)
+      return refuse("two processes were started as rank " + hello->rank + ", one of them " +
+                        hello->who(),
+                    options.key);
+    if (!sendFrame(guest.socket, messageOf(options.key, nonces, "seat", ""), Clock::now()))
+      return;
+    Seat &seat = seats[size_t(rank)];
+    seat.peer = {hello->host, hello->process, addressOf(guest.socket), hello->mine};
+    seat.nonces = nonces;
+    seat.socket = std::move(guest.socket);
+    --missing;
+  }
+
+  const ControlOptions &options;
+  const Socket listener, keyPlace;
+  const Deadline deadline;
+  std::list<Guest> guests; ///< those that came first in front
+  std::vector<Seat> seats; ///< by rank
+  int missing;
+  std::string refused; ///< why the last one was who was
+};
 
 } // namespace
 
 Result<std::unique_ptr<Control>> Control::host(const ControlOptions &options, Socket listener,
-                                               const std::string &mine) {
+                                               const std::string &mine, Socket keyPlace) {
   auto impl = std::make_unique<Impl>(options);
+  Door door(options, std::move(listener), std::move(keyPlace));
+  std::optional<std::string> end = door.wait();
+  std::vector<Door::Seat> &seats = door.seated();
   impl->peers[0] = {hostName(), std::to_string(::getpid()), "", mine};
-  const Deadline deadline = Clock::now() + options.joinTimeout;
-  int missing = options.world - 1;
-  std::string refusal;
-  while (missing > 0 && refusal.empty()) {
-    Socket socket = acceptFrom(listener, deadline);
-    if (!socket) {
-      std::vector<int> absent;
-      for (int rank = 1; rank < options.world; ++rank)
-        if (!impl->connections[size_t(rank)].socket)
-          absent.push_back(rank);
-      refusal = listOf(absent) + " did not come to rank 0 within " +
-                secondsText(options.joinTimeout) + " (port " + std::to_string(portOf(listener)) +
-                " on " + hostName() + ")";
-      break;
-    }
-    auto hello = receiveFrame(socket, mostHello, Clock::now() + helloTime);
-    if (!hello)
-      continue; // a stranger
-    std::vector<std::string> fields = unpack(*hello);
-    if (fields.size() != 7 || fields[0] != greeting)
+  for (size_t rank = 1; rank < seats.size(); ++rank)
+    impl->peers[rank] = seats[rank].peer;
+  const std::string kind = end ? "no" : "yes";
+  const std::string content = end ? refusalOf(*end, /*isGuestsFault=*/false) : textOf(impl->peers);
+  for (size_t rank = 1; rank < seats.size(); ++rank) {
+    Door::Seat &seat = seats[rank];
+    if (!seat.socket)
       continue;
-    const std::string who = "process " + fields[5] + " on " + fields[4];
-    const int rank = numberOf(fields[3]);
-    if (fields[1] != options.job) {
-      // By mistake: it hears of it, and this run does without it.
-      (void)sendFrame(socket,
-                      pack({"no", who + " belongs to another job, '" + fields[1] +
-                                      "', than rank 0, '" + options.job + "'"}),
-                      Clock::now() + helloTime);
-      continue;
-    }
-    if (fields[2] != std::to_string(options.world))
-      refusal = "rank " + fields[3] + " (" + who + ") was started as one of " + fields[2] +
-                " ranks and rank 0 as one of " + std::to_string(options.world);
-    else if (rank < 1 || rank >= options.world || impl->connections[size_t(rank)].socket)
-      refusal = "two processes were started as rank " + fields[3] + ", one of them " + who;
-    if (!refusal.empty()) {
-      (void)sendFrame(socket, pack({"no", refusal}), Clock::now() + helloTime);
-      break;
-    }
-    impl->peers[size_t(rank)] = {fields[4], fields[5], addressOf(socket), fields[6]};
-    impl->connections[size_t(rank)].socket = std::move(socket);
-    --missing;
+    if (Status status = sendFrame(seat.socket, messageOf(options.key, seat.nonces, kind, content),
+                                  Clock::now() + helloTime);
+        !status && !end)
+      end = "rank " + std::to_string(rank) + " went away while the others came";
+    impl->connections[rank].socket = std::move(seat.socket);
   }
-  std::vector<std::string> welcome = {refusal.empty() ? "yes" : "no"};
-  if (refusal.empty())
-    for (const Peer &peer : impl->peers)
-      welcome.push_back(pack({peer.host, peer.process, peer.address, peer.mine}));
-  else
-    welcome.push_back(refusal);
-  const std::string text = pack(welcome);
-  for (int rank = 1; rank < options.world; ++rank)
-    if (Impl::Connection &connection = impl->connections[size_t(rank)]; connection.socket)
-      if (Status status = sendFrame(connection.socket, text, Clock::now() + helloTime);
-          !status && refusal.empty())
-        refusal = "rank " + std::to_string(rank) + " went away while the others came";
-  if (!refusal.empty())
-    return failed(refusal);
+  if (end)
+    return failed(*end);
   std::fill(impl->heard.begin(), impl->heard.end(), Clock::now());
   return std::unique_ptr<Control>(new Control(std::move(impl)));
 }
+
+namespace {
+
+/// One attempt of a rank at one connection to rank 0.
+struct Attempt {
+  Nonces nonces;
+  bool isSeated = false;    ///< it is rank 0 of this run, and knows of this one
+  std::optional<Error> end; ///< it makes no sense to go on
+  std::string found;        ///< why it came to nothing, where it makes sense
+  bool isStranger = false;  ///< something else answers there
+  std::vector<Peer> peers;  ///< the run begins
+};
+
+/// Introduces this rank over `socket` and waits for the others. `where`: rank 0's place in words.
+Attempt introduce(const ControlOptions &options, std::string &key, const Socket &socket,
+                  const std::string &where, const std::string &mine, Deadline deadline) {
+  Attempt attempt;
+  auto receive = [&](Deadline until) { return receiveFrame(socket, options.mostFrame, until); };
+  auto soon = [&](milliseconds time) { return std::min(deadline, Clock::now() + time); };
+  auto stranger = [&] {
+    attempt.found = where + " is not rank 0 of this run";
+    attempt.isStranger = true;
+    return attempt;
+  };
+  Result<std::string> challenge = receive(soon(helloTime));
+  if (!challenge) {
+    attempt.found = where + ": " + challenge.error().message;
+    return attempt;
+  }
+  const std::vector<std::string> made = unpack(*challenge);
+  if (made.size() != 2 || made[0] != greeting || made[1].size() != nonceBytes)
+    return stranger();
+  if (options.keyPlace > 0)
+    key = askForKey(options.keyPlace, soon(helloTime)).value_or("");
+  attempt.nonces = {made[1], randomBytes(nonceBytes)};
+  const std::string hello =
+      Hello{options.job, std::to_string(options.world), std::to_string(options.rank),
+            hostName(),  std::to_string(::getpid()),    mine}
+          .toText();
+  if (Status status = sendFrame(socket,
+                                pack({greeting, attempt.nonces.ofGuest, hello,
+                                      macOf(key, sealedTexts(attempt.nonces, "hello", hello))}),
+                                soon(helloTime));
+      !status) {
+    attempt.found = where + ": " + status.error().message;
+    return attempt;
+  }
+  while (true) {
+    Result<std::string> message = receive(attempt.isSeated ? deadline : soon(answerTime));
+    if (!message && attempt.isSeated && Clock::now() < deadline)
+      attempt.end = failed("rank 0 at " + where +
+                           " went away while the ranks came: " + message.error().message);
+    if (!message) {
+      attempt.found = where + ": " + message.error().message;
+      return attempt;
+    }
+    const std::vector<std::string> fields = unpack(*message);
+    if (fields.size() != 3)
+      return stranger();
+    const bool isProven =
+        isMacOf(fields[2], key, sealedTexts(attempt.nonces, fields[0], fields[1]));
+    if (fields[0] == "no") {
+      // Rank 0 cannot prove itself to one who does not know its key, so this is believed of anybody
+      // who is where rank 0 should be: without it the run would not begin either.
+      std::vector<std::string> reason = unpack(fields[1]);
+      reason.resize(2);
+      const bool isOwnFault = reason[0] == "input";
+      const std::string text =
+          "rank 0 at " + where + (isOwnFault ? " refuses: " : " ends: ") + reason[1];
+      attempt.end = isOwnFault ? badInput(text) : failed(text);
+      return attempt;
+    }
+    if (!isProven)
+      return stranger();
+    if (fields[0] == "seat") {
+      attempt.isSeated = true;
+      continue;
+    }
+    std::optional<std::vector<Peer>> peers = peersOf(fields[1], options.world);
+    if (fields[0] != "yes" || !peers)
+      return stranger();
+    attempt.peers = std::move(*peers);
+    return attempt;
+  }
+}
+
+} // namespace
 
 Result<std::unique_ptr<Control>> Control::join(const ControlOptions &options,
                                                const std::vector<std::string> &hosts, int port,
@@ -104,49 +395,37 @@ Result<std::unique_ptr<Control>> Control::join(const ControlOptions &options,
   const Deadline deadline = Clock::now() + options.joinTimeout;
   const std::string nothing = "no address";
   std::string why = nothing;
-  bool waits = false;    // `why` is that rank 0 has not answered yet
-  bool answered = false; // something has, which is not rank 0
+  bool waits = false; // `why` is that rank 0 has not begun yet
+  bool knows = false; // `why` says who is there
   // What the end of the time cuts off says less than what was found before.
-  auto found = [&](const std::string &what) {
-    if (Clock::now() >= deadline && why != nothing)
+  auto found = [&](const std::string &what, bool isAnswer) {
+    if ((Clock::now() >= deadline && why != nothing) || (knows && !isAnswer))
       return;
     why = what;
+    knows = isAnswer;
     waits = false;
   };
   while (Clock::now() < deadline) {
     for (const std::string &host : hosts) {
       auto socket = connectTo(host, port, std::min(deadline, Clock::now() + helloTime));
       if (!socket) {
-        found(socket.error().message);
+        found(socket.error().message, /*isAnswer=*/false);
         continue;
       }
-      if (Status status = sendFrame(*socket, helloOf(options, mine), deadline); !status) {
-        found(status.error().message);
-        continue;
-      }
-      // Rank 0 answers when all have come; what is not rank 0 may answer at once, as it did before.
-      if (!answered) {
-        why = "rank 0 at " + host + ":" + std::to_string(port) + " waits for other ranks";
+      const std::string where = host + ":" + std::to_string(port);
+      Attempt attempt = introduce(options, impl->key, *socket, where, mine, deadline);
+      if (attempt.end)
+        return *attempt.end;
+      if (attempt.isSeated && attempt.peers.empty() && !attempt.isStranger) {
+        why = "rank 0 at " + where + " waits for other ranks";
         waits = true;
-      }
-      auto answer = receiveFrame(*socket, options.mostFrame, deadline);
-      if (!answer) {
-        found(answer.error().message);
         continue;
       }
-      std::vector<std::string> fields = unpack(*answer);
-      if (fields.size() == 2 && fields[0] == "no")
-        return failed("rank 0 at " + host + ":" + std::to_string(port) + " refuses: " + fields[1]);
-      if (fields.size() != size_t(options.world) + 1 || fields[0] != "yes") {
-        found(host + ":" + std::to_string(port) + " is not rank 0 of this run");
-        answered = true;
+      if (attempt.peers.empty()) {
+        found(attempt.found, attempt.isStranger);
         continue;
       }
-      for (int rank = 0; rank < options.world; ++rank) {
-        std::vector<std::string> peer = unpack(fields[size_t(rank) + 1]);
-        if (peer.size() == 4)
-          impl->peers[size_t(rank)] = {peer[0], peer[1], peer[2], peer[3]};
-      }
+      impl->peers = std::move(attempt.peers);
       impl->peers[0].address = addressOf(*socket);
       impl->connections[0].socket = std::move(*socket);
       std::fill(impl->heard.begin(), impl->heard.end(), Clock::now());

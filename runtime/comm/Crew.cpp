@@ -5,6 +5,7 @@
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/comm/Mesh.h"
 #include "runtime/comm/ProcessCommunicator.h"
+#include "runtime/comm/Secret.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -13,7 +14,6 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -84,8 +84,9 @@ private:
 class ProcessCrew : public Crew {
 public:
   ProcessCrew(const Launch &launch, std::unique_ptr<Control> controlGiven,
-              std::unique_ptr<Transport> transportGiven)
+              std::unique_ptr<Transport> transportGiven, std::string cautionGiven = "")
       : launch(launch), control(std::move(controlGiven)), transport(std::move(transportGiven)),
+        said(std::move(cautionGiven)),
         communicator(launch.rank, launch.world, *control, *transport) {}
 
   int world() const override { return launch.world; }
@@ -96,6 +97,7 @@ public:
                              [](const Peer &peer) { return peer.host == hostName(); }));
   }
   std::string describe() const override { return transport->describe(); }
+  std::string caution() const override { return said; }
 
   Status run(const std::function<Status(Communicator &)> &work) override {
     Status status = guarded(work, communicator);
@@ -114,6 +116,7 @@ private:
   const Launch launch;
   std::unique_ptr<Control> control;
   std::unique_ptr<Transport> transport;
+  const std::string said;
   ProcessCommunicator communicator;
 };
 
@@ -145,10 +148,7 @@ Result<std::unique_ptr<MpiTransport>> loadMpi() {
   return transport;
 }
 
-std::string randomName() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}", source(), source());
-}
+constexpr size_t keyBytes = 32;
 
 ControlOptions controlOptions(const CrewOptions &options) {
   ControlOptions control;
@@ -177,10 +177,13 @@ Result<std::unique_ptr<Crew>> startMpi(const CrewOptions &options) {
   Socket listener;
   std::string told;
   if (launch.rank == 0) {
-    if (auto made = listenOn(0)) {
+    // Which of its addresses the others reach, it does not know.
+    const std::string address = launch.oneMachine ? "127.0.0.1" : "";
+    if (auto made = listenOn(0, address)) {
       listener = std::move(*made);
-      std::vector<std::string> texts = ownAddresses();
-      texts.insert(texts.begin(), {randomName(), std::to_string(portOf(listener))});
+      std::vector<std::string> texts =
+          launch.oneMachine ? std::vector<std::string>{address} : ownAddresses();
+      texts.insert(texts.begin(), {randomBytes(keyBytes), std::to_string(portOf(listener))});
       told = pack(texts);
     } else {
       told = pack({made.error().message});
@@ -192,7 +195,7 @@ Result<std::unique_ptr<Crew>> startMpi(const CrewOptions &options) {
   std::vector<std::string> texts = unpack(*heard);
   if (texts.size() < 3)
     return failed("rank 0: " + (texts.empty() ? "no address" : texts[0]));
-  control.job = texts[0];
+  control.key = texts[0];
   const int port = numberOf(texts[1]);
   texts.erase(texts.begin(), texts.begin() + 2);
   auto joined = launch.rank == 0 ? Control::host(control, std::move(listener), "")
@@ -202,36 +205,58 @@ Result<std::unique_ptr<Crew>> startMpi(const CrewOptions &options) {
   return std::unique_ptr<Crew>(new ProcessCrew(launch, std::move(*joined), std::move(*transport)));
 }
 
+/// Where this process listens: the loopback for one machine; else the address at which it reaches
+/// rank 0's host, which rank 0 has itself. Empty, for all of them, where that is not known: a host
+/// may know itself by a name of its loopback.
+std::string listenAddress(const std::string &host, bool isLocal) {
+  const std::string address = addressTowards(host);
+  return isLocal || !isLoopback(address) ? address : "";
+}
+
 Result<std::unique_ptr<Crew>> startSockets(const CrewOptions &options) {
   const Launch &launch = options.launch;
-  auto mesh = Mesh::open();
+  const bool isLocal = launch.oneMachine || isLoopback(launch.host);
+  const std::string address = listenAddress(launch.host, isLocal);
+  auto mesh = Mesh::open(address);
   if (!mesh)
     return mesh.error();
-  std::string mine = pack({randomName(), (*mesh)->whereabouts()});
-  const ControlOptions control = controlOptions(options);
+  const std::string mine = (*mesh)->whereabouts();
+  ControlOptions control = controlOptions(options);
+  std::string caution;
+  if (!launch.secret.empty()) {
+    control.key = launch.secret;
+  } else if (isLocal) {
+    control.keyPlace = launch.port;
+  } else {
+    control.key = launch.job;
+    caution = fmt::format("the ranks have no secret of their job: who knows what {} calls it may "
+                          "come in as one of them; give all the same {} or --job-secret FILE",
+                          launch.by, secretVariable);
+  }
   Result<std::unique_ptr<Control>> joined = failed("");
   if (launch.rank == 0) {
-    auto listener = listenOn(launch.port);
+    auto listener = listenOn(launch.port, address);
     if (!listener)
       return failed(fmt::format("rank 0, where the others look for it: {}; choose another place "
                                 "with --coordinator HOST:PORT",
                                 listener.error().message));
-    joined = Control::host(control, std::move(*listener), mine);
+    Socket keyPlace;
+    if (control.keyPlace > 0) {
+      control.key = randomBytes(keyBytes);
+      auto place = openKeyPlace(control.keyPlace);
+      if (!place)
+        return place.error();
+      keyPlace = std::move(*place);
+    }
+    joined = Control::host(control, std::move(*listener), mine, std::move(keyPlace));
   } else {
     joined = Control::join(control, {launch.host}, launch.port, mine);
   }
   if (!joined)
     return joined.error();
-  std::vector<Peer> peers = (*joined)->peers();
-  std::string secret;
-  for (Peer &peer : peers) {
-    std::vector<std::string> texts = unpack(peer.mine);
-    texts.resize(2);
-    secret += texts[0];
-    peer.mine = texts[1];
-  }
-  (*mesh)->know(launch.rank, peers, secret.substr(0, 1024));
-  return std::unique_ptr<Crew>(new ProcessCrew(launch, std::move(*joined), std::move(*mesh)));
+  (*mesh)->know(launch.rank, (*joined)->peers(), (*joined)->key());
+  return std::unique_ptr<Crew>(
+      new ProcessCrew(launch, std::move(*joined), std::move(*mesh), std::move(caution)));
 }
 
 } // namespace

@@ -30,8 +30,12 @@ inline constexpr std::chrono::milliseconds stopGrace(3000), stopGraceOfMpi(500);
 /// Ranks of one run as this process sees them: all of them, as threads, or one of them.
 class Crew {
 public:
-  /// Joins the ranks of the other processes, where there are some. BadInput: this build has no MPI,
-  /// or MPI disagrees with the environment; Failed: the others did not come.
+  /// Joins the ranks of the other processes, where there are some. They prove to each other that
+  /// they know the job's secret: the one that the launch has; under MPI one that rank 0 makes and
+  /// MPI tells; on one machine one that rank 0 makes and hands to processes of its user. Ranks on
+  /// several machines that were given none have what the launcher calls the job in its place, which
+  /// others may know: caution() says so. BadInput: this build has no MPI, MPI disagrees with the
+  /// environment, or rank 0 refuses this rank; Failed: the others did not come.
   static Result<std::unique_ptr<Crew>> start(const CrewOptions &options);
   /// `world` threads.
   static std::unique_ptr<Crew>
@@ -45,6 +49,8 @@ public:
   virtual int onMachine() const = 0;
   /// What joins them, for the log: "threads", "TCP", "Open MPI v4.1.4".
   virtual std::string describe() const = 0;
+  /// What the user should know of how they were joined; empty where there is nothing to be said.
+  virtual std::string caution() const { return ""; }
 
   /// Calls `rank` for each rank of this process, on a thread for each; called once. When all
   /// have done well everywhere, it returns ok everywhere. The first error of this process ends the

@@ -1,6 +1,8 @@
 // Messages over non-blocking sockets, all of an exchange at once.
 #include "runtime/comm/Mesh.h"
 
+#include "runtime/comm/Secret.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,8 +15,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds pollTime(100), attemptTime(2000);
+constexpr milliseconds pollTime(100), attemptTime(2000), guestTime(10000);
 constexpr uint32_t mostGreeting = 4096;
+constexpr size_t mostGuests = 512, nonceBytes = 32;
+constexpr const char *version = "nanorun mesh 2";
 
 /// What precedes a message's data.
 struct Header {
@@ -60,22 +64,23 @@ struct Flow {
 
 } // namespace
 
-Result<std::unique_ptr<Mesh>> Mesh::open() {
-  auto listener = listenOn(0);
+Result<std::unique_ptr<Mesh>> Mesh::open(const std::string &address) {
+  auto listener = listenOn(0, address);
   if (!listener)
     return listener.error();
-  return std::unique_ptr<Mesh>(new Mesh(std::move(*listener)));
+  return std::unique_ptr<Mesh>(new Mesh(std::move(*listener), address));
 }
 
 std::string Mesh::whereabouts() const {
-  std::vector<std::string> texts = ownAddresses();
+  std::vector<std::string> texts =
+      address.empty() ? ownAddresses() : std::vector<std::string>{address};
   texts.push_back(std::to_string(portOf(listener)));
   return pack(texts);
 }
 
-void Mesh::know(int ownRank, const std::vector<Peer> &peers, const std::string &jobName) {
+void Mesh::know(int ownRank, const std::vector<Peer> &peers, const std::string &keyGiven) {
   own = ownRank;
-  job = jobName;
+  key = keyGiven;
   for (const Peer &peer : peers) {
     std::vector<std::string> texts = unpack(peer.mine);
     ports.push_back(texts.empty() ? 0 : numberOf(texts.back()));
@@ -88,38 +93,92 @@ void Mesh::know(int ownRank, const std::vector<Peer> &peers, const std::string &
   }
 }
 
-std::string Mesh::greeting(int from, int to) const {
-  return pack({"nanorun mesh 1", job, std::to_string(from), std::to_string(to)});
+std::string Mesh::sealOf(int from, int to, const std::string &nonces) const {
+  return macOf(key, {version, nonces, std::to_string(from), std::to_string(to)});
 }
 
-void Mesh::acceptOne() {
-  Socket socket = acceptFrom(listener, Clock::now() + pollTime);
-  if (!socket)
+bool Mesh::hear(Guest &guest) {
+  // No more than its frame: what follows belongs to the exchange.
+  while (true) {
+    size_t wanted = 4;
+    if (guest.in.size() >= 4) {
+      size_t size = 0;
+      for (size_t byte = 0; byte < 4; ++byte)
+        size |= size_t(uint8_t(guest.in[byte])) << (8 * byte);
+      if (size > mostGreeting)
+        return false;
+      wanted += size;
+      if (guest.in.size() == wanted)
+        break;
+    }
+    char buffer[mostGreeting + 4];
+    const ssize_t count = ::recv(guest.socket.fd(), buffer, wanted - guest.in.size(), 0);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0 && errno == EAGAIN)
+      return true;
+    if (count <= 0)
+      return false;
+    guest.in.append(buffer, size_t(count));
+  }
+  const std::string message = guest.in.substr(4);
+  guest.in.clear();
+  const Deadline now = Clock::now();
+  if (guest.rank < 0) {
+    const std::vector<std::string> fields = unpack(message);
+    if (fields.size() != 4 || fields[0] != version || fields[3].size() != nonceBytes ||
+        numberOf(fields[2]) != own)
+      return false; // a stranger, or looking for another rank
+    guest.rank = numberOf(fields[1]);
+    if (guest.rank <= own || guest.rank >= int(ports.size()))
+      return false;
+    const std::string nonces = fields[3] + randomBytes(nonceBytes);
+    guest.seal = sealOf(guest.rank, own, nonces);
+    guest.deadline = now + guestTime;
+    // It fits into the empty buffer.
+    return bool(sendFrame(guest.socket,
+                          pack({nonces.substr(nonceBytes), sealOf(own, guest.rank, nonces)}), now));
+  }
+  if (isSame(message, guest.seal))
+    connections[guest.rank] = std::move(guest.socket);
+  return false;
+}
+
+void Mesh::receiveGuests() {
+  std::vector<pollfd> entries = {{listener.fd(), POLLIN, 0}};
+  for (const Guest &guest : guests)
+    entries.push_back({guest.socket.fd(), POLLIN, 0});
+  ::poll(entries.data(), entries.size(), int(pollTime.count()));
+  size_t at = 1;
+  for (auto guest = guests.begin(); guest != guests.end(); ++at) {
+    // One that was left alone while nobody was waited for is heard first.
+    const bool stays = entries[at].revents ? hear(*guest) : Clock::now() < guest->deadline;
+    guest = stays ? std::next(guest) : guests.erase(guest);
+  }
+  if (!entries[0].revents)
     return;
-  auto hello = receiveFrame(socket, mostGreeting, Clock::now() + attemptTime);
-  if (!hello)
-    return;
-  std::vector<std::string> fields = unpack(*hello);
-  if (fields.size() != 4)
-    return;
-  const int rank = numberOf(fields[2]);
-  if (rank <= own || rank >= int(ports.size()) || *hello != greeting(rank, own))
-    return; // another run's, or looking for another rank
-  if (sendFrame(socket, greeting(own, rank), Clock::now() + attemptTime))
-    connections[rank] = std::move(socket);
+  const Deadline now = Clock::now();
+  while (Socket socket = acceptFrom(listener, now)) {
+    if (guests.size() == mostGuests)
+      guests.pop_front(); // who has been silent for longest
+    guests.push_back({std::move(socket), now + guestTime, "", -1, ""});
+  }
 }
 
 Result<Socket> Mesh::connect(int rank, const std::function<bool()> &stop) {
   std::string why = "it gave no address";
-  for (const std::string &address : addresses[size_t(rank)]) {
-    auto socket = connectTo(address, ports[size_t(rank)], Clock::now() + attemptTime);
+  for (const std::string &at : addresses[size_t(rank)]) {
+    auto socket = connectTo(at, ports[size_t(rank)], Clock::now() + attemptTime);
     if (!socket) {
       why = socket.error().message;
       continue;
     }
-    if (Status status = sendFrame(*socket, greeting(own, rank), Clock::now() + attemptTime);
+    const std::string nonce = randomBytes(nonceBytes);
+    if (Status status =
+            sendFrame(*socket, pack({version, std::to_string(own), std::to_string(rank), nonce}),
+                      Clock::now() + attemptTime);
         !status) {
-      why = address + ": " + status.error().message;
+      why = at + ": " + status.error().message;
       continue;
     }
     // It answers when it comes to the same exchange; a stranger closes, or does not answer right.
@@ -129,9 +188,23 @@ Result<Socket> Mesh::connect(int rank, const std::function<bool()> &stop) {
       if (stop())
         return failed("stopped");
     auto answer = receiveFrame(*socket, mostGreeting, Clock::now() + attemptTime);
-    if (answer && *answer == greeting(rank, own))
-      return std::move(*socket);
-    why = address + ": " + (answer ? "somebody else answers there" : answer.error().message);
+    if (!answer) {
+      why = at + ": " + answer.error().message;
+      continue;
+    }
+    const std::vector<std::string> fields = unpack(*answer);
+    if (fields.size() != 2 || fields[0].size() != nonceBytes ||
+        !isSame(fields[1], sealOf(rank, own, nonce + fields[0]))) {
+      why = at + ": somebody else answers there";
+      continue;
+    }
+    if (Status status =
+            sendFrame(*socket, sealOf(own, rank, nonce + fields[0]), Clock::now() + attemptTime);
+        !status) {
+      why = at + ": " + status.error().message;
+      continue;
+    }
+    return std::move(*socket);
   }
   return failed("cannot be made: " + why);
 }
@@ -150,7 +223,7 @@ std::optional<Transport::Loss> Mesh::meet(const std::vector<int> &ranks,
     while (rank > own && !connections.count(rank)) {
       if (stop())
         return Loss{};
-      acceptOne();
+      receiveGuests();
     }
   return std::nullopt;
 }

@@ -86,6 +86,8 @@ Status trainPlan(Crew &crew, const Options &options) {
   std::FILE *nowhere = crew.hasFirst() ? nullptr : std::fopen("/dev/null", "w");
   std::FILE *out = nowhere ? nowhere : stdout;
   Console console(out, Console::isTerminal(out));
+  if (const std::string caution = crew.caution(); !caution.empty())
+    console.say(caution);
   return train(*plan, file->hash(), options.train, deviceOf(options), console, &crew);
 }
 

@@ -66,6 +66,8 @@ int main(int argc, char **argv) {
   auto crew = Crew::start(options);
   if (!crew)
     return report(crew.error());
+  if (const std::string caution = (*crew)->caution(); !caution.empty())
+    fmt::print("caution: {}\n", caution);
   Status status = (*crew)->run([&](Communicator &communicator) {
     return mode == "count" ? count(communicator, argc > 3 ? numberOf(argv[3]) : 1000000)
                            : collectives(communicator);

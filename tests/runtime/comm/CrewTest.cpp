@@ -303,22 +303,57 @@ TEST(Crew, StopsAProcessThatDoesNotEnd) {
   EXPECT_TRUE(stopped);
 }
 
-TEST(Crew, RefusesRanksThatDoNotFit) {
+TEST(Crew, RefusesRanksThatDoNotFitAndGoesOn) {
   int port = freePort();
   const std::string process = "process " + std::to_string(::getpid()) + " on " + hostName();
-  auto bad = [&](const std::vector<CrewOptions> &options, const std::string &reason) {
-    std::vector<Status> ends = runCrews(options, [](Communicator &) { return ok(); });
-    for (size_t i = 0; i < ends.size(); ++i) {
-      ASSERT_FALSE(ends[i]);
-      EXPECT_EQ(ends[i].error().message,
-                i == 0 ? reason
-                       : "rank 0 at 127.0.0.1:" + std::to_string(port) + " refuses: " + reason);
-    }
+  auto work = [](Communicator &communicator) { return reduceOne(communicator, "a"); };
+  std::vector<Status> first;
+  std::thread rank0([&] { first = runCrews({optionsOf(0, 2, port)}, work); });
+  auto refused = runCrews({optionsOf(1, 3, port)}, work);
+  ASSERT_FALSE(refused[0]);
+  EXPECT_EQ(refused[0].error().exitStatus(), 2);
+  EXPECT_EQ(refused[0].error().message,
+            "rank 0 at 127.0.0.1:" + std::to_string(port) + " refuses: rank 1 (" + process +
+                ") was started as one of 3 ranks and rank 0 as one of 2");
+  expectAllOk(runCrews({optionsOf(1, 2, port)}, work));
+  rank0.join();
+  expectAllOk(first);
+}
+
+/// A secret that is given counts for all: who has none, or another, stays out.
+TEST(Crew, AGivenSecretKeepsOthersOut) {
+  int port = freePort();
+  auto work = [](Communicator &communicator) { return reduceOne(communicator, "a"); };
+  auto with = [&](int rank, const std::string &secret) {
+    CrewOptions options = optionsOf(rank, 2, port);
+    options.launch.secret = secret;
+    return options;
   };
-  bad({optionsOf(0, 2, port), optionsOf(1, 3, port)},
-      "rank 1 (" + process + ") was started as one of 3 ranks and rank 0 as one of 2");
-  bad({optionsOf(0, 3, port), optionsOf(1, 3, port), optionsOf(1, 3, port)},
-      "two processes were started as rank 1, one of them " + process);
+  std::vector<Status> first;
+  std::thread rank0([&] { first = runCrews({with(0, "correct horse battery")}, work); });
+  for (const char *secret : {"", "another one of them"}) {
+    auto refused = runCrews({with(1, secret)}, work);
+    ASSERT_FALSE(refused[0]);
+    EXPECT_CONTAINS(refused[0].error().message, "does not know the secret of this job");
+  }
+  expectAllOk(runCrews({with(1, "correct horse battery")}, work));
+  rank0.join();
+  expectAllOk(first);
+}
+
+/// On one machine rank 0 listens at the loopback, and there is nothing to be cautious of.
+TEST(Crew, OneMachineNeedsNoSecret) {
+  int port = freePort();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      auto crew = Crew::start(optionsOf(rank, 2, port));
+      ASSERT_TRUE(crew) << crew.error().message;
+      EXPECT_EQ((*crew)->caution(), "");
+      EXPECT_TRUE((*crew)->run([](Communicator &c) { return c.barrier("here"); }));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 TEST(Crew, ARankOfAnotherJobIsRefusedAndTheRunGoesOn) {

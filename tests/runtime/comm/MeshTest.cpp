@@ -1,6 +1,7 @@
 // Connections that carry tensors: what is wrong with the other end, or with what it sends, is said.
 #include "runtime/comm/Mesh.h"
 
+#include <atomic>
 #include <gtest/gtest.h>
 #include <optional>
 #include <thread>
@@ -69,6 +70,61 @@ TEST(Mesh, RefusesDataOfAnotherCall) {
   EXPECT_EQ(loss->rank, 0);
   EXPECT_EQ(loss->reason, "carried 8 bytes of call 5 where 4 of call 6 were due");
   EXPECT_EQ(received, 0);
+}
+
+/// Connections that say nothing, or lie, come before the one that is waited for.
+TEST(Mesh, StrangersKeepNobody) {
+  auto first = Mesh::open("127.0.0.1"), second = Mesh::open("127.0.0.1");
+  ASSERT_TRUE(first && second);
+  const std::vector<Peer> peers = {{"h", "1", "", (*first)->whereabouts()},
+                                   {"h", "2", "", (*second)->whereabouts()}};
+  EXPECT_EQ(unpack((*first)->whereabouts()).at(0), "127.0.0.1");
+  const int port = numberOf(unpack((*first)->whereabouts()).at(1));
+  (*first)->know(0, peers, "key");
+  (*second)->know(1, peers, "key");
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 20; ++i) {
+    auto socket = connectTo("127.0.0.1", port, std::chrono::steady_clock::now() + 5s);
+    ASSERT_TRUE(socket);
+    if (i % 2) { // as rank 1 would begin
+      ASSERT_TRUE(sendFrame(*socket, pack({"nanorun mesh 2", "1", "0", std::string(32, 'n')}),
+                            std::chrono::steady_clock::now() + 5s));
+      ASSERT_TRUE(sendFrame(*socket, std::string(32, 'm'), std::chrono::steady_clock::now() + 5s));
+    }
+    strangers.push_back(std::move(*socket));
+  }
+  const float sent = 3;
+  float received = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread rank1([&] { EXPECT_FALSE((*second)->exchange({{0, &sent, 4}}, {}, 5, never)); });
+  EXPECT_FALSE((*first)->exchange({}, {{1, &received, 4}}, 5, never));
+  rank1.join();
+  EXPECT_EQ(received, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
+}
+
+/// Ranks that do not know the same key do not take each other's data.
+TEST(Mesh, AnotherKeyIsAnotherRun) {
+  auto first = Mesh::open(), second = Mesh::open();
+  ASSERT_TRUE(first && second);
+  const std::vector<Peer> peers = {{"h", "1", "127.0.0.1", (*first)->whereabouts()},
+                                   {"h", "2", "127.0.0.1", (*second)->whereabouts()}};
+  (*first)->know(0, peers, "one key");
+  (*second)->know(1, peers, "another");
+  std::atomic<bool> isOver = false;
+  float value = 1;
+  std::thread rank0([&] {
+    float received = 0;
+    EXPECT_TRUE((*first)->exchange({}, {{1, &received, 4}}, 5, [&] { return isOver.load(); }));
+    EXPECT_EQ(received, 0);
+  });
+  auto loss = (*second)->exchange({{0, &value, 4}}, {}, 5, never);
+  isOver = true;
+  rank0.join();
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 0);
+  EXPECT_TRUE(loss->reason.find("somebody else answers there") != std::string::npos)
+      << loss->reason;
 }
 
 } // namespace

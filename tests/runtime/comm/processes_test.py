@@ -230,11 +230,11 @@ class NamespacesTest(unittest.TestCase):
     def setUp(self):
         self.machines = TwoMachines(self)
 
-    def start_over_tcp(self, world, *arguments):
+    def start_over_tcp(self, world, *arguments, **more):
         """Ranks by halves on the two machines."""
         processes = []
         for rank in range(world):
-            variables = {"RANK": rank, "WORLD_SIZE": world}
+            variables = {"RANK": rank, "WORLD_SIZE": world, **more}
             variables |= {"MASTER_ADDR": self.machines.ADDRESSES[0], "MASTER_PORT": 23456}
             words = [f"{name}={value}" for name, value in variables.items()]
             process = subprocess.Popen(
@@ -261,10 +261,31 @@ class NamespacesTest(unittest.TestCase):
         self.assertGreater(self.machines.bytes_sent(), 1000000, "the data took another way")
 
     def test_tcp(self):
-        processes = self.start_over_tcp(4, "collectives")
-        ends = [process.communicate(timeout=LIMIT) for process in processes]
-        self.assertEqual([process.returncode for process in processes], [0] * 4, ends)
-        self.assertEqual(hashes("".join(output for output, _ in ends)), expected_hashes(4))
+        """With a secret and without: then the launcher's name for the job stands for it, which is
+        said."""
+        for secret in ({"NANO_JOB_SECRET": "0123456789abcdef"}, {}):
+            processes = self.start_over_tcp(4, "collectives", **secret)
+            ends = [process.communicate(timeout=LIMIT) for process in processes]
+            self.assertEqual([process.returncode for process in processes], [0] * 4, ends)
+            output = "".join(output for output, _ in ends)
+            self.assertEqual(hashes(output), expected_hashes(4))
+            said = output.count("caution: the ranks have no secret of their job: who knows what ")
+            self.assertEqual(said, 0 if secret else 4)
+
+    def test_listening_where_needed(self):
+        """At the address that the other machine comes to, and no other."""
+        processes = self.start_over_tcp(2, "count")
+        self.assertIn("caution", processes[0].stdout.readline())
+        self.assertIn("step", processes[0].stdout.readline())
+        for machine, place in enumerate(("01004D0A", "02004D0A")):  # as the kernel writes them
+            command = self.machines.on(machine, "cat", "/proc/net/tcp", "/proc/net/tcp6")
+            rows = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+            listening = [row.split()[1] for row in rows if row.split()[3] == "0A"]
+            self.assertTrue(listening)
+            self.assertEqual({address.split(":")[0] for address in listening}, {place})
+        for process in processes:
+            process.kill()
+            process.communicate()
 
     def test_a_cut_cable_ends_all(self):
         """No connection is closed: only silence tells."""
