@@ -124,11 +124,11 @@ Result<BatchReader> BatchReader::create(std::shared_ptr<const TokenShards> shard
   for (size_t shard = 1; shard < shards->count(); ++shard)
     if (shards->size(shard) > shards->size(longest))
       longest = shard;
-  if (batch + 1 >= shards->size(longest))
+  if (batch + 1 > shards->size(longest))
     return badInput(fmt::format(
         "{} {}: fewer tokens than one global batch: it has {}, a step of {} needs {} in one "
         "shard{}",
-        option, shards->path(longest), shards->size(longest), batch, batch + 2,
+        option, shards->path(longest), shards->size(longest), batch, batch + 1,
         shards->count() > 1 ? ", and the other shards are no longer" : ""));
   if (start.shard >= shards->count() || start.position > shards->size(start.shard))
     return badInput(fmt::format(
@@ -144,8 +144,13 @@ Result<BatchReader> BatchReader::create(std::shared_ptr<const TokenShards> shard
   return reader;
 }
 
+bool BatchReader::holds(const DataPosition &position) const {
+  const uint64_t size = shards->size(position.shard), wanted = position.position + batch + 1;
+  return position.position == 0 ? wanted <= size : wanted < size;
+}
+
 DataPosition BatchReader::settle(DataPosition position) const {
-  while (position.position + batch + 1 >= shards->size(position.shard)) {
+  while (!holds(position)) {
     position.position = 0;
     if (++position.shard == shards->count()) {
       position.shard = 0;

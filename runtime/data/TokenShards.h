@@ -60,9 +60,10 @@ struct DataPosition {
   bool operator==(const DataPosition &) const = default;
 };
 
-/// Walks over the shards batch by batch. A shard is left for the next one, at position 0, when
-/// position + batch + 1 ≥ its size; past the last shard comes the first again. Shards too short for
-/// any batch are passed over.
+/// Walks over the shards batch by batch. A shard that was begun is left for the next one, at
+/// position 0, when position + batch + 1 ≥ its size; past the last shard comes the first again.
+/// Shards with fewer tokens than a batch and the target of its last token are passed over; one with
+/// exactly so many gives its one batch.
 class BatchReader {
 public:
   /// `batch`: tokens a step over all ranks; `sequence`: tokens of one sequence. BadInput when no
@@ -82,6 +83,8 @@ public:
 
 private:
   BatchReader() = default;
+  /// Whether the batch there is read from its shard.
+  bool holds(const DataPosition &position) const;
   /// Moves to a shard that still holds a whole batch.
   DataPosition settle(DataPosition position) const;
 

@@ -71,11 +71,16 @@ ShardReader::ShardReader(std::vector<std::string> files, int64_t batchTokens, in
 std::vector<Sequence> ShardReader::next(int64_t sequenceLength) {
   size_t left = 0;
   bool startsAgain = false;
-  while (position + batchTokens + 1 >= int64_t(tokens.size())) {
+  const auto isLeft = [&] {
+    const auto size = int64_t(tokens.size());
+    return position == 0 ? batchTokens + 1 > size : position + batchTokens + 1 >= size;
+  };
+  while (isLeft()) {
     require(++left <= files.size(), files[0] + (files.size() > 1 ? " and its neighbours" : "") +
-                                        ": no shard holds more than one batch of " +
+                                        ": no shard holds a batch of " +
                                         std::to_string(batchTokens) +
-                                        " tokens; give longer shards or a smaller batch");
+                                        " tokens and the target of its last one; give longer "
+                                        "shards or a smaller batch");
     shard = (shard + 1) % files.size();
     startsAgain |= shard == 0;
     tokens = readShard(files[shard], vocabSize);

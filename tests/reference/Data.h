@@ -20,8 +20,8 @@ std::vector<std::string> expandPattern(const std::string &option, const std::str
 std::vector<uint16_t> readShard(const std::string &path, int64_t vocabSize);
 
 /// Walks over shards in batches of `batchTokens` tokens with targets shifted by one. A shard is
-/// left for the next one when pos + batchTokens + 1 ≥ n; after the last one the first follows, and
-/// that is written to `notes`.
+/// left for the next one when pos + batchTokens + 1 ≥ n, at its beginning only when it is too short
+/// for one batch; after the last one the first follows, and that is written to `notes`.
 class ShardReader {
 public:
   ShardReader(std::vector<std::string> files, int64_t batchTokens, int64_t vocabSize,

@@ -213,7 +213,8 @@ TEST_F(Command, RefusesBadShards) {
   refused(good + "xx", "the header says 200 tokens, the file holds 201");
   refused(good.substr(0, good.size() - 1), "the header says 200 tokens");
   refused(shardBytes(std::vector<uint16_t>(200, 19)), "token 0 is 19, beyond vocab_size 19");
-  refused(shardBytes(countingTokens(33)), "no shard holds more than one batch of 32 tokens");
+  refused(shardBytes(countingTokens(32)),
+          "no shard holds a batch of 32 tokens and the target of its last one");
   expectRefused(run({{"--train", path("none_*.bin")}}), "no file matches");
   fs::create_directories(path("train_dir"));
   expectRefused(run({{"--train", path("train_dir")}}), "not a regular one");
@@ -276,10 +277,12 @@ TEST_F(Command, ReadsBf16) {
 }
 
 TEST_F(Command, WalksOverShardsInOrder) {
-  // Batches of 8: a shard is left when pos + 9 ≥ n, so 26 tokens hold three batches and 25 two.
+  // Batches of 8: a shard is left when pos + 9 ≥ n, so 26 tokens hold three batches and 25 two; 9
+  // are enough for one.
   writeFile(path("s_b.bin"), shardBytes(countingTokens(25, 5)));
   writeFile(path("s_a.bin"), shardBytes(countingTokens(26, 0)));
-  writeFile(path("s_c.bin"), shardBytes(countingTokens(9, 0)));
+  writeFile(path("s_c.bin"), shardBytes(countingTokens(8, 0)));
+  writeFile(path("s_d.bin"), shardBytes(countingTokens(9, 3)));
   std::ostringstream notes;
   ShardReader reader(expandPattern("--train", path("s_*.bin")), 8, 19, notes);
   const auto firstTokens = [&] {
@@ -294,8 +297,9 @@ TEST_F(Command, WalksOverShardsInOrder) {
   EXPECT_EQ(firstTokens(), 16);
   EXPECT_EQ(firstTokens(), 5);
   EXPECT_EQ(firstTokens(), 13);
+  EXPECT_EQ(firstTokens(), 3) << "the third shard is too short, so the fourth follows";
   EXPECT_EQ(reader.wraps(), 0);
-  EXPECT_EQ(firstTokens(), 0) << "the third shard is too short, so the first follows";
+  EXPECT_EQ(firstTokens(), 0);
   EXPECT_EQ(reader.wraps(), 1);
   EXPECT_NE(notes.str().find("starting again at " + path("s_a.bin")), std::string::npos);
 }

@@ -91,7 +91,7 @@ TEST(TokenShards, TokenOutsideTheVocabulary) {
 
 TEST(BatchReader, FewerTokensThanABatch) {
   ScratchDirectory scratch;
-  writeShard(scratch / "a.bin", makeTokens(65, 100, 1));
+  writeShard(scratch / "a.bin", makeTokens(64, 100, 1));
   auto open = [&](const char *pattern) {
     return BatchReader::create(*TokenShards::open(scratch / pattern, 100, "--train"), 64, 16,
                                "--train");
@@ -101,11 +101,29 @@ TEST(BatchReader, FewerTokensThanABatch) {
   EXPECT_EQ(reader.error().exitStatus(), 2);
   EXPECT_CONTAINS(
       reader.error().message,
-      "a.bin: fewer tokens than one global batch: it has 65, a step of 64 needs 66 in one shard");
+      "a.bin: fewer tokens than one global batch: it has 64, a step of 64 needs 65 in one shard");
   writeShard(scratch / "b.bin", makeTokens(10, 100, 1));
   EXPECT_CONTAINS(open("*.bin").error().message, "the other shards are no longer");
-  writeShard(scratch / "a.bin", makeTokens(66, 100, 1));
+  writeShard(scratch / "a.bin", makeTokens(65, 100, 1));
   EXPECT_TRUE(open("*.bin"));
+}
+
+/// One batch and the target of its last token: the batch is read once in every round.
+TEST(BatchReader, ShardOfExactlyOneBatch) {
+  ScratchDirectory scratch;
+  const std::vector<uint16_t> tokens = makeTokens(65, 100, 1);
+  writeShard(scratch / "a.bin", tokens);
+  auto reader =
+      BatchReader::create(*TokenShards::open(scratch / "a.bin", 100, "--train"), 64, 64, "--train");
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::vector<int32_t> inputs(64), targets(64);
+  for (uint64_t round = 0; round < 3; ++round) {
+    EXPECT_EQ(reader->next(), round > 0);
+    EXPECT_EQ(reader->position(), (DataPosition{0, 64, round}));
+    ASSERT_TRUE(reader->read(0, inputs.data(), targets.data()));
+    EXPECT_TRUE(std::equal(inputs.begin(), inputs.end(), tokens.begin()));
+    EXPECT_TRUE(std::equal(targets.begin(), targets.end(), tokens.begin() + 1));
+  }
 }
 
 TEST(BatchReader, StartBeyondTheShards) {
@@ -120,14 +138,14 @@ TEST(BatchReader, StartBeyondTheShards) {
 }
 
 /// The rule as it is written: a shard is left for the next one, at position 0, when pos + batch + 1
-/// ≥ n.
+/// ≥ n; at its beginning only where it is too short.
 class PlainReader {
 public:
   PlainReader(std::vector<std::vector<uint16_t>> shards, size_t batch)
       : shards(std::move(shards)), batch(batch) {}
   /// The batch's tokens and the one after it; counts how often the first shard is begun again.
   std::vector<int32_t> next() {
-    while (position + batch + 1 >= shards[shard].size()) {
+    while (position + batch + (position > 0 ? 1 : 0) >= shards[shard].size()) {
       position = 0;
       shard = shard + 1;
       if (shard == shards.size()) {
@@ -160,7 +178,7 @@ TEST(BatchReader, OrderOfReading) {
       // not the first.
       size_t multiple = shard == 0 ? 1 + generator() % 3 : generator() % 4;
       tokens.push_back(
-          makeTokens(batch * multiple + generator() % 4 + (shard == 0 ? 2 : 0), 100, generator()));
+          makeTokens(batch * multiple + generator() % 4 + (shard == 0 ? 1 : 0), 100, generator()));
       writeShard(scratch / ("s" + std::to_string(shard) + ".bin"), tokens.back());
     }
     auto shards = *TokenShards::open(scratch / "s*.bin", 100, "--train");
