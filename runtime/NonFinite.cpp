@@ -19,24 +19,6 @@ using plan::DType;
 
 constexpr uint64_t pieceBytes = uint64_t(16) << 20;
 
-float valueOf(DType type, const std::byte *data) {
-  uint32_t word = 0;
-  std::memcpy(&word, data, plan::sizeOf(type));
-  switch (type) {
-  case DType::F32:
-    return std::bit_cast<float>(word);
-  case DType::BF16:
-    return fromBf16(uint16_t(word));
-  case DType::F8E4M3FN:
-    return fromE4m3(uint8_t(word));
-  case DType::F8E5M2:
-    return fromE5m2(uint8_t(word));
-  case DType::I32:
-    break;
-  }
-  return 0;
-}
-
 /// Runs over programs of one device.
 class Checker {
 public:
@@ -113,6 +95,24 @@ Result<std::optional<NonFinite>> Checker::run(const plan::Program &program) {
 }
 
 } // namespace
+
+float valueOf(DType type, const void *data) {
+  uint32_t word = 0;
+  std::memcpy(&word, data, plan::sizeOf(type));
+  switch (type) {
+  case DType::F32:
+    return std::bit_cast<float>(word);
+  case DType::BF16:
+    return fromBf16(uint16_t(word));
+  case DType::F8E4M3FN:
+    return fromE4m3(uint8_t(word));
+  case DType::F8E5M2:
+    return fromE5m2(uint8_t(word));
+  case DType::I32:
+    break;
+  }
+  return 0;
+}
 
 std::optional<uint64_t> firstNonFinite(DType type, const void *data, uint64_t count) {
   const auto *bytes = static_cast<const std::byte *>(data);

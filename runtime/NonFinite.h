@@ -32,6 +32,8 @@ Result<std::optional<NonFinite>> runChecked(const plan::Plan &plan, Device &devi
 /// (models/m.cpp:20)".
 std::string toString(const plan::Plan &plan, const NonFinite &found);
 
+/// The value of the element at `data`, which need not be aligned; 0 for an integer.
+float valueOf(plan::DType type, const void *data);
 /// The first of `count` elements of the type that is not finite; nothing when all are.
 std::optional<uint64_t> firstNonFinite(plan::DType type, const void *data, uint64_t count);
 

@@ -26,7 +26,8 @@ Status Rank::save(int64_t steps, const DataPosition *from) {
     manifest.epoch = position.epoch;
   }
   Result<std::string> path =
-      saveCheckpoint(job.options.save, manifest, plan, communicator, readerOf(*device));
+      saveCheckpoint(job.options.save, manifest, plan, communicator, readerOf(*device),
+                     /*requireFinite=*/!job.options.start.allowNonFinite);
   if (!path)
     return Error{
         path.error().kind,

@@ -57,7 +57,8 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
       !status)
     return status;
   auto load = [&](const StoredTensors &stored, Role role) {
-    return loadStates(stored, statesOf(plan, role), seat, write, clear, say);
+    return loadStates(stored, statesOf(plan, role), seat, write, clear, say,
+                      /*requireFinite=*/!options.allowNonFinite);
   };
   if (parameters)
     return load(*parameters, Role::Parameter);

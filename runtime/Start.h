@@ -22,9 +22,10 @@ using MakeDevice = std::function<Result<std::unique_ptr<Device>>(const plan::Pla
 
 /// Where the states come from; empty text means that the option was not given.
 struct StartOptions {
-  uint64_t seed = 0;  ///< for initial values
-  std::string init;   ///< parameters file
-  std::string resume; ///< directory of checkpoints
+  uint64_t seed = 0;           ///< for initial values
+  std::string init;            ///< parameters file
+  std::string resume;          ///< directory of checkpoints
+  bool allowNonFinite = false; ///< files may hold NaN and infinity
 };
 
 /// Files opened and checked against the plan, once for all ranks of the process.
@@ -35,7 +36,8 @@ public:
   static Result<Start> open(const plan::Plan &plan, const std::string &planHash,
                             const StartOptions &options, const Report &report);
 
-  /// Writes every state of one rank. `say` hears which one.
+  /// Writes every state of one rank. `say` hears which one. BadInput for a stored value that is not
+  /// finite, where the options do not allow it.
   Status write(const plan::Plan &plan, const Seat &seat, Device &device, int threads,
                const Say &say = {}) const;
   /// The checkpoint's manifest, when there is one.

@@ -64,7 +64,7 @@ Result<std::vector<std::string>> outcomes(Communicator &communicator,
 /// `shown` for it.
 Result<std::vector<FileRecord>> saveFiles(const std::string &temporary, const std::string &shown,
                                           const plan::Plan &plan, Communicator &communicator,
-                                          const ReadState &read) {
+                                          const ReadState &read, bool requireFinite) {
   const Seat seat = seatOf(plan, communicator);
   std::vector<FileRecord> records;
   for (Role role : {Role::Parameter, Role::Optimizer}) {
@@ -90,8 +90,8 @@ Result<std::vector<FileRecord>> saveFiles(const std::string &temporary, const st
       }
       return read(state, offset, data, bytes);
     };
-    if (Status status = storeRuns(ownRuns(statesOf(plan, role), seat), readAndSay,
-                                  /*requireFinite=*/true, *file);
+    if (Status status =
+            storeRuns(ownRuns(statesOf(plan, role), seat), readAndSay, requireFinite, *file);
         !status)
       return status.error();
     record.bytes = file->size();
@@ -263,7 +263,7 @@ std::string checkpointName(int64_t step) { return fmt::format("{}{:06}", stepPre
 
 Result<std::string> saveCheckpoint(const std::string &directory, const Manifest &manifest,
                                    const plan::Plan &plan, Communicator &communicator,
-                                   const ReadState &read) {
+                                   const ReadState &read, bool requireFinite) {
   const bool isFirst = communicator.rank() == 0;
   const std::string name = checkpointName(manifest.step);
   const std::string path = fmt::format("{}/{}", directory, name);
@@ -279,7 +279,8 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
     return fail(places.error());
   const std::string temporary = places->at(0);
 
-  Result<std::vector<FileRecord>> mine = saveFiles(temporary, path, plan, communicator, read);
+  Result<std::vector<FileRecord>> mine =
+      saveFiles(temporary, path, plan, communicator, read, requireFinite);
   auto records =
       outcomes(communicator, mine ? Result<std::string>(recordsText(*mine)) : mine.error(),
                "files of a checkpoint");

@@ -45,10 +45,11 @@ std::string checkpointName(int64_t step);
 /// Publishes a checkpoint of the plan's parameters and optimizer states below `directory`, in place
 /// of one of the same step; called by every rank, `manifest` and `directory` count on rank 0.
 /// Returns its path. When one rank fails all return its error, and everything that was there before
-/// is intact; the errors of `writeError`, `storeRuns`, `read` and of the communicator.
+/// is intact; the errors of `writeError`, `storeRuns` (as `requireFinite` says), `read` and of the
+/// communicator.
 Result<std::string> saveCheckpoint(const std::string &directory, const Manifest &manifest,
                                    const plan::Plan &plan, Communicator &communicator,
-                                   const ReadState &read);
+                                   const ReadState &read, bool requireFinite = true);
 
 /// Opens one checkpoint and verifies it. BadInput: why it is not complete.
 Result<Checkpoint> openCheckpoint(const std::string &path);

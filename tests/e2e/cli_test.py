@@ -175,6 +175,8 @@ class CommandLine(RunTest):
         with open(initial, "wb") as file:
             file.write(content[:start] + spoilt + content[start + len(spoilt) :])
         words = ("--train", self.path("t_*.bin"), "--init", initial, "--save", self.path("nan"))
+        self.refused("nanorun", self.plan, *words, says="holds NaN at [0")
+        words = (*words, "--allow-non-finite")
         self.refused("nanorun", self.plan, *words, says="at step 1", status=1)
         self.assertEqual(os.listdir(self.path("nan")), [])
 

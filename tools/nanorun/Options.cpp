@@ -126,6 +126,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--init", train.start.init, "Start from these parameters")
       ->type_name("FILE.safetensors");
+  app.add_flag("--allow-non-finite", train.start.allowNonFinite,
+               "Start from values of --init or --resume that are NaN or infinite, and save such "
+               "ones; default: they are refused");
   app.add_option("--save", train.save,
                  "Save checkpoints here, after the last step and on Ctrl-C. Every rank writes its "
                  "share: on several machines a directory that all of them see")

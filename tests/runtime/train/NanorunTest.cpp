@@ -72,6 +72,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--steps",
                              "--seed",
                              "--init",
+                             "--allow-non-finite",
                              "--save",
                              "--save-every",
                              "--rank-timeout SECONDS=600",

@@ -9,6 +9,7 @@
 #include "tests/runtime/train/TrainingTest.h"
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <mutex>
@@ -268,6 +269,46 @@ TEST_F(TrainerTest, InitIsWhatWasDumped) {
   EXPECT_CONTAINS(failure(2), "not a valid safetensors file");
   options.start.resume = scratch.path;
   EXPECT_CONTAINS(failure(2), "--init and --resume exclude each other");
+}
+
+/// In a row that no token uses: no loss would show it.
+TEST_F(TrainerTest, InitThatIsNotFiniteIsRefused) {
+  for (const char *name : {"train_0.bin", "train_1.bin"})
+    writeShard(scratch / name, makeTokens(300, 40, 1));
+  options.steps = 0;
+  const std::string good = parameters();
+  options.start.init = scratch / "init.safetensors";
+  options.steps = 1;
+  auto spoil = [&](const std::string &tensor, size_t byte, const std::string &value) {
+    test::writeText(options.start.init, good);
+    auto file = SafetensorsFile::open(options.start.init);
+    ASSERT_TRUE(file);
+    uint64_t header = 0;
+    std::memcpy(&header, good.data(), sizeof header);
+    const size_t at = sizeof header + header + file->tensors().at(tensor).begin;
+    test::writeText(options.start.init, std::string(good).replace(at + byte, value.size(), value));
+  };
+  const std::string wanted = "; give values that are finite, or --allow-non-finite to start from "
+                             "these";
+  for (int world : {1, 2}) {
+    options.world = world;
+    spoil("weight", 4 * 45, {"\xff\xff\xff\x7f", 4});
+    EXPECT_EQ(failure(2), options.start.init + ": tensor 'weight' holds NaN at [45]" + wanted);
+    spoil("bias", 2 * 49, {"\x80\xff", 2});
+    EXPECT_EQ(failure(2), options.start.init + ": tensor 'bias' holds infinity at [49]" + wanted);
+  }
+  options.start.allowNonFinite = true;
+  options.save = scratch / "saves";
+  options.world = 1;
+  EXPECT_TRUE(run()) << output;
+  // What was allowed to be saved is refused again.
+  options.start = {};
+  options.start.resume = std::exchange(options.save, "");
+  EXPECT_EQ(failure(2), scratch / "saves/step-000001/params.safetensors: tensor 'bias' holds "
+                                  "infinity at [49]" +
+                            wanted);
+  options.start.allowNonFinite = true;
+  EXPECT_TRUE(run()) << output;
 }
 
 TEST_F(TrainerTest, SignalFinishesTheStepAndSaves) {
