@@ -1,6 +1,9 @@
 // The manifest's JSON.
 #include "runtime/files/Manifest.h"
 
+#include "runtime/files/JsonKeys.h"
+
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -98,6 +101,9 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
   json content = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!content.is_object())
     return badInput("it is not a JSON object");
+  // The checksum is made of what the parser keeps of them.
+  if (std::optional<std::string> key = repeatedKey(text))
+    return badInput(fmt::format("the key '{}' occurs twice in one object", *key));
   try {
     if (content.at("format").get<std::string>() != formatName)
       return badInput("it is not the manifest of a checkpoint");

@@ -1,6 +1,8 @@
 // Reading, checking and laying out safetensors files.
 #include "runtime/files/Safetensors.h"
 
+#include "runtime/files/JsonKeys.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <set>
 
 namespace nano {
 
@@ -40,39 +41,11 @@ constexpr std::array<TypeName, 16> knownTypes = {{{"F64", 8},
                                                   {"BOOL", 1},
                                                   {"C64", 8}}};
 
-/// Hears a parser's events, and ends it where an object has a key twice.
-class KeyWatch : public nlohmann::json_sax<json> {
-public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(int64_t) override { return true; }
-  bool number_unsigned(uint64_t) override { return true; }
-  bool number_float(double, const std::string &) override { return true; }
-  bool string(std::string &) override { return true; }
-  bool binary(json::binary_t &) override { return true; }
-  bool start_object(size_t) override {
-    keys.emplace_back();
-    return true;
-  }
-  bool key(std::string &name) override { return keys.back().insert(name).second; }
-  bool end_object() override {
-    keys.pop_back();
-    return true;
-  }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string &, const json::exception &) override { return false; }
-
-private:
-  std::vector<std::set<std::string>> keys; ///< of the objects around
-};
-
 /// Parses the header; an object in which no key of the top level or of a tensor appears twice, else
 /// null. Twice over the text: the parser's own way to look on takes a time that grows with the
 /// square of the number of tensors.
 json parseHeader(std::string_view text) {
-  KeyWatch watch;
-  if (!json::sax_parse(text, &watch))
+  if (repeatedKey(text))
     return {};
   json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   return header.is_object() ? header : json();

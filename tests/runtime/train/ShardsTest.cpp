@@ -17,6 +17,7 @@
 #include <set>
 #include <sys/resource.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 
@@ -467,6 +468,24 @@ TEST(Shards, ManifestsThatDoNotFitTheFiles) {
                   "/manifest.json: its step is negative");
   EXPECT_CONTAINS(errorWith([](auto &m) { m["files"] = nlohmann::json::array(); }),
                   "the manifest lists no file of parameters");
+}
+
+/// A parser keeps the last of two values, and the checksum is made of what it keeps.
+TEST(Shards, ManifestsWithAKeyTwice) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(save(scratch.path, makePlan(1, 1), 4));
+  const std::string path = scratch / "step-000004/manifest.json", good = readText(path);
+  for (auto [before, twice, key] : {std::tuple("{", R"("step": 9, )", "step"),
+                                    {R"("data": {)", R"("epoch": 5, )", "epoch"},
+                                    {R"("parameters": {)", R"("two": {}, )", "two"}}) {
+    const size_t place = good.find(before) + std::string_view(before).size();
+    writeText(path, std::string(good).insert(place, twice));
+    auto checkpoint = openCheckpoint(scratch / "step-000004");
+    ASSERT_FALSE(checkpoint) << key;
+    EXPECT_EQ(checkpoint.error().exitStatus(), 2);
+    EXPECT_EQ(checkpoint.error().message,
+              path + ": the key '" + key + "' occurs twice in one object");
+  }
 }
 
 TEST(Shards, ListsOfFilesGoFromRankToRank) {
