@@ -39,13 +39,16 @@ Facts Job::facts() const {
   Facts facts = {{"nanorun", version},
                  {"the plan", planHash},
                  {"the checkpoint's step", std::to_string(firstStep)},
+                 {"the checkpoint", start.manifest() ? start.manifest()->checksum : "no"},
                  {"--steps", std::to_string(steps)},
                  {"--seed", std::to_string(start.seed())},
                  {"--init", sizeOf(options.start.init)},
+                 {"the content of --init", initHash},
                  {"--save", given(options.save)},
                  {"--save-every", std::to_string(options.saveEvery)},
                  {"--val-every", std::to_string(options.valEvery)},
                  {"the number of validation sequences", std::to_string(valSequences.size())},
+                 {"the content of the validation shards", hexText(valHash)},
                  {"--times", given(options.times)},
                  {"--profile", given(options.profile)},
                  {"--fp8-report", options.fp8Report ? "yes" : "no"},
@@ -55,7 +58,8 @@ Facts Job::facts() const {
     facts.insert(facts.end(),
                  {{"the training shard", trainShards->name(position.shard)},
                   {"the position in the training shard", std::to_string(position.position)},
-                  {"the number of training tokens", std::to_string(trainShards->totalTokens())}});
+                  {"the number of training tokens", std::to_string(trainShards->totalTokens())},
+                  {"the names, sizes or first tokens of the training shards", shardsHash}});
   }
   return facts;
 }
@@ -83,6 +87,12 @@ Status Job::openStart() {
   if (!opened)
     return opened.error();
   start = std::move(*opened);
+  if (world > 1 || !options.save.empty()) {
+    Result<std::string> hash = start.initHash();
+    if (!hash)
+      return hash.error();
+    initHash = std::move(*hash);
+  }
   firstStep = start.manifest() ? start.manifest()->step : 0;
   done = firstStep;
   steps = options.steps.value_or(training.numIterations);
@@ -129,6 +139,10 @@ Status Job::openTraining() {
   if (!shards)
     return shards.error();
   trainShards = *shards;
+  Result<uint64_t> hash = trainShards->fingerprint();
+  if (!hash)
+    return hash.error();
+  shardsHash = hexText(*hash);
 
   DataPosition position;
   if (const Manifest *manifest = start.manifest()) {
@@ -166,6 +180,14 @@ Status Job::openValidation() {
     return badInput(
         fmt::format("--val '{}': fewer tokens than one validation sequence: no shard has {}",
                     options.val, sequence + 1));
+  // All of them are read for the first validation anyway.
+  for (const auto &[shard, position] : valSequences)
+    if (world > 1) {
+      Result<uint64_t> hash = valShards->hash(shard, position, sequence + 1, valHash);
+      if (!hash)
+        return hash.error();
+      valHash = *hash;
+    }
   if (uint64_t used = valSequences.size() * sequence; used != wanted)
     console.say(fmt::format(
         "validation: {} sequences of {} = {} tokens ({} were asked for, the shards hold {})",

@@ -35,6 +35,9 @@ struct Job {
   std::optional<BatchReader> reader; ///< at the first batch; each rank copies it
   std::shared_ptr<const TokenShards> trainShards, valShards;
   std::vector<std::pair<size_t, uint64_t>> valSequences;
+  uint64_t valHash = 0;   ///< of their tokens; 0 for one rank
+  std::string shardsHash; ///< of the training shards (fingerprint); empty without any
+  std::string initHash;   ///< Start::initHash, where it is compared or saved
   Log log;
   Phases startTimes; ///< of the process; from where the ranks start on, of rank 0
   int world = 1;

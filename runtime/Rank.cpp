@@ -4,6 +4,7 @@
 #include "runtime/Interrupt.h"
 #include "runtime/Log.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -146,10 +147,39 @@ Status Rank::loop() {
 }
 
 Result<bool> Rank::anyInterrupted() {
-  std::vector<float> flag = {InterruptGuard::signal() != 0 ? 1.0F : 0.0F};
-  if (Status status = share(flag, "interrupt flag"); !status)
+  // Every rank hashes all of the batch, though it trains on its share. The bytes of the hash travel
+  // with the flag, each beside its distance from 255: where all ranks have the same byte, and there
+  // alone, the largest of both add up to 255.
+  constexpr size_t bytes = sizeof batchHash;
+  constexpr float most = 255;
+  std::vector<float> values = {InterruptGuard::signal() != 0 ? 1.0F : 0.0F};
+  for (size_t i = 0; i < bytes; ++i) {
+    values.push_back(float(batchHash >> (8 * i) & 0xff));
+    values.push_back(most - values.back());
+  }
+  if (Status status = communicator.allReduce(values.data(), int64_t(values.size()),
+                                             plan::DType::F32, Combine::Max, plan::Ranks::All,
+                                             "interrupt flag and hash of the batch");
+      !status)
     return status.error();
-  return flag[0] > 0;
+  for (size_t i = 0; i < bytes; ++i)
+    if (values[1 + 2 * i] + values[2 + 2 * i] != most)
+      return differentBatches();
+  return values[0] > 0;
+}
+
+Error Rank::differentBatches() {
+  Result<std::vector<std::string>> all =
+      communicator.exchange(fmt::format("{:016x}", batchHash), "hashes of the batch");
+  if (!all)
+    return all.error();
+  const auto other = std::find_if(all->begin(), all->end(),
+                                  [&](const std::string &each) { return each != all->front(); });
+  const DataPosition &start = reader->batchStart();
+  return badInput(fmt::format("rank {} trained on other tokens than rank 0, of {} from token {} to "
+                              "{}; nothing of it is saved; give all ranks the same shards",
+                              other - all->begin(), job.trainShards->name(start.shard),
+                              start.position, start.position + uint64_t(training.globalBatch)));
 }
 
 Status Rank::writeBatch(size_t sequence) {
@@ -193,6 +223,12 @@ Status Rank::trainStep(int64_t step) {
   if (reader->next() && rank == 0)
     job.console.say(
         fmt::format("step {}: past the last shard, reading starts again at the first", step + 1));
+  if (world > 1) {
+    Result<uint64_t> hash = reader->hash();
+    if (!hash)
+      return hash.error();
+    batchHash = *hash;
+  }
   if (Status status = writeScalars(plan, step, world, *device); !status)
     return status;
   std::vector<float> losses(size_t(training.globalBatch / training.seqLen));

@@ -90,8 +90,11 @@ private:
     return communicator.allReduce(values.data(), int64_t(values.size()), plan::DType::F32,
                                   Combine::Sum, plan::Ranks::All, what);
   }
-  /// Whether any rank has received a signal.
+  /// Whether any rank has received a signal. BadInput, the same on all, when the ranks have not
+  /// read the same tokens for the batch that was taken last.
   Result<bool> anyInterrupted();
+  /// The error of ranks whose batches differ.
+  Error differentBatches();
   bool due(int64_t every, int64_t steps) const {
     return steps == job.steps || (every > 0 && steps % every == 0);
   }
@@ -111,6 +114,7 @@ private:
   std::vector<int32_t> tokens, targets;
   int64_t savedStep = -1;
   DataPosition batchStart;        ///< where the batch of the current step begins
+  uint64_t batchHash = 0;         ///< of its tokens; 0 for one rank
   std::vector<CommandSpan> spans; ///< of the last step, for --profile
   double meeting = 0;             ///< when the ranks last met in it, by the steady clock
 };

@@ -41,6 +41,13 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
   return start;
 }
 
+Result<std::string> Start::initHash() const {
+  if (!parameters)
+    return std::string();
+  Result<uint64_t> hash = parameters->hash();
+  return hash ? Result<std::string>(hexText(*hash)) : hash.error();
+}
+
 Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, int threads,
                     const Say &say) const {
   using Role = plan::State::Role;

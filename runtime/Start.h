@@ -42,6 +42,8 @@ public:
                const Say &say = {}) const;
   /// The checkpoint's manifest, when there is one.
   const Manifest *manifest() const { return checkpoint ? &checkpoint->manifest : nullptr; }
+  /// Of the file of initial parameters, 16 hex digits; empty without one. Reads all of it.
+  Result<std::string> initHash() const;
   /// The seed that the initial values were made with: the checkpoint's, else the option's.
   uint64_t seed() const { return checkpoint ? checkpoint->manifest.seed : options.seed; }
 

@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <glob.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace nano {
 
 namespace {
@@ -15,6 +18,8 @@ constexpr size_t headerInts = 256;
 constexpr uint64_t headerBytes = headerInts * sizeof(int32_t);
 constexpr int32_t magic = 20240520;
 constexpr int32_t version = 1;
+/// Tokens of a shard that its fingerprint holds: what lies in one page with the header.
+constexpr uint64_t sampledTokens = (4096 - headerBytes) / sizeof(uint16_t);
 
 /// Paths that match, sorted by bytes.
 std::vector<std::string> match(const std::string &pattern) {
@@ -82,6 +87,25 @@ uint64_t TokenShards::totalTokens() const {
   for (size_t shard = 0; shard < count(); ++shard)
     total += size(shard);
   return total;
+}
+
+Result<uint64_t> TokenShards::fingerprint() const {
+  uint64_t hash = count();
+  for (size_t shard = 0; shard < count(); ++shard) {
+    const std::string own = fmt::format("{}/{}", name(shard), size(shard));
+    Result<uint64_t> next = this->hash(shard, 0, std::min(size(shard), sampledTokens),
+                                       XXH3_64bits_withSeed(own.data(), own.size(), hash));
+    if (!next)
+      return next;
+    hash = *next;
+  }
+  return hash;
+}
+
+Result<uint64_t> TokenShards::hash(size_t shard, uint64_t position, uint64_t count,
+                                   uint64_t before) const {
+  const std::span<const uint16_t> part = tokens(shard).subspan(position, count);
+  return XXH3_64bits_withSeed(part.data(), part.size_bytes(), before);
 }
 
 std::span<const uint16_t> TokenShards::tokens(size_t shard) const {
@@ -176,6 +200,10 @@ bool BatchReader::next() {
 Status BatchReader::read(uint64_t index, int32_t *inputs, int32_t *targets) const {
   return shards->read(current.shard, current.position + index * sequence, sequence, inputs,
                       targets);
+}
+
+Result<uint64_t> BatchReader::hash() const {
+  return shards->hash(current.shard, current.position, batch + 1);
 }
 
 std::vector<std::pair<size_t, uint64_t>> validationSequences(const TokenShards &shards,

@@ -33,6 +33,13 @@ public:
   /// Number of tokens in the shard.
   uint64_t size(size_t shard) const;
   uint64_t totalTokens() const;
+  /// Tells sets of shards apart without reading them all: a hash of their names and numbers of
+  /// tokens, in order, and of the first 1,536 tokens of each. Different sets with the same number
+  /// differ behind those tokens only.
+  Result<uint64_t> fingerprint() const;
+  /// XXH3 of tokens [position, position + count) of the shard, which must hold them, and of
+  /// `before`.
+  Result<uint64_t> hash(size_t shard, uint64_t position, uint64_t count, uint64_t before = 0) const;
 
   /// Inputs [position, position + count) of the shard into `inputs`, and the tokens that follow
   /// each of them into `targets`; the shard must hold them. BadInput, with file and position, for a
@@ -78,6 +85,10 @@ public:
   /// Sequence `index` of the batch: inputs and targets, `sequence` tokens each. Errors as
   /// `TokenShards::read`.
   Status read(uint64_t index, int32_t *inputs, int32_t *targets) const;
+  /// A hash of all tokens of the batch that was taken last, targets included.
+  Result<uint64_t> hash() const;
+  /// Where that batch begins.
+  const DataPosition &batchStart() const { return current; }
   /// Where the batch after the one that was taken last begins.
   const DataPosition &position() const { return following; }
 

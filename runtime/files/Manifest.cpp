@@ -115,6 +115,7 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
     if (checksum != checksumOf(content))
       return badInput("its checksum does not agree");
     Manifest manifest;
+    manifest.checksum = checksum;
     manifest.step = content.at("step").get<int64_t>();
     const json &data = content.at("data");
     manifest.shard = data.at("shard").get<uint64_t>();

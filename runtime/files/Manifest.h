@@ -33,6 +33,7 @@ struct Manifest {
   std::string model;
   int64_t world = 1;
   std::vector<plan::Hyperparameter> hyperparameters; ///< `overridden` is not kept
+  std::string checksum; ///< of all that the manifest says, its files' checksums too; when read
 };
 
 /// A file of a checkpoint.

@@ -7,6 +7,9 @@
 #include <optional>
 #include <utility>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace nano {
 
 namespace {
@@ -105,6 +108,16 @@ Result<StoredTensors> StoredTensors::open(std::vector<SafetensorsFile> files, Te
   stored.files = std::move(files);
   stored.table = std::move(table);
   return stored;
+}
+
+Result<uint64_t> StoredTensors::hash() const {
+  uint64_t hash = files.size();
+  for (const SafetensorsFile &file : files) {
+    const std::span<const std::byte> content = file.content();
+    hash = XXH3_64bits_withSeed(content.data(), content.size(), hash);
+    file.release(content);
+  }
+  return hash;
 }
 
 Status StoredTensors::read(const std::string &tensor, uint64_t first, uint64_t count,

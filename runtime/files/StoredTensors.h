@@ -31,6 +31,8 @@ public:
   static Result<StoredTensors> open(std::vector<SafetensorsFile> files, TensorTable table);
 
   const TensorTable &tensors() const { return table; }
+  /// XXH3 of the files, whole.
+  Result<uint64_t> hash() const;
 
   /// Consecutive elements of a tensor as they lie in a file.
   struct Stretch {

@@ -213,6 +213,56 @@ class Launch(RunTest):
             self.assertEqual(status, 2)
             self.assertRegex(errors, "rank 1 differs from rank 0 in (the )?plan")
 
+    def test_ranks_that_read_other_tokens(self):
+        """Shards of the same names and sizes: what differs at their beginnings, or in what is
+        validated, is seen at the start, what differs further on before it is saved."""
+        for place, says in (
+            (3, r"rank 1 differs from rank 0 in the names, sizes or first tokens of the training "
+             r"shards: '[0-9a-f]{16}', rank 0 has '[0-9a-f]{16}'; start all ranks with the same "
+             r"files and options"),
+            (2 * 1024 + 17, r"after step 3: rank 1 trained on other tokens than rank 0, of t_0.bin "
+             r"from token 2048 to 3072; nothing of it is saved; give all ranks the same shards"),
+        ):  # fmt: skip
+            folder = self.path(f"others{place}")
+            os.mkdir(folder)
+            for name in ("t_0.bin", "t_1.bin"):
+                shutil.copy(self.path(name), folder)
+            self.flip(os.path.join(folder, "t_0.bin"), place)
+            saves = self.path(f"saves{place}")
+
+            def options(rank):
+                shards = os.path.join(folder if rank else self.scratch.name, "t_*.bin")
+                words = ("--train", shards, "--threads", 1, "--steps", 5)
+                return list(map(str, (*words, "--save", saves, "--save-every", 1)))
+
+            ends = self.ends(self.start_all(2, options))
+            for rank, (status, _, errors) in enumerate(ends):
+                self.assertEqual(status, 2, errors)
+                self.assertRegex(errors, rf"^nanorun: rank {rank}: {says}\n$")
+            if place > 1536:
+                found = sorted(name for name in os.listdir(saves) if name[0] != ".")
+                self.assertEqual(found, ["step-000001", "step-000002"])
+
+        shutil.copy(self.path("v.bin"), self.path("w.bin"))
+        self.flip(self.path("w.bin"), 2000)
+        ends = self.ends(
+            self.start_all(
+                2,
+                lambda rank: self.options("val", "--steps", 1, "--val", self.path("vw"[rank] + ".bin")),
+            )
+        )
+        for rank, (status, _, errors) in enumerate(ends):
+            self.assertEqual(status, 2, errors)
+            self.assertIn("in the content of the validation shards", errors)
+
+    def flip(self, path, place):
+        """Changes one token of a shard."""
+        with open(path, "r+b") as file:
+            file.seek(1024 + 2 * place)
+            token = file.read(1)[0]
+            file.seek(1024 + 2 * place)
+            file.write(bytes([token ^ 1]))
+
     def test_one_rank_cannot_read_its_plan(self):
         plans = {1: self.path("none.plan")}
         first, second = self.ends(

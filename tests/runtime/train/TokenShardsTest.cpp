@@ -89,6 +89,44 @@ TEST(TokenShards, TokenOutsideTheVocabulary) {
   EXPECT_TRUE((*shards)->read(0, 21, 10, inputs.data(), targets.data()));
 }
 
+/// Names, numbers of tokens and first tokens tell sets of shards apart; what lies behind those does
+/// not, but a batch there does.
+TEST(TokenShards, Fingerprints) {
+  ScratchDirectory scratch;
+  std::vector<uint16_t> tokens = makeTokens(3000, 100, 1);
+  auto open = [&] { return *TokenShards::open(scratch / "*.bin", 100, "--train"); };
+  auto write = [&](const std::vector<uint16_t> &content) {
+    std::filesystem::remove(scratch / "a.bin"); // what is mapped stays
+    writeShard(scratch / "a.bin", content);
+  };
+  auto hashOfBatch = [&] {
+    auto reader = BatchReader::create(open(), 64, 16, "--train", {0, 2000, 0});
+    EXPECT_TRUE(reader);
+    (void)reader->next();
+    EXPECT_EQ(reader->batchStart(), (DataPosition{0, 2000, 0}));
+    return *reader->hash();
+  };
+  write(tokens);
+  const uint64_t whole = *open()->fingerprint(), batch = hashOfBatch();
+  EXPECT_EQ(*open()->fingerprint(), whole);
+  EXPECT_EQ(hashOfBatch(), batch);
+  for (size_t place : {0, 1535, 1536, 1999, 2000, 2063, 2064, 2065}) {
+    std::vector<uint16_t> changed = tokens;
+    changed[place] ^= 1;
+    write(changed);
+    EXPECT_EQ(*open()->fingerprint() != whole, place < 1536) << place;
+    EXPECT_EQ(hashOfBatch() != batch, place >= 2000 && place < 2065) << place;
+  }
+  write(makeTokens(3001, 100, 1));
+  EXPECT_NE(*open()->fingerprint(), whole);
+  write(tokens);
+  writeShard(scratch / "b.bin", {});
+  EXPECT_NE(*open()->fingerprint(), whole);
+  std::filesystem::remove(scratch / "b.bin");
+  std::filesystem::rename(scratch / "a.bin", scratch / "c.bin");
+  EXPECT_NE(*open()->fingerprint(), whole);
+}
+
 TEST(BatchReader, FewerTokensThanABatch) {
   ScratchDirectory scratch;
   writeShard(scratch / "a.bin", makeTokens(64, 100, 1));
