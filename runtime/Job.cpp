@@ -19,6 +19,10 @@ Status Job::prepare(const Crew &crew) {
   localRanks = crew.onMachine();
   if (Status status = checkOptions(); !status)
     return status;
+  // Locked before checkpoints are looked at: nobody adds any from here on.
+  if (crew.hasFirst() && !options.save.empty())
+    if (Status status = openFolder(); !status)
+      return status;
   if (Status status = openStart(); !status)
     return status;
   if (steps > firstStep)
@@ -27,7 +31,17 @@ Status Job::prepare(const Crew &crew) {
   if (!options.val.empty())
     if (Status status = openValidation(); !status)
       return status;
+  run = identityOf({planHash, shardsHash, start.seed(), initHash}, start.manifest());
   return crew.hasFirst() ? openOutputs() : ok();
+}
+
+Status Job::openFolder() {
+  Result<RunFolder> claimed =
+      RunFolder::claim(options.save, [&](const std::string &line) { console.say(line); });
+  if (!claimed)
+    return badInput("--save " + claimed.error().message);
+  folder = std::move(*claimed);
+  return ok();
 }
 
 Facts Job::facts() const {
@@ -69,6 +83,8 @@ Status Job::checkOptions() const {
     return plan::notForWorld(plan.worlds, world);
   if (options.saveEvery > 0 && options.save.empty())
     return badInput("--save-every: needs --save DIR");
+  if (options.setAside && options.save.empty())
+    return badInput("--set-aside: needs --save DIR");
   if (options.fp8Report)
     if (Status status = Fp8Meter::check(plan, "--fp8-report"); !status)
       return status;
@@ -196,9 +212,11 @@ Status Job::openValidation() {
 }
 
 Status Job::openOutputs() {
-  if (!options.save.empty())
-    if (Status status = makeWritableDirectory(options.save); !status)
-      return badInput("--save " + status.error().message);
+  if (folder && (steps > firstStep || !start.manifest()))
+    if (Status status = folder->admit(run, firstStep, options.setAside,
+                                      [&](const std::string &line) { console.say(line); });
+        !status)
+      return Error{status.error().kind, "--save " + status.error().message};
   // Created and dropped at once: a place that cannot be written shows before hours of training,
   // not after.
   for (auto [name, path] :

@@ -10,6 +10,7 @@
 #include "runtime/comm/Agreement.h"
 #include "runtime/comm/Crew.h"
 #include "runtime/data/TokenShards.h"
+#include "runtime/files/RunFolder.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -35,9 +36,11 @@ struct Job {
   std::optional<BatchReader> reader; ///< at the first batch; each rank copies it
   std::shared_ptr<const TokenShards> trainShards, valShards;
   std::vector<std::pair<size_t, uint64_t>> valSequences;
-  uint64_t valHash = 0;   ///< of their tokens; 0 for one rank
-  std::string shardsHash; ///< of the training shards (fingerprint); empty without any
-  std::string initHash;   ///< Start::initHash, where it is compared or saved
+  uint64_t valHash = 0;            ///< of their tokens; 0 for one rank
+  std::string shardsHash;          ///< of the training shards (fingerprint); empty without any
+  std::string initHash;            ///< Start::initHash, where it is compared or saved
+  RunIdentity run;                 ///< kept in checkpoints
+  std::optional<RunFolder> folder; ///< --save, in the process of rank 0
   Log log;
   Phases startTimes; ///< of the process; from where the ranks start on, of rank 0
   int world = 1;
@@ -61,6 +64,7 @@ struct Job {
 
 private:
   Status checkOptions() const;
+  Status openFolder();
   Status openStart();
   Status openTraining();
   Status openValidation();

@@ -18,6 +18,7 @@ Status Rank::save(int64_t steps, const DataPosition *from) {
   manifest.step = steps;
   manifest.seed = job.start.seed();
   manifest.world = world;
+  manifest.run = job.run;
   if (reader) {
     const DataPosition &position = from ? *from : reader->position();
     manifest.shard = position.shard;

@@ -33,6 +33,7 @@ struct TrainOptions {
   std::optional<int64_t> steps; ///< optimizer steps at the end; default: the plan's numIterations
   StartOptions start;
   std::string save;
+  bool setAside = false; ///< move what other runs have saved there into a folder of its own
   int64_t saveEvery = 0; ///< 0: at the end only
   int64_t valEvery = 0;  ///< 0: at the end only
   int64_t valTokens = 10485760;

@@ -178,6 +178,50 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return step;
 }
 
+/// Steps with their paths below `directory`, the newest first, whatever they hold; and why there
+/// may be more.
+std::pair<std::vector<std::pair<int64_t, std::string>>, std::error_code>
+stepsIn(const std::string &directory) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code error;
+  for (const auto &entry : std::filesystem::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename().string();
+    if (std::optional<int64_t> step = stepOf(name))
+      found.emplace_back(*step, fmt::format("{}/{}", directory, name));
+  }
+  std::sort(found.rbegin(), found.rend());
+  return {found, error};
+}
+
+/// Reads the manifest of the checkpoint at `path`.
+Result<Manifest> openManifest(const std::string &path, Contents &contents) {
+  const std::string manifestPath = fmt::format("{}/{}", path, manifestName);
+  Result<std::string> text = readFile(manifestPath, maxManifestBytes);
+  if (!text)
+    return text.error();
+  Result<Manifest> manifest = parseManifest(*text, contents);
+  if (!manifest)
+    return badInput(fmt::format("{}: {}", manifestPath, manifest.error().message));
+  return manifest;
+}
+
+/// Names the checkpoints below `directory` that belong to another run than `chosen`.
+void reportOthers(const std::string &directory, const Checkpoint &chosen, const Report &report) {
+  std::vector<std::string> names;
+  for (const FoundCheckpoint &each : checkpointsIn(directory))
+    if (!chosen.manifest.run.owns(each.manifest))
+      names.push_back(std::filesystem::path(each.path).filename().string());
+  if (names.empty())
+    return;
+  constexpr size_t shown = 4;
+  const size_t rest = names.size() - std::min(names.size(), shown);
+  names.resize(names.size() - rest);
+  report(fmt::format("{} is of run {}; these in {} are of other runs and left alone: {}{}",
+                     chosen.path,
+                     chosen.manifest.run.id.empty() ? "unknown" : chosen.manifest.run.id, directory,
+                     fmt::join(names, ", "), rest ? fmt::format(" and {} more", rest) : ""));
+}
+
 /// Makes the empty directory that a checkpoint is written into; returns its path.
 Result<std::string> makeTemporary(const std::string &directory, const std::string &name) {
   if (Status status = makeDirectories(directory); !status)
@@ -304,15 +348,22 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
   return path;
 }
 
+std::vector<FoundCheckpoint> checkpointsIn(const std::string &directory) {
+  std::vector<FoundCheckpoint> found;
+  const auto [steps, unreadable] = stepsIn(directory);
+  for (const auto &[step, path] : steps) {
+    Contents contents;
+    if (Result<Manifest> manifest = openManifest(path, contents))
+      found.push_back({path, std::move(*manifest)});
+  }
+  return found;
+}
+
 Result<Checkpoint> openCheckpoint(const std::string &path) {
-  std::string manifestPath = fmt::format("{}/{}", path, manifestName);
-  Result<std::string> text = readFile(manifestPath, maxManifestBytes);
-  if (!text)
-    return text.error();
   Contents contents;
-  Result<Manifest> manifest = parseManifest(*text, contents);
+  Result<Manifest> manifest = openManifest(path, contents);
   if (!manifest)
-    return badInput(fmt::format("{}: {}", manifestPath, manifest.error().message));
+    return manifest.error();
   Result<StoredTensors> parameters = openFiles(path, contents, Role::Parameter);
   if (!parameters)
     return parameters.error();
@@ -326,19 +377,15 @@ Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &re
   std::error_code error;
   if (std::filesystem::exists(fmt::format("{}/{}", directory, manifestName), error))
     return openCheckpoint(directory);
-  std::vector<std::pair<int64_t, std::string>> found;
-  for (const auto &entry : std::filesystem::directory_iterator(directory, error)) {
-    std::string name = entry.path().filename().string();
-    if (std::optional<int64_t> step = stepOf(name))
-      found.emplace_back(*step, fmt::format("{}/{}", directory, name));
-  }
-  if (error)
-    return badInput(fmt::format("{}: cannot be read: {}", directory, error.message()));
-  std::sort(found.rbegin(), found.rend());
+  const auto [found, unreadable] = stepsIn(directory);
+  if (unreadable)
+    return badInput(fmt::format("{}: cannot be read: {}", directory, unreadable.message()));
   for (const auto &[step, path] : found) {
     Result<Checkpoint> checkpoint = openCheckpoint(path);
-    if (checkpoint)
+    if (checkpoint) {
+      reportOthers(directory, *checkpoint, report);
       return checkpoint;
+    }
     report(fmt::format("skipping checkpoint {}: {}", path, checkpoint.error().message));
   }
   return badInput(fmt::format("{}: holds no complete checkpoint", directory));

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace nano {
 
@@ -51,11 +52,20 @@ Result<std::string> saveCheckpoint(const std::string &directory, const Manifest 
                                    const plan::Plan &plan, Communicator &communicator,
                                    const ReadState &read, bool requireFinite = true);
 
+/// A checkpoint whose manifest is whole; its files may not be.
+struct FoundCheckpoint {
+  std::string path; ///< DIR/step-000123
+  Manifest manifest;
+};
+/// Those below `directory`; what cannot be read is left out.
+std::vector<FoundCheckpoint> checkpointsIn(const std::string &directory);
+
 /// Opens one checkpoint and verifies it. BadInput: why it is not complete.
 Result<Checkpoint> openCheckpoint(const std::string &path);
 
 /// The newest complete checkpoint below `directory` (or `directory` itself when it is one);
-/// `report` hears of every newer one that is not complete and why. BadInput when there is none.
+/// `report` hears of every newer one that is not complete and why, and of those that belong to
+/// another run than the one that is found. BadInput when there is none.
 Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &report);
 
 /// Whether the plan can go on from the checkpoint: its states must agree in name, shape and type,

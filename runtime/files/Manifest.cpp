@@ -68,7 +68,27 @@ TensorTable toTable(const json &object) {
   return table;
 }
 
+json toJson(const RunIdentity &run) {
+  json from = json::array();
+  for (const auto &[id, step] : run.from)
+    from.push_back({{"id", id}, {"step", step}});
+  return {{"id", run.id}, {"settings", run.settings}, {"from", from}};
+}
+
+RunIdentity toIdentity(const json &object) {
+  RunIdentity run{object.at("id").get<std::string>(), object.at("settings").get<std::string>(), {}};
+  for (const json &each : object.at("from"))
+    run.from.emplace_back(each.at("id").get<std::string>(), each.at("step").get<int64_t>());
+  return run;
+}
+
 } // namespace
+
+bool RunIdentity::owns(const Manifest &checkpoint) const {
+  return checkpoint.run.id == id || std::any_of(from.begin(), from.end(), [&](const auto &before) {
+           return before.first == checkpoint.run.id && checkpoint.step <= before.second;
+         });
+}
 
 std::string hexText(uint64_t value) { return fmt::format("{:016x}", value); }
 
@@ -85,6 +105,7 @@ std::string manifestText(const Manifest &manifest, const Contents &contents) {
                     {"position", manifest.position},
                     {"epoch", manifest.epoch}}},
                   {"seed", manifest.seed},
+                  {"run", toJson(manifest.run)},
                   {"plan_hash", manifest.planHash},
                   {"model", manifest.model},
                   {"world", manifest.world},
@@ -116,6 +137,8 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
       return badInput("its checksum does not agree");
     Manifest manifest;
     manifest.checksum = checksum;
+    if (content.contains("run"))
+      manifest.run = toIdentity(content["run"]);
     manifest.step = content.at("step").get<int64_t>();
     const json &data = content.at("data");
     manifest.shard = data.at("shard").get<uint64_t>();

@@ -1,13 +1,14 @@
 // A checkpoint's manifest.json: what made it, and what its files are.
 //
 // {"format": "nano checkpoint", "version": 2, "step", "data": {"shard", "file", "position",
-// "epoch"}, "seed", "plan_hash", "model", "world", "hyperparameters": {name: text}, "files":
+// "epoch"}, "seed", "run": {"id", "settings", "from": [{"id", "step"}]}, "plan_hash", "model",
+// "world", "hyperparameters": {name: text}, "files":
 // [{"name", "holds": "parameters" or "optimizer", "bytes", "xxh3"}], "parameters": {name: {"dtype",
 // "shape"}}, "optimizer": the same, "checksum"}; step counts finished optimizer steps; data says
 // where the next batch begins; xxh3 is 16 hex digits of XXH3 (64 bits) over the file, checksum the
 // same over the manifest as compact JSON with sorted keys and without the checksum. Version 1 has
 // neither "holds" nor tables of tensors: params.safetensors and optimizer.safetensors hold whole
-// ones.
+// ones. "run" may be missing: then nothing is known of whose the checkpoint is.
 #pragma once
 
 #include "runtime/files/Safetensors.h"
@@ -17,9 +18,24 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nano {
+
+struct Manifest;
+
+/// Which run a checkpoint is of: runs with the same identity make the same checkpoints.
+struct RunIdentity {
+  std::string id;       ///< 16 hex digits; empty: not known
+  std::string settings; ///< 16 hex digits of what it was run with: plan and shards
+  /// Runs that it goes on from, oldest first, each with the last of its steps that is part of this
+  /// one.
+  std::vector<std::pair<std::string, int64_t>> from;
+
+  /// Whether the checkpoint is this run's, or one of those that it goes on from.
+  bool owns(const Manifest &checkpoint) const;
+};
 
 /// What a checkpoint says about the run that made it.
 struct Manifest {
@@ -29,6 +45,7 @@ struct Manifest {
   uint64_t position = 0; ///< tokens of it that are used up
   uint64_t epoch = 0;    ///< how often the reader started again at the first shard
   uint64_t seed = 0;
+  RunIdentity run;
   std::string planHash;
   std::string model;
   int64_t world = 1;

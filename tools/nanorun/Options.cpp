@@ -45,11 +45,12 @@ std::string isTemperature(const std::string &text) {
 
 /// Options that mean nothing without training, and --sample that excludes them.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",      "--val",          "--gpus",        "--share-gpus",
-                             "--steps",      "--save",         "--save-every",  "--log",
-                             "--val-every",  "--val-tokens",   "--dump-params", "--times",
-                             "--fp8-report", "--profile",      "--tune",        "--check-commands",
-                             "--calibrate",  "--rank-timeout", "--coordinator", "--job-secret"};
+  const char *trainOnly[] = {"--train",          "--val",        "--gpus",         "--share-gpus",
+                             "--steps",          "--save",       "--save-every",   "--log",
+                             "--set-aside",      "--val-every",  "--val-tokens",   "--dump-params",
+                             "--times",          "--fp8-report", "--profile",      "--tune",
+                             "--check-commands", "--calibrate",  "--rank-timeout", "--coordinator",
+                             "--job-secret"};
   const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
   if (options.sample) {
     for (const char *name : trainOnly)
@@ -130,9 +131,13 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                "Start from values of --init or --resume that are NaN or infinite, and save such "
                "ones; default: they are refused");
   app.add_option("--save", train.save,
-                 "Save checkpoints here, after the last step and on Ctrl-C. Every rank writes its "
-                 "share: on several machines a directory that all of them see")
+                 "Save checkpoints here, after the last step and on Ctrl-C; one run at a time, and "
+                 "those of one run. Every rank writes its share: on several machines a directory "
+                 "that all of them see")
       ->type_name("DIR");
+  app.add_flag("--set-aside", train.setAside,
+               "Where --save DIR holds checkpoints of another run, move them to DIR/set-aside-N "
+               "first; default: such a directory is refused");
   app.add_option("--save-every", train.saveEvery, "Save every K steps too")
       ->type_name("K")
       ->check(CLI::Range(int64_t(1), most).description(""));

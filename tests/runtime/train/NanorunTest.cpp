@@ -75,6 +75,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--allow-non-finite",
                              "--save",
                              "--save-every",
+                             "--set-aside",
                              "--rank-timeout SECONDS=600",
                              "--coordinator HOST:PORT",
                              "--job-secret FILE",
@@ -242,6 +243,55 @@ TEST_F(NanorunTest, FullDiskWhileSaving) {
   EXPECT_CONTAINS(result.errors, "saving after step 2 failed: " +
                                      (scratch / "saves/step-000002/params.safetensors"));
   EXPECT_TRUE(std::filesystem::is_empty(scratch / "saves"));
+}
+
+/// The second of two live runs is refused, and neither disturbs the first nor its checkpoints; a
+/// killed one holds nothing.
+TEST_F(NanorunTest, TwoRunsDoNotSaveIntoOneFolder) {
+  writePlan({{"fake_sleep_ms", "5", true}}, {.numIterations = 100000});
+  const std::vector<std::string> words = {"--train", "@train.bin",   "--save",
+                                          "@saves",  "--save-every", "1"};
+  for (bool resumes : {false, true}) {
+    ProcessResult second;
+    int holder = 0;
+    ProcessResult first = run(words, [&](int process) {
+      holder = process;
+      for (int i = 0; i < 1000 && !std::filesystem::exists(scratch / "saves/step-000002"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::vector<std::string> again = words;
+      if (resumes)
+        again.insert(again.end(), {"--resume", "@saves"});
+      second = run(again);
+      ::kill(process, SIGKILL);
+    });
+    EXPECT_EQ(first.status, 128 + SIGKILL) << first.errors;
+    EXPECT_EQ(second.status, 2) << second.errors;
+    char host[256] = "";
+    ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+    EXPECT_EQ(second.errors,
+              fmt::format("nanorun: --save {}: process {} on {} saves a run there; wait until it "
+                          "has ended, or save to another directory\n",
+                          scratch / "saves", holder, host));
+    EXPECT_TRUE(std::filesystem::exists(scratch / "saves/.lock")) << "left by the killed one";
+    std::filesystem::remove_all(scratch / "saves/step-000002");
+  }
+  std::filesystem::remove_all(scratch / "saves");
+  writePlan({}, {.numIterations = 3});
+  for (const char *seed : {"1", "1", "2"}) {
+    std::vector<std::string> again = words;
+    again.insert(again.end(), {"--seed", seed});
+    ProcessResult result = run(again);
+    EXPECT_EQ(result.status, seed[0] == '1' ? 0 : 2) << result.errors;
+  }
+  expectBad({"--train", "@train.bin", "--save", "@saves", "--seed", "2"},
+            (scratch / "saves") + ": holds step-000001 to step-000003 (3 checkpoints) of another "
+                                  "run (bigram, ");
+  ProcessResult moved =
+      run({"--train", "@train.bin", "--save", "@saves", "--seed", "2", "--set-aside"});
+  EXPECT_EQ(moved.status, 0) << moved.errors;
+  EXPECT_EQ(test::namesIn(scratch / "saves"),
+            (std::vector<std::string>{"set-aside-1", "step-000003"}));
+  expectBad({"--train", "@train.bin", "--set-aside"}, "--set-aside: needs --save DIR");
 }
 
 TEST_F(NanorunTest, KilledRunsAlwaysResume) {

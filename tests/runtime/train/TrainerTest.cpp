@@ -379,6 +379,60 @@ TEST_F(TrainerTest, Saves) {
   EXPECT_EQ(checkpoint->manifest.planHash, plan::planHash(plan));
 }
 
+/// A folder with checkpoints of two runs, as older versions left it: one of them goes on, the other
+/// is named and stays as it is.
+TEST_F(TrainerTest, RunsAreNotMixed) {
+  const std::string saves = scratch / "saves";
+  options.save = saves;
+  options.steps = 3;
+  ASSERT_TRUE(run());
+  const std::string whole = parameters(); // the same run again
+  EXPECT_CONTAINS(output, saves + " holds step-000003 of this very run");
+  options.start.seed = 1;
+  options.steps = 2;
+  EXPECT_CONTAINS(failure(2), "--save " + saves + ": holds step-000003 of another run (bigram, ");
+  EXPECT_TRUE(openCheckpoint(saves + "/step-000003"));
+  options.save = scratch / "other";
+  ASSERT_TRUE(run());
+  EXPECT_EQ(output.find("of other runs"), std::string::npos);
+  std::filesystem::rename(options.save + "/step-000002", saves + "/step-000002");
+
+  options.save.clear();
+  options.steps = 4;
+  options.start = {};
+  options.start.resume = saves;
+  ASSERT_TRUE(run());
+  EXPECT_CONTAINS(output, "of other runs and left alone: step-000002");
+  EXPECT_CONTAINS(output, "after step 3");
+  options.save = saves;
+  EXPECT_CONTAINS(failure(2), "--save " + saves + ": holds step-000002 of another run (bigram, ");
+  options.setAside = true;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_CONTAINS(output, "moved step-000002 of another run");
+  EXPECT_EQ(test::namesIn(saves),
+            (std::vector<std::string>{"set-aside-1", "step-000003", "step-000004"}));
+  EXPECT_EQ(test::namesIn(saves + "/set-aside-1"), std::vector<std::string>{"step-000002"});
+  options.setAside = false;
+
+  // With another plan from step 3 on: step 4 of the first is not part of that.
+  options.start.resume = saves + "/step-000003";
+  plan = makePlan({.numIterations = 9});
+  options.steps = 5;
+  EXPECT_CONTAINS(failure(2), "--save " + saves + ": holds step-000004 of another run (bigram, ");
+  options.start.resume = saves;
+  ASSERT_TRUE(run()) << output;
+  options.steps = 6;
+  ASSERT_TRUE(run()) << output;
+  EXPECT_EQ(output.find("of other runs"), std::string::npos);
+  auto checkpoint = openCheckpoint(saves + "/step-000006");
+  ASSERT_TRUE(checkpoint);
+  ASSERT_EQ(checkpoint->manifest.run.from.size(), 1u);
+  EXPECT_EQ(checkpoint->manifest.run.from[0].second, 4);
+  EXPECT_EQ(test::namesIn(saves),
+            (std::vector<std::string>{"set-aside-1", "step-000003", "step-000004", "step-000005",
+                                      "step-000006"}));
+}
+
 TEST_F(TrainerTest, LossThatIsNotFiniteStops) {
   plan = makePlan({}, {{"fake_nan_step", "6", true}});
   for (int world : {1, 2}) {
