@@ -222,9 +222,14 @@ Status Job::openOutputs() {
   for (auto [name, path] :
        {std::pair("--dump-params", &options.dumpParams), std::pair("--times", &options.times),
         std::pair("--calibrate", &options.calibrate), std::pair("--profile", &options.profile)})
-    if (!path->empty())
-      if (Result<AtomicFile> probe = AtomicFile::create(*path); !probe)
+    if (!path->empty()) {
+      Result<AtomicFile> probe = AtomicFile::create(*path);
+      if (!probe)
         return badInput(fmt::format("{} {}", name, probe.error().message));
+      // The reader of a pipe ends when the last writer closes it.
+      if (probe->writer().isStream())
+        openStreams.push_back(std::move(*probe));
+    }
   if (!options.log.empty()) {
     Result<Log> opened = Log::open(options.log, /*append=*/start.manifest() != nullptr);
     if (!opened)

@@ -10,6 +10,7 @@
 #include "runtime/comm/Agreement.h"
 #include "runtime/comm/Crew.h"
 #include "runtime/data/TokenShards.h"
+#include "runtime/files/FileWriter.h"
 #include "runtime/files/RunFolder.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -42,7 +43,8 @@ struct Job {
   RunIdentity run;                 ///< kept in checkpoints
   std::optional<RunFolder> folder; ///< --save, in the process of rank 0
   Log log;
-  Phases startTimes; ///< of the process; from where the ranks start on, of rank 0
+  std::vector<AtomicFile> openStreams; ///< devices and pipes that are written to at the end
+  Phases startTimes;                   ///< of the process; from where the ranks start on, of rank 0
   int world = 1;
   int localRanks = 1; ///< on this machine
   int64_t firstStep = 0;

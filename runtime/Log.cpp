@@ -2,12 +2,10 @@
 #include "runtime/Log.h"
 
 #include "runtime/Version.h"
-#include "runtime/files/FileWriter.h"
+#include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/PlanFile.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +22,8 @@ std::string toText(const ordered_json &value) {
 
 /// Hyperparameters are text in the plan; those that are numbers are numbers in the log.
 ordered_json valueOf(const std::string &text) {
+  if (nestsTooDeep(text))
+    return text;
   ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   return value.is_number() || value.is_boolean() ? value : ordered_json(text);
 }
@@ -31,24 +31,15 @@ ordered_json valueOf(const std::string &text) {
 } // namespace
 
 Result<Log> Log::open(const std::string &path, bool append) {
+  Result<OutputFile> opened = OutputFile::grow(path, append);
+  if (!opened)
+    return badInput("--log " + opened.error().message);
   Log log;
-  log.path = path;
-  log.file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));
-  if (!log.file)
-    return badInput(
-        fmt::format("--log {}: cannot be opened for writing: {}", path, std::strerror(errno)));
+  log.file = std::move(*opened);
   return log;
 }
 
-Status Log::write(const std::string &line) {
-  if (!file)
-    return ok();
-  std::string text = line + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-      std::fflush(file.get()) != 0)
-    return writeError(path, errno);
-  return ok();
-}
+Status Log::write(const std::string &line) { return file ? file->append(line + "\n") : ok(); }
 
 Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
   ordered_json hyperparameters = ordered_json::object();

@@ -21,12 +21,11 @@
 
 #include "runtime/Fp8Report.h"
 #include "runtime/Phases.h"
+#include "runtime/plan/OutputFile.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,7 +58,8 @@ class Log {
 public:
   /// Without effect: every call succeeds.
   Log() = default;
-  /// Creates the file, or appends to it. BadInput when it cannot be opened.
+  /// Creates or empties the file, or appends to it. A device, or a pipe that somebody reads, is
+  /// written to as it is. BadInput when it cannot be opened.
   static Result<Log> open(const std::string &path, bool append);
 
   Status run(const plan::Plan &plan, const RunFacts &facts);
@@ -75,11 +75,7 @@ public:
 private:
   Status write(const std::string &line);
 
-  struct Close {
-    void operator()(std::FILE *file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file;
-  std::string path;
+  std::optional<OutputFile> file;
 };
 
 } // namespace nano

@@ -1,7 +1,7 @@
 // Packs commands as their places in the plan.
 #include "runtime/Measurements.h"
 
-#include "runtime/files/FileWriter.h"
+#include "runtime/plan/InputFile.h"
 
 #include <cstring>
 #include <functional>
@@ -56,7 +56,7 @@ Status forRecords(const plan::Plan &plan, const std::string &text, size_t at, co
 } // namespace
 
 std::string machineName() {
-  Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 4096);
+  Result<std::string> boot = readInput("/proc/sys/kernel/random/boot_id", input::system);
   return boot ? *boot : std::string();
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/Random.h"
 #include "runtime/comm/LocalCommunicator.h"
-#include "runtime/files/FileWriter.h"
+#include "runtime/plan/InputFile.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,11 +14,9 @@ namespace nano {
 
 namespace {
 
-constexpr uint64_t maxPromptBytes = 64 << 20;
-
 /// Token ids, decimal, separated by white space.
 Result<std::vector<int32_t>> readPrompt(const std::string &path, int64_t vocabSize) {
-  Result<std::string> text = readFile(path, maxPromptBytes);
+  Result<std::string> text = readInput(path, input::prompt);
   if (!text)
     return badInput("--prompt-tokens " + text.error().message);
   std::vector<int32_t> tokens;

@@ -2,6 +2,7 @@
 #include "compiler/simulate/Report.h"
 
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/OutputFile.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -127,10 +128,11 @@ std::string details(const Outcome &outcome, size_t lines) {
 }
 
 Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outcome &outcome) {
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  if (error)
-    return badInput(fmt::format("{}: cannot be written: {}", path, error.message()));
+  Result<OutputFile> file = OutputFile::replace(path);
+  if (!file)
+    return file.error();
+  std::string trace;
+  llvm::raw_string_ostream text(trace);
   auto streamOf = [&](const Span &span) {
     return span.transfer == Transfer::None
                ? plan.programs[span.program].commands[span.command].stream
@@ -140,7 +142,7 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
   std::set<std::pair<int64_t, uint32_t>> rows;
   for (const Span &span : outcome.spans)
     rows.emplace(span.rank, streamOf(span));
-  llvm::json::OStream json(file, 1);
+  llvm::json::OStream json(text, 1);
   auto metadata = [&](const char *what, int64_t rank, int64_t stream, const std::string &name) {
     json.object([&] {
       json.attribute("name", what);
@@ -180,14 +182,9 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
       }
     });
   });
-  file << "\n";
-  file.close();
-  if (file.has_error()) {
-    std::string why = file.error().message();
-    file.clear_error();
-    return badInput(fmt::format("{}: cannot be written: {}", path, why));
-  }
-  return ok();
+  text << "\n";
+  Status status = file->append(trace);
+  return status ? file->finish() : status;
 }
 
 } // namespace nano::simulate

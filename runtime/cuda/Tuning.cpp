@@ -1,12 +1,14 @@
 // The tuning file: JSON, algorithms as hexadecimal text.
 #include "runtime/cuda/Tuning.h"
 #include "runtime/files/FileWriter.h"
+#include "runtime/plan/InputFile.h"
+#include "runtime/plan/JsonDepth.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <sys/stat.h>
+#include <utility>
 
 namespace nano::cuda {
 namespace {
@@ -32,13 +34,25 @@ bool parseHex(const std::string &text, std::array<uint64_t, 8> &words) {
   return true;
 }
 
-/// The file's JSON, null when it is missing; discarded when it is no JSON.
-Json read(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return {};
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+/// Discarded when the text is no JSON, or nests too deep.
+Json parse(const std::string &text) {
+  return nestsTooDeep(text) ? Json(Json::value_t::discarded)
+                            : Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+/// The file's JSON, null when it is missing. An error: it cannot be read or is no JSON.
+Result<Json> read(const std::string &path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0)
+    return Json();
+  Result<std::string> text = readInput(path, input::tuning);
+  if (!text)
+    return text.error();
+  Json json = parse(*text);
+  return json.is_discarded()
+             ? Result<Json>(badInput(path + ": not a whole tuning file; run with --tune to make it "
+                                            "again"))
+             : Result<Json>(std::move(json));
 }
 
 bool isTuningFile(const Json &json) {
@@ -55,16 +69,28 @@ Json toJson(const TunedChoice &choice) {
 }
 
 std::optional<TunedChoice> choiceOf(const Json &json) {
-  auto number = [&](const char *key) { return json.contains(key) && json[key].is_number(); };
   TunedChoice choice;
+  // More seconds, and more algorithms, than anybody measures.
+  constexpr double mostSeconds = 1e6;
+  constexpr int64_t mostCandidates = 1 << 20;
+  auto seconds = [&](const char *key, double &value) {
+    if (!json.contains(key) || !json[key].is_number())
+      return false;
+    value = 1e-6 * json[key].get<double>();
+    return value >= 0 && value <= mostSeconds;
+  };
+  auto count = [&](const char *key, int &value) {
+    if (!json.contains(key) || !json[key].is_number_unsigned() ||
+        json[key].get<uint64_t>() > uint64_t(mostCandidates))
+      return false;
+    value = json[key].get<int>();
+    return true;
+  };
   if (!json.is_object() || !json.contains("algorithm") || !json["algorithm"].is_string() ||
-      !parseHex(json["algorithm"], choice.algorithm) || !number("us") || !number("first_us") ||
-      !number("chosen") || !number("candidates"))
+      !parseHex(json["algorithm"], choice.algorithm) || !seconds("us", choice.seconds) ||
+      !seconds("first_us", choice.firstSeconds) || !count("chosen", choice.chosen) ||
+      !count("candidates", choice.candidates))
     return std::nullopt;
-  choice.seconds = 1e-6 * json["us"].get<double>();
-  choice.firstSeconds = 1e-6 * json["first_us"].get<double>();
-  choice.chosen = json["chosen"];
-  choice.candidates = json["candidates"];
   return choice;
 }
 
@@ -99,13 +125,15 @@ Tuning Tuning::open(const std::string &path, const std::string &machine, const R
   Tuning tuning;
   tuning.path = path;
   tuning.machine = machine;
-  Json json = read(path);
-  if (json.is_null())
+  Result<Json> json = read(path);
+  if (json && json->is_null())
     return tuning;
-  bool isGood = isTuningFile(json);
-  if (isGood && json["machines"].contains(machine))
-    isGood = addChoices(json["machines"][machine], tuning.choices);
-  if (!isGood && report)
+  bool isGood = json && isTuningFile(*json);
+  if (isGood && (*json)["machines"].contains(machine))
+    isGood = addChoices((*json)["machines"][machine], tuning.choices);
+  if (!json && report)
+    report(json.error().message + "; the run goes on without it");
+  else if (!isGood && report)
     report(path + ": not a whole tuning file; what is wrong in it is left aside; run with --tune "
                   "to make it again");
   return tuning;
@@ -122,13 +150,13 @@ std::string Tuning::text() const { return textOf(toJson(choices)); }
 
 void Tuning::take(const std::string &text) {
   choices.clear();
-  addChoices(Json::parse(text, nullptr, /*allow_exceptions=*/false), choices);
+  addChoices(parse(text), choices);
 }
 
 Status Tuning::save() const {
-  Json json = read(path);
-  if (!isTuningFile(json))
-    json = {{"format", 1}, {"machines", Json::object()}};
+  Result<Json> kept = read(path);
+  Json json = kept && isTuningFile(*kept) ? std::move(*kept)
+                                          : Json{{"format", 1}, {"machines", Json::object()}};
   json["machines"][machine] = toJson(choices);
   Result<AtomicFile> file = AtomicFile::create(path);
   Status status = file ? file->writer().append(textOf(json)) : Status(file.error());

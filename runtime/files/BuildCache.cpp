@@ -1,18 +1,17 @@
 // Entries as files: a header with the length and a checksum, then the bytes.
 #include "runtime/files/BuildCache.h"
 
+#include "runtime/plan/InputFile.h"
+#include "runtime/plan/OutputFile.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
-#include <unistd.h>
+#include <sys/stat.h>
 
 namespace nano {
 namespace {
@@ -74,47 +73,52 @@ std::string BuildCache::keyOf(const std::vector<std::string_view> &parts) {
 std::optional<std::string> BuildCache::find(const std::string &key) {
   if (folder.empty())
     return std::nullopt;
-  std::ifstream file(pathOf(key), std::ios::binary);
-  if (!file)
+  const std::string path = pathOf(key);
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0)
     return std::nullopt;
-  std::string all{std::istreambuf_iterator<char>(file), {}};
+  const Result<std::string> read = readInput(path, input::cacheEntry);
+  if (!read) {
+    say(read.error().message + "; the kernel is compiled again");
+    return std::nullopt;
+  }
+  const std::string &all = *read;
   Header header = {};
   std::memcpy(&header, all.data(), std::min(all.size(), sizeof header));
   std::string bytes = all.size() > sizeof header ? all.substr(sizeof header) : "";
   if (std::memcmp(header.magic, magic, sizeof magic) == 0 && header.bytes == bytes.size() &&
       header.checksum == checksumOf(key, bytes))
     return bytes;
-  std::lock_guard guard(reporting);
-  if (report)
-    report(pathOf(key) + ": a damaged entry of the kernel cache; the kernel is compiled again");
+  say(path + ": a damaged entry of the kernel cache; the kernel is compiled again");
   return std::nullopt;
 }
 
 void BuildCache::store(const std::string &key, std::string_view bytes) {
   if (folder.empty() || !canStore)
     return;
-  static std::atomic<unsigned> counter = 0;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  std::string temporary =
-      pathOf(key) + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
   Header header = {{}, bytes.size(), checksumOf(key, bytes)};
   std::memcpy(header.magic, magic, sizeof magic);
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char *>(&header), sizeof header);
-    file.write(bytes.data(), std::streamsize(bytes.size()));
-    file.flush();
-    if (file.good() && ::rename(temporary.c_str(), pathOf(key).c_str()) == 0)
-      return;
-  }
-  std::string reason = error ? error.message() : std::strerror(errno);
-  ::unlink(temporary.c_str());
+  Result<OutputFile> file = OutputFile::replace(pathOf(key));
+  Status status = file ? ok() : Status(file.error());
+  if (status && file->isStream())
+    status = badInput(pathOf(key) + ": is not a regular file; remove it");
+  if (status)
+    status = file->append(&header, sizeof header);
+  if (status)
+    status = file->append(bytes);
+  if (status) // its checksum tells what a crash of the machine has left of it
+    status = file->finish(OutputFile::Keep::IfNothingCrashes);
+  if (!status && canStore.exchange(false))
+    say(folder + ": compiled kernels cannot be kept there (" + status.error().message +
+        "); every start compiles them again; set NANO_CACHE_DIR to a folder that can be written");
+}
+
+void BuildCache::say(const std::string &line) {
   std::lock_guard guard(reporting);
-  if (report && canStore.exchange(false))
-    report(folder + ": compiled kernels cannot be kept there (" + reason +
-           "); every start compiles them again; set NANO_CACHE_DIR to a folder that can be "
-           "written");
+  if (report)
+    report(line);
 }
 
 } // namespace nano

@@ -15,7 +15,8 @@ using Report = std::function<void(const std::string &)>;
 
 /// A folder with one file an entry. Many processes may use it at once: an entry is written beside
 /// its place and renamed into it, so that whoever opens it finds a whole one. Nothing here fails: a
-/// folder that cannot be used means that nothing is kept.
+/// folder that cannot be used means that nothing is kept. What is no regular file is neither read
+/// nor replaced.
 class BuildCache {
 public:
   /// An empty folder's name makes a cache that keeps nothing. `ending`: of its files' names, which
@@ -35,6 +36,8 @@ public:
   void store(const std::string &key, std::string_view bytes);
 
 private:
+  /// Gives a line to the user, if anybody listens.
+  void say(const std::string &line);
   std::string pathOf(const std::string &key) const { return folder + "/" + key + ending; }
 
   std::string folder, ending;

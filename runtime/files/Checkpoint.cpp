@@ -2,6 +2,7 @@
 #include "runtime/files/Checkpoint.h"
 
 #include "runtime/StateRuns.h"
+#include "runtime/plan/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,7 +31,6 @@ using Role = plan::State::Role;
 constexpr std::string_view stepPrefix = "step-";
 constexpr std::string_view temporaryPrefix = ".step-";
 constexpr std::string_view temporaryInfix = ".tmp-";
-constexpr uint64_t maxManifestBytes = uint64_t(256) << 20;
 /// Bytes between two signs of life of a rank that writes.
 constexpr uint64_t signBytes = uint64_t(64) << 20;
 
@@ -196,7 +196,7 @@ stepsIn(const std::string &directory) {
 /// Reads the manifest of the checkpoint at `path`.
 Result<Manifest> openManifest(const std::string &path, Contents &contents) {
   const std::string manifestPath = fmt::format("{}/{}", path, manifestName);
-  Result<std::string> text = readFile(manifestPath, maxManifestBytes);
+  Result<std::string> text = readInput(manifestPath, input::manifest);
   if (!text)
     return text.error();
   Result<Manifest> manifest = parseManifest(*text, contents);

@@ -1,7 +1,8 @@
-// Writing files so that a crash or a full disk at any moment leaves what was there before: write,
-// fsync, rename, fsync the directory.
+// Files written with their checksum, and directories: a crash or a full disk at any moment leaves
+// what was there before.
 #pragma once
 
+#include "runtime/plan/OutputFile.h"
 #include "runtime/plan/Status.h"
 
 #include <cstddef>
@@ -13,13 +14,14 @@
 
 namespace nano {
 
-/// A new file written from front to back; knows its size and checksum. Removes nothing when it is
-/// dropped unfinished.
+/// A file written from front to back, which knows its size and checksum.
 class FileWriter {
 public:
-  /// Creates or empties the file at `path`; messages call it `name`. BadInput when the place cannot
-  /// be written.
+  /// Creates or empties the file at `path`; messages call it `name`. Removes nothing when it is
+  /// dropped unfinished. BadInput when the place cannot be written.
   static Result<FileWriter> create(const std::string &path, const std::string &name);
+  /// What takes the place of `path` when it is finished, as OutputFile::replace says.
+  static Result<FileWriter> replace(const std::string &path);
 
   FileWriter(FileWriter &&) noexcept;
   FileWriter &operator=(FileWriter &&) noexcept;
@@ -28,10 +30,11 @@ public:
   /// Appends `count` bytes. Errors as `writeError`.
   Status append(const void *data, uint64_t count);
   Status append(std::string_view text) { return append(text.data(), text.size()); }
-  /// Brings everything to the disk and closes the file.
+  /// Brings everything to the disk and to its place, and closes the file.
   Status finish();
 
-  const std::string &path() const;
+  /// Whether it is a device or a pipe, as OutputFile says.
+  bool isStream() const;
   uint64_t size() const;
   /// XXH3 (64 bits) of everything appended so far.
   uint64_t checksum() const;
@@ -43,45 +46,30 @@ private:
 };
 
 /// A file that appears at its path whole or not at all. Written beside the path; dropped without
-/// `publish`, it leaves nothing.
+/// `publish`, it leaves nothing. A link's file is replaced, not the link; a device or a pipe is
+/// written to as it is.
 class AtomicFile {
 public:
-  /// BadInput when the directory of `path` cannot be written or `path` is a directory.
+  /// BadInput when the directory of `path` cannot be written, or `path` is a directory or another
+  /// thing that nothing can be written to.
   static Result<AtomicFile> create(const std::string &path);
-
-  AtomicFile(AtomicFile &&other) noexcept
-      : file(std::move(other.file)), path(std::exchange(other.path, {})) {}
-  AtomicFile &operator=(AtomicFile &&) = delete;
-  ~AtomicFile();
 
   FileWriter &writer() { return file; }
   /// Fsyncs, renames over the path, fsyncs the directory.
-  Status publish();
+  Status publish() { return file.finish(); }
 
 private:
-  AtomicFile(FileWriter file, std::string path) : file(std::move(file)), path(std::move(path)) {}
+  explicit AtomicFile(FileWriter file) : file(std::move(file)) {}
   FileWriter file;
-  std::string path; ///< empty once published or moved from
 };
 
-/// The error for a write to `path` that failed with `error` (an errno): BadInput where the user
-/// must make room (no space, quota, file size limit), else Failed.
-Error writeError(const std::string &path, int error);
-
-/// The directory part of a path; "." where it has none.
-std::string directoryOf(const std::string &path);
 /// Creates the directory and its parents where missing, and fsyncs what it created. BadInput when
 /// that fails.
 Status makeDirectories(const std::string &path);
 /// Creates the directory where missing and makes sure that files can be created in it. BadInput
 /// when not.
 Status makeWritableDirectory(const std::string &path);
-/// Makes entries created in or renamed into the directory durable.
-Status syncDirectory(const std::string &path);
 /// Removes a file or a directory with all its content; says nothing when it cannot.
 void removeTree(const std::string &path);
-/// The whole content of a regular file. BadInput, naming it, when it cannot be read or is larger
-/// than `limit` bytes.
-Result<std::string> readFile(const std::string &path, uint64_t limit);
 
 } // namespace nano

@@ -1,19 +1,17 @@
 // The container of a plan file: header, section table, sections, checksums; and its way to and from
 // the disk.
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/OutputFile.h"
 #include "runtime/plan/PlanJson.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <filesystem>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace nano::plan {
 namespace {
@@ -60,36 +58,6 @@ uint64_t headerChecksum(const Header &header, const std::vector<Section> &table)
 Error damaged(const std::string &name, const std::string &what) {
   return badInput(name + ": damaged plan: " + what +
                   "; copy the file again or recompile the model with nanoc");
-}
-
-class Descriptor {
-public:
-  explicit Descriptor(int fd) : fd(fd) {}
-  ~Descriptor() {
-    if (fd >= 0)
-      ::close(fd);
-  }
-  Descriptor(const Descriptor &) = delete;
-  Descriptor &operator=(const Descriptor &) = delete;
-  explicit operator bool() const { return fd >= 0; }
-  int get() const { return fd; }
-  /// Closes, and says whether that worked.
-  bool close() { return ::close(std::exchange(fd, -1)) == 0; }
-
-private:
-  int fd;
-};
-
-bool writeAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t count = ::write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0)
-      return false;
-    bytes.remove_prefix(size_t(count));
-  }
-  return true;
 }
 
 } // namespace
@@ -274,31 +242,18 @@ Status writePlanFile(std::span<const Plan> variants, const std::string &path) {
   if (Status status = validate(variants); !status)
     return badInput(path +
                     ": the plan is not written because it is invalid: " + status.error().message);
-  std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  auto fail = [&](const char *doing) {
-    Error error = badInput(path + ": cannot " + doing + ": " + std::strerror(errno) +
-                           "; choose another place for the plan or free space there");
-    ::unlink(temporary.c_str());
-    return error;
-  };
   struct stat existing;
   if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return badInput(path + ": is not a regular file; choose another name for the plan");
-
-  std::string bytes = serialize(variants);
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  Result<OutputFile> file = OutputFile::replace(path);
   if (!file)
-    return fail("create the file");
-  if (!writeAll(file.get(), bytes) || ::fsync(file.get()) != 0 || !file.close())
-    return fail("write the file");
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return fail("rename the finished file");
-  std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  Descriptor parent(
-      ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!parent || ::fsync(parent.get()) != 0)
-    return fail("make the new name durable");
-  return ok();
+    return badInput(file.error().message + "; choose another place for the plan");
+  if (file->isStream())
+    return badInput(path + ": is where messages go; choose another name for the plan");
+  Status status = file->append(serialize(variants));
+  if (status)
+    status = file->finish();
+  return status ? ok() : badInput(status.error().message);
 }
 
 Status writePlanFile(const Plan &plan, const std::string &path) {
@@ -306,30 +261,10 @@ Status writePlanFile(const Plan &plan, const std::string &path) {
 }
 
 Result<PlanFile> PlanFile::open(const std::string &path) {
-  auto fail = [&] {
-    return badInput(path + ": cannot read the plan: " + std::strerror(errno) +
-                    "; pass a file that `nanoc compile` wrote");
-  };
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status;
-  if (!file || ::fstat(file.get(), &status) != 0)
-    return fail();
-  if (!S_ISREG(status.st_mode))
-    return badInput(path + ": not a file; pass a file that `nanoc compile` wrote");
-  std::string bytes(size_t(status.st_size), '\0');
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    ssize_t count = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0)
-      return fail();
-    if (count == 0)
-      break;
-    filled += size_t(count);
-  }
-  bytes.resize(filled);
-  return parse(std::move(bytes), path);
+  Result<std::string> bytes = readInput(path, input::plan);
+  if (!bytes)
+    return bytes.error();
+  return parse(std::move(*bytes), path);
 }
 
 Result<Plan> readPlanFile(const std::string &path, int64_t world) {

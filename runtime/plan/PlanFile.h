@@ -66,9 +66,9 @@ Status validate(const Plan &plan);
 /// that of two.
 Status validate(std::span<const Plan> variants);
 
-/// Validates the plans and publishes them at `path`: written beside it, fsynced, renamed over it,
-/// directory fsynced; whoever opens `path` at any moment finds the old file or the whole new one.
-/// BadInput when the place cannot be written.
+/// Validates the plans and publishes them at `path`, as OutputFile::replace does: whoever opens it
+/// at any moment finds the old file or the whole new one. BadInput when the place cannot be
+/// written, and for a device or a pipe.
 Status writePlanFile(std::span<const Plan> variants, const std::string &path);
 Status writePlanFile(const Plan &plan, const std::string &path);
 

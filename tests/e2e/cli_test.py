@@ -51,7 +51,7 @@ class CommandLine(RunTest):
             self.refused("nanorun", self.changed(whole[:size]), *train, says="changed.plan: ")
         self.refused("nanorun", self.changed(whole + b"x"), *train, says="changed.plan: ")
         self.refused("nanorun", self.changed(whole[::-1]), "--describe", says="not a plan")
-        self.refused("nanorun", self.scratch.name, *train, says="not a file")
+        self.refused("nanorun", self.scratch.name, *train, says="not a regular file")
         version = struct.unpack_from("<I", whole, 8)[0]
         for other, says in ((version + 1, "the plan has format version"), (version - 1, "the old format version")):
             changed = whole[:8] + struct.pack("<I", other) + whole[12:]

@@ -268,7 +268,7 @@ class Launch(RunTest):
         first, second = self.ends(
             self.start_all(2, lambda rank: self.options("none", "--steps", 2), plans.get)
         )
-        reason = f"{plans[1]}: cannot read the plan: No such file or directory"
+        reason = f"{plans[1]}: cannot be read: No such file or directory"
         self.assertEqual(second[0], 2)
         self.assertIn(f"nanorun: rank 1: {reason}", second[2])
         self.assertEqual(first[0], 1)

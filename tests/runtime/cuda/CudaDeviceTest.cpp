@@ -4,8 +4,10 @@
 #include "tests/runtime/cuda/FakeCuda.h"
 
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 namespace nano::cuda {
 namespace {
@@ -442,6 +444,24 @@ TEST_F(CudaDeviceTest, ATuningFileThatIsNoneIsSaid) {
     ASSERT_EQ(reported.size(), 1u) << text;
     EXPECT_CONTAINS(reported[0], "p.plan.tune.json: not a whole tuning file");
   }
+  // Numbers that no measurement gives.
+  for (const char *numbers : {R"("us":-1,"chosen":0)", R"("us":1e300,"chosen":0)",
+                              R"("us":1,"chosen":-1)", R"("us":1,"chosen":1e300)"}) {
+    std::ofstream(options.tuneFile)
+        << R"({"format":1,"machines":{"Fake GPU, cuBLASLt 13.0.2":{"p":{"first_us":1,)"
+        << R"("candidates":1,"algorithm":")" << std::string(128, '0') << "\"," << numbers << "}}}}";
+    reported.clear();
+    ASSERT_TRUE(make(plan)) << numbers;
+    ASSERT_EQ(reported.size(), 1u) << numbers;
+    EXPECT_CONTAINS(reported[0], "what is wrong in it is left aside");
+  }
+  std::filesystem::remove(options.tuneFile);
+  ASSERT_EQ(::mkfifo(options.tuneFile.c_str(), 0600), 0);
+  reported.clear();
+  ASSERT_TRUE(make(plan));
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_CONTAINS(reported[0], "p.plan.tune.json: is not a regular file but a FIFO");
+  std::filesystem::remove(options.tuneFile);
   std::ofstream(options.tuneFile) << R"({"format":1,"machines":{"Other":{"kept":{}}}})";
   options.tune = true;
   ASSERT_TRUE(make(plan));

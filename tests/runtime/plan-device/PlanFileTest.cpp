@@ -231,7 +231,8 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
   expectBad(readPlanFile(path("text"), 1), path("text"), "not a plan");
   expectBad(readPlanFile(path("elf"), 1), path("elf"), "not a plan");
   expectBad(readPlanFile(path("missing"), 1), path("missing"), "No such file");
-  expectBad(readPlanFile(directory.string(), 1), directory.string(), "not a file");
+  expectBad(readPlanFile(directory.string(), 1), directory.string(),
+            "is not a regular file but a directory");
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
@@ -307,7 +308,7 @@ TEST_F(PlanFile, SaysWhyItCannotWrite) {
   expectError(path("no/such/a.plan"), "No such file");
   expectError(directory.string(), "not a regular file");
   expectError("/dev/null", "not a regular file");
-  expectError("/proc/a.plan", "cannot create");
+  expectError("/proc/a.plan", "cannot be created");
 }
 
 /// A disk that fills up in the middle, by way of a limit on the size of files.
@@ -325,7 +326,7 @@ TEST_F(PlanFile, KeepsTheOldFileWhenTheDiskIsFull) {
   setrlimit(RLIMIT_FSIZE, &old);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().exitStatus(), 2);
-  EXPECT_NE(status.error().message.find("cannot write the file"), std::string::npos);
+  EXPECT_NE(status.error().message.find("cannot be written"), std::string::npos);
   EXPECT_EQ(readBytes(path("a.plan")), before);
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), fs::directory_iterator()), 1);
 }

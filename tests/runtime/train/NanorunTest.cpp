@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -319,6 +320,55 @@ TEST_F(NanorunTest, KilledRunsAlwaysResume) {
     }
     reached += 2;
   }
+}
+
+TEST_F(NanorunTest, OutputsGoWhereTheirPathsLead) {
+  writeText(scratch / "file", "before");
+  std::filesystem::create_symlink("file", scratch / "link");
+  std::filesystem::create_symlink("/dev/null", scratch / "null");
+  ProcessResult result = run({"--train", "@train.bin", "--dump-params", "@link", "--times", "@null",
+                              "--profile", "/dev/null", "--log", "/dev/stdout"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "link"));
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "null"));
+  EXPECT_CONTAINS(readText(scratch / "file"), "data_offsets");
+  // What both write stands there, one after the other.
+  EXPECT_CONTAINS(result.output, "bigram on fake device");
+  EXPECT_CONTAINS(result.output, "{\"event\":\"run\",");
+  EXPECT_CONTAINS(result.output, "wrote " + (scratch / "link"));
+  size_t steps = 0;
+  for (const std::string &line : linesOf(result.output))
+    steps += line.rfind("{\"event\":\"step\",\"step\":", 0) == 0 ? 1 : 0;
+  EXPECT_EQ(steps, 8u) << result.output;
+}
+
+TEST_F(NanorunTest, PipesAsOutputs) {
+  ASSERT_EQ(::mkfifo((scratch / "fifo").c_str(), 0600), 0);
+  for (const char *option : {"--log", "--times", "--dump-params"})
+    expectBad({"--train", "@train.bin", option, "@fifo"}, "is a FIFO that nobody reads");
+  // A reader hears all of it: the pipe is not closed in between.
+  for (const char *option : {"--log", "--times"}) {
+    ProcessResult result = runProcess(
+        {"/bin/sh", "-c",
+         fmt::format("cat {0}/fifo > {0}/heard & {1} {0}/m.plan --train {0}/train.bin {2} "
+                     "{0}/fifo; status=$?; wait; exit $status",
+                     scratch.path, NANORUN, option)});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_CONTAINS(readText(scratch / "heard"),
+                    std::string(option) == "--log" ? "\"event\":\"end\"" : "\"commands\"");
+  }
+}
+
+TEST_F(NanorunTest, ALogWhoseReaderLeaves) {
+  writePlan({{"fake_sleep_ms", "5", true}}, {.numIterations = 100000});
+  ProcessResult result = runProcess(
+      {"/bin/sh", "-c",
+       fmt::format("mkfifo {0}/fifo; head -n 1 < {0}/fifo > {0}/heard & {1} {0}/m.plan --train "
+                   "{0}/train.bin --log {0}/fifo; status=$?; wait; exit $status",
+                   scratch.path, NANORUN)});
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_EQ(linesOf(result.errors).size(), 1u) << result.errors;
+  EXPECT_CONTAINS(result.errors, "/fifo: cannot be written: Broken pipe");
 }
 
 } // namespace

@@ -128,7 +128,7 @@ TEST(Log, PlacesThatCannotBeWritten) {
   ASSERT_FALSE(log);
   EXPECT_EQ(log.error().exitStatus(), 2);
   EXPECT_EQ(log.error().message, "--log " + (scratch / "no/log.jsonl") +
-                                     ": cannot be opened for writing: No such file or directory");
+                                     ": cannot be created: No such file or directory");
   auto full = Log::open("/dev/full", false);
   ASSERT_TRUE(full);
   Status status = full->end(0, "done");
