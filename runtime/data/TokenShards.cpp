@@ -2,7 +2,6 @@
 #include "runtime/data/TokenShards.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <glob.h>
@@ -32,16 +31,16 @@ std::vector<std::string> match(const std::string &pattern) {
   return paths;
 }
 
-Status checkShard(const MappedFile &file) {
+Status checkShard(const InputFile &file) {
   auto wrong = [&](const std::string &what) {
     return badInput(fmt::format("{}: not a usable token shard: {}", file.path(), what));
   };
-  std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() < headerBytes)
+  if (file.size() < headerBytes)
     return wrong(
-        fmt::format("it has {} bytes, its header alone takes {}", bytes.size(), headerBytes));
+        fmt::format("it has {} bytes, its header alone takes {}", file.size(), headerBytes));
   int32_t header[headerInts];
-  std::memcpy(header, bytes.data(), headerBytes);
+  if (Status status = file.read(0, header, headerBytes); !status)
+    return status;
   if (header[0] != magic)
     return wrong(
         fmt::format("it begins with {}, a shard with the magic number {}", header[0], magic));
@@ -50,9 +49,9 @@ Status checkShard(const MappedFile &file) {
   if (!std::all_of(header + 3, header + headerInts, [](int32_t value) { return value == 0; }))
     return wrong("its header holds values that version 1 does not have");
   uint64_t expected = headerBytes + sizeof(uint16_t) * uint64_t(std::max(header[2], 0));
-  if (header[2] < 0 || bytes.size() != expected)
+  if (header[2] < 0 || file.size() != expected)
     return wrong(fmt::format("its header says {} tokens, which takes {} bytes; it has {}",
-                             header[2], expected, bytes.size()));
+                             header[2], expected, file.size()));
   return ok();
 }
 
@@ -66,7 +65,7 @@ TokenShards::open(const std::string &pattern, int64_t vocabSize, const std::stri
   std::shared_ptr<TokenShards> result(new TokenShards);
   result->vocabSize = vocabSize;
   for (const std::string &path : paths) {
-    Result<MappedFile> file = MappedFile::open(path);
+    Result<InputFile> file = InputFile::open(path, input::shard);
     if (!file)
       return file.error();
     if (Status status = checkShard(*file); !status)
@@ -80,7 +79,9 @@ std::string TokenShards::name(size_t shard) const {
   return std::filesystem::path(path(shard)).filename().string();
 }
 
-uint64_t TokenShards::size(size_t shard) const { return tokens(shard).size(); }
+uint64_t TokenShards::size(size_t shard) const {
+  return (shards[shard].size() - headerBytes) / sizeof(uint16_t);
+}
 
 uint64_t TokenShards::totalTokens() const {
   uint64_t total = 0;
@@ -104,19 +105,22 @@ Result<uint64_t> TokenShards::fingerprint() const {
 
 Result<uint64_t> TokenShards::hash(size_t shard, uint64_t position, uint64_t count,
                                    uint64_t before) const {
-  const std::span<const uint16_t> part = tokens(shard).subspan(position, count);
-  return XXH3_64bits_withSeed(part.data(), part.size_bytes(), before);
-}
-
-std::span<const uint16_t> TokenShards::tokens(size_t shard) const {
-  std::span<const std::byte> bytes = shards[shard].bytes();
-  return {reinterpret_cast<const uint16_t *>(bytes.data() + headerBytes),
-          (bytes.size() - headerBytes) / sizeof(uint16_t)};
+  std::vector<uint16_t> part(count);
+  const uint64_t bytes = sizeof(uint16_t) * count;
+  if (Status status =
+          shards[shard].read(headerBytes + sizeof(uint16_t) * position, part.data(), bytes);
+      !status)
+    return status.error();
+  return XXH3_64bits_withSeed(part.data(), bytes, before);
 }
 
 Status TokenShards::read(size_t shard, uint64_t position, uint64_t count, int32_t *inputs,
                          int32_t *targets) const {
-  std::span<const uint16_t> source = tokens(shard).subspan(position, count + 1);
+  std::vector<uint16_t> source(count + 1);
+  if (Status status = shards[shard].read(headerBytes + sizeof(uint16_t) * position, source.data(),
+                                         sizeof(uint16_t) * source.size());
+      !status)
+    return status;
   int32_t largest = 0;
   for (uint16_t token : source)
     largest = std::max<int32_t>(largest, token);
@@ -135,10 +139,6 @@ Status TokenShards::read(size_t shard, uint64_t position, uint64_t count, int32_
 
 void TokenShards::willNeed(size_t shard, uint64_t position, uint64_t count) const {
   shards[shard].willNeed(headerBytes + sizeof(uint16_t) * position, sizeof(uint16_t) * count);
-}
-
-void TokenShards::release(size_t shard, uint64_t position, uint64_t count) const {
-  shards[shard].release(headerBytes + sizeof(uint16_t) * position, sizeof(uint16_t) * count);
 }
 
 Result<BatchReader> BatchReader::create(std::shared_ptr<const TokenShards> shards, uint64_t batch,
@@ -186,9 +186,6 @@ DataPosition BatchReader::settle(DataPosition position) const {
 
 bool BatchReader::next() {
   uint64_t epoch = following.epoch;
-  if (taken)
-    shards->release(current.shard, current.position, batch);
-  taken = true;
   current = settle(following);
   following = current;
   following.position += batch;

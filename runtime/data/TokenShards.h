@@ -3,19 +3,18 @@
 // them.
 #pragma once
 
-#include "runtime/files/MappedFile.h"
+#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace nano {
 
-/// Shards, mapped, in sorted name order. Ranks of one process share one object.
+/// Shards, open, in sorted name order. Ranks of one process share one object.
 class TokenShards {
 public:
   /// Opens every file that `pattern` matches (*, ?, [...], {a,b}) and checks its header and length.
@@ -43,19 +42,17 @@ public:
 
   /// Inputs [position, position + count) of the shard into `inputs`, and the tokens that follow
   /// each of them into `targets`; the shard must hold them. BadInput, with file and position, for a
-  /// token outside the vocabulary.
+  /// token outside the vocabulary; Failed, with the file, when it has become shorter.
   Status read(size_t shard, uint64_t position, uint64_t count, int32_t *inputs,
               int32_t *targets) const;
 
-  /// Hints: tokens that will be read soon, and tokens that are done with.
+  /// A hint: tokens that will be read soon.
   void willNeed(size_t shard, uint64_t position, uint64_t count) const;
-  void release(size_t shard, uint64_t position, uint64_t count) const;
 
 private:
   TokenShards() = default;
-  std::span<const uint16_t> tokens(size_t shard) const;
 
-  std::vector<MappedFile> shards;
+  std::vector<InputFile> shards;
   int64_t vocabSize = 0;
 };
 
@@ -102,7 +99,6 @@ private:
   std::shared_ptr<const TokenShards> shards;
   uint64_t batch = 0, sequence = 0;
   DataPosition current, following;
-  bool taken = false; ///< `current` is a batch that was taken
 };
 
 /// The beginnings (shard, position) of the first `tokens` tokens in whole sequences of `sequence`

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <sys/stat.h>
@@ -31,6 +32,8 @@ using Role = plan::State::Role;
 constexpr std::string_view stepPrefix = "step-";
 constexpr std::string_view temporaryPrefix = ".step-";
 constexpr std::string_view temporaryInfix = ".tmp-";
+/// Bytes of a file that are read at a time.
+constexpr uint64_t pieceBytes = uint64_t(1) << 20;
 /// Bytes between two signs of life of a rank that writes.
 constexpr uint64_t signBytes = uint64_t(64) << 20;
 
@@ -235,19 +238,35 @@ Result<std::string> makeTemporary(const std::string &directory, const std::strin
   return temporary;
 }
 
+/// XXH3 (64 bits) of a whole file.
+Result<uint64_t> checksumOf(const InputFile &file) {
+  std::vector<std::byte> piece(std::min(file.size(), pieceBytes));
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    const uint64_t count = std::min<uint64_t>(piece.size(), file.size() - at);
+    if (Status status = file.read(at, piece.data(), count); !status)
+      return status.error();
+    XXH3_64bits_update(&state, piece.data(), count);
+  }
+  return XXH3_64bits_digest(&state);
+}
+
 /// Opens one of the checkpoint's files and compares it with the manifest's record.
 Result<SafetensorsFile> openFile(const std::string &path, const FileRecord &record) {
   Result<SafetensorsFile> file = SafetensorsFile::open(fmt::format("{}/{}", path, record.name));
   if (!file)
     return file;
-  std::span<const std::byte> content = file->content();
+  const InputFile &content = file->content();
   if (content.size() != record.bytes)
     return badInput(fmt::format("{}: has {} bytes, the manifest says {}", file->path(),
                                 content.size(), record.bytes));
-  if (hexText(XXH3_64bits(content.data(), content.size())) != record.checksum)
+  Result<uint64_t> checksum = checksumOf(content);
+  if (!checksum)
+    return checksum.error();
+  if (hexText(*checksum) != record.checksum)
     return badInput(fmt::format("{}: its checksum is not the manifest's; it was changed or damaged",
                                 file->path()));
-  file->release(content);
   return file;
 }
 
@@ -359,7 +378,9 @@ std::vector<FoundCheckpoint> checkpointsIn(const std::string &directory) {
   return found;
 }
 
-Result<Checkpoint> openCheckpoint(const std::string &path) {
+namespace {
+
+Result<Checkpoint> openParts(const std::string &path) {
   Contents contents;
   Result<Manifest> manifest = openManifest(path, contents);
   if (!manifest)
@@ -371,6 +392,16 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
   if (!optimizer)
     return optimizer.error();
   return Checkpoint{path, std::move(*manifest), std::move(*parameters), std::move(*optimizer)};
+}
+
+} // namespace
+
+Result<Checkpoint> openCheckpoint(const std::string &path) {
+  try {
+    return openParts(path);
+  } catch (const std::bad_alloc &) {
+    return badInput(fmt::format("{}: takes more memory than there is", path));
+  }
 }
 
 Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &report) {

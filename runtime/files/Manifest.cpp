@@ -2,6 +2,7 @@
 #include "runtime/files/Manifest.h"
 
 #include "runtime/files/JsonKeys.h"
+#include "runtime/plan/JsonDepth.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -119,6 +120,8 @@ std::string manifestText(const Manifest &manifest, const Contents &contents) {
 
 // nlohmann's exceptions end in the catch.
 Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
+  if (nestsTooDeep(text))
+    return badInput(fmt::format("it {}", tooDeepText));
   json content = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!content.is_object())
     return badInput("it is not a JSON object");
@@ -171,10 +174,11 @@ std::string recordsText(const std::vector<FileRecord> &files) { return toJson(fi
 
 Result<std::vector<FileRecord>> parseRecords(const std::string &text) {
   try {
-    return toRecords(json::parse(text));
-  } catch (const json::exception &) {
-    return failed("another rank's list of files cannot be read");
+    if (!nestsTooDeep(text))
+      return toRecords(json::parse(text));
+  } catch (const json::exception &) { // said below
   }
+  return failed("another rank's list of files cannot be read");
 }
 
 } // namespace nano

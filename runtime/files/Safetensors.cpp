@@ -2,6 +2,7 @@
 #include "runtime/files/Safetensors.h"
 
 #include "runtime/files/JsonKeys.h"
+#include "runtime/plan/JsonDepth.h"
 
 #include <algorithm>
 #include <array>
@@ -137,32 +138,37 @@ uint64_t bytesOf(const plan::State &state) {
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
-  Result<MappedFile> mapped = MappedFile::open(path);
-  if (!mapped)
-    return mapped.error();
+  Result<InputFile> opened = InputFile::open(path, input::tensors);
+  if (!opened)
+    return opened.error();
   SafetensorsFile result;
-  result.file = std::move(*mapped);
+  result.file = std::move(*opened);
+  const InputFile &file = result.file;
   auto wrong = [&](const std::string &what) {
     return badInput(fmt::format("{}: not a valid safetensors file: {}", path, what));
   };
 
-  std::span<const std::byte> content = result.file.bytes();
   uint64_t headerBytes = 0;
-  if (content.size() < sizeof headerBytes)
-    return wrong(fmt::format("it has {} bytes, too few for a header", content.size()));
-  std::memcpy(&headerBytes, content.data(), sizeof headerBytes);
+  if (file.size() < sizeof headerBytes)
+    return wrong(fmt::format("it has {} bytes, too few for a header", file.size()));
+  if (Status status = file.read(0, &headerBytes, sizeof headerBytes); !status)
+    return status.error();
   if (headerBytes > maxHeaderBytes)
     return wrong(fmt::format("the header says that it is {} bytes long; at most {} are allowed",
                              headerBytes, maxHeaderBytes));
-  if (headerBytes > content.size() - sizeof headerBytes)
+  if (headerBytes > file.size() - sizeof headerBytes)
     return wrong(fmt::format(
         "the header says that it is {} bytes long, the file has {}; it is truncated or damaged",
-        headerBytes, content.size()));
+        headerBytes, file.size()));
   result.dataStart = sizeof headerBytes + headerBytes;
-  uint64_t dataBytes = content.size() - result.dataStart;
+  uint64_t dataBytes = file.size() - result.dataStart;
 
-  json header = parseHeader(
-      {reinterpret_cast<const char *>(content.data()) + sizeof headerBytes, size_t(headerBytes)});
+  std::string text(size_t(headerBytes), '\0');
+  if (Status status = file.read(sizeof headerBytes, text.data(), headerBytes); !status)
+    return status.error();
+  if (nestsTooDeep(text))
+    return wrong(fmt::format("the header {}", tooDeepText));
+  json header = parseHeader(text);
   if (header.is_null())
     return wrong("the header is not a JSON object in which every name appears once");
   for (auto &[name, value] : header.items()) {
@@ -198,14 +204,6 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   if (covered != dataBytes)
     return wrong(fmt::format("{} bytes at the end belong to no tensor", dataBytes - covered));
   return result;
-}
-
-std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry &entry) const {
-  return file.bytes().subspan(dataStart + entry.begin, entry.end - entry.begin);
-}
-
-void SafetensorsFile::release(std::span<const std::byte> bytes) const {
-  file.release(uint64_t(bytes.data() - file.bytes().data()), bytes.size());
 }
 
 TensorTable SafetensorsFile::table() const {

@@ -4,15 +4,13 @@
 #pragma once
 
 #include "runtime/files/FileWriter.h"
-#include "runtime/files/MappedFile.h"
+#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,25 +48,26 @@ public:
   /// The largest header that is accepted, as in the format's reference implementation.
   static constexpr uint64_t maxHeaderBytes = 100'000'000;
 
-  /// Maps the file and checks the header: length, JSON, no name twice, known types, shapes that
+  /// Opens the file and checks the header: length, JSON, no name twice, known types, shapes that
   /// match the byte ranges, ranges that lie in the file, do not overlap and leave no gap. BadInput,
   /// naming the file and the tensor, when a check fails.
   static Result<SafetensorsFile> open(const std::string &path);
 
   /// Tensors by name.
   const std::map<std::string, TensorEntry> &tensors() const { return entries; }
-  /// The tensor's bytes, little-endian, row-major; not aligned.
-  std::span<const std::byte> bytes(const TensorEntry &entry) const;
+  /// Reads the bytes [offset, offset + count) of the tensor, little-endian, row-major. Failed,
+  /// naming the file, when it has become shorter.
+  Status read(const TensorEntry &entry, uint64_t offset, void *data, uint64_t count) const {
+    return file.read(dataStart + entry.begin + offset, data, count);
+  }
   /// What the tensors are.
   TensorTable table() const;
-  /// Gives back the memory that reading these bytes of the file took.
-  void release(std::span<const std::byte> bytes) const;
   const std::string &path() const { return file.path(); }
   /// The whole file, for checksums.
-  std::span<const std::byte> content() const { return file.bytes(); }
+  const InputFile &content() const { return file; }
 
 private:
-  MappedFile file;
+  InputFile file;
   uint64_t dataStart = 0;
   std::map<std::string, TensorEntry> entries;
 };

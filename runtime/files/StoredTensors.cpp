@@ -37,6 +37,9 @@ std::optional<EntryPart> parsePart(const std::string &name) {
   return part;
 }
 
+/// Elements that are read at a time.
+constexpr uint64_t pieceElements = uint64_t(1) << 20;
+
 /// Number of elements; the sizes fit into 64 bits, which is checked when a file is opened and by
 /// the comparison with the files' entries.
 std::optional<uint64_t> elementsIn(const TensorInfo &info) {
@@ -124,6 +127,7 @@ Status StoredTensors::read(const std::string &tensor, uint64_t first, uint64_t c
                            const Take &take) const {
   const std::map<uint64_t, Part> &all = parts.at(tensor);
   const uint64_t size = bytesOfType(table.at(tensor).type).value_or(0), end = first + count;
+  std::vector<std::byte> bytes; // of a piece
   auto at = all.upper_bound(first);
   if (at != all.begin())
     --at; // the part that has the first element
@@ -133,11 +137,15 @@ Status StoredTensors::read(const std::string &tensor, uint64_t first, uint64_t c
     if (from >= to)
       continue;
     const SafetensorsFile &file = files[part.file];
-    const std::span<const std::byte> bytes =
-        file.bytes(*part.entry).subspan((from - begin) * size, (to - from) * size);
-    if (Status status = take({from, bytes, file.path()}); !status)
-      return status;
-    file.release(bytes);
+    for (uint64_t piece = from; piece < to; piece += pieceElements) {
+      const uint64_t elements = std::min(pieceElements, to - piece);
+      bytes.resize(elements * size);
+      Status status = file.read(*part.entry, (piece - begin) * size, bytes.data(), bytes.size());
+      if (status)
+        status = take({piece, bytes, file.path()});
+      if (!status)
+        return status;
+    }
   }
   return ok();
 }

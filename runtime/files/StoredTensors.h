@@ -34,14 +34,15 @@ public:
   /// XXH3 of the files, whole.
   Result<uint64_t> hash() const;
 
-  /// Consecutive elements of a tensor as they lie in a file.
+  /// Consecutive elements of a tensor as they lie in a file, at most some MiB of them.
   struct Stretch {
-    uint64_t first = 0; ///< the number of the first one in the tensor
-    std::span<const std::byte> bytes;
-    const std::string &file; ///< its path
+    uint64_t first = 0;               ///< the number of the first one in the tensor
+    std::span<const std::byte> bytes; ///< valid until the next ones are read
+    const std::string &file;          ///< its path
   };
   using Take = std::function<Status(const Stretch &stretch)>;
-  /// Hands out the elements [first, first + count) of a tensor that is there, in order.
+  /// Hands out the elements [first, first + count) of a tensor that is there, in order. Failed,
+  /// naming the file, when it has become shorter since it was opened; errors of `take`.
   Status read(const std::string &tensor, uint64_t first, uint64_t count, const Take &take) const;
 
 private:

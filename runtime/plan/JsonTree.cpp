@@ -1,6 +1,8 @@
 // Builds the tree from the events of nlohmann's parser.
 #include "runtime/plan/JsonTree.h"
 
+#include "runtime/plan/JsonDepth.h"
+
 #include <nlohmann/json.hpp>
 
 namespace nano::plan {
@@ -58,6 +60,8 @@ private:
     return true;
   }
   bool start() {
+    if (starts.size() >= size_t(maxJsonDepth))
+      return false;
     starts.push_back(waiting.size());
     return true;
   }

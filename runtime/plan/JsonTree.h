@@ -30,7 +30,7 @@ struct JsonValue {
 /// A document.
 class JsonTree {
 public:
-  /// Nothing when `text` is not JSON.
+  /// Nothing when `text` is not JSON, or nests deeper than `maxJsonDepth`.
   static std::optional<JsonTree> parse(std::string_view text);
 
   const JsonValue &root() const { return top; }

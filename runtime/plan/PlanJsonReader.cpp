@@ -1,6 +1,7 @@
 // Reads the texts of a plan file from JSON and checks every field's presence and type; an error
 // carries the field's path.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/JsonNode.h"
 #include "runtime/plan/JsonTree.h"
 #include "runtime/plan/PlanJson.h"
@@ -430,7 +431,7 @@ void Reader::variant(const JsonNode &root, Plan &plan) {
 JsonTree treeOf(std::string_view text) {
   std::optional<JsonTree> tree = JsonTree::parse(text);
   if (!tree)
-    throw FieldError("the text is not JSON");
+    throw FieldError(std::string("the text is not JSON, or ") + tooDeepText);
   return std::move(*tree);
 }
 

@@ -5,6 +5,7 @@ ends soon, says who, and leaves the last checkpoint whole."""
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -274,6 +275,28 @@ class Launch(RunTest):
         self.assertEqual(first[0], 1)
         self.assertIn(f"rank 1 failed after no collective: {reason}", first[2])
         self.assertEqual(len(first[2].splitlines()), 1)
+
+    def test_a_shard_of_one_rank_is_truncated(self):
+        """That rank says so, the other one ends as it does for any rank that fails."""
+        own, folder = self.path("own"), self.path("truncated")
+        os.mkdir(own)
+        for name in os.listdir(self.scratch.name):
+            if name.startswith("t_") and name.endswith(".bin"):
+                shutil.copy(self.path(name), own)
+        options = self.options("cut", "--steps", 100000, "--save", folder, "--save-every", 2)
+        others = [word.replace(self.path("t_"), os.path.join(own, "t_")) for word in options]
+        processes = self.start_all(2, lambda rank: others if rank else options)
+        self.wait_for_checkpoint(folder)
+        for name in os.listdir(own):
+            os.truncate(os.path.join(own, name), 0)
+        first, second = self.ends(processes)
+        for rank, (status, _, errors) in enumerate((first, second)):
+            self.assertEqual(status, 1, errors)
+            self.assertEqual(len(errors.splitlines()), 1, errors)
+            self.assertTrue(errors.startswith(f"nanorun: rank {rank}: "), errors)
+            self.assertRegex(errors, re.escape(os.path.join(own, "t_")) + r".*: ends after 0 bytes")
+        self.assertIn("rank 1 failed", first[2])
+        self.assert_resumable(folder)
 
     def test_killed_ranks(self):
         """A random rank dies at a random moment, twenty times."""

@@ -14,6 +14,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -179,14 +180,24 @@ Status run(int argc, char **argv) {
   return sampleTokens(*plan, file->hash(), options);
 }
 
+/// As many open files as the system allows: every shard stays open.
+void raiseFileLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
+  raiseFileLimit();
   try {
     Status status = run(argc, argv);
     return status ? 0 : report(status.error());
   } catch (const std::bad_alloc &) {
-    return report(failed("out of memory"));
+    return report(failed("out of memory; free some, or use fewer ranks"));
   } catch (const std::exception &exception) {
     return report(failed(exception.what()));
   }

@@ -238,6 +238,95 @@ TEST(Files, TruncatedWhileItIsOpen) {
                    "while it was in use; put it back and start again");
 }
 
+TEST(Files, AShardTruncatedWhileItIsRead) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "a.bin";
+  test::writeShard(path, test::makeTokens(50000, 100, 1));
+  auto shards = TokenShards::open(path, 100, "--train");
+  ASSERT_TRUE(shards);
+  std::vector<int32_t> inputs(16), targets(16);
+  ASSERT_TRUE((*shards)->read(0, 40000, 16, inputs.data(), targets.data()));
+  ASSERT_EQ(::truncate(path.c_str(), 1024), 0);
+  Status status = (*shards)->read(0, 40000, 16, inputs.data(), targets.data());
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().exitStatus(), 1);
+  EXPECT_CONTAINS(status.error().message, path + ": ends after ");
+}
+
+//===- Checkpoints -------------------------------------------------------------===//
+
+void saveStep(const std::string &directory, int64_t step) {
+  const plan::Plan plan = test::makePlan();
+  Manifest manifest = manifestOf(plan, "hash");
+  manifest.step = step;
+  LocalGroup group(1);
+  ASSERT_TRUE(saveCheckpoint(directory, manifest, plan, group.communicator(0),
+                             [](const plan::State &, uint64_t, void *data, uint64_t bytes) {
+                               std::memset(data, 0, bytes);
+                               return ok();
+                             }));
+}
+
+/// What is said when the checkpoint of step 1 is found behind one of step 2 that cannot be read.
+std::string saidOfStep2(const std::string &directory) {
+  std::vector<std::string> lines;
+  auto found = findCheckpoint(directory, [&](const std::string &line) { lines.push_back(line); });
+  if (!found || found->manifest.step != 1 || lines.size() != 1)
+    return "no fallback";
+  EXPECT_EQ(lines[0].rfind("skipping checkpoint " + directory + "/step-000002: ", 0), 0u);
+  return lines[0];
+}
+
+TEST(Files, ABadManifestHidesNothing) {
+  ScratchDirectory scratch;
+  saveStep(scratch.path, 1);
+  saveStep(scratch.path, 2);
+  const std::string folder = scratch / "step-000002", path = folder + "/manifest.json";
+  std::string text = readText(path);
+  // Parsed at once; what is computed of it is not.
+  for (size_t depth : {1000, 120000, 3000000}) {
+    const std::string nested =
+        R"({"deep":)" + std::string(depth, '[') + std::string(depth, ']') + "," + text.substr(1);
+    writeText(path, nested);
+    EXPECT_CONTAINS(saidOfStep2(scratch.path), "manifest.json: it nests more than 256");
+    writeText(path, std::string(depth, '['));
+    EXPECT_CONTAINS(saidOfStep2(scratch.path), "manifest.json: it nests more than 256");
+  }
+  fs::remove(path);
+  makeFifo(path);
+  EXPECT_CONTAINS(saidOfStep2(scratch.path), "manifest.json: is not a regular file but a FIFO");
+  fs::remove(path);
+  fs::create_symlink("/dev/zero", path);
+  EXPECT_CONTAINS(saidOfStep2(scratch.path), "but a character device");
+  fs::remove(path);
+  makeSparse(path, uint64_t(1) << 40);
+  EXPECT_CONTAINS(saidOfStep2(scratch.path), "has 1099511627776 bytes, and a manifest at most");
+  fs::remove(path);
+  writeText(path, text);
+  fs::remove(folder + "/params.safetensors");
+  makeFifo(folder + "/params.safetensors");
+  EXPECT_CONTAINS(saidOfStep2(scratch.path), "params.safetensors: is not a regular file");
+  fs::remove_all(folder);
+  makeFifo(folder);
+  EXPECT_CONTAINS(saidOfStep2(scratch.path), "Not a directory");
+}
+
+TEST(Files, ParametersTruncatedWhileTheyAreLoaded) {
+  ScratchDirectory scratch;
+  saveStep(scratch.path, 1);
+  auto found = findCheckpoint(scratch.path, [](const std::string &line) { FAIL() << line; });
+  ASSERT_TRUE(found);
+  const std::string path = scratch / "step-000001/params.safetensors";
+  ASSERT_EQ(::truncate(path.c_str(), 0), 0);
+  Status status = found->parameters.read("weight", 0, 50, [](const StoredTensors::Stretch &) {
+    ADD_FAILURE() << "there is nothing to hand out";
+    return ok();
+  });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().exitStatus(), 1);
+  EXPECT_CONTAINS(status.error().message, path + ": ends after 0 bytes");
+}
+
 //===- JSON --------------------------------------------------------------------===//
 
 TEST(Files, DepthOfJson) {
@@ -254,6 +343,33 @@ TEST(Files, DepthOfJson) {
   for (int i = 0; i < 257; ++i)
     objects += "{\"a\":";
   EXPECT_TRUE(nestsTooDeep(objects));
+}
+
+TEST(Files, AHeaderThatNests) {
+  ScratchDirectory scratch;
+  for (size_t depth : {300, 120000, 4000000})
+    for (auto [before, open, shut] :
+         {std::tuple("", "[", "]"),
+          std::tuple(R"({"a":{"shape":[2],"data_offsets":[0,8],"dtype":)", "[", "]"),
+          std::tuple(R"({"a":{"dtype":"F32","data_offsets":[0,8],"shape":)", "{\"a\":", "}")}) {
+      std::string text = before;
+      for (size_t i = 0; i < depth; ++i)
+        text += open;
+      if (std::string_view(before) != "")
+        text += std::string_view(open) == "[" ? "" : "1";
+      for (size_t i = 0; i < depth; ++i)
+        text += shut;
+      text += std::string_view(before) == "" ? "" : "}}";
+      const uint64_t length = text.size();
+      std::string file(reinterpret_cast<const char *>(&length), 8);
+      writeText(scratch / "x.safetensors", file + text + "12345678");
+      auto opened = SafetensorsFile::open(scratch / "x.safetensors");
+      ASSERT_FALSE(opened);
+      EXPECT_EQ(opened.error().exitStatus(), 2);
+      EXPECT_EQ(opened.error().message,
+                scratch / "x.safetensors: not a valid safetensors file: the header nests more than "
+                          "256 arrays and objects in each other");
+    }
 }
 
 } // namespace

@@ -371,5 +371,67 @@ TEST_F(NanorunTest, ALogWhoseReaderLeaves) {
   EXPECT_CONTAINS(result.errors, "/fifo: cannot be written: Broken pipe");
 }
 
+TEST_F(NanorunTest, NothingWaitsForAPipe) {
+  ASSERT_EQ(::mkfifo((scratch / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_directories(scratch / "saves/step-000001");
+  ASSERT_EQ(::mkfifo((scratch / "saves/step-000001/manifest.json").c_str(), 0600), 0);
+  const std::string what = "fifo: is not a regular file but a FIFO; ";
+  expectBad({"--train", "@fifo"}, what + "name token shards only");
+  expectBad({"--train", "@train.bin", "--val", "@fifo"}, what + "name token shards only");
+  expectBad({"--train", "@train.bin", "--init", "@fifo"}, what + "name a safetensors file");
+  expectBad({"--sample", "3", "--prompt-tokens", "@fifo"}, what + "name a file of token ids");
+  ProcessResult resumed = run({"--train", "@train.bin", "--resume", "@saves"});
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_CONTAINS(resumed.output, "manifest.json: is not a regular file but a FIFO");
+  EXPECT_CONTAINS(resumed.errors, "holds no complete checkpoint");
+  std::filesystem::remove(scratch / "m.plan");
+  ASSERT_EQ(::mkfifo((scratch / "m.plan").c_str(), 0600), 0);
+  expectBad({"--describe"}, "m.plan: is not a regular file but a FIFO");
+}
+
+TEST_F(NanorunTest, FilesThatFillMemory) {
+  auto sparse = [&](const std::string &name, int64_t bytes) {
+    writeText(scratch / name, "");
+    ASSERT_EQ(::truncate((scratch / name).c_str(), bytes), 0);
+  };
+  sparse("prompt", int64_t(1) << 40);
+  expectBad({"--sample", "3", "--prompt-tokens", "@prompt"}, "and a prompt at most");
+  sparse("m.plan", int64_t(1) << 40);
+  expectBad({"--describe"}, "has 1099511627776 bytes, and a plan at most");
+  // As large as a plan may be, on a machine that has less.
+  sparse("m.plan", int64_t(1) << 30);
+  ProcessResult result = runProcess(
+      {"/bin/sh", "-c",
+       fmt::format("ulimit -v 600000; exec {} {}/m.plan --describe", NANORUN, scratch.path)});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.errors, "nanorun: out of memory; free some, or use fewer ranks\n");
+}
+
+TEST_F(NanorunTest, AShardTruncatedInTheMiddleOfARun) {
+  writePlan({{"fake_sleep_ms", "5", true}}, {.numIterations = 100000});
+  for (const char *ranks : {"1", "2"}) {
+    writeShard(scratch / "train.bin", makeTokens(5000, 50, 1));
+    const std::string saves = scratch / (std::string("saves") + ranks),
+                      log = scratch / (std::string("log") + ranks);
+    ProcessResult result = run({"--train", "@train.bin", "--gpus", ranks, "--log", log, "--save",
+                                saves, "--save-every", "2"},
+                               [&](int) {
+                                 for (int i = 0; i < 500 && linesOf(readText(log)).size() < 5; ++i)
+                                   std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                                 std::filesystem::resize_file(scratch / "train.bin", 0);
+                               });
+    EXPECT_EQ(result.status, 1) << result.errors;
+    EXPECT_EQ(linesOf(result.errors).size(), 1u) << result.errors;
+    EXPECT_CONTAINS(result.errors, "train.bin: ends after 0 bytes and had 11024");
+    // The last checkpoint is whole.
+    writeShard(scratch / "train.bin", makeTokens(5000, 50, 1));
+    ProcessResult resumed =
+        run({"--train", "@train.bin", "--gpus", ranks, "--resume", saves, "--steps", "1"});
+    EXPECT_EQ(resumed.status, 0) << resumed.errors;
+    EXPECT_CONTAINS(resumed.output, "resuming " + saves + " after step ");
+    EXPECT_EQ(resumed.output.find("skipping"), std::string::npos);
+  }
+}
+
 } // namespace
 } // namespace nano
