@@ -242,7 +242,7 @@ Status checkTensors(const std::string &what, const TensorTable &found, const Ten
 
 std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInfo>> &ordered) {
   // Entry by entry: an ordered object looks through all that it has for each new one.
-  std::string text = "{";
+  std::string text = R"({"__metadata__":{"format":"pt"})";
   uint64_t offset = 0;
   for (const auto &[name, info] : ordered) {
     uint64_t end = offset + bytesOfType(info.type).value_or(0);
@@ -250,7 +250,7 @@ std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInf
       end = offset + (end - offset) * uint64_t(size);
     const nlohmann::ordered_json entry = {
         {"dtype", info.type}, {"shape", info.shape}, {"data_offsets", {offset, end}}};
-    text += fmt::format("{}{}:{}", text.size() == 1 ? "" : ",", json(name).dump(), entry.dump());
+    text += fmt::format(",{}:{}", json(name).dump(), entry.dump());
     offset = end;
   }
   text += '}';

@@ -78,7 +78,8 @@ private:
 Status checkTensors(const std::string &what, const TensorTable &found, const TensorTable &wanted);
 
 /// The header, length included, of a file that holds these tensors one after the other; a multiple
-/// of eight bytes. Types are those of `safetensorsName`.
+/// of eight bytes. Its metadata is that of PyTorch's files, without which `from_pretrained` takes
+/// none. Types are those of `safetensorsName`.
 std::string safetensorsHeader(const std::vector<std::pair<std::string, TensorInfo>> &ordered);
 
 /// Number of bytes of a state's data.
