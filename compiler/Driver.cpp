@@ -32,6 +32,7 @@
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -226,7 +227,8 @@ private:
 
   void begin(const std::string &phase) {
     timer.begin(phase);
-    setCrashPhase(phase == "trace" ? options.model + ", the model's own code" : "stage " + phase);
+    setCrashPhase("stage " + phase +
+                  "; --dump-ir DIR keeps the program after every pass before it");
   }
 
   /// From here on every number of ranks has its own program, and folder of --dump-ir.
@@ -392,6 +394,8 @@ template <typename Work> int guarded(const Work &work) {
   } catch (const StageError &error) {
     fmt::print(stderr, "nanoc: {}\n", error.what());
     return error.isBadInput ? BadInput : RunFailed;
+  } catch (const std::bad_alloc &) {
+    throw; // main says so
   } catch (const std::exception &error) {
     fmt::print(stderr, "nanoc: internal error: {}\n", error.what());
     return RunFailed;
@@ -428,7 +432,6 @@ std::string table(const std::vector<std::vector<std::string>> &rows) {
 const char *defaultTarget() { return NANO_DEFAULT_TARGET; }
 
 int compileModel(const CompileOptions &options) {
-  catchCrashes();
   return guarded([&] {
     CompileOptions known = options;
     if (known.target.empty())

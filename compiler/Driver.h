@@ -35,7 +35,7 @@ const char *defaultTarget();
 enum Exit : int { Done = 0, RunFailed = 1, BadInput = 2 };
 
 /// `nanoc compile`. Results go to stdout, messages to stderr. Returns an exit status; throws
-/// nothing.
+/// nothing but std::bad_alloc.
 int compileModel(const CompileOptions &options);
 
 /// `nanoc params`: hyperparameters and parameters as tables on stdout.

@@ -1,7 +1,9 @@
 // Runs the host compiler on a model file, and opens the shared library that it makes.
 #include "compiler/HostCompiler.h"
 
+#include "compiler/CrashMessage.h"
 #include "compiler/Frontend.h"
+#include "runtime/plan/InputFile.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +13,6 @@
 #include <dlfcn.h>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -59,16 +60,11 @@ fs::path sourceRoot() {
       NANO_SOURCE_ROOT));
 }
 
-std::string readFile(const std::string &path) {
-  std::error_code error;
-  if (fs::is_directory(path, error))
-    throw ModelError(fmt::format("{}: is a directory; name a model file", path));
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw ModelError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
+std::string textOf(const std::string &path) {
+  Result<std::string> text = readInput(path, input::model);
+  if (!text)
+    throw ModelError(text.error().message);
+  return std::move(*text);
 }
 
 /// $CXX, which may bring options along, or c++.
@@ -127,6 +123,8 @@ void *load(const std::string &library, const std::string &model, const std::stri
   loadedModel = model;
   directoryToRemove = directory;
   const std::terminate_handler before = std::set_terminate(reportThrowingConstructor);
+  const ForeignCode constructors(model +
+                                 ", the model's own code, in a static object; a debugger shows it");
   void *opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   std::set_terminate(before);
   if (!opened)
@@ -136,7 +134,7 @@ void *load(const std::string &library, const std::string &model, const std::stri
 
 } // namespace
 
-ModelFile::ModelFile(const std::string &path) : text(readFile(path)) {
+ModelFile::ModelFile(const std::string &path) : text(textOf(path)) {
   const fs::path root = sourceRoot();
   const TemporaryDirectory directory;
   const std::string library = (directory.path / "model.so").string();

@@ -1,6 +1,7 @@
 // Hyperparameters, schedules, optimizers, parameters, and what closes a recording.
 #include "compiler/Recorder.h"
 
+#include "compiler/CrashMessage.h"
 #include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Program.h"
 
@@ -447,6 +448,7 @@ TracedModel Recorder::finish() {
 TracedModel traceModel(MLIRContext &context, const TraceInput &input) {
   Recorder recorder(context, input);
   try {
+    const ForeignCode model(input.file + ", the model's own code; a debugger shows the line");
     input.body();
   } catch (const ModelError &) {
     throw;

@@ -1,14 +1,13 @@
 // Reads files of static FP8 scales.
 #include "compiler/ScalesFile.h"
 
+#include "ir/machine/JsonFile.h"
 #include "passes/fp8/Policy.h"
+#include "runtime/plan/InputFile.h"
 
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace nano {
 
@@ -16,23 +15,15 @@ using frontend::ModelError;
 
 namespace {
 constexpr const char *formatName = "nano fp8 scales";
-
-/// A message on one line.
-std::string oneLine(llvm::Error error) {
-  std::string text = llvm::toString(std::move(error));
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
 } // namespace
 
 frontend::ScalesFile readScalesFile(const std::string &path) {
-  auto content = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                             /*RequiresNullTerminator=*/false);
+  const Result<std::string> content = readInput(path, input::scales);
   if (!content)
-    throw ModelError(fmt::format("{}: cannot be read: {}", path, content.getError().message()));
-  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*content)->getBuffer());
+    throw ModelError(content.error().message);
+  llvm::Expected<llvm::json::Value> parsed = machine::parseJson(*content);
   if (!parsed)
-    throw ModelError(fmt::format("{}: is not JSON: {}", path, oneLine(parsed.takeError())));
+    throw ModelError(fmt::format("{}: is not JSON: {}", path, llvm::toString(parsed.takeError())));
   const llvm::json::Object *file = parsed->getAsObject();
   const llvm::json::Object *list = file ? file->getObject("scales") : nullptr;
   if (!list || file->getString("format") != llvm::StringRef(formatName))

@@ -3,9 +3,10 @@
 
 #include "runtime/plan/Work.h"
 
+#include "ir/machine/JsonFile.h"
+#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Operands.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <fmt/format.h>
 
@@ -139,10 +140,10 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
 
 Result<MeasuredTimes> MeasuredTimes::read(const std::string &path, const plan::PlanFile &plans) {
   auto wrong = [&](const std::string &what) { return badInput(path + ": " + what); };
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return wrong("cannot be read: " + buffer.getError().message());
-  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*buffer)->getBuffer());
+  Result<std::string> text = readInput(path, input::times);
+  if (!text)
+    return text.error();
+  llvm::Expected<llvm::json::Value> parsed = machine::parseJson(*text);
   if (!parsed)
     return wrong("is not JSON: " + llvm::toString(parsed.takeError()));
   const llvm::json::Object *file = parsed->getAsObject();
@@ -171,6 +172,10 @@ Result<MeasuredTimes> MeasuredTimes::read(const std::string &path, const plan::P
     if (program == plan->programs.end() || index < 0 ||
         index >= int64_t(program->commands.size()) || !runs || !milliseconds)
       return wrong("has a command that the plan has not");
+    if (!machine::isTimeOfRuns(*runs, *milliseconds))
+      return wrong(fmt::format("command {} of program '{}' needs \"runs\", a whole number, and "
+                               "\"ms\", each from 0 to 1e12",
+                               index, program->name));
     auto &[allRuns, allSeconds] = sums[keyOf(*plan, program->commands[size_t(index)])];
     allRuns += *runs;
     allSeconds += 1e-3 * *milliseconds;

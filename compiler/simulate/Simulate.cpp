@@ -73,6 +73,11 @@ Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world
   costs.measured = inputs.measured ? &*inputs.measured : nullptr;
   costs.labelled = inputs.labelled ? &*inputs.labelled : nullptr;
   const Outcome outcome = simulate(*plan, machine, costsOf(*plan, machine, world, costs), settings);
+  if (!(outcome.step > 0) || !std::isfinite(outcome.step))
+    return badInput(
+        fmt::format("{}: a step on {} ranks would take {} s, by the machine's rates and "
+                    "the times given; correct them",
+                    options.plan, world, outcome.step));
   if (!options.timeline.empty())
     if (Status status = writeTimeline(options.timeline, *plan, outcome); !status)
       return status;

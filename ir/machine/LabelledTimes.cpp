@@ -1,19 +1,18 @@
 // Reads what `nanorun --times` writes.
 #include "ir/machine/LabelledTimes.h"
 
+#include "ir/machine/JsonFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 namespace nano::machine {
 
 llvm::Expected<LabelledTimes> LabelledTimes::read(llvm::StringRef path) {
-  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!file)
-    return llvm::createStringError("%s: cannot be read: %s", path.str().c_str(),
-                                   file.getError().message().c_str());
-  return parse((*file)->getBuffer(), path);
+  llvm::Expected<std::string> text = readText(path, input::times);
+  if (!text)
+    return text.takeError();
+  return parse(*text, path);
 }
 
 llvm::Expected<LabelledTimes> LabelledTimes::parse(llvm::StringRef text, llvm::StringRef name) {
@@ -21,7 +20,7 @@ llvm::Expected<LabelledTimes> LabelledTimes::parse(llvm::StringRef text, llvm::S
     return llvm::createStringError("%s: no file of times: %s; nanorun --times writes one",
                                    name.str().c_str(), what.c_str());
   };
-  llvm::Expected<llvm::json::Value> json = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> json = parseJson(text);
   if (!json)
     return bad(llvm::toString(json.takeError()));
   const llvm::json::Object *object = json->getAsObject();
@@ -38,8 +37,9 @@ llvm::Expected<LabelledTimes> LabelledTimes::parse(llvm::StringRef text, llvm::S
     if (!program || !label || !runs || !ms)
       return bad("command " + std::to_string(i) +
                  " lacks \"program\", \"label\", \"runs\" or \"ms\"");
-    if (*runs < 0 || *ms < 0)
-      return bad("command " + std::to_string(i) + " has a negative number");
+    if (!isTimeOfRuns(*runs, *ms))
+      return bad("command " + std::to_string(i) +
+                 " needs \"runs\", a whole number, and \"ms\", each from 0 to 1e12");
     for (Sum *sum : {&times.inProgram[(*program + "\n" + *label).str()], &times.anywhere[*label]}) {
       sum->seconds += 1e-3 * *ms;
       sum->runs += *runs;

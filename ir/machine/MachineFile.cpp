@@ -1,10 +1,11 @@
 // Machines as JSON: every key checked, errors that name it.
+#include "ir/machine/JsonFile.h"
 #include "ir/machine/KnownMachines.h"
 #include "ir/machine/Machine.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,14 @@ namespace json = llvm::json;
 using llvm::Error;
 using llvm::StringRef;
 using llvm::Twine;
+
+/// Numbers beyond these are mistakes, whatever their unit; within them no time and no sum of times
+/// overflows or comes out as nothing.
+constexpr double least = 1e-9, most = 1e12;
+/// Bytes of a curve.
+constexpr double mostBytes = 1e18;
+
+bool isInRange(double value) { return value >= least && value <= most; }
 
 /// One object of the file. Reads keys, remembers which were asked for and the first thing wrong.
 class Reader {
@@ -46,8 +55,12 @@ public:
     known.push_back(key.str());
     const json::Value *value = object.get(key);
     std::optional<double> found = value ? value->getAsNumber() : std::nullopt;
-    if (!found || !std::isfinite(*found) || *found < 0 || (*found == 0 && !orZero)) {
+    if (!found || *found < 0 || (*found == 0 && !orZero)) {
       say(key, orZero ? "a number of 0 or more is wanted" : "a number above 0 is wanted");
+      return 1;
+    }
+    if (*found != 0 && !isInRange(*found)) {
+      say(key, "a number from 1e-9 to 1e12 is wanted");
       return 1;
     }
     return *found * unit;
@@ -101,14 +114,16 @@ public:
         curve.points.emplace_back(size.value_or(-1), rate.value_or(-1) * unit);
       }
     double before = 0;
-    bool isGood = !curve.points.empty();
+    bool isGood = !curve.points.empty(), isSensible = true;
     for (auto [size, rate] : curve.points) {
-      isGood = isGood && size > before && rate > 0 && std::isfinite(size) && std::isfinite(rate);
+      isGood = isGood && size > before && rate > 0;
+      isSensible = isSensible && size >= least && size <= mostBytes && isInRange(rate / unit);
       before = size;
     }
-    if (isGood)
+    if (isGood && isSensible)
       return curve;
-    say(key, "a rate above 0 is wanted, or a list of [bytes, rate] with ascending bytes");
+    say(key, isGood ? "rates from 1e-9 to 1e12 are wanted, of 1e-9 to 1e18 bytes"
+                    : "a rate above 0 is wanted, or a list of [bytes, rate] with ascending bytes");
     return {{{1, 1}}};
   }
   /// The object at `key`; an empty one, and a message, where there is none.
@@ -238,7 +253,7 @@ Error failure(const Twine &message) {
 } // namespace
 
 llvm::Expected<Machine> parse(StringRef text, StringRef name) {
-  llvm::Expected<json::Value> value = json::parse(text);
+  llvm::Expected<json::Value> value = parseJson(text);
   if (!value)
     return failure(name + ": no JSON: " + llvm::toString(value.takeError()));
   const json::Object *object = value->getAsObject();
@@ -262,14 +277,15 @@ llvm::Expected<Machine> load(StringRef nameOrPath) {
   for (auto [name, text] : knownMachineFiles())
     if (name == nameOrPath)
       return parse(text, name);
-  auto buffer = llvm::MemoryBuffer::getFile(nameOrPath, /*IsText=*/true);
-  if (buffer)
-    return parse((*buffer)->getBuffer(), nameOrPath);
+  if (llvm::sys::fs::exists(nameOrPath)) {
+    llvm::Expected<std::string> text = readText(nameOrPath, input::machine);
+    return text ? parse(*text, nameOrPath) : llvm::Expected<Machine>(text.takeError());
+  }
   std::string known;
   for (const std::string &name : knownMachines())
     known += (known.empty() ? "" : ", ") + name;
-  return failure("machine '" + nameOrPath + "': " + buffer.getError().message() +
-                 "; name a JSON file or one of " + known);
+  return failure("machine '" + nameOrPath +
+                 "': No such file or directory; name a JSON file or one of " + known);
 }
 
 } // namespace nano::machine

@@ -6,8 +6,9 @@ made by hand (tests/compiler/simulate)."""
 import json
 import os
 import re
+import subprocess
 
-from harness import ROOT, TINY, RunTest, main, run_command
+from harness import BIN, ROOT, TINY, RunTest, main, run_command
 
 WORLDS = [1, 2, 16]
 PROGRAMS_OF_A_STEP = ("first", "next", "last", "update")
@@ -139,6 +140,17 @@ class Simulate(RunTest):
             *("--times", self.written("odd.json", times)),
             says=r".*odd\.json: has a command that the plan has not",
         )
+        times["commands"] = times["commands"][1:]
+        for key, number in (("ms", "-1"), ("ms", "1e400"), ("runs", "0.5"), ("runs", "-2")):
+            before = times["commands"][0][key]
+            times["commands"][0][key] = "NUMBER"
+            text = json.dumps(times).replace('"NUMBER"', number)
+            self.refused(
+                *("--times", self.written("number.json", text)),
+                says=r".*number\.json: command \d+ of program '\w+' needs \"runs\", a whole "
+                r"number, and \"ms\", each from 0 to 1e12",
+            )
+            times["commands"][0][key] = before
         times["plan_hash"] = "0" * 32
         self.refused(
             *("--times", self.written("other.json", times)),
@@ -153,7 +165,7 @@ class Simulate(RunTest):
         )
         self.refused(
             *("--times", self.path("nowhere.json")),
-            says=r".*nowhere\.json: cannot be read: No such file or directory",
+            says=r".*nowhere\.json: cannot be read: No such file or directory; nanorun --times writes one",
         )
 
     def test_a_machine_of_ones_own(self):
@@ -165,6 +177,13 @@ class Simulate(RunTest):
         plain, _ = self.simulate()
         self.assertEqual(rows, plain)
 
+        for rate in (5e-324, 1e300):
+            machine["host"]["gb_per_s"] = rate
+            self.refused(
+                *("--machine", self.written("wrong.json", machine)),
+                says=r".*wrong\.json: host\.gb_per_s: a number from 1e-9 to 1e12 is wanted",
+            )
+        machine["host"]["gb_per_s"] = 10
         machine["node"]["latency_us"] = "short"
         self.refused(
             *("--machine", self.written("wrong.json", machine)),
@@ -173,6 +192,50 @@ class Simulate(RunTest):
         self.refused(
             *("--machine", self.written("broken.json", "{")), says=r".*broken\.json: no JSON: .*"
         )
+
+    def test_files_that_are_none(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        says = r".*fifo: is not a regular file but a FIFO; .*"
+        self.refused("--machine", fifo, says=says)
+        self.refused("--times", fifo, says=says)
+        self.refused(plan=fifo, says=says)
+        self.refused(
+            *("--gpus", "1", "--timeline", fifo),
+            says=r".*fifo: is a FIFO that nobody reads; start its reader first, or give the name "
+            "of a file",
+        )
+        sparse = self.written("sparse.plan", "")
+        os.truncate(sparse, 2**40)
+        limit = r"has 1099511627776 bytes, and a {} at most \d+; .*"
+        self.refused(plan=sparse, says=r".*sparse\.plan: " + limit.format("plan"))
+        self.refused("--times", sparse, says=r".*sparse\.plan: " + limit.format("file of times"))
+        for part, count in (("[", 120_000), ("[", 1_000_000), ('{"a":', 120_000)):
+            nested = self.written("nested.json", part * count)
+            says = r".*nested\.json: .*it nests more than 256 arrays and objects in each other"
+            self.refused("--machine", nested, says=says)
+            self.refused("--times", nested, says=says)
+
+        # A link stays, and its file is replaced.
+        target, link = self.written("target.json", "before"), self.path("link.json")
+        os.symlink("target.json", link)
+        self.simulate("--gpus", "1", "--timeline", link)
+        self.assertTrue(os.path.islink(link))
+        with open(target, encoding="utf-8") as file:
+            self.assertIn("traceEvents", json.load(file))
+
+    def test_less_memory_than_a_plan_may_take(self):
+        large = self.written("large.plan", "")
+        os.truncate(large, 2**30)
+        for words, says in (
+            (("nanoc", "simulate", large), "nanoc: out of memory; "),
+            (("nanorun", large, "--describe"), "nanorun: out of memory; "),
+        ):
+            limit = ("sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", os.path.join(BIN, words[0]))
+            done = subprocess.run([*limit, *words[1:]], capture_output=True, encoding="utf-8")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertTrue(done.stderr.startswith(says), done.stderr)
 
     def test_errors(self):
         self.refused(
@@ -203,7 +266,7 @@ class Simulate(RunTest):
         )
         self.refused(
             *("--gpus", "2", "--timeline", self.path("none/t.json")),
-            says=r".*none/t\.json: cannot be written: No such file or directory",
+            says=r".*none/t\.json: cannot be created: No such file or directory",
         )
         self.refused(plan=self.path("nowhere.plan"), says=r".*nowhere\.plan: .*")
         self.refused("--gpus", "two", says=r".*--gpus.*; see nanoc --help")

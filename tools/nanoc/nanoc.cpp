@@ -1,4 +1,5 @@
 // nanoc: the compiler's command line.
+#include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
 #include "compiler/simulate/Simulate.h"
 
@@ -6,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 
 namespace {
 
@@ -132,9 +135,8 @@ struct ScheduleReport {
   }
 };
 
-} // namespace
-
-int main(int argc, char **argv) {
+/// Everything that nanoc does; throws std::bad_alloc.
+int run(int argc, char **argv) {
   CLI::App app("nanoc: compiles a training step written in C++ into a plan for nanorun", "nanoc");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "The help of all commands");
@@ -233,8 +235,10 @@ int main(int argc, char **argv) {
 
   try {
     app.parse(argc, argv);
-    if (simulate->parsed())
+    if (simulate->parsed()) {
+      nano::setCrashPhase("simulate; a debugger shows where");
       return nano::simulate::run(simulated);
+    }
     if (stages->parsed())
       return nano::listStages();
     options.overrides = parseOverrides(overrides);
@@ -252,4 +256,18 @@ int main(int argc, char **argv) {
     fmt::print(stderr, "nanoc: {}; see nanoc --help\n", error.what());
     return nano::BadInput;
   }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  nano::catchCrashes();
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc &) {
+    nano::sayNoMemory();
+  } catch (const std::exception &error) {
+    fmt::print(stderr, "nanoc: internal error: {}\n", error.what());
+  }
+  return nano::RunFailed;
 }

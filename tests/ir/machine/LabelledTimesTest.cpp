@@ -3,6 +3,8 @@
 
 #include "gtest/gtest.h"
 
+#include <string>
+
 using nano::machine::LabelledTimes;
 
 namespace {
@@ -35,9 +37,23 @@ TEST(LabelledTimesFile, sayWhatIsWrongWithAFile) {
   EXPECT_EQ(message(R"({"commands": [{"program": "first"}]})"),
             "t.json: no file of times: command 0 lacks \"program\", \"label\", \"runs\" or \"ms\"; "
             "nanorun --times writes one");
-  EXPECT_EQ(
-      message(R"({"commands": [{"program": "a", "label": "b", "runs": 1, "ms": -1}]})"),
-      "t.json: no file of times: command 0 has a negative number; nanorun --times writes one");
+  for (const char *numbers :
+       {R"("runs": 1, "ms": -1)", R"("runs": 1, "ms": 1e400)", R"("runs": 1, "ms": 2e12)",
+        R"("runs": -1, "ms": 1)", R"("runs": 1.5, "ms": 1)", R"("runs": 5e-324, "ms": 1)"})
+    EXPECT_EQ(
+        message((std::string(R"({"commands": [{"program": "a", "label": "b", )") + numbers + "}]}")
+                    .c_str()),
+        "t.json: no file of times: command 0 needs \"runs\", a whole number, and \"ms\", "
+        "each from 0 to 1e12; nanorun --times writes one")
+        << numbers;
+  for (const char *part : {"[", "{\"a\":"}) {
+    std::string text;
+    for (int i = 0; i < 500000; ++i)
+      text += part;
+    EXPECT_EQ(message(text.c_str()),
+              "t.json: no file of times: it nests more than 256 arrays and objects in each other; "
+              "nanorun --times writes one");
+  }
 }
 
 } // namespace

@@ -266,6 +266,27 @@ TEST(Machine, Errors) {
             "m.json: host.latency_us: a number of 0 or more is wanted");
   EXPECT_EQ(error(R"("gb_per_s": 50)", R"("gb_per_s": 50, "gb_per_s_back": 50)"),
             "m.json: host.gb_per_s_back: unknown key; the known are latency_us, gb_per_s");
+  // Times of 1e300 s, and 0 of 0, are no predictions.
+  for (const char *number : {"5e-324", "1e400", "9e-10", "2e12"}) {
+    EXPECT_EQ(error(R"("gb_per_s": 50)", std::string(R"("gb_per_s": )") + number),
+              "m.json: host.gb_per_s: a number from 1e-9 to 1e12 is wanted")
+        << number;
+    EXPECT_EQ(error(R"("latency_us": 5,)", std::string(R"("latency_us": )") + number + ","),
+              "m.json: host.latency_us: a number from 1e-9 to 1e12 is wanted")
+        << number;
+    EXPECT_EQ(error("[[1000, 1], [100000, 2]]", number),
+              "m.json: memory.gb_per_s: rates from 1e-9 to 1e12 are wanted, of 1e-9 to 1e18 bytes")
+        << number;
+  }
+  EXPECT_EQ(error("[[1000, 1], [100000, 2]]", "[[1000, 1], [1e19, 2]]"),
+            "m.json: memory.gb_per_s: rates from 1e-9 to 1e12 are wanted, of 1e-9 to 1e18 bytes");
+  for (const char *part : {"[", "{\"a\":"}) {
+    std::string text;
+    for (int i = 0; i < 500000; ++i)
+      text += part;
+    EXPECT_EQ(messageOf(parse(text, "m.json")),
+              "m.json: no JSON: it nests more than 256 arrays and objects in each other");
+  }
   EXPECT_EQ(messageOf(parse("[]", "m.json")), "m.json: a JSON object is wanted");
   EXPECT_TRUE(llvm::StringRef(messageOf(parse("{", "m.json"))).starts_with("m.json: no JSON: "));
   EXPECT_EQ(messageOf(load("h1000")),
