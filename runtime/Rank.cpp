@@ -3,11 +3,13 @@
 
 #include "runtime/Interrupt.h"
 #include "runtime/Log.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <malloc.h>
 #include <utility>
 
@@ -199,6 +201,7 @@ Status Rank::runProgram(int64_t step, const std::string &program) {
 }
 
 Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
+  expectChecks(training.checks, losses);
   for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
     if (Status status = writeBatch(sequence); !status)
       return status;
@@ -211,8 +214,39 @@ Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
     if (Status status = device->readLater(training.lossBuffer, 0, &losses[sequence], sizeof(float));
         !status)
       return status;
+    if (Status status = readChecks(training.checks, sequence); !status)
+      return status;
   }
-  return device->wait();
+  if (Status status = device->wait(); !status)
+    return status;
+  applyChecks(training.checks, losses);
+  return ok();
+}
+
+void Rank::expectChecks(const plan::IndexChecks &checks, const std::vector<float> &losses) {
+  checked.assign(losses.size() * checks.list.size(), 0);
+}
+
+Status Rank::readChecks(const plan::IndexChecks &checks, size_t sequence) {
+  const size_t count = checks.list.size();
+  if (count == 0)
+    return ok();
+  return device->readLater(checks.buffer, 0, &checked[sequence * count], count * sizeof(int32_t));
+}
+
+void Rank::applyChecks(const plan::IndexChecks &checks, std::vector<float> &losses) {
+  outOfRange.clear();
+  const size_t count = checks.list.size();
+  if (count == 0)
+    return;
+  for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
+    const std::string found = plan::indexOutOfRange(checks, &checked[sequence * count]);
+    if (found.empty())
+      continue;
+    losses[sequence] = std::numeric_limits<float>::quiet_NaN();
+    if (outOfRange.empty())
+      outOfRange = fmt::format("{} (sequence {}, rank {})", found, sequence, rank);
+  }
 }
 
 Status Rank::trainStep(int64_t step) {
@@ -291,6 +325,7 @@ Status Rank::measure(int64_t step) {
 }
 
 Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
+  expectChecks(training.valChecks, losses);
   tokens.resize(size_t(training.valSeqLen));
   targets.resize(size_t(training.valSeqLen));
   const uint64_t bytes = tokens.size() * sizeof(int32_t);
@@ -311,8 +346,13 @@ Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
     if (Status status = device->readLater(training.valLossBuffer, 0, &losses[i], sizeof(float));
         !status)
       return status;
+    if (Status status = readChecks(training.valChecks, i); !status)
+      return status;
   }
-  return device->wait();
+  if (Status status = device->wait(); !status)
+    return status;
+  applyChecks(training.valChecks, losses);
+  return ok();
 }
 
 Result<bool> Rank::validate(int64_t steps) {
@@ -331,8 +371,12 @@ Result<bool> Rank::validate(int64_t steps) {
     sum += loss;
   uint64_t count = losses.size() * uint64_t(training.valSeqLen);
   double mean = sum / double(training.valLossIsSum ? count : losses.size());
-  if (!std::isfinite(mean))
-    return failed(fmt::format("the validation loss is {} after step {}", mean, steps));
+  if (!std::isfinite(mean)) {
+    const std::string index = findOutOfRange(training.valChecks);
+    return failed(index.empty()
+                      ? fmt::format("the validation loss is {} after step {}", mean, steps)
+                      : fmt::format("validation after step {}: {}", steps, index));
+  }
   if (rank != 0)
     return false;
   job.console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} tokens", steps, job.steps,

@@ -76,7 +76,8 @@ private:
   /// The error that ends a run after a signal, with a checkpoint where one was asked for.
   Status interrupted(int64_t steps);
   /// The error for a loss that is not finite, that of sequence `sequence` of step `step` (0-based):
-  /// saves the state before the step, and looks for the first buffer with such a value.
+  /// saves the state before the step, and names the index out of range that made it so, or looks
+  /// for the first buffer with such a value.
   Error notFinite(int64_t step, size_t sequence, float loss);
   /// Saves the state before step `step`, whose micro-batches have run; what became of it.
   std::string saveBefore(int64_t step);
@@ -90,6 +91,17 @@ private:
     return communicator.allReduce(values.data(), int64_t(values.size()), plan::DType::F32,
                                   Combine::Sum, plan::Ranks::All, what);
   }
+  /// Makes room for what the programs of the sequences behind `losses` check of indices.
+  void expectChecks(const plan::IndexChecks &checks, const std::vector<float> &losses);
+  /// Reads what the program that ran last, of that sequence, has checked, as `readLater` does.
+  Status readChecks(const plan::IndexChecks &checks, size_t sequence);
+  /// After the wait: the loss of a sequence with an index out of range becomes a NaN, by which all
+  /// ranks know, and `outOfRange` says which index.
+  void applyChecks(const plan::IndexChecks &checks, std::vector<float> &losses);
+  /// What a rank says of an index out of range, the same on all ranks; empty where none has one.
+  /// Called by all ranks or none.
+  std::string findOutOfRange(const plan::IndexChecks &checks);
+
   /// Whether any rank has received a signal. BadInput, the same on all, when the ranks have not
   /// read the same tokens for the batch that was taken last.
   Result<bool> anyInterrupted();
@@ -112,6 +124,8 @@ private:
   std::optional<BatchReader> reader;
   Progress progress;
   std::vector<int32_t> tokens, targets;
+  std::vector<int32_t> checked; ///< of every sequence, what its program checked
+  std::string outOfRange;       ///< this rank's first index that is; empty: none
   int64_t savedStep = -1;
   DataPosition batchStart;        ///< where the batch of the current step begins
   uint64_t batchHash = 0;         ///< of its tokens; 0 for one rank

@@ -1,4 +1,5 @@
-// What a rank does when a run cannot go on: a signal, a loss that is not finite.
+// What a rank does when a run cannot go on: a signal, an index out of range, a loss that is not
+// finite.
 #include "runtime/Rank.h"
 
 #include "runtime/Interrupt.h"
@@ -98,11 +99,28 @@ std::string Rank::searchCause(int64_t step, size_t sequence) {
   return place;
 }
 
+std::string Rank::findOutOfRange(const plan::IndexChecks &checks) {
+  if (checks.list.empty())
+    return "";
+  const Result<std::vector<std::string>> found =
+      communicator.exchange(outOfRange, "search for an index out of range");
+  if (!found)
+    return outOfRange;
+  const auto first = std::find_if(found->begin(), found->end(),
+                                  [](const std::string &text) { return !text.empty(); });
+  return first == found->end() ? std::string() : *first;
+}
+
 Error Rank::notFinite(int64_t step, size_t sequence, float loss) {
   // An update that is part of the last micro-batch has used the loss's gradients: then nothing is
   // as it was when the loss came about.
   const bool isUpdated = phase(step).update.empty();
+  const char *when = isUpdated ? "after" : "before";
+  const std::string index = findOutOfRange(training.checks);
   const std::string fate = saveBefore(step);
+  if (!index.empty())
+    return failed(
+        fmt::format("step {}: {}, stopped {} the update; {}", step + 1, index, when, fate));
   const std::string place = isUpdated ? "compile with -D update=apart to see where it appears"
                                       : searchCause(step, sequence);
   const size_t owner = sequence % size_t(world);
@@ -112,8 +130,7 @@ Error Rank::notFinite(int64_t step, size_t sequence, float loss) {
   return failed(
       fmt::format("the loss is {} at step {} (sequence {} of the batch, rank {}), stopped "
                   "{} the update; {}; {}",
-                  loss, step + 1, sequence, owner, isUpdated ? "after" : "before",
-                  places ? places->at(owner) : place, fate));
+                  loss, step + 1, sequence, owner, when, places ? places->at(owner) : place, fate));
 }
 
 } // namespace nano

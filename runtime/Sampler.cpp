@@ -4,6 +4,7 @@
 #include "runtime/Random.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/plan/InputFile.h"
+#include "runtime/plan/Messages.h"
 
 #include <algorithm>
 #include <charconv>
@@ -111,6 +112,16 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
       return status.error();
     if (Status status = (*device)->run(training.generate); !status)
       return status.error();
+    if (const size_t count = training.genChecks.list.size()) {
+      std::vector<int32_t> checked(count);
+      if (Status status = (*device)->read(training.genChecks.buffer, 0, checked.data(),
+                                          count * sizeof(int32_t));
+          !status)
+        return status.error();
+      if (const std::string index = plan::indexOutOfRange(training.genChecks, checked.data());
+          !index.empty())
+        return failed(fmt::format("--sample: token {}, after step {}: {}", i + 1, step, index));
+    }
     uint64_t row = uint64_t(used - 1) * uint64_t(training.logitsColumns) * sizeof(float);
     if (Status status = (*device)->read(training.logitsBuffer, row, logits.data(),
                                         logits.size() * sizeof(float));

@@ -80,6 +80,18 @@ std::string nameOfExchange(const Plan &plan, const Command &command, const Ref &
   return at.line ? buffer.name + " (" + place(at) + ")" : buffer.name;
 }
 
+std::string indexOutOfRange(const IndexChecks &checks, const int32_t *numbers) {
+  for (const IndexChecks::Check &check : checks.list) {
+    const int32_t number = *numbers++;
+    if (number >= 0 && number < check.bound)
+      continue;
+    const std::string at = check.location.line ? place(check.location) + ": " : "";
+    return at + check.kind + ": index " + std::to_string(number) + " is outside of [0, " +
+           std::to_string(check.bound) + ")";
+  }
+  return "";
+}
+
 Error notForWorld(const std::vector<int64_t> &worlds, int64_t world) {
   std::string known;
   for (int64_t each : worlds)

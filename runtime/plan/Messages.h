@@ -28,6 +28,11 @@ Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besi
 /// other ranks; `part` is what it takes. The model line is the command's, else the buffer's.
 std::string nameOfExchange(const Plan &plan, const Command &command, const Ref &part);
 
+/// What the numbers say that a program wrote for its checks, one for each:
+/// "models/m.cpp:12: gather: index 556 is outside of [0, 400)", of the first check that failed;
+/// empty where none did.
+std::string indexOutOfRange(const IndexChecks &checks, const int32_t *numbers);
+
 /// The line for the user who asks for `world` ranks, where a plan is for others: those of `worlds`.
 Error notForWorld(const std::vector<int64_t> &worlds, int64_t world);
 

@@ -312,6 +312,21 @@ struct ScaledWeight {
 };
 inline constexpr int64_t reportColumns = 15;
 
+/// What a program checks of indices that the compiler could not prove to lie in their tables.
+struct IndexChecks {
+  struct Check {
+    std::string kind;  ///< whose indices they are: "gather", "scatter_add", "cross_entropy"
+    int64_t bound = 0; ///< those in [0, bound) are right
+    Location location;
+    bool operator==(const Check &) const = default;
+  };
+  std::vector<Check> list;
+  /// i32 [list], written by the program where there are checks: of each one of its indices, one out
+  /// of range where any is. Whatever they are, the program touches nothing beside its tables.
+  uint32_t buffer = 0;
+  bool operator==(const IndexChecks &) const = default;
+};
+
 /// The programs of one optimizer step, by name. A rank runs A = globalBatch / (seqLen · ranks)
 /// micro-batches: `first`, then A − 2 times `next`, then `last`, which holds the gradients'
 /// collectives; where A = 1 only `last`. Then `update`.
@@ -344,6 +359,7 @@ struct Training {
   std::string generate;
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
+  IndexChecks checks, valChecks, genChecks; ///< of a step's micro-batches, validate, generate
   std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
   /// How well FP8 scales fit: `measure` reads what a step's first program reads, before it, leaves
   /// all states as they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty

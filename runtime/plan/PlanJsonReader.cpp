@@ -76,6 +76,7 @@ private:
   void program(const JsonNode &node, Program &program);
   void command(const JsonNode &node, Command &command);
   void matmul(JsonObject &object, const JsonNode &sizes, Command &command);
+  void checks(const JsonNode &node, IndexChecks &checks);
   void training(const JsonNode &node, Training &training);
 
   std::vector<std::string> files;
@@ -335,6 +336,19 @@ void Reader::command(const JsonNode &node, Command &command) {
   object.close();
 }
 
+void Reader::checks(const JsonNode &node, IndexChecks &checks) {
+  JsonObject object(node);
+  checks.buffer = object["buffer"].integer<uint32_t>();
+  list(object["list"], checks.list, [&](const JsonNode &item, IndexChecks::Check &check) {
+    JsonObject object(item);
+    check.kind = object["kind"].string();
+    check.bound = object["bound"].integer<int64_t>();
+    check.location = at(object);
+    object.close();
+  });
+  object.close();
+}
+
 void Reader::training(const JsonNode &node, Training &training) {
   JsonObject object(node);
   list(object["phases"], training.phases, [](const JsonNode &item, StepPrograms &phase) {
@@ -366,6 +380,11 @@ void Reader::training(const JsonNode &node, Training &training) {
   training.genTokensBuffer = object["genTokensBuffer"].integer<uint32_t>();
   training.logitsBuffer = object["logitsBuffer"].integer<uint32_t>();
   training.logScalar = object["logScalar"].string();
+  for (auto [name, checks] :
+       {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),
+        std::pair("genChecks", &training.genChecks)})
+    if (auto found = object.find(name))
+      this->checks(*found, *checks);
   if (auto measure = object.find("measure")) {
     training.measure = measure->string();
     training.reportBuffer = object["reportBuffer"].integer<uint32_t>();

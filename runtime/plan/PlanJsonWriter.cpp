@@ -130,6 +130,7 @@ private:
   Json kernel(const Kernel &kernel);
   Json command(const Command &command);
   void program(const Program &program);
+  Json checks(const IndexChecks &checks);
   Json training(const Training &training);
   std::string end();
 
@@ -289,6 +290,16 @@ void Writer::program(const Program &program) {
   out += '}';
 }
 
+Json Writer::checks(const IndexChecks &checks) {
+  Json list = Json::array();
+  for (const IndexChecks::Check &check : checks.list) {
+    Json item = {{"kind", check.kind}, {"bound", check.bound}};
+    at(item, check.location);
+    list.push_back(std::move(item));
+  }
+  return {{"buffer", checks.buffer}, {"list", std::move(list)}};
+}
+
 Json Writer::training(const Training &training) {
   Json phases = Json::array();
   for (const StepPrograms &phase : training.phases)
@@ -318,6 +329,11 @@ Json Writer::training(const Training &training) {
               {"genTokensBuffer", training.genTokensBuffer},
               {"logitsBuffer", training.logitsBuffer},
               {"logScalar", training.logScalar}};
+  for (auto [name, list] :
+       {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),
+        std::pair("genChecks", &training.genChecks)})
+    if (!list->list.empty())
+      object.push_back({name, checks(*list)});
   if (training.measure.empty())
     return object;
   object.push_back({"measure", training.measure});

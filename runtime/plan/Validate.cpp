@@ -240,6 +240,17 @@ bool Validator::program(const std::string &name) const {
   return !name.empty();
 }
 
+/// The numbers that a program returns of its checked indices.
+void Validator::checks(const IndexChecks &checks) const {
+  if (checks.list.empty())
+    return;
+  inside({checks.buffer, 0}, times(checks.list.size(), 4), "the checked indices");
+  require(plan.buffers[checks.buffer].type == DType::I32, "the checked indices are no i32");
+  for (const IndexChecks::Check &check : checks.list)
+    require(!check.kind.empty() && check.bound > 0,
+            "a check of indices has no name, or a bound that is not positive");
+}
+
 void Validator::training() {
   const Training &training = plan.training;
   item = "training";
@@ -265,12 +276,14 @@ void Validator::training() {
     buffer(training.tokensBuffer, training.seqLen, "the tokens");
     buffer(training.targetsBuffer, training.seqLen, "the targets");
     buffer(training.lossBuffer, 1, "the loss");
+    checks(training.checks);
   }
   if (programAlone(training.validate)) {
     require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");
     buffer(training.valTokensBuffer, training.valSeqLen, "the validation tokens");
     buffer(training.valTargetsBuffer, training.valSeqLen, "the validation targets");
     buffer(training.valLossBuffer, 1, "the validation loss");
+    checks(training.valChecks);
   }
   if (programAlone(training.generate)) {
     require(
@@ -281,6 +294,7 @@ void Validator::training() {
     inside({training.logitsBuffer, 0},
            times(times(uint64_t(training.genSeqLen), uint64_t(training.logitsColumns)), 4),
            "the logits");
+    checks(training.genChecks);
   }
   if (programAlone(training.measure)) {
     require(trains && !training.scaledWeights.empty(),

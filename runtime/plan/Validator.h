@@ -86,6 +86,7 @@ private:
   void nativeKernels();
   void cudaKernels();
   void training();
+  void checks(const IndexChecks &checks) const;
 
   const Plan &plan;
   std::string item;

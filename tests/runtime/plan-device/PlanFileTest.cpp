@@ -207,8 +207,11 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
 TEST_F(PlanFile, HashIsStable) {
   Plan plan = fullPlan();
   plan.code.clear();
-  EXPECT_EQ(planHash(plan), "0805d3b550a3b70e7aa102aeb26f08f9");
   EXPECT_NE(planHash(fullPlan()), planHash(plan));
+  // Checks of indices came later; plans without them are what they were.
+  Training &training = plan.training;
+  training.checks = training.valChecks = training.genChecks = {};
+  EXPECT_EQ(planHash(plan), "0805d3b550a3b70e7aa102aeb26f08f9");
 }
 
 TEST_F(PlanFile, WritesAndReads) {

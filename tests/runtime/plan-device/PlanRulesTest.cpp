@@ -94,9 +94,9 @@ TEST_P(PlanFields, EveryFieldHasAType) {
 
 TEST_P(PlanFields, NoFieldMayBeMissing) {
   const std::set<std::string> optional = {
-      "at",        "label",        "stream",  "transpose",   "stride",   "scale",
-      "optimizer", "learningRate", "sources", "scaleBlocks", "sharding", "flopsPerKey",
-      "maximum",   "ranks",        "flops",   "cluster",     "maps"};
+      "at",           "label",   "stream",      "transpose", "stride",      "scale",    "optimizer",
+      "learningRate", "sources", "scaleBlocks", "sharding",  "flopsPerKey", "maximum",  "ranks",
+      "flops",        "cluster", "maps",        "checks",    "valChecks",   "genChecks"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -398,6 +398,12 @@ TEST(PlanRules, EachIsChecked) {
       {"the measured weight 'w' is no parameter",
        [](Plan &p) { p.training.scaledWeights[1].name = "w"; }},
       {"the report", [](Plan &p) { p.training.reportBuffer = p.training.lossBuffer; }},
+      {"training: the checked indices needs 8 bytes at offset 0 of buffer",
+       [](Plan &p) { p.training.checks.buffer = p.training.lossBuffer; }},
+      {"training: the checked indices are no i32",
+       [](Plan &p) { p.training.valChecks.buffer = p.training.lossBuffer; }},
+      {"a check of indices has no name", [](Plan &p) { p.training.checks.list[1].kind = ""; }},
+      {"or a bound that is not positive", [](Plan &p) { p.training.genChecks.list[0].bound = 0; }},
       {"scalar for the log does not exist", [](Plan &p) { p.training.logScalar = "lr"; }},
   };
   Plan incomplete = fullPlan();

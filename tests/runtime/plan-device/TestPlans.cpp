@@ -257,6 +257,9 @@ Plan fullPlan() {
   training.measure = "generate";
   training.reportBuffer = logits;
   training.scaledWeights = {{"embed.weight", "static"}, {"embed.weight", "block"}};
+  training.checks = {{{"gather", 30, {"model.cpp", 3}}, {"cross_entropy", 48, {}}}, tokens};
+  training.valChecks = {{{"scatter_add", 1, {}}}, targets};
+  training.genChecks = {{{"gather", int64_t(1) << 31, {"model.cpp", 4}}}, tokens};
   sayReaches(plan);
   plan.kernels[halve].reaches = {{8, {512, 64}}, {16, plan.kernels[halve].reaches[0].bytes}};
   return plan;

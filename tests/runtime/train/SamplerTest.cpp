@@ -126,6 +126,22 @@ TEST(Sampler, PlansForManyRanksSampleOnOne) {
   EXPECT_EQ(tokens->size(), 3u);
 }
 
+TEST(Sampler, IndexOutOfRangeStops) {
+  plan::Plan plan = makePlan({.vocabSize = 20});
+  plan.training.genChecks = {{{"gather", 19, {"bigram.cpp", 7}}},
+                             test::addBuffer(plan, "checks", 1)};
+  SampleOptions options;
+  options.count = 5;
+  int runs = 0;
+  const auto tokens = sampleWith(plan, options, [&](const std::string &, FakeDevice &device) {
+    *device.at<int32_t>(plan.training.genChecks.buffer) = ++runs == 3 ? 19 : 18;
+  });
+  ASSERT_FALSE(tokens);
+  EXPECT_EQ(tokens.error().exitStatus(), 1);
+  EXPECT_EQ(tokens.error().message, "--sample: token 3, after step 8: bigram.cpp:7: gather: index "
+                                    "19 is outside of [0, 19)");
+}
+
 TEST(Sampler, SeedsDecide) {
   plan::Plan plan = makePlan();
   SampleOptions options;

@@ -176,6 +176,13 @@ plan::Plan makePlan(const PlanSizes &sizes, std::vector<plan::Hyperparameter> hy
   return plan;
 }
 
+uint32_t addBuffer(plan::Plan &plan, const std::string &name, int64_t count) {
+  const uint64_t bytes = uint64_t(count) * sizeof(int32_t);
+  plan.buffers.push_back({name, plan.arenaBytes, bytes, plan::DType::I32, {count}, {}});
+  plan.arenaBytes = (plan.arenaBytes + bytes + 255) / 256 * 256;
+  return uint32_t(plan.buffers.size() - 1);
+}
+
 namespace {
 
 /// The newest step whose save returned in a process that saves those after `before`, and is killed

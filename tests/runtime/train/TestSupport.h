@@ -66,6 +66,9 @@ struct PlanSizes {
 plan::Plan makePlan(const PlanSizes &sizes = {},
                     std::vector<plan::Hyperparameter> hyperparameters = {});
 
+/// Adds a buffer of `count` i32 numbers to the plan; its index.
+uint32_t addBuffer(plan::Plan &plan, const std::string &name, int64_t count);
+
 /// Kills processes that save one checkpoint after the other into the directory, which is empty,
 /// at most `rounds` times at moments that `seed` makes; expects that the last one that was saved,
 /// or the next, is always found and `expectWhole`, and that the next save removes what the killed

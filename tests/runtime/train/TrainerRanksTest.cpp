@@ -1,5 +1,5 @@
 // The training loop with phases and with several ranks: programs of a step, measurements of all
-// ranks, the search for the cause of a loss that is not finite.
+// ranks, the search for the cause of a loss that is not finite, indices out of range.
 #include "runtime/Trainer.h"
 
 #include "runtime/files/Checkpoint.h"
@@ -7,8 +7,10 @@
 #include "tests/runtime/train/TrainingTest.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <mutex>
@@ -19,6 +21,7 @@ namespace nano {
 namespace {
 
 using nlohmann::json;
+using test::addBuffer;
 using test::FakeDevice;
 using test::makePlan;
 using test::makeTokens;
@@ -264,6 +267,65 @@ TEST_F(TrainerRanksTest, LossThatIsNotFiniteIsFoundOnItsRank) {
       "command 0 'all of last' (bigram.cpp:3); saved the state before it, " +
           options.save + "/step-000002");
   EXPECT_TRUE(openCheckpoint(options.save + "/step-000002"));
+}
+
+/// Programs check two indices, whose numbers each rank writes as a test says. What one rank finds
+/// out of range ends all with the same line, before the update and with no checkpoint behind it.
+TEST_F(TrainerRanksTest, IndexOutOfRangeEndsAll) {
+  plan::IndexChecks &checks = plan.training.checks;
+  checks.list = {{"gather", 400, {"bigram.cpp", 7}}, {"cross_entropy", 50, {"bigram.cpp", 9}}};
+  checks.buffer = addBuffer(plan, "checks", 2);
+  options.save = scratch / "saves";
+  options.saveEvery = 1;
+  options.log = scratch / "log.jsonl";
+  std::atomic<int64_t> bad = -1; // what rank 1 finds in the second micro-batch of step 3
+  onRun = [&](const std::string &program, FakeDevice &device) {
+    auto *numbers = device.at<int32_t>(plan.training.checks.buffer);
+    const bool isHere = device.rank() == 1 && device.updates() == 2 && program == "last";
+    numbers[0] = 399;
+    numbers[1] = isHere ? int32_t(bad) : 0;
+  };
+  options.world = 2;
+  for (int32_t number : {50, INT32_MAX, -1, INT32_MIN}) {
+    bad = number;
+    EXPECT_EQ(failure(),
+              fmt::format("step 3: bigram.cpp:9: cross_entropy: index {} is outside of [0, 50) "
+                          "(sequence 3, rank 1), stopped before the update; the state before it "
+                          "is in {}/step-000002",
+                          number, options.save));
+    EXPECT_EQ(events("step").size(), 2u);
+    EXPECT_FALSE(std::filesystem::exists(options.save + "/step-000003"));
+    std::filesystem::remove_all(options.save);
+  }
+  bad = 49;
+  EXPECT_TRUE(run()) << output;
+}
+
+/// Every rank finds one: they say what the first of them does. One rank alone says it likewise.
+TEST_F(TrainerRanksTest, IndicesOutOfRangeOnAllRanks) {
+  plan.training.checks = {{{"gather", 400, {}}}, addBuffer(plan, "checks", 1)};
+  onRun = [&](const std::string &, FakeDevice &device) {
+    *device.at<int32_t>(plan.training.checks.buffer) = 1000 + device.rank();
+  };
+  for (int world : {1, 4}) {
+    options.world = world;
+    EXPECT_EQ(failure(), "step 1: gather: index 1000 is outside of [0, 400) (sequence 0, rank 0), "
+                         "stopped before the update; nothing saved, there was no --save");
+  }
+}
+
+TEST_F(TrainerRanksTest, IndexOutOfRangeInValidation) {
+  plan.training.valChecks = {{{"gather", 60, {"bigram.cpp", 7}}}, addBuffer(plan, "checks", 1)};
+  onRun = [&](const std::string &program, FakeDevice &device) {
+    if (program == "validate")
+      *device.at<int32_t>(plan.training.valChecks.buffer) =
+          device.updates() == 4 && device.rank() == 1 ? 60 : 59;
+  };
+  options.val = scratch / "val.bin";
+  options.valEvery = 2;
+  options.world = 2;
+  EXPECT_EQ(failure(), "validation after step 4: bigram.cpp:7: gather: index 60 is outside of "
+                       "[0, 60) (sequence 1, rank 1)");
 }
 
 /// An update that is part of the last program: the same run, but nothing is left of the state
