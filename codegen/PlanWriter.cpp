@@ -46,6 +46,8 @@ private:
   LogicalResult inputs();
   LogicalResult programs();
   LogicalResult training();
+  /// What the programs of a role, whose inputs have this prefix, check of indices.
+  LogicalResult checks(StringRef role, StringRef prefix, IndexChecks &checks);
   void phases();
   void addKernels();
 
@@ -329,6 +331,23 @@ void PlanWriter::phases() {
   }
 }
 
+LogicalResult PlanWriter::checks(StringRef role, StringRef prefix, IndexChecks &checks) {
+  for (auto op : module.getOps<graph::IndexCheckOp>())
+    if (op.getRole() == role)
+      checks.list.push_back(
+          {op.getKind().str(), int64_t(op.getBound()), planLocation(op.getLoc())});
+  if (checks.list.empty())
+    return success();
+  FailureOr<uint32_t> buffer = input(prefix + ".checks");
+  if (failed(buffer))
+    return failure();
+  checks.buffer = *buffer;
+  if (plan.buffers[*buffer].shape != std::vector<int64_t>{int64_t(checks.list.size())})
+    return module.emitError("@") << prefix << ".checks has not one number for each of "
+                                 << checks.list.size() << " nano.index_check";
+  return success();
+}
+
 LogicalResult PlanWriter::training() {
   Training &training = plan.training;
   auto take = [](auto result, auto &into) {
@@ -360,7 +379,8 @@ LogicalResult PlanWriter::training() {
     training.logScalar = scalar.str();
   if (!training.phases.empty() && (failed(take(input("train.tokens"), training.tokensBuffer)) ||
                                    failed(take(input("train.targets"), training.targetsBuffer)) ||
-                                   failed(take(input("train.loss"), training.lossBuffer))))
+                                   failed(take(input("train.loss"), training.lossBuffer)) ||
+                                   failed(checks("train", "train", training.checks))))
     return failure();
   if (auto weights = module->getAttrOfType<ArrayAttr>("nano.fp8_products");
       weights && !training.measure.empty()) {
@@ -376,11 +396,13 @@ LogicalResult PlanWriter::training() {
   const std::string &validate = training.validate, &generate = training.generate;
   if (!validate.empty() && (failed(take(input(validate + ".tokens"), training.valTokensBuffer)) ||
                             failed(take(input(validate + ".targets"), training.valTargetsBuffer)) ||
-                            failed(take(input(validate + ".loss"), training.valLossBuffer))))
+                            failed(take(input(validate + ".loss"), training.valLossBuffer)) ||
+                            failed(checks("validate", validate, training.valChecks))))
     return failure();
   if (!generate.empty()) {
     if (failed(take(input(generate + ".tokens"), training.genTokensBuffer)) ||
-        failed(take(input(generate + ".logits"), training.logitsBuffer)))
+        failed(take(input(generate + ".logits"), training.logitsBuffer)) ||
+        failed(checks("generate", generate, training.genChecks)))
       return failure();
     const Buffer &logits = plan.buffers[training.logitsBuffer];
     if (logits.shape.size() != 2)

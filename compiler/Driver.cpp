@@ -194,6 +194,7 @@ public:
     else
       pipeline.lanes = target->lanes();
     pipeline.reportFp8 = options.reportFp8;
+    pipeline.reportIndices = options.reportIndices;
     if (!options.dumpDirectory.empty())
       dump.emplace(options.dumpDirectory);
 

@@ -25,6 +25,7 @@ struct CompileOptions {
   std::string stopAfter;          ///< a stage's name; empty: none
   bool reportMemory = false;
   bool reportFp8 = false;
+  bool reportIndices = false;
   bool timing = false;
 };
 

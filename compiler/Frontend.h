@@ -330,7 +330,8 @@ Tensor cumsum(const At &x);
 /// y[t] = max(x[0], …, x[t]), of i32 [T].
 Tensor cummax(const At &x);
 
-/// y[t, :] = table[ids[t], :], of table [V, D] and ids i32 [T].
+/// y[t, :] = table[ids[t], :], of table [V, D] and ids i32 [T] in [0, V). Ids that are certain to
+/// lie outside are an error of the compilation; of others that may, one that does ends the run.
 Tensor gather(const At &table, const Tensor &ids);
 
 /// a·b over the last two dimensions, [.., M, K] × [.., K, N], operands of one float type;
@@ -347,7 +348,8 @@ Tensor norm(const At &x, double eps);
 /// variance.
 Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double eps);
 
-/// −log softmax(logits)[target] for every row: f32 [T] of logits f32 [T, V] and targets i32 [T].
+/// −log softmax(logits)[target] for every row: f32 [T] of logits f32 [T, V] and targets i32 [T] in
+/// [0, V), as the ids of `gather`.
 Tensor crossEntropy(const At &logits, const Tensor &targets);
 
 /// Maps a score before the softmax, with the query's and the key's position and the head (rank 0:

@@ -24,7 +24,12 @@ void addModel(OpPassManager &passes, const PipelineOptions &) {
 }
 
 /// `train` computes gradients too.
-void addDifferentiate(OpPassManager &passes, const PipelineOptions &) {
+void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
+  // On the ops as the model file says them, so that what it tells is about its lines, and before
+  // there are gradients, which scatter by the same indices.
+  CheckIndicesOptions indices;
+  indices.report = options.reportIndices;
+  passes.addPass(createCheckIndices(indices));
   // On the graph as written: one derivative an op, before anything is merged into larger ops.
   passes.addPass(createDifferentiate());
   // Derivatives are written op by op and repeat each other (the same broadcast, the same cast of a
@@ -32,7 +37,7 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &) {
   // one value several times.
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  // A gate: the optimizers read every gradient.
+  // A gate: the optimizers read every gradient, and kernels read and write by index.
   passes.addPass(createVerifyDifferentiated());
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it
   // merges equal ops across a program.

@@ -25,6 +25,7 @@ struct PipelineOptions {
   int64_t lanes = 16;            ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
+  bool reportIndices = false; ///< a remark on every index that is proven to lie in its table
 };
 
 /// The machine by whose rates times are estimated: `machine`, or the one of the target.

@@ -337,8 +337,34 @@ def VerifyModel : Pass<"nano-verify-model", "::mlir::ModuleOp"> {
   let summary = "the module holds a whole model: programs with the right signatures, every symbol defined, every parameter used and trained";
 }
 
+def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
+  let summary = "proves that indices lie in their tables, or has the program check them while it runs";
+  let description = [{
+    Of the ids of every `nano.gather` and `nano.scatter_add` and the targets of every `nano.cross_entropy` in the functions of roles train, validate and generate. The range of integers
+    follows from the functions' arguments, which are tokens below `vocab_size` of `nano.training`, from positions, constants and the arithmetic on them; x − x/c·c, the remainder, lies in
+    0 … c − 1. Where it lies in the table nothing is changed. Where it may not, the op takes the nearest indices that do, and the function also returns one of the original ones,
+    one outside of the table if any is; a `nano.index_check` names the op:
+
+    ```mlir
+                                                                 nano.index_check "gather" of "train" below 400
+    %y = nano.gather %e, %i : (tensor<400x64xf32>, …             %n = nano.max %i, %zero                // into 0 … 399
+    return %loss                                          ⇒      %j = nano.min %n, %last
+                                                                 %y = nano.gather %e, %j : (tensor<400x64xf32>, …
+                                                                 %s = nano.scan max (%i − 2³¹)          // as unsigned numbers
+                                                                 %c = %s[T − 1] + 2³¹
+                                                                 return %loss, %c : tensor<f32>, tensor<1xi32>
+    ```
+
+    Remarks: what is checked while the program runs; with `report` also what is proven.
+
+    Errors: indices some of which are certain to lie outside, whatever the tokens are.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [Option<"report", "report", "bool", "false", "a remark on every op whose indices are proven to lie in its table">];
+}
+
 def VerifyDifferentiated : Pass<"nano-verify-differentiated", "::mlir::ModuleOp"> {
-  let summary = "every parameter's gradient is accumulated exactly once";
+  let summary = "every parameter's gradient is accumulated exactly once, and every index is proven to lie in its table";
 }
 
 def VerifyFused : Pass<"nano-verify-fused", "::mlir::ModuleOp"> {

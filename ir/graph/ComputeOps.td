@@ -42,7 +42,7 @@ def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_Diff
   let description = [{
     y[t, :] = table[ids[t], :]. The derivative is `nano.scatter_add`.
 
-    Operands: `table` [V, D], f32 or bf16; `ids` [T], i32 in [0, V). Ids are checked where tokens enter the program, not here.
+    Operands: `table` [V, D], f32 or bf16; `ids` [T], i32 in [0, V): `nano-check-indices` proves that of a program's ids, or has the program check them.
 
     Errors: a table that has not two dimensions, ids that have not one; a result that is not [T, D] of the table's element type.
 
@@ -67,7 +67,7 @@ def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<
     y[v, :] = Σ x[t, :] over the t with ids[t] = v, in order of t, accumulated in f32 and rounded once to the result's type, which may differ
     from x's. Rows that no id names are zero. The derivative is `nano.gather`.
 
-    Operands: `x` [T, D], f32 or bf16; `ids` [T], i32 in [0, V).
+    Operands: `x` [T, D], f32 or bf16; `ids` [T], i32 in [0, V), as those of `nano.gather`.
 
     Errors: a result that has not two dimensions, ids that have not one; an x that is not [T, D].
 
@@ -190,7 +190,7 @@ def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMeth
     loss[t] = lse[t] − logits[t, targets[t]], lse[t] = ln Σ_v e^logits[t, v], over all columns v. The derivative,
     P·(dloss + dlse) − onehot(targets)·dloss with P = e^(logits − lse), is made of element-wise ops.
 
-    Operands: `logits` [T, V], f32; `targets` [T], i32 in [0, V).
+    Operands: `logits` [T, V], f32; `targets` [T], i32 in [0, V), as the ids of `nano.gather`.
 
     Results: `loss` and `lse` [T], f32.
 

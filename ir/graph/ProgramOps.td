@@ -130,6 +130,28 @@ def Nano_MuonOp : Nano_Op<"muon", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
   let hasVerifier = 1;
 }
 
+def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
+  let summary = "indices that a program checks while it runs";
+  let description = [{
+    The programs of a role return, beside their loss or logits, i32 [n] with one number for each `nano.index_check` of that `role`, in the module's order:
+    one of the indices of the op at this location, a `kind`, and one outside of [0, `bound`) where there is any. The role is that of the program as the model
+    file says it: the micro-batches of a step, which are made from `train`, all return what it does. Made by `nano-check-indices`; nanorun reads the numbers with the loss.
+
+    Operands: none.
+
+    Errors: a bound below 1; another role than train, validate and generate.
+
+    Example:
+
+    ```mlir
+    nano.index_check "gather" of "train" below 400
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, StrAttr:$role, I64Attr:$bound);
+  let assemblyFormat = "$kind `of` $role `below` $bound attr-dict";
+  let hasVerifier = 1;
+}
+
 //===- State -------------------------------------------------------------===//
 
 def Nano_LoadOp : Nano_Op<"load", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,

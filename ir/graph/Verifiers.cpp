@@ -132,6 +132,14 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
   return success();
 }
 
+LogicalResult IndexCheckOp::verify() {
+  if (getBound() < 1)
+    return emitOpError("bound is ") << static_cast<int64_t>(getBound()) << ", must be at least 1";
+  if (!llvm::is_contained({"train", "validate", "generate"}, getRole()))
+    return emitOpError("role is '") << getRole() << "', must be train, validate or generate";
+  return success();
+}
+
 LogicalResult ScalarOp::verify() {
   if (!getType().isF32() && !getType().isInteger(32))
     return emitOpError("type must be f32 or i32, is ") << getType();

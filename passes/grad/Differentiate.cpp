@@ -348,8 +348,13 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
     auto isLoss = [](Type type) {
       return type == RankedTensorType::get({}, Float32Type::get(type.getContext()));
     };
-    if (!function.getBody().hasOneBlock() || function.getNumResults() != 1 ||
-        !isLoss(function.getResultTypes()[0]))
+    // Behind the loss it may return integers, which have no gradient.
+    if (!function.getBody().hasOneBlock() || function.getNumResults() < 1 ||
+        !isLoss(function.getResultTypes()[0]) ||
+        llvm::any_of(function.getResultTypes().drop_front(), [](Type type) {
+          auto tensor = dyn_cast<RankedTensorType>(type);
+          return !tensor || !tensor.getElementType().isInteger(32);
+        }))
       return function.emitError(
           "the training function must be one block that returns the loss, a tensor<f32>");
     llvm::MapVector<StringAttr, StateOp> parameters;

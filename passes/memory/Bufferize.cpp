@@ -452,7 +452,10 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
       return failure();
   StringRef first = kind == "generate" ? "logits" : kind == "measure" ? "report" : "loss";
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
-    if (failed(declare(i == 0 ? first.str() : "result" + std::to_string(i), type, true, outputs)))
+    if (failed(declare(i == 0   ? first.str()
+                       : i == 1 ? "checks"
+                                : "result" + std::to_string(i),
+                       type, true, outputs)))
       return failure();
   return success();
 }

@@ -1,10 +1,15 @@
-// nano-verify-differentiated: every parameter's gradient is accumulated exactly once.
+// nano-verify-differentiated: every parameter's gradient is accumulated exactly once, and every
+// index is proven to lie in its table.
 //
 // After differentiation `train` holds one `nano.accumulate %g, @"grad.<parameter>"` a parameter,
 // into a state of role gradient and the parameter's shape, in f32. The optimizers, which run next,
-// read every one of these states.
+// read every one of these states. Indices that nano-check-indices could not prove are nearest ones
+// that lie inside by now, which the same analysis finds of them, forward and backward: kernels read
+// and write by index without a look.
+#include "ir/graph/IntegerRanges.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
+#include "passes/verify/Indices.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -14,19 +19,21 @@ namespace nano {
 } // namespace nano
 
 using namespace mlir;
+using namespace nano;
 using namespace nano::graph;
 
 namespace {
 
 struct VerifyDifferentiated : public nano::impl::VerifyDifferentiatedBase<VerifyDifferentiated> {
   void runOnOperation() override {
-    if (failed(check(getOperation())))
+    if (failed(check(getOperation())) || failed(checkIndices(getOperation())))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }
 
 private:
   LogicalResult check(ModuleOp module);
+  LogicalResult checkIndices(ModuleOp module);
 };
 
 LogicalResult VerifyDifferentiated::check(ModuleOp module) {
@@ -63,6 +70,22 @@ LogicalResult VerifyDifferentiated::check(ModuleOp module) {
   for (auto &[name, accumulate] : accumulated)
     if (!gradients.contains(name))
       return accumulate.emitOpError("into @") << name << ", which is no parameter's gradient";
+  return success();
+}
+
+LogicalResult VerifyDifferentiated::checkIndices(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(roleAttrName) || !function.getBody().hasOneBlock())
+      continue;
+    const IntegerRanges ranges(function, vocabularyOf(module));
+    for (Operation &op : function.getBody().front())
+      if (std::optional<Indices> indices = indicesOf(&op))
+        if (IntegerRange range = ranges.of(indices->operand->get());
+            !range.isWithin(indices->bound))
+          return op.emitOpError("its ")
+                 << indices->noun << ", " << toString(range) << ", are not proven to lie in its "
+                 << indices->bound << " " << indices->of << ": nano-check-indices runs first";
+  }
   return success();
 }
 

@@ -314,3 +314,13 @@ nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"
 // expected-error @below {{the pieces end at 14, after the whole of 12 elements}}
 nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
     nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, 7>, offset = 0 : i64}]}}
+
+// -----
+
+// expected-error@+1 {{bound is 0, must be at least 1}}
+nano.index_check "gather" of "train" below 0
+
+// -----
+
+// expected-error@+1 {{role is 'first', must be train, validate or generate}}
+nano.index_check "gather" of "first" below 8

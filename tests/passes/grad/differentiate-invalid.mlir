@@ -86,3 +86,11 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32>
   %y = nano.cast %q : tensor<f8E4M3FN> -> tensor<f32>
   return %y : tensor<f32>
 }
+
+// -----
+
+// expected-error@+1 {{the training function must be one block that returns the loss, a tensor<f32>}}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) attributes {nano.role = "train"} {
+  %loss = nano.constant 0.0 : tensor<f32>
+  return %loss, %loss : tensor<f32>, tensor<f32>
+}

@@ -181,3 +181,23 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32>
   %w = nano.load @w : tensor<f32>
   return %w : tensor<f32>
 }
+
+// -----
+
+// Integers beside the loss have no gradient and are returned as they were.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME:    -> (tensor<f32>, tensor<1xi32>)
+// CHECK:         nano.accumulate %{{.*}}, @grad.w : tensor<4xf32>
+// CHECK-NEXT:    return %{{.*}}, %{{.*}} : tensor<f32>, tensor<1xi32>
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32>, tensor<1xi32>) attributes {nano.role = "train"} {
+  %w = nano.load @w : tensor<4xf32>
+  %loss = nano.reduce sum %w dims [0] : tensor<4xf32> -> tensor<f32>
+  %first = nano.slice %tokens dim 0 at 0 : tensor<4xi32> -> tensor<1xi32>
+  return %loss, %first : tensor<f32>, tensor<1xi32>
+}

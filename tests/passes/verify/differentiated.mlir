@@ -80,3 +80,17 @@ func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
   nano.accumulate %x, @other : tensor<8xf32>
   return
 }
+
+// -----
+
+// Of indices that nothing was made of, kernels would read and write beside the table.
+func.func @train(%tokens: tensor<8xi32>, %x: tensor<8x4xf32>) -> tensor<8x4xf32> attributes {nano.role = "train"} {
+  %zero = nano.constant 0.0 : tensor<8xi32>
+  %last = nano.constant 15.0 : tensor<8xi32>
+  %least = nano.max %tokens, %zero : tensor<8xi32>
+  %inside = nano.min %least, %last : tensor<8xi32>
+  %y = nano.scatter_add %x, %inside : (tensor<8x4xf32>, tensor<8xi32>) -> tensor<16x4xf32>
+  // expected-error @below {{its indices, any number, are not proven to lie in its 16 rows: nano-check-indices runs first}}
+  %z = nano.gather %y, %tokens : (tensor<16x4xf32>, tensor<8xi32>) -> tensor<8x4xf32>
+  return %z : tensor<8x4xf32>
+}
