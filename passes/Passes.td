@@ -8,11 +8,41 @@ include "mlir/Pass/PassBase.td"
 
 def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
   let summary = "appends the backward pass to the training function and accumulates every parameter's gradient";
+  let description = [{
+    Reverse mode: for every parameter p, ∂loss/∂p is added up by `nano.accumulate %g, @"grad.p"` in the f32 state @"grad.p", which this pass declares. Each op gives its own
+    derivative (DifferentiableOpInterface); the pass visits ops from last to first and chains them:
+
+    ```mlir
+    %w = nano.load @w                                  %w = nano.load @w
+    %y = nano.mul %x, %w                               %y = nano.mul %x, %w
+    %loss = nano.reduce sum %y                  ⇒      %loss = nano.reduce sum %y
+                                                       %dy = nano.broadcast %one
+                                                       %dw = nano.mul %dy, %x
+                                                       nano.accumulate %dw, @grad.w
+    ```
+
+    A gradient is accumulated as soon as it is complete, so that gradients become ready one after the other. Contributions to one value are added in its type; the last step
+    towards the accumulator gives f32 instead of rounding to bf16 first. Nothing is computed for values that depend on no parameter.
+
+    Errors: no function with role "train", or one that is not a single block that returns the loss, a `tensor<f32>`; one that writes a parameter, or has been differentiated
+    already.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
 def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
   let summary = "recomputes cheap forward values in the backward pass instead of keeping them";
+  let description = [{
+    A forward value that the backward pass uses is kept in memory until then, or made again from values that are kept. It is made again when it comes from cheap ops
+    (element-wise ops, broadcasts, reshapes, slices, rotations, reductions within a row, gathers from a state) and what must be kept instead has fewer bytes.
+    It is kept all the same when more than `max-sites` stretches of the backward pass would each recompute it, or that takes more than `max-ops` ops; a stretch lies between two ops that are
+    kernels of their own. Of a transformer's layer remain the residual stream, the product that gives q, k and v, the attention's result with its statistics, and the
+    product before the activation, or the activation itself where that is relu².
+
+    No CSE may follow: it would merge a recomputed value with the kept one.
+
+    Remarks, with `report`: every value that is kept, with its bytes and why.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     Option<"maxSites", "max-sites", "int64_t", "4", "a value that more stretches of the backward pass need is kept">,
@@ -181,11 +211,29 @@ def JoinScatters : Pass<"nano-join-scatters", "::mlir::ModuleOp"> {
 
 def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp"> {
   let summary = "folds scales, residual adds, accumulation and casts into matrix products";
+  let description = [{
+    ```mlir
+    %p = nano.matmul %x, %w          %s = nano.add %r, %p      ⇒   %s = nano.matmul %x, %w add %r
+                                     %q = nano.mul %p, 2.0     ⇒   %q = nano.matmul %x, %w {alpha = 2.0}
+    ```
+
+    The library computes alpha·A·B + beta·C and rounds once, so that the product itself never crosses memory. It runs before fusion, which would otherwise
+    pay a kernel for each of these.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
 def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
   let summary = "groups element-wise and reduction ops into kernels by the bytes that this saves";
+  let description = [{
+    A group becomes one `nano.fused` over a space of rows × columns (all leading dimensions × the last one). It holds ops on whole rows × columns tensors, sums and maxima along the
+    columns, ops on one value a row before or after such a reduction, and broadcasts, constants, scalars and casts to f32, which are copied into every group that
+    needs them.
+
+    A producer joins its consumer's group when both have one space and nothing outside of the group lies between them, because the value then need not cross memory; two groups
+    that read the same large tensor join when neither depends on the other, because it is then read once. A join never adds bytes: nothing is done twice but the cheap
+    ops named above. Products, attention, gradients of embeddings, scans and collectives stay as they are.
+  }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
@@ -248,11 +296,40 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
 
 def Bufferize : Pass<"nano-bufferize", "::mlir::ModuleOp"> {
   let summary = "gives every tensor a buffer or a view of one: graph IR to step IR";
+  let description = [{
+    ```mlir
+    func.func @update() {nano.role = "update"} {           step.program @update attributes {role = "update"} {
+      %p = nano.load @p : tensor<8xf32>                      %p = step.state @p : memref<8xf32>
+      %g = nano.load @grad.p : tensor<8xf32>         ⇒       %g = step.state @grad.p : memref<8xf32>
+      %n = nano.sub %p, %g : tensor<8xf32>                   step.task ins(%p, %g) outs(%p) : … { nano.sub }
+      nano.store %n, @p : tensor<8xf32>
+    }                                                      }
+    ```
+
+    First it is decided where each tensor lies: in a buffer of its own, as a part of another's (slices, reshapes, pieces of a concat), or in a state that it updates in place.
+    Then each op becomes the commands that fill those places, in the function's order: products become library calls, collectives commands, every other op that computes one
+    task. Copies remain only where a tensor cannot lie where it is needed. Arguments and results become inputs of the module, which the programs of a step's
+    micro-batches share.
+
+    Errors: a function of several blocks or without one; an op that is no command: `nano.accumulate`, or one of another dialect; an input that two programs have with different types.
+  }];
   let dependentDialects = ["::nano::step::StepDialect", "::mlir::memref::MemRefDialect"];
 }
 
 def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
   let summary = "fixes every buffer's offset in one arena by lifetimes";
+  let description = [{
+    ```
+    | states | scalars | inputs | transient buffers of `first`             |
+                                | transient buffers of `update`      |
+                                | logits | transient buffers of `generate`    |
+    ```
+
+    What lives from step to step comes first. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
+    whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Every offset is a multiple
+    of 256. The module gets `step.arena_bytes`, and `step.floor_bytes`: the most bytes that are in use at one moment, below which no plan can be. Waits that only let buffers
+    share bytes, where they came to lie apart, are taken away.
+  }];
   let dependentDialects = ["::nano::step::StepDialect"];
 }
 
@@ -281,6 +358,15 @@ def CopiesToTasks : Pass<"nano-copies-to-tasks", "::mlir::ModuleOp"> {
 
 def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "writes every task as a kernel function in upstream dialects; equal tasks share one kernel";
+  let description = [{
+    A task is replaced by a `step.launch` of a function in the nested module `@kernels`, which has one argument a buffer, private or shared scratch memory, and the range of iterations
+    to compute. On the CPU that is vector code in scf, vector, arith, math and memref over iterations that threads divide among themselves. On CUDA it is what one thread of a block does, with calls of the
+    device library for what upstream dialects lack; attention, scatters, scans, transposes and products with what follows them are templates of that library, and their functions
+    only say which and with what sizes. Tasks that differ in nothing but the number of iterations share a kernel, which is named by what it computes.
+
+    Errors: a `target` that is none; `lanes` other than 8 and 16; an op that must be a kernel of its own beside others; a head of attention that does not fit into shared
+    memory; a result in place of an operand that other blocks read.
+  }];
   let dependentDialects = ["::nano::step::StepDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::func::FuncDialect"];
@@ -293,6 +379,17 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
 
 def BatchLaunches : Pass<"nano-batch-launches", "::mlir::ModuleOp"> {
   let summary = "merges independent launches of one kernel into one launch over several sets of operands, and drops those whose result a live buffer already holds";
+  let description = [{
+    ```mlir
+    step.launch @adam(%a, %g)              step.launch @adam(%a, %g, %b, %h) {segments = 2}
+    step.launch @norm(%h, %n)        ⇒     step.launch @norm(%h, %n)
+    step.launch @adam(%b, %h)
+    ```
+
+    Launches that compute what an earlier one has computed, in a buffer that still holds it, are dropped first. Then two sweeps, from the start and from the end of a program, let
+    launches join others of their kernel; what is moved past another command never conflicts with it. A launch joins when no more bytes live meanwhile than the most
+    that live at once in any program as given, and `max-bytes`; and only when the last collective before both and the first after both are the same.
+  }];
   let dependentDialects = ["::nano::step::StepDialect"];
   let options = [Option<"maxBytes", "max-bytes", "int64_t", "8388608", "transient bytes that a batch may keep alive for longer where that raises the most that live at once">,
                  Option<"maxParameterBytes", "max-parameter-bytes", "int64_t", "0", "bytes of a launch's operands and sizes, as a kernel for CUDA takes them; 0: any">];
@@ -335,6 +432,12 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
 
 def VerifyModel : Pass<"nano-verify-model", "::mlir::ModuleOp"> {
   let summary = "the module holds a whole model: programs with the right signatures, every symbol defined, every parameter used and trained";
+  let description = [{
+    What one line of a model file cannot see: sizes of `nano.training` that belong together, programs that are missing or take other tokens than these sizes say, a
+    parameter that the loss does not depend on and that would never be trained. It opens the pipeline; all passes assume what it checks.
+
+    Errors: each of these, at the line that it is about.
+  }];
 }
 
 def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
@@ -365,18 +468,39 @@ def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
 
 def VerifyDifferentiated : Pass<"nano-verify-differentiated", "::mlir::ModuleOp"> {
   let summary = "every parameter's gradient is accumulated exactly once, and every index is proven to lie in its table";
+  let description = [{
+    `train` holds one `nano.accumulate %g, @"grad.p"` for every parameter p, into a state of role gradient, in f32 and of the parameter's shape. The optimizers read each of them.
+    The ids of every gather and scatter and the targets of every loss are proven to lie in their tables again, on what differentiation has made of them: kernels take no look of their own.
+  }];
 }
 
 def VerifyFused : Pass<"nano-verify-fused", "::mlir::ModuleOp"> {
   let summary = "what remains outside kernels is a library call, a collective, a view, or a read or write of state";
+  let description = [{
+    Bufferization makes a command of every op that is left in a function: an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing. Within
+    `nano.fused` nothing must be a kernel of its own, but for a product that it begins with, where all else is element-wise over that product's elements.
+  }];
 }
 
 def VerifyLiveness : Pass<"nano-verify-liveness", "::mlir::ModuleOp"> {
   let summary = "proves that every read finds a written, live buffer, and that live buffers do not overlap in the arena";
+  let description = [{
+    Each program is executed in its order with sets of bytes for contents. A byte of a buffer is valid once a command has written it through that buffer, until a command
+    writes the same byte of the arena through another. States, scalars and inputs are valid from the start, and no other buffer may write their bytes, but for outputs of one
+    program alone, which the host has read when other programs run. Every byte that a command reads must be valid, and every byte of an output when its program ends.
+
+    Nothing of the memory planner is used: only offsets, layouts, what commands state to read and write, and their order, which nano-verify-races proves to be the only one that matters.
+  }];
 }
 
 def VerifyRaces : Pass<"nano-verify-races", "::mlir::ModuleOp"> {
   let summary = "proves that any two conflicting accesses are ordered by a chain of stream order and events";
+  let description = [{
+    Two accesses conflict when they have a byte of the arena in common and at least one writes it. By vector clocks over streams and events, no two commands that may run at once
+    conflict. Within one command an output may lie on an input only as a whole, element over element; never on a factor of a product, or on what a collective has parts of elsewhere. All collectives of a program are ordered, so that every rank enters them in one order.
+
+    Nothing of the scheduler or the memory planner is used: only streams, events, offsets, layouts and what commands state to read and write.
+  }];
 }
 
 #endif // NANO_PASSES_TD

@@ -1,9 +1,10 @@
 // nano-fold-matmul-epilogues: folds scales, residual adds, accumulation and casts into matrix
 // products.
 //
-//   %p = nano.matmul %x, %w          %s = nano.add %r, %p      ⇒   %s = nano.matmul %x, %w add %r
-//   %q = nano.mul %p, 2.0                                      ⇒   %q = nano.matmul %x, %w {alpha
-//   = 2.0}
+// clang-format off
+//   %p = nano.matmul %x, %w      %s = nano.add %r, %p     ⇒   %s = nano.matmul %x, %w add %r
+//                                %q = nano.mul %p, 2.0    ⇒   %q = nano.matmul %x, %w {alpha = 2.0}
+// clang-format on
 //
 // The library computes alpha·A·B + beta·C and rounds once, so the product itself never crosses
 // memory. It runs before fusion, which would otherwise pay a kernel for each of these, and after

@@ -1,12 +1,13 @@
 // nano-bufferize: gives every tensor a buffer or a view of one: graph IR to step IR.
 //
-//   func.func @update() {nano.role = "update"} {            step.program @update attributes {role =
-//   "update"} {
-//     %p = nano.load @p : tensor<8xf32>                       %p = step.state @p : memref<8xf32>
-//     %g = nano.load @grad.p : tensor<8xf32>           →      %g = step.state @grad.p :
-//     memref<8xf32> %n = nano.sub %p, %g : tensor<8xf32>                    step.task ins(%p, %g)
-//     outs(%p) : … { nano.sub } nano.store %n, @p : tensor<8xf32>
-//   }                                                       }
+// clang-format off
+//   func.func @update() {nano.role = "update"} {     step.program @update attributes {role = "update"} {
+//     %p = nano.load @p : tensor<8xf32>                %p = step.state @p : memref<8xf32>
+//     %g = nano.load @grad.p : tensor<8xf32>     →     %g = step.state @grad.p : memref<8xf32>
+//     %n = nano.sub %p, %g : tensor<8xf32>             step.task ins(%p, %g) outs(%p) : … { nano.sub }
+//     nano.store %n, @p : tensor<8xf32>
+//   }                                                }
+// clang-format on
 //
 // `Placement` decides where tensors lie; here each op becomes the commands that fill those places,
 // in the function's order. Products become library calls and collectives commands; every other op
