@@ -133,6 +133,8 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   else
     llvm::consumeError(machine.takeError()); // a pass that needs more of it reports that
   passes.addPass(createLowerKernels(kernels));
+  // A gate: what follows reads of a kernel what it states.
+  passes.addPass(createVerifyKernels());
 }
 
 /// Commands on streams, with events.

@@ -482,6 +482,16 @@ def VerifyFused : Pass<"nano-verify-fused", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifyKernels : Pass<"nano-verify-kernels", "::mlir::ModuleOp"> {
+  let summary = "what a kernel states about its arguments is what it does";
+  let description = [{
+    Scheduling, memory planning and both proofs read of a kernel what it states: which of its arguments it reads and writes, and what its tensor maps
+    cover. This pass holds that against the body. Loads and stores of loops and vectors are followed back to the arguments; an op or a function whose
+    effect is not known may read and write what it is given. Of a template, the attributes say its operands and results. Every argument must be stated
+    to be read, written, or both, and just as it is; a tensor map must lie inside its argument and have a form that the copy engine takes.
+  }];
+}
+
 def VerifyLiveness : Pass<"nano-verify-liveness", "::mlir::ModuleOp"> {
   let summary = "proves that every read finds a written, live buffer, and that live buffers do not overlap in the arena";
   let description = [{
@@ -497,7 +507,8 @@ def VerifyRaces : Pass<"nano-verify-races", "::mlir::ModuleOp"> {
   let summary = "proves that any two conflicting accesses are ordered by a chain of stream order and events";
   let description = [{
     Two accesses conflict when they have a byte of the arena in common and at least one writes it. By vector clocks over streams and events, no two commands that may run at once
-    conflict. Within one command an output may lie on an input only as a whole, element over element; never on a factor of a product, or on what a collective has parts of elsewhere. All collectives of a program are ordered, so that every rank enters them in one order.
+    conflict. Within one command an output may lie on an input only as a whole, element over element; never on a factor of a product, on what a template without an epilogue reads, or
+    on what a collective has parts of elsewhere. All collectives of a program are ordered, so that every rank enters them in one order.
 
     Nothing of the scheduler or the memory planner is used: only streams, events, offsets, layouts and what commands state to read and write.
   }];

@@ -3,6 +3,7 @@
 
 #include "ir/graph/Nano.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
@@ -26,7 +27,8 @@ struct KernelInfo {
 class KernelTable {
 public:
   KernelTable() = default;
-  /// Reads the kernels' attributes; a malformed kernel is an error when a launch of it is verified.
+  /// Reads the kernels' attributes. One that does not state its accesses counts as reading and
+  /// writing all its arguments; that it has a fault is an error when a launch of it is verified.
   explicit KernelTable(mlir::ModuleOp module);
   /// Null when there is no kernel of that name.
   const KernelInfo *find(mlir::StringAttr name) const;
@@ -34,6 +36,12 @@ public:
 private:
   llvm::DenseMap<mlir::StringAttr, KernelInfo> kernels;
 };
+
+/// Attributes of a kernel: the positions of the arguments that it reads, and of those that it
+/// writes. Every argument but the last three (scratch, begin, end) is in one of them.
+inline constexpr llvm::StringLiteral readsAttrName = "nano.reads", writesAttrName = "nano.writes";
+/// What is wrong with what a kernel states of its arguments; empty: nothing.
+std::string accessFault(mlir::func::FuncOp kernel);
 
 /// The name of the nested module that holds the kernels.
 inline constexpr llvm::StringLiteral kernelModuleName = "kernels";

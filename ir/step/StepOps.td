@@ -153,10 +153,10 @@ def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUser
   let summary = "one generated kernel over one or several sets of operands";
   let description = [{
     `buffers` holds `segments` sets one after the other; each has one buffer a kernel argument. The kernel is a function of the nested module `@kernels`; its
-    `nano.reads` and `nano.writes` list which arguments are read and written, and its last three arguments (scratch, begin, end) are not buffers. `iterations`
+    `nano.reads` and `nano.writes` list which arguments are read and written, each in one of them at least, and its last three arguments (scratch, begin, end) are not buffers. `iterations`
     has the size of each set's iteration space; without it every set has the kernel's `nano.iterations`.
 
-    Errors: no such kernel; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
+    Errors: no such kernel; one that does not state what it does with each of its arguments; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
     negative; a buffer with another element type than the kernel's argument, or, unless that is a `memref<?xT>`, another shape.
 
     ```mlir

@@ -10,23 +10,58 @@ namespace nano::step {
 
 //===- Kernels ------------------------------------------------------------===//
 
-/// Sets `flags` at the indices that an attribute lists: an array of integer attributes or a dense
-/// one.
-static void setFlags(Attribute attribute, SmallVectorImpl<bool> &flags) {
-  auto set = [&](int64_t index) {
-    if (index >= 0 && size_t(index) < flags.size())
-      flags[index] = true;
-  };
-  if (auto array = dyn_cast_or_null<ArrayAttr>(attribute))
-    for (Attribute element : array)
-      if (auto integer = dyn_cast<IntegerAttr>(element))
-        set(integer.getInt());
-  if (auto dense = dyn_cast_or_null<DenseI64ArrayAttr>(attribute))
-    for (int64_t index : dense.asArrayRef())
-      set(index);
-  if (auto dense = dyn_cast_or_null<DenseI32ArrayAttr>(attribute))
-    for (int64_t index : dense.asArrayRef())
-      set(index);
+/// The positions that an attribute lists: an array of integer attributes or a dense one; none
+/// without it. Nothing when it is no such list.
+static std::optional<SmallVector<int64_t>> positionsOf(Attribute attribute) {
+  if (!attribute)
+    return SmallVector<int64_t>();
+  if (auto dense = dyn_cast<DenseI64ArrayAttr>(attribute))
+    return SmallVector<int64_t>(dense.asArrayRef());
+  if (auto dense = dyn_cast<DenseI32ArrayAttr>(attribute))
+    return SmallVector<int64_t>(dense.asArrayRef());
+  auto array = dyn_cast<ArrayAttr>(attribute);
+  if (!array)
+    return std::nullopt;
+  SmallVector<int64_t> positions;
+  for (Attribute element : array) {
+    auto integer = dyn_cast<IntegerAttr>(element);
+    if (!integer)
+      return std::nullopt;
+    positions.push_back(integer.getInt());
+  }
+  return positions;
+}
+
+static int64_t bufferArguments(func::FuncOp kernel) {
+  return std::max<int64_t>(kernel.getNumArguments(), 3) - 3;
+}
+
+std::string accessFault(func::FuncOp kernel) {
+  const int64_t arguments = bufferArguments(kernel);
+  SmallVector<bool> stated(arguments, false);
+  for (StringRef name : {readsAttrName, writesAttrName}) {
+    std::optional<SmallVector<int64_t>> positions = positionsOf(kernel->getAttr(name));
+    if (!positions)
+      return ("has no list of positions in " + name).str();
+    for (int64_t position : *positions) {
+      if (position < 0 || position >= arguments)
+        return (name + " names argument " + Twine(position) + " of " + Twine(arguments)).str();
+      stated[position] = true;
+    }
+  }
+  if (const auto *silent = llvm::find(stated, false); silent != stated.end())
+    return ("does not state what it does with argument " + Twine(silent - stated.begin()) +
+            ": neither " + readsAttrName + " nor " + writesAttrName + " names it")
+        .str();
+  return "";
+}
+
+/// By argument, whether the attribute lists it.
+static SmallVector<bool, 8> flagsOf(func::FuncOp kernel, StringRef name) {
+  SmallVector<bool, 8> flags(bufferArguments(kernel), false);
+  for (int64_t position : *positionsOf(kernel->getAttr(name)))
+    flags[position] = true;
+  return flags;
 }
 
 static int64_t integerOr(Operation *op, StringRef name, int64_t otherwise) {
@@ -41,11 +76,13 @@ KernelTable::KernelTable(ModuleOp module) {
   for (auto function : nested.getOps<func::FuncOp>()) {
     KernelInfo info;
     info.function = function;
-    size_t arguments = std::max<size_t>(function.getNumArguments(), 3) - 3;
-    info.reads.assign(arguments, false);
-    info.writes.assign(arguments, false);
-    setFlags(function->getAttr("nano.reads"), info.reads);
-    setFlags(function->getAttr("nano.writes"), info.writes);
+    if (accessFault(function).empty()) {
+      info.reads = flagsOf(function, readsAttrName);
+      info.writes = flagsOf(function, writesAttrName);
+    } else {
+      info.reads.assign(bufferArguments(function), true);
+      info.writes = info.reads;
+    }
     info.iterations = integerOr(function, "nano.iterations", 0);
     info.grain = integerOr(function, "nano.grain", 1);
     info.scratchBytes = integerOr(function, "nano.scratch_bytes", 0);

@@ -172,6 +172,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (kernel.getNumArguments() < 3 || int64_t(getSegments()) < 1)
     return emitOpError(
         "needs at least one set of operands, and a kernel that takes scratch, begin and end");
+  if (std::string fault = accessFault(kernel); !fault.empty())
+    return emitOpError("launches ") << getKernelAttr() << ", which " << fault;
   size_t arguments = kernel.getNumArguments() - 3;
   if (getBuffers().size() != arguments * getSegments())
     return emitOpError("has ") << getBuffers().size() << " buffers, but " << getSegments()

@@ -518,8 +518,8 @@ FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &
   OpBuilder inside = OpBuilder::atBlockEnd(function.addEntryBlock());
   func::ReturnOp::create(inside, loc);
   attributes.set("nano.kernel", b.getUnitAttr());
-  attributes.set("nano.reads", b.getDenseI64ArrayAttr(launch.reads));
-  attributes.set("nano.writes", b.getDenseI64ArrayAttr(launch.writes));
+  attributes.set(step::readsAttrName, b.getDenseI64ArrayAttr(launch.reads));
+  attributes.set(step::writesAttrName, b.getDenseI64ArrayAttr(launch.writes));
   attributes.set("nano.grain", b.getI64IntegerAttr(1));
   attributes.set("nano.scratch_bytes", b.getI64IntegerAttr(launch.sharedBytes));
   attributes.set("nano.threads", b.getI64IntegerAttr(launch.threads));

@@ -176,8 +176,8 @@ void KernelFrame::finish() {
       writes.push_back(i);
   }
   function->setAttr("nano.kernel", builder.getUnitAttr());
-  function->setAttr("nano.reads", builder.getDenseI64ArrayAttr(reads));
-  function->setAttr("nano.writes", builder.getDenseI64ArrayAttr(writes));
+  function->setAttr(step::readsAttrName, builder.getDenseI64ArrayAttr(reads));
+  function->setAttr(step::writesAttrName, builder.getDenseI64ArrayAttr(writes));
   function->setAttr("nano.grain", builder.getI64IntegerAttr(grain));
   function->setAttr("nano.scratch_bytes", builder.getI64IntegerAttr(scratchBytes));
   function->setAttr("nano.summary", builder.getStringAttr(summaryOf(task)));

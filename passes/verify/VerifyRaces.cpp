@@ -78,22 +78,34 @@ SmallVector<std::pair<int64_t, int64_t>> elementOrder(MemRefType type) {
   return steps;
 }
 
+/// The kernel of a launch; null when the command is none, or its kernel is not there.
+func::FuncOp kernelOf(Operation *command) {
+  auto launch = dyn_cast<step::LaunchOp>(command);
+  if (!launch)
+    return nullptr;
+  return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch,
+      SymbolRefAttr::get(launch.getContext(), step::kernelModuleName, {launch.getKernelAttr()}));
+}
+
 /// True for a factor of a product, of which other elements are read than those at the places that
 /// are written; of a kernel, for what it has a tensor map of.
 bool isFactor(Operation *command, Value operand) {
   if (auto matmul = dyn_cast<step::MatmulOp>(command))
     return llvm::is_contained(
         {matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()}, operand);
-  auto launch = dyn_cast<step::LaunchOp>(command);
-  if (!launch)
-    return false;
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      launch,
-      SymbolRefAttr::get(launch.getContext(), step::kernelModuleName, {launch.getKernelAttr()}));
+  func::FuncOp kernel = kernelOf(command);
   auto maps = kernel ? kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps") : ArrayAttr();
   return maps && llvm::any_of(maps.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr map) {
-           return launch.getBuffers()[map[0]] == operand;
+           return cast<step::LaunchOp>(command).getBuffers()[map[0]] == operand;
          });
+}
+
+/// True for a template without an epilogue, such as attention or a scan: its blocks read elements
+/// that others write.
+bool readsOtherPlaces(Operation *command) {
+  func::FuncOp kernel = kernelOf(command);
+  return kernel && kernel->hasAttr("nano.template") && !kernel->hasAttr("nano.epilogue");
 }
 
 /// True when an output at `written` over an input at `read` is an update in place: each element
@@ -101,7 +113,7 @@ bool isFactor(Operation *command, Value operand) {
 bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAccess &written) {
   if (read.buffer != written.buffer || !(read.bytes == written.bytes))
     return false;
-  if (isFactor(command, read.value) ||
+  if (isFactor(command, read.value) || readsOtherPlaces(command) ||
       isa<step::CopyOp, step::ReduceScatterOp, step::AllGatherOp, step::ShardOp>(command))
     return false;
   return read.value == written.value || elementOrder(cast<MemRefType>(read.value.getType())) ==
@@ -128,7 +140,8 @@ LogicalResult RaceCheck::withinOne(const PlannedCommand &command) {
       return conflict(command.op, written, bothWrite ? "also writes " : "reads ", other);
     }
   for (const PlannedAccess &access : command.accesses)
-    if (access.reads && access.writes && isFactor(command.op, access.value))
+    if (access.reads && access.writes &&
+        (isFactor(command.op, access.value) || readsOtherPlaces(command.op)))
       return conflict(command.op, access, "reads ", access);
   return success();
 }

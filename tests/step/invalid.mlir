@@ -135,6 +135,17 @@ step.program @p {
 // -----
 
 module @kernels {
+  func.func private @k(memref<8xf32>, memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
+}
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
+  // expected-error @below {{launches @k, which does not state what it does with argument 1: neither nano.reads nor nano.writes names it}}
+  step.launch @k(%x, %x) : memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+module @kernels {
   func.func private @k(memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
 }
 step.program @p {

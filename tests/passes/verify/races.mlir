@@ -269,3 +269,33 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.launch @beside(%x, %v) : memref<8x8xf32>, memref<64xf32>
   }
 }
+
+// -----
+
+// A scan's blocks read what others write: no place for its result.
+module attributes {step.arena_bytes = 4096 : i64} {
+  module @kernels {
+    func.func private @scan(memref<8xi32>, memref<8xi32>, memref<0xi8>, index, index)
+      attributes {nano.template = "scan", nano.reads = [0], nano.writes = [1], nano.iterations = 1 : i64}
+  }
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>
+    // expected-error-re @below {{step.launch @scan ({{.*}}) writes buffer 'x' ({{.*}}) and reads buffer 'x' ({{.*}}) at bytes of the arena that are the same, and it is no update in place}}
+    step.launch @scan(%x, %x) : memref<8xi32>, memref<8xi32>
+  }
+}
+
+// -----
+
+// The same operand, read and written.
+module attributes {step.arena_bytes = 4096 : i64} {
+  module @kernels {
+    func.func private @scan(memref<8xi32>, memref<0xi8>, index, index)
+      attributes {nano.template = "scan", nano.reads = [0], nano.writes = [0], nano.iterations = 1 : i64}
+  }
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>
+    // expected-error @below {{it is no update in place}}
+    step.launch @scan(%x) : memref<8xi32>
+  }
+}
