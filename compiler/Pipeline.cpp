@@ -30,6 +30,11 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   CheckIndicesOptions indices;
   indices.report = options.reportIndices;
   passes.addPass(createCheckIndices(indices));
+  // After the targets of losses are known to be tokens, and on the forward pass, so that the
+  // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
+  // it takes others.
+  if (options.target == "cuda")
+    passes.addPass(createAlignProducts());
   // On the graph as written: one derivative an op, before anything is merged into larger ops.
   passes.addPass(createDifferentiate());
   // Derivatives are written op by op and repeat each other (the same broadcast, the same cast of a

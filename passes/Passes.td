@@ -6,6 +6,30 @@ include "mlir/Pass/PassBase.td"
 
 //===- grad/ ---------------------------------------------------------------------------------------------------------===//
 
+def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
+  let summary = "gives products with ragged rows, such as a head of 50,257 tokens, rows of a multiple of so many columns";
+  let description = [{
+    ```mlir
+    %y = nano.matmul %x, %w {transpose_b}       %z = nano.constant 0.0 : tensor<47x768xbf16>
+      : … -> tensor<2048x50257xbf16>            %v = nano.concat %w, %z dim 0
+    %l = nano.cast %y                     ⇒     %p = nano.matmul %x, %v {transpose_b}
+    %loss = nano.cross_entropy %l, %t             : … -> tensor<2048x50304xbf16>
+                                                %l = nano.cast %p
+                                                %m = nano.select lt, %column, 50257, %l, -1e30
+                                                %loss = nano.cross_entropy %m, %t
+    ```
+
+    A matrix whose rows are no multiple of 16 bytes makes cuBLASLt's product take six to nine times as long, and kernels load single numbers of it. The weight gets rows of
+    zeros, up to a multiple of `multiple`; element-wise ops on the result go on with all columns where their other operands are constants or repeat along the columns; a
+    cross-entropy sees the new columns at -1e30, so that their weights and gradients are exactly zero; all else sees a slice. Products of fewer columns than
+    `multiple`, and of weights that run in 8 bits, stay as they are.
+
+    Errors: a `multiple` below 1; a policy for 8 bits that is none.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [Option<"multiple", "multiple", "int64_t", "64", "columns that a row becomes a multiple of">];
+}
+
 def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
   let summary = "appends the backward pass to the training function and accumulates every parameter's gradient";
   let description = [{

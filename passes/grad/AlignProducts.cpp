@@ -1,0 +1,189 @@
+// nano-align-products: products whose results have rows of any number of columns get rows that a
+// GPU's libraries like.
+//
+//   %y = nano.matmul %x, %w {transpose_b}       %z = nano.constant 0 : tensor<47x768xbf16>
+//     : … -> tensor<2048x50257xbf16>            %v = nano.concat %w, %z dim 0
+//   %l = nano.cast %y                     ⇒     %p = nano.matmul %x, %v {transpose_b}
+//   %loss = nano.cross_entropy %l, %t             : … -> tensor<2048x50304xbf16>
+//                                               %l = nano.cast %p
+//                                               %m = nano.select lt, %column, 50257, %l, -1e30
+//                                               %loss = nano.cross_entropy %m, %t
+//
+// A matrix whose rows are no multiple of 16 bytes apart costs a product six to nine times its time
+// (cuBLASLt on Hopper), and every kernel that reads it loads single numbers. So the weight gets
+// rows of zeros, element-wise ops on the result go on with the columns that these give, and what is
+// not element-wise sees a slice. A cross-entropy sees all columns, those beyond the weight's at
+// -1e30: their weights and gradients are exactly zero.
+//
+// It runs before differentiation, which then finds aligned products backward too.
+#include "ir/graph/GraphBuilder.h"
+#include "passes/Passes.h"
+#include "passes/fp8/Policy.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace nano {
+#define GEN_PASS_DEF_ALIGNPRODUCTS
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::graph;
+
+namespace {
+
+/// What a logit that no token has is set to: far below all others, and finite in what follows.
+constexpr double noLogit = -1e30;
+
+/// A value [T, columns] that is the first columns of `wide`.
+struct Widened {
+  Value narrow, wide;
+};
+
+class Aligner {
+public:
+  Aligner(func::FuncOp function, int64_t multiple) : function(function), multiple(multiple) {}
+
+  LogicalResult run() {
+    SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
+    for (MatmulOp product : products) {
+      FailureOr<bool> chosen = isRagged(product);
+      if (failed(chosen))
+        return failure();
+      if (*chosen)
+        align(product);
+    }
+    return success();
+  }
+
+private:
+  /// True for x·Wᵀ with rows that are no multiple of 16 bytes, where W runs in no 8 bits: those
+  /// products have rules of their own.
+  FailureOr<bool> isRagged(MatmulOp product) {
+    RankedTensorType type = tensorType(product.getResult());
+    const int64_t bytes = type.getElementTypeBitWidth() / 8;
+    if (type.getRank() != 2 || product.getTransposeA() || !product.getTransposeB() ||
+        product.getAddend() || type.getDimSize(1) < multiple ||
+        type.getDimSize(1) * bytes % 16 == 0)
+      return false;
+    Operation *weight = product.getB().getDefiningOp();
+    while (isa_and_present<CastOp, ReshapeOp>(weight))
+      weight = weight->getOperand(0).getDefiningOp();
+    if (auto load = dyn_cast_if_present<LoadOp>(weight))
+      if (auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr())) {
+        FailureOr<fp8::Policy> policy = fp8::Policy::of(state);
+        if (failed(policy))
+          return failure();
+        return policy->recipe == fp8::Recipe::Off;
+      }
+    return true;
+  }
+
+  void align(MatmulOp product) {
+    OpBuilder builder(product);
+    GraphBuilder g(builder, product.getLoc());
+    RankedTensorType type = tensorType(product.getResult()), weight = tensorType(product.getB());
+    const int64_t columns = type.getDimSize(1), inner = weight.getDimSize(1);
+    wideColumns = int64_t(llvm::alignTo(columns, multiple));
+    Value zeros = g.constant(0, weight.clone({wideColumns - columns, inner}));
+    Value rows = ConcatOp::create(builder, product.getLoc(), weight.clone({wideColumns, inner}),
+                                  ValueRange{product.getB(), zeros}, 0);
+    auto wide = cast<MatmulOp>(builder.clone(*product));
+    wide.getBMutable().assign(rows);
+    wide.getResult().setType(type.clone({type.getDimSize(0), wideColumns}));
+    SmallVector<Widened> pending{{product.getResult(), wide.getResult()}};
+    while (!pending.empty())
+      goOn(pending.pop_back_val(), columns, pending);
+  }
+
+  /// Lets the users of a narrow value read the wide one: element-wise ops become wide, and are
+  /// pending then; a cross-entropy reads masked columns; others a slice.
+  void goOn(Widened value, int64_t columns, SmallVectorImpl<Widened> &pending) {
+    Value slice;
+    for (Operation *user : llvm::make_early_inc_range(value.narrow.getUsers())) {
+      OpBuilder builder(user);
+      if (Operation *wide = widened(builder, user, value)) {
+        pending.push_back({user->getResult(0), wide->getResult(0)});
+        continue;
+      }
+      auto loss = dyn_cast<CrossEntropyOp>(user);
+      if (loss && loss.getLogits() == value.narrow) {
+        loss.getLogitsMutable().assign(masked(builder, value.wide, columns, user->getLoc()));
+        continue;
+      }
+      if (!slice) {
+        OpBuilder behind(value.wide.getContext());
+        behind.setInsertionPointAfterValue(value.wide);
+        slice =
+            SliceOp::create(behind, value.wide.getLoc(), value.narrow.getType(), value.wide, 1, 0);
+      }
+      user->replaceUsesOfWith(value.narrow, slice);
+    }
+    value.narrow.getDefiningOp()->erase();
+  }
+
+  Value masked(OpBuilder &builder, Value logits, int64_t columns, Location location) {
+    GraphBuilder g(builder, location);
+    RankedTensorType type = tensorType(logits);
+    Type integers = type.clone(builder.getI32Type());
+    Value column = IotaOp::create(builder, location, integers, 1);
+    return g.select(Predicate::lt, column, g.constant(double(columns), integers), logits,
+                    g.constant(noLogit, type));
+  }
+
+  /// The op on all columns, or null when it is none that can be: it is element-wise, and its other
+  /// operands are constants or repeat along the columns.
+  Operation *widened(OpBuilder &builder, Operation *op, Widened value) {
+    if (!op->hasTrait<ElementwiseOp>() || op->getNumResults() != 1)
+      return nullptr;
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      Value wide = operand == value.narrow ? value.wide : widenedOperand(builder, operand);
+      if (!wide)
+        return nullptr;
+      operands.push_back(wide);
+    }
+    Operation *wide = builder.clone(*op);
+    wide->setOperands(operands);
+    wide->getResult(0).setType(withColumns(op->getResult(0).getType()));
+    return wide;
+  }
+
+  Value widenedOperand(OpBuilder &builder, Value operand) {
+    Operation *op = operand.getDefiningOp();
+    auto repeated = dyn_cast_if_present<BroadcastOp>(op);
+    const bool repeats = repeated && !llvm::is_contained(repeated.getDims(), 1);
+    if (!repeats && !isa_and_present<ConstantOp>(op))
+      return nullptr;
+    Operation *wide = builder.clone(*op);
+    wide->getResult(0).setType(withColumns(operand.getType()));
+    return wide->getResult(0);
+  }
+
+  Type withColumns(Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    return tensor.clone({tensor.getDimSize(0), wideColumns});
+  }
+
+  func::FuncOp function;
+  const int64_t multiple;
+  int64_t wideColumns = 0; ///< of the product at hand
+};
+
+struct AlignProducts : public nano::impl::AlignProductsBase<AlignProducts> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (multiple < 1) {
+      emitError(getOperation().getLoc())
+          << "nano-align-products: multiple=" << int64_t(multiple) << ": must be positive";
+      return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(Aligner(function, multiple).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
