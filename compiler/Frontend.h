@@ -372,7 +372,8 @@ struct Attention {
   double scale = 1;         ///< multiplies q·kᵀ
   ScoreFunction score = {}; ///< what the softmax sees; default: the scaled product itself
 };
-/// softmax(score(scale·q·kᵀ) + mask)·v for every head; q, k, v: [T, H, Dh]. Query t sees the keys
+/// softmax(score(scale·q·kᵀ) + mask)·v for every head; q: [T, H, Dh], k and v: [T, Hk, Dh], where
+/// H/Hk neighbouring heads of q share one of k and v (grouped queries). Query t sees the keys
 /// first[t] … last[t]; first ≤ last, and both never decrease with t. The softmax is computed in
 /// f32.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);

@@ -145,9 +145,17 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
   const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
   if (typeOf(query).getRank() != 3 || !isFloat(query))
     fail(q.at, fmt::format("{}: q is {}; wanted is f32 or bf16 [T, H, Dh]", what, describe(query)));
-  if (key.getType() != query.getType() || value.getType() != query.getType())
-    fail(q.at, fmt::format("{}: q, k and v differ: {}, {} and {}", what, describe(query),
-                           describe(key), describe(value)));
+  if (key.getType() != value.getType() || typeOf(key).getRank() != 3 ||
+      typeOf(key).getElementType() != typeOf(query).getElementType() ||
+      typeOf(key).getDimSize(0) != typeOf(query).getDimSize(0) ||
+      typeOf(key).getDimSize(2) != typeOf(query).getDimSize(2))
+    fail(q.at,
+         fmt::format("{}: q, k and v differ: {}, {} and {}; k and v may have fewer heads than "
+                     "q, and nothing else",
+                     what, describe(query), describe(key), describe(value)));
+  if (const int64_t shared = typeOf(key).getDimSize(1); typeOf(query).getDimSize(1) % shared != 0)
+    fail(q.at, fmt::format("{}: the {} heads of k and v do not divide the {} of q", what, shared,
+                           typeOf(query).getDimSize(1)));
   const int64_t rows = typeOf(query).getDimSize(0), heads = typeOf(query).getDimSize(1);
   // Kernels are written for one size of a head, and grow with it.
   constexpr int64_t largestHead = 4096;

@@ -62,7 +62,7 @@ struct Arguments {
 template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132>
 struct Attention {
   using Element = nano::bf16;
-  static constexpr int tokens = Tokens, heads = Heads, headSize = HeadSize,
+  static constexpr int tokens = Tokens, heads = Heads, keyHeads = Heads, headSize = HeadSize,
                        multiprocessors = Multiprocessors;
   static constexpr bool vectorRows = true, hasScore = Capped;
   static constexpr float scale = 0.12f;

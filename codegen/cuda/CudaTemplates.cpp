@@ -86,7 +86,7 @@ LogicalResult scoreText(func::FuncOp kernel, StringRef attribute, StringRef name
 
 FailureOr<std::string> attentionStruct(TemplateKernel &k) {
   bool isGrad = k.name == "attention_grad";
-  if (failed(k.verify(6, isGrad ? 8 : 5, isGrad ? 3 : 2)))
+  if (failed(k.verify(7, isGrad ? 8 : 5, isGrad ? 3 : 2)))
     return failure();
   auto scale = k.kernel->getAttrOfType<FloatAttr>("nano.scale");
   if (!scale)
@@ -94,11 +94,11 @@ FailureOr<std::string> attentionStruct(TemplateKernel &k) {
   bool hasScore = k.kernel->hasAttr("nano.score");
   std::string text = fmt::format(
       "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
-      "{}, "
-      "headSize = {}, multiprocessors = {};\n  static constexpr bool vectorRows = {};\n"
+      "{}, keyHeads = {}, headSize = {},\n                       multiprocessors = {};\n  static "
+      "constexpr bool vectorRows = {};\n"
       "  static constexpr float scale = {};\n  static constexpr bool hasScore = {};\n",
-      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[5],
-      k.shape[4] != 0,
+      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[6], k.shape[2],
+      k.shape[5], k.shape[4] != 0,
       cudaLiteral(FloatAttr::get(Float32Type::get(scale.getContext()), scale.getValueAsDouble())),
       hasScore);
   if (hasScore &&

@@ -89,19 +89,21 @@ def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<
 def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "attention of every head over a packed sequence";
   let description = [{
-    y[t, h, :] = Σₖ P[t, k, h]·v[k, h, :] with P = softmax over k in first[t] … last[t] (both included) of f(scale·q[t, h, :]·k[k, h, :]ᵀ);
+    y[t, h, :] = Σₖ P[t, k, h]·v[k, g, :] with P = softmax over k in first[t] … last[t] (both included) of f(scale·q[t, h, :]·k[k, g, :]ᵀ),
+    g = ⌊h·Hk/H⌋: H/Hk neighbouring heads of queries share a head of keys and values (grouped queries, Ainslie 2023; all of them where Hk = H);
     lse[t, h] = ln Σₖ e^f(…) over the same k. Causal, document and window masks and their combinations are such ranges, computed at run time.
     Statistics in f32; y is rounded once to q's type. Blocks of keys outside every query's range are not visited, and no [T, T] matrix is held.
     Dao 2023 (FlashAttention-2) for the blocked form. The derivative is `nano.attention_grad`.
 
-    Operands: `q`, `k`, `v` [T, H, Dh], f32 or bf16, of one type; `first`, `last` [T], i32, first ≤ last ≤ T − 1, both never decreasing with t.
+    Operands: `q` [T, H, Dh], `k`, `v` [T, Hk, Dh], f32 or bf16, of one element type; `first`, `last` [T], i32, first ≤ last ≤ T − 1, both never decreasing with t.
 
     Region: `score`, optional, is f: a block from (score f32, query i32, key i32, head i32), rank-0 tensors, to one rank-0 f32, made of element-wise ops
     on these alone. Without it f is the identity.
 
     Results: `y` [T, H, Dh] of q's type; `lse` [T, H], f32.
 
-    Errors: q of another rank than 3; types of q, k, v or y that differ; first or last that is not [T]; lse that is not [T, H]; a score region with
+    Errors: q of another rank than 3; types of k and v, or of q and y, that differ; k of another element type, length or head size than q; Hk that
+    does not divide H; first or last that is not [T]; lse that is not [T, H]; a score region with
     other arguments or another result, with an op that is not element-wise, or that uses values from outside.
 
     Example:
@@ -138,16 +140,17 @@ def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, N
   let summary = "the vector-Jacobian product of attention";
   let description = [{
     With P the softmax recomputed from lse and f′ the derivative of the score function, per head:
-    dv = Pᵀ·dy, dS = P ∘ (dy·vᵀ − delta) ∘ f′, dq = scale·dS·k, dk = scale·dSᵀ·q.
+    dv = Pᵀ·dy, dS = P ∘ (dy·vᵀ − delta) ∘ f′, dq = scale·dS·k, dk = scale·dSᵀ·q. Of a head of keys that several heads of queries share, dk and dv
+    are the sums over them, in f32 and rounded once.
 
     Operands: attention's own `q`, `k`, `v`, `first`, `last`; its `lse`; `delta` [T, H], f32, delta[t, h] = Σ_d dy[t, h, d]·y[t, h, d]; `dy`, of q's type.
 
     Regions: `score` is attention's; `score_grad` maps (score before f, query, key, head, gradient after f) to the gradient before f, rank-0 tensors as
     in `score`. Both are absent when attention had none.
 
-    Results: `dq`, `dk`, `dv`, of q's type.
+    Results: `dq` of q's type, `dk` and `dv` of k's.
 
-    Errors: attention's; lse and delta of different types; dy, dq, dk or dv of another type than q's; one region without the other.
+    Errors: attention's; lse and delta of different types; dy or dq of another type than q's, dk or dv than k's; one region without the other.
 
     Example:
 

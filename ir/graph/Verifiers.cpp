@@ -469,15 +469,22 @@ LogicalResult ScatterAddOp::verify() { return verifyRows(*this, getResult(), get
 
 namespace {
 
-/// q, k, v [T, H, Dh] of one type; first, last [T]; statistics [T, H].
+/// q [T, H, Dh]; k, v [T, Hk, Dh] of one type, Hk a divisor of H; first, last [T]; statistics
+/// [T, H].
 LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value first, Value last,
                               Value statistics) {
   if (rankOf(q) != 3)
     return op->emitOpError("q must be [tokens, heads, head size], is ") << shapeText(q.getType());
-  if (failed(verifySameType(op, "types of q and k", q, k)) ||
-      failed(verifySameType(op, "types of q and v", q, v)))
+  if (failed(verifySameType(op, "types of k and v", k, v)))
     return failure();
   int64_t tokens = shapeOf(q)[0], heads = shapeOf(q)[1];
+  if (elementOf(k) != elementOf(q) || rankOf(k) != 3 || shapeOf(k)[0] != tokens ||
+      shapeOf(k)[2] != shapeOf(q)[2])
+    return op->emitOpError("k must have q's type but for the number of heads, is ")
+           << k.getType() << " beside " << q.getType();
+  if (shapeOf(k)[1] < 1 || heads % shapeOf(k)[1] != 0)
+    return op->emitOpError("has ") << heads << " heads of queries, which its " << shapeOf(k)[1]
+                                   << " heads of keys and values do not divide";
   for (Value range : {first, last})
     if (failed(verifySameShape(op, "shape of a key range and [tokens]", shapeOf(range), {tokens})))
       return failure();
@@ -500,8 +507,11 @@ LogicalResult AttentionGradOp::verify() {
   if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
       failed(verifySameType(*this, "types of lse and delta", getLse(), getDelta())))
     return failure();
-  for (Value value : {Value(getDy()), Value(getDq()), Value(getDk()), Value(getDv())})
+  for (Value value : {Value(getDy()), Value(getDq())})
     if (failed(verifySameType(*this, "types of q and a gradient", getQ(), value)))
+      return failure();
+  for (Value value : {Value(getDk()), Value(getDv())})
+    if (failed(verifySameType(*this, "types of k and a gradient", getK(), value)))
       return failure();
   if (getScore().empty() != getScoreGrad().empty())
     return emitOpError("needs both the score region and its derivative, or neither");

@@ -14,31 +14,34 @@ namespace nano::kernels {
 
 namespace {
 
-/// Iteration i is number i mod 2·blocks of head i / (2·blocks): first the blocks of queries, then
-/// those of keys. One code serves both kinds. The rows of its tiles are the iteration's own block
+/// Iteration i is number i mod (H/Hk + 1)·blocks of head i / ((H/Hk + 1)·blocks) of keys: first the
+/// blocks of queries of the heads that share it, then those of keys. One code serves both kinds.
+/// The rows of its tiles are the iteration's own block
 /// ("mine"): q and dy, or k and v. The columns walk over blocks of the other kind ("theirs"): k and
-/// v that the queries see, or q and dy of the queries that see the keys. These are contiguous
-/// because `first` and `last` do not decrease: queries t with last[t] ≥ the first key and first[t]
-/// ≤ the last one, found by binary search.
+/// v that the queries see, or q and dy of the queries that see the keys, of one head after the
+/// other. These are contiguous because `first` and `last` do not decrease: queries t with last[t] ≥
+/// the first key and first[t] ≤ the last one, found by binary search.
 ///
 ///   scores = mine₀·theirs₀ᵀ, products = mine₁·theirs₁ᵀ (dy·v), both turned into dS = gradient of
 ///   the score, and P; sums₀ += dS·theirs₀ (dq or dk), and for keys sums₁ += P·theirs₁ (dv).
 class AttentionGradEmitter {
 public:
   AttentionGradEmitter(KernelFrame &frame, graph::AttentionGradOp op)
-      : op(op), t(frame, cast<RankedTensorType>(op.getQ().getType())), v(t.v), b(t.b), loc(t.loc),
+      : op(op), t(frame, op.getQ().getType(), op.getK().getType()), v(t.v), b(t.b), loc(t.loc),
         mine(t.rowTokens()), theirs(t.columnTokens()), blocks(llvm::divideCeil(t.tokens, mine)) {}
 
   LogicalResult emit();
 
 private:
   void emitBlock(Value iteration);
+  void emitColumns(Value myHead, Value theirHead);
   void emitRanges();
   void emitStatistics(Value count);
   void emitTile(Value row);
   void emitGradient(IndexRange columns, Value row);
   void emitMask(IndexRange columns, Value row);
-  void store(const RowTile &sums, Value number, ArrayRef<HeadOperand> results, double scale);
+  void store(const RowTile &sums, Value number, ArrayRef<HeadOperand> results, Value ofHead,
+             double scale);
 
   Value choose(Value a, Value c) { return arith::SelectOp::create(b, loc, ofQueries, a, c); }
   Value asIndex(Value i32) { return arith::IndexCastOp::create(b, loc, b.getIndexType(), i32); }
@@ -81,8 +84,9 @@ private:
   Value rangeBegins, rangeEnds;            // i32: tokens that `registerRows` rows meet
 
   // Of the iteration.
-  Value ofQueries; // i1
-  Value head, headNumber, begin, end, count, passes, columnBegin, columnEnd;
+  Value ofQueries;        // i1
+  Value head, headNumber; // of queries
+  Value begin, end, count, passes, columnBegin, columnEnd;
   HeadOperand myOperands[2], theirOperands[2];
   bool failed = false;
 };
@@ -121,7 +125,7 @@ LogicalResult AttentionGradEmitter::emit() {
   rangeBegins = t.frame.allocate(mine / t.registerRows, i32);
   rangeEnds = t.frame.allocate(mine / t.registerRows, i32);
 
-  t.frame.iterations = t.heads * 2 * blocks;
+  t.frame.iterations = (t.heads + t.heads / t.sharing) * blocks;
   // Queries' blocks: scores, dp, dq. Keys': scores, dp, dk, dv.
   t.frame.function->setAttr(
       step::flopsPerKeyAttrName,
@@ -131,10 +135,9 @@ LogicalResult AttentionGradEmitter::emit() {
 }
 
 void AttentionGradEmitter::emitBlock(Value iteration) {
-  head = v.div(iteration, 2 * blocks);
-  headNumber = t.toI32(head);
-  Value number = v.rem(iteration, 2 * blocks);
-  ofQueries = t.less(number, v.index(blocks));
+  const int64_t ofKeyHead = (t.sharing + 1) * blocks;
+  Value keyHead = v.div(iteration, ofKeyHead), number = v.rem(iteration, ofKeyHead);
+  ofQueries = t.less(number, v.index(t.sharing * blocks));
   begin = v.mul(v.rem(number, blocks), mine);
   end = t.minimum(v.add(begin, v.index(mine)), v.index(t.tokens));
   count = v.sub(end, begin);
@@ -143,15 +146,38 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
     myOperands[i] = t.pick(ofQueries, queries[i], keys[i]);
     theirOperands[i] = t.pick(ofQueries, keys[i], queries[i]);
   }
+  // The head of the block, and of queries that meet it the first.
+  Value firstHead = v.mul(keyHead, t.sharing), myHead = keyHead;
+  if (t.sharing > 1)
+    myHead = choose(v.add(firstHead, v.div(number, blocks)), keyHead);
   Value one = v.index(1), two = v.index(2), zero = v.index(0);
   t.loop(zero, two, 1, [&](Value i) {
     Value factor = v.select(t.less(i, one), v.f32(scale), v.f32(1));
-    t.packRows(part(rows, i, mine), part(myOperands, i), head, begin, count, v.index(mine), factor);
+    t.packRows(part(rows, i, mine), part(myOperands, i), myHead, begin, count, v.index(mine),
+               factor);
   });
   t.loop(zero, v.index(2 * mine * sums.stride), t.lanes,
          [&](Value at) { v.store(v.splat(v.f32(0)), sums.memory, at); });
   emitRanges();
 
+  if (t.sharing == 1)
+    emitColumns(myHead, keyHead);
+  else
+    t.loop(zero, choose(one, v.index(t.sharing)), 1,
+           [&](Value shared) { emitColumns(myHead, choose(keyHead, v.add(firstHead, shared))); });
+  t.branch(
+      ofQueries, [&] { store(sums, zero, dq, myHead, scale); },
+      [&] {
+        store(sums, zero, dk, myHead, scale);
+        store(sums, one, dv, myHead, 1);
+      });
+}
+
+/// Adds what the blocks of columns of `theirHead` give.
+void AttentionGradEmitter::emitColumns(Value myHead, Value theirHead) {
+  head = t.sharing == 1 ? myHead : choose(myHead, theirHead);
+  headNumber = t.toI32(head);
+  Value one = v.index(1), two = v.index(2), zero = v.index(0);
   Value from = asIndex(v.loadScalar(rangeBegins, zero));
   Value to = asIndex(v.loadScalar(rangeEnds, v.div(v.sub(count, one), t.registerRows)));
   t.loop(from, to, theirs, [&](Value column) {
@@ -159,22 +185,16 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
     columnEnd = t.minimum(v.add(column, v.index(theirs)), to);
     Value size = v.sub(columnEnd, columnBegin);
     t.loop(zero, two, 1, [&](Value i) {
-      t.packTransposed(part(turned, i, turnedElements), part(theirOperands, i), head, columnBegin,
-                       size);
+      t.packTransposed(part(turned, i, turnedElements), part(theirOperands, i), theirHead,
+                       columnBegin, size);
     });
     t.loop(zero, passes, 1, [&](Value i) {
-      t.packPanels(part(columns, i, columnElements), part(theirOperands, i), head, columnBegin,
+      t.packPanels(part(columns, i, columnElements), part(theirOperands, i), theirHead, columnBegin,
                    size);
     });
     t.branch(ofQueries, [] {}, [&] { emitStatistics(size); });
     t.loop(zero, count, t.registerRows, [&](Value row) { emitTile(row); });
   });
-  t.branch(
-      ofQueries, [&] { store(sums, zero, dq, scale); },
-      [&] {
-        store(sums, zero, dk, scale);
-        store(sums, one, dv, 1);
-      });
 }
 
 /// Tokens that each group of rows in registers meets. Both ends do not decrease from group to
@@ -293,7 +313,7 @@ void AttentionGradEmitter::emitMask(IndexRange range, Value row) {
 }
 
 void AttentionGradEmitter::store(const RowTile &tile, Value number, ArrayRef<HeadOperand> results,
-                                 double scale) {
+                                 Value ofHead, double scale) {
   if (results.empty())
     return;
   Value base = v.mul(number, mine * tile.stride);
@@ -303,7 +323,7 @@ void AttentionGradEmitter::store(const RowTile &tile, Value number, ArrayRef<Hea
           v.load(tile.memory, v.add(v.add(base, v.mul(row, tile.stride)), v.index(j * t.lanes))),
           v.f32(scale));
       for (const HeadOperand &out : results)
-        t.storeVector(result, out, head, v.add(begin, row), j);
+        t.storeVector(result, out, ofHead, v.add(begin, row), j);
     }
   });
 }

@@ -23,7 +23,7 @@ namespace {
 class AttentionEmitter {
 public:
   AttentionEmitter(KernelFrame &frame, graph::AttentionOp op)
-      : op(op), t(frame, cast<RankedTensorType>(op.getQ().getType())), v(t.v), b(t.b), loc(t.loc),
+      : op(op), t(frame, op.getQ().getType(), op.getK().getType()), v(t.v), b(t.b), loc(t.loc),
         queryRows(t.rowTokens()), keyRows(t.columnTokens()),
         queryBlocks(llvm::divideCeil(t.tokens, queryRows)) {}
 
@@ -52,7 +52,7 @@ private:
   Value maxima, factors; // of all queries of the block; of those in registers
 
   // Of the block: index, and as i32 where a score region reads them.
-  Value head, headNumber, firstQuery, rows, lastQuery, firstKey, endKey;
+  Value head, keyHead, headNumber, firstQuery, rows, lastQuery, firstKey, endKey;
   bool failed = false;
 };
 
@@ -90,6 +90,7 @@ LogicalResult AttentionEmitter::emit() {
 
 void AttentionEmitter::emitBlock(Value iteration) {
   head = v.div(iteration, queryBlocks);
+  keyHead = v.div(head, t.sharing);
   headNumber = t.toI32(head);
   firstQuery = v.mul(v.rem(iteration, queryBlocks), queryRows);
   rows = t.minimum(v.index(queryRows), v.sub(v.index(t.tokens), firstQuery));
@@ -111,8 +112,8 @@ void AttentionEmitter::emitBlock(Value iteration) {
     firstKey = blockKey;
     endKey = t.minimum(v.add(firstKey, v.index(keyRows)), allEnd);
     Value count = v.sub(endKey, firstKey);
-    t.packTransposed(keys, k, head, firstKey, count);
-    t.packPanels(values, value, head, firstKey, count);
+    t.packTransposed(keys, k, keyHead, firstKey, count);
+    t.packPanels(values, value, keyHead, firstKey, count);
     t.loop(v.index(0), rows, t.registerRows, [&](Value row) { emitTile(row); });
   });
   emitResults();

@@ -16,12 +16,12 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries)
+AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries, RankedTensorType keys)
     : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder),
       loc(frame.loc), tokens(queries.getDimSize(0)), heads(queries.getDimSize(1)),
-      size(queries.getDimSize(2)), lanes(frame.options.lanes), registerVectors(lanes >= 16 ? 4 : 2),
-      panelColumns(registerVectors * lanes), sizeVectors(llvm::divideCeil(size, lanes)),
-      paddedSize(sizeVectors * lanes) {}
+      size(queries.getDimSize(2)), sharing(heads / keys.getDimSize(1)), lanes(frame.options.lanes),
+      registerVectors(lanes >= 16 ? 4 : 2), panelColumns(registerVectors * lanes),
+      sizeVectors(llvm::divideCeil(size, lanes)), paddedSize(sizeVectors * lanes) {}
 
 int64_t AttentionTiles::rowTokens() const {
   return llvm::alignTo(std::min<int64_t>(tokens, 96), registerRows);

@@ -40,13 +40,14 @@ struct IndexRange {
 /// Emits at `frame.builder`. T, H, Dh are those of the attention op.
 class AttentionTiles {
 public:
-  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries);
+  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries, mlir::RankedTensorType keys);
 
   KernelFrame &frame;
   VectorOps v;
   mlir::OpBuilder &b;
   mlir::Location loc;
   const int64_t tokens, heads, size; ///< T, H, Dh
+  const int64_t sharing;             ///< H/Hk: heads of queries that share one of keys
   const int64_t lanes;
   const int64_t registerRows = 6; ///< rows of a product in registers
   const int64_t registerVectors;  ///< its vectors of columns: 4 with 32 vector registers, 2 with 16

@@ -174,6 +174,7 @@ private:
         vectorRows &= hasVectorRows(operand);
     nano::AttentionShape shape{type.getDimSize(0),
                                type.getDimSize(1),
+                               op.getK().getType().getDimSize(1),
                                int(type.getDimSize(2)),
                                type.getElementType().isBF16(),
                                vectorRows,
@@ -181,7 +182,7 @@ private:
                                int(multiprocessors)};
     setLaunch(launch, isGrad ? "attention_grad" : "attention",
               {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows,
-               shape.multiprocessors},
+               shape.multiprocessors, shape.keyHeads},
               isGrad ? nano::attentionGradLaunch(shape) : nano::attentionForwardLaunch(shape));
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")

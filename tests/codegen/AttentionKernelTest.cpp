@@ -157,6 +157,20 @@ TEST(AttentionKernel, RandomShapesAndMasks) {
   }
 }
 
+TEST(AttentionKernel, SharedKeys) {
+  std::mt19937_64 random(10);
+  for (int64_t heads : {4, 6})
+    checkBoth({.tokens = 210, .heads = heads, .sharing = heads / 2, .size = 40, .packed = true},
+              keyRanges(210, true, 1000, 1, 0.02, random), random);
+  checkOnce({.tokens = 90, .heads = 3, .sharing = 3, .size = 16, .element = "bf16"},
+            arbitraryRanges(90, random), random);
+  AttentionShape shape{.tokens = 120, .heads = 4, .sharing = 2, .size = 32};
+  shape.score = distance;
+  shape.scoreGrad = distanceGrad;
+  shape.spread = true;
+  checkOnce(shape, keyRanges(120, false, 1000, 1, 0.01, random), random);
+}
+
 TEST(AttentionKernel, ScoreRegions) {
   std::mt19937_64 random(4);
   for (const char *element : {"f32", "bf16"}) {

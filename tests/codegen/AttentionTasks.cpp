@@ -16,27 +16,41 @@ std::string shapeText(const AttentionShape &s, const std::string &element) {
   return formatv("{0}x{1}x{2}x{3}", s.tokens, s.heads, s.size, element);
 }
 
+/// Heads of q (part 0), or of k and v.
+int64_t headsOf(const AttentionShape &s, int64_t part) {
+  return part == 0 ? s.heads : s.heads / s.sharing;
+}
+/// The shape and type of q, k or v.
+std::string partShape(const AttentionShape &s, int64_t part) {
+  return formatv("{0}x{1}x{2}x{3}", s.tokens, headsOf(s, part), s.size, s.element);
+}
+std::string partTensor(const AttentionShape &s, int64_t part) {
+  return "tensor<" + partShape(s, part) + ">";
+}
+
 /// The memref type of part `part` of q, k, v, or of their gradients.
 std::string partType(const AttentionShape &s, int64_t part) {
   if (s.spread)
-    return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", shapeText(s, s.element),
-                   2 * s.heads * s.size, 2 * s.size);
+    return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", partShape(s, part),
+                   2 * headsOf(s, part) * s.size, 2 * s.size);
   if (!s.packed)
-    return "memref<" + shapeText(s, s.element) + ">";
-  int64_t row = s.heads * s.size;
-  return formatv("memref<{0}, strided<[{1}, {2}, 1], offset: {3}>>", shapeText(s, s.element),
-                 3 * row, s.size, part * row);
+    return "memref<" + partShape(s, part) + ">";
+  int64_t before = part == 0 ? 0 : headsOf(s, 0) + (part - 1) * headsOf(s, 1);
+  return formatv("memref<{0}, strided<[{1}, {2}, 1], offset: {3}>>", partShape(s, part),
+                 (headsOf(s, 0) + 2 * headsOf(s, 1)) * s.size, s.size, before * s.size);
 }
 
 /// Buffers for three parts named names[0 … 2].
 std::string parts(const AttentionShape &s, const std::string &buffer,
                   std::array<const char *, 3> names) {
   std::string text;
-  std::string whole = formatv("memref<{0}x3x{1}x{2}x{3}>", s.tokens, s.heads, s.size, s.element);
+  std::string whole = formatv("memref<{0}x{1}x{2}x{3}>", s.tokens,
+                              headsOf(s, 0) + 2 * headsOf(s, 1), s.size, s.element);
   if (s.packed)
     text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", buffer, whole);
-  std::string wide = formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, s.heads, s.size, s.element);
-  for (int64_t i = 0; i < 3; ++i)
+  for (int64_t i = 0; i < 3; ++i) {
+    std::string wide =
+        formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, headsOf(s, i), s.size, s.element);
     if (s.spread)
       text += formatv(
           "%{0}_wide = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_wide : {1} to {2}\n",
@@ -46,6 +60,7 @@ std::string parts(const AttentionShape &s, const std::string &buffer,
           formatv("%{0} = step.view %{1} : {2} to {3}\n", names[i], buffer, whole, partType(s, i));
     else
       text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", names[i], partType(s, i));
+  }
   return text;
 }
 
@@ -72,12 +87,12 @@ std::string attentionText(const AttentionShape &s) {
                   s.statistics ? ", %lse" : "", partType(s, 0), partType(s, 1), partType(s, 2),
                   s.tokens, shapeText(s, s.element), s.statistics ? ", " + statistics : "");
   text +=
-      formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n",
-              tensor, s.tokens);
+      formatv("^bb0(%tq: {0}, %tk: {2}, %tv: {2}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n",
+              tensor, s.tokens, partTensor(s, 1));
   text += formatv("%ty, %tlse = nano.attention %tq, %tk, %tv, %tf, %tl scale 2.500000e-01 : ({0}, "
-                  "{0}, {0}, tensor<{1}xi32>, tensor<{1}xi32>)"
+                  "{3}, {3}, tensor<{1}xi32>, tensor<{1}xi32>)"
                   " -> ({0}, tensor<{1}x{2}xf32>)\n",
-                  tensor, s.tokens, s.heads);
+                  tensor, s.tokens, s.heads, partTensor(s, 1));
   if (!s.score.empty())
     text += region(s.score, false);
   text += s.statistics ? formatv("nano.yield %ty, %tlse : {0}, tensor<{1}x{2}xf32>\n", tensor,
@@ -103,16 +118,16 @@ std::string attentionGradText(const AttentionShape &s) {
                   "memref<{5}>) -> ({0}, {1}, {2}) {{\n",
                   partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, statistics,
                   shapeText(s, s.element));
-  text += formatv("^bb0(%tq: {0}, %tk: {0}, %tv: {0}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, "
+  text += formatv("^bb0(%tq: {0}, %tk: {3}, %tv: {3}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, "
                   "%tlse: tensor<{2}>, %td: tensor<{2}>, %tdy: {0}):\n",
-                  tensor, s.tokens, statistics);
+                  tensor, s.tokens, statistics, partTensor(s, 1));
   text += formatv("%a, %b, %c = nano.attention_grad %tq, %tk, %tv, %tf, %tl, %tlse, %td, %tdy "
-                  "scale 2.500000e-01 : ({0}, {0}, {0}, tensor<{1}xi32>,"
-                  " tensor<{1}xi32>, tensor<{2}>, tensor<{2}>, {0}) -> ({0}, {0}, {0})\n",
-                  tensor, s.tokens, statistics);
+                  "scale 2.500000e-01 : ({0}, {3}, {3}, tensor<{1}xi32>,"
+                  " tensor<{1}xi32>, tensor<{2}>, tensor<{2}>, {0}) -> ({0}, {3}, {3})\n",
+                  tensor, s.tokens, statistics, partTensor(s, 1));
   if (!s.score.empty())
     text += "score " + region(s.score, false) + "grad " + region(s.scoreGrad, true);
-  text += formatv("nano.yield %a, %b, %c : {0}, {0}, {0}\n", tensor);
+  text += formatv("nano.yield %a, %b, %c : {0}, {1}, {1}\n", tensor, partTensor(s, 1));
   return text + "}\n}\n";
 }
 

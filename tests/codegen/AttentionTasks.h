@@ -9,12 +9,12 @@
 namespace nano::test {
 
 struct AttentionShape {
-  int64_t tokens = 128, heads = 2, size = 32;
+  int64_t tokens = 128, heads = 2, sharing = 1, size = 32; ///< sharing: H/Hk
   std::string element = "f32";
   std::string score =
       {}; ///< ops from %s, %query, %key, %head (rank-0 tensors) to %r; empty: no region
   std::string scoreGrad = {}; ///< ops from these and %g to %r
-  bool packed = false;        ///< q, k, v and their gradients are views of [T, 3, H, Dh] buffers
+  bool packed = false; ///< q, k, v and their gradients are views of [T, H + 2·Hk, Dh] buffers
   bool spread = false; ///< elements of q, k, v and their gradients are two apart: views of [T, H,
                        ///< Dh, 2] buffers
   bool statistics = true; ///< attention yields lse

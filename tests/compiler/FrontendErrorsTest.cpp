@@ -206,10 +206,17 @@ TEST(FrontendErrors, Attention) {
               return attention(x, x, x, {.first = t, .last = t});
             }),
             "attention: q is f32 [4, 8]; wanted is f32 or bf16 [T, H, Dh]");
+  EXPECT_EQ(
+      saidIn([&](Tensor x, Tensor, Tensor t) {
+        return attention(heads(x), heads(x), cast(heads(x), bf16), {.first = t, .last = t});
+      }),
+      "attention: q, k and v differ: f32 [4, 2, 4], f32 [4, 2, 4] and bf16 [4, 2, 4]; k and v may "
+      "have fewer heads than q, and nothing else");
   EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
-              return attention(heads(x), heads(x), cast(heads(x), bf16), {.first = t, .last = t});
+              const Tensor keys = full({4, 3, 4}, 0.0, f32);
+              return attention(heads(x), keys, keys, {.first = t, .last = t});
             }),
-            "attention: q, k and v differ: f32 [4, 2, 4], f32 [4, 2, 4] and bf16 [4, 2, 4]");
+            "attention: the 3 heads of k and v do not divide the 2 of q");
   EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
               return attention(heads(x), heads(x), heads(x), {.first = iota({5}), .last = t});
             }),

@@ -280,10 +280,11 @@ private:
   }
 
   Value attention(Value x) {
-    const int64_t heads = pick(1, 3), size = 4 * pick(1, 8);
-    Value all = reshape(linear(x, 3 * heads * size, x.element), {T, 3 * heads, size});
-    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, heads),
-          v = slice(all, 1, 2 * heads, heads);
+    const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1),
+                  size = 4 * pick(1, 8), allHeads = heads + 2 * keyHeads;
+    Value all = reshape(linear(x, allHeads * size, x.element), {T, allHeads, size});
+    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, keyHeads),
+          v = slice(all, 1, heads + keyHeads, keyHeads);
     if (chance(50))
       q = norm(q, false), k = norm(k, false);
     Value first = firstKeys();
@@ -301,12 +302,13 @@ private:
                " %s : tensor<f32>\n      %r = nano.add %a, %b : tensor<f32>\n"
                "      nano.yield %r : tensor<f32>\n    }";
     }
-    const std::string operand = typeOf({T, heads, size}, x.element), i32 = typeOf({T}, "i32");
+    const std::string operand = typeOf({T, heads, size}, x.element),
+                      key = typeOf({T, keyHeads, size}, x.element), i32 = typeOf({T}, "i32");
     Value y = op({T, heads, size}, x.element,
                  "nano.attention " + q.name + ", " + k.name + ", " + v.name + ", " + first.name +
-                     ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " +
-                     operand + ", " + operand + ", " + i32 + ", " + i32 + ") -> (" + operand +
-                     ", " + typeOf({T, heads}, "f32") + ")" + score,
+                     ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " + key +
+                     ", " + key + ", " + i32 + ", " + i32 + ") -> (" + operand + ", " +
+                     typeOf({T, heads}, "f32") + ")" + score,
                  false);
     // The op has two results.
     const size_t at = body.rfind("    " + y.name + " = ");

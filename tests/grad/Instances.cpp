@@ -289,9 +289,11 @@ void buildScore(Instance &in, Region &region) {
 }
 
 void attention(Instance &in) {
-  int64_t tokens = in.draw(1, 5), heads = in.draw(1, 2), size = in.draw(1, 3);
-  RankedTensorType type = in.floatType(std::vector{tokens, heads, size});
-  Value q = in.operand(type), k = in.operand(type), v = in.operand(type);
+  int64_t tokens = in.draw(1, 5), keyHeads = in.draw(1, 2), heads = keyHeads * in.draw(1, 2),
+          size = in.draw(1, 3);
+  RankedTensorType type = in.floatType(std::vector{tokens, heads, size}),
+                   keys = type.clone({tokens, keyHeads, size});
+  Value q = in.operand(type), k = in.operand(keys), v = in.operand(keys);
   TensorValue first = TensorValue::filled(in.i32({tokens}), 0), last = first;
   for (int64_t t = 0, from = 0, to = 0; t < tokens; ++t) { // both increase
     from = in.draw(from, t);

@@ -10,20 +10,38 @@ func.func @f(%q: tensor<8x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, 
 
 // -----
 
-func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of q and k differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xbf16>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
+  // expected-error @below {{k must have q's type but for the number of heads, is 'tensor<8x2x4xbf16>' beside 'tensor<8x2x4xf32>'}}
   %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
-      : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+      : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xbf16>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
   return %y : tensor<8x2x4xf32>
 }
 
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x5xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of q and v differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  // expected-error @below {{types of k and v differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
   %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
   return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x4x4xf32>, %k: tensor<8x3x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>) -> tensor<8x4x4xf32> {
+  // expected-error @below {{has 4 heads of queries, which its 3 heads of keys and values do not divide}}
+  %y, %lse = nano.attention %q, %k, %k, %first, %last scale 1.0
+      : (tensor<8x4x4xf32>, tensor<8x3x4xf32>, tensor<8x3x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x4x4xf32>, tensor<8x4xf32>)
+  return %y : tensor<8x4x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x4x4xf32>, %k: tensor<7x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>) -> tensor<8x4x4xf32> {
+  // expected-error @below {{k must have q's type but for the number of heads, is 'tensor<7x2x4xf32>' beside 'tensor<8x4x4xf32>'}}
+  %y, %lse = nano.attention %q, %k, %k, %first, %last scale 1.0
+      : (tensor<8x4x4xf32>, tensor<7x2x4xf32>, tensor<7x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x4x4xf32>, tensor<8x4xf32>)
+  return %y : tensor<8x4x4xf32>
 }
 
 // -----
@@ -130,7 +148,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> 
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of q and k differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  // expected-error @below {{types of k and v differ: 'tensor<8x2x4xbf16>' and 'tensor<8x2x4xf32>'}}
   %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
   return %dq : tensor<8x2x4xf32>
@@ -157,7 +175,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of q and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  // expected-error @below {{types of k and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
   %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>)
   return %dq : tensor<8x2x4xf32>

@@ -136,7 +136,7 @@ FailureOr<std::vector<double>> Machine::applyScore(Region &region,
 
 FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands operands) {
   const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2];
-  int64_t tokens = q.shape[0], heads = q.shape[1], size = q.shape[2];
+  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2];
   double scale = op.getScale().convertToDouble();
   TensorValue y = emptyResult(op, 0), lse = emptyResult(op, 1);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -144,11 +144,13 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
     if (failed(keys))
       return failure();
     for (int64_t h = 0; h < heads; ++h) {
+      auto other = [&](int64_t j) {
+        return ((keys->first + j) * keyHeads + h * keyHeads / heads) * size;
+      };
       std::vector<double> scores(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          scores[j] += scale * q.data[(t * heads + h) * size + d] *
-                       k.data[((keys->first + j) * heads + h) * size + d];
+          scores[j] += scale * q.data[(t * heads + h) * size + d] * k.data[other(j) + d];
       if (!op.getScore().empty()) {
         auto mapped = applyScore(op.getScore(), scores, t, keys->first, h, nullptr);
         if (failed(mapped))
@@ -160,8 +162,8 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
         sum += std::exp(score - largest);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          y.data[(t * heads + h) * size + d] += std::exp(scores[j] - largest) / sum *
-                                                v.data[((keys->first + j) * heads + h) * size + d];
+          y.data[(t * heads + h) * size + d] +=
+              std::exp(scores[j] - largest) / sum * v.data[other(j) + d];
       lse.data[t * heads + h] = largest + std::log(sum);
     }
   }
@@ -171,7 +173,7 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
 FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, Operands operands) {
   const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2], &lse = *operands[5],
                     &delta = *operands[6], &dy = *operands[7];
-  int64_t tokens = q.shape[0], heads = q.shape[1], size = q.shape[2];
+  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2];
   double scale = op.getScale().convertToDouble();
   TensorValue dq = emptyResult(op, 0), dk = emptyResult(op, 1), dv = emptyResult(op, 2);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -180,7 +182,9 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
       return failure();
     for (int64_t h = 0; h < heads; ++h) {
       int64_t row = (t * heads + h) * size;
-      auto other = [&](int64_t j) { return ((keys->first + j) * heads + h) * size; };
+      auto other = [&](int64_t j) {
+        return ((keys->first + j) * keyHeads + h * keyHeads / heads) * size;
+      };
       std::vector<double> raw(keys->size), gradients(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)

@@ -9,7 +9,7 @@
 //   #include "nano_attention.h"
 //   struct Attention {
 //     using Element = nano::bf16;        // of q, k, v, y, dy, dq, dk, dv: nano::bf16 or float
-//     static constexpr int tokens = 49152, heads = 6, headSize = 128; // T, H, Dh
+//     static constexpr int tokens = 49152, heads = 6, keyHeads = 6, headSize = 128; // T, H, Hk, Dh
 //     static constexpr bool vectorRows = true;    // as in AttentionShape
 //     static constexpr int multiprocessors = 132; // likewise
 //     static constexpr float scale = 0.12f;
@@ -101,9 +101,12 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
 };
 
 template <class A>
-constexpr AttentionShape attentionShapeOf =
-    AttentionShape{A::tokens,     A::heads,    A::headSize,       sizeof(typename A::Element) == 2,
-                   A::vectorRows, A::hasScore, A::multiprocessors};
+constexpr AttentionShape attentionShapeOf = AttentionShape{
+    A::tokens,     A::heads,    A::keyHeads,       A::headSize, sizeof(typename A::Element) == 2,
+    A::vectorRows, A::hasScore, A::multiprocessors};
+
+/// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
+template <class A> constexpr int sharing = A::heads / A::keyHeads;
 
 NANO_DEVICE int larger(int a, int b) { return a > b ? a : b; }
 NANO_DEVICE int smaller(int a, int b) { return a < b ? a : b; }

@@ -176,13 +176,16 @@ template <> struct OwnRows<true> {
   }
 };
 
-/// dq of a block of queries, or dk and dv of a block of keys: rows of tiles are the block's own (q
-/// and dy, or k and v), columns tokens of the other kind.
+/// dq of a block of queries of a head, or dk and dv of a block of keys of a head: rows of tiles are
+/// the block's own (q and dy, or k and v), columns tokens of the other kind, those of one head of
+/// queries after the other.
 template <class A, class Tiles, bool ofQueries, class Operands>
 NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
                 columns = Tiles::columns;
   constexpr bool many = !ofQueries && size == 128;
+  constexpr int columnHeads = ofQueries ? 1 : sharing<A>; // heads that columns are of
+  const int firstColumnHead = ofQueries ? head / sharing<A> : head * sharing<A>;
   using S = Shared<Tiles, size>;
   auto &barriers = S::barriers();
   const int begin = block * rows, end = smaller(begin + rows, tokens);
@@ -208,14 +211,19 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head, begin,
                                                 end, thread);
     const int count = findColumns();
-    barriers.produce(count, [&](int tile, int stage) {
-      const int column = from + tile * columns;
+    int columnHead = firstColumnHead, column = from;
+    barriers.produce(columnHeads * count, [&](int, int stage) {
       mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), ofQueries ? x.k : x.q,
-                                                     head, column, to, thread);
+                                                     columnHead, column, to, thread);
       mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 1), ofQueries ? x.v : x.dy,
-                                                     head, column, to, thread);
+                                                     columnHead, column, to, thread);
       if (!ofQueries && thread < columns)
-        S::queries(stage).template load<rows>(x, head, column, to, begin, thread);
+        S::queries(stage).template load<rows>(x, columnHead, column, to, begin, thread);
+      column += columns;
+      if (columnHeads > 1 && column >= to) {
+        column = from;
+        ++columnHead;
+      }
     });
     if (count == 0) {
       copyAsyncCommit();
@@ -226,7 +234,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   }
 
   increaseRegisters<computeRegisters<many>>();
-  const int count = findColumns();
+  const int columnBlocks = findColumns(), count = columnHeads * columnBlocks;
   const Lane lane;
   const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
@@ -237,7 +245,9 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
 
 #pragma unroll 1
   for (int tile = 0; tile < count; ++tile) {
-    const int stage = tile % Tiles::stages, column = from + tile * columns;
+    const int stage = tile % Tiles::stages,
+              column = from + (columnHeads > 1 ? tile % columnBlocks : tile) * columns,
+              queryHead = ofQueries ? head : firstColumnHead + tile / columnBlocks;
     const auto &queries = S::queries(stage);
     barriers.waitFull(tile);
     // Whether some of the warpgroup's rows meet some of the columns, and all of them all.
@@ -311,7 +321,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       mma::forElements(scores, products, lane, [&](float &s, float &p, Place at) {
         const int row = begin + warpRow + at.row, other = column + at.column;
         mma::weightAndGradient<A>(s, p, logarithm(at), delta(at), ofQueries ? row : other,
-                                  ofQueries ? other : row, head);
+                                  ofQueries ? other : row, queryHead);
       });
       hideUnseen();
     } else {
@@ -371,7 +381,7 @@ NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
 /// dk and dv. Iteration i: as mma::attentionKeyGrad's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
-  attentionGrad<A, Tiles, false>(iteration / A::heads, iteration % A::heads, x);
+  attentionGrad<A, Tiles, false>(iteration / A::keyHeads, iteration % A::keyHeads, x);
 }
 
 /// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
@@ -380,12 +390,17 @@ template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows),
                 lead = blocks < Tiles::lead ? blocks : Tiles::lead;
-  const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
-  if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))
-    attentionGrad<A, Tiles, true>(paired < 0 ? unit : lead + paired / 2, head, x);
+  // First blocks of queries alone, then pairs of blocks of keys and of queries, then keys alone.
+  constexpr int alone = lead * A::heads, ofPair = A::heads + A::keyHeads,
+                paired = (blocks - lead) * ofPair;
+  const int inPairs = iteration - alone, pair = inPairs / ofPair, inPair = inPairs % ofPair,
+            after = inPairs - paired;
+  if (inPairs < 0 || (after < 0 && inPair >= A::keyHeads))
+    attentionGrad<A, Tiles, true>(inPairs < 0 ? iteration / A::heads : lead + pair,
+                                  inPairs < 0 ? iteration % A::heads : inPair - A::keyHeads, x);
   else
-    attentionGrad<A, Tiles, false>(paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks, head,
-                                   x);
+    attentionGrad<A, Tiles, false>(after < 0 ? pair : blocks - lead + after / A::keyHeads,
+                                   after < 0 ? inPair : after % A::keyHeads, x);
 }
 
 } // namespace nano::hopper

@@ -23,9 +23,9 @@ template <class A, class Tiles> struct QueryBlock {
   template <class Operands>
   NANO_DEVICE void loadColumns(uint8_t *tiles, int key, const Operands &x) const {
     constexpr int columns = Tiles::columns, size = A::headSize;
-    loadTile<columns, size, Tiles::threads>(tiles, x.k, head, key, endKey);
-    loadTile<columns, size, Tiles::threads>(tiles + Tile<columns, size>::bytes, x.v, head, key,
-                                            endKey);
+    loadTile<columns, size, Tiles::threads>(tiles, x.k, head / sharing<A>, key, endKey);
+    loadTile<columns, size, Tiles::threads>(tiles + Tile<columns, size>::bytes, x.v,
+                                            head / sharing<A>, key, endKey);
     copyAsyncCommit();
   }
   /// The first and the last key of every query; those of the last one beyond the tokens.
@@ -159,9 +159,9 @@ NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
   storeTile<size, rows, Operands::dqPlaces>(sums, lane, queries, warpRow, x.dq, head, begin, end);
 }
 
-/// dk and dv. Iteration i: block of keys i / H (the longest first under a causal mask), head i mod
-/// H. The queries that see one of the keys are contiguous: those with last ≥ the first key and
-/// first ≤ the last one.
+/// dk and dv. Iteration i: block of keys i / Hk (the longest first under a causal mask), head i mod
+/// Hk; its queries are those of one head after the other. The queries that see one of the keys are
+/// contiguous: those with last ≥ the first key and first ≤ the last one.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
@@ -173,14 +173,14 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
   auto *const statistics =
       reinterpret_cast<ColumnStatistics<columns> *>(stages + 4 * ColumnTile::bytes);
 
-  const int head = iteration % A::heads;
-  const int begin = int(iteration / A::heads) * rows, end = smaller(begin + rows, tokens);
-  loadTile<rows, size, Tiles::threads>(keys, x.k, head, begin, end);
-  loadTile<rows, size, Tiles::threads>(values, x.v, head, begin, end);
+  const int keyHead = iteration % A::keyHeads;
+  const int begin = int(iteration / A::keyHeads) * rows, end = smaller(begin + rows, tokens);
+  loadTile<rows, size, Tiles::threads>(keys, x.k, keyHead, begin, end);
+  loadTile<rows, size, Tiles::threads>(values, x.v, keyHead, begin, end);
   copyAsyncCommit(); // for keys that no query sees, too
   const int firstQuery = countBelow(x.last, tokens, begin),
             endQuery = countBelow(x.first, tokens, end);
-  auto load = [&](int stage, int query) {
+  auto load = [&](int stage, int head, int query) {
     uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
     loadTile<columns, size, Tiles::threads>(tiles, x.q, head, query, endQuery);
     loadTile<columns, size, Tiles::threads>(tiles + ColumnTile::bytes, x.dy, head, query, endQuery);
@@ -191,19 +191,23 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
             lastKey = smaller(begin + warpRow + Tiles::warpRows, tokens) - 1; // of the warp
   float keySums[rowTiles][size / 8][4] = {}, valueSums[rowTiles][size / 8][4] = {};
   ColumnStatistic mine;
-  if (firstQuery < endQuery) {
-    load(0, firstQuery);
+  const int endHead = firstQuery < endQuery ? (keyHead + 1) * sharing<A> : 0;
+  int head = keyHead * sharing<A>;
+  if (head < endHead) {
+    load(0, head, firstQuery);
     mine.template load<columns>(x, head, firstQuery, endQuery);
     mine.store(statistics[0]);
   }
 
-  for (int query = firstQuery, stage = 0; query < endQuery; query += columns, stage ^= 1) {
+  for (int query = firstQuery, stage = 0; head < endHead; stage ^= 1) {
     copyAsyncWait<0>();
     syncThreads();
-    const bool more = query + columns < endQuery;
+    const bool isLast = query + columns >= endQuery; // of the head
+    const int nextQuery = isLast ? firstQuery : query + columns, nextHead = head + isLast;
+    const bool more = nextHead < endHead;
     if (more) {
-      load(stage ^ 1, query + columns);
-      mine.template load<columns>(x, head, query + columns, endQuery);
+      load(stage ^ 1, nextHead, nextQuery);
+      mine.template load<columns>(x, nextHead, nextQuery, endQuery);
     }
     const ColumnStatistics<columns> &here = statistics[stage];
     const uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
@@ -227,12 +231,15 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
     }
     if (more)
       mine.store(statistics[stage ^ 1]);
+    query = nextQuery;
+    head = nextHead;
   }
   copyAsyncWait<0>();
   syncThreads();
   forElements(keySums, lane, [&](float &dk, Place) { dk *= A::scale; });
-  storeTile<size, rows, Operands::dkPlaces>(keySums, lane, keys, warpRow, x.dk, head, begin, end);
-  storeTile<size, rows, Operands::dvPlaces>(valueSums, lane, values, warpRow, x.dv, head, begin,
+  storeTile<size, rows, Operands::dkPlaces>(keySums, lane, keys, warpRow, x.dk, keyHead, begin,
+                                            end);
+  storeTile<size, rows, Operands::dvPlaces>(valueSums, lane, values, warpRow, x.dv, keyHead, begin,
                                             end);
 }
 

@@ -80,8 +80,8 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
   float sums[owned] = {}, maximum = -__builtin_bit_cast(float, 0x7f800000u), denominator = 0;
   for (int key = firstKey; key < endKey; key += blockColumns) {
     syncThreads();
-    keys.load(x.k, head, key, endKey);
-    values.load(x.v, head, key, endKey);
+    keys.load(x.k, head / sharing<A>, key, endKey);
+    values.load(x.v, head / sharing<A>, key, endKey);
     syncThreads();
     float scores[blockColumns / parts], largest = maximum;
 #pragma unroll
@@ -124,10 +124,11 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
       *x.lse[p].row(query, head) = maximum + log(denominator);
 }
 
-/// dq of a block of queries, or dk and dv of a block of keys. Rows of tiles are the block's own
-/// (q and dy, or k and v), columns tokens of the other kind.
+/// dq of a block of queries of a head, or dk and dv of a block of keys of a head. Rows of tiles are
+/// the block's own (q and dy, or k and v), columns tokens of the other kind: those of one head of
+/// queries after the other.
 template <class A, bool ofQueries, class Operands>
-NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
+NANO_DEVICE void attentionGrad(int block, int ownHead, const Operands &x) {
   constexpr int size = A::headSize, tokens = A::tokens, owned = (size + parts - 1) / parts;
   const Tile<size> rows{dynamicShared<float>()},
       otherRows = rows.next(), columns = otherRows.next(), otherColumns = columns.next();
@@ -143,20 +144,25 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   if constexpr (ofQueries) {
     from = x.first[begin] > 0 ? x.first[begin] : 0;
     to = x.last[end - 1] + 1;
-    rows.load(x.q, head, begin, end);
-    otherRows.load(x.dy, head, begin, end);
+    rows.load(x.q, ownHead, begin, end);
+    otherRows.load(x.dy, ownHead, begin, end);
   } else {
     from = nano::countBelow(x.last, tokens, begin);
     to = nano::countBelow(x.first, tokens, end);
-    rows.load(x.k, head, begin, end);
-    otherRows.load(x.v, head, begin, end);
+    rows.load(x.k, ownHead, begin, end);
+    otherRows.load(x.v, ownHead, begin, end);
   }
 
   float sums[owned] = {}, otherSums[owned] = {};
-  for (int column = from; column < to; column += blockColumns) {
+  constexpr int heads = ofQueries ? 1 : sharing<A>;
+  const int columnBlocks = int(divideUp(to - from, blockColumns));
+  for (int number = 0; number < heads * columnBlocks; ++number) {
+    const int head = ofQueries ? ownHead : ownHead * heads + number / columnBlocks; // of queries
+    const int columnHead = ofQueries ? ownHead / sharing<A> : head,
+              column = from + number % columnBlocks * blockColumns;
     syncThreads();
-    columns.load(ofQueries ? x.k : x.q, head, column, to);
-    otherColumns.load(ofQueries ? x.v : x.dy, head, column, to);
+    columns.load(ofQueries ? x.k : x.q, columnHead, column, to);
+    otherColumns.load(ofQueries ? x.v : x.dy, columnHead, column, to);
     // Of the queries among rows and columns: those of this thread's row, or of all columns.
     for (int i = threadIdx.x; i < (ofQueries ? blockRows : blockColumns); i += blockThreads) {
       const int any = (ofQueries ? begin : column) + i, bound = ofQueries ? end : to;
@@ -193,22 +199,23 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   if (begin + mine.row >= end)
     return;
   if constexpr (ofQueries) {
-    store<size, Operands::dqPlaces>(sums, A::scale, mine, x.dq, token, head);
+    store<size, Operands::dqPlaces>(sums, A::scale, mine, x.dq, token, ownHead);
   } else {
-    store<size, Operands::dkPlaces>(sums, A::scale, mine, x.dk, token, head);
-    store<size, Operands::dvPlaces>(otherSums, 1, mine, x.dv, token, head);
+    store<size, Operands::dkPlaces>(sums, A::scale, mine, x.dk, token, ownHead);
+    store<size, Operands::dvPlaces>(otherSums, 1, mine, x.dv, token, ownHead);
   }
 }
 
-/// Iteration i: head i mod H; number i / H among the blocks of queries, then those of keys.
+/// Iteration i: head i mod H of the block of queries blocks − 1 − i / H, then likewise of Hk heads
+/// the blocks of keys, the first one first.
 template <class A, class Operands>
 NANO_DEVICE void attentionBackward(long long iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, blockRows);
-  const int head = iteration % A::heads, number = iteration / A::heads;
-  if (number < blocks)
-    attentionGrad<A, true>(blocks - 1 - number, head, x);
+  const int ofKeys = int(iteration) - A::heads * blocks;
+  if (ofKeys < 0)
+    attentionGrad<A, true>(blocks - 1 - int(iteration) / A::heads, int(iteration) % A::heads, x);
   else
-    attentionGrad<A, false>(number - blocks, head, x);
+    attentionGrad<A, false>(ofKeys / A::keyHeads, ofKeys % A::keyHeads, x);
 }
 
 } // namespace nano::plain

@@ -324,8 +324,8 @@ NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
         }
       });
       producer.columns(tile.from, tile.to, [&](int stage, int key) {
-        loadTile<columns, size>(S::columns(stage, 0), x.k, tile.head, key, tile.to);
-        loadTile<columns, size>(S::columns(stage, 1), x.v, tile.head, key, tile.to);
+        loadTile<columns, size>(S::columns(stage, 0), x.k, tile.head / sharing<A>, key, tile.to);
+        loadTile<columns, size>(S::columns(stage, 1), x.v, tile.head / sharing<A>, key, tile.to);
       });
       tile = next;
     }

@@ -9,6 +9,7 @@ namespace nano {
 /// What decides which template computes an attention op.
 struct AttentionShape {
   long long tokens, heads; ///< T, H
+  long long keyHeads;      ///< Hk, a divisor of H: H/Hk neighbouring heads of queries share one
   int headSize;            ///< Dh
   bool isBf16;             ///< the element type: bf16, else f32
   /// Every row of Dh elements of q, k, v, dy and of y, dq, dk, dv is contiguous and begins at a
@@ -119,7 +120,7 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
   const int queryBytes = Queries::sharedBytes(AttentionPart::Queries, s.headSize),
             keyBytes = Keys::sharedBytes(AttentionPart::Keys, s.headSize);
   return {Queries::threads,
-          s.heads * (divideUp(s.tokens, Queries::rows) + divideUp(s.tokens, Keys::rows)),
+          s.heads * divideUp(s.tokens, Queries::rows) + s.keyHeads * divideUp(s.tokens, Keys::rows),
           queryBytes > keyBytes ? queryBytes : keyBytes};
 }
 
@@ -140,7 +141,8 @@ NANO_BOTH constexpr TemplateLaunch attentionGradLaunch(const AttentionShape &s) 
     return s.hasScore         ? tiledGradLaunch<AttentionTileChoice<0, true>>(s)
            : s.headSize == 64 ? tiledGradLaunch<AttentionTileChoice<64, false>>(s)
                               : tiledGradLaunch<AttentionTileChoice<128, false>>(s);
-  return {AttentionPlainTiles::threads, s.heads * 2 * divideUp(s.tokens, AttentionPlainTiles::rows),
+  return {AttentionPlainTiles::threads,
+          (s.heads + s.keyHeads) * divideUp(s.tokens, AttentionPlainTiles::rows),
           attentionPlainBytes(s.headSize, 4, 2)};
 }
 

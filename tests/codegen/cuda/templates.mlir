@@ -10,7 +10,8 @@
 // CHECK:       #include "nano_attention.h"
 // CHECK:       struct Attention {
 // CHECK-NEXT:    using Element = nano::bf16;
-// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, headSize = 64, multiprocessors = 132;
+// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, keyHeads = 2, headSize = 64,
+// CHECK-NEXT:                         multiprocessors = 132;
 // CHECK-NEXT:    static constexpr bool vectorRows = true;
 // CHECK-NEXT:    static constexpr float scale = 0.12f;
 // CHECK-NEXT:    static constexpr bool hasScore = true;

@@ -10,13 +10,15 @@ namespace nano::test {
 
 AttentionResult attentionReference(const AttentionProblem &p) {
   AttentionResult r;
-  for (Numbers *x : {&r.y, &r.dq, &r.dk, &r.dv})
+  for (Numbers *x : {&r.y, &r.dq})
     x->resize(p.q.size());
+  for (Numbers *x : {&r.dk, &r.dv})
+    x->resize(p.k.size());
   r.lse.resize(size_t(p.tokens) * p.heads);
   auto dot = [&](const Numbers &a, int i, const Numbers &b, int j, int head) {
     double sum = 0;
     for (int d = 0; d < p.size; ++d)
-      sum += a[p.place(i, head, d)] * b[p.place(j, head, d)];
+      sum += a[p.place(i, head, d)] * b[p.keyPlace(j, head, d)];
     return sum;
   };
   for (int head = 0; head < p.heads; ++head)
@@ -39,7 +41,7 @@ AttentionResult attentionReference(const AttentionProblem &p) {
         double gradient = weight * (dot(p.dy, query, p.v, key, head) - p.delta[statistic]) *
                           (p.slope ? p.slope(raw[i], query, key, head) : 1) * p.scale;
         for (int d = 0; d < p.size; ++d) {
-          size_t q = p.place(query, head, d), k = p.place(key, head, d);
+          size_t q = p.place(query, head, d), k = p.keyPlace(key, head, d);
           r.y[q] += weight * p.v[k];
           r.dq[q] += gradient * p.k[k];
           r.dk[k] += gradient * p.q[q];
@@ -53,7 +55,7 @@ AttentionResult attentionReference(const AttentionProblem &p) {
 void fillOperands(AttentionProblem &p, bool isBf16, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
   for (Numbers *x : {&p.q, &p.k, &p.v, &p.dy}) {
-    x->resize(size_t(p.tokens) * p.heads * p.size);
+    x->resize(size_t(p.tokens) * p.heads / (x == &p.k || x == &p.v ? p.sharing : 1) * p.size);
     for (double &value : *x) {
       auto rounded = static_cast<float>(normal(random));
       value = isBf16 ? fromBf16(toBf16(rounded)) : rounded;

@@ -8,11 +8,11 @@
 
 namespace nano::test {
 
-/// Row-major [T, H, Dh] or [T, H].
+/// Row-major [T, H, Dh], [T, Hk, Dh] or [T, H].
 using Numbers = std::vector<double>;
 
 struct AttentionProblem {
-  int tokens = 1, heads = 1, size = 64;
+  int tokens = 1, heads = 1, sharing = 1, size = 64; ///< sharing: H/Hk
   double scale = 0.12;
   /// f and f′ of (scale·q·k, query, key, head); null: the identity.
   std::function<double(double, int, int, int)> score, slope;
@@ -21,6 +21,10 @@ struct AttentionProblem {
 
   size_t place(int token, int head, int column) const {
     return (size_t(token) * heads + head) * size + column;
+  }
+  /// Of the key or value that belongs to a head of queries.
+  size_t keyPlace(int token, int head, int column) const {
+    return (size_t(token) * (heads / sharing) + head / sharing) * size + column;
   }
 };
 

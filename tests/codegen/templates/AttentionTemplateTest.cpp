@@ -29,8 +29,9 @@ struct Choice {
 template <class Forward, class Queries, class Keys>
 Shape tiledLaunch(AttentionPart part, const AttentionShape &s) {
   auto of = [&]<class Tiles>(Tiles *) {
+    const long long heads = part == AttentionPart::Keys ? s.keyHeads : s.heads;
     return Shape{Tiles::threads,
-                 Tiles::blocks(s.heads * divideUp(s.tokens, Tiles::rows), s.multiprocessors),
+                 Tiles::blocks(heads * divideUp(s.tokens, Tiles::rows), s.multiprocessors),
                  Tiles::sharedBytes(part, s.headSize)};
   };
   return part == AttentionPart::Forward   ? of(static_cast<Forward *>(nullptr))
@@ -67,10 +68,10 @@ const Choice fewStages = {"HopperRuns<64, 2, 1>", "HopperTiles<64, 2>", "HopperT
                           tiledGradLaunch<OfBoth<FewColumns>>};
 
 struct Case {
-  int tokens = 200, heads = 1, size = 64;
+  int tokens = 200, heads = 1, sharing = 1, size = 64; ///< sharing: heads of queries a head of keys
   bool isBf16 = true;
   bool hasScore = false;
-  bool packed = false; ///< q, k, v and their gradients lie in one buffer [T, 3, H, Dh]
+  bool packed = false; ///< q, k, v and their gradients lie in one buffer [T, H + 2·Hk, Dh]
   bool spread = false; ///< elements of q, k and v, and of their gradients, are two apart
   Choice tiles = {};
   int multiprocessors = 3; ///< few, so that a block has many tiles
@@ -90,7 +91,8 @@ const char *scoreText = R"(
 class AttentionKernels {
 public:
   explicit AttentionKernels(const Case &c)
-      : c(c), shape{c.tokens, c.heads, c.size, c.isBf16, !c.spread, c.hasScore, c.multiprocessors},
+      : c(c), shape{c.tokens, c.heads,   c.heads / c.sharing, c.size,
+                    c.isBf16, !c.spread, c.hasScore,          c.multiprocessors},
         runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
 
   /// Forward and backward kernels of one problem, whose operands are filled.
@@ -113,9 +115,10 @@ public:
     const Numbers *parts[3] = {&p.q, &p.k, &p.v};
     if (c.packed || c.spread) {
       // Void elements in between are not to be read.
-      Numbers all(p.q.size() * (c.packed ? 3 : 6), std::numeric_limits<double>::quiet_NaN());
+      Numbers all(c.packed ? p.q.size() + 2 * p.k.size() : 6 * p.q.size(),
+                  std::numeric_limits<double>::quiet_NaN());
       for (int part = 0; part < 3; ++part)
-        for (size_t i = 0; i < p.q.size(); ++i)
+        for (size_t i = 0; i < parts[part]->size(); ++i)
           all[position(i, part)] = (*parts[part])[i];
       q = ofNumbers("qkv", all);
     } else {
@@ -132,9 +135,12 @@ public:
     otherY = DeviceBuffer("other y", bytes, p.q.size());
     lse = DeviceBuffer("lse", 4, p.delta.size());
     bool together = c.packed || c.spread;
-    dq = DeviceBuffer("dq", bytes, p.q.size() * (c.packed ? 3 : c.spread ? 6 : 1));
-    dk = DeviceBuffer("dk", bytes, together ? 0 : p.q.size());
-    dv = DeviceBuffer("dv", bytes, together ? 0 : p.q.size());
+    dq = DeviceBuffer("dq", bytes,
+                      c.packed   ? p.q.size() + 2 * p.k.size()
+                      : c.spread ? 6 * p.q.size()
+                                 : p.q.size());
+    dk = DeviceBuffer("dk", bytes, together ? 0 : p.k.size());
+    dv = DeviceBuffer("dv", bytes, together ? 0 : p.k.size());
   }
 
   void runForward(uint64_t seed) {
@@ -148,18 +154,13 @@ public:
 
   void runBackward(uint64_t seed) {
     std::vector<Argument> arguments = operands();
-    size_t step = c.packed ? size_t(c.heads) * c.size : 1;
-    size_t offset = (c.isBf16 ? 2 : 4) * step;
     bool together = c.packed || c.spread;
-    size_t spreadOffset = (c.isBf16 ? 2 : 4) * 2 * size_t(c.tokens) * c.heads * c.size;
-    if (c.spread)
-      offset = spreadOffset;
     arguments.insert(arguments.end(), {{&lse},
                                        {&delta},
                                        {&dy},
                                        {&dq, true},
-                                       {together ? &dq : &dk, true, together ? offset : 0},
-                                       {together ? &dq : &dv, true, together ? 2 * offset : 0}});
+                                       {together ? &dq : &dk, true, offset(1)},
+                                       {together ? &dq : &dv, true, offset(2)}});
     if (c.tiles.together) {
       TemplateLaunch launch = c.tiles.together(shape);
       EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
@@ -185,7 +186,7 @@ public:
   Numbers read(const DeviceBuffer &buffer, int part) const {
     if (!c.packed && !c.spread)
       return buffer.values();
-    Numbers all = dq.values(), result(size_t(c.tokens) * c.heads * c.size);
+    Numbers all = dq.values(), result(size_t(c.tokens) * width(part));
     for (size_t i = 0; i < result.size(); ++i)
       result[i] = all[position(i, part)];
     return result;
@@ -197,20 +198,23 @@ private:
   DeviceBuffer ofNumbers(const char *name, const Numbers &values) const {
     return c.isBf16 ? DeviceBuffer::ofBf16(name, values) : DeviceBuffer::ofFloats(name, values);
   }
+  /// Elements of a token in part `part` of q, k and v.
+  size_t width(int part) const { return size_t(c.heads) / (part > 0 ? c.sharing : 1) * c.size; }
   /// Where element i of part `part` lies in the common buffer.
   size_t position(size_t i, int part) const {
-    size_t row = size_t(c.heads) * c.size;
-    return c.packed ? i / row * 3 * row + part * row + i % row
-                    : 2 * (part * size_t(c.tokens) * row + i);
+    if (c.spread)
+      return 2 * (part * size_t(c.tokens) * width(0) + i);
+    size_t before = part == 0 ? 0 : width(0) + (part - 1) * width(1);
+    return i / width(part) * (width(0) + 2 * width(1)) + before + i % width(part);
+  }
+  /// Bytes before the part's first element in what its argument points to.
+  size_t offset(int part) const {
+    return c.packed || c.spread ? (c.isBf16 ? 2 : 4) * position(0, part) : 0;
   }
 
   std::vector<Argument> operands() {
-    size_t bytes = c.isBf16 ? 2 : 4, row = size_t(c.heads) * c.size;
-    if (c.packed)
-      return {{&q}, {&q, false, bytes * row}, {&q, false, 2 * bytes * row}, {&first}, {&last}};
-    size_t part = bytes * 2 * c.tokens * row;
-    if (c.spread)
-      return {{&q}, {&q, false, part}, {&q, false, 2 * part}, {&first}, {&last}};
+    if (c.packed || c.spread)
+      return {{&q}, {&q, false, offset(1)}, {&q, false, offset(2)}, {&first}, {&last}};
     return {{&q}, {&k}, {&v}, {&first}, {&last}};
   }
 
@@ -218,16 +222,19 @@ private:
     auto number = [](int64_t i) { return std::to_string(i); };
     std::string element = c.isBf16 ? "nano::bf16" : "float";
     std::string row = number(int64_t(c.heads) * c.size);
-    std::string strides = c.packed ? number(3L * c.heads * c.size) + ", " + number(c.size)
-                          : c.spread
-                              ? number(2L * c.heads * c.size) + ", " + number(2L * c.size) + ", 2"
-                              : row + ", " + number(c.size);
+    auto stridesOf = [&](int part) {
+      const auto own = int64_t(width(part));
+      return c.packed   ? number(int64_t(width(0) + 2 * width(1))) + ", " + number(c.size)
+             : c.spread ? number(2 * own) + ", " + number(2L * c.size) + ", 2"
+                        : number(own) + ", " + number(c.size);
+    };
     std::string plain = row + ", " + number(c.size), statistic = number(c.heads) + ", 1";
     std::string result =
         "#include \"nano_kernels.h\"\n#include \"nano_attention.h\"\nstruct Attention {\n"
         "  using Element = " +
         element + ";\n  static constexpr int tokens = " + number(c.tokens) +
-        ", heads = " + number(c.heads) + ", headSize = " + number(c.size) +
+        ", heads = " + number(c.heads) + ", keyHeads = " + number(c.heads / c.sharing) +
+        ", headSize = " + number(c.size) +
         ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
         ", hasScore = " + (c.hasScore ? "true" : "false") +
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
@@ -237,9 +244,9 @@ private:
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
              (strides.empty() ? "" : ", " + strides) + "};\n";
     };
-    std::string operands = view("q", "const " + element, 0, strides) +
-                           view("k", "const " + element, 1, strides) +
-                           view("v", "const " + element, 2, strides) +
+    std::string operands = view("q", "const " + element, 0, stridesOf(0)) +
+                           view("k", "const " + element, 1, stridesOf(1)) +
+                           view("v", "const " + element, 2, stridesOf(2)) +
                            view("first", "const int", 3, "") + view("last", "const int", 4, "");
     auto kernel = [&](const std::string &name, int arguments, const std::string &body) {
       result += "extern \"C\" __global__ void __launch_bounds__(384, 1) " + name +
@@ -259,8 +266,8 @@ private:
     std::string grads =
         "  nano::AttentionGradOperands<Attention> x;\n" + operands +
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
-        view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, strides) +
-        view("dk[0]", element, 9, strides) + view("dv[0]", element, 10, strides);
+        view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, stridesOf(0)) +
+        view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2));
     kernel("backward", 11,
            c.tiles.queries.empty()
                ? grads + "  nano::attentionBackward<Attention>(work.begin, x);\n"
@@ -288,6 +295,7 @@ AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
   AttentionProblem p;
   p.tokens = c.tokens;
   p.heads = c.heads;
+  p.sharing = c.sharing;
   p.size = c.size;
   if (c.hasScore) {
     p.score = [](double s, int query, int key, int head) {
@@ -318,6 +326,19 @@ void checkMasks(const Case &c, uint64_t seed) {
 
 TEST(AttentionTemplate, Head128) { checkMasks({.tokens = 197, .size = 128}, 1); }
 TEST(AttentionTemplate, Head64) { checkMasks({.tokens = 230, .heads = 2, .packed = true}, 2); }
+TEST(AttentionTemplate, SharedKeys) {
+  checkMasks({.tokens = 197, .heads = 4, .sharing = 2, .size = 128, .packed = true}, 41);
+  checkMasks({.tokens = 140, .heads = 6, .sharing = 3}, 42);
+}
+TEST(AttentionTemplate, SharedKeysOtherTiles) {
+  checkMasks({.tokens = 150, .heads = 2, .sharing = 2, .size = 128, .tiles = otherTiles}, 43);
+  checkMasks({.tokens = 140, .heads = 4, .sharing = 2, .tiles = hopperTiles}, 44);
+  checkMasks({.tokens = 130, .heads = 4, .sharing = 4, .size = 64, .hasScore = true}, 45);
+}
+TEST(AttentionTemplate, SharedKeysPlain) {
+  checkMasks({.tokens = 70, .heads = 6, .sharing = 2, .size = 20, .isBf16 = false, .packed = true},
+             46);
+}
 TEST(AttentionTemplate, WideTiles) {
   checkMasks({.tokens = 150, .size = 128, .tiles = wideTiles}, 14);
 }
