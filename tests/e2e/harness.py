@@ -46,6 +46,26 @@ GPT2 = {
     "warmup_iters": 5,
     "dtype": "f32",
 }
+LLAMA = {
+    "num_layers": 3,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+    "head_dim": 16,
+    "model_dim": 64,
+    "ffn_dim": 96,
+    "vocab_size": 257,
+    "eos_token": 256,
+    "block_size": 64,
+    "seq_len": 256,
+    "val_seq_len": 256,
+    "global_batch": 512,
+    "num_iterations": 30,
+    "warmup_iters": 5,
+    "learning_rate": 3e-3,
+    "grad_clip": 0.25,
+    "adam_eps": 1e-3,
+    "dtype": "f32",
+}
 # gpt_tiny's own layers and batch at a quarter of its width and an eighth of its length.
 TINY = {
     "model_dim": 32,

@@ -13,7 +13,7 @@ embedding row whose gradient is nearly zero moves by lr · sign(noise) in either
 import json
 import unittest
 
-from harness import GPT2, GPT124M, RunTest, main, overrides, train_losses, val_losses
+from harness import GPT2, GPT124M, LLAMA, RunTest, main, overrides, train_losses, val_losses
 
 STEPS = 20
 VAL_TOKENS = 1024
@@ -60,6 +60,14 @@ class Reference(RunTest):
 
     def test_gpt124m(self):
         self.compare("gpt124m", GPT124M)
+
+    def test_llama(self):
+        self.compare("llama", LLAMA)
+
+    def test_llama_tied(self):
+        """One head of keys for all, longer rows by Llama 3.1's frequencies, a tied head."""
+        changes = {"tied": "yes", "num_kv_heads": 1, "rope_scaling": "llama3", "rope_theta": 500.0}
+        self.compare("llama", {**LLAMA, **changes, "rope_original_block": 64})
 
     def test_gpt2(self):
         self.compare("gpt2", ADAMW)

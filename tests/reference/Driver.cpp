@@ -4,6 +4,7 @@
 #include "tests/reference/Data.h"
 #include "tests/reference/Gpt124m.h"
 #include "tests/reference/Gpt2.h"
+#include "tests/reference/Llama.h"
 #include "tests/reference/Safetensors.h"
 
 #include <CLI/CLI.hpp>
@@ -23,9 +24,9 @@ struct Options {
 };
 
 void declare(CLI::App &app, Options &options) {
-  app.add_option("model", options.model, "gpt124m or gpt2")
+  app.add_option("model", options.model, "gpt124m, gpt2 or llama")
       ->required()
-      ->check(CLI::IsMember({"gpt124m", "gpt2"}));
+      ->check(CLI::IsMember({"gpt124m", "gpt2", "llama"}));
   app.add_option("--init", options.init, "initial parameters (safetensors)");
   app.add_option("--train", options.train, "pattern of the training shards");
   app.add_option("--steps", options.steps, "optimizer steps")->check(CLI::NonNegativeNumber);
@@ -45,8 +46,10 @@ void declare(CLI::App &app, Options &options) {
 }
 
 std::unique_ptr<Model> makeModel(const Options &options) {
-  const bool isGpt2 = options.model == "gpt2";
-  Hyperparameters values = isGpt2 ? gpt2Hyperparameters() : gpt124mHyperparameters();
+  const bool isGpt2 = options.model == "gpt2", isLlama = options.model == "llama";
+  Hyperparameters values = isLlama  ? llamaHyperparameters()
+                           : isGpt2 ? gpt2Hyperparameters()
+                                    : gpt124mHyperparameters();
   for (const std::string &assignment : options.overrides)
     values.override(assignment);
   require(values.integer("global_batch") % values.integer("seq_len") == 0,
@@ -54,6 +57,8 @@ std::unique_ptr<Model> makeModel(const Options &options) {
   require(options.steps <= values.integer("num_iterations"),
           "--steps: the schedules end at num_iterations " +
               std::to_string(values.integer("num_iterations")));
+  if (isLlama)
+    return std::make_unique<Llama>(std::move(values));
   if (isGpt2)
     return std::make_unique<Gpt2>(std::move(values));
   return std::make_unique<Gpt124m>(std::move(values));
@@ -110,9 +115,10 @@ std::string firstLine(const std::string &text) { return text.substr(0, text.find
 } // namespace
 
 int runReference(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err) {
-  CLI::App app("Trains gpt124m or gpt2 in double precision with plain loops: the oracle for the "
-               "compiler's f32 results.",
-               "nano-reference");
+  CLI::App app(
+      "Trains gpt124m, gpt2 or llama in double precision with plain loops: the oracle for the "
+      "compiler's f32 results.",
+      "nano-reference");
   Options options;
   declare(app, options);
   try {

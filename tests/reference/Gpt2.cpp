@@ -248,37 +248,9 @@ void Gpt2::backward(const Tensors &parameters, const Sequence &sequence, const A
     }
 }
 
-Real Gpt2::learningRate(int64_t step) const {
-  const Real top = sizes().real("learning_rate"), bottom = top * sizes().real("final_lr_frac");
-  const int64_t warmup = sizes().integer("warmup_iters");
-  if (step < warmup)
-    return top * (step + 1) / warmup;
-  const Real r = Real(step - warmup) / (sizes().integer("num_iterations") - warmup);
-  return bottom + (1 + std::cos(std::acos(Real(-1)) * r)) / 2 * (top - bottom);
-}
-
-void Gpt2::clip(Tensors &gradients, Real limit) {
-  Real squares = 0;
-  for (const auto &[name, gradient] : gradients)
-    squares += dot(gradient.data.data(), gradient.data.data(), gradient.data.size());
-  const Real norm = std::sqrt(squares);
-  if (norm > limit)
-    for (auto &[name, gradient] : gradients)
-      for (Real &g : gradient.data)
-        g *= limit / norm;
-}
-
 void Gpt2::update(Tensors &parameters, Tensors &gradients, OptimizerState &state,
                   int64_t step) const {
-  clip(gradients, sizes().real("grad_clip"));
-  for (auto &[name, parameter] : parameters) {
-    const bool isMatrix = parameter.shape.size() == 2;
-    const AdamConstants constants{sizes().real("beta1"), sizes().real("beta2"),
-                                  sizes().real("adam_eps"),
-                                  isMatrix ? sizes().real("weight_decay") : 0};
-    adamStep(parameter.data, gradients.at(name).data, state.adam[name], constants,
-             learningRate(step), step + 1);
-  }
+  clipAndAdamW(sizes(), parameters, gradients, state, step);
 }
 
 } // namespace nano::reference

@@ -18,12 +18,6 @@ public:
   void update(Tensors &parameters, Tensors &gradients, OptimizerState &state,
               int64_t step) const override;
 
-  /// Linear warm-up, then half a cosine from learning_rate to learning_rate·final_lr_frac.
-  Real learningRate(int64_t step) const;
-
-  /// Multiplies all gradients by limit/norm when norm, √(Σ g²) over all of them, is above limit.
-  static void clip(Tensors &gradients, Real limit);
-
 private:
   struct LayerValues;
   struct Activations;

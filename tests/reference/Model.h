@@ -60,12 +60,23 @@ protected:
 Real trainStep(const Model &model, Tensors &parameters, OptimizerState &state,
                const std::vector<Sequence> &batch, int64_t step);
 
+/// Linear warm-up over warmup_iters steps to learning_rate, then half a cosine down to
+/// learning_rate·final_lr_frac at num_iterations.
+Real warmupCosine(const Hyperparameters &sizes, int64_t step);
+/// Multiplies all gradients by limit/norm when norm, √(Σ g²) over all of them, is above limit.
+void clipByNorm(Tensors &gradients, Real limit);
+/// An update of gpt2 and llama: clipByNorm to grad_clip, then AdamW with the rate of warmupCosine,
+/// beta1, beta2 and adam_eps, and weight_decay on matrices alone.
+void clipAndAdamW(const Hyperparameters &sizes, Tensors &parameters, Tensors &gradients,
+                  OptimizerState &state, int64_t step);
+
 /// Parameters drawn by Model::randomValue; the same for the same seed.
 Tensors fillRandomly(const Model &model, uint64_t seed);
 
-/// The hyperparameters of the model "gpt124m" or "gpt2" with their defaults.
+/// The hyperparameters of the model "gpt124m", "gpt2" or "llama" with their defaults.
 Hyperparameters gpt124mHyperparameters();
 Hyperparameters gpt2Hyperparameters();
+Hyperparameters llamaHyperparameters();
 
 /// Throws InputError("…") with `message` unless `condition`.
 inline void require(bool condition, const std::string &message) {

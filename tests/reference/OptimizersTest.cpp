@@ -130,9 +130,9 @@ TEST(Adam, WeightDecayIsDecoupled) {
 
 TEST(Clip, ScalesOnlyAboveTheLimit) {
   Tensors gradients{{"a", {{2}, {3, 0}}}, {"b", {{1}, {4}}}};
-  Gpt2::clip(gradients, 5);
+  clipByNorm(gradients, 5);
   EXPECT_EQ(gradients["a"].data, (Vec{3, 0}));
-  Gpt2::clip(gradients, 1);
+  clipByNorm(gradients, 1);
   EXPECT_NEAR(gradients["a"].data[0], 0.6, 1e-15);
   EXPECT_NEAR(gradients["b"].data[0], 0.8, 1e-15);
 }

@@ -2,6 +2,7 @@
 // layer pattern, windows, documents, schedules, head.
 #include "tests/reference/Gpt124m.h"
 #include "tests/reference/Gpt2.h"
+#include "tests/reference/Llama.h"
 #include "tests/reference/Ops.h"
 
 #include <gtest/gtest.h>
@@ -30,6 +31,18 @@ Hyperparameters tinyGpt2() {
        {"vocab_size=19", "num_layers=2", "num_heads=3", "model_dim=12", "block_size=16",
         "seq_len=48", "global_batch=48", "num_iterations=40", "warmup_iters=4"})
     values.override(assignment);
+  return values;
+}
+
+Hyperparameters tinyLlama(const char *tied, const char *scaling) {
+  Hyperparameters values = llamaHyperparameters();
+  for (const char *assignment :
+       {"vocab_size=19", "num_layers=2", "num_heads=4", "num_kv_heads=2", "head_dim=6",
+        "model_dim=12", "ffn_dim=10", "block_size=16", "seq_len=48", "global_batch=48",
+        "num_iterations=40", "warmup_iters=4", "rope_theta=100", "rope_original_block=16"})
+    values.override(assignment);
+  values.override(std::string("tied=") + tied);
+  values.override(std::string("rope_scaling=") + scaling);
   return values;
 }
 
@@ -103,6 +116,36 @@ void expect124mGradients(int layers) {
 TEST(Gradients, Gpt124mWithAttentionEverywhere) { expect124mGradients(6); }
 
 TEST(Gradients, Gpt124mWithLayer7) { expect124mGradients(8); }
+
+TEST(Gradients, Llama) {
+  for (auto [tied, scaling] : {std::pair("no", "none"), std::pair("yes", "llama3")}) {
+    const Llama model(tinyLlama(tied, scaling));
+    Tensors parameters = roughParameters(model), gradients = zeros(model.parameterShapes());
+    const Sequence sequence = randomSequence(48, 18);
+    model.tokenLossSum(parameters, sequence, 0, &gradients);
+    expectGradients(parameters, gradients, 4,
+                    [&] { return model.tokenLossSum(parameters, sequence, 0, nullptr) / 48; });
+  }
+}
+
+/// Frequencies of transformers 5.23 (ROPE_INIT_FUNCTIONS["llama3"]) for heads of 16, base 10000,
+/// factor 8, 1 and 4 turns, rows of 64.
+TEST(Llama, FrequenciesAreThoseOfTransformers) {
+  Hyperparameters values = tinyLlama("no", "llama3");
+  for (const char *assignment : {"head_dim=16", "rope_theta=10000", "rope_original_block=64"})
+    values.override(assignment);
+  const Llama model(values);
+  const Real wanted[] = {1.0,
+                         0.24438458681106567,
+                         0.013042256236076355,
+                         0.0039528473280370235,
+                         0.0012499999720603228,
+                         0.00039528473280370235,
+                         0.0001250000059371814,
+                         3.9528473280370235e-05};
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(model.frequency(i), wanted[i], 1e-6 * wanted[i]) << i;
+}
 
 TEST(Gradients, Gpt2) {
   const Gpt2 model(tinyGpt2());
@@ -219,11 +262,11 @@ TEST(Gpt2, Schedule) {
   values.override("learning_rate=0.5");
   values.override("final_lr_frac=0.2");
   const Gpt2 model(values);
-  EXPECT_NEAR(model.learningRate(0), 0.125, 1e-15);
-  EXPECT_NEAR(model.learningRate(3), 0.5, 1e-15);
-  EXPECT_NEAR(model.learningRate(4), 0.5, 1e-15);
-  EXPECT_NEAR(model.learningRate(22), 0.3, 1e-15);
-  EXPECT_NEAR(model.learningRate(40), 0.1, 1e-15);
+  EXPECT_NEAR(warmupCosine(model.sizes(), 0), 0.125, 1e-15);
+  EXPECT_NEAR(warmupCosine(model.sizes(), 3), 0.5, 1e-15);
+  EXPECT_NEAR(warmupCosine(model.sizes(), 4), 0.5, 1e-15);
+  EXPECT_NEAR(warmupCosine(model.sizes(), 22), 0.3, 1e-15);
+  EXPECT_NEAR(warmupCosine(model.sizes(), 40), 0.1, 1e-15);
 }
 
 TEST(Gpt2, RowsOfABlockAreIndependent) {
