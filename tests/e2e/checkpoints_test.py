@@ -111,7 +111,8 @@ class Checkpoints(RunTest):
         self.assertFalse([name for name in os.listdir(saves) if name.startswith(".")])
 
     def names(self, saves):
-        return set(os.listdir(saves)) if os.path.isdir(saves) else set()
+        """What is there beside the lock, which a killed run leaves."""
+        return set(os.listdir(saves)) - {".lock"} if os.path.isdir(saves) else set()
 
     def published(self, saves):
         """The checkpoints that stand under their names."""

@@ -176,9 +176,11 @@ class CommandLine(RunTest):
             file.write(content[:start] + spoilt + content[start + len(spoilt) :])
         words = ("--train", self.path("t_*.bin"), "--init", initial, "--save", self.path("nan"))
         self.refused("nanorun", self.plan, *words, says="holds NaN at [0")
+        self.assertEqual(os.listdir(self.path("nan")), [])
         words = (*words, "--allow-non-finite")
         self.refused("nanorun", self.plan, *words, says="at step 1", status=1)
-        self.assertEqual(os.listdir(self.path("nan")), [])
+        # The state before that step is as it was given.
+        self.assertEqual(os.listdir(self.path("nan")), ["step-000000"])
 
 
 if __name__ == "__main__":
