@@ -84,7 +84,7 @@ def Nano_AdamOp : Nano_Op<"adam", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
 
     Operands: none. `lr` names a `nano.scalar` of type f32.
 
-    Errors: no such scalar; β₁ or β₂ outside [0, 1); eps that is not positive; negative weight decay.
+    Errors: no such scalar; β₁ or β₂ outside [0, 1); eps that is not positive; negative weight decay; what is 0 (eps) or not finite as f32.
 
     Example:
 
@@ -111,7 +111,7 @@ def Nano_MuonOp : Nano_Op<"muon", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
 
     Operands: none. `lr` and `momentum` (μ) name `nano.scalar`s of type f32.
 
-    Errors: no such scalar; a number of coefficients other than 3; fewer steps than 1; a compute type other than f32 and bf16.
+    Errors: no such scalar; a number of coefficients other than 3, or one that is not finite as f32; steps other than 1 to 100; a compute type other than f32 and bf16.
 
     Example:
 
