@@ -47,7 +47,7 @@ struct Options {
   Arithmetic arithmetic = Arithmetic::exact;
   /// What a collective or `nano.shard` of `x` gives this rank. Without it there is one rank, to
   /// which each gives x.
-  std::function<TensorValue(mlir::Operation *op, const TensorValue &x)> exchange;
+  std::function<TensorValue(mlir::Operation *op, const TensorValue &x)> exchange = {};
 };
 
 /// Runs `function` on `arguments` (shapes as its arguments' types) and returns the operands of its
