@@ -341,7 +341,7 @@ Tensor matmul(const At &a, const Tensor &b);
 Tensor linear(const At &x, const Tensor &weight);
 
 /// x·rsqrt(mean(x², last dimension) + ε), in f32, rounded to x's type. ε: the machine epsilon of
-/// x's type unless given.
+/// f32, 2⁻²³, for every type unless given, as in PyTorch's rms_norm.
 Tensor norm(const At &x);
 Tensor norm(const At &x, double eps);
 /// (x − mean)/√(var + ε)·scale + shift over the last dimension, in f32, rounded to x's type; biased

@@ -100,10 +100,14 @@ Tensor rowMean(const Tensor &x, Line at) {
   return recorder.handle(value.getDefiningOp<graph::ReshapeOp>().getX());
 }
 
-/// rsqrt(rows + eps), as a column that goes with the rows' elements.
-Tensor rowScale(const Tensor &rows, double eps, Line at) {
+/// rsqrt(mean(x²) + eps) of every row, as a column that goes with the rows' elements. eps is added
+/// to each square, so that the sum's roundings keep it on average: f32 numbers near mean(x²) lie
+/// farther apart than the default eps where rows are larger than 1, and adding it to their mean
+/// would change nothing.
+Tensor rowScale(const Tensor &x, double eps, Line at) {
   Recorder &recorder = Recorder::current();
-  const Tensor scale = rsqrt(At(Operand(rows, at) + Operand(eps, at), at));
+  const Tensor squares = Operand(square(At(x, at)), at) + Operand(eps, at);
+  const Tensor scale = rsqrt(At(rowMean(squares, at), at));
   const Value value = recorder.value(scale, at, "norm");
   SmallVector<int64_t> shape(typeOf(value).getShape());
   shape.push_back(1);
@@ -111,13 +115,12 @@ Tensor rowScale(const Tensor &rows, double eps, Line at) {
 }
 } // namespace
 
-Tensor norm(const At &x) { return norm(x, epsilon(x.tensor.type(x.at))); }
+Tensor norm(const At &x) { return norm(x, epsilon(f32)); }
 
 Tensor norm(const At &x, double eps) {
   const Line at = x.at;
   const Tensor wide = normalisable(x, "norm");
-  const Tensor meanSquare = rowMean(square(At(wide, at)), at);
-  const Tensor scaled = Operand(wide, at) * Operand(rowScale(meanSquare, eps, at), at);
+  const Tensor scaled = Operand(wide, at) * Operand(rowScale(wide, eps, at), at);
   return cast(At(scaled, at), x.tensor.type(at));
 }
 
@@ -131,8 +134,7 @@ Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double e
                            shapeOf(Recorder::current().value(parameter, at, "layerNorm")),
                            shapeOf(Recorder::current().value(wide, at, "layerNorm"))));
   const Tensor centred = arg(wide) - arg(mean(At(wide, at), -1));
-  const Tensor variance = rowMean(square(At(centred, at)), at);
-  const Tensor scaled = arg(centred) * arg(rowScale(variance, eps, at));
+  const Tensor scaled = arg(centred) * arg(rowScale(centred, eps, at));
   return cast(At(arg(arg(scaled) * arg(scale)) + arg(shift), at), x.tensor.type(at));
 }
 

@@ -17,7 +17,8 @@ COMPUTE = {"bf16": torch.bfloat16, "f32": torch.float32}
 
 
 def norm(x):
-    return F.rms_norm(x, (x.size(-1),), eps=torch.finfo(x.dtype).eps)
+    """With the ε that current versions take by default, for bf16 too; older ones took its own."""
+    return F.rms_norm(x, (x.size(-1),), eps=torch.finfo(torch.float32).eps)
 
 
 def document_starts(tokens, eos):

@@ -52,11 +52,12 @@ Gradients SqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   return {g.div(g.mul(resultGrads[0], 0.5), getResult())};
 }
 
-/// dx = −dy·y³/2
+/// dx = −dy·y/2x. With y³ in place of y/x the rounding of y would count three times; here a norm
+/// x·rsqrt(mean(x²) + ε), whose derivatives both have the factor y, takes what lies along x away as
+/// exactly as it knows mean(x²) + ε, whatever y's rounding.
 Gradients RsqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   GraphBuilder g(builder, getLoc());
-  Value y = getResult();
-  return {g.mul(g.mul(resultGrads[0], -0.5), g.mul(g.mul(y, y), y))};
+  return {g.div(g.mul(g.mul(resultGrads[0], -0.5), getResult()), getX())};
 }
 
 /// dx = dy·(1 − y²)
@@ -96,11 +97,13 @@ Gradients SubOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   return {resultGrads[0], g.neg(resultGrads[0])};
 }
 
-/// da = dy·b, db = dy·a
+/// da = dy·b, db = dy·a; where dy = p/(a·b), da = p/a, db = p/b: fewer roundings.
 Gradients MulOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   if (!isFloat(getResult()))
     return {Value(), Value()};
   GraphBuilder g(builder, getLoc());
+  if (auto dy = resultGrads[0].getDefiningOp<DivOp>(); dy && dy.getRhs() == getResult())
+    return {g.div(dy.getLhs(), getLhs()), g.div(dy.getLhs(), getRhs())};
   return {g.mul(resultGrads[0], getRhs()), g.mul(resultGrads[0], getLhs())};
 }
 

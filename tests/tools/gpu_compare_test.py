@@ -100,12 +100,6 @@ class Tolerances(unittest.TestCase):
             os.makedirs(at("save", "step-000002"))
             self.assertIn("2 checkpoints, not one", self.refused(gpu_compare.read_gradients, at("save")))
 
-    def test_the_epsilon_of_norms(self):
-        self.assertEqual(gpu_prepare.with_epsilon_of_bf16("rope(norm(q)), normal(0, 1), linear(norm(x), w)"),
-                         "rope(norm(q, 0.0078125)), normal(0, 1), linear(norm(x, 0.0078125), w)")
-        with self.assertRaises(SystemExit):
-            gpu_prepare.with_epsilon_of_bf16("layerNorm(x)")
-
 
 class Planted(unittest.TestCase):
     """A small model in bf16 on the CPU against what was prepared from others of its runs: it passes, and with a

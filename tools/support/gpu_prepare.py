@@ -155,14 +155,6 @@ def perturbed(source, path, seed):
         file.write(raw)
 
 
-def with_epsilon_of_bf16(source):
-    """A model's text whose norms have bf16's machine epsilon also when its data type is f32."""
-    text, count = re.subn(r"\bnorm\(([^()]+)\)", r"norm(\1, 0.0078125)", source)
-    if count == 0:
-        fail("the model has no norm(x): say in tools/support/gpu_prepare.py what it has now")
-    return text
-
-
 class CpuCase:
     """Runs of one small model on the CPU."""
 
@@ -183,14 +175,8 @@ class CpuCase:
         return self.path("drawn")
 
     def compile(self, values):
-        """The path of the plan; in f32 one of the same function as in bf16 where the case is of bf16."""
-        source = self.model
-        if values == "f32" and self.sizes["dtype"] == "bf16":
-            source = self.path("model.cpp")
-            with open(source, "w", encoding="utf-8") as file:
-                file.write(with_epsilon_of_bf16(
-                    harness.read_bytes(os.path.join(ROOT, "models", self.model + ".cpp")).decode()))
-        compile_plan(source, self.path(values + ".plan"), {**self.sizes, "dtype": values}, "--target", "cpu")
+        """The path of the plan."""
+        compile_plan(self.model, self.path(values + ".plan"), {**self.sizes, "dtype": values}, "--target", "cpu")
         return self.path(values + ".plan")
 
     def train(self, plan, initial):
