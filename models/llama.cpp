@@ -123,8 +123,7 @@ NANO_MODEL {
     const Tensor sine = reshape(select(c < Dh / 2, -sin(theta), sin(theta)), {T, 1, Dh});
     auto rope = [&](Tensor x) { return cast(x * cosine + rotate(x, Dh / 2) * sine, dtype); };
     auto scaledNorm = [&](Tensor x, Tensor scale) {
-      const Tensor wide = cast(x, f32);
-      return cast(wide * rsqrt(mean(square(wide), -1) + eps) * scale, dtype);
+      return cast(norm(cast(x, f32), eps) * scale, dtype);
     };
     Tensor x = cast(embedding[tokens], dtype);
     for (const Layer &p : layers) {

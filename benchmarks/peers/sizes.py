@@ -123,8 +123,61 @@ class Gpt2(Peer):
         return None
 
 
+@dataclass
+class Llama(Peer):
+    """The hyperparameters of models/llama.cpp by their names there."""
+
+    vocab_size: int = 32000
+    num_layers: int = 22
+    num_heads: int = 32
+    num_kv_heads: int = 4
+    head_dim: int = 64
+    model_dim: int = 2048
+    ffn_dim: int = 5632
+    block_size: int = 2048
+    seq_len: int = 16384
+    global_batch: int = 16384
+    num_iterations: int = 20000
+    learning_rate: float = 4e-4
+    warmup_iters: int = 500
+    final_lr_frac: float = 0.1
+    weight_decay: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.95
+    adam_eps: float = 1e-8
+    grad_clip: float = 1.0
+    norm_eps: float = 1e-5
+    tied: str = "no"
+    rope_theta: float = 10000.0
+    rope_scaling: str = "none"
+    rope_factor: float = 8.0
+    rope_low_freq_factor: float = 1.0
+    rope_high_freq_factor: float = 4.0
+    rope_original_block: int = 8192
+    eos_token: int = 2
+    dtype: str = "bf16"
+
+    ATTENTION = Gpt2.ATTENTION
+    WEIGHTS = (AUTOCAST, BF16)
+
+    def problem_of_model(self):
+        if self.num_heads % self.num_kv_heads:
+            return "num_heads must be a multiple of num_kv_heads"
+        if self.head_dim % 2:
+            return "head_dim must be even"
+        if self.seq_len % self.block_size:
+            return "seq_len must be a multiple of block_size"
+        if self.warmup_iters < 0:
+            return "warmup_iters must not be negative"
+        if self.tied not in ("no", "yes"):
+            return "tied must be no or yes"
+        if self.rope_scaling not in ("none", "linear", "llama3"):
+            return "rope_scaling must be none, linear or llama3"
+        return None
+
+
 # By the name of the model file; the program is in the module of that name.
-PEERS = {"gpt124m": Gpt124m, "gpt2": Gpt2}
+PEERS = {"gpt124m": Gpt124m, "gpt2": Gpt2, "llama": Llama}
 
 
 def first_line(error):

@@ -18,6 +18,7 @@ from harness import (
     BIN,
     GPT2,
     GPT124M,
+    LLAMA,
     ROOT,
     TINY,
     RunTest,
@@ -48,6 +49,7 @@ SIZES_GPT2 = {
     "grad_clip": 0.25,
     "adam_eps": 1e-3,
 }
+SIZES_LLAMA = {name: value for name, value in LLAMA.items() if name != "val_seq_len"}
 # The library of the counters, as a GPU that spends 250 W and counts 20 times a second.
 NVML = r"""
 #include <stdio.h>
@@ -126,7 +128,7 @@ class CommandLine(RunTest):
 
     def test_no_torch(self):
         """Without its libraries Python finds no PyTorch."""
-        for model in ("gpt124m", "gpt2"):
+        for model in ("gpt124m", "gpt2", "llama"):
             arguments = (model, "--random")
             self.refused("run it with a Python that has PyTorch", *arguments, options=("-S",))
 
@@ -146,7 +148,7 @@ class CommandLine(RunTest):
             given = ("--train", "no.bin", "--nanorun", NANORUN)
             self.refused(message, plan, *given, script="compare")
 
-        refused("of gpt_tiny, which has no peer .*; gpt124m, gpt2 have", "gpt_tiny", TINY)
+        refused("of gpt_tiny, which has no peer .*; gpt124m, gpt2, llama have", "gpt_tiny", TINY)
         refused("gpt124m's peer adam_every=1 alone", "gpt124m", {**GPT124M, "adam_every": 2})
 
 
@@ -257,6 +259,14 @@ class Step(RunTest):
         report, found, wanted, reference = self.both("gpt2", SIZES_GPT2, STEPS)
         self.assertNotEqual(report["attention"], "fastest")
         self.assertGreater(report["attention_ms"][report["attention"]], 0)
+        self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
+        self.assertLess(wanted[-1], 0.95 * wanted[0])
+
+    def test_llama(self):
+        """Shared keys, and positions that turn by Llama 3.1's frequencies."""
+        sizes = {**SIZES_LLAMA, "rope_scaling": "llama3", "rope_original_block": 64}
+        report, found, wanted, reference = self.both("llama", sizes, STEPS)
         self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
         self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
         self.assertLess(wanted[-1], 0.95 * wanted[0])

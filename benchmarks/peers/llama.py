@@ -1,0 +1,184 @@
+"""Llama in PyTorch: the step of models/llama.cpp with the same parameters under the same names,
+written for torch.compile. Attention is scaled_dot_product_attention with shared keys, AdamW
+PyTorch's fused one."""
+
+import dataclasses
+import math
+import time
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from gpt2 import COMPUTE, Optimizers, allow, facts  # noqa: F401
+from sizes import AUTOCAST, Llama
+
+
+def frequencies(sizes):
+    """Radians a position of each pair of a head, f32 [Dh / 2]; rope_scaling as in transformers'
+    modeling_rope_utils.py."""
+    index = torch.arange(0, sizes.head_dim, 2, dtype=torch.float64)
+    plain = sizes.rope_theta ** (-index / sizes.head_dim)
+    low = plain / sizes.rope_factor
+    if sizes.rope_scaling == "llama3":
+        turns = plain * sizes.rope_original_block / (2 * math.pi)
+        least, most = sizes.rope_low_freq_factor, sizes.rope_high_freq_factor
+        blend = ((turns - least) / (most - least)).clamp(0, 1)
+        plain = (1 - blend) * low + blend * plain
+    elif sizes.rope_scaling == "linear":
+        plain = low
+    return plain.float()
+
+
+def attend(q, k, v):
+    """[rows, H, block, Dh] of q and k, v [rows, Hk, block, Dh]."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+class Norm(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(sizes.model_dim))
+        self.eps = sizes.norm_eps
+
+    def forward(self, x):
+        return F.rms_norm(x.float(), (x.size(-1),), self.weight.float(), self.eps).to(x.dtype)
+
+
+def product(inputs, outputs):
+    return nn.Linear(inputs, outputs, bias=False)
+
+
+class Attention(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+        width, shared = sizes.num_heads * sizes.head_dim, sizes.num_kv_heads * sizes.head_dim
+        self.q_proj = product(sizes.model_dim, width)
+        self.k_proj = product(sizes.model_dim, shared)
+        self.v_proj = product(sizes.model_dim, shared)
+        self.o_proj = product(width, sizes.model_dim)
+
+    def forward(self, x, cosine, sine):
+        def heads(y):
+            return y.view(*x.shape[:2], -1, self.sizes.head_dim).transpose(1, 2)
+
+        def turned(y):
+            first, second = y.float().chunk(2, dim=-1)
+            parts = (first * cosine - second * sine, second * cosine + first * sine)
+            return torch.cat(parts, dim=-1).to(y.dtype)
+
+        q, k = turned(heads(self.q_proj(x))), turned(heads(self.k_proj(x)))
+        y = attend(q, k, heads(self.v_proj(x)))
+        return self.o_proj(y.transpose(1, 2).flatten(2))
+
+
+class Mlp(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.gate_proj = product(sizes.model_dim, sizes.ffn_dim)
+        self.up_proj = product(sizes.model_dim, sizes.ffn_dim)
+        self.down_proj = product(sizes.ffn_dim, sizes.model_dim)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.input_layernorm = Norm(sizes)
+        self.self_attn = Attention(sizes)
+        self.post_attention_layernorm = Norm(sizes)
+        self.mlp = Mlp(sizes)
+
+    def forward(self, x, cosine, sine):
+        x = x + self.self_attn(self.input_layernorm(x), cosine, sine)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Trunk(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(sizes.vocab_size, sizes.model_dim)
+        self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.num_layers))
+        self.norm = Norm(sizes)
+
+
+class Model(nn.Module):
+    """The loss of a sequence of rows of block_size tokens: the mean over its tokens, f32."""
+
+    LOSS = "mean"
+
+    def __init__(self, sizes, ways):
+        super().__init__()
+        self.sizes, self.compute = sizes, COMPUTE[sizes.dtype]
+        self.autocast = sizes.dtype == "bf16" and ways.weights == AUTOCAST
+        # Products in bf16 are fast where rows begin at multiples of 16 bytes, so that the logits
+        # get columns that nobody reads.
+        self.unread = -sizes.vocab_size % 64 if sizes.dtype == "bf16" else 0
+        self.model = Trunk(sizes)
+        if sizes.tied == "no":
+            self.lm_head = product(sizes.model_dim, sizes.vocab_size)
+        positions = torch.arange(sizes.block_size, dtype=torch.float32)
+        # Not parameters and not converted with them.
+        self.angles = torch.outer(positions, frequencies(sizes).to(positions.device))
+        allow(ways.attention)
+
+    @torch.no_grad()
+    def draw(self):
+        """Initial values from torch's generator: of nanorun's distributions, but other numbers."""
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(0, 0.02)
+
+    def given(self, step):
+        """What forward takes beside the tokens at a step: nothing."""
+        return ()
+
+    def forward(self, tokens, targets):
+        """tokens, targets: int64 [T]."""
+        kind, trunk = tokens.device.type, self.model
+        cosine, sine = self.angles.cos(), self.angles.sin()
+        with torch.autocast(kind, self.compute if self.autocast else None, self.autocast):
+            x = trunk.embed_tokens(tokens.view(-1, self.sizes.block_size)).to(self.compute)
+            for layer in trunk.layers:
+                x = layer(x, cosine, sine)
+            head = trunk.embed_tokens if self.sizes.tied == "yes" else self.lm_head
+            weight = F.pad(head.weight, (0, 0, 0, self.unread))
+            logits = F.linear(trunk.norm(x).flatten(0, 1), weight)[:, : self.sizes.vocab_size]
+            return F.cross_entropy(logits.float(), targets)
+
+
+def prepare(sizes, ways, device):
+    """(ways that run here, notes about those that do not, what was measured for the choice)."""
+    if ways.attention != "fastest":
+        return ways, [], {}
+    times = {kind: attention_milliseconds(sizes, kind, device) for kind in Llama.ATTENTION[1:]}
+    fastest = min(times, key=lambda kind: times[kind] or math.inf)
+    return dataclasses.replace(ways, attention=fastest), [], {"attention_ms": times}
+
+
+def attention_milliseconds(sizes, kind, device, count=5):
+    """Of one layer's attention with its gradient over a sequence, the shortest of a few times; None
+    where the kind does not run."""
+    allow(kind)
+    rows = sizes.seq_len // sizes.block_size
+    options = {"device": device, "dtype": COMPUTE[sizes.dtype]}
+    q, k, v = (
+        torch.randn(rows, heads, sizes.block_size, sizes.head_dim, **options, requires_grad=True)
+        for heads in (sizes.num_heads, sizes.num_kv_heads, sizes.num_kv_heads)
+    )
+    slope, times = torch.randn_like(q), []
+    for _ in range(2 + count):
+        begun = time.perf_counter()
+        try:
+            with warnings.catch_warnings(action="ignore"):  # PyTorch's about kinds that do not run
+                torch.autograd.grad(attend(q, k, v), (q, k, v), slope)
+        except RuntimeError:
+            return None
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(1000 * (time.perf_counter() - begun))
+    return round(min(times[2:]), 3)
