@@ -4,6 +4,7 @@
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/DecomposeQuantize.h"
+#include "passes/fuse/Logistic.h"
 #include "passes/fuse/Softmax.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -16,12 +17,15 @@ using namespace nano::graph;
 
 namespace {
 
-/// Parts into which a reduction over many rows is split at most.
-constexpr int64_t maxParts = 64;
+/// Parts into which a reduction over many rows is split at most: enough for a processor's cores, or
+/// as many more as have `rowsOfPart` rows. A block of a GPU makes a part, and a multiprocessor
+/// waits for memory unless it has two or more of them: H100 and H200 have 132.
+constexpr int64_t fewParts = 64, mostParts = 256, rowsOfPart = 64;
 
-/// The largest divisor of `rows` up to maxParts.
+/// The largest divisor of `rows` up to that.
 int64_t partsOf(int64_t rows) {
-  for (int64_t parts = std::min(maxParts, rows); parts > 1; --parts)
+  const int64_t most = std::clamp(rows / rowsOfPart, fewParts, mostParts);
+  for (int64_t parts = std::min(most, rows); parts > 1; --parts)
     if (rows % parts == 0)
       return parts;
   return 1;
@@ -53,6 +57,12 @@ struct DecomposeCrossEntropy : OpRewritePattern<CrossEntropyOp> {
     return success();
   }
 };
+
+/// True for what the parts of a reduction have come to.
+bool isOfParts(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  return reshape && reshape.getX().getDefiningOp<ReduceOp>();
+}
 
 /// m + ln Σ e^(x − m) with the maxima m over one dimension; 0 for those that are infinite.
 Value shiftedLogSumExp(PatternRewriter &rewriter, ReduceOp op) {
@@ -106,7 +116,8 @@ struct DecomposeReduce : OpRewritePattern<ReduceOp> {
     for (int64_t size : shape.drop_front(dim + 1))
       inner *= size;
     SmallVector<int64_t> resultShape(tensorType(op).getShape());
-    if (int64_t parts = partsOf(rows); outer == 1 && parts > 1 && rows > parts) {
+    if (int64_t parts = partsOf(rows);
+        outer == 1 && parts > 1 && rows > parts && !(rows <= mostParts && isOfParts(op.getX()))) {
       Value partial =
           g.reduce(op.getCombiner(), g.reshape(op.getX(), {parts, rows / parts, inner}), {1});
       rewriter.replaceOp(
@@ -268,6 +279,7 @@ LogicalResult nano::decomposeReductions(func::FuncOp function) {
   patterns.add<DecomposeCrossEntropy, DecomposeReduce, ReducedNumber, JoinPaddedPieces>(
       function.getContext());
   nano::populateDecomposeQuantizePatterns(patterns);
+  nano::populateLogisticPatterns(patterns);
   // No constant folding or CSE: recomputed forward values must stay apart from the originals.
   GreedyRewriteConfig config;
   config.enableFolding(false).enableConstantCSE(false);

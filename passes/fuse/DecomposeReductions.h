@@ -8,8 +8,8 @@ namespace nano {
 /// Writes cross-entropy out as row reductions, splits reductions into ones along the last dimension
 /// and ones over rows in a fixed number of parts (so that they run in parallel with the same bits
 /// for any number of threads), and joins sums of zero-padded pieces, which is how the derivatives
-/// of slices arrive, into concats. Writes conversions to and from 8 bits out
-/// (DecomposeQuantize.h).
+/// of slices arrive, into concats. Writes conversions to and from 8 bits out (DecomposeQuantize.h),
+/// and sums and slopes of hyperbolic tangents by the logistic function (Logistic.h).
 mlir::LogicalResult decomposeReductions(mlir::func::FuncOp function);
 
 } // namespace nano
