@@ -20,7 +20,7 @@ struct Shape {
   using ElementB = E;
   using Result = nano::bf16;
   static constexpr int rows = Rows, columns = Columns, inner = Inner;
-  static constexpr bool transposeA = TransposeA, transposeB = TransposeB;
+  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false;
   static constexpr auto launch(bool sums, bool isWide) {
     return nano::matmulLaunch(
         {Rows, Columns, Inner, TransposeA, TransposeB, int(sizeof(E)), sums, isWide},

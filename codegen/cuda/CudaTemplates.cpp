@@ -130,9 +130,10 @@ class ProductStruct {
 public:
   explicit ProductStruct(TemplateKernel &k) : k(k) {
     for (const char *word :
-         {"ElementA",   "ElementB", "Result", "rows",  "columns", "inner",  "transposeA",
-          "transposeB", "blocks",   "sums",   "scale", "Others",  "load",   "store",
-          "storeSums",  "row",      "column", "part",  "product", "others", "totals"})
+         {"ElementA",   "ElementB",   "Result",  "rows",      "columns",      "inner",
+          "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
+          "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
+          "column",     "part",       "product", "others",    "totals"})
       names.take(word);
     if (!isWellFormed(k))
       return;
@@ -156,6 +157,11 @@ public:
     for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
       if (!isa<VectorType>(type))
         sums.push_back(i);
+    if (auto result = k.kernel->getAttrOfType<IntegerAttr>("nano.column_sum")) {
+      columnSum = size_t(result.getInt());
+      if (!sums.empty() || *columnSum >= k.results.size())
+        return k.kernel.emitOpError("sums along rows and columns, or no result of its own");
+    }
     return success();
   }
 
@@ -178,10 +184,11 @@ public:
         "\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
         "  using Result = {};\n"
         "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
-        "sums = {};\n  static constexpr bool transposeA = {}, transposeB = {};\n",
+        "sums = {};\n"
+        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
         TemplateKernel::elementOf(k.operand(0)), TemplateKernel::elementOf(k.operand(1)),
         cudaType(productType().getElementType()), k.shape[0], k.shape[1], k.shape[2], k.shape[6],
-        sums.size(), k.shape[3] != 0, k.shape[4] != 0);
+        sums.size(), k.shape[3] != 0, k.shape[4] != 0, columnSum.has_value());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           TemplateKernel::elementOf(k.kernel.getArgument(argument)), name);
@@ -205,7 +212,9 @@ public:
                                 loads + "    return others;\n  }\n";
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
     const std::string opening =
-        fmt::format("  NANO_DEVICE {} store(", sums.empty() ? "void" : totals);
+        fmt::format("  NANO_DEVICE {} store(", columnSum      ? cudaType(summandType())
+                                               : sums.empty() ? "void"
+                                                              : totals);
     text +=
         fmt::format("{}int row, int column, const {} &product,\n{:{}}const Others &{}) const {{\n",
                     opening, cudaType(epilogue.getArgumentTypes()[0]), "", opening.size(),
@@ -218,6 +227,10 @@ public:
       text += fmt::format("  NANO_DEVICE void storeSums(int row, int part, const {} &totals) const "
                           "{{\n{}  }}\n",
                           totals, sumStatements());
+    if (columnSum)
+      text += fmt::format("  NANO_DEVICE void storeColumns(int part, int column, const "
+                          "nano::Vec<float, 2> &totals) const {{\n{}  }}\n",
+                          columnStatements());
     return text + "};\n";
   }
 
@@ -259,6 +272,7 @@ private:
   /// Of the product, the neighbours of a row that the epilogue is called for.
   VectorType productType() { return cast<VectorType>(epilogue.getArgumentTypes()[0]); }
   int64_t lanes() { return productType().getNumElements(); }
+  Type summandType() { return epilogue.getResultTypes()[*columnSum]; }
 
   /// The elements from a matrix's first to those of a row and column.
   std::string offset(unsigned argument, StringRef column = "column") const {
@@ -291,7 +305,7 @@ private:
     if (failed(printer.block(epilogue.getBody().front())))
       return failure();
     for (auto [result, value] : llvm::enumerate(returned)) {
-      if (llvm::is_contained(sums, result))
+      if (llvm::is_contained(sums, result) || result == columnSum)
         continue;
       std::string stored = value;
       if (k.places(result).size() > 1) {
@@ -307,8 +321,19 @@ private:
       printer.line(fmt::format(
           "return {{{}}};",
           fmt::join(llvm::map_range(sums, [&](size_t sum) { return returned[sum]; }), ", ")));
+    if (columnSum)
+      printer.line(fmt::format("return {};", returned[*columnSum]));
     text += printer.out;
     return success();
+  }
+
+  /// Stores of the sums of two columns over a part's rows.
+  std::string columnStatements() {
+    CudaPrinter printer(4);
+    for (int64_t place : k.places(*columnSum))
+      printer.line(fmt::format("nano::store<2, 8>({} + (part * {} + column), totals);",
+                               members[place], strideOf(k.kernel.getArgument(place))));
+    return printer.out;
   }
 
   /// Stores of the sums over the columns of a part.
@@ -325,7 +350,8 @@ private:
   CudaNames names;
   std::map<unsigned, std::string> members; ///< by the argument that they point to
   func::FuncOp epilogue;
-  SmallVector<size_t> sums; ///< the epilogue's results that are numbers, which are added up
+  SmallVector<size_t> sums;        ///< the epilogue's results that are numbers, which are added up
+  std::optional<size_t> columnSum; ///< the result whose rows are added up
 };
 } // namespace
 

@@ -3,13 +3,14 @@
 //
 // The vendor library's product is faster than the device library's, whose epilogue is generated
 // code; but what the library writes and the kernel reads again need not cross memory. Which of the
-// two is less, the machine's rates say. A kernel that sums rows is cut for that (SplitRowSums.h).
+// two is less, the machine's rates say. A kernel that sums rows or columns is cut for that
+// (SplitRowSums.h, SplitColumnSums.h).
 // A product that reads what a kernel writes transposed besides can turn it itself, likewise where
 // that pays. It runs after nano-fuse, which makes the kernels, and before bufferization, for which
 // product and kernel are one task.
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
-#include "passes/fuse/SplitRowSums.h"
+#include "passes/fuse/SplitColumnSums.h"
 #include "passes/fuse/Traffic.h"
 
 #include "ir/graph/GraphBuilder.h"
@@ -124,8 +125,10 @@ private:
       const std::string obstacle = obstacleTo(*product, fused, argument, parts);
       if (report)
         product->op->emitRemark() << (!obstacle.empty() ? "left to the library: " + obstacle
-                                      : parts.sums      ? "computed by a kernel that sums its rows"
-                                                        : "computed by the kernel that reads it");
+                                      : parts.ofColumns
+                                          ? "computed by a kernel that sums its columns"
+                                      : parts.sums ? "computed by a kernel that sums its rows"
+                                                   : "computed by the kernel that reads it");
       if (!obstacle.empty()) {
         parts.erase();
         continue;
@@ -148,8 +151,11 @@ private:
     if (std::string text = productObstacle(product.op); !text.empty())
       return text;
     if (hasReductions(fused)) {
-      if (std::string text = splitRowSums(fused, argument, parts); !text.empty())
+      const auto split = hasColumnSums(fused) ? splitColumnSums : splitRowSums;
+      if (std::string text = split(fused, argument, parts); !text.empty())
         return text;
+      if (parts.ofColumns && llvm::any_of(fused.getResults(), isReadTransposed))
+        return "a result of its kernel is needed transposed";
       return products == "fused" ? "" : lossOf(product, fused, parts);
     }
     if (std::string text = epilogueObstacle(fused.getBody().front(), argument); !text.empty())
@@ -319,9 +325,10 @@ private:
     if (type.getElementType().isF32())
       together += multiplying / machine::wideProductShare + ending;
     else
-      together += std::max(multiplying / (parts.sums ? machine::summingProductShare
-                                                     : machine::generatedProductShare),
-                           ending);
+      together +=
+          std::max(multiplying / (parts.sums && !parts.ofColumns ? machine::summingProductShare
+                                                                 : machine::generatedProductShare),
+                   ending);
     return together < apart ? "" : "that is predicted to be faster";
   }
 

@@ -94,18 +94,32 @@ std::string productObstacle(Operation *op) {
   return "";
 }
 
-Value partialSumsOf(Value value) {
+/// What lies behind a sum over one dimension of a matrix that is seen with three; null for others.
+static Value summandsOf(Value value, int64_t dim) {
   auto reduce = value.getDefiningOp<ReduceOp>();
   if (!reduce || reduce.getCombiner() != Combiner::sum ||
-      reduce.getDims() != ArrayRef<int64_t>{2} || tensorType(value).getRank() != 2)
+      reduce.getDims() != ArrayRef<int64_t>{dim} || tensorType(value).getRank() != 2)
     return {};
   auto reshape = reduce.getX().getDefiningOp<ReshapeOp>();
-  if (!reshape)
-    return {};
-  const RankedTensorType from = tensorType(reshape.getX()), to = tensorType(reshape);
-  const bool isOfRows = from.getRank() == 2 && to.getDimSize(0) == from.getDimSize(0) &&
-                        to.getDimSize(2) == partialSumColumns;
-  return isOfRows ? reshape.getX() : Value();
+  return reshape && tensorType(reshape.getX()).getRank() == 2 ? reshape.getX() : Value();
+}
+
+Value partialSumsOf(Value value) {
+  const Value summands = summandsOf(value, 2);
+  const bool isOfRows =
+      summands && tensorType(summands).getShape() ==
+                      ArrayRef<int64_t>{tensorType(value).getDimSize(0),
+                                        tensorType(value).getDimSize(1) * partialSumColumns};
+  return isOfRows ? summands : Value();
+}
+
+Value partialColumnSumsOf(Value value) {
+  const Value summands = summandsOf(value, 1);
+  const bool isOfColumns =
+      summands && tensorType(summands).getShape() ==
+                      ArrayRef<int64_t>{tensorType(value).getDimSize(0) * partialSumRows,
+                                        tensorType(value).getDimSize(1)};
+  return isOfColumns ? summands : Value();
 }
 
 /// True for what a thread computes of eight neighbours of a row from those of its operands.
@@ -125,8 +139,11 @@ static bool isOfPartialSums(Operation &op) {
     return !op.use_empty() && llvm::all_of(op.getUsers(), [](Operation *user) {
       return isa<ReduceOp>(user) && isOfPartialSums(*user);
     });
-  return isa<ReduceOp>(op) && partialSumsOf(op.getResult(0)) && isResult(op.getResult(0)) &&
-         tensorType(op.getResult(0)).getElementType().isF32();
+  if (!isa<ReduceOp>(op))
+    return false;
+  const Value sums = op.getResult(0);
+  return (partialSumsOf(sums) || partialColumnSumsOf(sums)) && isResult(sums) &&
+         tensorType(sums).getElementType().isF32();
 }
 
 namespace {
@@ -181,9 +198,17 @@ std::string epilogueObstacle(Block &body, Value product) {
   for (Operation &op : body.without_terminator())
     if (std::string text = epilogue.obstacleTo(op); !text.empty())
       return text;
-  for (Value result : body.getTerminator()->getOperands())
+  llvm::SmallSetVector<Value, 4> ofRows, ofColumns;
+  for (Value result : body.getTerminator()->getOperands()) {
     if (tensorType(result).getRank() != 2)
       return "its kernel has results of other sizes";
+    if (partialSumsOf(result))
+      ofRows.insert(result);
+    if (partialColumnSumsOf(result))
+      ofColumns.insert(result);
+  }
+  if (ofColumns.size() > 1 || (!ofColumns.empty() && !ofRows.empty()))
+    return "its kernel has more than one sum of columns, or sums of rows beside one";
   return "";
 }
 

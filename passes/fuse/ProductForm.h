@@ -13,6 +13,8 @@ namespace nano {
 
 /// Columns whose sum a product's kernel can write as one number a row.
 constexpr int64_t partialSumColumns = 128;
+/// Rows whose sum it can write as one number a column.
+constexpr int64_t partialSumRows = 16;
 
 /// A `nano.matmul` or a `nano.scaled_matmul`.
 struct Product {
@@ -45,12 +47,15 @@ std::string productObstacle(mlir::Operation *product);
 /// `partialSumColumns` columns it is, [R, C / partialSumColumns], reshaped and reduced; null when
 /// it is no such sum.
 mlir::Value partialSumsOf(mlir::Value value);
+/// Likewise the values [R, C] whose sums over each `partialSumRows` rows it is,
+/// [R / partialSumRows, C].
+mlir::Value partialColumnSumsOf(mlir::Value value);
 
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
 /// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
 /// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
-/// sums of f32; and nothing is of 8 bits.
+/// sums of f32, along rows or one along columns; and nothing is of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
 
 /// True when an epilogue of `product` can compute the value of the same body.

@@ -299,8 +299,12 @@ private:
 
 void RowSumParts::erase() {
   for (FusedOp part : {elements, rows, sums})
-    if (part)
+    if (part) {
+      for (Operation *user : llvm::make_early_inc_range(part->getUsers()))
+        if (isa<ReshapeOp>(user))
+          user->erase();
       part.erase();
+    }
   *this = {};
 }
 

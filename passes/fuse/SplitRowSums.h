@@ -24,8 +24,10 @@ struct RowSumParts {
   graph::FusedOp elements;
   /// In place of F's results.
   llvm::SmallVector<mlir::Value> results;
+  /// Columns are summed, by SplitColumnSums.h, and not rows.
+  bool ofColumns = false;
 
-  /// Erases the parts that there are.
+  /// Erases the parts that there are, and views of their results.
   void erase();
 };
 

@@ -28,6 +28,7 @@ int64_t epilogueLanes(const nano::Product &product) {
   return 16 / step::elementBytes(getElementTypeOrSelf(product.result.getType()));
 }
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
+static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
 
 /// The memrefs that a value of a task's body is written to.
 SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
@@ -287,6 +288,8 @@ private:
     for (Value result : nano::epilogueResults(op)) {
       if (inPlace.contains(result))
         added.push_back(int64_t(outs.size()));
+      if (nano::partialColumnSumsOf(result))
+        launch.attributes.set("nano.column_sum", b.getI64IntegerAttr(int64_t(outs.size())));
       outs.push_back(memrefsOf(task, result));
       if (nano::partialSumsOf(result))
         sums.insert_range(outs.back());
@@ -430,7 +433,9 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
       continue;
     }
     if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
-      values[reduce.getResult()] = v.sumLanes(v.splat(values[reduce.getX()]));
+      // The template adds up the rows of a sum of columns.
+      const Value summands = v.splat(values[reduce.getX()]);
+      values[reduce.getResult()] = nano::partialSumsOf(reduce) ? v.sumLanes(summands) : summands;
       continue;
     }
     SmallVector<Value> read;

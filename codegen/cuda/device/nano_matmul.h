@@ -21,6 +21,12 @@
 //                                      some, store returns what the eight columns add to them,
 //                                      Vec<float, sums>, and
 //   storeSums(row, part, totals)       takes those of the columns 128·part … 128·part + 127
+//   addsColumns                        whether the epilogue makes sums along columns, and none
+//   along
+//                                      rows. Then store returns the eight columns' summands,
+//                                      Vec<float, 8>, and
+//   storeColumns(part, column, totals) takes the sums of the rows 16·part … 16·part + 15 of two
+//                                      columns from `column` on
 // Products are sums in f32, scaled, and where Result is bf16 rounded to it. One thread loads what
 // else is read at a place and stores there.
 #pragma once
@@ -35,35 +41,38 @@ namespace hopper {
 template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, const P &x, int warp) {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
-  constexpr int halves = Epilogue<P>::halves;
+  constexpr int pieces = Epilogue<P>::pieces;
   auto &stages = Stages::get();
   Multiplier<P> multiplier(warp);
   Products<P> products(x);
   Epilogue<P> epilogue(x, warp);
-  auto finish = [&](int half) {
-    if (half % 2 == 0)
+  auto finish = [&](int piece) {
+    constexpr int inPart = pieces / Tiles::parts;
+    if (piece % inPart == 0)
       syncWarp(); // the part is there
-    epilogue.read(half);
-    // The next part is on its way while this one is computed with.
-    if (half % 2 != 0 && half + 1 < halves) {
+    epilogue.readPiece(piece);
+    // The next parts are on their way while this one is computed with.
+    if (const int next = (piece + 1) / inPart + Stages::held - 1;
+        (piece + 1) % inPart == 0 && next < Tiles::parts) {
       syncWarp();
-      products.share((half + 1) / 2);
+      products.share(next);
     }
-    epilogue.finish(half);
+    epilogue.finishPiece(piece);
   };
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     int step = 0;
     if constexpr (!Stages::handsOver) {
-      // Each of the first steps has its share of the halves in its shadow.
-      constexpr int shadows = Stages::steps < halves ? Stages::steps : halves;
+      // Each of the first steps has its share of the pieces in its shadow: as little as may be, for
+      // the tensor cores wait for what takes longer than a step.
+      constexpr int shadows = Stages::steps < pieces ? Stages::steps : pieces;
 #pragma unroll
       for (; step < shadows; ++step) {
         multiplier.multiply(step);
-        if (pair > work.begin)
+        if (pair >= work.step) // not the first one
 #pragma unroll
-          for (int half = halves * step / shadows; half < halves * (step + 1) / shadows; ++half)
-            finish(half);
+          for (int piece = pieces * step / shadows; piece < pieces * (step + 1) / shadows; ++piece)
+            finish(piece);
       }
     }
 #pragma unroll 1
@@ -79,16 +88,17 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
       }
     } else {
       products.take(multiplier.sums);
-      syncWarp(); // the last part of the tile before has been read
-      products.share(0);
+      syncWarp(); // the last parts of the tile before have been read
+#pragma unroll
+      for (int part = 0; part < Stages::held; ++part)
+        products.share(part);
       epilogue.begin(work.row(pair), work.column(pair));
     }
   }
   if constexpr (!Stages::handsOver)
-    if (work.begin < work.end)
 #pragma unroll
-      for (int half = 0; half < halves; ++half)
-        finish(half);
+    for (int piece = 0; piece < pieces; ++piece)
+      finish(piece);
 }
 
 /// Likewise of products of f32, with their epilogue.

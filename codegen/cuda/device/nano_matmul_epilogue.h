@@ -64,12 +64,12 @@ private:
 /// rows: four rows at once, 128 bytes of each by eight lanes.
 template <class P> class Epilogue {
   using Tiles = MatmulTiles;
-  /// Halves whose operands are on their way; a multiple of 2 where parts are gone through in a
-  /// loop.
-  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 2 : 3;
+  /// Chunks of a lane whose operands are on their way: a part's where parts are gone through in a
+  /// loop, else those of more than a step along the inner dimension.
+  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 4 : 2;
 
 public:
-  static constexpr int halves = 2 * Tiles::parts;
+  static constexpr int halves = 2 * Tiles::parts, pieces = 2 * halves;
   static constexpr bool hasOthers = sizeof(typename P::Others) > 1;
 
   /// `warp` is the one that has multiplied.
@@ -80,26 +80,37 @@ public:
     firstRow = tileRow + warp * 16 + laneIndex() / 8;
     firstColumn = tileColumn + laneIndex() % 8 * 8;
 #pragma unroll
-    for (int half = 0; half < int(ahead); ++half)
-      load(half);
+    for (int piece = 0; piece < int(ahead); ++piece)
+      load(piece);
   }
   /// Reads the lane's chunks of a half from shared memory: as words, from which the compiler widens
   /// with one instruction an element.
   NANO_DEVICE void read(int half) {
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      chunks[unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
-          productsAt<P>(warp, half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
+      readChunk(half, i);
+  }
+  /// Likewise its first or second chunk; and stores it. They come in order, and which one `piece`
+  /// is is known when the kernel is compiled.
+  NANO_DEVICE void readPiece(int piece) { readChunk(piece / 2, piece % 2); }
+  NANO_DEVICE void finishPiece(int piece) {
+    const int half = piece / 2;
+    if (exists(half, piece % 2))
+      store(half, piece % 2);
+    if constexpr (P::addsColumns)
+      if ((piece + 1) % (pieces / Tiles::parts) == 0)
+        storeColumns(half);
+    loadAfter(piece);
   }
   /// Stores the half, or the part, that has been read; they come in order, and whether `half` is
   /// even is known when the kernel is compiled.
   NANO_DEVICE void finish(int half) {
+    static_assert(P::sums > 0);
     storeRows<1>(half);
-    if constexpr (P::sums > 0)
-      if ((half + 1) % (2 * sumParts) == 0)
-        storeTotals(half);
-    if (half + int(ahead) < halves)
-      load(half + int(ahead));
+    if ((half + 1) % (2 * sumParts) == 0)
+      storeTotals(half);
+    loadAfter(2 * half);
+    loadAfter(2 * half + 1);
   }
   NANO_DEVICE void finishPart(int part) {
     static_assert(P::sums > 0 && !hasOthers);
@@ -109,6 +120,10 @@ public:
   }
 
 private:
+  NANO_DEVICE void readChunk(int half, int i) {
+    chunks[unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
+        productsAt<P>(warp, half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
+  }
   NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
   NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
   NANO_DEVICE bool exists(int half, int i) const {
@@ -126,20 +141,45 @@ private:
       if (isRegular || exists(half + i / 2, i % 2))
         store(half + i / 2, i % 2);
   }
-  NANO_DEVICE void load(int half) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      if (exists(half, i))
-        others[unsigned(half) % ahead][i] = x.load(row(half, i), column(half));
+  NANO_DEVICE void load(int piece) {
+    if (exists(piece / 2, piece % 2))
+      others[unsigned(piece) % ahead] = x.load(row(piece / 2, piece % 2), column(piece / 2));
+  }
+  NANO_DEVICE void loadAfter(int piece) {
+    if (piece + int(ahead) < pieces)
+      load(piece + int(ahead));
   }
   NANO_DEVICE void store(int half, int i) {
     const Vec<bf16, 8> chunk = elementsOf<bf16>(chunks[unsigned(half) % 2][i]);
-    if constexpr (P::sums == 0)
-      x.store(row(half, i), column(half), chunk, others[unsigned(half) % ahead][i]);
+    const auto &other = others[unsigned(2 * half + i) % ahead];
+    if constexpr (P::addsColumns)
+      ofColumns = ofColumns + x.store(row(half, i), column(half), chunk, other);
+    else if constexpr (P::sums == 0)
+      x.store(row(half, i), column(half), chunk, other);
     else
       totals[unsigned(half) % 2][i] =
-          totals[unsigned(half) % 2][i] +
-          x.store(row(half, i), column(half), chunk, others[unsigned(half) % ahead][i]);
+          totals[unsigned(half) % 2][i] + x.store(row(half, i), column(half), chunk, other);
+  }
+  /// Adds up the summands of four lanes, which have the same eight columns, and begins anew. With
+  /// both exchanges a lane keeps half of its columns, so that each ends with two.
+  NANO_DEVICE void storeColumns(int last) {
+    const int first = laneIndex() / 8 % 2, second = laneIndex() / 16;
+    float four[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float low = ofColumns.lane[i], high = ofColumns.lane[i + 4];
+      four[i] = (first ? high : low) + shuffleXor(first ? low : high, 8);
+    }
+    Vec<float, 2> total;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float low = four[i], high = four[i + 2];
+      total.lane[i] = (second ? high : low) + shuffleXor(second ? low : high, 16);
+    }
+    const int part = (firstRow - laneIndex() / 8) / sumRows;
+    if (MatmulWork<P>::exists(sumRows * part, column(last)))
+      x.storeColumns(part, column(last) + 4 * first + 2 * second, total);
+    ofColumns = {};
   }
   /// Adds up the totals of eight lanes, which have the same four rows, and begins anew. With every
   /// exchange a lane keeps half of its rows, so that the first four lanes end with one each.
@@ -172,10 +212,13 @@ private:
   /// Parts of a tile whose sums are stored together.
   static constexpr int sumParts = Tiles::sumColumns / Tiles::partColumns;
   static_assert(P::sums == 0 || P::columns % Tiles::sumColumns == 0);
+  static constexpr int sumRows = Tiles::sumRows;
+  static_assert(!P::addsColumns || (P::sums == 0 && P::rows % sumRows == 0));
 
   Vec<uint32_t, 4> chunks[2][2]; ///< of two halves
-  typename P::Others others[ahead][2];
+  typename P::Others others[ahead];
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
+  Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
   int firstRow = 0, firstColumn = 0;
 };
 

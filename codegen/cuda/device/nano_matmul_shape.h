@@ -40,20 +40,18 @@ struct MatmulTiles {
   static NANO_BOTH constexpr int inner(int elementBytes) { return rowBytes / elementBytes; }
   static constexpr int stages = 4;
   /// Products on their way from the lanes that have summed them to those that finish them: of a
-  /// warp's 16 rows one part, as many columns of bf16 as rowBytes hold, or two where other warps
-  /// finish them, or half as many of f32. Room for more would cost a stage: measured, that is
-  /// slower.
+  /// warp's 16 rows two parts, each as many columns of bf16 as rowBytes hold, or half as many of
+  /// f32. What has no place there waits in registers, of which an epilogue needs many; room for
+  /// more would cost a stage: measured, that is slower.
   static constexpr int partColumns = rowBytes / 2, partBytes = 16 * rowBytes,
-                       parts = columns / partColumns;
-  static NANO_BOTH constexpr int heldParts(bool sums, bool isWide) {
-    return sums || isWide ? 2 : 1;
-  }
+                       parts = columns / partColumns, heldParts = 2;
   /// With two barriers of 8 bytes a stage and a part.
-  static NANO_BOTH constexpr int sharedBytes(bool sums, bool isWide) {
-    return stages * (stageBytes + 16) + warps * heldParts(sums, isWide) * (partBytes + 16);
-  }
+  static constexpr int sharedBytes =
+      stages * (stageBytes + 16) + warps * heldParts * (partBytes + 16);
   /// Neighbours of a row of which an epilogue's sums are stored.
   static constexpr int sumColumns = 128;
+  /// Rows whose sums along columns are stored: a warp's of a tile.
+  static constexpr int sumRows = rows / warps;
   static NANO_BOTH constexpr TensorBox aBox(bool transposeA, int elementBytes) {
     return transposeA ? TensorBox{rows, inner(elementBytes)} : TensorBox{inner(elementBytes), rows};
   }
@@ -80,7 +78,7 @@ NANO_BOTH constexpr MatmulLaunch matmulLaunch(const MatmulShape &shape, long lon
   const long long most = multiprocessors < 2 ? 1 : multiprocessors / Tiles::clusterBlocks;
   const long long share = divideUp(pairs, most);
   return {Tiles::threads(shape.sums), Tiles::clusterBlocks * divideUp(pairs, share),
-          Tiles::sharedBytes(shape.sums, shape.isWide)};
+          Tiles::sharedBytes};
 }
 
 } // namespace nano

@@ -25,7 +25,7 @@ template <class P> struct MatmulStages {
   static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
   static_assert(!P::transposeA || addsUp);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
-  static constexpr int count = Tiles::stages, held = Tiles::heldParts(handsOver, isWide);
+  static constexpr int count = Tiles::stages, held = Tiles::heldParts;
   Mbarrier full[count], empty[count];
   Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];
 
@@ -100,6 +100,7 @@ template <class P> struct MatmulWork {
                        columnTiles = int(divideUp(P::columns, Tiles::columns)),
                        end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
   static constexpr bool alongRows = P::rows < P::columns;
+  static_assert(step <= end); // each cluster has one
   int begin, rank;
 
   NANO_DEVICE MatmulWork(int block)

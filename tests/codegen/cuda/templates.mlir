@@ -149,7 +149,7 @@ step.program @scatter_transposed {
 // CHECK-NEXT:    using ElementB = nano::bf16;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false;
+// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = false;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
 // CHECK-NEXT:    const float *c;
@@ -226,7 +226,7 @@ step.program @product {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
-// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true;
+// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true, addsColumns = false;
 // CHECK-NEXT:    const float *scale_a;
 // CHECK-NEXT:    const float *scale_b;
 // CHECK-NEXT:    nano::bf16 *p;
@@ -297,7 +297,7 @@ step.program @statistics {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = float;
 // CHECK-NEXT:    static constexpr int rows = 50304, columns = 768, inner = 4096, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true;
+// CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true, addsColumns = false;
 // CHECK:         float *grad_w;
 // CHECK:         struct Others {};
 // CHECK:         NANO_DEVICE void store(int row, int column, const nano::Vec<float, 4> &product,
@@ -341,5 +341,40 @@ step.program @apart {
         : (tensor<4096x50304xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
     %r = nano.add %p, %c : tensor<50304x768xf32>
     nano.yield %r : tensor<50304x768xf32>
+  }
+}
+
+// -----
+
+// Sums along columns are stored for every 16 rows: an element's summand is what the epilogue returns.
+// IR-LABEL: step.program @slopes
+// IR:       func.func private @matmul_sum_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, vector<8xf32>)
+// IR:       func.func @matmul_sum_
+// IR-SAME:    nano.column_sum = 1 : i64
+// CHECK-LABEL: // matmul_sum_
+// CHECK:         static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
+// CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = true;
+// CHECK:         NANO_DEVICE nano::Vec<float, 8> store(int row, int column,
+// CHECK:           const auto [[Y:.*]] = product * others.h.elements();
+// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), [[Y]]);
+// CHECK-NEXT:      return nano::to<float>([[Y]]);
+// CHECK-NEXT:    }
+// CHECK-NEXT:    NANO_DEVICE void storeColumns(int part, int column, const nano::Vec<float, 2> &totals) const {
+// CHECK-NEXT:      nano::store<2, 8>(bias + (part * 3072 + column), totals);
+// CHECK-NEXT:    }
+step.program @slopes {
+  %a = step.buffer "a" : memref<49152x768xbf16>
+  %b = step.buffer "b" : memref<768x3072xbf16>
+  %h = step.buffer "h" : memref<49152x3072xbf16>
+  %y = step.buffer "y" : memref<49152x3072xbf16>
+  %s = step.buffer "bias" : memref<3072x3072xf32>
+  step.task ins(%a, %b, %h) outs(%y, %s) : (memref<49152x768xbf16>, memref<768x3072xbf16>, memref<49152x3072xbf16>) -> (memref<49152x3072xbf16>, memref<3072x3072xf32>) {
+  ^bb0(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %e: tensor<49152x3072xbf16>):
+    %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+    %m = nano.mul %p, %e : tensor<49152x3072xbf16>
+    %f = nano.cast %m : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %r = nano.reshape %f : tensor<49152x3072xf32> -> tensor<3072x16x3072xf32>
+    %t = nano.reduce sum %r dims [1] : tensor<3072x16x3072xf32> -> tensor<3072x3072xf32>
+    nano.yield %m, %t : tensor<49152x3072xbf16>, tensor<3072x3072xf32>
   }
 }
