@@ -1,11 +1,12 @@
 // Matrix products with an element-wise end and partial sums of rows, from task to kernel, on the
 // emulator, against the interpreter of the graph dialect.
-// Tolerances of |actual − expected| / (1 + |expected|): of whole matrices 2⁻⁶, since where a
-// product's rounding to bf16 goes the other way that is 2⁻⁸ of it, squared twice that, and the
-// result is rounded again; a wrong element is off by about 1. Of sums of 128 elements 2⁻¹²: one
-// such element moves them by 2⁻¹⁵, and few do; a missing one moves them by 2⁻⁷. Of sums of these
-// and their logarithms 2⁻¹⁸, 30 roundings to f32. Of products in f32, whose exact summands of at
-// most 2⁵ are added up in f32 in another order, 2⁻¹⁵; a wrong one is off by about 1.
+// Tolerances of |actual − expected| / (1 + |expected|): of whole matrices, and of sums of 16 rows
+// of them, in which one of 16 elements is off so far or none, 2⁻⁶, since where a product's rounding
+// to bf16 goes the other way that is 2⁻⁸ of it, squared twice that, and the result is rounded
+// again; a wrong element is off by about 1. Of sums of 128 elements 2⁻¹²: one such element moves
+// them by 2⁻¹⁵, and few do; a missing one moves them by 2⁻⁷. Of sums of these and their logarithms
+// 2⁻¹⁸, 30 roundings to f32. Of products in f32, whose exact summands of at most 2⁵ are added up in
+// f32 in another order, 2⁻¹⁵; a wrong one is off by about 1.
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 
@@ -285,6 +286,37 @@ std::string sumsProgram(int64_t rows, int64_t columns, int64_t inner, bool scale
       {{"ROWS", rows}, {"COLS", columns}, {"INNER", inner}, {"PARTS", columns / 128}});
 }
 
+/// A product's slope beside an operand, and sums of it over 16 rows: of a bias's gradient.
+std::string columnSumsProgram(const Sizes &sizes) {
+  return withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERxbf16>
+      %b = step.buffer "b" : memref<INNERxCOLSxbf16>
+      %o = step.buffer "other" : memref<ROWSxCOLSxbf16>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      %s = step.buffer "sums" : memref<PARTSxCOLSxf32>
+      step.task ins(%a, %b, %o) outs(%s, %y)
+          : (memref<ROWSxINNERxbf16>, memref<INNERxCOLSxbf16>, memref<ROWSxCOLSxbf16>)
+          -> (memref<PARTSxCOLSxf32>, memref<ROWSxCOLSxbf16>) {
+      ^bb0(%x: tensor<ROWSxINNERxbf16>, %w: tensor<INNERxCOLSxbf16>, %e: tensor<ROWSxCOLSxbf16>):
+        %p = nano.matmul %x, %w : (tensor<ROWSxINNERxbf16>, tensor<INNERxCOLSxbf16>) -> tensor<ROWSxCOLSxbf16>
+        %f = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %g = nano.cast %e : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %h = nano.sigmoid %g : tensor<ROWSxCOLSxf32>
+        %m = nano.mul %f, %h : tensor<ROWSxCOLSxf32>
+        %d = nano.cast %m : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        %n = nano.cast %d : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %r = nano.reshape %n : tensor<ROWSxCOLSxf32> -> tensor<PARTSx16xCOLSxf32>
+        %t = nano.reduce sum %r dims [1] : tensor<PARTSx16xCOLSxf32> -> tensor<PARTSxCOLSxf32>
+        nano.yield %t, %d : tensor<PARTSxCOLSxf32>, tensor<ROWSxCOLSxbf16>
+      }
+    })",
+                   {{"ROWS", sizes.rows},
+                    {"COLS", sizes.columns},
+                    {"INNER", sizes.inner},
+                    {"PARTS", sizes.rows / 16}});
+}
+
 /// A product of 8 bits in f32. `turned`: its first factor lies transposed. `adds`: over what it is
 /// added to; without that, of factors of the other types and added to columns' numbers.
 std::string wideProgram(const Sizes &sizes, bool turned, bool adds) {
@@ -458,6 +490,16 @@ TEST(ProductKernel, PartialSums) {
       Product(sumsProgram(size.rows, size.columns, size.inner, scaled))
           .check(size.multiprocessors, {ofPartialSums, ofWhole, ofPartialSums});
     }
+}
+
+TEST(ProductKernel, PartialSumsOfColumns) {
+  // Fewer rows than a tile has; columns that are no whole parts; several tiles a block, with fewer
+  // and with more steps along the inner dimension than an epilogue has pieces.
+  for (const Sizes &size :
+       {Sizes{208, 384, 208, 132}, Sizes{16, 128, 16, 2}, Sizes{528, 264, 1040, 2}}) {
+    SCOPED_TRACE(size.text());
+    Product(columnSumsProgram(size)).check(size.multiprocessors);
+  }
 }
 
 TEST(ProductKernel, EightBitFactors) {
