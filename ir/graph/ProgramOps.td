@@ -133,9 +133,9 @@ def Nano_MuonOp : Nano_Op<"muon", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
 def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
   let summary = "indices that a program checks while it runs";
   let description = [{
-    The programs of a role return, beside their loss or logits, i32 [n] with one number for each `nano.index_check` of that `role`, in the module's order:
-    one of the indices of the op at this location, a `kind`, and one outside of [0, `bound`) where there is any. The role is that of the program as the model
-    file says it: the micro-batches of a step, which are made from `train`, all return what it does. Made by `nano-check-indices`; nanorun reads the numbers with the loss.
+    c[k] = the largest of the indices of the k-th checked op, as unsigned numbers: one outside of [0, `bound`) where any is. The programs of a role return c, i32 [n], beside their loss or
+    logits; it has a number for each `nano.index_check` of that `role`, in the module's order, whose location is that of the op, a `kind`. The role is that of the program as the
+    model file says it: the micro-batches of a step, which are made from `train`, all return what it does. Made by `nano-check-indices`; nanorun reads c with the loss.
 
     Operands: none.
 

@@ -20,9 +20,6 @@
 #include <unistd.h>
 #include <utility>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 namespace nano {
 
 namespace {
@@ -32,8 +29,6 @@ using Role = plan::State::Role;
 constexpr std::string_view stepPrefix = "step-";
 constexpr std::string_view temporaryPrefix = ".step-";
 constexpr std::string_view temporaryInfix = ".tmp-";
-/// Bytes of a file that are read at a time.
-constexpr uint64_t pieceBytes = uint64_t(1) << 20;
 /// Bytes between two signs of life of a rank that writes.
 constexpr uint64_t signBytes = uint64_t(64) << 20;
 
@@ -238,30 +233,15 @@ Result<std::string> makeTemporary(const std::string &directory, const std::strin
   return temporary;
 }
 
-/// XXH3 (64 bits) of a whole file.
-Result<uint64_t> checksumOf(const InputFile &file) {
-  std::vector<std::byte> piece(std::min(file.size(), pieceBytes));
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
-    const uint64_t count = std::min<uint64_t>(piece.size(), file.size() - at);
-    if (Status status = file.read(at, piece.data(), count); !status)
-      return status.error();
-    XXH3_64bits_update(&state, piece.data(), count);
-  }
-  return XXH3_64bits_digest(&state);
-}
-
 /// Opens one of the checkpoint's files and compares it with the manifest's record.
 Result<SafetensorsFile> openFile(const std::string &path, const FileRecord &record) {
   Result<SafetensorsFile> file = SafetensorsFile::open(fmt::format("{}/{}", path, record.name));
   if (!file)
     return file;
-  const InputFile &content = file->content();
-  if (content.size() != record.bytes)
+  if (file->size() != record.bytes)
     return badInput(fmt::format("{}: has {} bytes, the manifest says {}", file->path(),
-                                content.size(), record.bytes));
-  Result<uint64_t> checksum = checksumOf(content);
+                                file->size(), record.bytes));
+  Result<uint64_t> checksum = file->checksum();
   if (!checksum)
     return checksum.error();
   if (hexText(*checksum) != record.checksum)

@@ -12,6 +12,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace nano {
 
 static_assert(std::endian::native == std::endian::little,
@@ -20,6 +23,9 @@ static_assert(std::endian::native == std::endian::little,
 namespace {
 
 using nlohmann::json;
+
+/// Bytes of a file that are read for its checksum at a time.
+constexpr uint64_t pieceBytes = uint64_t(1) << 20;
 
 struct TypeName {
   std::string_view name;
@@ -204,6 +210,19 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   if (covered != dataBytes)
     return wrong(fmt::format("{} bytes at the end belong to no tensor", dataBytes - covered));
   return result;
+}
+
+Result<uint64_t> SafetensorsFile::checksum() const {
+  std::vector<std::byte> piece(std::min(file.size(), pieceBytes));
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    const uint64_t count = std::min<uint64_t>(piece.size(), file.size() - at);
+    if (Status status = file.read(at, piece.data(), count); !status)
+      return status.error();
+    XXH3_64bits_update(&state, piece.data(), count);
+  }
+  return XXH3_64bits_digest(&state);
 }
 
 TensorTable SafetensorsFile::table() const {

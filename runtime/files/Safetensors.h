@@ -63,8 +63,10 @@ public:
   /// What the tensors are.
   TensorTable table() const;
   const std::string &path() const { return file.path(); }
-  /// The whole file, for checksums.
-  const InputFile &content() const { return file; }
+  /// Bytes of the whole file.
+  uint64_t size() const { return file.size(); }
+  /// XXH3 (64 bits) of the whole file, read piece by piece. Failed as `read` is.
+  Result<uint64_t> checksum() const;
 
 private:
   InputFile file;

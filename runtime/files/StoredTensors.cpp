@@ -116,9 +116,10 @@ Result<StoredTensors> StoredTensors::open(std::vector<SafetensorsFile> files, Te
 Result<uint64_t> StoredTensors::hash() const {
   uint64_t hash = files.size();
   for (const SafetensorsFile &file : files) {
-    const std::span<const std::byte> content = file.content();
-    hash = XXH3_64bits_withSeed(content.data(), content.size(), hash);
-    file.release(content);
+    Result<uint64_t> checksum = file.checksum();
+    if (!checksum)
+      return checksum;
+    hash = XXH3_64bits_withSeed(&*checksum, sizeof *checksum, hash);
   }
   return hash;
 }

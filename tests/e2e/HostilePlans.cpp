@@ -89,7 +89,8 @@ class Attack {
 public:
   explicit Attack(plan::Plan given) : good(std::move(given)) {
     const std::span<const plan::Plan> one(&good, 1);
-    documents = {Json::parse(plan::commonText(one)), Json::parse(plan::variantText(good))};
+    texts = {plan::commonText(one), plan::variantText(good)};
+    documents = {Json::parse(texts[0]), Json::parse(texts[1])};
   }
 
   void run() {
@@ -115,11 +116,13 @@ public:
 private:
   void change(size_t document, const Pointer &place) {
     Json &json = documents[document];
+    const std::string goodText = texts[document];
     const Json before = json[place];
     for (const Json &value : hostileValues(before)) {
       if (value == before)
         continue;
       json[place] = value;
+      texts[document] = json.dump();
       ++changes;
       const std::string what = place.to_string() + ": " + before.dump() + " → " + value.dump();
       std::string message = attempt(what);
@@ -129,6 +132,7 @@ private:
         wrong.push_back(what + ": refused with more than a line: " + message);
     }
     json[place] = before;
+    texts[document] = goodText;
   }
 
   /// The message of the reader or the validator; empty when the plan passes.
@@ -136,8 +140,8 @@ private:
     plan::Plan changed;
     std::vector<std::vector<int64_t>> worlds;
     try {
-      plan::readCommon(documents[0].dump(), changed, worlds);
-      plan::readVariant(documents[1].dump(), changed);
+      plan::readCommon(texts[0], changed, worlds);
+      plan::readVariant(texts[1], changed);
     } catch (const plan::FieldError &error) {
       return error.what();
     }
@@ -153,7 +157,8 @@ private:
   }
 
   plan::Plan good;
-  std::vector<Json> documents;
+  std::vector<std::string> texts;
+  std::vector<Json> documents; ///< of the texts
 };
 
 /// What a command did.
@@ -213,7 +218,7 @@ std::string complaint(const Outcome &outcome) {
 int main(int argc, char **argv) {
   if (argc < 6)
     return 2;
-  Result<plan::Plan> good = plan::readPlanFile(argv[1], std::atoll(argv[2]));
+  Result<plan::Plan> good = plan::readPlanFile(argv[1], std::strtoll(argv[2], nullptr, 10));
   if (!good) {
     std::printf("%s\n", good.error().message.c_str());
     return 2;

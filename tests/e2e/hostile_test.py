@@ -26,7 +26,7 @@ class Hostile(RunTest):
 
     def attack(self, plan, world, runs, *options):
         nanorun = os.path.join(BIN, "nanorun")
-        command = (nanorun, "{}", "--threads", 1, "--gpus", world, *options)
+        command = (nanorun, "{}", "--threads", 1, *options)
         done = run_command(MUTATE, plan, world, runs, self.scratch.name, *command, limit=280)
         print(done.stdout.splitlines()[0] if done.stdout else done.stderr)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -38,15 +38,12 @@ class Hostile(RunTest):
         plan = self.plan("tests/compiler/Inputs/small.cpp", "s.plan", "--target", "cpu")
         self.attack(plan, 1, RUNS, *self.train("s.bin", "sv.bin"))
 
-    def test_sampling(self):
-        plan = self.plan("tests/compiler/Inputs/small.cpp", "g.plan", "--target", "cpu")
-        self.attack(plan, 1, RUNS // 4, "--sample", 4)
-
-    def test_cpu_ranks(self):
-        sizes = overrides({**TINY, "num_layers": 2, "global_batch": 256, "dist": "zero2"})
+    def test_cpu_ranks_and_sampling(self):
+        sizes = overrides({**TINY, "num_layers": 6, "global_batch": 256, "dist": "zero2"})
         options = ("--target", "cpu", "--world", "1,2", *sizes)
         plan = self.plan("models/gpt_tiny.cpp", "r.plan", *options)
-        self.attack(plan, 2, RUNS // 4, *self.train("t_0.bin", "v.bin"))
+        self.attack(plan, 2, RUNS // 8, "--gpus", 2, *self.train("t_0.bin", "v.bin"))
+        self.attack(plan, 1, RUNS // 8, "--sample", 2)
 
     def test_emulator(self):
         plan = self.plan("tests/compiler/Inputs/small.cpp", "e.plan", "--target", "cuda")
@@ -54,7 +51,7 @@ class Hostile(RunTest):
 
 
 # Of the plans that pass validation, so many run: some tens of seconds.
-RUNS = int(os.environ.get("NANO_HOSTILE_RUNS", "200"))
+RUNS = int(os.environ.get("NANO_HOSTILE_RUNS", "120"))
 
 if __name__ == "__main__":
     main()

@@ -355,11 +355,11 @@ TEST(Files, AHeaderThatNests) {
       std::string text = before;
       for (size_t i = 0; i < depth; ++i)
         text += open;
-      if (std::string_view(before) != "")
+      if (!std::string_view(before).empty())
         text += std::string_view(open) == "[" ? "" : "1";
       for (size_t i = 0; i < depth; ++i)
         text += shut;
-      text += std::string_view(before) == "" ? "" : "}}";
+      text += std::string_view(before).empty() ? "" : "}}";
       const uint64_t length = text.size();
       std::string file(reinterpret_cast<const char *>(&length), 8);
       writeText(scratch / "x.safetensors", file + text + "12345678");
