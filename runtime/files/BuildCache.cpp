@@ -7,11 +7,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace nano {
 namespace {
@@ -70,8 +72,24 @@ std::string BuildCache::keyOf(const std::vector<std::string_view> &parts) {
   return key;
 }
 
+bool BuildCache::isOwn() {
+  struct stat found = {};
+  if (::stat(folder.c_str(), &found) != 0)
+    return false;
+  const bool isOurs = found.st_uid == ::geteuid();
+  if (isOurs && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return true;
+  if (!isForeign.exchange(true))
+    say(folder + ": " +
+        (isOurs ? "other users may write to this folder of compiled kernels (chmod 700 ends that)"
+                : "this folder of compiled kernels belongs to another user") +
+        ", so it is not used; every start compiles them again; set NANO_CACHE_DIR to a folder of "
+        "your own");
+  return false;
+}
+
 std::optional<std::string> BuildCache::find(const std::string &key) {
-  if (folder.empty())
+  if (folder.empty() || !isOwn())
     return std::nullopt;
   const std::string path = pathOf(key);
   struct stat found = {};
@@ -97,7 +115,9 @@ void BuildCache::store(const std::string &key, std::string_view bytes) {
   if (folder.empty() || !canStore)
     return;
   std::error_code ignored;
-  fs::create_directories(folder, ignored);
+  fs::create_directories(fs::path(folder).parent_path(), ignored);
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno == EEXIST && !isOwn() && isForeign)
+    return;
   Header header = {{}, bytes.size(), checksumOf(key, bytes)};
   std::memcpy(header.magic, magic, sizeof magic);
   Result<OutputFile> file = OutputFile::replace(pathOf(key));

@@ -16,7 +16,8 @@ using Report = std::function<void(const std::string &)>;
 /// A folder with one file an entry. Many processes may use it at once: an entry is written beside
 /// its place and renamed into it, so that whoever opens it finds a whole one. Nothing here fails: a
 /// folder that cannot be used means that nothing is kept. What is no regular file is neither read
-/// nor replaced.
+/// nor replaced. Machine code from the cache runs: a folder that another user owns or may write to
+/// is not used, and one that is made here is this user's alone.
 class BuildCache {
 public:
   /// An empty folder's name makes a cache that keeps nothing. `ending`: of its files' names, which
@@ -36,13 +37,16 @@ public:
   void store(const std::string &key, std::string_view bytes);
 
 private:
+  /// Whether the folder is there and this user's; why not, is said once.
+  bool isOwn();
   /// Gives a line to the user, if anybody listens.
   void say(const std::string &line);
   std::string pathOf(const std::string &key) const { return folder + "/" + key + ending; }
 
   std::string folder, ending;
   Report report;
-  std::atomic<bool> canStore = true; ///< until it failed, which is said once
+  std::atomic<bool> canStore = true;   ///< until it failed, which is said once
+  std::atomic<bool> isForeign = false; ///< the folder is another's, which has been said
 };
 
 } // namespace nano

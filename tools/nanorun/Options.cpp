@@ -20,6 +20,8 @@ Ctrl-C or SIGTERM finishes the step, saves where --save is given, and ends with 
 Ranks on several machines: start one process a rank with mpirun, srun (Slurm) or torchrun. When a rank dies, hangs or fails,
 all end within seconds (--rank-timeout where it hangs) with a line that names it, and none with status 0. Give all of them the
 same NANO_JOB_SECRET (openssl rand -hex 32) or --job-secret FILE, so that nobody else joins; mpirun and one machine need none.
+A plan is a program: it runs as you do, so run those whose maker you trust. Shards, parameters, checkpoints and prompts are data,
+which can be refused and nothing else; docs/trust.md says more. --describe executes nothing of a plan.
 Exit status: 0 done; 1 the run failed or was interrupted; 2 bad usage or bad input, with one line that says what to do.
 
 nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a --save-every 100 --log runs/a.jsonl

@@ -171,6 +171,28 @@ TEST(Files, TheCacheReadsAndReplacesRegularFilesOnly) {
   EXPECT_EQ(namesIn(scratch / "elsewhere"), std::vector<std::string>{"entry"});
 }
 
+TEST(Files, TheCacheIsOfItsUserAlone) {
+  ScratchDirectory scratch;
+  std::vector<std::string> said;
+  auto report = [&](const std::string &line) { said.push_back(line); };
+  const std::string key(32, 'a'), folder = scratch / "new/cache";
+  BuildCache made(folder, ".x", report);
+  EXPECT_FALSE(made.find(key));
+  made.store(key, "bytes");
+  EXPECT_EQ(made.find(key), "bytes");
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(said.empty());
+
+  fs::permissions(folder, fs::perms::others_write, fs::perm_options::add);
+  BuildCache open(folder, ".x", report);
+  EXPECT_FALSE(open.find(key));
+  open.store(std::string(32, 'b'), "bytes");
+  EXPECT_FALSE(open.find(key));
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_CONTAINS(said[0], folder + ": other users may write to this folder of compiled kernels");
+  EXPECT_EQ(namesIn(folder), std::vector<std::string>{key + ".x"});
+}
+
 //===- Reading -----------------------------------------------------------------===//
 
 constexpr InputKind small = {"a test", 1000, "give another"};
