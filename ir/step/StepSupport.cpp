@@ -59,7 +59,8 @@ std::string accessFault(func::FuncOp kernel) {
 /// By argument, whether the attribute lists it.
 static SmallVector<bool, 8> flagsOf(func::FuncOp kernel, StringRef name) {
   SmallVector<bool, 8> flags(bufferArguments(kernel), false);
-  for (int64_t position : *positionsOf(kernel->getAttr(name)))
+  const std::optional<SmallVector<int64_t>> positions = positionsOf(kernel->getAttr(name));
+  for (int64_t position : *positions)
     flags[position] = true;
   return flags;
 }

@@ -20,6 +20,7 @@
 #include "passes/Passes.h"
 #include "passes/fp8/Policy.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace nano {
@@ -92,19 +93,23 @@ private:
     auto wide = cast<MatmulOp>(builder.clone(*product));
     wide.getBMutable().assign(rows);
     wide.getResult().setType(type.clone({type.getDimSize(0), wideColumns}));
-    SmallVector<Widened> pending{{product.getResult(), wide.getResult()}};
-    while (!pending.empty())
-      goOn(pending.pop_back_val(), columns, pending);
+    SmallVector<Widened> narrow{{product.getResult(), wide.getResult()}};
+    for (size_t i = 0; i < narrow.size(); ++i)
+      goOn(narrow[i], columns, narrow);
+    // Each behind what it reads: the last ones have no users any more.
+    for (Widened value : llvm::reverse(narrow))
+      value.narrow.getDefiningOp()->erase();
   }
 
-  /// Lets the users of a narrow value read the wide one: element-wise ops become wide, and are
-  /// pending then; a cross-entropy reads masked columns; others a slice.
-  void goOn(Widened value, int64_t columns, SmallVectorImpl<Widened> &pending) {
+  /// Lets the users of a narrow value read the wide one: element-wise ops become wide, and join
+  /// `narrow`; a cross-entropy reads masked columns; others a slice.
+  void goOn(Widened value, int64_t columns, SmallVectorImpl<Widened> &narrow) {
     Value slice;
-    for (Operation *user : llvm::make_early_inc_range(value.narrow.getUsers())) {
+    const llvm::SetVector<Operation *> users(value.narrow.user_begin(), value.narrow.user_end());
+    for (Operation *user : users) {
       OpBuilder builder(user);
       if (Operation *wide = widened(builder, user, value)) {
-        pending.push_back({user->getResult(0), wide->getResult(0)});
+        narrow.push_back({user->getResult(0), wide->getResult(0)});
         continue;
       }
       auto loss = dyn_cast<CrossEntropyOp>(user);
@@ -120,7 +125,6 @@ private:
       }
       user->replaceUsesOfWith(value.narrow, slice);
     }
-    value.narrow.getDefiningOp()->erase();
   }
 
   Value masked(OpBuilder &builder, Value logits, int64_t columns, Location location) {
