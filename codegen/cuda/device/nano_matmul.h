@@ -22,8 +22,7 @@
 //                                      Vec<float, sums>, and
 //   storeSums(row, part, totals)       takes those of the columns 128·part … 128·part + 127
 //   addsColumns                        whether the epilogue makes sums along columns, and none
-//   along
-//                                      rows. Then store returns the eight columns' summands,
+//                                      along rows. Then store returns the eight columns' summands,
 //                                      Vec<float, 8>, and
 //   storeColumns(part, column, totals) takes the sums of the rows 16·part … 16·part + 15 of two
 //                                      columns from `column` on

@@ -65,8 +65,9 @@ private:
 template <class P> class Epilogue {
   using Tiles = MatmulTiles;
   /// Chunks of a lane whose operands are on their way: a part's where parts are gone through in a
-  /// loop, else those of more than a step along the inner dimension.
-  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 4 : 2;
+  /// loop, else those of more than a step along the inner dimension, or of one step where sums
+  /// along columns take their registers.
+  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 4 : P::addsColumns ? 1 : 2;
 
 public:
   static constexpr int halves = 2 * Tiles::parts, pieces = 2 * halves;
@@ -152,16 +153,18 @@ private:
   NANO_DEVICE void store(int half, int i) {
     const Vec<bf16, 8> chunk = elementsOf<bf16>(chunks[unsigned(half) % 2][i]);
     const auto &other = others[unsigned(2 * half + i) % ahead];
-    if constexpr (P::addsColumns)
-      ofColumns = ofColumns + x.store(row(half, i), column(half), chunk, other);
-    else if constexpr (P::sums == 0)
+    if constexpr (P::addsColumns) {
+      const auto summands = x.store(row(half, i), column(half), chunk, other);
+      ofColumns = half % 2 == 0 && i == 0 ? summands : ofColumns + summands;
+    } else if constexpr (P::sums == 0) {
       x.store(row(half, i), column(half), chunk, other);
-    else
+    } else {
       totals[unsigned(half) % 2][i] =
           totals[unsigned(half) % 2][i] + x.store(row(half, i), column(half), chunk, other);
+    }
   }
-  /// Adds up the summands of four lanes, which have the same eight columns, and begins anew. With
-  /// both exchanges a lane keeps half of its columns, so that each ends with two.
+  /// Adds up the summands of four lanes, which have the same eight columns. With both exchanges a
+  /// lane keeps half of its columns, so that each ends with two.
   NANO_DEVICE void storeColumns(int last) {
     const int first = laneIndex() / 8 % 2, second = laneIndex() / 16;
     float four[4];
@@ -179,7 +182,6 @@ private:
     const int part = (firstRow - laneIndex() / 8) / sumRows;
     if (MatmulWork<P>::exists(sumRows * part, column(last)))
       x.storeColumns(part, column(last) + 4 * first + 2 * second, total);
-    ofColumns = {};
   }
   /// Adds up the totals of eight lanes, which have the same four rows, and begins anew. With every
   /// exchange a lane keeps half of its rows, so that the first four lanes end with one each.
