@@ -290,6 +290,14 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
 
     A sum that a comparison with the column's number makes one element of the row is taken in the second, from the product. Whole results that need no sum are the product's end.
 
+    A kernel that sums columns in parts, as a bias's gradient does, each part of a multiple of 16 rows, is cut into two: the first ends the product with the sums over each 16 rows, in f32,
+    which the second adds up:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %s, %y = nano.fused(%x, %w) : … {   // y, and its sums, [R/16, C]
+    %t, %y = nano.fused(%p) : … {                      ⇒     %t = nano.fused(%s) : … {           // the parts' sums
+    ```
+
     An 8-bit product into f32 whose A is the transpose of what a kernel makes, and others read as it lies, becomes a kernel of its own which turns A and ends with the addend: nothing
     is written twice.
 
