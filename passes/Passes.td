@@ -519,7 +519,7 @@ def VerifyKernels : Pass<"nano-verify-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Scheduling, memory planning and both proofs read of a kernel what it states: which of its arguments it reads and writes, and what its tensor maps
     cover. This pass holds that against the body. Loads and stores of loops and vectors are followed back to the arguments; an op or a function whose
-    effect is not known may read and write what it is given. Of a template, the attributes say its operands and results. Every argument must be stated
+    effect is not known may read and write what it is given; what a kernel has written it may read back. Of a template, the attributes say its operands and results. Every argument must be stated
     to be read, written, or both, and just as it is; a tensor map must lie inside its argument and have a form that the copy engine takes.
   }];
 }

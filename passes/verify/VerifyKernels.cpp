@@ -29,6 +29,8 @@ namespace {
 /// What is done to the memory behind an argument.
 struct Touch {
   bool reads = false, writes = false;
+  /// It is only read where the kernel has written it before: nothing is asked of its contents.
+  bool isReadBack = false;
 };
 
 /// What a function of the device library does to the operands that are memory; nothing for a
@@ -68,9 +70,10 @@ bool isView(Operation *op) {
 }
 
 /// What a body does to an argument, directly and through views. A use that is not known counts as
-/// both.
-Touch touchOf(BlockArgument argument) {
+/// both. `places`: of the body's ops in their order.
+Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> &places) {
   Touch touch;
+  size_t firstRead = SIZE_MAX, firstWrite = SIZE_MAX;
   SmallVector<Value> pending{argument};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
@@ -79,9 +82,15 @@ Touch touchOf(BlockArgument argument) {
         continue;
       }
       const Touch found = touchOfUse(use).value_or(Touch{true, true});
+      const size_t place = places.lookup(use.getOwner());
+      if (found.reads)
+        firstRead = std::min(firstRead, place);
+      if (found.writes)
+        firstWrite = std::min(firstWrite, place);
       touch.reads |= found.reads;
       touch.writes |= found.writes;
     }
+  touch.isReadBack = firstWrite < firstRead;
   return touch;
 }
 
@@ -170,10 +179,14 @@ LogicalResult verifyKernel(func::FuncOp kernel, const step::KernelInfo &info) {
       return failure();
     touches = std::move(*found);
   } else {
+    llvm::DenseMap<Operation *, size_t> places;
+    kernel.walk<WalkOrder::PreOrder>([&](Operation *op) { places[op] = places.size(); });
     for (int64_t i = 0; i < arguments; ++i)
-      touches.push_back(touchOf(kernel.getArgument(i)));
+      touches.push_back(touchOf(kernel.getArgument(i), places));
   }
   for (auto [i, touch] : llvm::enumerate(touches)) {
+    if (touch.isReadBack && !info.reads[i])
+      touch.reads = false;
     for (auto [does, states, verb] : {std::tuple(touch.reads, info.reads[i], "read"),
                                       std::tuple(touch.writes, info.writes[i], "write")})
       if (does != states)

@@ -111,6 +111,24 @@ module {
 
 // -----
 
+// What it has written itself it may read again.
+module {
+  module @kernels {
+    func.func @back(%x: memref<8xf32>, %y: memref<8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {nano.kernel, nano.reads = array<i64: 0>, nano.writes = array<i64: 1>} {
+      %zero = arith.constant 0 : index
+      %v = vector.load %x[%zero] : memref<8xf32>, vector<8xf32>
+      vector.store %v, %y[%zero] : memref<8xf32>, vector<8xf32>
+      %w = vector.load %y[%zero] : memref<8xf32>, vector<8xf32>
+      %s = arith.addf %v, %w : vector<8xf32>
+      vector.store %s, %y[%zero] : memref<8xf32>, vector<8xf32>
+      return
+    }
+  }
+}
+
+// -----
+
 // A function that nobody knows may write what it is given.
 module {
   module @kernels {
@@ -129,7 +147,7 @@ module {
 // A template whose result is stated to be read.
 module {
   module @kernels {
-    // expected-error @below {{may write argument 1, which it does not state}}
+    // expected-error @below {{states to read argument 1, which it does not do}}
     func.func @scan(%x: memref<8xi32>, %y: memref<8xi32>, %scratch: memref<64xi8>, %begin: index, %end: index)
         attributes {nano.kernel, nano.template = "scan", nano.reads = array<i64: 0, 1>, nano.writes = array<i64>,
                     nano.operands = array<i64: 0>, nano.results = [array<i64: 1>]} {
