@@ -196,7 +196,7 @@ private:
   }
 
   /// `x` with another extent and element type.
-  Tensor as(Tensor x, Extent extent, const std::string &element) {
+  Tensor as(Tensor x, Extent extent, std::string element) {
     x = cast(x, element);
     if (x.extent == extent)
       return x;

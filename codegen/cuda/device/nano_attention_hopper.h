@@ -386,21 +386,26 @@ NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
 
 /// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
 /// cache; not at once, so that under a causal mask the longest blocks of queries are not the last.
+/// Where heads share keys, a block of keys takes as long as several of queries: all of them come
+/// first, so that short blocks fill the end.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows),
                 lead = blocks < Tiles::lead ? blocks : Tiles::lead;
-  // First blocks of queries alone, then pairs of blocks of keys and of queries, then keys alone.
-  constexpr int alone = lead * A::heads, ofPair = A::heads + A::keyHeads,
-                paired = (blocks - lead) * ofPair;
-  const int inPairs = iteration - alone, pair = inPairs / ofPair, inPair = inPairs % ofPair,
-            after = inPairs - paired;
-  if (inPairs < 0 || (after < 0 && inPair >= A::keyHeads))
-    attentionGrad<A, Tiles, true>(inPairs < 0 ? iteration / A::heads : lead + pair,
-                                  inPairs < 0 ? iteration % A::heads : inPair - A::keyHeads, x);
-  else
-    attentionGrad<A, Tiles, false>(after < 0 ? pair : blocks - lead + after / A::keyHeads,
-                                   after < 0 ? inPair : after % A::keyHeads, x);
+  if constexpr (sharing<A> > 1) {
+    const int ofQueries = iteration - blocks * A::keyHeads;
+    if (ofQueries < 0)
+      attentionKeyGrad<A, Tiles>(iteration, x);
+    else
+      attentionQueryGrad<A, Tiles>(ofQueries, x);
+  } else {
+    const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
+    if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))
+      attentionGrad<A, Tiles, true>(paired < 0 ? unit : lead + paired / 2, head, x);
+    else
+      attentionGrad<A, Tiles, false>(paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks,
+                                     head, x);
+  }
 }
 
 } // namespace nano::hopper

@@ -6,11 +6,22 @@
 
 namespace nano {
 
-/// a/b, 2 units in the last place off: a·(1/b), where 1/b is infinite for |b| < 2^-126 and 0 for
-/// |b| > 2^126.
-NANO_DEVICE float quotient(float a, float b) { return a * approximateReciprocal(b); }
-/// 1/√x, relative error 2^-22.
-NANO_DEVICE float rsqrt(float x) { return approximateRsqrt(x); }
+/// a/b: a·r and one Newton step, r = 1/b to 1 unit in the last place. It is nearly
+/// always the nearest number: an error of r would be the same for all that is divided by b, and
+/// sums over rows would keep it. Where |b| < 2^-126 r is infinite, where |b| > 2^126 it is 0, and
+/// the result is a·r.
+NANO_DEVICE float quotient(float a, float b) {
+  const float reciprocal = approximateReciprocal(b), first = a * reciprocal;
+  const float result = fma(fma(-b, first, a), reciprocal, first);
+  return result == result ? result : first;
+}
+/// 1/√x: the unit's result to 2^-22 and one Newton step, for the reason that `quotient` has one.
+/// Where x < 2^-126 it is infinite.
+NANO_DEVICE float rsqrt(float x) {
+  const float first = approximateRsqrt(x);
+  const float result = fma(fma(-x * first, first, 1.0f), 0.5f * first, first);
+  return result == result ? result : first;
+}
 /// e^x as 2^(x·log₂e), relative error (2 + |x|)·2^-23; 0 where e^x < 2^-126. The loss takes it of
 /// every logit, where the six instructions more of a correctly scaled one cost more than memory.
 NANO_DEVICE float exponential(float x) { return approximateExp2(x * 1.44269504f); }
