@@ -173,12 +173,14 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
 std::string recordsText(const std::vector<FileRecord> &files) { return toJson(files).dump(); }
 
 Result<std::vector<FileRecord>> parseRecords(const std::string &text) {
+  const auto unreadable = [] { return failed("another rank's list of files cannot be read"); };
   try {
-    if (!nestsTooDeep(text))
-      return toRecords(json::parse(text));
-  } catch (const json::exception &) { // said below
+    if (nestsTooDeep(text))
+      return unreadable();
+    return toRecords(json::parse(text));
+  } catch (const json::exception &) {
+    return unreadable();
   }
-  return failed("another rank's list of files cannot be read");
 }
 
 } // namespace nano

@@ -196,7 +196,7 @@ private:
   }
 
   /// `x` with another extent and element type.
-  Tensor as(Tensor x, Extent extent, std::string element) {
+  Tensor as(Tensor x, Extent extent, const std::string &element) {
     x = cast(x, element);
     if (x.extent == extent)
       return x;
@@ -442,8 +442,10 @@ private:
       if (value.extent == Extent::Full ||
           (value.extent == Extent::Row && kind != TaskKind::Elements && kind != TaskKind::Rows))
         candidates.push_back(value);
-    if (kind != TaskKind::ColumnReductions)
-      results.push_back(as(values.back(), Extent::Full, values.back().element));
+    if (kind != TaskKind::ColumnReductions) {
+      const Tensor last = values.back(); // `as` adds to the values
+      results.push_back(as(last, Extent::Full, last.element));
+    }
     for (int64_t i = 1; i < count; ++i)
       results.push_back(candidates[pick(0, candidates.size() - 1)]);
 
