@@ -2,17 +2,14 @@
 written for torch.compile. Attention is scaled_dot_product_attention with shared keys, AdamW
 PyTorch's fused one."""
 
-import dataclasses
 import math
-import time
-import warnings
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gpt2 import COMPUTE, Optimizers, allow, facts  # noqa: F401
-from sizes import AUTOCAST, Llama
+from decoders import COMPUTE, Optimizers, allow, choose_attention, facts  # noqa: F401
+from sizes import AUTOCAST
 
 
 def frequencies(sizes):
@@ -153,32 +150,20 @@ class Model(nn.Module):
 
 def prepare(sizes, ways, device):
     """(ways that run here, notes about those that do not, what was measured for the choice)."""
-    if ways.attention != "fastest":
-        return ways, [], {}
-    times = {kind: attention_milliseconds(sizes, kind, device) for kind in Llama.ATTENTION[1:]}
-    fastest = min(times, key=lambda kind: times[kind] or math.inf)
-    return dataclasses.replace(ways, attention=fastest), [], {"attention_ms": times}
+    return choose_attention(ways, device, lambda: attention(sizes, device))
 
 
-def attention_milliseconds(sizes, kind, device, count=5):
-    """Of one layer's attention with its gradient over a sequence, the shortest of a few times; None
-    where the kind does not run."""
-    allow(kind)
+def attention(sizes, device):
+    """A function that computes one layer's attention with its gradient over a sequence."""
     rows = sizes.seq_len // sizes.block_size
     options = {"device": device, "dtype": COMPUTE[sizes.dtype]}
     q, k, v = (
         torch.randn(rows, heads, sizes.block_size, sizes.head_dim, **options, requires_grad=True)
         for heads in (sizes.num_heads, sizes.num_kv_heads, sizes.num_kv_heads)
     )
-    slope, times = torch.randn_like(q), []
-    for _ in range(2 + count):
-        begun = time.perf_counter()
-        try:
-            with warnings.catch_warnings(action="ignore"):  # PyTorch's about kinds that do not run
-                torch.autograd.grad(attend(q, k, v), (q, k, v), slope)
-        except RuntimeError:
-            return None
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(1000 * (time.perf_counter() - begun))
-    return round(min(times[2:]), 3)
+    slope = torch.randn_like(q)
+
+    def once():
+        torch.autograd.grad(attend(q, k, v), (q, k, v), slope)
+
+    return once

@@ -7,6 +7,9 @@ from typing import ClassVar
 
 BLOCK = 128  # positions that a window of gpt124m counts as one
 COMPILE = ("default", "max-autotune-no-cudagraphs", "off")  # modes of torch.compile
+# Kinds of scaled_dot_product_attention: "fastest" measures those that run here, "any" leaves the
+# choice to PyTorch.
+ATTENTION = ("fastest", "cudnn", "flash", "efficient", "any")
 # f32 weights that are cast where they are used, or bf16 weights with f32 masters in the optimizer.
 AUTOCAST, BF16 = "autocast", "bf16"
 
@@ -109,8 +112,7 @@ class Gpt2(Peer):
     eos_token: int = 50256
     dtype: str = "bf16"
 
-    # "fastest" measures those that run here; "any" leaves the choice to PyTorch.
-    ATTENTION = ("fastest", "cudnn", "flash", "efficient", "any")
+    ATTENTION = ATTENTION
     WEIGHTS = (AUTOCAST, BF16)
 
     def problem_of_model(self):
@@ -157,7 +159,7 @@ class Llama(Peer):
     eos_token: int = 2
     dtype: str = "bf16"
 
-    ATTENTION = Gpt2.ATTENTION
+    ATTENTION = ATTENTION
     WEIGHTS = (AUTOCAST, BF16)
 
     def problem_of_model(self):
