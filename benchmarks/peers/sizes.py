@@ -90,8 +90,8 @@ class Gpt124m(Peer):
 
 
 @dataclass
-class Gpt2(Peer):
-    """The hyperparameters of models/gpt2.cpp by their names there."""
+class Decoder(Peer):
+    """What decoders over rows of block_size tokens that AdamW trains have in common."""
 
     vocab_size: int = 50257
     num_layers: int = 12
@@ -116,8 +116,6 @@ class Gpt2(Peer):
     WEIGHTS = (AUTOCAST, BF16)
 
     def problem_of_model(self):
-        if self.model_dim % self.num_heads:
-            return "model_dim must be a multiple of num_heads"
         if self.seq_len % self.block_size:
             return "seq_len must be a multiple of block_size"
         if self.warmup_iters < 0:
@@ -126,7 +124,17 @@ class Gpt2(Peer):
 
 
 @dataclass
-class Llama(Peer):
+class Gpt2(Decoder):
+    """The hyperparameters of models/gpt2.cpp by their names there."""
+
+    def problem_of_model(self):
+        if self.model_dim % self.num_heads:
+            return "model_dim must be a multiple of num_heads"
+        return super().problem_of_model()
+
+
+@dataclass
+class Llama(Decoder):
     """The hyperparameters of models/llama.cpp by their names there."""
 
     vocab_size: int = 32000
@@ -143,11 +151,6 @@ class Llama(Peer):
     learning_rate: float = 4e-4
     warmup_iters: int = 500
     final_lr_frac: float = 0.1
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.95
-    adam_eps: float = 1e-8
-    grad_clip: float = 1.0
     norm_eps: float = 1e-5
     tied: str = "no"
     rope_theta: float = 10000.0
@@ -157,25 +160,17 @@ class Llama(Peer):
     rope_high_freq_factor: float = 4.0
     rope_original_block: int = 8192
     eos_token: int = 2
-    dtype: str = "bf16"
-
-    ATTENTION = ATTENTION
-    WEIGHTS = (AUTOCAST, BF16)
 
     def problem_of_model(self):
         if self.num_heads % self.num_kv_heads:
             return "num_heads must be a multiple of num_kv_heads"
         if self.head_dim % 2:
             return "head_dim must be even"
-        if self.seq_len % self.block_size:
-            return "seq_len must be a multiple of block_size"
-        if self.warmup_iters < 0:
-            return "warmup_iters must not be negative"
         if self.tied not in ("no", "yes"):
             return "tied must be no or yes"
         if self.rope_scaling not in ("none", "linear", "llama3"):
             return "rope_scaling must be none, linear or llama3"
-        return None
+        return super().problem_of_model()
 
 
 # By the name of the model file; the program is in the module of that name.

@@ -83,15 +83,6 @@ Work workOf(FusedOp fused, double written) {
 /// of each column within 100 KiB of shared memory. And that its threads hold at most in registers.
 constexpr int64_t mostGatheredColumns = 100 * 1024 / 32, mostHeldColumns = 1 << 14;
 
-/// A bf16 product's epilogue is done by the warps that multiply: what it reads and writes beside
-/// one matrix of results takes so many times as long as by a kernel that does nothing else, and
-/// tensor cores wait meanwhile. Measured on an H200: 287, 413 and 543 us for the product 49152 ×
-/// 3072 × 768 alone, with GELU and its input as results, and with GELU's gradient, which reads one
-/// matrix, writes two and sums columns; 420, 513 and 634 us of 16384 × 6400 × 1600; 236 and 445 us
-/// of 32768 × 2816 × 1024 with SwiGLU's gradient, which reads two matrices and writes three. It
-/// predicts these within 10%.
-constexpr double epilogueMemoryCost = 1.25;
-
 struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
   using Base::Base;
 
@@ -304,11 +295,11 @@ private:
   /// The kernel that begins with a product multiplies one tile while it ends the one before,
   /// element by element. So it takes as long as the longest of these: the product by the device
   /// library, at its share of the vendor library's speed, and where the same warps end it their
-  /// waiting for other matrices (epilogueMemoryCost); the operations on elements; those of them
-  /// that are special functions; and what it reads and writes. Only where the product is f32 it
-  /// ends a tile before the next. Apart from each other the library's product and the kernel each
-  /// take as long as the longer of their operations and bytes; they write and read the product once
-  /// more, and are one command more. A kernel that is cut at sums of rows counts as its parts.
+  /// waiting for other matrices (machine::epilogueMemoryCost); the operations on elements; those of
+  /// them that are special functions; and what it reads and writes. Only where the product is f32
+  /// it ends a tile before the next. Apart from each other the library's product and the kernel
+  /// each take as long as the longer of their operations and bytes; they write and read the product
+  /// once more, and are one command more. A kernel that is cut at sums of rows counts as its parts.
   std::string lossOf(const Product &product, FusedOp fused, const RowSumParts &parts) {
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), inner = product.inner();
@@ -338,7 +329,7 @@ private:
       together += std::max(multiplying / machine::summingProductShare, ending);
     else
       together += std::max(multiplying / machine::generatedProductShare +
-                               epilogueMemoryCost *
+                               machine::epilogueMemoryCost *
                                    rates.kernel(std::max(epilogue.bytes - factors - written, 0.0)),
                            ending);
     return together < apart ? "" : "that is predicted to be faster";

@@ -113,13 +113,18 @@ Value partialSumsOf(Value value) {
   return isOfRows ? summands : Value();
 }
 
-Value partialColumnSumsOf(Value value) {
+Value columnSumsOf(Value value) {
   const Value summands = summandsOf(value, 1);
   const bool isOfColumns =
-      summands && tensorType(summands).getShape() ==
-                      ArrayRef<int64_t>{tensorType(value).getDimSize(0) * partialSumRows,
-                                        tensorType(value).getDimSize(1)};
+      summands && tensorType(summands).getDimSize(1) == tensorType(value).getDimSize(1);
   return isOfColumns ? summands : Value();
+}
+
+Value partialColumnSumsOf(Value value) {
+  const Value summands = columnSumsOf(value);
+  const bool isPartial = summands && tensorType(summands).getDimSize(0) ==
+                                         tensorType(value).getDimSize(0) * partialSumRows;
+  return isPartial ? summands : Value();
 }
 
 /// True for what a thread computes of eight neighbours of a row from those of its operands.

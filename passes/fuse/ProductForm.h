@@ -47,8 +47,9 @@ std::string productObstacle(mlir::Operation *product);
 /// `partialSumColumns` columns it is, [R, C / partialSumColumns], reshaped and reduced; null when
 /// it is no such sum.
 mlir::Value partialSumsOf(mlir::Value value);
-/// Likewise the values [R, C] whose sums over each `partialSumRows` rows it is,
-/// [R / partialSumRows, C].
+/// Likewise the values [R, C] whose sums over each R / P rows it is, [P, C].
+mlir::Value columnSumsOf(mlir::Value value);
+/// Likewise where these are `partialSumRows` rows.
 mlir::Value partialColumnSumsOf(mlir::Value value);
 
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the

@@ -11,28 +11,15 @@ using namespace nano::graph;
 
 namespace nano {
 
-/// The matrix whose parts of R / P rows the reduction sums, [P, C] of [P, R / P, C]; null for
-/// others.
-static Value summedMatrix(ReduceOp reduce) {
-  auto parts = reduce.getX().getDefiningOp<ReshapeOp>();
-  if (!parts || tensorType(parts).getRank() != 3 || reduce.getDims() != ArrayRef<int64_t>{1} ||
-      reduce.getCombiner() != Combiner::sum)
-    return {};
-  const RankedTensorType from = tensorType(parts.getX()), to = tensorType(parts);
-  const bool isOfRows = from.getRank() == 2 && from.getDimSize(1) == to.getDimSize(2) &&
-                        from.getDimSize(0) == to.getDimSize(0) * to.getDimSize(1);
-  return isOfRows ? parts.getX() : Value();
-}
-
 bool hasColumnSums(FusedOp fused) {
   return llvm::any_of(fused.getBody().front().getOps<ReduceOp>(),
-                      [](ReduceOp reduce) { return bool(summedMatrix(reduce)); });
+                      [](ReduceOp reduce) { return bool(columnSumsOf(reduce)); });
 }
 
 /// The one reduction, or why there is none that an epilogue can begin.
 static std::string findSum(FusedOp fused, ReduceOp &sum) {
   for (auto reduce : fused.getBody().front().getOps<ReduceOp>()) {
-    if (!summedMatrix(reduce) || !tensorType(reduce).getElementType().isF32())
+    if (!columnSumsOf(reduce) || !tensorType(reduce).getElementType().isF32())
       return "its kernel reduces otherwise than to sums of columns in f32";
     if (sum)
       return "its kernel has more than one sum of columns";
@@ -49,7 +36,7 @@ std::string splitColumnSums(FusedOp fused, Value product, RowSumParts &parts) {
   ReduceOp sum;
   if (std::string obstacle = findSum(fused, sum); !obstacle.empty())
     return obstacle;
-  const Value matrix = summedMatrix(sum);
+  const Value matrix = columnSumsOf(sum);
   const RankedTensorType whole = tensorType(matrix), total = tensorType(sum);
   const int64_t rows = whole.getDimSize(0) / partialSumRows, columns = whole.getDimSize(1);
   const RankedTensorType partial = total.clone({rows, columns});

@@ -6,10 +6,10 @@
 
 namespace nano {
 
-/// a/b: a·r and one Newton step, r = 1/b to 1 unit in the last place. It is nearly
-/// always the nearest number: an error of r would be the same for all that is divided by b, and
-/// sums over rows would keep it. Where |b| < 2^-126 r is infinite, where |b| > 2^126 it is 0, and
-/// the result is a·r.
+/// a/b: a·r and one Newton step, r = 1/b to 1 unit in the last place. It is nearly always the
+/// nearest number: an error of r would be the same for all that is divided by b, and sums over rows
+/// would keep it. Where |b| < 2^-126 r is infinite, where |b| > 2^126 it is 0, and the result is
+/// a·r.
 NANO_DEVICE float quotient(float a, float b) {
   const float reciprocal = approximateReciprocal(b), first = a * reciprocal;
   const float result = fma(fma(-b, first, a), reciprocal, first);
