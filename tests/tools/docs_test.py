@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""What README.md and docs/ lead to is there, and the README stays a first layer."""
+
+import glob
+import os
+import re
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+README_WORDS = 1200
+
+
+def pages():
+    yield os.path.join(ROOT, "README.md")
+    for folder in ("benchmarks", "docs", "docs/ops", "runtime/comm", "runtime/emulator"):
+        yield from sorted(glob.glob(os.path.join(ROOT, folder, "*.md")))
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class DocsTest(unittest.TestCase):
+    def test_links_lead_to_files(self):
+        links = 0
+        for page in pages():
+            text = re.sub(r"^```.*?^```", "", read(page), flags=re.MULTILINE | re.DOTALL)
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+                if re.match(r"\w+:", target):
+                    continue
+                links += 1
+                with self.subTest(page=os.path.relpath(page, ROOT), target=target):
+                    self.assertTrue(os.path.exists(os.path.join(os.path.dirname(page), target)))
+        self.assertGreater(links, 30)
+
+    def test_every_page_is_led_to(self):
+        named = {
+            os.path.realpath(os.path.join(os.path.dirname(page), target))
+            for page in pages()
+            for target in re.findall(r"\]\(([^)#\s]+\.md)", read(page))
+        }
+        for page in pages():
+            if page != os.path.join(ROOT, "README.md"):
+                with self.subTest(page=os.path.relpath(page, ROOT)):
+                    self.assertIn(os.path.realpath(page), named)
+
+    def test_readme_is_short(self):
+        words = len(read(os.path.join(ROOT, "README.md")).split())
+        self.assertLessEqual(words, README_WORDS, "move details to docs/")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], sys.argv[1]] if len(sys.argv) > 1 else None)
