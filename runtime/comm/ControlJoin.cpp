@@ -180,7 +180,9 @@ private:
     const size_t firstSeat = entries.size();
     for (const Seat &seat : seats)
       entries.push_back({seat.socket.fd(), POLLRDHUP, 0}); // none: poll passes over −1
-    ::poll(entries.data(), entries.size(), int(pollTime.count()));
+    const milliseconds left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    const milliseconds wait = std::clamp(left, milliseconds(0), pollTime);
+    ::poll(entries.data(), entries.size(), int(wait.count()));
 
     if (keyPlace && entries[1].revents)
       handOutKey(keyPlace, options.key);

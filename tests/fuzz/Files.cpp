@@ -1,0 +1,157 @@
+// The files that nanorun reads: plans, tensors, manifests, shards, tuning.
+#include "runtime/cuda/Tuning.h"
+#include "runtime/data/TokenShards.h"
+#include "runtime/files/Manifest.h"
+#include "runtime/files/Safetensors.h"
+#include "runtime/plan/JsonDepth.h"
+#include "runtime/plan/PlanFile.h"
+#include "tests/fuzz/Targets.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace nano::fuzz {
+
+namespace {
+
+uint64_t numberAt(const std::string &bytes, size_t at, size_t width) {
+  uint64_t number = 0;
+  std::memcpy(&number, bytes.data() + at, width);
+  return number;
+}
+
+void setNumber(std::string &bytes, size_t at, uint64_t number, size_t width) {
+  std::memcpy(bytes.data() + at, &number, width);
+}
+
+/// The plan file with sizes, version and checksums that fit its bytes, as docs/plan-format.md says;
+/// what cannot be one stays as it is.
+std::string repaired(std::string_view given) {
+  constexpr size_t header = 32, entry = 32;
+  std::string bytes(given);
+  if (bytes.size() < header || bytes.compare(0, 8, "NANOPLAN") != 0)
+    return bytes;
+  const uint64_t sections = numberAt(bytes, 12, 4);
+  if (sections > 64 || header + sections * entry > bytes.size())
+    return bytes;
+  setNumber(bytes, 8, plan::planVersion, 4);
+  setNumber(bytes, 16, bytes.size(), 8);
+  const uint64_t first = header + sections * entry;
+  uint64_t at = first;
+  for (uint64_t section = 0; section < sections; ++section) {
+    const size_t row = header + section * entry;
+    const uint64_t rest = bytes.size() - at;
+    const uint64_t size =
+        section + 1 == sections ? rest : std::min<uint64_t>(numberAt(bytes, row + 16, 8), rest);
+    setNumber(bytes, row + 8, at, 8);
+    setNumber(bytes, row + 16, size, 8);
+    setNumber(bytes, row + 24, XXH3_64bits(bytes.data() + at, size), 8);
+    at += size;
+  }
+  const std::string covered = bytes.substr(0, 24) + bytes.substr(header, first - header);
+  setNumber(bytes, 24, XXH3_64bits(covered.data(), covered.size()), 8);
+  return bytes;
+}
+
+/// The manifest with the checksum of what it says; what is no JSON object stays as it is.
+std::string sealed(std::string_view given) {
+  if (nestsTooDeep(given))
+    return std::string(given);
+  nlohmann::json manifest = nlohmann::json::parse(given, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object())
+    return std::string(given);
+  manifest.erase("checksum");
+  const auto text = [&] {
+    return manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  const std::string covered = text();
+  manifest["checksum"] = hexText(XXH3_64bits(covered.data(), covered.size()));
+  return text();
+}
+
+} // namespace
+
+void plan(std::string_view bytes) {
+  const Result<plan::PlanFile> file = plan::PlanFile::parse(repaired(bytes));
+  if (!file)
+    return;
+  const Result<std::vector<plan::Plan>> plans = file->plans();
+  if (!plans)
+    return;
+  (void)plan::describe(*plans);
+  if (!plan::validate(*plans))
+    return;
+  const std::string written = plan::serialize(*plans);
+  const Result<plan::PlanFile> again = plan::PlanFile::parse(written);
+  require(bool(again), "a plan that was written can be read");
+  const Result<std::vector<plan::Plan>> same = again->plans();
+  require(same && plan::serialize(*same) == written,
+          "a plan that was read gives the same bytes when it is written");
+}
+
+void safetensors(std::string_view bytes) {
+  const MemoryFile memory(bytes);
+  const Result<SafetensorsFile> file = SafetensorsFile::open(memory.path());
+  if (!file)
+    return;
+  (void)file->checksum();
+  std::string data;
+  for (const auto &[name, entry] : file->tensors()) {
+    require(entry.begin <= entry.end && entry.end <= bytes.size(), "a tensor lies in its file");
+    data.resize(entry.end - entry.begin);
+    require(bool(file->read(entry, 0, data.data(), data.size())), "a tensor can be read");
+  }
+  (void)checkTensors("the file", file->table(), {});
+}
+
+void manifest(std::string_view bytes) {
+  (void)parseRecords(std::string(bytes));
+  Contents contents;
+  const Result<Manifest> read = parseManifest(sealed(bytes), contents);
+  if (!read)
+    return;
+  const std::string written = manifestText(*read, contents);
+  Contents again;
+  const Result<Manifest> same = parseManifest(written, again);
+  require(same && manifestText(*same, again) == written,
+          "a manifest that was read gives the same text when it is written twice");
+}
+
+void shard(std::string_view bytes) {
+  constexpr int64_t vocabulary = 300;
+  constexpr uint64_t sequence = 8, batch = 16;
+  const MemoryFile memory(bytes);
+  const auto shards = TokenShards::open(memory.path(), vocabulary, "--train");
+  if (!shards)
+    return;
+  (void)(*shards)->fingerprint();
+  (void)validationSequences(**shards, sequence, 1000);
+  Result<BatchReader> reader = BatchReader::create(*shards, batch, sequence, "--train");
+  if (!reader)
+    return;
+  int32_t inputs[sequence], targets[sequence];
+  for (int step = 0; step < 3; ++step) {
+    reader->next();
+    for (uint64_t index = 0; index < batch / sequence; ++index) {
+      if (!reader->read(index, inputs, targets))
+        return;
+      for (int32_t token : inputs)
+        require(token >= 0 && token < vocabulary, "a token that is read is in the vocabulary");
+    }
+    (void)reader->hash();
+  }
+}
+
+void tuning(std::string_view bytes) {
+  const MemoryFile memory(bytes);
+  cuda::Tuning tuning = cuda::Tuning::open(memory.path(), "GPU", [](const std::string &) {});
+  (void)tuning.find("1 2 3");
+  (void)tuning.text();
+}
+
+} // namespace nano::fuzz
