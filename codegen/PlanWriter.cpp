@@ -3,6 +3,7 @@
 
 #include "codegen/PlanCommands.h"
 #include "codegen/PlanExpr.h"
+#include "codegen/PlanInterchange.h"
 #include "codegen/cuda/CudaEmitter.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
@@ -110,6 +111,10 @@ LogicalResult PlanWriter::header() {
         return module.emitError("nano.hyperparameters: an entry lacks name, value or overridden");
       plan.hyperparameters.push_back({name.str(), value.str(), overridden.getValue()});
     }
+  FailureOr<Interchange> interchange = readInterchange(module);
+  if (failed(interchange))
+    return failure();
+  plan.interchange = std::move(*interchange);
   return success();
 }
 

@@ -517,6 +517,8 @@ template <typename F> void generate(int64_t tokens, const F &logits, Line at = L
 
 } // namespace nano::frontend
 
+#include "compiler/FrontendInterchange.h"
+
 /// The model: `NANO_MODEL { … }`, once a file.
 #define NANO_MODEL extern "C" void nanoModel()
 

@@ -370,6 +370,7 @@ void Recorder::training(const Training &training, Line at) {
 
 TracedModel Recorder::finish() {
   finishFp8();
+  finishInterchange();
   std::vector<std::string> known;
   for (const HyperparameterRecord &record : hyperparameters)
     known.push_back(record.name);

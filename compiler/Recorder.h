@@ -6,6 +6,7 @@
 #include "compiler/Frontend.h"
 #include "compiler/TraceModel.h"
 #include "ir/graph/Nano.h"
+#include "runtime/plan/Interchange.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -121,6 +122,12 @@ public:
   Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
 
+  /// Parts without a name or rows have those that the parameter has.
+  void imported(const At &parameter, std::vector<plan::ForeignPart> parts, const char *what);
+  void unusedInCheckpoints(const char *tensors, Line at);
+  void importPrefix(const char *prefix, Line at);
+  void config(const char *name, const ConfigValue &value, const ConfigRule &rule, Line at);
+
   void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                   Tensor (*call)(const void *, Tensor, Tensor), Line at);
   void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
@@ -148,6 +155,8 @@ private:
   /// Writes the policies of FP8 products to the parameters: the model's, those of -D fp8.<name>,
   /// and the scales of a file.
   void finishFp8();
+  /// Checks the mapping to other programs' checkpoints and writes it to the module.
+  void finishInterchange();
   void takeSymbol(const std::string &symbol, const char *what, Line at);
   const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
   void useSched(const Sched &sched, const char *what, Line at) const;
@@ -179,6 +188,8 @@ private:
     Line at;
   };
   llvm::StringMap<Fp8Record> fp8Records; ///< by parameter
+  plan::Interchange interchange;
+  llvm::StringMap<Line> importedAt; ///< by parameter
   std::optional<Training> how;
   Line howAt{};
   int64_t trainTokens = 0, validateTokens = 0, generateTokens = 0;

@@ -86,6 +86,7 @@ private:
   std::string initial(const Init &init) const;
   std::string sharding(const Sharding &sharding) const;
   std::string action(const Command &command) const;
+  void interchange();
   void kernels();
   void buffers();
   void states();
@@ -111,8 +112,29 @@ std::string Describer::common(const std::string &hash) {
   line("hyperparameters:");
   for (const Hyperparameter &item : plan.hyperparameters)
     line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : ""));
+  interchange();
   kernels();
   return std::move(out);
+}
+
+void Describer::interchange() {
+  const Interchange &interchange = plan.interchange;
+  if (interchange == Interchange())
+    return;
+  line("checkpoints of other programs:");
+  for (const ForeignParameter &parameter : interchange.parameters) {
+    std::string text = "  " + parameter.name + " = ";
+    if (parameter.parts.empty())
+      text += "in none";
+    for (size_t i = 0; i < parameter.parts.size(); ++i) {
+      const ForeignPart &part = parameter.parts[i];
+      text += (i ? ", " : "") + part.tensor + (part.transposed ? "^T" : "") + "[" +
+              std::to_string(part.first) + ":" + std::to_string(part.first + part.rows) + "]";
+    }
+    line(text);
+  }
+  for (const ConfigField &field : interchange.config)
+    line("  config.json: " + field.names.front() + " = " + field.value);
 }
 
 void Describer::buffers() {

@@ -3,6 +3,8 @@
 // specified in docs/plan-format.md. Structs compare member by member.
 #pragma once
 
+#include "runtime/plan/Interchange.h"
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -380,6 +382,7 @@ struct Plan {
   std::vector<std::string>
       cpuFeatures; ///< what the native code needs, e.g. "avx512f", as /proc/cpuinfo spells it
   std::vector<Hyperparameter> hyperparameters;
+  Interchange interchange; ///< with checkpoints of other programs
   uint64_t arenaBytes = 0; ///< one rank's arena
   std::vector<Buffer> buffers;
   std::vector<State> states;

@@ -1,6 +1,7 @@
 // Reads the texts of a plan file from JSON and checks every field's presence and type; an error
 // carries the field's path.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/InterchangeJson.h"
 #include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/JsonNode.h"
 #include "runtime/plan/JsonTree.h"
@@ -416,6 +417,8 @@ void Reader::common(const JsonNode &root, Plan &plan, std::vector<std::vector<in
          value.overridden = object["overridden"].boolean();
          object.close();
        });
+  if (auto interchange = object.find("interchange"))
+    plan.interchange = readInterchange(*interchange);
   list(object["kernels"], plan.kernels,
        [&](const JsonNode &item, Kernel &value) { kernel(item, value); });
   if (auto sources = object.find("sources"))

@@ -1,6 +1,7 @@
 // Writes the texts of a plan file as JSON, compactly: ten thousand commands must parse in
 // milliseconds.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/InterchangeJson.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <nlohmann/json.hpp>
@@ -358,6 +359,8 @@ std::string Writer::common(std::span<const Plan> variants) {
   lines(plan.hyperparameters, [](const Hyperparameter &item) {
     return Json{{"name", item.name}, {"value", item.value}, {"overridden", item.overridden}};
   });
+  if (plan.interchange != Interchange())
+    value("interchange", toJson(plan.interchange));
   key("kernels");
   lines(plan.kernels, [&](const Kernel &item) { return kernel(item); });
   if (!plan.sources.empty()) {

@@ -1,6 +1,7 @@
 // The rules that every plan obeys, so that whoever executes one need not check an index or a range
 // again.
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/JsonTree.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Validator.h"
@@ -31,6 +32,7 @@ void Validator::run() {
   scalars();
   for (const State &state : plan.states)
     check(state);
+  interchange();
   kernels();
   for (const Program &program : plan.programs)
     check(program);
@@ -123,6 +125,30 @@ void Validator::check(const State &state, const Sharding &sharding) {
             "it begins before the end of the piece before it");
     end = plus(uint64_t(piece.offset), elements(piece.shape));
     require(end <= whole, "it reaches beyond the whole");
+  }
+}
+
+void Validator::interchange() {
+  item = "interchange";
+  const Interchange &interchange = plan.interchange;
+  if (interchange == Interchange())
+    return;
+  std::vector<StoredParameter> parameters;
+  for (const State &state : plan.states)
+    if (state.role == State::Role::Parameter)
+      parameters.push_back({state.name, state.shape, state.type});
+  if (Result<std::vector<ForeignTensor>> tensors = foreignTensors(interchange, parameters);
+      !tensors)
+    fail(tensors.error().message);
+  for (const ConfigField &field : interchange.config) {
+    require(!field.names.empty() && !field.names.front().empty(),
+            "a setting of config.json has no name");
+    std::vector<std::string> values = {field.value};
+    values.insert(values.end(), field.accepted.begin(), field.accepted.end());
+    if (!field.absent.empty())
+      values.push_back(field.absent);
+    for (const std::string &value : values)
+      require(JsonTree::parse(value).has_value(), "a value of config.json is not JSON");
   }
 }
 
@@ -343,6 +369,8 @@ Status validate(std::span<const Plan> variants) {
       return differ("their target");
     if (plan.hyperparameters != first.hyperparameters)
       return differ("their hyperparameters");
+    if (plan.interchange != first.interchange)
+      return differ("their mapping to other programs' checkpoints");
     if (plan.kernels != first.kernels || plan.sources != first.sources || plan.code != first.code)
       return differ("their kernels");
   }

@@ -61,6 +61,7 @@ private:
   void inside(const Ref &ref, uint64_t bytes, const char *what) const;
 
   void header();
+  void interchange();
   void check(const Buffer &buffer);
   void check(const State &state);
   void check(const State &state, const Sharding &sharding);

@@ -94,9 +94,12 @@ TEST_P(PlanFields, EveryFieldHasAType) {
 
 TEST_P(PlanFields, NoFieldMayBeMissing) {
   const std::set<std::string> optional = {
-      "at",           "label",   "stream",      "transpose", "stride",      "scale",    "optimizer",
-      "learningRate", "sources", "scaleBlocks", "sharding",  "flopsPerKey", "maximum",  "ranks",
-      "flops",        "cluster", "maps",        "checks",    "valChecks",   "genChecks"};
+      "at",          "label",       "stream",       "transpose", "stride",
+      "scale",       "optimizer",   "learningRate", "sources",   "scaleBlocks",
+      "sharding",    "flopsPerKey", "maximum",      "ranks",     "flops",
+      "cluster",     "maps",        "checks",       "valChecks", "genChecks",
+      "interchange", "check",       "accepted",     "absent",    "hyperparameter",
+      "written"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -204,6 +207,9 @@ TEST(PlanRules, EachIsChecked) {
   auto gather = [](Plan &plan) -> Command & { return plan.programs[0].commands[11]; };
   auto shard = [](Plan &plan) -> Command & { return plan.programs[0].commands[12]; };
   auto parts = [](Plan &plan) -> Sharding & { return *plan.states[1].sharding; };
+  auto mapped = [](Plan &plan, size_t i) -> ForeignParameter & {
+    return plan.interchange.parameters[i];
+  };
   const Rule rules[] = {
       {"neither cpu nor cuda", [](Plan &p) { p.target = "tpu"; }},
       {"names no number of ranks", [](Plan &p) { p.worlds = {}; }},
@@ -255,6 +261,33 @@ TEST(PlanRules, EachIsChecked) {
        [&](Plan &p) { parts(p).pieces[0].name = ""; }},
       {"state 'skip_weights': a piece of another state has the same name",
        [&](Plan &p) { parts(p).pieces[0].name = "skip_weights"; }},
+      {"interchange: the mapping names 'none', which is no parameter",
+       [&](Plan &p) { mapped(p, 1).name = "none"; }},
+      {"interchange: the mapping of the parameter 'embed.weight' is given twice",
+       [&](Plan &p) { mapped(p, 1).name = "embed.weight"; }},
+      {"'embed.weight' has 32 rows; its mapping gives it 20",
+       [&](Plan &p) { mapped(p, 0).parts.pop_back(); }},
+      {"'embed.weight' has 32 rows; its mapping gives it more",
+       [&](Plan &p) { mapped(p, 0).parts[0].rows = 21; }},
+      {"the tensor 'model.b': its row 0 is taken by nothing before the parameter 'embed.weight'",
+       [&](Plan &p) { mapped(p, 0).parts[1].first = 4; }},
+      {"the tensor 'model.a': its row 19 is taken twice, by the parameter 'embed.weight'",
+       [&](Plan &p) { mapped(p, 0).parts[1] = {"model.a", true, 19, 12}; }},
+      {"'embed.weight' cannot lie in the tensor 'model.a': 'embed.weight' takes it with other rows",
+       [&](Plan &p) { mapped(p, 0).parts[1] = {"model.a", false, 20, 12}; }},
+      {"cannot lie in the tensor '': its name is empty",
+       [&](Plan &p) { mapped(p, 0).parts[0].tensor = ""; }},
+      {"its rows are not a range",
+       [&](Plan &p) { mapped(p, 0).parts[0] = {"model.a", true, 1, INT64_MAX}; }},
+      {"its rows are not a range", [&](Plan &p) { mapped(p, 0).parts[0].first = -1; }},
+      {"only matrices are transposed",
+       [&](Plan &p) { mapped(p, 1).parts = {{"model.c", true, 0, 3}}; }},
+      {"a setting of config.json has no name",
+       [](Plan &p) { p.interchange.config[1].names = {}; }},
+      {"a value of config.json is not JSON",
+       [](Plan &p) { p.interchange.config[2].value = "silu"; }},
+      {"a value of config.json is not JSON",
+       [](Plan &p) { p.interchange.config[0].accepted = {"{"}; }},
       {"buffer 77 does not exist", [](Plan &p) { p.scalarBuffer = 77; }},
       {"scalar 'window': it is neither f32 nor i32",
        [](Plan &p) { p.scalars[1].type = DType::BF16; }},

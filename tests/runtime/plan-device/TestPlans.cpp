@@ -81,6 +81,17 @@ Plan fullPlan() {
   plan.group = 2;
   plan.cpuFeatures = {"sse2"};
   plan.hyperparameters = {{"model_dim", "8", false}, {"seq_len", "16", true}};
+  using Check = ConfigField::Check;
+  plan.interchange.prefix = "model.";
+  plan.interchange.unused = {"*.mask"};
+  plan.interchange.parameters = {
+      {"embed.weight", {{"model.a", true, 0, 20}, {"model.b", true, 0, 12}}},
+      {"skip_weights", {}},
+  };
+  plan.interchange.config = {
+      {{"rope.theta", "theta"}, "1e4", Check::Equal, {"10000"}, "10000", "rope_theta", true},
+      {{"window"}, "16", Check::AtLeast, {}, "", "", false},
+      {{"act"}, "\"silu\"", Check::None, {}, "", "", true}};
   plan.source = "int main() {}\n";
 
   uint32_t scalars = builder.buffer("scalars", DType::F32, {64});
