@@ -1,6 +1,7 @@
 // Checks options and opens files.
 #include "runtime/Job.h"
 
+#include "runtime/Export.h"
 #include "runtime/Fp8Report.h"
 #include "runtime/Version.h"
 #include "runtime/files/Checkpoint.h"
@@ -48,7 +49,9 @@ Facts Job::facts() const {
   auto given = [](const std::string &option) { return option.empty() ? "no" : "yes"; };
   auto sizeOf = [](const std::string &path) {
     std::error_code error;
-    return path.empty() ? "no" : fmt::format("{} bytes", std::filesystem::file_size(path, error));
+    if (path.empty() || std::filesystem::is_directory(path, error))
+      return std::string(path.empty() ? "no" : "a folder");
+    return fmt::format("{} bytes", std::filesystem::file_size(path, error));
   };
   Facts facts = {{"nanorun", version},
                  {"the plan", planHash},
@@ -211,6 +214,23 @@ Status Job::openValidation() {
   return ok();
 }
 
+Status Job::openExport() {
+  if (options.exportFolder.empty())
+    return options.tokenizer.empty() ? ok() : badInput("--tokenizer: needs --export-hf DIR");
+  if (Status status = checkExport(plan, options.exportFolder); !status)
+    return status;
+  std::error_code error;
+  const bool isFromFolder = std::filesystem::is_directory(options.start.init, error);
+  if (options.tokenizer.empty() && !isFromFolder)
+    return ok();
+  Result<std::vector<std::string>> files =
+      tokenizerFiles(options.tokenizer.empty() ? options.start.init : options.tokenizer);
+  if (files)
+    besideExport = std::move(*files);
+  // A folder of parameters need not have any.
+  return files || options.tokenizer.empty() ? ok() : files.error();
+}
+
 Status Job::openOutputs() {
   if (folder && (steps > firstStep || !start.manifest()))
     if (Status status = folder->admit(run, firstStep, options.setAside,
@@ -230,6 +250,8 @@ Status Job::openOutputs() {
       if (probe->writer().isStream())
         openStreams.push_back(std::move(*probe));
     }
+  if (Status status = openExport(); !status)
+    return status;
   if (!options.log.empty()) {
     Result<Log> opened = Log::open(options.log, /*append=*/start.manifest() != nullptr);
     if (!opened)

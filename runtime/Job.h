@@ -43,8 +43,9 @@ struct Job {
   RunIdentity run;                 ///< kept in checkpoints
   std::optional<RunFolder> folder; ///< --save, in the process of rank 0
   Log log;
-  std::vector<AtomicFile> openStreams; ///< devices and pipes that are written to at the end
-  Phases startTimes;                   ///< of the process; from where the ranks start on, of rank 0
+  std::vector<AtomicFile> openStreams;   ///< devices and pipes that are written to at the end
+  std::vector<std::string> besideExport; ///< files that go into --export-hf
+  Phases startTimes; ///< of the process; from where the ranks start on, of rank 0
   int world = 1;
   int localRanks = 1; ///< on this machine
   int64_t firstStep = 0;
@@ -70,6 +71,7 @@ private:
   Status openStart();
   Status openTraining();
   Status openValidation();
+  Status openExport();
   Status openOutputs();
 };
 

@@ -1,5 +1,5 @@
-// bf16 and the two fp8 formats as bits, converted to and from f32; inline, because they stand in
-// inner loops.
+// bf16, f16 and the two fp8 formats as bits, converted to and from f32; inline, because they stand
+// in inner loops.
 #pragma once
 
 #include <bit>
@@ -17,6 +17,15 @@ inline uint16_t toBf16(float value) {
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   bool isNan = (bits & 0x7fffffff) > 0x7f800000;
   return uint16_t(isNan ? (bits >> 16) | 0x40 : rounded);
+}
+
+/// The exact value of an IEEE f16: 5 bits of exponent with bias 15, 10 of mantissa.
+inline float fromF16(uint16_t bits) {
+  const uint32_t magnitude = bits & 0x7fff, sign = uint32_t(bits & 0x8000) << 16;
+  // No f32 that is subnormal comes up, so that how those are treated does not matter.
+  const uint32_t normal = (magnitude << 13) + (magnitude < 0x7c00 ? 112u << 23 : 224u << 23);
+  const uint32_t small = std::bit_cast<uint32_t>(float(magnitude) * 0x1p-24F);
+  return std::bit_cast<float>((magnitude < 0x400 ? small : normal) | sign);
 }
 
 /// The exact value of an f8 E4M3FN: bias 7, no infinities, NaN where all exponent and mantissa bits

@@ -34,7 +34,9 @@ Status Rank::run() {
     return status;
   if (Status status = writeScales(); !status)
     return status;
-  return dumpParameters();
+  if (Status status = dumpParameters(); !status)
+    return status;
+  return exportParameters();
 }
 
 Status Rank::prepare() {

@@ -72,6 +72,7 @@ private:
   Status writeTrace();
   Status writeScales();
   Status dumpParameters();
+  Status exportParameters();
 
   /// The error that ends a run after a signal, with a checkpoint where one was asked for.
   Status interrupted(int64_t steps);

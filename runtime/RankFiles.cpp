@@ -1,6 +1,7 @@
 // What a rank writes between the steps and after them.
 #include "runtime/Rank.h"
 
+#include "runtime/Export.h"
 #include "runtime/Measurements.h"
 #include "runtime/States.h"
 #include "runtime/Times.h"
@@ -113,6 +114,19 @@ Status Rank::dumpParameters() {
         heldRuns(statesOf(plan, plan::State::Role::Parameter), seatOf(plan, communicator)),
         readerOf(*device), /*requireFinite=*/false, file);
   });
+}
+
+Status Rank::exportParameters() {
+  const std::string &path = job.options.exportFolder;
+  if (rank != 0 || path.empty())
+    return ok();
+  communicator.doing(fmt::format("writing {}", path));
+  if (Status status = exportFolder(plan, readerOf(*device), path, job.besideExport,
+                                   /*requireFinite=*/!job.options.start.allowNonFinite);
+      !status)
+    return Error{status.error().kind, "--export-hf " + status.error().message};
+  job.console.say(fmt::format("wrote {}", path));
+  return ok();
 }
 
 } // namespace nano

@@ -1,17 +1,27 @@
 // Initial states, from wherever the user says, and scalars.
 #include "runtime/Start.h"
 
+#include "runtime/files/ModelConfig.h"
+#include "runtime/files/TensorFolder.h"
 #include "runtime/plan/Expr.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <thread>
 #include <vector>
 
 namespace nano {
+
+namespace {
+
+/// Whether values of the type are converted on their way.
+bool isFloat(const std::string &type) { return type == "F32" || type == "BF16" || type == "F16"; }
+
+} // namespace
 
 Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
                           const StartOptions &options, const Report &report) {
@@ -20,16 +30,11 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
   if (!options.init.empty() && !options.resume.empty())
     return badInput(
         "--init and --resume exclude each other: a checkpoint brings its own parameters");
-  if (!options.init.empty()) {
-    Result<SafetensorsFile> file = SafetensorsFile::open(options.init);
-    if (!file)
-      return file.error();
-    if (Status status = checkTensors(options.init, file->table(),
-                                     tensorsOf(statesOf(plan, plan::State::Role::Parameter)));
-        !status)
+  if (!options.initIgnore.empty() && options.init.empty())
+    return badInput("--init-ignore: needs --init FOLDER");
+  if (!options.init.empty())
+    if (Status status = start.openInit(plan, report); !status)
       return status.error();
-    start.parameters = StoredTensors(std::move(*file));
-  }
   if (!options.resume.empty()) {
     Result<Checkpoint> checkpoint = findCheckpoint(options.resume, report);
     if (!checkpoint)
@@ -39,6 +44,59 @@ Result<Start> Start::open(const plan::Plan &plan, const std::string &planHash,
     start.checkpoint = std::move(*checkpoint);
   }
   return start;
+}
+
+Status Start::openInit(const plan::Plan &plan, const Report &report) {
+  std::vector<plan::StoredParameter> stored;
+  for (const plan::State *state : statesOf(plan, plan::State::Role::Parameter))
+    stored.push_back({state->name, state->shape, state->type});
+  const ImportOptions how{options.initIgnore, options.allowNonFinite};
+  auto import = [&](TensorFolder folder, const plan::Interchange &interchange) -> Status {
+    Result<ImportedTensors> imported =
+        ImportedTensors::open(std::move(folder), interchange, stored, how, report);
+    if (!imported)
+      return imported.error();
+    parameters = std::make_unique<ImportedTensors>(std::move(*imported));
+    return ok();
+  };
+  std::error_code error;
+  if (std::filesystem::is_directory(options.init, error)) {
+    Result<TensorFolder> folder = TensorFolder::open(options.init);
+    if (!folder)
+      return folder.error();
+    if (!plan.interchange.config.empty())
+      if (Status status = checkConfig(options.init, plan.interchange.config); !status)
+        return status;
+    return import(std::move(*folder), plan.interchange);
+  }
+
+  // One file has the names and the layout of --dump-params.
+  Result<SafetensorsFile> file = SafetensorsFile::open(options.init);
+  if (!file)
+    return file.error();
+  const TensorTable wanted = tensorsOf(statesOf(plan, plan::State::Role::Parameter));
+  TensorTable found = file->table();
+  bool isConverted = false;
+  for (auto &[name, info] : found)
+    if (auto place = wanted.find(name); place != wanted.end() && info.type != place->second.type &&
+                                        isFloat(info.type) && isFloat(place->second.type)) {
+      info.type = place->second.type;
+      isConverted = true;
+    }
+  if (Status status = checkTensors(options.init, found, wanted); !status) {
+    const std::string config = std::filesystem::path(options.init).replace_filename("config.json");
+    if (!std::filesystem::exists(config, error))
+      return status;
+    return badInput(fmt::format("{}; {} stands beside it: name the folder to read it as a "
+                                "HuggingFace checkpoint",
+                                status.error().message, config));
+  }
+  if (!options.initIgnore.empty())
+    return badInput("--init-ignore: needs --init FOLDER, of a HuggingFace checkpoint");
+  if (isConverted)
+    return import(TensorFolder(std::move(*file)), {});
+  parameters = std::make_unique<StoredTensors>(std::move(*file));
+  return ok();
 }
 
 Result<std::string> Start::initHash() const {
@@ -58,13 +116,20 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
   std::vector<Role> roles = {Role::Gradient};
   if (!checkpoint)
     roles.push_back(Role::Optimizer);
-  if (!checkpoint && !parameters)
+  const std::vector<const plan::State *> all = statesOf(plan, Role::Parameter);
+  const bool isComplete = parameters && std::all_of(all.begin(), all.end(), [&](const auto *state) {
+                            return parameters->has(state->name);
+                          });
+  if (!checkpoint && !isComplete)
     roles.push_back(Role::Parameter);
   if (Status status = initializeStates(plan, seat, roles, options.seed, threads, write, clear, say);
       !status)
     return status;
-  auto load = [&](const StoredTensors &stored, Role role) {
-    return loadStates(stored, statesOf(plan, role), seat, write, clear, say,
+  auto load = [&](const TensorSource &stored, Role role) {
+    std::vector<const plan::State *> states = statesOf(plan, role);
+    if (!isComplete && !checkpoint)
+      std::erase_if(states, [&](const auto *state) { return !stored.has(state->name); });
+    return loadStates(stored, states, seat, write, clear, say,
                       /*requireFinite=*/!options.allowNonFinite);
   };
   if (parameters)

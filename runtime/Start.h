@@ -4,6 +4,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/files/Checkpoint.h"
+#include "runtime/files/ImportedTensors.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace nano {
 
@@ -22,10 +24,11 @@ using MakeDevice = std::function<Result<std::unique_ptr<Device>>(const plan::Pla
 
 /// Where the states come from; empty text means that the option was not given.
 struct StartOptions {
-  uint64_t seed = 0;           ///< for initial values
-  std::string init;            ///< parameters file
-  std::string resume;          ///< directory of checkpoints
-  bool allowNonFinite = false; ///< files may hold NaN and infinity
+  uint64_t seed = 0;                   ///< for initial values
+  std::string init;                    ///< parameters file, or a HuggingFace folder
+  std::vector<std::string> initIgnore; ///< ImportOptions::ignore
+  std::string resume;                  ///< directory of checkpoints
+  bool allowNonFinite = false;         ///< files may hold NaN and infinity
 };
 
 /// Files opened and checked against the plan, once for all ranks of the process.
@@ -48,9 +51,11 @@ public:
   uint64_t seed() const { return checkpoint ? checkpoint->manifest.seed : options.seed; }
 
 private:
+  Status openInit(const plan::Plan &plan, const Report &report);
+
   StartOptions options;
   std::optional<Checkpoint> checkpoint;
-  std::optional<StoredTensors> parameters;
+  std::unique_ptr<TensorSource> parameters;
 };
 
 /// Writes all scalars of the plan for optimizer step `step` (0-based) to the device. Failed when an

@@ -257,7 +257,7 @@ std::string indexText(const std::vector<int64_t> &shape, uint64_t element) {
 }
 
 /// Whether all values of a stretch of a tensor are finite.
-Status checkFinite(const StateRun &run, const StoredTensors::Stretch &stretch) {
+Status checkFinite(const StateRun &run, const TensorSource::Stretch &stretch) {
   const plan::DType type = run.state->type;
   const uint64_t size = plan::sizeOf(type);
   const std::optional<uint64_t> place =
@@ -274,7 +274,7 @@ Status checkFinite(const StateRun &run, const StoredTensors::Stretch &stretch) {
 
 } // namespace
 
-Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
+Status loadStates(const TensorSource &stored, const std::vector<const plan::State *> &states,
                   const Seat &seat, const WriteState &write, const ClearState &clear,
                   const Say &say, bool requireFinite) {
   for (const plan::State *state : states)
@@ -285,7 +285,7 @@ Status loadStates(const StoredTensors &stored, const std::vector<const plan::Sta
   for (const StateRun &run : heldRuns(states, seat)) {
     const uint64_t size = plan::sizeOf(run.state->type);
     Status status =
-        stored.read(run.tensor, run.first, run.count, [&](const StoredTensors::Stretch &stretch) {
+        stored.read(run.tensor, run.first, run.count, [&](const TensorSource::Stretch &stretch) {
           if (say && (run.tensor != tensor || stretch.file != file)) {
             tensor = run.tensor;
             file = stretch.file;

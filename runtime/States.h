@@ -50,7 +50,7 @@ Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool require
 /// Writes the rank's part of the states from stored tensors; `checkTensors` must have accepted
 /// them. What no tensor covers becomes zero. With `requireFinite`, BadInput, naming file, tensor
 /// and index, for a value that is NaN or infinite.
-Status loadStates(const StoredTensors &stored, const std::vector<const plan::State *> &states,
+Status loadStates(const TensorSource &stored, const std::vector<const plan::State *> &states,
                   const Seat &seat, const WriteState &write, const ClearState &clear,
                   const Say &say = {}, bool requireFinite = true);
 

@@ -39,9 +39,11 @@ struct TrainOptions {
   int64_t valTokens = 10485760;
   std::string log;
   std::string dumpParams;
-  std::string times;                        ///< file for the times of commands
-  std::string profile;                      ///< file for the trace of the last step
-  std::string tuneFile;                     ///< as DeviceOptions
+  std::string exportFolder; ///< a HuggingFace folder to make after the last step
+  std::string tokenizer;    ///< file or folder whose tokenizer goes into it; default: --init's
+  std::string times;        ///< file for the times of commands
+  std::string profile;      ///< file for the trace of the last step
+  std::string tuneFile;     ///< as DeviceOptions
   bool tune = false, checkCommands = false; ///< as DeviceOptions::tune, waitForEach
   bool fp8Report = false; ///< measure FP8 products at the first step, the last, and with validation
   std::string calibrate;  ///< file for the scales that FP8 products need, measured at every step
