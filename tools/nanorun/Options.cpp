@@ -45,24 +45,32 @@ std::string isTemperature(const std::string &text) {
   return valid ? "" : fmt::format("'{}' is not a number of at least 0", text);
 }
 
-/// Options that mean nothing without training, and --sample that excludes them.
+/// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
+/// --logits.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",          "--val",        "--gpus",         "--share-gpus",
-                             "--steps",          "--save",       "--save-every",   "--log",
-                             "--set-aside",      "--val-every",  "--val-tokens",   "--dump-params",
-                             "--times",          "--fp8-report", "--profile",      "--tune",
-                             "--check-commands", "--calibrate",  "--rank-timeout", "--coordinator",
-                             "--job-secret"};
-  const char *sampleOnly[] = {"--prompt-tokens", "--temperature"};
-  if (options.sample) {
-    for (const char *name : trainOnly)
-      if (app.count(name) > 0)
-        return badInput(fmt::format("{}: not together with --sample, which does not train", name));
-  } else {
-    for (const char *name : sampleOnly)
-      if (app.count(name) > 0)
-        return badInput(fmt::format("{}: only together with --sample N", name));
-  }
+  const char *trainOnly[] = {"--train",        "--val",         "--gpus",           "--share-gpus",
+                             "--steps",        "--save",        "--save-every",     "--log",
+                             "--set-aside",    "--val-every",   "--val-tokens",     "--dump-params",
+                             "--export-hf",    "--times",       "--fp8-report",     "--profile",
+                             "--tune",         "--tokenizer",   "--check-commands", "--calibrate",
+                             "--rank-timeout", "--coordinator", "--job-secret"};
+  const char *insteads[] = {"--sample", "--perplexity", "--logits"};
+  const char *instead = nullptr;
+  for (const char *name : insteads)
+    if (app.count(name) > 0) {
+      if (instead)
+        return badInput(fmt::format("{}: not together with {}", name, instead));
+      instead = name;
+    }
+  for (const char *name : trainOnly)
+    if (instead && app.count(name) > 0)
+      return badInput(fmt::format("{}: not together with {}, which does not train", name, instead));
+  if (app.count("--temperature") > 0 && !options.sample)
+    return badInput("--temperature: only together with --sample N");
+  if (app.count("--prompt-tokens") > 0 && !options.sample && options.logits.empty())
+    return badInput("--prompt-tokens: only together with --sample N or --logits FILE");
+  if (!options.logits.empty() && options.promptTokens.empty())
+    return badInput("--logits: needs --prompt-tokens FILE");
   return ok();
 }
 
@@ -127,8 +135,15 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("S")
       ->check(isSeed)
       ->capture_default_str();
-  app.add_option("--init", train.start.init, "Start from these parameters")
-      ->type_name("FILE.safetensors");
+  app.add_option("--init", train.start.init,
+                 "Start from these parameters: a file as --dump-params writes, or the folder of a "
+                 "HuggingFace checkpoint, which is read as the model file states")
+      ->type_name("FILE|FOLDER");
+  app.add_option("--init-ignore", train.start.initIgnore,
+                 "Tensors of --init FOLDER that nothing needs to take; * stands for any text; may "
+                 "be given several times")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   app.add_flag("--allow-non-finite", train.start.allowNonFinite,
                "Start from values of --init or --resume that are NaN or infinite, and save such "
                "ones; default: they are refused");
@@ -159,6 +174,14 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("FILE.jsonl");
   app.add_option("--dump-params", train.dumpParams, "Write the parameters after the last step")
       ->type_name("FILE.safetensors");
+  app.add_option("--export-hf", train.exportFolder,
+                 "Make a folder of the parameters after the last step that HuggingFace's "
+                 "from_pretrained loads, as the model file states")
+      ->type_name("DIR");
+  app.add_option("--tokenizer", train.tokenizer,
+                 "A tokenizer's file, or folder with its files, that --export-hf copies beside; "
+                 "default: those of --init FOLDER")
+      ->type_name("FILE|FOLDER");
   app.add_option(
          "--times", train.times,
          "Write what every command of the plan took in all, on every rank; a GPU's first run "
@@ -185,8 +208,16 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
           ->type_name("N")
           ->check(CLI::Range(int64_t(1), most).description(""));
   app.add_option("--prompt-tokens", options.promptTokens,
-                 "Token ids that the sample goes on from; default: an end of document")
+                 "Token ids that the sample goes on from, or whose logits are wanted; default: an "
+                 "end of document")
       ->type_name("FILE");
+  app.add_option("--perplexity", options.perplexity,
+                 "Instead of training, print the mean loss of all of these token shards, in whole "
+                 "validation sequences, and its exponential, as a line of JSON")
+      ->type_name("'GLOB'");
+  app.add_option("--logits", options.logits,
+                 "Instead of training, write the logits that follow each token of --prompt-tokens")
+      ->type_name("FILE.safetensors");
   app.add_option("--temperature", options.temperature, "Of the sample; 0 takes the likeliest token")
       ->type_name("T")
       ->check(isTemperature)

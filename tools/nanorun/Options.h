@@ -24,6 +24,8 @@ struct Options {
   std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training
   std::string promptTokens;
   double temperature = 0.8;
+  std::string perplexity; ///< pattern of shards; given: measure instead of training
+  std::string logits;     ///< file; given: the logits of the prompt instead of training
 };
 
 /// The options, or no value when --help or --version was asked for and printed. BadInput: one line.

@@ -1,10 +1,12 @@
 // nanorun: reads a plan, loads its device, and trains or samples.
 #include "runtime/Device.h"
+#include "runtime/Evaluate.h"
 #include "runtime/comm/Crew.h"
 #include "runtime/plan/PlanFile.h"
 #include "tools/nanorun/Options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -59,6 +61,34 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   if (std::fflush(stdout) != 0)
     return failed("standard output cannot be written");
   return ok();
+}
+
+LoneOptions loneOptions(const Options &options) {
+  return {options.train.start, options.train.threads, options.train.tuneFile};
+}
+
+Status printPerplexity(const plan::Plan &plan, const std::string &hash, const Options &options) {
+  Console console(stderr, Console::isTerminal(stderr));
+  Result<Perplexity> found =
+      perplexity(plan, hash, options.perplexity, loneOptions(options), deviceOf(options), console);
+  if (!found)
+    return found.error();
+  fmt::print("{{\"event\":\"perplexity\",\"perplexity\":{},\"loss\":{},\"tokens\":{},"
+             "\"left_out\":{},\"step\":{}}}\n",
+             std::exp(found->loss), found->loss, found->tokens, found->leftOut, found->step);
+  if (std::fflush(stdout) != 0)
+    return failed("standard output cannot be written");
+  return ok();
+}
+
+Status logitsOfPrompt(const plan::Plan &plan, const std::string &hash, const Options &options) {
+  Console console(stderr, Console::isTerminal(stderr));
+  Result<std::vector<int32_t>> prompt =
+      readTokens("--prompt-tokens", options.promptTokens, plan.training.vocabSize);
+  if (!prompt)
+    return prompt.error();
+  return writeLogits(plan, hash, *prompt, options.logits, loneOptions(options), deviceOf(options),
+                     console);
 }
 
 /// Reads the plan, checked against what the command line says of it.
@@ -166,17 +196,22 @@ Status run(int argc, char **argv) {
   if (!*parsed)
     return ok();
   const Options &options = **parsed;
-  if (!options.describe && !options.sample)
+  const bool measures = !options.perplexity.empty(), asksLogits = !options.logits.empty();
+  if (!options.describe && !options.sample && !measures && !asksLogits)
     return trainWithRanks(options);
   Result<plan::PlanFile> file = openPlan(options);
   if (!file)
     return file.error();
   if (options.describe)
     return printDescription(*file);
-  // Every variant can sample, on one rank.
+  // Every variant can do these, on one rank.
   Result<plan::Plan> plan = file->plan(file->common().worlds.front());
   if (!plan)
     return plan.error();
+  if (measures)
+    return printPerplexity(*plan, file->hash(), options);
+  if (asksLogits)
+    return logitsOfPrompt(*plan, file->hash(), options);
   return sampleTokens(*plan, file->hash(), options);
 }
 

@@ -1,0 +1,49 @@
+// One program of a plan on one rank, without what trains: for sampling and for measuring a trained
+// model.
+#pragma once
+
+#include "runtime/Progress.h"
+#include "runtime/Start.h"
+#include "runtime/comm/LocalCommunicator.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace nano {
+
+struct LoneOptions {
+  StartOptions start;
+  int threads = 0;      ///< as DeviceOptions
+  std::string tuneFile; ///< as DeviceOptions
+};
+
+/// A device with the plan's parameters.
+class LoneProgram {
+public:
+  /// Run-time scalars have their values of the checkpoint's step, or of the last step where there
+  /// is no checkpoint. `option`: who asks, for messages. BadInput: a bad start.
+  static Result<std::unique_ptr<LoneProgram>>
+  open(const plan::Plan &plan, const std::string &planHash, const std::string &program,
+       const std::string &option, const LoneOptions &options, const MakeDevice &makeDevice,
+       Console &console);
+
+  Device &device() { return *made; }
+  /// Optimizer steps that the parameters have been trained for; the plan's where that is unknown.
+  int64_t step() const { return steps; }
+  /// Runs the program once and waits for it. Failed, with `where`, for an index out of range.
+  Status run(const plan::IndexChecks &checks, const std::string &where);
+
+private:
+  LoneProgram() : group(1) {}
+
+  plan::Plan alone;
+  LocalGroup group;
+  std::unique_ptr<Device> made;
+  std::string program, option;
+  int64_t steps = 0;
+};
+
+} // namespace nano
