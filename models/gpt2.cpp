@@ -118,6 +118,34 @@ NANO_MODEL {
   };
   auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
 
+  // HuggingFace's folders (GPT2LMHeadModel): the products' weights lie there as [inputs, outputs],
+  // in older ones beside the mask of the attention.
+  for (const Layer &p : layers)
+    for (const Tensor &w : {p.attend.weight, p.attendOut.weight, p.mlpIn.weight, p.mlpOut.weight})
+      importedTransposed(w);
+  importPrefix("transformer.");
+  unusedInCheckpoints("h.*.attn.bias");
+  unusedInCheckpoints("h.*.attn.masked_bias");
+  unusedInCheckpoints("lm_head.weight"); // the embedding's
+  config("architectures", ConfigValue::list("GPT2LMHeadModel"), {.check = ConfigRule::Nothing});
+  config("model_type", "gpt2");
+  config("vocab_size", vocab, {.hyper = "vocab_size"});
+  config("n_layer", L, {.hyper = "num_layers"});
+  config("n_head", H, {.hyper = "num_heads"});
+  config("n_embd", D, {.hyper = "model_dim"});
+  config("n_inner", 4 * D);
+  config("n_positions", block, {.hyper = "block_size"});
+  config("activation_function", "gelu_new", {.orElse = "gelu_pytorch_tanh", .absent = "gelu_new"});
+  config("layer_norm_epsilon", 1e-5, {.absent = 1e-5});
+  config("scale_attn_weights", true, {.absent = true});
+  config("scale_attn_by_inverse_layer_idx", false, {.absent = false});
+  config("add_cross_attention", false, {.absent = false});
+  config("tie_word_embeddings", true, {.absent = true});
+  for (const char *name : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
+    config(name, 0.0, {.check = ConfigRule::Nothing});
+  for (const char *name : {"bos_token_id", "eos_token_id"})
+    config(name, eos, {.check = ConfigRule::Nothing});
+
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

@@ -141,6 +141,58 @@ NANO_MODEL {
   };
   auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
 
+  // HuggingFace's folders: LlamaForCausalLM, and MistralForCausalLM, which differs in that a query
+  // sees no more than sliding_window keys. Versions before 5 keep the rotary settings elsewhere.
+  unusedInCheckpoints("model.layers.*.self_attn.rotary_emb.inv_freq");
+  if (tied)
+    unusedInCheckpoints("lm_head.weight"); // the embedding's
+  config("architectures", ConfigValue::list("LlamaForCausalLM"), {.check = ConfigRule::Nothing});
+  config("model_type", "llama", {.orElse = "mistral"});
+  config("vocab_size", vocab, {.hyper = "vocab_size"});
+  config("num_hidden_layers", L, {.hyper = "num_layers"});
+  config("num_attention_heads", H, {.hyper = "num_heads"});
+  config("num_key_value_heads", Hk, {.hyper = "num_kv_heads", .absent = H});
+  config("head_dim", Dh,
+         {.hyper = "head_dim", .absent = D % H == 0 ? ConfigValue(D / H) : ConfigValue()});
+  config("hidden_size", D, {.hyper = "model_dim"});
+  config("intermediate_size", F, {.hyper = "ffn_dim"});
+  config("hidden_act", "silu", {.absent = "silu"});
+  config("rms_norm_eps", eps, {.hyper = "norm_eps", .absent = 1e-6});
+  config("attention_bias", false, {.absent = false});
+  config("mlp_bias", false, {.absent = false});
+  config("tie_word_embeddings", tied == 1, {.hyper = "tied", .absent = false});
+  config("sliding_window", block, {.check = ConfigRule::AtLeast, .written = false});
+  config("max_position_embeddings", block, {.check = ConfigRule::Nothing});
+  config("eos_token_id", eos, {.check = ConfigRule::Nothing});
+  config("rope_theta", base,
+         {.hyper = "rope_theta", .also = {"rope_parameters.rope_theta"}, .absent = 10000.0});
+  config("partial_rotary_factor", 1.0,
+         {.also = {"rope_parameters.partial_rotary_factor"}, .absent = 1.0, .written = false});
+  config("rope_scaling.rope_type",
+         scaling == Plain    ? "default"
+         : scaling == Linear ? "linear"
+                             : "llama3",
+         {.hyper = "rope_scaling",
+          .also = {"rope_scaling.type", "rope_parameters.rope_type"},
+          .absent = "default"});
+  auto ropeSetting = [&](bool used, const char *name, const char *other, ConfigValue value,
+                         const char *hyper) {
+    config(name, value,
+           {.check = used ? ConfigRule::Equal : ConfigRule::Nothing,
+            .hyper = hyper,
+            .also = {other},
+            .written = used});
+  };
+  const bool isLlama3 = scaling == Llama3;
+  ropeSetting(scaling != Plain, "rope_scaling.factor", "rope_parameters.factor", factor,
+              "rope_factor");
+  ropeSetting(isLlama3, "rope_scaling.low_freq_factor", "rope_parameters.low_freq_factor",
+              lowFactor, "rope_low_freq_factor");
+  ropeSetting(isLlama3, "rope_scaling.high_freq_factor", "rope_parameters.high_freq_factor",
+              highFactor, "rope_high_freq_factor");
+  ropeSetting(isLlama3, "rope_scaling.original_max_position_embeddings",
+              "rope_parameters.original_max_position_embeddings", original, "rope_original_block");
+
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

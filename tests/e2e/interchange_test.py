@@ -1,0 +1,628 @@
+#!/usr/bin/env python3
+"""Folders of HuggingFace's format in and out of nanorun, made by hand: what is taken, how it is
+turned and converted, and what is refused. huggingface_test.py compares with the library itself."""
+
+import array
+import json
+import math
+import os
+import random
+import struct
+import sys
+import unittest
+
+from harness import RunTest, read_safetensors, run_command, tokens, val_losses, write_shard
+
+GPT2 = {
+    "num_layers": 2,
+    "num_heads": 2,
+    "model_dim": 8,
+    "vocab_size": 33,
+    "eos_token": 32,
+    "block_size": 8,
+    "seq_len": 16,
+    "val_seq_len": 16,
+    "global_batch": 16,
+    "dtype": "f32",
+}
+LLAMA = {
+    "num_layers": 1,
+    "num_heads": 2,
+    "num_kv_heads": 1,
+    "head_dim": 4,
+    "model_dim": 8,
+    "ffn_dim": 12,
+    "vocab_size": 33,
+    "eos_token": 32,
+    "block_size": 8,
+    "seq_len": 16,
+    "val_seq_len": 16,
+    "global_batch": 16,
+    "dtype": "f32",
+}
+CONFIG_GPT2 = {
+    "model_type": "gpt2",
+    "vocab_size": 33,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_embd": 8,
+    "n_inner": None,
+    "n_positions": 8,
+    "something_else": [1],
+}
+CONFIG_LLAMA = {
+    "model_type": "llama",
+    "vocab_size": 33,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "hidden_size": 8,
+    "intermediate_size": 12,
+    "rms_norm_eps": 1e-5,
+    "rope_scaling": None,
+}
+
+CUT = """
+#include "compiler/Frontend.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const auto all = adam("all", {.lr = 0.1});
+  auto weight = [&](const char *name, int64_t rows) {
+    return param(name, {rows, 8}, f32, normal(0, 1), all);
+  };
+  const Tensor table = weight("table", 16), both = weight("both", 8), lower = weight("lower", 4),
+               upper = weight("upper", 4), right = weight("right", 3), left = weight("left", 5),
+               extra = param("extra", {8}, f32, constant(3), all);
+  importedConcat(both, {{"a", 6, Transposed}, {"b", 2}});
+  importedSlice(lower, "whole", 4);
+  importedSlice(upper, "whole", 0);
+  importedSlice(right, "turned", 5, Transposed);
+  importedSlice(left, "turned", 0, Transposed);
+  notImported(extra);
+  importPrefix("m.");
+  config("model_type", "cut");
+  auto logits = [&](Tensor tokens) {
+    Tensor h = linear(table[tokens], both) * extra;
+    h = concat({linear(h, lower), linear(h, upper)}, 1);
+    return linear(concat({linear(h, right), linear(h, left)}, 1), table);
+  };
+  auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
+  training({.vocabSize = 16, .eosToken = 0, .globalBatch = 32, .numIterations = 10});
+  train(16, Loss::mean, loss);
+  validate(16, Loss::mean, loss);
+  generate(16, logits);
+}
+"""
+
+
+def shapes_gpt2():
+    """Of GPT2LMHeadModel's tensors, without the prefix."""
+    shapes = {"wte.weight": [33, 8], "wpe.weight": [8, 8], "ln_f.weight": [8], "ln_f.bias": [8]}
+    for i in range(2):
+        for name, inputs, outputs in (
+            ("attn.c_attn", 8, 24),
+            ("attn.c_proj", 8, 8),
+            ("mlp.c_fc", 8, 32),
+            ("mlp.c_proj", 32, 8),
+        ):
+            shapes[f"h.{i}.{name}.weight"] = [inputs, outputs]
+            shapes[f"h.{i}.{name}.bias"] = [outputs]
+        for name in ("ln_1", "ln_2"):
+            shapes[f"h.{i}.{name}.weight"] = shapes[f"h.{i}.{name}.bias"] = [8]
+    return shapes
+
+
+def shapes_llama():
+    layer = "model.layers.0."
+    return {
+        "model.embed_tokens.weight": [33, 8],
+        layer + "input_layernorm.weight": [8],
+        layer + "self_attn.q_proj.weight": [8, 8],
+        layer + "self_attn.k_proj.weight": [4, 8],
+        layer + "self_attn.v_proj.weight": [4, 8],
+        layer + "self_attn.o_proj.weight": [8, 8],
+        layer + "post_attention_layernorm.weight": [8],
+        layer + "mlp.gate_proj.weight": [12, 8],
+        layer + "mlp.up_proj.weight": [12, 8],
+        layer + "mlp.down_proj.weight": [8, 12],
+        "model.norm.weight": [8],
+        "lm_head.weight": [33, 8],
+    }
+
+
+def is_turned(name):
+    return ".c_" in name and name.endswith("weight")
+
+
+def packed(values, kind):
+    """The bytes of numbers that the kind holds exactly."""
+    if kind == "F16":
+        return struct.pack(f"<{len(values)}e", *values)
+    words = array.array("f", values).tobytes()
+    if kind == "BF16":
+        return b"".join(words[i + 2 : i + 4] for i in range(0, len(words), 4))
+    return words if kind == "F32" else struct.pack(f"<{len(values)}q", *map(int, values))
+
+
+def write_file(path, tensors):
+    """A safetensors file of {name: (type, shape, bytes)}."""
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (kind, shape, raw) in tensors.items():
+        end = len(data) + len(raw)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), end]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def header_of(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+
+
+class Interchange(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.gpt2 = cls.compile("gpt2", GPT2, "gpt2.plan")
+        cls.llama = cls.compile("llama", LLAMA, "llama.plan")
+        source = random.Random(7)
+        draw = lambda shapes: {
+            # Small multiples of 1/64: every type holds them.
+            name: [source.randrange(-128, 128) / 64 for _ in range(math.prod(shape))]
+            for name, shape in shapes.items()
+        }
+        cls.values = {"gpt2": draw(shapes_gpt2()), "llama": draw(shapes_llama())}
+
+    def folder(self, model, name, change=None, kind="F32", prefix="", shards=1, config=None):
+        """A folder of the model's tensors, after change({name: (type, shape, bytes)})."""
+        shapes = shapes_gpt2() if model == "gpt2" else shapes_llama()
+        tensors = {
+            prefix + tensor: (kind, shapes[tensor], packed(values, kind))
+            for tensor, values in self.values[model].items()
+        }
+        if change:
+            change(tensors)
+        path = self.path(name)
+        os.mkdir(path)
+        if shards == 1:
+            write_file(path + "/model.safetensors", tensors)
+        else:
+            index = {}
+            for i in range(shards):
+                file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+                part = {each: tensors[each] for each in sorted(tensors)[i::shards]}
+                index.update({each: file for each in part})
+                write_file(f"{path}/{file}", part)
+            self.write_index(path, index)
+        config = config or (CONFIG_GPT2 if model == "gpt2" else CONFIG_LLAMA)
+        with open(path + "/config.json", "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        return path
+
+    def write_index(self, path, index):
+        with open(path + "/model.safetensors.index.json", "w", encoding="utf-8") as file:
+            json.dump({"metadata": {"total_size": 0}, "weight_map": index}, file)
+
+    def index_of(self, path):
+        with open(path + "/model.safetensors.index.json", encoding="utf-8") as file:
+            return json.load(file)["weight_map"]
+
+    def taken(self, plan, folder, *options):
+        """(parameters that a run starts with, what it says)."""
+        out = self.path("taken.safetensors")
+        said = self.ran(
+            "nanorun", plan, "--init", folder, "--steps", 0, "--dump-params", out, *options
+        )
+        return read_safetensors(out), said
+
+    def refused(self, plan, folder, message, *options, status=2):
+        done = run_command("nanorun", plan, "--init", folder, "--steps", 0, *options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, message)
+
+    def assert_taken(self, model, found):
+        shapes = shapes_gpt2() if model == "gpt2" else shapes_llama()
+        self.assertEqual(sorted(found), sorted(shapes))
+        for name, values in self.values[model].items():
+            if is_turned(name):
+                rows, columns = shapes[name]
+                values = [values[r * columns + c] for c in range(columns) for r in range(rows)]
+            self.assertEqual(list(found[name]), values, name)
+
+    # ===- What is taken ---------------------------------------------------------===#
+
+    def test_turned(self):
+        """Square matrices too: the mapping says what is turned."""
+        found, said = self.taken(self.gpt2, self.folder("gpt2", "turned"))
+        self.assert_taken("gpt2", found)
+        self.assertIn("turned: 8 tensors transposed, as the model states", said)
+        self.assertNotIn("converted", said)
+
+    def test_types_prefix_and_shards(self):
+        for kind in ("BF16", "F16"):
+            folder = self.folder("gpt2", kind, kind=kind, prefix="transformer.", shards=3)
+            found, said = self.taken(self.gpt2, folder)
+            self.assert_taken("gpt2", found)
+            self.assertIn(f"{kind}: 28 tensors converted from {kind.lower()} to f32", said)
+        self.assert_taken("llama", self.taken(self.llama, self.folder("llama", "llama"))[0])
+
+    def test_every_half(self):
+        """All finite numbers of 16 bits are what they are as f32."""
+        halves = [bits for bits in range(0x10000) if bits & 0x7C00 != 0x7C00]
+        sizes = {**LLAMA, "vocab_size": len(halves) // 8, "eos_token": 0}
+        plan = self.compile("llama", sizes, "halves.plan")
+        raw = struct.pack(f"<{len(halves)}H", *halves)
+
+        def change(tensors):
+            tensors["model.embed_tokens.weight"] = ("F16", [len(halves) // 8, 8], raw)
+            tensors["lm_head.weight"] = ("BF16", [len(halves) // 8, 8], bytes(2 * len(halves)))
+
+        folder = self.folder(
+            "llama", "halves", change, config={**CONFIG_LLAMA, "vocab_size": len(halves) // 8}
+        )
+        found = self.taken(plan, folder)[0]["model.embed_tokens.weight"]
+        wanted = array.array("f", struct.unpack(f"<{len(halves)}e", raw))
+        self.assertEqual(found.tobytes(), wanted.tobytes())
+
+    def test_file_of_another_type(self):
+        """One file has the names and the layout of --dump-params, and any float type."""
+        path = self.path("own.safetensors")
+        shapes = {
+            name: shape[::-1] if is_turned(name) else shape for name, shape in shapes_gpt2().items()
+        }
+        values = self.values["gpt2"]
+        write_file(path, {n: ("BF16", s, packed(values[n], "BF16")) for n, s in shapes.items()})
+        found, said = self.taken(self.gpt2, path)
+        self.assertEqual({name: list(v) for name, v in found.items()}, values)
+        self.assertIn("own.safetensors: 28 tensors converted from bf16 to f32", said)
+        self.refused(
+            *(self.gpt2, self.folder("gpt2", "beside") + "/model.safetensors"),
+            r"does not fit the plan; different: .*; .*/beside/config.json stands beside it: name "
+            "the folder",
+        )
+
+    def test_ignored(self):
+        def change(tensors):
+            tensors["transformer.h.0.attn.bias"] = ("F32", [1, 1, 8, 8], bytes(256))
+            tensors["lm_head.weight"] = ("F32", [33, 8], bytes(4 * 33 * 8))
+
+        folder = self.folder("gpt2", "masks", change, prefix="transformer.")
+        found, said = self.taken(self.gpt2, folder)
+        self.assert_taken("gpt2", found)
+        self.assertIn("masks: 2 tensors ignored: ", said)
+
+        def unknown(tensors):
+            tensors["score.weight"] = tensors["score.bias"] = ("F32", [2], bytes(8))
+
+        folder = self.folder("gpt2", "unknown", unknown)
+        self.refused(
+            self.gpt2,
+            folder,
+            r"unknown: does not fit the plan; nothing takes: score.bias, score.weight "
+            r"\(--init-ignore 'score.bias' allows that\)$",
+        )
+        found, said = self.taken(self.gpt2, folder, "--init-ignore", "score.*")
+        self.assert_taken("gpt2", found)
+        self.refused(self.gpt2, folder, "has no tensor like it", *("--init-ignore", "score.*"), "--init-ignore", "scores")  # fmt: skip
+        file = folder + "/model.safetensors"
+        self.refused(self.gpt2, file, "name the folder", "--init-ignore", "x")
+
+    def test_trains_and_goes_on(self):
+        """A run that starts there saves, and a run of another folder is another one."""
+        shard = self.path("t_0.bin")
+        write_shard(shard, tokens(200, 1, 33, 32))
+        folder = self.folder("gpt2", "start")
+        words = (self.gpt2, "--train", shard, "--init", folder, "--save", self.path("saves"))
+        self.ran("nanorun", *words, "--steps", 2)
+        self.ran("nanorun", *words[:3], "--save", words[-1], "--resume", words[-1], "--steps", 3)
+        other = self.folder("gpt2", "other", kind="BF16")
+        done = run_command(
+            "nanorun", *words[:3], "--init", other, "--save", words[-1], "--steps", 2
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("another run", done.stderr)
+
+    def test_cut_and_joined(self):
+        """Rows of several tensors are one parameter, and rows of one tensor are several; what other
+        programs lack keeps its initial value. Out again, the folder is the same."""
+        model = self.path("cut.cpp")
+        with open(model, "w", encoding="utf-8") as file:
+            file.write(CUT)
+        plan = self.path("cut.plan")
+        self.ran("nanoc", "compile", model, "-o", plan, "--target", "cpu")
+        shapes = {"table": [16, 8], "m.a": [8, 6], "b": [2, 8], "whole": [8, 8], "turned": [8, 8]}
+        source = random.Random(8)
+        values = {n: [source.random() for _ in range(math.prod(s))] for n, s in shapes.items()}
+        folder = self.path("cut")
+        os.mkdir(folder)
+        write_file(
+            folder + "/model.safetensors",
+            {name: ("F32", shapes[name], packed(values[name], "F32")) for name in shapes},
+        )
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            file.write('{"model_type": "cut"}')
+        found, said = self.taken(plan, folder, "--export-hf", self.path("cut-out"))
+        rows = lambda name: [values[name][i : i + 8] for i in range(0, len(values[name]), 8)]
+        columns = lambda name, width: [values[name][i::width] for i in range(width)]
+        for name, wanted in (
+            ("table", rows("table")),
+            ("both", columns("m.a", 6) + rows("b")),
+            ("lower", rows("whole")[4:]),
+            ("upper", rows("whole")[:4]),
+            ("right", columns("turned", 8)[5:]),
+            ("left", columns("turned", 8)[:5]),
+            ("extra", [[3.0] * 8]),
+        ):
+            wanted = [array.array("f", [x])[0] for row in wanted for x in row]
+            self.assertEqual(list(found[name]), wanted, name)
+        self.assertIn("cut: 2 tensors transposed, as the model states", said)
+        self.assertIn("cut: 4 tensors cut or joined, as the model states", said)
+        self.assertIn(
+            "not there, as the model states, and left at their initial values: extra", said
+        )
+        again = read_safetensors(self.path("cut-out") + "/model.safetensors")
+        first = read_safetensors(folder + "/model.safetensors")
+        self.assertEqual({n.replace("m.", "", 1): v for n, v in first.items()}, again)
+
+    # ===- What is refused -------------------------------------------------------===#
+
+    def test_shards(self):
+        folder = self.folder("gpt2", "lacks", shards=3)
+        index = self.index_of(folder)
+        second = "model-00002-of-00003.safetensors"
+        os.rename(f"{folder}/{second}", self.path("away"))
+        lost = sorted(name for name, file in index.items() if file == second)
+        self.refused(
+            self.gpt2,
+            folder,
+            f"lacks: lacks {second}, which model.safetensors.index.json says holds '{lost[0]}' and "
+            f"{len(lost) - 1} other tensors; copy the whole folder",
+        )
+        os.rename(self.path("away"), f"{folder}/{second}")
+
+        first = "model-00001-of-00003.safetensors"
+        for change, message in (
+            ({lost[0]: first}, f"says that {first} holds '{lost[0]}', which it does not"),
+            ({lost[0]: None}, f"'{lost[0]}' has no file's name"),
+            ({"x.weight": first}, f"says that {first} holds 'x.weight', which it does not"),
+            ({lost[0]: "../" + second}, "which is no file of this folder"),
+            ({lost[0]: "/etc/passwd"}, "which is no file of this folder"),
+            ({lost[0]: ".."}, "which is no file of this folder"),
+        ):
+            self.write_index(folder, {**index, **change})
+            self.refused(self.gpt2, folder, f"model.safetensors.index.json: .*{message}")
+        self.write_index(folder, {n: f for n, f in index.items() if n != lost[0]})
+        self.refused(
+            self.gpt2, folder, f"does not say that {second} holds '{lost[0]}', which it does"
+        )
+        for text, message in (
+            ("{", "is not an index"),
+            ('{"weight_map": {}}', "is not an index"),
+            ('{"weight_map": {"a": "b", "a": "c"}}', "'a' is listed twice"),
+            ("[" * 1000, "nests"),
+        ):
+            with open(folder + "/model.safetensors.index.json", "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused(self.gpt2, folder, message)
+
+        os.remove(folder + "/model.safetensors.index.json")
+        self.refused(self.gpt2, folder, "has neither .* a folder of several files needs")
+        both = self.folder("gpt2", "both", shards=2)
+        write_file(both + "/model.safetensors", {})
+        self.refused(self.gpt2, both, "has both")
+        os.mkdir(self.path("none"))
+        self.refused(self.gpt2, self.path("none"), "name a folder that save_pretrained wrote")
+        with open(self.path("none") + "/pytorch_model.bin", "wb"):
+            pass
+        self.refused(self.gpt2, self.path("none"), "save it again with save_pretrained")
+
+    def test_tensors(self):
+        def without(tensors):
+            del tensors["h.1.mlp.c_fc.weight"], tensors["wte.weight"]
+
+        self.refused(
+            *(self.gpt2, self.folder("gpt2", "missing", without)),
+            "missing: does not fit the plan; missing: wte.weight, h.1.mlp.c_fc.weight$",
+        )
+
+        def turned(tensors):
+            kind, shape, raw = tensors["h.0.mlp.c_fc.weight"]
+            tensors["h.0.mlp.c_fc.weight"] = (kind, shape[::-1], raw)
+
+        self.refused(
+            *(self.gpt2, self.folder("gpt2", "wrong", turned)),
+            r"different: h.0.mlp.c_fc.weight is \[32, 8\], the plan wants \[8, 32\], which it "
+            "transposes",
+        )
+
+        def integers(tensors):
+            tensors["ln_f.bias"] = ("I64", [8], bytes(64))
+
+        self.refused(
+            *(self.gpt2, self.folder("gpt2", "integers", integers)),
+            "different: ln_f.bias is I64, the plan wants F32, BF16 or F16",
+        )
+
+        def twice(tensors):
+            tensors["transformer.ln_f.bias"] = tensors["ln_f.bias"]
+
+        self.refused(
+            *(self.gpt2, self.folder("gpt2", "twice", twice)),
+            "has tensor 'ln_f.bias' with and without the prefix 'transformer.'",
+        )
+
+    def test_values(self):
+        """A NaN or an infinity, where it stands in the file, also in a matrix that is turned."""
+        for kind, bits in (("F32", "<I"), ("BF16", "<H"), ("F16", "<H")):
+            word = {"F32": 0x7FC00000, "BF16": 0xFF80, "F16": 0x7C00}[kind]
+            for name, index, place in (
+                ("h.1.attn.c_proj.weight", 13, r"\[1, 5\]"),
+                ("ln_f.bias", 3, r"\[3\]"),
+            ):
+
+                def change(tensors):
+                    form, shape, raw = tensors[name]
+                    size = struct.calcsize(bits)
+                    raw = raw[: index * size] + struct.pack(bits, word) + raw[(index + 1) * size :]
+                    tensors[name] = (form, shape, raw)
+
+                folder = self.folder("gpt2", f"{kind}-{index}", change, kind=kind)
+                self.refused(
+                    *(self.gpt2, folder),
+                    f"model.safetensors: tensor '{name}' holds NaN or infinity at {place}; give "
+                    "values that are finite, or --allow-non-finite",
+                )
+                found = self.taken(self.gpt2, folder, "--allow-non-finite")[0]
+                self.assertEqual(sum(not math.isfinite(x) for x in found[name]), 1)
+
+    def test_config(self):
+        def refused(name, change, message, model="llama"):
+            config = {**(CONFIG_GPT2 if model == "gpt2" else CONFIG_LLAMA), **change}
+            folder = self.folder(model, name, config=config)
+            self.refused(self.gpt2 if model == "gpt2" else self.llama, folder, message)
+
+        refused(
+            "sizes",
+            {"n_layer": 12, "n_embd": 16, "layer_norm_epsilon": 1e-6},
+            r"sizes/config.json: does not fit the plan: n_layer is 12, not 2, n_embd is 16, not 8, "
+            r"layer_norm_epsilon is 1e-06, not 1e-05; compile the model for this folder, with -D "
+            "num_layers=12 -D model_dim=16$",
+            "gpt2",
+        )
+        refused("kind", {"model_type": "gemma"}, 'model_type is "gemma", not "llama"; compile')
+        refused(
+            "theta", {"rope_theta": 5e5}, "rope_theta is 500000.0, not 10000.0; .* -D rope_theta"
+        )
+        refused(
+            "theta5",
+            {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}},
+            "rope_parameters.rope_theta is 500000.0",
+        )
+        llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}
+        refused(
+            *("llama3", {"rope_scaling": llama3}),
+            'rope_scaling.rope_type is "llama3", not "default" \\(hyperparameter rope_scaling\\)',
+        )
+        refused(
+            "yarn",
+            {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32}},
+            "the model knows no setting rope_parameters.beta_fast; it would compute something else",
+        )
+        refused(
+            "tied", {"tie_word_embeddings": True}, r"is true, not false \(hyperparameter tied\)"
+        )
+        refused("window", {"model_type": "mistral", "sliding_window": 4}, "sliding_window is 4, below 8")  # fmt: skip
+        folder = self.folder(
+            "llama",
+            "mistral",
+            config={**CONFIG_LLAMA, "model_type": "mistral", "sliding_window": 8},
+        )
+        self.assert_taken("llama", self.taken(self.llama, folder)[0])
+        for text, message in (
+            ("[]", "is not a JSON object"),
+            ('{"a": 1, "a": 2}', "'a' is given twice"),
+            ("[" * 1000, "nests"),
+        ):
+            with open(folder + "/config.json", "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused(self.llama, folder, "config.json: .*" + message)
+        os.remove(folder + "/config.json")
+        self.refused(self.llama, folder, "config.json: .*No such file")
+
+    # ===- Out -------------------------------------------------------------------===#
+
+    def test_export(self):
+        folder = self.folder("gpt2", "came", kind="BF16", prefix="transformer.")
+        for name in ("tokenizer.json", "merges.txt", "training_args.bin"):
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                file.write("{}")
+        out = self.path("went")
+        said = self.ran(
+            "nanorun", self.gpt2, "--init", folder, "--steps", 0, "--export-hf", out + "/"
+        )
+        self.assertIn("wrote " + out, said)
+        self.assertEqual(
+            sorted(os.listdir(out)),
+            ["config.json", "merges.txt", "model.safetensors", "tokenizer.json"],
+        )
+        header = header_of(out + "/model.safetensors")
+        self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
+        self.assertEqual({n: e["shape"] for n, e in header.items()}, shapes_gpt2())
+        for name, values in read_safetensors(out + "/model.safetensors").items():
+            self.assertEqual(list(values), self.values["gpt2"][name], name)
+        with open(out + "/config.json", encoding="utf-8") as file:
+            config = json.load(file)
+        self.assertEqual(
+            {name: config[name] for name in ("model_type", "n_embd", "n_inner", "torch_dtype")},
+            {"model_type": "gpt2", "n_embd": 8, "n_inner": 32, "torch_dtype": "float32"},
+        )
+        self.assert_taken("gpt2", self.taken(self.gpt2, out)[0])
+        self.assertEqual([n for n in os.listdir(self.scratch.name) if ".tmp-" in n], [])
+
+    def test_export_refusals(self):
+        full = self.folder("gpt2", "full")
+        refused = lambda message, *words: self.refused(self.gpt2, full, message, *words)
+        refused("--export-hf .*full: is there, and not an empty directory", "--export-hf", full)
+        refused("--tokenizer: needs --export-hf DIR", "--tokenizer", full)
+        out = ("--export-hf", self.path("new"), "--tokenizer")
+        refused("--tokenizer .*nowhere: is neither a file nor a folder", *out, self.path("nowhere"))
+        os.mkdir(self.path("empty"))
+        refused("--tokenizer .*empty: holds no file of a tokenizer", *out, self.path("empty"))
+        tiny = self.compile("gpt_tiny", {"model_dim": 32, "num_heads": 2, "head_dim": 16}, "t.plan")
+        done = run_command("nanorun", tiny, "--steps", 0, "--export-hf", self.path("new"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("gpt_tiny states no config.json", done.stderr)
+        self.assertFalse(os.path.exists(self.path("new")))
+        done = run_command("nanorun", tiny, "--steps", 0, "--init-ignore", "x")
+        self.assertIn("--init-ignore: needs --init FOLDER", done.stderr)
+
+    # ===- What else is asked of a trained model ---------------------------------===#
+
+    def test_perplexity(self):
+        """The mean loss over a whole file is that of a validation over it."""
+        shard = self.path("p_0.bin")
+        write_shard(shard, tokens(16 * 20 + 6, 4, 33, 32))
+        folder = self.folder("gpt2", "perplexity")
+        given = (self.gpt2, "--init", folder)
+        said = run_command("nanorun", *given, "--perplexity", shard)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        found = json.loads(said.stdout)
+        log = self.path("p.jsonl")
+        self.ran("nanorun", *given, "--steps", 0, "--val", shard, "--log", log)
+        with open(log, encoding="utf-8") as file:
+            wanted = val_losses([json.loads(line) for line in file])[-1]
+        self.assertEqual(
+            (found["event"], found["tokens"], found["left_out"]), ("perplexity", 320, 5)
+        )
+        self.assertAlmostEqual(found["loss"], wanted, delta=1e-9)
+        self.assertAlmostEqual(found["perplexity"], math.exp(wanted), delta=1e-6)
+        write_shard(shard, tokens(10, 4, 33, 32))
+        done = run_command("nanorun", *given, "--perplexity", shard)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("fewer tokens than one validation sequence", done.stderr)
+
+    def test_logits(self):
+        """The likeliest token is what a sample of temperature 0 takes."""
+        folder, prompt, out = self.folder("gpt2", "logits"), self.path("p.txt"), self.path("l.st")
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("1 2 3\n4 5")
+        given = (self.gpt2, "--init", folder, "--prompt-tokens", prompt)
+        done = run_command("nanorun", *given, "--logits", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(header_of(out)["logits"]["shape"], [5, 33])
+        last = list(read_safetensors(out)["logits"])[-33:]
+        sampled = run_command("nanorun", *given, "--sample", 1, "--temperature", 0)
+        self.assertEqual(int(sampled.stdout), last.index(max(last)))
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("1 " * 9)
+        done = run_command("nanorun", *given, "--logits", out)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--prompt-tokens: 9 tokens; the plan's program takes 8", done.stderr)
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    unittest.main()
