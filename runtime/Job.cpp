@@ -216,7 +216,9 @@ Status Job::openValidation() {
 
 Status Job::openExport() {
   if (options.exportFolder.empty())
-    return options.tokenizer.empty() ? ok() : badInput("--tokenizer: needs --export-hf DIR");
+    return options.tokenizer.empty()
+               ? ok()
+               : badInput("--tokenizer: needs --export-hf DIR, or --sample N");
   if (Status status = checkExport(plan, options.exportFolder); !status)
     return status;
   std::error_code error;

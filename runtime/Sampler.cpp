@@ -73,6 +73,9 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
     if (!token)
       return token.error();
     tokens.push_back(*token);
+    if (options.take)
+      if (Status status = options.take(*token); !status)
+        return status.error();
   }
   return std::vector<int32_t>(tokens.begin() + std::ptrdiff_t(prompt), tokens.end());
 }

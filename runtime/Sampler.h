@@ -8,6 +8,7 @@
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct SampleOptions {
   StartOptions start;       ///< its seed is also that of the choices
   int threads = 0;          ///< as DeviceOptions
   std::string tuneFile;     ///< as DeviceOptions
+  /// Hears every token as soon as it is drawn; its error ends the sample. May be empty.
+  std::function<Status(int32_t token)> take = {};
 };
 
 /// The generated tokens, without the prompt. The model sees the last genSeqLen tokens; run-time

@@ -17,6 +17,7 @@ import unittest
 
 import torch
 import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from harness import BIN, GPT2, LLAMA, ROOT, RunTest, read_log, run_command, tokens, train_losses
 from harness import write_shard
@@ -26,7 +27,21 @@ EXPORTED_TOLERANCE = 1e-6
 LOSS_TOLERANCE = 1e-6
 PARAMETER_TOLERANCE = 1e-5
 STEPS = 10
-SIZES_GPT2 = {**GPT2, "learning_rate": 3e-3, "grad_clip": 0.25, "adam_eps": 1e-3}
+SIZES_GPT2 = {
+    **GPT2,
+    "final_lr_frac": 0.1,
+    "learning_rate": 3e-3,
+    "grad_clip": 0.25,
+    "adam_eps": 1e-3,
+}
+NANOCHAT = {
+    **{name: value for name, value in LLAMA.items() if name not in ("head_dim", "learning_rate")},
+    "matrix_lr": 0.02,
+    "embedding_lr": 0.01,
+    "unembedding_lr": 0.002,
+    "norm_eps": 1e-6,
+}
+del NANOCHAT["warmup_iters"]
 QWEN = {**LLAMA, "head_dim": 32, "tied": "yes", "norm_eps": 1e-6, "rope_theta": 1e6}
 
 transformers.logging.set_verbosity_error()
@@ -101,9 +116,66 @@ def learning_rate(step, sizes):
     most, warmup = sizes["learning_rate"], sizes["warmup_iters"]
     if step < warmup:
         return most * (step + 1) / warmup
-    least = most * sizes["final_lr_frac"]
+    least = most * sizes.get("final_lr_frac", 0.1)
     progress = (step - warmup) / max(sizes["num_iterations"] - warmup, 1)
     return least + 0.5 * (1 + math.cos(math.pi * progress)) * (most - least)
+
+
+def adamw(named, sizes):
+    """update(step): AdamW, with weight decay of matrices."""
+    adam = torch.optim.AdamW(
+        [
+            {
+                "params": [p for _, p in named if (p.dim() == 2) == is_matrix],
+                "weight_decay": sizes.get("weight_decay", 0.1) if is_matrix else 0.0,
+            }
+            for is_matrix in (True, False)
+        ],
+        betas=(0.9, 0.95),
+        eps=sizes["adam_eps"],
+    )
+
+    def update(step):
+        for group in adam.param_groups:
+            group["lr"] = learning_rate(step, sizes)
+        adam.step()
+
+    return update
+
+
+def orthogonal(x):
+    """Five steps of Newton and Schulz in f32."""
+    turned = x.size(0) > x.size(1)
+    x = x.T if turned else x
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return x.T if turned else x
+
+
+def muon_and_adam(named, sizes):
+    """update(step): Muon for the layers' matrices, Adam for embedding and head, at full rates."""
+    width = (sizes["model_dim"] / 768) ** -0.5
+    rest = {"model.embed_tokens.weight": "embedding_lr", "lm_head.weight": "unembedding_lr"}
+    adam = torch.optim.Adam(
+        [{"params": [p], "lr": sizes[rest[n]] * width} for n, p in named if n in rest],
+        betas=(0.8, 0.95),
+        eps=sizes["adam_eps"],
+    )
+    buffers = {name: torch.zeros_like(p) for name, p in named if name not in rest}
+
+    def update(step):
+        adam.step()
+        momentum = 0.85 + 0.10 * min(step / 300, 1)
+        for name, p in named:
+            if name not in rest:
+                buffers[name].lerp_(p.grad, 1 - momentum)
+                u = p.grad.lerp(buffers[name], momentum)
+                rate = sizes["matrix_lr"] * max(1, p.size(0) / p.size(1)) ** 0.5
+                p.sub_(rate * orthogonal(u))
+
+    return update
 
 
 class Pages(RunTest):
@@ -160,21 +232,9 @@ class Pages(RunTest):
         with torch.no_grad():
             return model(torch.tensor([self.content[:64]])).logits[0]
 
-    def train_torch(self, model, sizes):
+    def train_torch(self, model, sizes, optimizers):
         """The losses of ten steps; the model's parameters are those after them."""
-        sizes = {"weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, **sizes}
-        named = list(model.named_parameters())
-        adam = torch.optim.AdamW(
-            [
-                {
-                    "params": [p for _, p in named if (p.dim() == 2) == is_matrix],
-                    "weight_decay": sizes["weight_decay"] if is_matrix else 0.0,
-                }
-                for is_matrix in (True, False)
-            ],
-            betas=(sizes["beta1"], sizes["beta2"]),
-            eps=sizes["adam_eps"],
-        )
+        update = optimizers(list(model.named_parameters()), sizes)
         losses = []
         batch, block = sizes["global_batch"], sizes["block_size"]
         for step in range(STEPS):
@@ -183,18 +243,17 @@ class Pages(RunTest):
             logits = model(words[:-1].view(-1, block)).logits
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), words[1:])
             loss.backward()
-            norm = torch.sqrt(sum(p.grad.double().square().sum() for _, p in named))
-            for _, p in named:
+            parameters = list(model.parameters())
+            norm = torch.sqrt(sum(p.grad.double().square().sum() for p in parameters))
+            for p in parameters:
                 p.grad.mul_(min(1.0, sizes["grad_clip"] / float(norm)))
-            for group in adam.param_groups:
-                group["lr"] = learning_rate(step, sizes)
-            adam.step()
-            adam.zero_grad()
+            with torch.no_grad():
+                update(step)
+            model.zero_grad()
             losses.append(loss.item())
         return losses
 
-    def check(self, page, kind, sizes, config):
-        sizes = {**sizes, "final_lr_frac": 0.1, "global_batch": 512}
+    def check(self, page, kind, sizes, config, optimizers=adamw):
         plan = self.compile(page, sizes, page + ".plan")
         model = self.model(kind, config)
         folder = self.save(model, page + "-in")
@@ -221,7 +280,7 @@ class Pages(RunTest):
             *(plan, "--init", folder, "--train", self.shard, "--steps", STEPS, "--threads", 1),
             *("--export-hf", trained, "--log", log),
         )
-        wanted = self.train_torch(model.train(), sizes)
+        wanted = self.train_torch(model.train(), sizes, optimizers)
         self.assert_near(train_losses(read_log(log)), wanted, LOSS_TOLERANCE, "step")
         self.assertLess(wanted[-1], wanted[0])
         found = dict(type(model).from_pretrained(trained).named_parameters())
@@ -241,6 +300,52 @@ class Pages(RunTest):
     def test_qwen3(self):
         config = llama_config(QWEN, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
         self.check("qwen3", "Qwen3", QWEN, config)
+
+    def test_nanochat(self):
+        config = {
+            **llama_config({**NANOCHAT, "head_dim": 16}),
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        }
+        self.check("nanochat", "NanoChat", NANOCHAT, config, muon_and_adam)
+
+    def test_text(self):
+        """A sample's text is what `tokenizers` decodes its ids to, of both kinds."""
+        plan = self.compile("gpt2", {**SIZES_GPT2, "num_layers": 1}, "text.plan")
+        given = ("--sample", 60, "--temperature", 3, "--threads", 1)
+        ids = [int(word) for word in self.done(plan, *given).split()]
+        words = ["the cat sat on the mat, à côté de la fenêtre; naïve façade — 猫がすわる"] * 20
+        level = Tokenizer(models.BPE())
+        level.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        level.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        level.train_from_iterator(
+            words, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet)
+        )
+        # Runs of bytes that are no UTF-8 as a whole are for each to mend: here all are.
+        pieces = {f"<0x{byte:02X}>": byte for byte in range(128)}
+        pieces |= {f"▁é{token}▁" if token % 2 else f"w{token}": token for token in range(128, 257)}
+        fallback = Tokenizer(models.BPE(pieces, [], byte_fallback=True))
+        fallback.decoder = decoders.Sequence(
+            [
+                decoders.Replace("▁", " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
+        )
+        for kind, tokenizer in (("level", level), ("fallback", fallback)):
+            path = self.path(kind + ".json")
+            tokenizer.save(path)
+            found = subprocess.run(
+                [os.path.join(BIN, "nanorun"), plan, *map(str, given), "--tokenizer", path],
+                capture_output=True,
+                timeout=110,
+            ).stdout
+            wanted = tokenizer.decode(ids, skip_special_tokens=False)
+            mended = found.decode("utf-8", "replace")
+            strip = lambda text: text.replace("\ufffd", "")
+            self.assertEqual(strip(mended), strip(wanted) + "\n", kind)
+            self.assertGreater(len(strip(wanted)), 20, kind)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import unittest
 
-from harness import RunTest, read_safetensors, run_command, tokens, val_losses, write_shard
+from harness import BIN, RunTest, read_safetensors, run_command, tokens, val_losses, write_shard
 
 GPT2 = {
     "num_layers": 2,
@@ -566,7 +567,7 @@ class Interchange(RunTest):
         full = self.folder("gpt2", "full")
         refused = lambda message, *words: self.refused(self.gpt2, full, message, *words)
         refused("--export-hf .*full: is there, and not an empty directory", "--export-hf", full)
-        refused("--tokenizer: needs --export-hf DIR", "--tokenizer", full)
+        refused("--tokenizer: needs --export-hf DIR, or --sample N", "--tokenizer", full)
         out = ("--export-hf", self.path("new"), "--tokenizer")
         refused("--tokenizer .*nowhere: is neither a file nor a folder", *out, self.path("nowhere"))
         os.mkdir(self.path("empty"))
@@ -621,6 +622,62 @@ class Interchange(RunTest):
         done = run_command("nanorun", *given, "--logits", out)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--prompt-tokens: 9 tokens; the plan's program takes 8", done.stderr)
+
+    def test_text(self):
+        """A sample as text is its ids, decoded: by bytes, and by pieces with blanks and bytes."""
+        folder = self.folder("gpt2", "text")
+        given = (self.gpt2, "--init", folder, "--sample", 40, "--temperature", 2)
+        done = run_command("nanorun", *given)
+        ids = [int(word) for word in done.stdout.split()]
+        self.assertEqual(len(ids), 40)
+        # Bytes 0 to 31 and a token of the words: every other letter of GPT-2's alphabet is beyond
+        # ASCII.
+        characters = [chr(256 + byte) for byte in range(32)]
+        vocab = {character: byte for byte, character in enumerate(characters)}
+        vocab["\u00c3\u00a9a"] = 31
+        del vocab[characters[31]]
+        words = {byte: bytes([byte]) for byte in range(31)} | {31: b"\xc3\xa9a", 32: b"<end> "}
+        level = {
+            "model": {"vocab": vocab},
+            "decoder": {"type": "ByteLevel"},
+            "added_tokens": [{"id": 32, "content": "<end> "}],
+        }
+        self.assertEqual(self.sampled(given, level), b"".join(words[i] for i in ids) + b"\n")
+
+        words = {i: f" {chr(97 + i)}".encode() for i in range(26)}
+        words |= {26 + i: bytes([0x41 + i]) for i in range(7)}
+        vocab = {words[i].decode().replace(" ", "\u2581"): i for i in range(26)}
+        vocab |= {f"<0x{0x41 + i:02X}>": 26 + i for i in range(7)}
+        steps = [
+            {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+            {"type": "ByteFallback"},
+            {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ]
+        pieces = {"model": {"vocab": vocab}, "decoder": {"type": "Sequence", "decoders": steps}}
+        text = b"".join(words[i] for i in ids)
+        self.assertEqual(self.sampled(given, pieces), text.removeprefix(b" ") + b"\n")
+
+        for change, message in (
+            ({"decoder": {"type": "WordPiece"}}, "its decoder {.*WordPiece.*} is not known"),
+            ({"model": {}}, "is not a tokenizer of HuggingFace's"),
+            ({"model": {"vocab": {"a": -1}}}, "the token 'a' has the number -1"),
+        ):
+            self.assertRegex(self.sampled(given, {**pieces, **change}, 2), message)
+        self.assertIn("has no token", self.sampled(given, {**pieces, "model": {"vocab": {}}}, 1))
+        done = run_command("nanorun", *given[:3], "--perplexity", "x", "--tokenizer", folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--tokenizer: not together with --perplexity", done.stderr)
+
+    def sampled(self, given, tokenizer, status=0):
+        """What --tokenizer makes of a sample: bytes, or the error."""
+        path = self.path("tokenizer.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(tokenizer, file)
+        words = [os.path.join(BIN, "nanorun"), *map(str, given), "--tokenizer", path]
+        done = subprocess.run(words, capture_output=True, timeout=110)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr.decode() if status else done.stdout
 
 
 if __name__ == "__main__":

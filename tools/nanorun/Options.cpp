@@ -48,12 +48,14 @@ std::string isTemperature(const std::string &text) {
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
 /// --logits.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",        "--val",         "--gpus",           "--share-gpus",
-                             "--steps",        "--save",        "--save-every",     "--log",
-                             "--set-aside",    "--val-every",   "--val-tokens",     "--dump-params",
-                             "--export-hf",    "--times",       "--fp8-report",     "--profile",
-                             "--tune",         "--tokenizer",   "--check-commands", "--calibrate",
-                             "--rank-timeout", "--coordinator", "--job-secret"};
+  const char *trainOnly[] = {"--train",      "--val",          "--gpus",
+                             "--share-gpus", "--steps",        "--save",
+                             "--save-every", "--log",          "--set-aside",
+                             "--val-every",  "--val-tokens",   "--dump-params",
+                             "--export-hf",  "--times",        "--fp8-report",
+                             "--profile",    "--tune",         "--check-commands",
+                             "--calibrate",  "--rank-timeout", "--coordinator",
+                             "--job-secret"};
   const char *insteads[] = {"--sample", "--perplexity", "--logits"};
   const char *instead = nullptr;
   for (const char *name : insteads)
@@ -67,6 +69,8 @@ Status checkTogether(const CLI::App &app, const Options &options) {
       return badInput(fmt::format("{}: not together with {}, which does not train", name, instead));
   if (app.count("--temperature") > 0 && !options.sample)
     return badInput("--temperature: only together with --sample N");
+  if (app.count("--tokenizer") > 0 && instead && !options.sample)
+    return badInput(fmt::format("--tokenizer: not together with {}", instead));
   if (app.count("--prompt-tokens") > 0 && !options.sample && options.logits.empty())
     return badInput("--prompt-tokens: only together with --sample N or --logits FILE");
   if (!options.logits.empty() && options.promptTokens.empty())
@@ -178,9 +182,10 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "Make a folder of the parameters after the last step that HuggingFace's "
                  "from_pretrained loads, as the model file states")
       ->type_name("DIR");
-  app.add_option("--tokenizer", train.tokenizer,
-                 "A tokenizer's file, or folder with its files, that --export-hf copies beside; "
-                 "default: those of --init FOLDER")
+  app.add_option(
+         "--tokenizer", train.tokenizer,
+         "A tokenizer's file, or folder with its files: --sample writes text by its "
+         "tokenizer.json, --export-hf copies it beside; default there: that of --init FOLDER")
       ->type_name("FILE|FOLDER");
   app.add_option(
          "--times", train.times,
@@ -204,7 +209,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                "Wait for every command, so that an error names its command (slow)");
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
-      app.add_option("--sample", sample, "Instead of training, print N generated token ids")
+      app.add_option("--sample", sample,
+                     "Instead of training, print N generated token ids, or with --tokenizer "
+                     "their text as it comes")
           ->type_name("N")
           ->check(CLI::Range(int64_t(1), most).description(""));
   app.add_option("--prompt-tokens", options.promptTokens,

@@ -2,6 +2,7 @@
 #include "runtime/Device.h"
 #include "runtime/Evaluate.h"
 #include "runtime/comm/Crew.h"
+#include "runtime/files/Tokenizer.h"
 #include "runtime/plan/PlanFile.h"
 #include "tools/nanorun/Options.h"
 
@@ -15,7 +16,9 @@
 #include <fmt/ranges.h>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
@@ -53,11 +56,35 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   sampleOptions.start = options.train.start;
   sampleOptions.threads = options.train.threads;
   sampleOptions.tuneFile = options.train.tuneFile;
+  std::optional<Tokenizer> tokenizer;
+  if (!options.train.tokenizer.empty()) {
+    Result<Tokenizer> opened = Tokenizer::open(options.train.tokenizer);
+    if (!opened)
+      return badInput("--tokenizer " + opened.error().message);
+    tokenizer = std::move(*opened);
+  }
+  // What a tokenizer takes away at a text's beginning is there where a prompt precedes.
+  bool isStart = options.promptTokens.empty();
+  if (tokenizer)
+    sampleOptions.take = [&](int32_t token) -> Status {
+      Result<std::string> bytes = tokenizer->bytes(token);
+      if (!bytes)
+        return bytes.error();
+      std::string_view text = *bytes;
+      if (const std::string &stripped = tokenizer->strippedAtStart();
+          isStart && !stripped.empty() && text.substr(0, stripped.size()) == stripped)
+        text.remove_prefix(stripped.size());
+      isStart = false;
+      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+          std::fflush(stdout) != 0)
+        return failed("standard output cannot be written");
+      return ok();
+    };
   Result<std::vector<int32_t>> tokens =
       sample(plan, hash, sampleOptions, deviceOf(options), console);
   if (!tokens)
     return tokens.error();
-  fmt::print("{}\n", fmt::join(*tokens, " "));
+  fmt::print("{}\n", tokenizer ? "" : fmt::format("{}", fmt::join(*tokens, " ")));
   if (std::fflush(stdout) != 0)
     return failed("standard output cannot be written");
   return ok();
