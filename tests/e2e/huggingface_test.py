@@ -308,6 +308,55 @@ class Pages(RunTest):
         }
         self.check("nanochat", "NanoChat", NANOCHAT, config, muon_and_adam)
 
+    def test_variants(self):
+        """What other folders of the same pages look like: logits in, and logits out."""
+        linear = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
+        plain = {"rope_type": "default", "rope_theta": 10000.0}
+        for name, page, kind, sizes, config in (
+            (
+                "linear",
+                "llama",
+                "Llama",
+                {**LLAMA, "rope_scaling": "linear", "rope_factor": 4},
+                llama_config(LLAMA, rope_parameters=linear),
+            ),
+            (
+                "tied",
+                "llama",
+                "Llama",
+                {**LLAMA, "tied": "yes"},
+                llama_config({**LLAMA, "tied": "yes"}, rope_parameters=plain),
+            ),
+            (
+                "mistral",
+                "llama",
+                "Mistral",
+                LLAMA,
+                llama_config(LLAMA, rope_parameters=plain, sliding_window=64),
+            ),
+            (
+                "untied",
+                "qwen3",
+                "Qwen3",
+                {**QWEN, "tied": "no", "num_kv_heads": 4},
+                llama_config({**QWEN, "tied": "no", "num_kv_heads": 4}, rope_parameters=plain)
+                | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+            ),
+        ):
+            with self.subTest(name):
+                plan = self.compile(page, sizes, name + ".plan")
+                model = self.model(kind, config)
+                # As most folders are: in bf16.
+                folder = self.save(model.bfloat16(), name + "-in", "1GB")
+                ours = self.logits(plan, "--init", folder)
+                model = type(model).from_pretrained(folder, dtype=torch.float32).eval()
+                theirs = self.logits_of(model)
+                self.assertLess(difference(ours, theirs), LOGITS_TOLERANCE)
+                exported = self.path(name + "-out")
+                self.done(plan, "--init", folder, "--steps", 0, "--export-hf", exported)
+                again = transformers.AutoModelForCausalLM.from_pretrained(exported).eval()
+                self.assertLess(difference(self.logits_of(again), ours), EXPORTED_TOLERANCE)
+
     def test_text(self):
         """A sample's text is what `tokenizers` decodes its ids to, of both kinds."""
         plan = self.compile("gpt2", {**SIZES_GPT2, "num_layers": 1}, "text.plan")
