@@ -362,6 +362,11 @@ private:
       if (!options.reportMemory && !peak.empty())
         fmt::print("{}: {}\n", who, peak);
     }
+    constexpr int64_t narrow = int64_t(UINT16_MAX) + 1;
+    if (const int64_t tokens = plans.front().training.vocabSize; tokens > narrow)
+      fmt::print("{}: its vocabulary of {} needs 32-bit tokens, which files of 16-bit ones have up "
+                 "to {} only\n",
+                 name, tokens, narrow - 1);
     std::error_code ignored;
     fmt::print("{}: {}, for {} rank{}, compiled in {:.2f} s\n", options.output,
                bytesText(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),

@@ -158,6 +158,11 @@ Status Job::openTraining() {
   if (!shards)
     return shards.error();
   trainShards = *shards;
+  constexpr int64_t narrow = int64_t(UINT16_MAX) + 1;
+  if (training.vocabSize > narrow && !trainShards->areWide())
+    console.say(fmt::format("--train '{}': the vocabulary of {} needs 32-bit tokens, and these "
+                            "have 16 bits: none from {} on is among them",
+                            options.train, training.vocabSize, narrow));
   Result<uint64_t> hash = trainShards->fingerprint();
   if (!hash)
     return hash.error();

@@ -13,12 +13,8 @@ namespace nano {
 
 namespace {
 
-constexpr size_t headerInts = 256;
-constexpr uint64_t headerBytes = headerInts * sizeof(int32_t);
-constexpr int32_t magic = 20240520;
-constexpr int32_t version = 1;
-/// Tokens of a shard that its fingerprint holds: what lies in one page with the header.
-constexpr uint64_t sampledTokens = (4096 - headerBytes) / sizeof(uint16_t);
+/// Bytes of a shard's tokens that its fingerprint holds: what lies in one page with the header.
+constexpr uint64_t sampledBytes = 3072;
 
 /// Paths that match, sorted by bytes.
 std::vector<std::string> match(const std::string &pattern) {
@@ -31,28 +27,21 @@ std::vector<std::string> match(const std::string &pattern) {
   return paths;
 }
 
-Status checkShard(const InputFile &file) {
-  auto wrong = [&](const std::string &what) {
-    return badInput(fmt::format("{}: not a usable token shard: {}", file.path(), what));
-  };
-  if (file.size() < headerBytes)
-    return wrong(
-        fmt::format("it has {} bytes, its header alone takes {}", file.size(), headerBytes));
-  int32_t header[headerInts];
-  if (Status status = file.read(0, header, headerBytes); !status)
-    return status;
-  if (header[0] != magic)
-    return wrong(
-        fmt::format("it begins with {}, a shard with the magic number {}", header[0], magic));
-  if (header[1] != version)
-    return wrong(fmt::format("version {}, only {} is known", header[1], version));
-  if (!std::all_of(header + 3, header + headerInts, [](int32_t value) { return value == 0; }))
-    return wrong("its header holds values that version 1 does not have");
-  uint64_t expected = headerBytes + sizeof(uint16_t) * uint64_t(std::max(header[2], 0));
-  if (header[2] < 0 || file.size() != expected)
-    return wrong(fmt::format("its header says {} tokens, which takes {} bytes; it has {}",
-                             header[2], expected, file.size()));
-  return ok();
+/// Tokens as they lie in a file, `T` wide, to where programs read them; the first that is no token
+/// of the vocabulary, or `count`. A negative i32 is not one: as unsigned it is above all.
+template <typename T>
+uint64_t widen(const std::byte *from, uint64_t count, int64_t vocabSize, int32_t *to) {
+  const T *source = reinterpret_cast<const T *>(from);
+  T largest = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, source[i]);
+    to[i] = int32_t(source[i]);
+  }
+  if (int64_t(largest) < vocabSize)
+    return count;
+  return uint64_t(
+      std::find_if(source, source + count, [&](T token) { return int64_t(token) >= vocabSize; }) -
+      source);
 }
 
 } // namespace
@@ -65,11 +54,9 @@ TokenShards::open(const std::string &pattern, int64_t vocabSize, const std::stri
   std::shared_ptr<TokenShards> result(new TokenShards);
   result->vocabSize = vocabSize;
   for (const std::string &path : paths) {
-    Result<InputFile> file = InputFile::open(path, input::shard);
+    Result<DataFile> file = DataFile::open(path);
     if (!file)
       return file.error();
-    if (Status status = checkShard(*file); !status)
-      return status.error();
     result->shards.push_back(std::move(*file));
   }
   return std::shared_ptr<const TokenShards>(result);
@@ -79,10 +66,6 @@ std::string TokenShards::name(size_t shard) const {
   return std::filesystem::path(path(shard)).filename().string();
 }
 
-uint64_t TokenShards::size(size_t shard) const {
-  return (shards[shard].size() - headerBytes) / sizeof(uint16_t);
-}
-
 uint64_t TokenShards::totalTokens() const {
   uint64_t total = 0;
   for (size_t shard = 0; shard < count(); ++shard)
@@ -90,12 +73,19 @@ uint64_t TokenShards::totalTokens() const {
   return total;
 }
 
+bool TokenShards::areWide() const {
+  return std::any_of(shards.begin(), shards.end(), [](const DataFile &file) {
+    return sizeOf(file.tokens.type()) > sizeof(uint16_t);
+  });
+}
+
 Result<uint64_t> TokenShards::fingerprint() const {
   uint64_t hash = count();
   for (size_t shard = 0; shard < count(); ++shard) {
     const std::string own = fmt::format("{}/{}", name(shard), size(shard));
-    Result<uint64_t> next = this->hash(shard, 0, std::min(size(shard), sampledTokens),
-                                       XXH3_64bits_withSeed(own.data(), own.size(), hash));
+    Result<uint64_t> next = this->hash(
+        shard, 0, std::min(size(shard), sampledBytes / sizeOf(shards[shard].tokens.type())),
+        XXH3_64bits_withSeed(own.data(), own.size(), hash));
     if (!next)
       return next;
     hash = *next;
@@ -105,40 +95,41 @@ Result<uint64_t> TokenShards::fingerprint() const {
 
 Result<uint64_t> TokenShards::hash(size_t shard, uint64_t position, uint64_t count,
                                    uint64_t before) const {
-  std::vector<uint16_t> part(count);
-  const uint64_t bytes = sizeof(uint16_t) * count;
-  if (Status status =
-          shards[shard].read(headerBytes + sizeof(uint16_t) * position, part.data(), bytes);
-      !status)
+  const DataColumn &tokens = shards[shard].tokens;
+  std::vector<std::byte> part(count * sizeOf(tokens.type()));
+  if (Status status = tokens.read(position, count, part.data()); !status)
     return status.error();
-  return XXH3_64bits_withSeed(part.data(), bytes, before);
+  return XXH3_64bits_withSeed(part.data(), part.size(), before);
+}
+
+Status TokenShards::read(size_t shard, uint64_t position, uint64_t count, int32_t *to) const {
+  const DataColumn &tokens = shards[shard].tokens;
+  const bool isWide = sizeOf(tokens.type()) == sizeof(uint32_t);
+  std::vector<std::byte> source(count * sizeOf(tokens.type()));
+  if (Status status = tokens.read(position, count, source.data()); !status)
+    return status;
+  const uint64_t good = isWide ? widen<uint32_t>(source.data(), count, vocabSize, to)
+                               : widen<uint16_t>(source.data(), count, vocabSize, to);
+  if (good == count)
+    return ok();
+  const int64_t token = tokens.type() == ElementType::U32 ? int64_t(uint32_t(to[good])) : to[good];
+  return badInput(fmt::format("{}: token {} at position {} is outside the plan's vocabulary of {}; "
+                              "the shard was made with another tokenizer",
+                              path(shard), token, position + good, vocabSize));
 }
 
 Status TokenShards::read(size_t shard, uint64_t position, uint64_t count, int32_t *inputs,
                          int32_t *targets) const {
-  std::vector<uint16_t> source(count + 1);
-  if (Status status = shards[shard].read(headerBytes + sizeof(uint16_t) * position, source.data(),
-                                         sizeof(uint16_t) * source.size());
-      !status)
+  std::vector<int32_t> tokens(count + 1);
+  if (Status status = read(shard, position, count + 1, tokens.data()); !status)
     return status;
-  int32_t largest = 0;
-  for (uint16_t token : source)
-    largest = std::max<int32_t>(largest, token);
-  if (largest >= vocabSize) {
-    auto bad = std::find_if(source.begin(), source.end(),
-                            [&](uint16_t token) { return token >= vocabSize; });
-    return badInput(
-        fmt::format("{}: token {} at position {} is outside the plan's vocabulary of {}; "
-                    "the shard was made with another tokenizer",
-                    path(shard), *bad, position + uint64_t(bad - source.begin()), vocabSize));
-  }
-  std::copy(source.begin(), source.end() - 1, inputs);
-  std::copy(source.begin() + 1, source.end(), targets);
+  std::copy(tokens.begin(), tokens.end() - 1, inputs);
+  std::copy(tokens.begin() + 1, tokens.end(), targets);
   return ok();
 }
 
 void TokenShards::willNeed(size_t shard, uint64_t position, uint64_t count) const {
-  shards[shard].willNeed(headerBytes + sizeof(uint16_t) * position, sizeof(uint16_t) * count);
+  shards[shard].tokens.willNeed(position, count);
 }
 
 Result<BatchReader> BatchReader::create(std::shared_ptr<const TokenShards> shards, uint64_t batch,

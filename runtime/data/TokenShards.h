@@ -1,9 +1,7 @@
-// Token shards (a file: 256 little-endian int32 — magic 20240520, version 1, number of tokens n,
-// rest 0 — then n little-endian uint16 tokens), and the order in which training and validation read
-// them.
+// The files of a run's tokens, and the order in which training and validation read them.
 #pragma once
 
-#include "runtime/plan/InputFile.h"
+#include "runtime/data/DataFile.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
@@ -14,35 +12,39 @@
 
 namespace nano {
 
-/// Shards, open, in sorted name order. Ranks of one process share one object.
+/// Training files, open, in sorted name order. Ranks of one process share one object.
 class TokenShards {
 public:
-  /// Opens every file that `pattern` matches (*, ?, [...], {a,b}) and checks its header and length.
-  /// Tokens are checked when they are read: each must be below `vocabSize`. `option` is what
-  /// messages call the pattern, e.g. "--train". BadInput, one line: nothing matches; a file is
-  /// unreadable, has another magic, version or length than its header says.
+  /// Opens every file that `pattern` matches (*, ?, [...], {a,b}), as DataFile does. Tokens are
+  /// checked when they are read: each must be below `vocabSize`. `option` is what messages call the
+  /// pattern, e.g. "--train". BadInput, one line: nothing matches, or the errors of DataFile.
   static Result<std::shared_ptr<const TokenShards>>
   open(const std::string &pattern, int64_t vocabSize, const std::string &option);
 
   size_t count() const { return shards.size(); }
   /// The file's path as the pattern gave it.
-  const std::string &path(size_t shard) const { return shards[shard].path(); }
+  const std::string &path(size_t shard) const { return shards[shard].path; }
   /// The file's name without directories.
   std::string name(size_t shard) const;
   /// Number of tokens in the shard.
-  uint64_t size(size_t shard) const;
+  uint64_t size(size_t shard) const { return shards[shard].tokens.size(); }
   uint64_t totalTokens() const;
+  /// Whether some file's tokens have 32 bits.
+  bool areWide() const;
   /// Tells sets of shards apart without reading them all: a hash of their names and numbers of
-  /// tokens, in order, and of the first 1,536 tokens of each. Different sets with the same number
-  /// differ behind those tokens only.
+  /// tokens, in order, and of the first 3,072 bytes of tokens of each. Different sets with the same
+  /// number differ behind those tokens only.
   Result<uint64_t> fingerprint() const;
   /// XXH3 of tokens [position, position + count) of the shard, which must hold them, and of
   /// `before`.
   Result<uint64_t> hash(size_t shard, uint64_t position, uint64_t count, uint64_t before = 0) const;
 
+  /// Tokens [position, position + count) of the shard, which must hold them. BadInput, with file
+  /// and position, for a token outside the vocabulary; Failed, with the file, when it has become
+  /// shorter.
+  Status read(size_t shard, uint64_t position, uint64_t count, int32_t *to) const;
   /// Inputs [position, position + count) of the shard into `inputs`, and the tokens that follow
-  /// each of them into `targets`; the shard must hold them. BadInput, with file and position, for a
-  /// token outside the vocabulary; Failed, with the file, when it has become shorter.
+  /// each of them into `targets`; the shard must hold them all. Errors as above.
   Status read(size_t shard, uint64_t position, uint64_t count, int32_t *inputs,
               int32_t *targets) const;
 
@@ -52,7 +54,7 @@ public:
 private:
   TokenShards() = default;
 
-  std::vector<InputFile> shards;
+  std::vector<DataFile> shards;
   int64_t vocabSize = 0;
 };
 

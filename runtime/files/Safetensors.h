@@ -60,6 +60,9 @@ public:
   Status read(const TensorEntry &entry, uint64_t offset, void *data, uint64_t count) const {
     return file.read(dataStart + entry.begin + offset, data, count);
   }
+  /// Where the tensor's bytes begin in the file that `input` is.
+  uint64_t beginOf(const TensorEntry &entry) const { return dataStart + entry.begin; }
+  const InputFile &input() const { return file; }
   /// What the tensors are.
   TensorTable table() const;
   const std::string &path() const { return file.path(); }

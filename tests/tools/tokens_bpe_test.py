@@ -7,6 +7,8 @@ usage: tokens_bpe_test.py CLASS     exit status 77 when the tokenizer library is
 import json
 import os
 import re
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -82,6 +84,33 @@ class BytePairTest(ToolTest):
         return [
             int(word) for word in self.succeed("ids", *self.options, stdin=text.encode()).split()
         ]
+
+    def test_a_vocabulary_above_16_bits(self):
+        """The same text with a vocabulary whose end of text is token 70000: shards of 32 bits."""
+        os.makedirs(self.path("wide"))
+        with open(self.path("wide/vocab.json"), "w", encoding="utf-8") as file:
+            json.dump({**self.vocab, "<|endoftext|>": 70000}, file)
+        shutil.copy(self.path("tok/merges.txt"), self.path("wide/merges.txt"))
+        options = ("--tokenizer", "bpe", "--tokenizer-dir", self.path("wide"))
+        self.succeed(
+            "encode",
+            *options,
+            "--out",
+            self.path("w/text"),
+            "--doc-bytes",
+            "500",
+            "--val-fraction",
+            "0.1",
+            self.file,
+        )
+        wide = content_of(self.path("w/text_train_000000.bin"))
+        magic, version, count = struct.unpack("<3i", wide[:12])
+        self.assertEqual((magic, version, len(wide)), (20240801, 7, 1024 + 4 * count))
+        tokens = struct.unpack(f"<{count}I", wide[1024:])
+        narrow = self.tokens("train")
+        self.assertEqual([70000 if token == self.eos else token for token in narrow], list(tokens))
+        decoded = self.succeed("decode", *options, self.path("w/text_train_000000.bin"))
+        self.assertEqual(decoded, self.succeed("decode", *self.options, self.shards("train")[0]))
 
     def test_the_vocabulary(self):
         self.assertEqual(sorted(self.vocab.values()), list(range(len(self.vocab))))

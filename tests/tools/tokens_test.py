@@ -271,7 +271,7 @@ class ErrorsTest(ToolTest):
             "leave out",
             *self.encode(*bpe, "--train-vocab-size", "300", "--vocab", self.file, self.file),
         )
-        for size in ("256", "65537"):
+        for size in ("256", "2147483648"):
             self.refuse(
                 "between 257",
                 *self.encode(
@@ -366,6 +366,21 @@ class ErrorsTest(ToolTest):
         for text in (b"65 x", b"-1", b"1.5", b"\xff", b"9" * 5000):
             self.refuse("is no token id", "decode", stdin=text)
 
+    def test_32_bit_shards(self):
+        """info and decode read them; what is neither is refused."""
+        tokens = [70000, 1, 0, 70000]
+        header = struct.pack("<3i", 20240801, 7, len(tokens)) + bytes(1024 - 12)
+        path = self.write("wide.bin", header + struct.pack("<4I", *tokens))
+        shown = self.succeed("info", "--eos-token", "70000", path).decode()
+        self.assertIn("version 7, 4 tokens, largest 70000, 2 documents", shown)
+        vocab = self.write("vocab.json", '{"<|endoftext|>": 70000, "a": 0, "b": 1}')
+        decoded = self.succeed("decode", "--tokenizer", "bpe", "--vocab", vocab, path)
+        self.assertEqual(decoded, b"ba")
+        cut = self.write("cut.bin", content_of(path)[:-4])
+        self.refuse("promises 4 tokens, the file holds 3", "info", cut)
+        wrong = self.write("old.bin", struct.pack("<3i", 20240801, 1, 0) + bytes(1012))
+        self.refuse("old.bin: version 1, this tool reads version 7", "info", wrong)
+
     def test_vocabularies(self):
         decode = ("decode", "--tokenizer", "bpe", "--vocab")
         self.refuse("none.json: No such file", *decode, self.path("none.json"))
@@ -378,7 +393,7 @@ class ErrorsTest(ToolTest):
             ('{"a": -1}', "one JSON object"),
             ('{"a": 1, "b": 1}', "its own number"),
             ('{"a": 0}', "lacks <|endoftext|>".replace("|", r"\|")),
-            ('{"<|endoftext|>": 65536}', "65537 tokens"),
+            ('{"<|endoftext|>": 2147483647}', "2147483648 tokens"),
             ('{"<|endoftext|>": 0, "\u4e00": 1}', "stands for no byte"),
         ):
             with self.subTest(content=content):

@@ -64,17 +64,31 @@ std::vector<std::string> linesOf(const std::string &text) {
   return lines;
 }
 
-void writeShard(const std::string &path, const std::vector<uint16_t> &tokens, ShardHeader header) {
+namespace {
+
+template <typename T>
+void writeTokens(const std::string &path, const std::vector<T> &tokens, ShardHeader header) {
   std::vector<int32_t> words(256, 0);
   words[0] = header.magic;
   words[1] = header.version;
   words[2] = header.count.value_or(int32_t(tokens.size()));
   words[255] = header.rest;
-  std::string text(1024 + 2 * tokens.size(), '\0');
+  std::string text(1024 + sizeof(T) * tokens.size(), '\0');
   std::memcpy(text.data(), words.data(), 1024);
   if (!tokens.empty())
-    std::memcpy(text.data() + 1024, tokens.data(), 2 * tokens.size());
+    std::memcpy(text.data() + 1024, tokens.data(), sizeof(T) * tokens.size());
   writeText(path, text);
+}
+
+} // namespace
+
+void writeShard(const std::string &path, const std::vector<uint16_t> &tokens, ShardHeader header) {
+  writeTokens(path, tokens, header);
+}
+
+void writeWideShard(const std::string &path, const std::vector<uint32_t> &tokens,
+                    ShardHeader header) {
+  writeTokens(path, tokens, header);
 }
 
 std::vector<uint16_t> makeTokens(size_t count, int vocabSize, uint32_t seed) {

@@ -39,6 +39,9 @@ struct ShardHeader {
 };
 void writeShard(const std::string &path, const std::vector<uint16_t> &tokens,
                 ShardHeader header = {});
+/// The same with 32-bit tokens: llm.c's format for Llama 3.
+void writeWideShard(const std::string &path, const std::vector<uint32_t> &tokens,
+                    ShardHeader header = {.magic = 20240801, .version = 7});
 /// `count` tokens below `vocabSize` that look random and depend on `seed` only.
 std::vector<uint16_t> makeTokens(size_t count, int vocabSize, uint32_t seed);
 

@@ -16,6 +16,7 @@ using test::makeTokens;
 using test::ScratchDirectory;
 using test::writeShard;
 using test::writeText;
+using test::writeWideShard;
 
 std::string errorOf(const std::string &pattern) {
   auto shards = TokenShards::open(pattern, 100, "--train");
@@ -35,13 +36,15 @@ TEST(TokenShards, WrongFiles) {
   ScratchDirectory scratch;
   std::string path = scratch / "a.bin";
   std::filesystem::create_directory(scratch / "directory");
-  EXPECT_CONTAINS(errorOf(scratch / "directory"), "is not a regular file");
+  EXPECT_CONTAINS(errorOf(scratch / "directory"),
+                  "directory: not a usable folder of columns: it has no tokens.npy");
   writeText(path, "");
   EXPECT_CONTAINS(errorOf(path), "a.bin: not a usable token shard: it has 0 bytes");
   writeText(path, std::string(1023, 'x'));
   EXPECT_CONTAINS(errorOf(path), "it has 1023 bytes, its header alone takes 1024");
   writeShard(path, makeTokens(10, 100, 1), {.magic = 20240521});
-  EXPECT_CONTAINS(errorOf(path), "it begins with 20240521, a shard with the magic number 20240520");
+  EXPECT_CONTAINS(errorOf(path),
+                  "it begins with 20240521, a shard with the magic number 20240520 or 20240801");
   writeShard(path, makeTokens(10, 100, 1), {.version = 2});
   EXPECT_CONTAINS(errorOf(path), "version 2, only 1 is known");
   writeShard(path, makeTokens(10, 100, 1), {.count = 11});
@@ -87,6 +90,49 @@ TEST(TokenShards, TokenOutsideTheVocabulary) {
                     "a.bin: token 100 at position 20 is outside the plan's vocabulary of 100");
   }
   EXPECT_TRUE((*shards)->read(0, 21, 10, inputs.data(), targets.data()));
+}
+
+/// 32-bit shards are read beside 16-bit ones, and their tokens are checked as those are: what is
+/// above 2³¹ is named as it lies there.
+TEST(TokenShards, WideTokens) {
+  ScratchDirectory scratch;
+  std::vector<uint32_t> tokens = {128000, 5, 128255, 65536, 7};
+  writeWideShard(scratch / "b.bin", tokens);
+  writeShard(scratch / "a.bin", {1, 2, 65535});
+  auto shards = TokenShards::open(scratch / "?.bin", 128256, "--train");
+  ASSERT_TRUE(shards) << shards.error().message;
+  EXPECT_TRUE((*shards)->areWide());
+  EXPECT_EQ((*shards)->totalTokens(), 8u);
+  std::vector<int32_t> inputs(4), targets(4);
+  ASSERT_TRUE((*shards)->read(1, 0, 4, inputs.data(), targets.data()));
+  EXPECT_EQ(inputs, (std::vector<int32_t>{128000, 5, 128255, 65536}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{5, 128255, 65536, 7}));
+  ASSERT_TRUE((*shards)->read(0, 0, 2, inputs.data(), targets.data()));
+  EXPECT_EQ(targets[1], 65535);
+  for (uint32_t bad : {128256U, 2147483648U, 4294967295U}) {
+    tokens[3] = bad;
+    std::filesystem::remove(scratch / "b.bin");
+    writeWideShard(scratch / "b.bin", tokens);
+    shards = TokenShards::open(scratch / "b.bin", 128256, "--train");
+    Status status = (*shards)->read(0, 0, 4, inputs.data(), targets.data());
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().exitStatus(), 2);
+    EXPECT_CONTAINS(status.error().message,
+                    "b.bin: token " + std::to_string(bad) +
+                        " at position 3 is outside the plan's vocabulary of 128256");
+    EXPECT_TRUE((*shards)->read(0, 0, 2, inputs.data(), targets.data()));
+  }
+}
+
+TEST(TokenShards, WrongWideFiles) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "a.bin";
+  writeWideShard(path, {1, 2, 3}, {.magic = 20240801, .version = 1});
+  EXPECT_CONTAINS(errorOf(path), "version 1, only 7 is known");
+  writeWideShard(path, {1, 2, 3}, {.magic = 20240801, .version = 7, .count = 6});
+  EXPECT_CONTAINS(errorOf(path), "its header says 6 tokens, which takes 1048 bytes; it has 1036");
+  writeShard(path, {1, 2, 3, 4}, {.magic = 20240801, .version = 7});
+  EXPECT_CONTAINS(errorOf(path), "its header says 4 tokens, which takes 1040 bytes; it has 1032");
 }
 
 /// Names, numbers of tokens and first tokens tell sets of shards apart; what lies behind those does

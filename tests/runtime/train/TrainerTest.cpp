@@ -23,6 +23,7 @@ using test::makePlan;
 using test::makeTokens;
 using test::readText;
 using test::writeShard;
+using test::writeWideShard;
 
 /// Runs of a plan on shards.
 class TrainerTest : public test::TrainingTest {
@@ -555,6 +556,26 @@ TEST_F(TrainerTest, TokenOutsideTheVocabulary) {
   EXPECT_CONTAINS(failure(2),
                   "train_0.bin: token 50 at position 200 is outside the plan's vocabulary of 50");
   EXPECT_EQ(events("step").size(), 3u);
+}
+
+/// 32-bit shards train the same run; a vocabulary that 16-bit ones cannot hold is said.
+TEST_F(TrainerTest, WideTokens) {
+  options.dumpParams = scratch / "a.safetensors";
+  ASSERT_TRUE(run());
+  const std::string narrow = readText(options.dumpParams);
+  EXPECT_EQ(output.find("32-bit"), std::string::npos);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    writeWideShard(scratch / fmt::format("train_{}.bin", i), {tokens[i].begin(), tokens[i].end()});
+  ASSERT_TRUE(run());
+  EXPECT_EQ(readText(options.dumpParams), narrow);
+  plan = makePlan({.vocabSize = 65537});
+  ASSERT_TRUE(run());
+  EXPECT_EQ(output.find("32-bit"), std::string::npos);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    writeShard(scratch / fmt::format("train_{}.bin", i), tokens[i]);
+  ASSERT_TRUE(run());
+  EXPECT_CONTAINS(output, "the vocabulary of 65537 needs 32-bit tokens, and these have 16 bits: "
+                          "none from 65536 on is among them");
 }
 
 TEST_F(TrainerTest, ResumeWithOtherShardsOrRanks) {

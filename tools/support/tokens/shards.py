@@ -1,5 +1,6 @@
-"""Token shards: 256 little-endian int32 (magic 20240520, version 1, number of tokens, rest 0) and
-then that many little-endian uint16 tokens; and the way files appear together or not at all."""
+"""Token shards as llm.c has them: 256 little-endian int32 (magic, version, number of tokens, rest 0)
+and then that many little-endian tokens, uint16 with magic 20240520 and version 1 (GPT-2's), uint32
+with 20240801 and 7 (Llama 3's); and the way files appear together or not at all."""
 
 import array
 import os
@@ -7,8 +8,15 @@ import sys
 
 from .errors import UserError
 
-MAGIC, VERSION, HEADER_INTS = 20240520, 1, 256
+HEADER_INTS = 256
 HEADER_BYTES = 4 * HEADER_INTS
+# By the array type of the tokens: magic and version.
+FORMATS = {"H": (20240520, 1), "I": (20240801, 7)}
+
+
+def token_type(vocab_size):
+    """The array type of tokens of such a vocabulary: "H" (16 bits) where they fit, else "I"."""
+    return "H" if vocab_size <= 1 << 16 else "I"
 
 
 def little_endian(values):
@@ -57,13 +65,15 @@ class ShardWriter:
     """Spreads documents over PREFIX_000000.bin, PREFIX_000001.bin, … of at most `limit` tokens. A
     document is cut in two only where it is longer than a whole shard."""
 
-    def __init__(self, staging, prefix, limit):
-        self.staging, self.prefix, self.limit = staging, prefix, limit
+    def __init__(self, staging, prefix, limit, type="H"):
+        """`type`: of the tokens, as `token_type` says."""
+        self.staging, self.prefix, self.limit, self.type = staging, prefix, limit, type
         self.file, self.count = None, 0
         self.shards, self.tokens, self.documents = [], 0, 0
 
     def add(self, tokens):
-        """`tokens`: an array('H'), one document with its leading end-of-text token."""
+        """`tokens`: an array of the writer's type, one document with its leading end-of-text
+        token."""
         self.documents += 1
         self.tokens += len(tokens)
         if self.count + len(tokens) > self.limit >= len(tokens):
@@ -84,7 +94,8 @@ class ShardWriter:
     def finish_shard(self):
         if self.file is None:
             return
-        header = array.array("i", [MAGIC, VERSION, self.count] + [0] * (HEADER_INTS - 3))
+        magic, version = FORMATS[self.type]
+        header = array.array("i", [magic, version, self.count] + [0] * (HEADER_INTS - 3))
         self.file.seek(0)
         self.file.write(little_endian(header))
         self.staging.close(self.file)
@@ -92,7 +103,7 @@ class ShardWriter:
 
 
 def read_shard(path):
-    """The tokens of a shard as an array('H'); UserError when the file is no shard."""
+    """The tokens of a shard as an array('H') or array('I'); UserError when the file is no shard."""
     with open(path, "rb") as file:
         data = file.read()
     if len(data) < HEADER_BYTES:
@@ -103,17 +114,21 @@ def read_shard(path):
     header = array.array("i", data[:HEADER_BYTES])
     if sys.byteorder == "big":
         header.byteswap()
-    if header[0] != MAGIC:
-        raise UserError(f"{path}: magic {header[0]} instead of {MAGIC}: not a token shard")
-    if header[1] != VERSION:
-        raise UserError(f"{path}: version {header[1]}, this tool reads version {VERSION}")
-    held = (len(data) - HEADER_BYTES) / 2
+    types = [type for type, (magic, _) in FORMATS.items() if magic == header[0]]
+    if not types:
+        known = " or ".join(str(magic) for magic, _ in FORMATS.values())
+        raise UserError(f"{path}: magic {header[0]} instead of {known}: not a token shard")
+    version = FORMATS[types[0]][1]
+    if header[1] != version:
+        raise UserError(f"{path}: version {header[1]}, this tool reads version {version}")
+    tokens = array.array(types[0])
+    held = (len(data) - HEADER_BYTES) / tokens.itemsize
     if header[2] != held:
         raise UserError(
             f"{path}: the header promises {header[2]} tokens, the file holds {held:g}: truncated "
             f"or damaged"
         )
-    tokens = array.array("H", data[HEADER_BYTES:])
+    tokens.frombytes(data[HEADER_BYTES:])
     if sys.byteorder == "big":
         tokens.byteswap()
     return tokens

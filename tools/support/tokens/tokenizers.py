@@ -1,5 +1,5 @@
-"""Tokenizers. `encode(documents)` gives an array('H') for each (document, path), without the
-end-of-text token; `table()` maps each other token to its bytes."""
+"""Tokenizers. `encode(documents)` gives an array of `type` for each (document, path), without the
+end-of-text token; `type` is "H" or "I", as `token_type` says; `table()` maps each other token to its bytes."""
 
 import array
 import json
@@ -7,18 +7,18 @@ import os
 import sys
 
 from .errors import UserError, one_line
-from .shards import Staging
+from .shards import Staging, token_type
 
 BYTES_EOS = 256
 EOS_TEXT = "<|endoftext|>"
-LARGEST_VOCAB = 1 << 16
+LARGEST_VOCAB = (1 << 31) - 1
 REEXEC = "NANO_TOKENS_IN_VENV"
 
 
 class Bytes:
     """A token is a byte; 256 begins a document."""
 
-    eos, vocab_size = BYTES_EOS, BYTES_EOS + 1
+    eos, vocab_size, type = BYTES_EOS, BYTES_EOS + 1, "H"
 
     def encode(self, documents):
         return [array.array("H", list(document)) for document, _ in documents]
@@ -47,9 +47,9 @@ class BytePair:
         self.eos, self.vocab_size = vocab[EOS_TEXT], max(vocab.values()) + 1
         if self.vocab_size > LARGEST_VOCAB:
             raise UserError(
-                f"the vocabulary has {self.vocab_size} tokens; a shard's tokens are 16 bits wide, "
-                f"so {LARGEST_VOCAB} at most"
+                f"the vocabulary has {self.vocab_size} tokens; {LARGEST_VOCAB} is the most"
             )
+        self.type = token_type(self.vocab_size)
 
     @classmethod
     def load(cls, vocab_path, merges_path=None):
@@ -137,7 +137,7 @@ class BytePair:
                     f"{self.merges}: does not fit the vocabulary: {one_line(error)}"
                 ) from None
         return [
-            array.array("H", encoding.ids)
+            array.array(self.type, encoding.ids)
             for encoding in self.model.encode_batch(texts, add_special_tokens=False)
         ]
 
