@@ -5,6 +5,7 @@
 #include "codegen/PlanExpr.h"
 #include "codegen/PlanInterchange.h"
 #include "codegen/cuda/CudaEmitter.h"
+#include "ir/graph/Data.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "ir/step/AttentionFlops.h"
@@ -46,6 +47,8 @@ private:
   LogicalResult states();
   LogicalResult inputs();
   LogicalResult programs();
+  LogicalResult columns(StringRef prefix, bool validation, std::vector<plan::Column> &columns);
+  LogicalResult documents();
   LogicalResult training();
   /// What the programs of a role, whose inputs have this prefix, check of indices.
   LogicalResult checks(StringRef role, StringRef prefix, IndexChecks &checks);
@@ -353,6 +356,40 @@ LogicalResult PlanWriter::checks(StringRef role, StringRef prefix, IndexChecks &
   return success();
 }
 
+LogicalResult PlanWriter::columns(StringRef prefix, bool validation,
+                                  std::vector<plan::Column> &columns) {
+  using Type = plan::Column::Type;
+  for (const graph::Column &column : graph::columnsOf(module, validation)) {
+    FailureOr<uint32_t> buffer = input(prefix + "." + column.inputName());
+    if (failed(buffer))
+      return failure();
+    for (Type type : {Type::F32, Type::BF16, Type::I32, Type::U8})
+      if (column.type == plan::nameOf(type))
+        columns.push_back({column.name, type, column.ofTarget, *buffer});
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::documents() {
+  auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  auto named = attributes.getAs<StringAttr>("documents");
+  if (!named)
+    return success();
+  plan::Documents &documents = plan.training.documents;
+  using Rule = plan::Documents::Rule;
+  for (Rule rule : {Rule::Aligned, Rule::Cut, Rule::Packed})
+    if (named.getValue() == plan::nameOf(rule))
+      documents.rule = rule;
+  if (documents.rule == Rule::Contiguous)
+    return module.emitError(graph::trainingAttrName)
+           << ": documents is '" << named.getValue() << "', not aligned, cut or packed";
+  if (module.lookupSymbol<graph::ScalarOp>(graph::longestDocumentSymbol))
+    documents.longest = graph::longestDocumentSymbol.str();
+  if (auto shuffle = attributes.getAs<BoolAttr>("shuffle_documents"))
+    documents.shuffle = shuffle.getValue();
+  return success();
+}
+
 LogicalResult PlanWriter::training() {
   Training &training = plan.training;
   auto take = [](auto result, auto &into) {
@@ -382,10 +419,12 @@ LogicalResult PlanWriter::training() {
     training.valLossIsSum = isSum.getValue();
   if (auto scalar = attributes.getAs<StringAttr>("log_scalar"))
     training.logScalar = scalar.str();
-  if (!training.phases.empty() && (failed(take(input("train.tokens"), training.tokensBuffer)) ||
-                                   failed(take(input("train.targets"), training.targetsBuffer)) ||
-                                   failed(take(input("train.loss"), training.lossBuffer)) ||
-                                   failed(checks("train", "train", training.checks))))
+  if (!training.phases.empty() &&
+      (failed(take(input("train.tokens"), training.tokensBuffer)) ||
+       failed(take(input("train.targets"), training.targetsBuffer)) ||
+       failed(take(input("train.loss"), training.lossBuffer)) ||
+       failed(columns("train", false, training.columns)) || failed(documents()) ||
+       failed(checks("train", "train", training.checks))))
     return failure();
   if (auto weights = module->getAttrOfType<ArrayAttr>("nano.fp8_products");
       weights && !training.measure.empty()) {
@@ -402,6 +441,7 @@ LogicalResult PlanWriter::training() {
   if (!validate.empty() && (failed(take(input(validate + ".tokens"), training.valTokensBuffer)) ||
                             failed(take(input(validate + ".targets"), training.valTargetsBuffer)) ||
                             failed(take(input(validate + ".loss"), training.valLossBuffer)) ||
+                            failed(columns(validate, true, training.valColumns)) ||
                             failed(checks("validate", validate, training.valChecks))))
     return failure();
   if (!generate.empty()) {

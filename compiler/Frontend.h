@@ -481,6 +481,48 @@ void training(const Training &how, Line at = Line::here());
 /// How a sequence's loss is made of its tokens' losses.
 enum class Loss : uint8_t { sum, mean };
 
+/// How batches of the training data are cut into sequences of T tokens and a target for the last.
+/// docs/data.md has the rules to the token. Validation is always contiguous.
+struct Documents {
+  enum Rule : uint8_t {
+    Contiguous, ///< tokens as they lie in the file, wherever documents begin
+    Aligned,    ///< every sequence begins with a document and goes on as tokens lie
+    Cut,        ///< documents one after the other; what does not fit is cut off and not used
+    Packed,     ///< whole documents one after the other; what stays free is padding
+  };
+  Rule rule = Contiguous;
+  /// Cut, Packed: a document's tokens at most, rounded to the nearest integer at every step; what
+  /// is beyond is not used. Default: no limit.
+  Sched longest = {};
+  /// Cut, Packed: files, and documents in each, in an order of its own for every seed and epoch.
+  bool shuffle = false;
+};
+/// States it; without it batches are contiguous.
+void documents(const Documents &how, Line at = Line::here());
+
+/// Which element of a column goes with position t of a sequence.
+enum class Place : uint8_t {
+  target, ///< that of the token which is the target at t
+  input,  ///< that of the token which is the input at t
+};
+inline constexpr Place OfTarget = Place::target, OfInput = Place::input;
+
+/// What a column holds in the data's files: f32, bf16, i32 or u8.
+struct ColumnType {
+  struct U8 {};
+  ColumnType(DType type) : type(type) {}
+  ColumnType(U8) : isByte(true) {}
+  DType type = DType::i32;
+  bool isByte = false;
+};
+inline constexpr ColumnType::U8 u8;
+
+/// In a training or validation program: a column of the data beside the tokens, [T] of that type,
+/// u8 as i32; zero in padding. The column `in_document` (u8) is in no file: 1 for a document's
+/// tokens, 0 for padding.
+Tensor column(const char *name, const ColumnType &type, Place place = OfTarget,
+              Line at = Line::here());
+
 void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                 Tensor (*call)(const void *, Tensor, Tensor), Line at);
 void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),

@@ -154,6 +154,12 @@ Tensor scalar(const char *name, const Sched &value, DType type, Line at) {
 }
 void training(const Training &how, Line at) { Recorder::current().training(how, at); }
 
+void documents(const Documents &how, Line at) { Recorder::current().documents(how, at); }
+
+Tensor column(const char *name, const ColumnType &type, Place place, Line at) {
+  return Recorder::current().column(name, type, place, at);
+}
+
 void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                 Tensor (*call)(const void *, Tensor, Tensor), Line at) {
   Recorder::current().recordLoss(validation, tokens, loss, context, call, at);

@@ -410,25 +410,25 @@ TracedModel Recorder::finish() {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
   (*module)->setAttr(graph::modelAttrName, builder.getStringAttr(input.name));
-  (*module)->setAttr(
-      graph::trainingAttrName,
-      builder.getDictionaryAttr({
-          integer("seq_len", trainTokens),
-          integer("val_seq_len", validateTokens),
-          integer("gen_seq_len", generateTokens),
-          integer("global_batch", how->globalBatch),
-          integer("num_iterations", how->numIterations),
-          integer("vocab_size", how->vocabSize),
-          integer("eos_token", how->eosToken),
-          builder.getNamedAttr("train_loss_is_sum", builder.getBoolAttr(trainLossIsSum)),
-          builder.getNamedAttr("val_loss_is_sum", builder.getBoolAttr(validateLossIsSum)),
-          builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
-          builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
-          integer("adam_every", how->adamEvery),
-          builder.getNamedAttr("join_update", builder.getBoolAttr(how->joinUpdate)),
-          builder.getNamedAttr(
-              "dist", builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
-      }));
+  SmallVector<NamedAttribute> sizes = {
+      integer("seq_len", trainTokens),
+      integer("val_seq_len", validateTokens),
+      integer("gen_seq_len", generateTokens),
+      integer("global_batch", how->globalBatch),
+      integer("num_iterations", how->numIterations),
+      integer("vocab_size", how->vocabSize),
+      integer("eos_token", how->eosToken),
+      builder.getNamedAttr("train_loss_is_sum", builder.getBoolAttr(trainLossIsSum)),
+      builder.getNamedAttr("val_loss_is_sum", builder.getBoolAttr(validateLossIsSum)),
+      builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
+      builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
+      integer("adam_every", how->adamEvery),
+      builder.getNamedAttr("join_update", builder.getBoolAttr(how->joinUpdate)),
+      builder.getNamedAttr("dist",
+                           builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
+  };
+  addData(sizes);
+  (*module)->setAttr(graph::trainingAttrName, builder.getDictionaryAttr(sizes));
   SmallVector<Attribute> values;
   for (const HyperparameterRecord &record : hyperparameters)
     values.push_back(builder.getDictionaryAttr({

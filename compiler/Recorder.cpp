@@ -236,6 +236,8 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   function->setAttr("nano.role", builder.getStringAttr(role));
   builder.setInsertionPointToStart(function.addEntryBlock());
   program = nextSerial();
+  openProgram = function;
+  columns = inputs < 2 ? nullptr : StringRef(role) == "train" ? &trainColumns : &validateColumns;
   values.clear();
   for (Declared &declaration : declared)
     declaration.loaded = {};
@@ -250,6 +252,13 @@ void Recorder::endProgram(func::FuncOp function, Value result, Line at) {
   for (Operation &operation : llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (isOpTriviallyDead(&operation))
       operation.erase();
+  for (unsigned i = function.getNumArguments(); i-- > 2;)
+    if (function.getArgument(i).use_empty()) {
+      (void)function.eraseArgument(i);
+      columns->erase(columns->begin() + (i - 2));
+    }
+  openProgram = {};
+  columns = nullptr;
   program = 0;
   values.clear();
   builder.setInsertionPointToEnd(module->getBody());

@@ -121,6 +121,8 @@ public:
   void fp8Products(const At &weight, const Fp8 &how);
   Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
+  void documents(const Documents &how, Line at);
+  Tensor column(const char *name, const ColumnType &type, Place place, Line at);
 
   /// Parts without a name or rows have those that the parameter has.
   void imported(const At &parameter, std::vector<plan::ForeignPart> parts, const char *what);
@@ -146,6 +148,12 @@ private:
     std::string name, kind, lrSymbol;
   };
 
+  /// A column that a program takes behind tokens and targets.
+  struct ColumnRecord {
+    std::string name, type; ///< the type in the file: "f32", "bf16", "i32" or "u8"
+    Place place;
+  };
+
   HyperparameterRecord &declareHyper(const char *name, const char *about, Line at);
   /// What was said about a hyperparameter, by -D or by NANO_DEFAULTS, as text; empty when nothing
   /// was.
@@ -165,6 +173,8 @@ private:
 
   mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
   void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
+  /// What nano.training says of columns and documents.
+  void addData(llvm::SmallVectorImpl<mlir::NamedAttribute> &training);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::OpBuilder builder;
@@ -192,6 +202,10 @@ private:
   llvm::StringMap<Line> importedAt; ///< by parameter
   std::optional<Training> how;
   Line howAt{};
+  std::optional<Documents> cut;
+  mlir::func::FuncOp openProgram; ///< the program being recorded
+  std::vector<ColumnRecord> trainColumns, validateColumns;
+  std::vector<ColumnRecord> *columns = nullptr; ///< of the program being recorded; null: none
   int64_t trainTokens = 0, validateTokens = 0, generateTokens = 0;
   Line trainAt{};
   bool trainLossIsSum = false, validateLossIsSum = false;

@@ -108,6 +108,8 @@ std::vector<Simulation::Execution> Simulation::programsOf(const plan::StepProgra
         execution.uploads.push_back(bytesOf(plan.scalarBuffer));
       for (uint32_t buffer : {training.tokensBuffer, training.targetsBuffer})
         execution.uploads.push_back(bytesOf(buffer));
+      for (const plan::Column &column : training.columns)
+        execution.uploads.push_back(bytesOf(column.buffer));
       execution.readback = bytesOf(training.lossBuffer);
     }
     for (size_t i = 0; i < plan.programs.size(); ++i)

@@ -143,7 +143,7 @@ std::string toString(const IntegerRange &range) {
 
 IntegerRanges::IntegerRanges(func::FuncOp function, int64_t vocabulary) {
   for (BlockArgument argument : function.getArguments())
-    if (isI32(argument) && vocabulary > 0)
+    if (isI32(argument) && argument.getArgNumber() < 2 && vocabulary > 0)
       known[argument] = {0, std::min<int64_t>(vocabulary - 1, INT32_MAX), false};
   for (Operation &op : function.getBody().front())
     if (op.getNumResults() == 1 && isI32(op.getResult(0)))

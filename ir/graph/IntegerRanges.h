@@ -35,8 +35,8 @@ std::string toString(const IntegerRange &range);
 ///   %p = nano.sub %t, %row_start                             // %t − %t/64·64: 0 to 63
 class IntegerRanges {
 public:
-  /// The function's own arguments are tokens and targets in [0, `vocabulary`); any number where
-  /// that is 0.
+  /// The function's first two arguments are tokens and targets in [0, `vocabulary`); any number
+  /// where that is 0. Further ones are columns of the data, any number.
   IntegerRanges(mlir::func::FuncOp function, int64_t vocabulary);
 
   /// The range of an i32 tensor of the function's block.

@@ -382,6 +382,9 @@ private:
               ? named("at",
                       [&] { return e.add(elementsBase, e.mul(u, layout.threads * layout.lanes)); })
               : columnOf(window ? e.add(window->first, u) : u);
+      // Whether all of the block's elements are there is known in this branch only.
+      if (elements)
+        at.depth = e.depth();
       bool partial = isPartial() && !isWhole;
       Vector vector;
       vector.slot = u.value;

@@ -18,6 +18,7 @@
 //
 // It runs after fusion, which fixes the tensors that exist, and before kernels, whose code depends
 // on strides.
+#include "ir/graph/Data.h"
 #include "ir/graph/Phases.h"
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
@@ -427,9 +428,13 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
   bool isMicroBatch =
       kind == "first" || kind == "next" || kind == "last" || kind == "train" || kind == "measure";
   StringRef prefix = isMicroBatch ? "train" : function.getSymName();
-  static constexpr StringLiteral argumentNames[] = {"tokens", "targets"};
+  SmallVector<std::string> argumentNames = {"tokens", "targets"};
+  if (kind != "generate")
+    for (const Column &column : columnsOf(function->getParentOfType<ModuleOp>(),
+                                          /*validation=*/kind == "validate"))
+      argumentNames.push_back(column.inputName());
   OpBuilder builder(function);
-  auto declare = [&](const std::string &name, Type type, bool output,
+  auto declare = [&](const std::string &name, Type type, Location loc, bool output,
                      SmallVectorImpl<FlatSymbolRefAttr> &list) -> LogicalResult {
     auto symbol = builder.getStringAttr(prefix + "." + name);
     Type memref = step::memrefOf(cast<RankedTensorType>(type));
@@ -441,14 +446,15 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
       return function.emitError("its ")
              << name << " is " << memref << ", but " << list.back() << " is something else";
     }
-    symbols.insert(step::InputOp::create(builder, function.getLoc(), symbol, TypeAttr::get(memref),
+    symbols.insert(step::InputOp::create(builder, loc, symbol, TypeAttr::get(memref),
                                          output ? builder.getUnitAttr() : UnitAttr(),
                                          IntegerAttr()),
                    Block::iterator(function));
     return success();
   };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
-    if (failed(declare(i < 2 ? argumentNames[i].str() : "argument" + std::to_string(i), type, false,
+    if (failed(declare(i < argumentNames.size() ? argumentNames[i] : "argument" + std::to_string(i),
+                       type, i < 2 ? function.getLoc() : function.getArgument(i).getLoc(), false,
                        inputs)))
       return failure();
   StringRef first = kind == "generate" ? "logits" : kind == "measure" ? "report" : "loss";
@@ -456,7 +462,7 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
     if (failed(declare(i == 0   ? first.str()
                        : i == 1 ? "checks"
                                 : "result" + std::to_string(i),
-                       type, true, outputs)))
+                       type, function.getLoc(), true, outputs)))
       return failure();
   return success();
 }

@@ -5,7 +5,7 @@
 // or take other tokens than the training says, a parameter that the loss does not depend on, and so
 // would never be trained. That each load, optimizer and schedule names something that exists is
 // verified with the ops. It opens the pipeline; everything later assumes what it checks.
-#include "ir/graph/Program.h"
+#include "ir/graph/Data.h"
 #include "passes/Passes.h"
 
 namespace nano {
@@ -112,10 +112,26 @@ LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
   MLIRContext *context = module.getContext();
   auto tokenType = RankedTensorType::get({*tokens}, IntegerType::get(context, 32));
   SmallVector<Type> expected(generates ? 1 : 2, tokenType);
-  if (TypeRange(function.getArgumentTypes()) != TypeRange(expected))
-    return function.emitError("function @") << function.getSymName() << " must take "
-                                            << (generates ? "tokens" : "tokens and targets")
-                                            << " of type " << tokenType << " (" << sizeName << ")";
+  SmallVector<Column> columns;
+  if (!generates)
+    columns = columnsOf(module, /*validation=*/role == "validate");
+  for (const Column &column : columns) {
+    Type element = elementTypeOf(column, context);
+    if (!element)
+      return module.emitError(trainingAttrName)
+             << ": column '" << column.name << "' has the type '" << column.type
+             << "'; it must be f32, bf16, i32 or u8";
+    expected.push_back(RankedTensorType::get({*tokens}, element));
+  }
+  if (TypeRange(function.getArgumentTypes()) != TypeRange(expected)) {
+    InFlightDiagnostic error = function.emitError("function @")
+                               << function.getSymName() << " must take "
+                               << (generates ? "tokens" : "tokens and targets") << " of type "
+                               << tokenType << " (" << sizeName << ")";
+    for (const Column &column : columns)
+      error << ", " << column.inputName();
+    return error;
+  }
   auto result = function.getNumResults() == 1
                     ? dyn_cast<RankedTensorType>(function.getResultTypes()[0])
                     : nullptr;

@@ -119,6 +119,9 @@ Status EmulatorDevice::allocateBuffers() {
                              plan.training.genTokensBuffer};
   for (const plan::State &state : plan.states)
     kept.insert(state.buffer);
+  for (const auto *columns : {&plan.training.columns, &plan.training.valColumns})
+    for (const plan::Column &column : *columns)
+      kept.insert(column.buffer);
   for (const plan::Program &program : plan.programs) {
     std::set<uint32_t> &list = voidAtStart[program.name];
     for (const Command &command : program.commands)

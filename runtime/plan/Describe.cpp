@@ -329,6 +329,15 @@ std::string Describer::variant() {
   if (!training.validate.empty())
     line("validation: " + training.validate + ", sequences of " +
          std::to_string(training.valSeqLen) + " tokens");
+  if (const Documents &documents = training.documents; documents != Documents())
+    line("documents: " + std::string(nameOf(documents.rule)) +
+         (documents.longest.empty() ? "" : ", limited by " + documents.longest) +
+         (documents.shuffle ? ", shuffled" : ""));
+  for (auto [who, columns] :
+       {std::pair("training", &training.columns), std::pair("validation", &training.valColumns)})
+    for (const Column &column : *columns)
+      line(std::string("column: ") + column.name + " " + nameOf(column.type) + " of " +
+           (column.ofTarget ? "targets" : "inputs") + ", read by " + who);
   if (!training.generate.empty())
     line("sampling: " + training.generate + ", sequences of " + std::to_string(training.genSeqLen) +
          " tokens");

@@ -38,6 +38,29 @@ const char *nameOf(Ranks ranks) {
   return names[size_t(ranks)];
 }
 
+const char *nameOf(Column::Type type) {
+  static constexpr const char *names[] = {"f32", "bf16", "i32", "u8"};
+  return names[size_t(type)];
+}
+
+DType bufferTypeOf(Column::Type type) {
+  switch (type) {
+  case Column::Type::F32:
+    return DType::F32;
+  case Column::Type::BF16:
+    return DType::BF16;
+  case Column::Type::I32:
+  case Column::Type::U8:
+    return DType::I32;
+  }
+  return DType::I32;
+}
+
+const char *nameOf(Documents::Rule rule) {
+  static constexpr const char *names[] = {"contiguous", "aligned", "cut", "packed"};
+  return names[size_t(rule)];
+}
+
 int64_t membersOf(Ranks ranks, int64_t world, int64_t group) {
   switch (ranks) {
   case Ranks::All:

@@ -329,6 +329,34 @@ struct IndexChecks {
   bool operator==(const IndexChecks &) const = default;
 };
 
+/// A column of the data beside the tokens, an input of programs: element t of the buffer goes with
+/// target t of the sequence, or with its input t. Zero in padding.
+struct Column {
+  enum class Type : uint8_t { F32, BF16, I32, U8 };
+  std::string name;      ///< `documentColumn`: made by the reader; else a column of the files
+  Type type = Type::F32; ///< in the files; U8 is I32 in the buffer
+  bool ofTarget = true;
+  uint32_t buffer = 0;
+  bool operator==(const Column &) const = default;
+};
+/// The name that files and messages use: "f32", "bf16", "i32", "u8".
+const char *nameOf(Column::Type type);
+/// Element type of a column's buffer.
+DType bufferTypeOf(Column::Type type);
+/// The column of type U8 that is in no file: 1 for a document's tokens, 0 for padding.
+inline constexpr const char *documentColumn = "in_document";
+
+/// How training batches are cut; docs/data.md has the rules.
+struct Documents {
+  enum class Rule : uint8_t { Contiguous, Aligned, Cut, Packed };
+  Rule rule = Rule::Contiguous;
+  std::string longest;  ///< Cut, Packed: the scalar that says a document's most tokens; empty: none
+  bool shuffle = false; ///< Cut, Packed
+  bool operator==(const Documents &) const = default;
+};
+/// The name that files and messages use: "contiguous", "aligned", "cut", "packed".
+const char *nameOf(Documents::Rule rule);
+
 /// The programs of one optimizer step, by name. A rank runs A = globalBatch / (seqLen · ranks)
 /// micro-batches: `first`, then A − 2 times `next`, then `last`, which holds the gradients'
 /// collectives; where A = 1 only `last`. Then `update`.
@@ -351,6 +379,8 @@ struct Training {
   int64_t eosToken = -1;
   uint32_t tokensBuffer = 0, targetsBuffer = 0;       ///< i32 [seqLen], inputs of a step's programs
   uint32_t valTokensBuffer = 0, valTargetsBuffer = 0; ///< i32 [valSeqLen], inputs of validate
+  std::vector<Column> columns, valColumns; ///< [seqLen] and [valSeqLen], further inputs of both
+  Documents documents;
   uint32_t lossBuffer = 0;    ///< f32 [1], written by those: the loss of this micro-batch
   uint32_t valLossBuffer = 0; ///< f32 [1], written by validate
   bool trainLossIsSum = true; ///< train loss is a sum over tokens; else the mean

@@ -66,6 +66,16 @@ private:
     return result;
   }
 
+  /// The one of `values` that has this name.
+  template <typename T>
+  static T named(const JsonNode &node, const char *what, std::initializer_list<T> values) {
+    const std::string name = node.string();
+    for (T value : values)
+      if (name == nameOf(value))
+        return value;
+    node.fail("'" + name + "' is not " + what);
+  }
+
   void expression(const JsonNode &node, Expr &expr, int depth);
   void init(const JsonNode &node, Init &init);
   void buffer(const JsonNode &node, Buffer &buffer);
@@ -78,6 +88,7 @@ private:
   void command(const JsonNode &node, Command &command);
   void matmul(JsonObject &object, const JsonNode &sizes, Command &command);
   void checks(const JsonNode &node, IndexChecks &checks);
+  static void column(const JsonNode &node, Column &column);
   void training(const JsonNode &node, Training &training);
 
   std::vector<std::string> files;
@@ -350,6 +361,17 @@ void Reader::checks(const JsonNode &node, IndexChecks &checks) {
   object.close();
 }
 
+void Reader::column(const JsonNode &node, Column &column) {
+  JsonObject object(node);
+  using Type = Column::Type;
+  column.name = object["name"].string();
+  column.type =
+      named(object["type"], "a column's type", {Type::F32, Type::BF16, Type::I32, Type::U8});
+  column.ofTarget = object["ofTarget"].boolean();
+  column.buffer = object["buffer"].integer<uint32_t>();
+  object.close();
+}
+
 void Reader::training(const JsonNode &node, Training &training) {
   JsonObject object(node);
   list(object["phases"], training.phases, [](const JsonNode &item, StepPrograms &phase) {
@@ -386,6 +408,19 @@ void Reader::training(const JsonNode &node, Training &training) {
         std::pair("genChecks", &training.genChecks)})
     if (auto found = object.find(name))
       this->checks(*found, *checks);
+  for (auto [name, columns] :
+       {std::pair("columns", &training.columns), std::pair("valColumns", &training.valColumns)})
+    if (auto found = object.find(name))
+      list(*found, *columns, [](const JsonNode &item, Column &value) { column(item, value); });
+  if (auto found = object.find("documents")) {
+    JsonObject documents(*found);
+    using Rule = Documents::Rule;
+    training.documents.rule = named(documents["rule"], "a rule for documents",
+                                    {Rule::Contiguous, Rule::Aligned, Rule::Cut, Rule::Packed});
+    training.documents.longest = documents["longest"].string();
+    training.documents.shuffle = documents["shuffle"].boolean();
+    documents.close();
+  }
   if (auto measure = object.find("measure")) {
     training.measure = measure->string();
     training.reportBuffer = object["reportBuffer"].integer<uint32_t>();

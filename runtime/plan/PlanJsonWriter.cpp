@@ -132,6 +132,7 @@ private:
   Json command(const Command &command);
   void program(const Program &program);
   Json checks(const IndexChecks &checks);
+  static Json columns(const std::vector<Column> &columns);
   Json training(const Training &training);
   std::string end();
 
@@ -301,6 +302,16 @@ Json Writer::checks(const IndexChecks &checks) {
   return {{"buffer", checks.buffer}, {"list", std::move(list)}};
 }
 
+Json Writer::columns(const std::vector<Column> &columns) {
+  Json list = Json::array();
+  for (const Column &column : columns)
+    list.push_back({{"name", column.name},
+                    {"type", nameOf(column.type)},
+                    {"ofTarget", column.ofTarget},
+                    {"buffer", column.buffer}});
+  return list;
+}
+
 Json Writer::training(const Training &training) {
   Json phases = Json::array();
   for (const StepPrograms &phase : training.phases)
@@ -335,6 +346,14 @@ Json Writer::training(const Training &training) {
         std::pair("genChecks", &training.genChecks)})
     if (!list->list.empty())
       object.push_back({name, checks(*list)});
+  for (auto [name, list] :
+       {std::pair("columns", &training.columns), std::pair("valColumns", &training.valColumns)})
+    if (!list->empty())
+      object.push_back({name, columns(*list)});
+  if (const Documents &documents = training.documents; documents != Documents())
+    object.push_back({"documents", Json{{"rule", nameOf(documents.rule)},
+                                        {"longest", documents.longest},
+                                        {"shuffle", documents.shuffle}}});
   if (training.measure.empty())
     return object;
   object.push_back({"measure", training.measure});

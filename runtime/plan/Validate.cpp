@@ -277,6 +277,33 @@ void Validator::checks(const IndexChecks &checks) const {
             "a check of indices has no name, or a bound that is not positive");
 }
 
+/// The columns that programs of sequences of so many tokens read.
+void Validator::columns(const std::vector<Column> &columns, int64_t tokens) const {
+  for (const Column &column : columns) {
+    const DType type = bufferTypeOf(column.type);
+    require(!column.name.empty() && column.name.find('/') == std::string::npos &&
+                column.name != "tokens",
+            "a column has no name, or one that no column can have");
+    require(column.name != documentColumn || column.type == Column::Type::U8,
+            "the column of documents is not u8");
+    inside({column.buffer, 0}, times(uint64_t(tokens), sizeOf(type)), "a column");
+    require(plan.buffers[column.buffer].type == type, "a column's buffer has another type");
+  }
+}
+
+void Validator::documents(const Documents &documents) const {
+  const bool isByDocument =
+      documents.rule == Documents::Rule::Cut || documents.rule == Documents::Rule::Packed;
+  require(isByDocument || (!documents.shuffle && documents.longest.empty()),
+          "documents are shuffled or limited, and batches are not cut by document");
+  require(documents.rule == Documents::Rule::Contiguous || plan.training.eosToken >= 0,
+          "batches are cut by document, and no token begins one");
+  require(documents.longest.empty() ||
+              std::any_of(plan.scalars.begin(), plan.scalars.end(),
+                          [&](const Scalar &scalar) { return scalar.name == documents.longest; }),
+          "the scalar for the longest document does not exist");
+}
+
 void Validator::training() {
   const Training &training = plan.training;
   item = "training";
@@ -302,6 +329,8 @@ void Validator::training() {
     buffer(training.tokensBuffer, training.seqLen, "the tokens");
     buffer(training.targetsBuffer, training.seqLen, "the targets");
     buffer(training.lossBuffer, 1, "the loss");
+    columns(training.columns, training.seqLen);
+    documents(training.documents);
     checks(training.checks);
   }
   if (programAlone(training.validate)) {
@@ -309,6 +338,7 @@ void Validator::training() {
     buffer(training.valTokensBuffer, training.valSeqLen, "the validation tokens");
     buffer(training.valTargetsBuffer, training.valSeqLen, "the validation targets");
     buffer(training.valLossBuffer, 1, "the validation loss");
+    columns(training.valColumns, training.valSeqLen);
     checks(training.valChecks);
   }
   if (programAlone(training.generate)) {

@@ -88,6 +88,8 @@ private:
   void cudaKernels();
   void training();
   void checks(const IndexChecks &checks) const;
+  void columns(const std::vector<Column> &columns, int64_t tokens) const;
+  void documents(const Documents &documents) const;
 
   const Plan &plan;
   std::string item;

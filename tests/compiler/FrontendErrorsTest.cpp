@@ -413,6 +413,45 @@ TEST(FrontendErrors, Training) {
   EXPECT_EQ(saidBy(wholeModel([] { training({10, 0, 8, 5}); })), "training: called twice");
 }
 
+TEST(FrontendErrors, Columns) {
+  auto read = [](const char *name, const ColumnType &type) {
+    return saidIn([=](Tensor, Tensor, Tensor) { return column(name, type); });
+  };
+  for (const char *name : {"", "a.b", "a/b", "tokens", "targets"})
+    EXPECT_EQ(read(name, f32), std::string("column: '") + name +
+                                   "' cannot be a column's name: letters, digits, _ and - make "
+                                   "one, and it is not tokens or targets");
+  EXPECT_EQ(read("x", f8e4m3), "column: 'x' can be f32, bf16, i32 or u8, not f8e4m3");
+  EXPECT_EQ(read("in_document", i32), "column: 'in_document' is u8, not i32");
+  EXPECT_EQ(
+      saidIn([](Tensor, Tensor, Tensor) { return column("x", f32) + column("x", i32, OfInput); }),
+      "column: 'x' is read as f32 and as i32");
+  EXPECT_EQ(saidBy([] { column("x", f32); }),
+            "column: 'x' is read outside of a training or validation program");
+  EXPECT_EQ(saidBy(wholeModel([] {
+              generate(4, [](Tensor tokens) {
+                return reshape(cast(tokens, f32) + column("x", f32), {4, 1});
+              });
+            })),
+            "column: 'x' is read outside of a training or validation program");
+}
+
+TEST(FrontendErrors, Documents) {
+  EXPECT_EQ(saidBy([] {
+              documents({.rule = Documents::Cut});
+              documents({.rule = Documents::Cut});
+            }),
+            "documents: called twice");
+  for (Documents::Rule rule : {Documents::Contiguous, Documents::Aligned}) {
+    EXPECT_EQ(saidBy([=] { documents({.rule = rule, .shuffle = true}); }),
+              "documents: only the rules Cut and Packed take documents apart, so that shuffle goes "
+              "with them alone");
+    EXPECT_EQ(saidBy([=] { documents({.rule = rule, .longest = 5}); }),
+              "documents: only the rules Cut and Packed take documents apart, so that longest goes "
+              "with them alone");
+  }
+}
+
 TEST(FrontendErrors, Fp8Products) {
   auto given = [](const Fp8 &how) {
     return saidBy([how] {

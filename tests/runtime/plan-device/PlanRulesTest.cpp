@@ -99,7 +99,7 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
       "sharding",    "flopsPerKey", "maximum",      "ranks",     "flops",
       "cluster",     "maps",        "checks",       "valChecks", "genChecks",
       "interchange", "check",       "accepted",     "absent",    "hyperparameter",
-      "written"};
+      "written",     "columns",     "valColumns",   "documents"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -437,6 +437,22 @@ TEST(PlanRules, EachIsChecked) {
        [](Plan &p) { p.training.valChecks.buffer = p.training.lossBuffer; }},
       {"a check of indices has no name", [](Plan &p) { p.training.checks.list[1].kind = ""; }},
       {"or a bound that is not positive", [](Plan &p) { p.training.genChecks.list[0].bound = 0; }},
+      {"a column has no name", [](Plan &p) { p.training.columns[0].name = ""; }},
+      {"one that no column can have", [](Plan &p) { p.training.valColumns[0].name = "tokens"; }},
+      {"the column of documents is not u8",
+       [](Plan &p) { p.training.columns[1].type = Column::Type::I32; }},
+      {"a column's buffer has another type",
+       [](Plan &p) { p.training.columns[0].type = Column::Type::I32; }},
+      {"a column needs 64 bytes",
+       [](Plan &p) { p.training.columns[0].buffer = p.training.lossBuffer; }},
+      {"buffer 50 does not exist", [](Plan &p) { p.training.valColumns[0].buffer = 50; }},
+      {"documents are shuffled or limited, and batches are not cut by document",
+       [](Plan &p) { p.training.documents = {Documents::Rule::Aligned, "", true}; }},
+      {"documents are shuffled or limited",
+       [](Plan &p) { p.training.documents = {Documents::Rule::Contiguous, "lr.adam", false}; }},
+      {"no token begins one", [](Plan &p) { p.training.eosToken = -1; }},
+      {"the scalar for the longest document does not exist",
+       [](Plan &p) { p.training.documents.longest = "lr"; }},
       {"scalar for the log does not exist", [](Plan &p) { p.training.logScalar = "lr"; }},
   };
   Plan incomplete = fullPlan();

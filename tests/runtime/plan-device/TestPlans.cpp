@@ -271,6 +271,11 @@ Plan fullPlan() {
   training.checks = {{{"gather", 30, {"model.cpp", 3}}, {"cross_entropy", 48, {}}}, tokens};
   training.valChecks = {{{"scatter_add", 1, {}}}, targets};
   training.genChecks = {{{"gather", int64_t(1) << 31, {"model.cpp", 4}}}, tokens};
+  using Column = plan::Column;
+  training.columns = {{"weight", Column::Type::F32, true, x},
+                      {documentColumn, Column::Type::U8, false, tokens}};
+  training.valColumns = {{"label", Column::Type::I32, true, targets}};
+  training.documents = {Documents::Rule::Packed, "lr.adam", true};
   sayReaches(plan);
   plan.kernels[halve].reaches = {{8, {512, 64}}, {16, plan.kernels[halve].reaches[0].bytes}};
   return plan;
