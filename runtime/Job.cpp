@@ -9,6 +9,7 @@
 #include "runtime/plan/Messages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -73,7 +74,7 @@ Facts Job::facts() const {
   if (reader) {
     const DataPosition &position = reader->position();
     facts.insert(facts.end(),
-                 {{"the training shard", trainShards->name(position.shard)},
+                 {{"the training shard", trainShards->name(reader->shardAt(position))},
                   {"the position in the training shard", std::to_string(position.position)},
                   {"the number of training tokens", std::to_string(trainShards->totalTokens())},
                   {"the names, sizes or first tokens of the training shards", shardsHash}});
@@ -94,6 +95,8 @@ Status Job::checkOptions() const {
   if (!options.calibrate.empty())
     if (Status status = Fp8Meter::check(plan, "--calibrate"); !status)
       return status;
+  if (options.dataFromStart && options.start.resume.empty())
+    return badInput("--data-from-start: needs --resume DIR");
   if (options.valEvery > 0 && options.val.empty())
     return badInput("--val-every: needs --val 'GLOB'");
   return ok();
@@ -154,7 +157,7 @@ Status Job::openTraining() {
   if (options.train.empty())
     return badInput("--train is missing: give the pattern of the token shards to train on");
   Result<std::shared_ptr<const TokenShards>> shards =
-      TokenShards::open(options.train, training.vocabSize, "--train");
+      TokenShards::open(options.train, training.vocabSize, "--train", training.columns);
   if (!shards)
     return shards.error();
   trainShards = *shards;
@@ -168,22 +171,79 @@ Status Job::openTraining() {
     return hash.error();
   shardsHash = hexText(*hash);
 
-  DataPosition position;
-  if (const Manifest *manifest = start.manifest()) {
-    position = {manifest->shard, manifest->position, manifest->epoch};
-    if (!manifest->shardFile.empty() && (position.shard >= trainShards->count() ||
-                                         trainShards->name(position.shard) != manifest->shardFile))
-      return badInput(fmt::format(
-          "--train '{}': the checkpoint goes on in shard {} with the name {}, which is not "
-          "there; give the shards that it was trained on",
-          options.train, position.shard, manifest->shardFile));
-  }
-  Result<BatchReader> created = BatchReader::create(trainShards, uint64_t(training.globalBatch),
-                                                    uint64_t(training.seqLen), "--train", position);
+  if (const std::vector<std::string> unread = trainShards->unread(); !unread.empty())
+    console.say(fmt::format("--train '{}': the model reads none of the columns {}", options.train,
+                            fmt::join(unread, ", ")));
+
+  Result<DataPosition> position = firstPosition();
+  if (!position)
+    return position.error();
+  Result<BatchShape> shape = batchShape(firstStep);
+  if (!shape)
+    return badInput(fmt::format("step {}: {}", firstStep + 1, shape.error().message));
+  const plan::Documents &documents = training.documents;
+  const BatchRule rule = {documents.rule, documents.shuffle, start.seed(),
+                          int32_t(training.eosToken)};
+  Result<BatchReader> created =
+      BatchReader::create(trainShards, rule, *shape, "--train", *position);
   if (!created)
     return created.error();
   reader = std::move(*created);
   return ok();
+}
+
+Result<BatchShape> Job::batchShape(int64_t step) const {
+  const plan::Training &training = plan.training;
+  BatchShape shape = {uint64_t(training.globalBatch / training.seqLen), uint64_t(training.seqLen)};
+  if (training.documents.longest.empty())
+    return shape;
+  const double longest = scalarAt(plan, training.documents.longest, step, world);
+  if (!(std::nearbyint(longest) >= 1))
+    return badInput(fmt::format("the model's longest document has {} tokens; it must have 1 at "
+                                "least",
+                                longest));
+  shape.longest = uint64_t(std::min(std::nearbyint(longest), 0x1p53));
+  return shape;
+}
+
+Result<DataPosition> Job::firstPosition() const {
+  const Manifest *manifest = start.manifest();
+  if (!manifest)
+    return DataPosition();
+  const DataSet &then = manifest->data;
+  const DataSet now = {plan::nameOf(plan.training.documents.rule), trainShards->count(),
+                       trainShards->totalTokens(), shardsHash};
+  // Older checkpoints do not say all of it.
+  const std::string other = then.rule != now.rule
+                                ? fmt::format("batches were {} and are {}", then.rule, now.rule)
+                            : !then.fingerprint.empty() && then.fingerprint != now.fingerprint
+                                ? fmt::format("it was trained on other shards: {} files of {} "
+                                              "tokens, and these are {} of {}",
+                                              then.files, then.tokens, now.files, now.tokens)
+                                : std::string();
+  if (options.dataFromStart) {
+    console.say(fmt::format("--data-from-start: the data begin again at {}; the checkpoint's went "
+                            "on at {} of {}, epoch {}; {}",
+                            trainShards->name(0), manifest->position, manifest->shardFile,
+                            manifest->epoch, other.empty() ? "they are the same" : other));
+    return DataPosition();
+  }
+  auto refused = [&](const std::string &what) {
+    return badInput(fmt::format("--train '{}': {}; give the shards that it was trained on, or "
+                                "begin the data again with --data-from-start",
+                                options.train, what));
+  };
+  // Where the file is not there the message names it, whatever else is other.
+  const bool isShuffled = plan.training.documents.shuffle;
+  if (!isShuffled && !manifest->shardFile.empty() &&
+      (manifest->shard >= trainShards->count() ||
+       trainShards->name(manifest->shard) != manifest->shardFile))
+    return refused(fmt::format("the checkpoint goes on in shard {} with the name {}, which is not "
+                               "there",
+                               manifest->shard, manifest->shardFile));
+  if (!other.empty())
+    return refused("the checkpoint cannot go on: " + other);
+  return DataPosition{manifest->shard, manifest->position, manifest->epoch};
 }
 
 Status Job::openValidation() {
@@ -191,7 +251,7 @@ Status Job::openValidation() {
   if (training.validate.empty())
     return badInput("--val: the plan has no validation program");
   Result<std::shared_ptr<const TokenShards>> shards =
-      TokenShards::open(options.val, training.vocabSize, "--val");
+      TokenShards::open(options.val, training.vocabSize, "--val", training.valColumns);
   if (!shards)
     return shards.error();
   valShards = *shards;
@@ -205,9 +265,9 @@ Status Job::openValidation() {
         fmt::format("--val '{}': fewer tokens than one validation sequence: no shard has {}",
                     options.val, sequence + 1));
   // All of them are read for the first validation anyway.
-  for (const auto &[shard, position] : valSequences)
+  for (const Piece &piece : valSequences)
     if (world > 1) {
-      Result<uint64_t> hash = valShards->hash(shard, position, sequence + 1, valHash);
+      Result<uint64_t> hash = valShards->hash(piece.shard, piece.position, piece.count, valHash);
       if (!hash)
         return hash.error();
       valHash = *hash;

@@ -9,7 +9,7 @@
 #include "runtime/Trainer.h"
 #include "runtime/comm/Agreement.h"
 #include "runtime/comm/Crew.h"
-#include "runtime/data/TokenShards.h"
+#include "runtime/data/BatchReader.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/RunFolder.h"
 #include "runtime/plan/Plan.h"
@@ -36,7 +36,7 @@ struct Job {
   Start start;
   std::optional<BatchReader> reader; ///< at the first batch; each rank copies it
   std::shared_ptr<const TokenShards> trainShards, valShards;
-  std::vector<std::pair<size_t, uint64_t>> valSequences;
+  std::vector<Piece> valSequences;
   uint64_t valHash = 0;            ///< of their tokens; 0 for one rank
   std::string shardsHash;          ///< of the training shards (fingerprint); empty without any
   std::string initHash;            ///< Start::initHash, where it is compared or saved
@@ -62,6 +62,8 @@ struct Job {
   /// The number of steps after which no gradient is kept for the next: checkpoints, which hold
   /// none, are made after multiples of it.
   int64_t round() const { return std::max<int64_t>(1, int64_t(plan.training.phases.size())); }
+  /// How the batch of a step is cut. BadInput where the model's longest document is below 1 there.
+  Result<BatchShape> batchShape(int64_t step) const;
   /// What must be the same on all ranks, so that they make the same calls.
   Facts facts() const;
 
@@ -70,6 +72,9 @@ private:
   Status openFolder();
   Status openStart();
   Status openTraining();
+  /// Where the first batch begins, once the training shards are open; says what changed where the
+  /// data begin again.
+  Result<DataPosition> firstPosition() const;
   Status openValidation();
   Status openExport();
   Status openOutputs();

@@ -112,6 +112,10 @@ Status Rank::announce() {
 }
 
 Status Rank::loop() {
+  if (job.reader)
+    loader = std::make_unique<Loader>(
+        *job.reader, Loader::Share{rank, world, training.columns, /*hashes=*/world > 1},
+        [this](int64_t step) { return job.batchShape(step); }, job.firstStep, job.steps);
   const bool saves = !job.options.save.empty();
   int64_t steps = job.firstStep;
   bool isStopping = false, isSaveDue = steps == job.steps && !job.start.manifest();
@@ -179,22 +183,43 @@ Error Rank::differentBatches() {
     return all.error();
   const auto other = std::find_if(all->begin(), all->end(),
                                   [&](const std::string &each) { return each != all->front(); });
-  const DataPosition &start = reader->batchStart();
-  return badInput(fmt::format("rank {} trained on other tokens than rank 0, of {} from token {} to "
-                              "{}; nothing of it is saved; give all ranks the same shards",
-                              other - all->begin(), job.trainShards->name(start.shard),
-                              start.position, start.position + uint64_t(training.globalBatch)));
+  // Where documents are taken apart the batch lies somewhere in between.
+  const Piece &first = current->batch.sequences.front().front(),
+              &last = current->batch.sequences.back().back();
+  return badInput(
+      fmt::format("rank {} trained on other tokens than rank 0, of {} from token {} to "
+                  "{}; nothing of it is saved; give all ranks the same shards",
+                  other - all->begin(), job.trainShards->name(first.shard),
+                  std::min(first.position, last.position),
+                  std::max(first.position + first.count, last.position + last.count) - 1));
 }
 
-Status Rank::writeBatch(size_t sequence) {
-  tokens.resize(size_t(training.seqLen));
-  targets.resize(size_t(training.seqLen));
-  uint64_t bytes = tokens.size() * sizeof(int32_t);
-  if (Status status = reader->read(sequence, tokens.data(), targets.data()); !status)
+Status Rank::writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
+                           const std::vector<plan::Column> &columns) {
+  const uint64_t bytes = data.tokens.size() * sizeof(int32_t);
+  if (Status status = device->write(tokens, 0, data.tokens.data(), bytes); !status)
     return status;
-  if (Status status = device->write(training.tokensBuffer, 0, tokens.data(), bytes); !status)
+  if (Status status = device->write(targets, 0, data.targets.data(), bytes); !status)
     return status;
-  return device->write(training.targetsBuffer, 0, targets.data(), bytes);
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (Status status =
+            device->write(columns[i].buffer, 0, data.columns[i].data(), data.columns[i].size());
+        !status)
+      return status;
+  return ok();
+}
+
+Status Rank::takeBatch(int64_t step) {
+  batchStart = current ? current->batch.end : job.reader->position();
+  Result<std::shared_ptr<const LoadedBatch>> next = loader->next();
+  if (!next)
+    return next.error();
+  current = *next;
+  batchHash = current->hash;
+  if (current->batch.beginsEpoch && rank == 0)
+    job.console.say(
+        fmt::format("step {}: past the last shard, reading starts again at the first", step + 1));
+  return ok();
 }
 
 Status Rank::runProgram(int64_t step, const std::string &program) {
@@ -255,22 +280,14 @@ Status Rank::trainStep(int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   if (!job.options.profile.empty())
     (void)device->takeSpans(); // of a step or a validation before
-  batchStart = reader->position();
-  if (reader->next() && rank == 0)
-    job.console.say(
-        fmt::format("step {}: past the last shard, reading starts again at the first", step + 1));
-  if (world > 1) {
-    Result<uint64_t> hash = reader->hash();
-    if (!hash)
-      return hash.error();
-    batchHash = *hash;
-  }
-  if (Status status = writeScalars(plan, step, world, *device); !status)
-    return status;
-  std::vector<float> losses(size_t(training.globalBatch / training.seqLen));
   auto inStep = [&](const Status &status) {
     return Error{status.error().kind, fmt::format("step {}: {}", step + 1, status.error().message)};
   };
+  if (Status status = takeBatch(step); !status)
+    return inStep(status);
+  if (Status status = writeScalars(plan, step, world, *device); !status)
+    return status;
+  std::vector<float> losses(current->batch.sequences.size());
   if (Status status = microBatches(step, losses); !status)
     return inStep(status);
   if (Status status = share(losses, "losses of the micro-batches"); !status)
@@ -328,20 +345,18 @@ Status Rank::measure(int64_t step) {
 
 Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
   expectChecks(training.valChecks, losses);
-  tokens.resize(size_t(training.valSeqLen));
-  targets.resize(size_t(training.valSeqLen));
-  const uint64_t bytes = tokens.size() * sizeof(int32_t);
+  SequenceData data;
   for (size_t i = size_t(rank); i < losses.size() && InterruptGuard::signal() == 0;
        i += size_t(world)) {
     communicator.doing(fmt::format("validation after step {}, sequence {}", steps, i));
-    auto [shard, position] = job.valSequences[i];
-    if (Status status = job.valShards->read(shard, position, uint64_t(training.valSeqLen),
-                                            tokens.data(), targets.data());
+    if (Status status =
+            readSequence(*job.valShards, {job.valSequences[i]}, uint64_t(training.valSeqLen),
+                         int32_t(training.eosToken), training.valColumns, data);
         !status)
       return status;
-    if (Status status = device->write(training.valTokensBuffer, 0, tokens.data(), bytes); !status)
-      return status;
-    if (Status status = device->write(training.valTargetsBuffer, 0, targets.data(), bytes); !status)
+    if (Status status = writeSequence(data, training.valTokensBuffer, training.valTargetsBuffer,
+                                      training.valColumns);
+        !status)
       return status;
     if (Status status = device->run(training.validate); !status)
       return status;

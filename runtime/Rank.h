@@ -7,7 +7,7 @@
 #include "runtime/Progress.h"
 #include "runtime/StateRuns.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/data/TokenShards.h"
+#include "runtime/data/Loader.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -26,7 +26,7 @@ class Rank {
 public:
   Rank(Job &job, Communicator &communicator)
       : job(job), plan(job.plan), training(job.plan.training), communicator(communicator),
-        rank(communicator.rank()), world(communicator.world()), meter(job.plan), reader(job.reader),
+        rank(communicator.rank()), world(communicator.world()), meter(job.plan),
         progress(job.console, job.steps) {}
 
   /// The run from the first step to the last, with what comes between and after.
@@ -43,8 +43,16 @@ private:
   Status loop();
   /// Optimizer step `step` (0-based).
   Status trainStep(int64_t step);
-  /// Gives the device inputs and targets of sequence `sequence` of the batch.
-  Status writeBatch(size_t sequence);
+  /// Takes the batch of step `step`.
+  Status takeBatch(int64_t step);
+  /// Gives the device sequence `sequence` of the batch, one of this rank's.
+  Status writeBatch(size_t sequence) {
+    return writeSequence(current->share[sequence / size_t(world)], training.tokensBuffer,
+                         training.targetsBuffer, training.columns);
+  }
+  /// Gives the device a sequence as inputs of a program.
+  Status writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
+                       const std::vector<plan::Column> &columns);
   /// The losses of this rank's sequences of the batch, at their places among all.
   Status microBatches(int64_t step, std::vector<float> &losses);
   /// Runs a program of step `step`, and lets the other ranks know.
@@ -122,14 +130,14 @@ private:
   const int rank, world;
   Fp8Meter meter;
   std::unique_ptr<Device> device;
-  std::optional<BatchReader> reader;
   Progress progress;
-  std::vector<int32_t> tokens, targets;
-  std::vector<int32_t> checked; ///< of every sequence, what its program checked
-  std::string outOfRange;       ///< this rank's first index that is; empty: none
+  std::unique_ptr<Loader> loader;             ///< of a run with steps
+  std::shared_ptr<const LoadedBatch> current; ///< the batch that was taken last
+  std::vector<int32_t> checked;               ///< of every sequence, what its program checked
+  std::string outOfRange;                     ///< this rank's first index that is; empty: none
   int64_t savedStep = -1;
-  DataPosition batchStart;        ///< where the batch of the current step begins
-  uint64_t batchHash = 0;         ///< of its tokens; 0 for one rank
+  DataPosition batchStart;        ///< where the reader was before the batch of the current step
+  uint64_t batchHash = 0;         ///< of the batch's data; 0 for one rank
   std::vector<CommandSpan> spans; ///< of the last step, for --profile
   double meeting = 0;             ///< when the ranks last met in it, by the steady clock
 };

@@ -20,12 +20,16 @@ Status Rank::save(int64_t steps, const DataPosition *from) {
   manifest.seed = job.start.seed();
   manifest.world = world;
   manifest.run = job.run;
-  if (reader) {
-    const DataPosition &position = from ? *from : reader->position();
+  if (job.reader) {
+    const DataPosition &position = from      ? *from
+                                   : current ? current->batch.end
+                                             : job.reader->position();
     manifest.shard = position.shard;
-    manifest.shardFile = job.trainShards->name(position.shard);
+    manifest.shardFile = job.trainShards->name(job.reader->shardAt(position));
     manifest.position = position.position;
     manifest.epoch = position.epoch;
+    manifest.data = {plan::nameOf(training.documents.rule), job.trainShards->count(),
+                     job.trainShards->totalTokens(), job.shardsHash};
   }
   Result<std::string> path =
       saveCheckpoint(job.options.save, manifest, plan, communicator, readerOf(*device),

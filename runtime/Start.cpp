@@ -178,11 +178,15 @@ const std::string &programOf(const plan::Training &training, int64_t step, int64
   return microBatch == 0 ? programs.first : programs.next;
 }
 
-double logScalar(const plan::Plan &plan, int64_t step, int world) {
+double scalarAt(const plan::Plan &plan, const std::string &name, int64_t step, int world) {
   for (const plan::Scalar &scalar : plan.scalars)
-    if (scalar.name == plan.training.logScalar)
+    if (scalar.name == name)
       return plan::evaluate(scalar.value, variablesAt(plan.training, step, world));
   return 0;
+}
+
+double logScalar(const plan::Plan &plan, int64_t step, int world) {
+  return scalarAt(plan, plan.training.logScalar, step, world);
 }
 
 int threadsPerRank(int threads, int world) {

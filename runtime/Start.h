@@ -65,6 +65,8 @@ Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &dev
 /// a plan that trains.
 const std::string &programOf(const plan::Training &training, int64_t step, int64_t microBatch,
                              int world);
+/// The value of the plan's scalar of that name at that step; 0 when it has none.
+double scalarAt(const plan::Plan &plan, const std::string &name, int64_t step, int world);
 /// The value of the plan's log scalar at that step; 0 when it names none.
 double logScalar(const plan::Plan &plan, int64_t step, int world);
 /// Threads that each of `world` ranks on this machine may use: `threads`, or its share of the

@@ -32,6 +32,7 @@ struct TrainOptions {
   int world = 1;                ///< ranks, where train() is given no crew
   std::optional<int64_t> steps; ///< optimizer steps at the end; default: the plan's numIterations
   StartOptions start;
+  bool dataFromStart = false; ///< with --resume: the data begin again, whatever they are
   std::string save;
   bool setAside = false; ///< move what other runs have saved there into a folder of its own
   int64_t saveEvery = 0; ///< 0: at the end only

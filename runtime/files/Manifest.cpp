@@ -104,7 +104,11 @@ std::string manifestText(const Manifest &manifest, const Contents &contents) {
                    {{"shard", manifest.shard},
                     {"file", manifest.shardFile},
                     {"position", manifest.position},
-                    {"epoch", manifest.epoch}}},
+                    {"epoch", manifest.epoch},
+                    {"rule", manifest.data.rule},
+                    {"files", manifest.data.files},
+                    {"tokens", manifest.data.tokens},
+                    {"fingerprint", manifest.data.fingerprint}}},
                   {"seed", manifest.seed},
                   {"run", toJson(manifest.run)},
                   {"plan_hash", manifest.planHash},
@@ -148,6 +152,11 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
     manifest.shardFile = data.at("file").get<std::string>();
     manifest.position = data.at("position").get<uint64_t>();
     manifest.epoch = data.at("epoch").get<uint64_t>();
+    // These came later.
+    manifest.data.rule = data.value("rule", manifest.data.rule);
+    manifest.data.files = data.value("files", uint64_t(0));
+    manifest.data.tokens = data.value("tokens", uint64_t(0));
+    manifest.data.fingerprint = data.value("fingerprint", std::string());
     manifest.seed = content.at("seed").get<uint64_t>();
     manifest.planHash = content.at("plan_hash").get<std::string>();
     manifest.model = content.at("model").get<std::string>();

@@ -1,8 +1,8 @@
 // A checkpoint's manifest.json: what made it, and what its files are.
 //
 // {"format": "nano checkpoint", "version": 2, "step", "data": {"shard", "file", "position",
-// "epoch"}, "seed", "run": {"id", "settings", "from": [{"id", "step"}]}, "plan_hash", "model",
-// "world", "hyperparameters": {name: text}, "files":
+// "epoch", "rule", "files", "tokens", "fingerprint"}, "seed", "run": {"id", "settings", "from":
+// [{"id", "step"}]}, "plan_hash", "model", "world", "hyperparameters": {name: text}, "files":
 // [{"name", "holds": "parameters" or "optimizer", "bytes", "xxh3"}], "parameters": {name: {"dtype",
 // "shape"}}, "optimizer": the same, "checksum"}; step counts finished optimizer steps; data says
 // where the next batch begins; xxh3 is 16 hex digits of XXH3 (64 bits) over the file, checksum the
@@ -37,13 +37,21 @@ struct RunIdentity {
   bool owns(const Manifest &checkpoint) const;
 };
 
+/// What a run's training data were, and how batches were cut of them.
+struct DataSet {
+  std::string rule = "contiguous"; ///< plan::nameOf of the rule
+  uint64_t files = 0, tokens = 0;
+  std::string fingerprint; ///< of the shards; empty: not known
+};
+
 /// What a checkpoint says about the run that made it.
 struct Manifest {
   int64_t step = 0;      ///< optimizer steps done
-  uint64_t shard = 0;    ///< index of the training shard that is being read
+  uint64_t shard = 0;    ///< place of the training shard that is being read in the epoch's order
   std::string shardFile; ///< its name without directories
-  uint64_t position = 0; ///< tokens of it that are used up
+  uint64_t position = 0; ///< tokens of it that are used up, or documents, as the rule has it
   uint64_t epoch = 0;    ///< how often the reader started again at the first shard
+  DataSet data;
   uint64_t seed = 0;
   RunIdentity run;
   std::string planHash;

@@ -48,14 +48,18 @@ std::string isTemperature(const std::string &text) {
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
 /// --logits.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",      "--val",          "--gpus",
-                             "--share-gpus", "--steps",        "--save",
-                             "--save-every", "--log",          "--set-aside",
-                             "--val-every",  "--val-tokens",   "--dump-params",
-                             "--export-hf",  "--times",        "--fp8-report",
-                             "--profile",    "--tune",         "--check-commands",
-                             "--calibrate",  "--rank-timeout", "--coordinator",
-                             "--job-secret"};
+  const char *trainOnly[] = {"--train",          "--val",
+                             "--gpus",           "--share-gpus",
+                             "--steps",          "--save",
+                             "--save-every",     "--log",
+                             "--set-aside",      "--val-every",
+                             "--val-tokens",     "--dump-params",
+                             "--export-hf",      "--times",
+                             "--fp8-report",     "--profile",
+                             "--tune",           "--check-commands",
+                             "--calibrate",      "--rank-timeout",
+                             "--coordinator",    "--job-secret",
+                             "--data-from-start"};
   const char *insteads[] = {"--sample", "--perplexity", "--logits"};
   const char *instead = nullptr;
   for (const char *name : insteads)
@@ -92,9 +96,10 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   constexpr int64_t most = int64_t(1) << 48;
 
   app.add_option("plan", options.plan, "The plan to run")->type_name("OUT.plan")->required();
-  app.add_option("--train", train.train, "Token shards to train on: a pattern, in quotes")
+  app.add_option("--train", train.train,
+                 "Files of tokens, and columns, to train on: a pattern, in quotes")
       ->type_name("'GLOB'");
-  app.add_option("--val", train.val, "Token shards to validate on")->type_name("'GLOB'");
+  app.add_option("--val", train.val, "Files to validate on")->type_name("'GLOB'");
   app.add_option("--gpus", train.world,
                  "Number of ranks; a plan for the CPU runs them on the CPU. Alone: threads of this "
                  "process; under mpirun, Slurm or torchrun: as many as they started")
@@ -165,6 +170,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--resume", train.start.resume,
                  "Go on from the newest complete checkpoint here, made by any number of ranks")
       ->type_name("DIR");
+  app.add_flag("--data-from-start", train.dataFromStart,
+               "With --resume: begin the training data again, which may be others than the "
+               "checkpoint's; default: go on where it stopped");
   app.add_option("--val-every", train.valEvery,
                  "Validate every K steps, and at the end; default: at the end")
       ->type_name("K")

@@ -1,11 +1,9 @@
 // Columns: safetensors files and folders of .npy files, and every way in which one can be wrong.
 #include "runtime/data/DataFile.h"
 
-#include "runtime/files/Safetensors.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,34 +11,11 @@
 namespace nano {
 namespace {
 
+using test::bytesOf;
+using test::column;
 using test::ScratchDirectory;
+using Tensor = test::ColumnBytes;
 using test::writeText;
-
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
-  std::string text(sizeof(T) * values.size(), '\0');
-  if (!values.empty())
-    std::memcpy(text.data(), values.data(), text.size());
-  return text;
-}
-
-struct Tensor {
-  std::string name, type, bytes;
-  std::vector<int64_t> shape;
-};
-template <typename T>
-Tensor tensor(const std::string &name, const std::string &type, const std::vector<T> &values) {
-  return {name, type, bytesOf(values), {int64_t(values.size())}};
-}
-
-void writeTensors(const std::string &path, const std::vector<Tensor> &tensors) {
-  std::vector<std::pair<std::string, TensorInfo>> ordered;
-  std::string data;
-  for (const Tensor &each : tensors) {
-    ordered.push_back({each.name, {each.type, each.shape}});
-    data += each.bytes;
-  }
-  writeText(path, safetensorsHeader(ordered) + data);
-}
 
 /// A file as numpy.save writes it, of version 1 or 2.
 std::string npy(const std::string &descr, const std::string &shape, const std::string &data,
@@ -81,10 +56,10 @@ const std::vector<uint8_t> mask = {0, 1, 1, 0, 255};
 TEST(DataFile, Safetensors) {
   ScratchDirectory scratch;
   const std::string path = scratch / "a.safetensors";
-  writeTensors(path, {tensor("weight", "F32", weights), tensor("mask", "U8", mask),
-                      tensor("tokens", "U16", tokens),
-                      tensor("half", "BF16", std::vector<uint16_t>{1, 2, 3, 4, 0x3f80}),
-                      tensor("label", "I32", std::vector<int32_t>{-1, 0, 1, 2, 3})});
+  test::writeColumns(path, {column("weight", "F32", weights), column("mask", "U8", mask),
+                            column("tokens", "U16", tokens),
+                            column("half", "BF16", std::vector<uint16_t>{1, 2, 3, 4, 0x3f80}),
+                            column("label", "I32", std::vector<int32_t>{-1, 0, 1, 2, 3})});
   Result<DataFile> file = DataFile::open(path);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->path, path);
@@ -119,23 +94,23 @@ TEST(DataFile, FolderOfNpy) {
 TEST(DataFile, WrongSafetensors) {
   ScratchDirectory scratch;
   const std::string path = scratch / "a.safetensors";
-  const Tensor good = tensor("tokens", "U16", tokens);
+  const Tensor good = column("tokens", "U16", tokens);
   auto expect = [&](const std::vector<Tensor> &tensors, const char *message) {
-    writeTensors(path, tensors);
+    test::writeColumns(path, tensors);
     EXPECT_CONTAINS(errorOf(path), message);
   };
-  expect({tensor("weight", "F32", weights)},
+  expect({column("weight", "F32", weights)},
          "not a usable file of columns: it has no tensor 'tokens'");
-  expect({good, tensor("weight", "F32", std::vector<float>{1, 2, 3, 4})},
+  expect({good, column("weight", "F32", std::vector<float>{1, 2, 3, 4})},
          "column 'weight' has 4 elements and there are 5 tokens; all columns have one length");
-  expect({good, tensor("w", "F64", std::vector<double>{1, 2, 3, 4, 5})},
+  expect({good, column("w", "F64", std::vector<double>{1, 2, 3, 4, 5})},
          "column 'w' is F64; columns are F32, BF16, I32 or U8, tokens U16, U32 or I32");
-  expect({good, tensor("w", "U16", tokens)},
+  expect({good, column("w", "U16", tokens)},
          "column 'w' is u16; columns beside tokens are f32, bf16, i32 or u8");
-  expect({tensor("tokens", "F32", weights)}, "tokens are f32; they must be u16, u32 or i32");
+  expect({column("tokens", "F32", weights)}, "tokens are f32; they must be u16, u32 or i32");
   expect({{"tokens", "U16", bytesOf(std::vector<uint16_t>(6)), {2, 3}}},
          "'tokens' has the shape [2, 3]; a column has one dimension");
-  writeTensors(path, {good});
+  test::writeColumns(path, {good});
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
   EXPECT_CONTAINS(errorOf(path), "not a valid safetensors file");
 }

@@ -91,6 +91,16 @@ void writeWideShard(const std::string &path, const std::vector<uint32_t> &tokens
   writeTokens(path, tokens, header);
 }
 
+void writeColumns(const std::string &path, const std::vector<ColumnBytes> &columns) {
+  std::vector<std::pair<std::string, TensorInfo>> ordered;
+  std::string data;
+  for (const ColumnBytes &column : columns) {
+    ordered.push_back({column.name, {column.type, column.shape}});
+    data += column.bytes;
+  }
+  writeText(path, safetensorsHeader(ordered) + data);
+}
+
 std::vector<uint16_t> makeTokens(size_t count, int vocabSize, uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<uint16_t> tokens(count);

@@ -42,6 +42,21 @@ void writeShard(const std::string &path, const std::vector<uint16_t> &tokens,
 /// The same with 32-bit tokens: llm.c's format for Llama 3.
 void writeWideShard(const std::string &path, const std::vector<uint32_t> &tokens,
                     ShardHeader header = {.magic = 20240801, .version = 7});
+/// Values as they lie in a file.
+template <typename T> std::string bytesOf(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()), sizeof(T) * values.size()};
+}
+/// A tensor for `writeColumns`.
+struct ColumnBytes {
+  std::string name, type, bytes;
+  std::vector<int64_t> shape;
+};
+template <typename T>
+ColumnBytes column(const std::string &name, const std::string &type, const std::vector<T> &values) {
+  return {name, type, bytesOf(values), {int64_t(values.size())}};
+}
+/// A safetensors file.
+void writeColumns(const std::string &path, const std::vector<ColumnBytes> &columns);
 /// `count` tokens below `vocabSize` that look random and depend on `seed` only.
 std::vector<uint16_t> makeTokens(size_t count, int vocabSize, uint32_t seed);
 

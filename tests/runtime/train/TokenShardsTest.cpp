@@ -1,13 +1,12 @@
-// Shards: every way in which one can be wrong, and the order of reading against a straightforward
-// re-implementation.
+// Shards: every way in which one can be wrong, tokens and columns as they are read.
 #include "runtime/data/TokenShards.h"
 
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 
+#include <cmath>
 #include <filesystem>
 #include <gtest/gtest.h>
-#include <random>
 
 namespace nano {
 namespace {
@@ -145,13 +144,7 @@ TEST(TokenShards, Fingerprints) {
     std::filesystem::remove(scratch / "a.bin"); // what is mapped stays
     writeShard(scratch / "a.bin", content);
   };
-  auto hashOfBatch = [&] {
-    auto reader = BatchReader::create(open(), 64, 16, "--train", {0, 2000, 0});
-    EXPECT_TRUE(reader);
-    (void)reader->next();
-    EXPECT_EQ(reader->batchStart(), (DataPosition{0, 2000, 0}));
-    return *reader->hash();
-  };
+  auto hashOfBatch = [&] { return *open()->hash(0, 2000, 65); };
   write(tokens);
   const uint64_t whole = *open()->fingerprint(), batch = hashOfBatch();
   EXPECT_EQ(*open()->fingerprint(), whole);
@@ -173,137 +166,78 @@ TEST(TokenShards, Fingerprints) {
   EXPECT_NE(*open()->fingerprint(), whole);
 }
 
-TEST(BatchReader, FewerTokensThanABatch) {
+/// Columns of a safetensors file: what is there, what is asked for, what is in them.
+TEST(TokenShards, Columns) {
+  using Type = plan::Column::Type;
   ScratchDirectory scratch;
-  writeShard(scratch / "a.bin", makeTokens(64, 100, 1));
-  auto open = [&](const char *pattern) {
-    return BatchReader::create(*TokenShards::open(scratch / pattern, 100, "--train"), 64, 16,
-                               "--train");
+  const std::vector<uint16_t> tokens = makeTokens(5, 100, 1);
+  std::vector<float> weights = {0.5, 1, -2, 3, 4};
+  const std::vector<uint8_t> mask = {0, 1, 0, 255, 1};
+  const std::vector<uint16_t> halves = {0x3f80, 0, 0x7f7f, 0, 0};
+  auto write = [&] {
+    test::writeColumns(scratch / "a.safetensors",
+                       {test::column("tokens", "U16", tokens),
+                        test::column("weight", "F32", weights),
+                        test::column("half", "BF16", halves), test::column("mask", "U8", mask)});
   };
-  auto reader = open("*.bin");
-  ASSERT_FALSE(reader);
-  EXPECT_EQ(reader.error().exitStatus(), 2);
-  EXPECT_CONTAINS(
-      reader.error().message,
-      "a.bin: fewer tokens than one global batch: it has 64, a step of 64 needs 65 in one shard");
-  writeShard(scratch / "b.bin", makeTokens(10, 100, 1));
-  EXPECT_CONTAINS(open("*.bin").error().message, "the other shards are no longer");
-  writeShard(scratch / "a.bin", makeTokens(65, 100, 1));
-  EXPECT_TRUE(open("*.bin"));
-}
+  write();
+  auto open = [&](std::vector<plan::Column> columns) {
+    return TokenShards::open(scratch / "*.safetensors", 100, "--train", std::move(columns));
+  };
+  const plan::Column weight = {"weight", Type::F32, true, 0}, half = {"half", Type::BF16, true, 0},
+                     bytes = {"mask", Type::U8, false, 0},
+                     document = {plan::documentColumn, Type::U8, true, 0};
+  auto shards = open({weight, bytes, document});
+  ASSERT_TRUE(shards) << shards.error().message;
+  EXPECT_EQ((*shards)->unread(), (std::vector<std::string>{"half"}));
+  std::vector<float> floats(3);
+  ASSERT_TRUE((*shards)->readColumn(0, weight, 1, 3, reinterpret_cast<std::byte *>(floats.data())));
+  EXPECT_EQ(floats, (std::vector<float>{1, -2, 3}));
+  std::vector<int32_t> numbers(2);
+  ASSERT_TRUE((*shards)->readColumn(0, bytes, 3, 2, reinterpret_cast<std::byte *>(numbers.data())));
+  EXPECT_EQ(numbers, (std::vector<int32_t>{255, 1}));
 
-/// One batch and the target of its last token: the batch is read once in every round.
-TEST(BatchReader, ShardOfExactlyOneBatch) {
-  ScratchDirectory scratch;
-  const std::vector<uint16_t> tokens = makeTokens(65, 100, 1);
-  writeShard(scratch / "a.bin", tokens);
-  auto reader =
-      BatchReader::create(*TokenShards::open(scratch / "a.bin", 100, "--train"), 64, 64, "--train");
-  ASSERT_TRUE(reader) << reader.error().message;
-  std::vector<int32_t> inputs(64), targets(64);
-  for (uint64_t round = 0; round < 3; ++round) {
-    EXPECT_EQ(reader->next(), round > 0);
-    EXPECT_EQ(reader->position(), (DataPosition{0, 64, round}));
-    ASSERT_TRUE(reader->read(0, inputs.data(), targets.data()));
-    EXPECT_TRUE(std::equal(inputs.begin(), inputs.end(), tokens.begin()));
-    EXPECT_TRUE(std::equal(targets.begin(), targets.end(), tokens.begin() + 1));
+  auto expect = [&](const plan::Column &column, const char *message) {
+    auto shards = open({column});
+    ASSERT_FALSE(shards);
+    EXPECT_EQ(shards.error().exitStatus(), 2);
+    EXPECT_CONTAINS(shards.error().message, message);
+  };
+  expect({"advantage", Type::F32, true, 0},
+         "a.safetensors: has no column 'advantage' (f32), which the model reads; it has tokens, "
+         "half, mask, weight");
+  expect({"weight", Type::I32, true, 0},
+         "a.safetensors: column 'weight' is f32, and the model reads it as i32");
+  expect({"mask", Type::F32, true, 0}, "column 'mask' is u8, and the model reads it as f32");
+
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    weights[3] = bad;
+    write();
+    shards = open({weight, half});
+    ASSERT_TRUE(shards);
+    auto *to = reinterpret_cast<std::byte *>(floats.data());
+    EXPECT_TRUE((*shards)->readColumn(0, weight, 0, 3, to));
+    EXPECT_TRUE((*shards)->readColumn(0, half, 0, 3, to)); // the largest bf16 is one
+    Status status = (*shards)->readColumn(0, weight, 2, 3, to);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().exitStatus(), 2);
+    EXPECT_CONTAINS(status.error().message,
+                    "a.safetensors: column 'weight' is not finite at position 3; mend the data");
   }
 }
 
-TEST(BatchReader, StartBeyondTheShards) {
+/// A negative i32 is no token, and is named as it is.
+TEST(TokenShards, NegativeTokens) {
   ScratchDirectory scratch;
-  writeShard(scratch / "a.bin", makeTokens(100, 100, 1));
-  auto shards = *TokenShards::open(scratch / "a.bin", 100, "--train");
-  EXPECT_FALSE(BatchReader::create(shards, 64, 16, "--train", {1, 0, 0}));
-  auto reader = BatchReader::create(shards, 64, 16, "--train", {0, 101, 0});
-  ASSERT_FALSE(reader);
-  EXPECT_CONTAINS(reader.error().message, "token 101 of shard 0");
-  EXPECT_TRUE(BatchReader::create(shards, 64, 16, "--train", {0, 100, 0}));
-}
-
-/// The rule as it is written: a shard is left for the next one, at position 0, when pos + batch + 1
-/// ≥ n; at its beginning only where it is too short.
-class PlainReader {
-public:
-  PlainReader(std::vector<std::vector<uint16_t>> shards, size_t batch)
-      : shards(std::move(shards)), batch(batch) {}
-  /// The batch's tokens and the one after it; counts how often the first shard is begun again.
-  std::vector<int32_t> next() {
-    while (position + batch + (position > 0 ? 1 : 0) >= shards[shard].size()) {
-      position = 0;
-      shard = shard + 1;
-      if (shard == shards.size()) {
-        shard = 0;
-        ++wraps;
-      }
-    }
-    std::vector<int32_t> tokens;
-    for (size_t i = position; i <= position + batch; ++i)
-      tokens.push_back(shards[shard][i]);
-    position += batch;
-    return tokens;
-  }
-  size_t wraps = 0;
-
-private:
-  std::vector<std::vector<uint16_t>> shards;
-  size_t batch, shard = 0, position = 0;
-};
-
-TEST(BatchReader, OrderOfReading) {
-  std::mt19937 generator(3);
-  for (int round = 0; round < 40; ++round) {
-    ScratchDirectory scratch;
-    const uint64_t sequence = 1 + generator() % 5, sequences = 1 + generator() % 4,
-                   batch = sequence * sequences;
-    std::vector<std::vector<uint16_t>> tokens;
-    for (size_t shard = 0; shard < 1 + generator() % 4; ++shard) {
-      // Lengths around multiples of the batch, where the rule has its edges; short ones too, but
-      // not the first.
-      size_t multiple = shard == 0 ? 1 + generator() % 3 : generator() % 4;
-      tokens.push_back(
-          makeTokens(batch * multiple + generator() % 4 + (shard == 0 ? 1 : 0), 100, generator()));
-      writeShard(scratch / ("s" + std::to_string(shard) + ".bin"), tokens.back());
-    }
-    auto shards = *TokenShards::open(scratch / "s*.bin", 100, "--train");
-    PlainReader plain(tokens, batch);
-    auto reader = BatchReader::create(shards, batch, sequence, "--train");
-    ASSERT_TRUE(reader);
-    for (int step = 0; step < 30; ++step) {
-      size_t before = plain.wraps;
-      std::vector<int32_t> expected = plain.next();
-      // Now and then the reader is made anew from its position, as a resumed run does.
-      if (generator() % 4 == 0) {
-        DataPosition position = reader->position();
-        reader = BatchReader::create(shards, batch, sequence, "--train", position);
-        ASSERT_TRUE(reader);
-      }
-      ASSERT_EQ(reader->next(), plain.wraps > before) << "round " << round << " step " << step;
-      for (uint64_t j = 0; j < sequences; ++j) {
-        std::vector<int32_t> inputs(sequence), targets(sequence);
-        ASSERT_TRUE(reader->read(j, inputs.data(), targets.data()));
-        for (uint64_t t = 0; t < sequence; ++t) {
-          ASSERT_EQ(inputs[t], expected[j * sequence + t]);
-          ASSERT_EQ(targets[t], expected[j * sequence + t + 1]);
-        }
-      }
-    }
-    EXPECT_EQ(reader->position().epoch, plain.wraps);
-  }
-}
-
-TEST(ValidationSequences, WholeSequencesThatFit) {
-  ScratchDirectory scratch;
-  writeShard(scratch / "a.bin", makeTokens(21, 100, 1)); // two sequences of 10 and the last target
-  writeShard(scratch / "b.bin", makeTokens(10, 100, 1)); // no target for the last token
-  writeShard(scratch / "c.bin", makeTokens(45, 100, 1));
-  auto shards = *TokenShards::open(scratch / "*.bin", 100, "--val");
-  using Places = std::vector<std::pair<size_t, uint64_t>>;
-  EXPECT_EQ(validationSequences(*shards, 10, 1000),
-            (Places{{0, 0}, {0, 10}, {2, 0}, {2, 10}, {2, 20}, {2, 30}}));
-  EXPECT_EQ(validationSequences(*shards, 10, 39), (Places{{0, 0}, {0, 10}, {2, 0}}));
-  EXPECT_EQ(validationSequences(*shards, 10, 9), (Places{}));
-  EXPECT_EQ(validationSequences(*shards, 100, 1000), (Places{}));
+  test::writeColumns(scratch / "a.safetensors",
+                     {test::column("tokens", "I32", std::vector<int32_t>{1, 2, -3})});
+  auto shards = TokenShards::open(scratch / "a.safetensors", 100, "--train");
+  ASSERT_TRUE(shards);
+  std::vector<int32_t> tokens(3);
+  EXPECT_TRUE((*shards)->read(0, 0, 2, tokens.data()));
+  Status status = (*shards)->read(0, 0, 3, tokens.data());
+  ASSERT_FALSE(status);
+  EXPECT_CONTAINS(status.error().message, "a.safetensors: token -3 at position 2 is outside");
 }
 
 } // namespace
