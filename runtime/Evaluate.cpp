@@ -1,7 +1,7 @@
 // Runs the validation program over shards, and the sampling program over a prompt.
 #include "runtime/Evaluate.h"
 
-#include "runtime/data/TokenShards.h"
+#include "runtime/data/BatchReader.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/InputFile.h"
@@ -20,11 +20,11 @@ Result<Perplexity> perplexity(const plan::Plan &plan, const std::string &planHas
   if (training.validate.empty())
     return badInput("--perplexity: the plan has no validation program");
   Result<std::shared_ptr<const TokenShards>> shards =
-      TokenShards::open(pattern, training.vocabSize, "--perplexity");
+      TokenShards::open(pattern, training.vocabSize, "--perplexity", training.valColumns);
   if (!shards)
     return shards.error();
   const auto sequence = uint64_t(training.valSeqLen);
-  const std::vector<std::pair<size_t, uint64_t>> sequences =
+  const std::vector<Piece> sequences =
       validationSequences(**shards, sequence, (*shards)->totalTokens());
   if (sequences.empty())
     return badInput(fmt::format("--perplexity '{}': fewer tokens than one validation sequence: no "
@@ -36,16 +36,16 @@ Result<Perplexity> perplexity(const plan::Plan &plan, const std::string &planHas
     return lone.error();
 
   Device &device = (*lone)->device();
-  std::vector<int32_t> tokens(sequence), targets(sequence);
-  const uint64_t bytes = sequence * sizeof(int32_t);
+  SequenceData data;
   double sum = 0;
-  for (const auto &[shard, position] : sequences) {
-    Status status = (*shards)->read(shard, position, sequence, tokens.data(), targets.data());
+  for (const Piece &piece : sequences) {
+    Status status = readSequence(**shards, {piece}, sequence, int32_t(training.eosToken),
+                                 training.valColumns, data);
     if (status)
-      status = device.write(training.valTokensBuffer, 0, tokens.data(), bytes);
-    if (status)
-      status = device.write(training.valTargetsBuffer, 0, targets.data(), bytes);
-    const std::string where = fmt::format("{} from token {}", (*shards)->name(shard), position);
+      status = writeSequence(data, training.valTokensBuffer, training.valTargetsBuffer,
+                             training.valColumns, device);
+    const std::string where =
+        fmt::format("{} from token {}", (*shards)->name(piece.shard), piece.position);
     if (status)
       status = (*lone)->run(training.valChecks, where);
     float loss = 0;

@@ -194,21 +194,6 @@ Error Rank::differentBatches() {
                   std::max(first.position + first.count, last.position + last.count) - 1));
 }
 
-Status Rank::writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
-                           const std::vector<plan::Column> &columns) {
-  const uint64_t bytes = data.tokens.size() * sizeof(int32_t);
-  if (Status status = device->write(tokens, 0, data.tokens.data(), bytes); !status)
-    return status;
-  if (Status status = device->write(targets, 0, data.targets.data(), bytes); !status)
-    return status;
-  for (size_t i = 0; i < columns.size(); ++i)
-    if (Status status =
-            device->write(columns[i].buffer, 0, data.columns[i].data(), data.columns[i].size());
-        !status)
-      return status;
-  return ok();
-}
-
 Status Rank::takeBatch(int64_t step) {
   batchStart = current ? current->batch.end : job.reader->position();
   Result<std::shared_ptr<const LoadedBatch>> next = loader->next();
@@ -355,7 +340,7 @@ Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
         !status)
       return status;
     if (Status status = writeSequence(data, training.valTokensBuffer, training.valTargetsBuffer,
-                                      training.valColumns);
+                                      training.valColumns, *device);
         !status)
       return status;
     if (Status status = device->run(training.validate); !status)

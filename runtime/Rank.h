@@ -48,11 +48,8 @@ private:
   /// Gives the device sequence `sequence` of the batch, one of this rank's.
   Status writeBatch(size_t sequence) {
     return writeSequence(current->share[sequence / size_t(world)], training.tokensBuffer,
-                         training.targetsBuffer, training.columns);
+                         training.targetsBuffer, training.columns, *device);
   }
-  /// Gives the device a sequence as inputs of a program.
-  Status writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
-                       const std::vector<plan::Column> &columns);
   /// The losses of this rank's sequences of the batch, at their places among all.
   Status microBatches(int64_t step, std::vector<float> &losses);
   /// Runs a program of step `step`, and lets the other ranks know.

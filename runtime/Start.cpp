@@ -205,4 +205,19 @@ WriteState writerOf(Device &device) {
   };
 }
 
+Status writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
+                     const std::vector<plan::Column> &columns, Device &device) {
+  const uint64_t bytes = data.tokens.size() * sizeof(int32_t);
+  if (Status status = device.write(tokens, 0, data.tokens.data(), bytes); !status)
+    return status;
+  if (Status status = device.write(targets, 0, data.targets.data(), bytes); !status)
+    return status;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (Status status =
+            device.write(columns[i].buffer, 0, data.columns[i].data(), data.columns[i].size());
+        !status)
+      return status;
+  return ok();
+}
+
 } // namespace nano

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/data/BatchReader.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/ImportedTensors.h"
 #include "runtime/files/StoredTensors.h"
@@ -76,5 +77,10 @@ int threadsPerRank(int threads, int world);
 /// The device's states as places to copy from and to.
 ReadState readerOf(Device &device);
 WriteState writerOf(Device &device);
+
+/// Gives the device a sequence as inputs of a program: tokens, targets and columns into their
+/// buffers.
+Status writeSequence(const SequenceData &data, uint32_t tokens, uint32_t targets,
+                     const std::vector<plan::Column> &columns, Device &device);
 
 } // namespace nano

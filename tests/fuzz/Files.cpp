@@ -1,6 +1,6 @@
 // The files that nanorun reads: plans, tensors, manifests, shards, tuning.
 #include "runtime/cuda/Tuning.h"
-#include "runtime/data/TokenShards.h"
+#include "runtime/data/BatchReader.h"
 #include "runtime/files/Manifest.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/JsonDepth.h"
@@ -124,26 +124,28 @@ void manifest(std::string_view bytes) {
 
 void shard(std::string_view bytes) {
   constexpr int64_t vocabulary = 300;
-  constexpr uint64_t sequence = 8, batch = 16;
+  const BatchShape shape{.sequences = 2, .length = 8, .longest = 5};
   const MemoryFile memory(bytes);
   const auto shards = TokenShards::open(memory.path(), vocabulary, "--train");
   if (!shards)
     return;
   (void)(*shards)->fingerprint();
-  (void)validationSequences(**shards, sequence, 1000);
-  Result<BatchReader> reader = BatchReader::create(*shards, batch, sequence, "--train");
-  if (!reader)
-    return;
-  int32_t inputs[sequence], targets[sequence];
-  for (int step = 0; step < 3; ++step) {
-    reader->next();
-    for (uint64_t index = 0; index < batch / sequence; ++index) {
-      if (!reader->read(index, inputs, targets))
-        return;
-      for (int32_t token : inputs)
-        require(token >= 0 && token < vocabulary, "a token that is read is in the vocabulary");
+  (void)validationSequences(**shards, shape.length, 1000);
+  using Rule = plan::Documents::Rule;
+  for (const Rule rule : {Rule::Contiguous, Rule::Aligned, Rule::Cut, Rule::Packed}) {
+    Result<BatchReader> reader =
+        BatchReader::create(*shards, {.rule = rule, .document = 0}, shape, "--train");
+    for (int step = 0; reader && step < 3; ++step) {
+      const Result<Batch> batch = reader->next(shape);
+      if (!batch)
+        break;
+      (void)reader->hash(*batch);
+      SequenceData data;
+      for (size_t sequence = 0; sequence < shape.sequences; ++sequence)
+        if (reader->read(*batch, sequence, {}, data))
+          for (const int32_t token : data.tokens)
+            require(token >= 0 && token < vocabulary, "a token that is read is in the vocabulary");
     }
-    (void)reader->hash();
   }
 }
 

@@ -1,10 +1,10 @@
-"""Text files as documents, and which documents are held out for validation."""
+"""The documents of the input files, and which of them are held out for validation."""
 
 import hashlib
-import os
 import re
 
 from .errors import UserError
+from .sources import open_source
 
 
 def cut_point(text, begin, limit):
@@ -50,16 +50,19 @@ class Corpus:
     the choice depends on the contents alone, and documents that are equal fall on the same side.
     Two documents or more always leave one on each side."""
 
-    def __init__(self, paths, doc_bytes, fraction, shuffle):
-        self.paths, self.doc_bytes = paths, doc_bytes
+    def __init__(self, paths, doc_bytes, fraction, shuffle, field="text", template=None):
+        self.paths = paths
+
+        def split(text):
+            return split_documents(text, doc_bytes)
+
+        self.sources = [open_source(path, split, field, template) for path in paths]
         self.order = []  # (file index, begin, end) in the order of writing
         hashes = []
-        for index, path in enumerate(paths):
-            begin = 0
-            for document in split_documents(self.load(path), doc_bytes):
-                hashes.append(hash_of(document))
-                self.order.append((index, begin, begin + len(document)))
-                begin += len(document)
+        for index, source in enumerate(self.sources):
+            for begin, end, raw in source.places():
+                hashes.append(hash_of(raw))
+                self.order.append((index, begin, end))
         if not self.order:
             raise UserError(
                 f"{paths[0]}: the input holds no text"
@@ -73,14 +76,6 @@ class Corpus:
         if shuffle is not None:
             seed = str(shuffle).encode()
             self.order.sort(key=lambda entry: (hash_of(seed + entry[4]), entry[:2]))
-
-    def load(self, path):
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise UserError(
-                f"{path}: not a regular file (the input is read twice): write it to a file first"
-            )
-        with open(path, "rb") as file:
-            return file.read()
 
     def hold_out(self, hashes, fraction):
         if fraction == 0:
@@ -102,13 +97,10 @@ class Corpus:
         return chosen
 
     def __iter__(self):
-        """Yields (document, path, is held out)."""
+        """Yields (document, path, is held out); see sources.py."""
         for index, begin, end, held_out, value in self.order:
-            with open(self.paths[index], "rb") as file:
-                file.seek(begin)
-                document = file.read(end - begin)
-            if hash_of(document) != value:
-                raise UserError(
-                    f"{self.paths[index]}: changed while it was being read: run this again"
-                )
-            yield document, self.paths[index], held_out
+            source = self.sources[index]
+            raw = source.fetch(begin, end)
+            if hash_of(raw) != value:
+                raise UserError(f"{source.path}: changed while it was being read: run this again")
+            yield source.content(raw, begin), source.path, held_out

@@ -1,5 +1,6 @@
 """Tokenizers. `encode(documents)` gives an array of `type` for each (document, path), without the
-end-of-text token; `type` is "H" or "I", as `token_type` says; `table()` maps each other token to its bytes."""
+end-of-text token; `type` is "H" or "I", as `token_type` says; `table()` maps each other token to
+its bytes, `text(tokens)` gives tokens' bytes."""
 
 import array
 import json
@@ -25,6 +26,9 @@ class Bytes:
 
     def table(self):
         return {value: bytes([value]) for value in range(256)}
+
+    def text(self, tokens):
+        return text_by_table(self, tokens)
 
 
 def byte_letters():
@@ -155,6 +159,54 @@ class BytePair:
                 f"vocabulary"
             ) from None
 
+    def text(self, tokens):
+        return text_by_table(self, tokens)
+
+
+class Json:
+    """Any tokenizer that HuggingFace's `tokenizers` reads from its tokenizer.json."""
+
+    # What begins a document where nobody says it: the first of these that the vocabulary has.
+    BEGINNINGS = (EOS_TEXT, "<|begin_of_text|>", "<s>", "<bos>")
+
+    def __init__(self, path, beginning=None):
+        self.path, library = path, tokenizers_library()
+        if not os.path.isfile(path):
+            raise UserError(f"{path}: No such file")
+        try:
+            self.model = library.Tokenizer.from_file(path)
+        except Exception as error:  # the library reports what it dislikes in many types
+            raise UserError(f"{path}: not a tokenizer.json: {one_line(error)}") from None
+        names = (beginning,) if beginning else self.BEGINNINGS
+        found = [self.model.token_to_id(name) for name in names]
+        known = [token for token in found if token is not None]
+        if not known:
+            raise UserError(
+                f"{path}: has none of the tokens {', '.join(names)}, which begin a document: name "
+                f"one of its own with --document-token"
+            )
+        self.eos = known[0]
+        self.vocab_size = max(self.model.get_vocab(with_added_tokens=True).values()) + 1
+        self.type = token_type(self.vocab_size)
+
+    def encode(self, documents):
+        texts = [text_of(document, path) for document, path in documents]
+        return [
+            array.array(self.type, encoding.ids)
+            for encoding in self.model.encode_batch(texts, add_special_tokens=False)
+        ]
+
+    def table(self):
+        raise UserError("decode works token by token, which --tokenizer-json cannot: use show")
+
+    def text(self, tokens):
+        return self.model.decode(list(tokens), skip_special_tokens=False).encode()
+
+
+def text_by_table(tokenizer, tokens):
+    table = tokenizer.table()
+    return b"".join(table.get(token, b"") for token in tokens)
+
 
 def text_of(document, path):
     try:
@@ -198,6 +250,12 @@ def open_tokenizer(arguments, for_encoding):
         )
         if value
     ]
+    if arguments.tokenizer_json:
+        if named:
+            raise UserError(f"--tokenizer-json is a whole tokenizer: leave out {named[0]}")
+        return Json(arguments.tokenizer_json, arguments.document_token)
+    if arguments.document_token:
+        raise UserError("--document-token belongs to --tokenizer-json")
     if arguments.tokenizer == "bytes":
         if named:
             raise UserError(f"{named[0]} belongs to --tokenizer bpe")
