@@ -12,8 +12,22 @@ import subprocess
 import sys
 import unittest
 
-from harness import BIN, RunTest, read_safetensors, run_command, tokens, val_losses, write_shard
+from harness import BIN, RunTest, read_safetensors, round_to_bf16, run_command, tokens
+from harness import train_losses, val_losses, write_shard
 
+# Embeddings are bf16.
+GPT124M = {
+    "num_layers": 6,
+    "num_heads": 1,
+    "head_dim": 8,
+    "model_dim": 16,
+    "vocab_size": 33,
+    "eos_token": 32,
+    "seq_len": 128,
+    "val_seq_len": 128,
+    "global_batch": 128,
+    "dtype": "bf16",
+}
 GPT2 = {
     "num_layers": 2,
     "num_heads": 2,
@@ -249,6 +263,90 @@ class Interchange(RunTest):
             self.assert_taken("gpt2", found)
             self.assertIn(f"{kind}: 28 tensors converted from {kind.lower()} to f32", said)
         self.assert_taken("llama", self.taken(self.llama, self.folder("llama", "llama"))[0])
+
+    def test_links(self):
+        """The library's cache has links to files that lie elsewhere."""
+        folder = self.folder("gpt2", "cached", shards=2)
+        for name in os.listdir(folder):
+            os.rename(f"{folder}/{name}", self.path("blob-" + name))
+            os.symlink(self.path("blob-" + name), f"{folder}/{name}")
+        self.assert_taken("gpt2", self.taken(self.gpt2, folder)[0])
+
+    def test_rounded(self):
+        """To a parameter of bf16, to nearest even."""
+        plan = self.compile("gpt124m", GPT124M, "rounded.plan")
+        own, wide = self.path("own-bf16.st"), self.path("wide")
+        self.ran("nanorun", plan, "--steps", 0, "--seed", 3, "--dump-params", own)
+        header = header_of(own)
+        kinds = {name: each["dtype"] for name, each in header.items() if "dtype" in each}
+        self.assertEqual(set(kinds.values()), {"F32", "BF16"})
+        source = random.Random(9)
+        values = {
+            name: [source.uniform(-1, 1) for _ in range(math.prod(header[name]["shape"]))]
+            for name in kinds
+        }
+        os.mkdir(wide)
+        write_file(
+            wide + "/model.safetensors",
+            {n: ("F32", header[n]["shape"], packed(values[n], "F32")) for n in kinds},
+        )
+        wanted = self.path("wanted-bf16.st")
+        round_to_bf16(wide + "/model.safetensors", wanted, lambda n: kinds[n] == "BF16", True)
+        found = self.taken(plan, wide)[0]
+        self.assertEqual(found, read_safetensors(wanted))
+
+    def test_ranks(self):
+        """Every rank reads the folder; two train as one does."""
+        plan = self.compile("gpt2", {**GPT2, "global_batch": 64}, "ranks.plan", "--world", "1,2")
+        shard = self.path("r_0.bin")
+        write_shard(shard, tokens(600, 1, 33, 32))
+        folder, losses = self.folder("gpt2", "ranks", kind="BF16", shards=2), []
+        for ranks in (1, 2):
+            log, out = self.path("r.jsonl"), self.path(f"r{ranks}")
+            words = ("--steps", 4, "--gpus", ranks, "--log", log, "--export-hf", out)
+            self.ran("nanorun", plan, "--init", folder, "--train", shard, *words)
+            with open(log, encoding="utf-8") as file:
+                losses.append(train_losses([json.loads(line) for line in file]))
+        self.assert_near(losses[1], losses[0], 1e-6, "step")
+        self.assert_parameters_near(*(self.path(f"r{n}/model.safetensors") for n in (1, 2)), 1e-5)
+
+    def test_memory(self):
+        """Beside the parameters no more than a tenth of them is held, though all are converted."""
+        rows = 200_000
+        plan = self.compile("llama", {**LLAMA, "vocab_size": rows, "model_dim": 64}, "large.plan")
+        shapes = {
+            name: [{33: rows, 8: 64}.get(size, size) for size in shape]
+            for name, shape in shapes_llama().items()
+        }
+        layer = "model.layers.0.self_attn."
+        shapes[layer + "q_proj.weight"] = [8, 64]
+        shapes[layer + "o_proj.weight"] = [64, 8]
+        folder, prompt = self.path("large"), self.path("one.txt")
+        os.mkdir(folder)
+        write_file(
+            folder + "/model.safetensors",
+            {name: ("BF16", s, bytes(2 * math.prod(s))) for name, s in shapes.items()},
+        )
+        config = {**CONFIG_LLAMA, "vocab_size": rows, "hidden_size": 64, "head_dim": 4}
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("1")
+        peaks = []
+        for given in ((), ("--init", folder)):
+            words = ["nanorun", plan, *given, "--prompt-tokens", prompt, "--threads", "1"]
+            words += ["--logits", self.path("large.st")]
+            child = subprocess.Popen(
+                [os.path.join(BIN, words[0]), *words[1:]], stderr=subprocess.DEVNULL
+            )
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            peaks.append(1024 * usage.ru_maxrss)
+        parameters = 4 * sum(math.prod(shape) for shape in shapes.values())
+        self.assertGreater(parameters, 100e6)
+        self.assertGreater(peaks[0], parameters)
+        self.assertLess(peaks[1] - peaks[0], 0.1 * parameters)
 
     def test_every_half(self):
         """All finite numbers of 16 bits are what they are as f32."""
