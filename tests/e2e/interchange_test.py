@@ -12,8 +12,10 @@ import subprocess
 import sys
 import unittest
 
-from harness import BIN, RunTest, read_safetensors, round_to_bf16, run_command, tokens
-from harness import train_losses, val_losses, write_shard
+from folders import CONFIG_GPT2, CONFIG_LLAMA, GPT2, LLAMA, FolderTest, header_of, is_turned
+from folders import packed, shapes_gpt2, shapes_llama, write_file
+from harness import BIN, read_safetensors, round_to_bf16, run_command, tokens, train_losses
+from harness import write_shard
 
 # Embeddings are bf16.
 GPT124M = {
@@ -28,55 +30,6 @@ GPT124M = {
     "global_batch": 128,
     "dtype": "bf16",
 }
-GPT2 = {
-    "num_layers": 2,
-    "num_heads": 2,
-    "model_dim": 8,
-    "vocab_size": 33,
-    "eos_token": 32,
-    "block_size": 8,
-    "seq_len": 16,
-    "val_seq_len": 16,
-    "global_batch": 16,
-    "dtype": "f32",
-}
-LLAMA = {
-    "num_layers": 1,
-    "num_heads": 2,
-    "num_kv_heads": 1,
-    "head_dim": 4,
-    "model_dim": 8,
-    "ffn_dim": 12,
-    "vocab_size": 33,
-    "eos_token": 32,
-    "block_size": 8,
-    "seq_len": 16,
-    "val_seq_len": 16,
-    "global_batch": 16,
-    "dtype": "f32",
-}
-CONFIG_GPT2 = {
-    "model_type": "gpt2",
-    "vocab_size": 33,
-    "n_layer": 2,
-    "n_head": 2,
-    "n_embd": 8,
-    "n_inner": None,
-    "n_positions": 8,
-    "something_else": [1],
-}
-CONFIG_LLAMA = {
-    "model_type": "llama",
-    "vocab_size": 33,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "hidden_size": 8,
-    "intermediate_size": 12,
-    "rms_norm_eps": 1e-5,
-    "rope_scaling": None,
-}
-
 CUT = """
 #include "compiler/Frontend.h"
 using namespace nano::frontend;
@@ -110,143 +63,7 @@ NANO_MODEL {
 """
 
 
-def shapes_gpt2():
-    """Of GPT2LMHeadModel's tensors, without the prefix."""
-    shapes = {"wte.weight": [33, 8], "wpe.weight": [8, 8], "ln_f.weight": [8], "ln_f.bias": [8]}
-    for i in range(2):
-        for name, inputs, outputs in (
-            ("attn.c_attn", 8, 24),
-            ("attn.c_proj", 8, 8),
-            ("mlp.c_fc", 8, 32),
-            ("mlp.c_proj", 32, 8),
-        ):
-            shapes[f"h.{i}.{name}.weight"] = [inputs, outputs]
-            shapes[f"h.{i}.{name}.bias"] = [outputs]
-        for name in ("ln_1", "ln_2"):
-            shapes[f"h.{i}.{name}.weight"] = shapes[f"h.{i}.{name}.bias"] = [8]
-    return shapes
-
-
-def shapes_llama():
-    layer = "model.layers.0."
-    return {
-        "model.embed_tokens.weight": [33, 8],
-        layer + "input_layernorm.weight": [8],
-        layer + "self_attn.q_proj.weight": [8, 8],
-        layer + "self_attn.k_proj.weight": [4, 8],
-        layer + "self_attn.v_proj.weight": [4, 8],
-        layer + "self_attn.o_proj.weight": [8, 8],
-        layer + "post_attention_layernorm.weight": [8],
-        layer + "mlp.gate_proj.weight": [12, 8],
-        layer + "mlp.up_proj.weight": [12, 8],
-        layer + "mlp.down_proj.weight": [8, 12],
-        "model.norm.weight": [8],
-        "lm_head.weight": [33, 8],
-    }
-
-
-def is_turned(name):
-    return ".c_" in name and name.endswith("weight")
-
-
-def packed(values, kind):
-    """The bytes of numbers that the kind holds exactly."""
-    if kind == "F16":
-        return struct.pack(f"<{len(values)}e", *values)
-    words = array.array("f", values).tobytes()
-    if kind == "BF16":
-        return b"".join(words[i + 2 : i + 4] for i in range(0, len(words), 4))
-    return words if kind == "F32" else struct.pack(f"<{len(values)}q", *map(int, values))
-
-
-def write_file(path, tensors):
-    """A safetensors file of {name: (type, shape, bytes)}."""
-    header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, (kind, shape, raw) in tensors.items():
-        end = len(data) + len(raw)
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), end]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def header_of(path):
-    with open(path, "rb") as file:
-        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-
-
-class Interchange(RunTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.gpt2 = cls.compile("gpt2", GPT2, "gpt2.plan")
-        cls.llama = cls.compile("llama", LLAMA, "llama.plan")
-        source = random.Random(7)
-        draw = lambda shapes: {
-            # Small multiples of 1/64: every type holds them.
-            name: [source.randrange(-128, 128) / 64 for _ in range(math.prod(shape))]
-            for name, shape in shapes.items()
-        }
-        cls.values = {"gpt2": draw(shapes_gpt2()), "llama": draw(shapes_llama())}
-
-    def folder(self, model, name, change=None, kind="F32", prefix="", shards=1, config=None):
-        """A folder of the model's tensors, after change({name: (type, shape, bytes)})."""
-        shapes = shapes_gpt2() if model == "gpt2" else shapes_llama()
-        tensors = {
-            prefix + tensor: (kind, shapes[tensor], packed(values, kind))
-            for tensor, values in self.values[model].items()
-        }
-        if change:
-            change(tensors)
-        path = self.path(name)
-        os.mkdir(path)
-        if shards == 1:
-            write_file(path + "/model.safetensors", tensors)
-        else:
-            index = {}
-            for i in range(shards):
-                file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
-                part = {each: tensors[each] for each in sorted(tensors)[i::shards]}
-                index.update({each: file for each in part})
-                write_file(f"{path}/{file}", part)
-            self.write_index(path, index)
-        config = config or (CONFIG_GPT2 if model == "gpt2" else CONFIG_LLAMA)
-        with open(path + "/config.json", "w", encoding="utf-8") as file:
-            json.dump(config, file)
-        return path
-
-    def write_index(self, path, index):
-        with open(path + "/model.safetensors.index.json", "w", encoding="utf-8") as file:
-            json.dump({"metadata": {"total_size": 0}, "weight_map": index}, file)
-
-    def index_of(self, path):
-        with open(path + "/model.safetensors.index.json", encoding="utf-8") as file:
-            return json.load(file)["weight_map"]
-
-    def taken(self, plan, folder, *options):
-        """(parameters that a run starts with, what it says)."""
-        out = self.path("taken.safetensors")
-        said = self.ran(
-            "nanorun", plan, "--init", folder, "--steps", 0, "--dump-params", out, *options
-        )
-        return read_safetensors(out), said
-
-    def refused(self, plan, folder, message, *options, status=2):
-        done = run_command("nanorun", plan, "--init", folder, "--steps", 0, *options)
-        self.assertEqual(done.returncode, status, done.stderr)
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertRegex(done.stderr, message)
-
-    def assert_taken(self, model, found):
-        shapes = shapes_gpt2() if model == "gpt2" else shapes_llama()
-        self.assertEqual(sorted(found), sorted(shapes))
-        for name, values in self.values[model].items():
-            if is_turned(name):
-                rows, columns = shapes[name]
-                values = [values[r * columns + c] for c in range(columns) for r in range(rows)]
-            self.assertEqual(list(found[name]), values, name)
-
+class Interchange(FolderTest):
     # ===- What is taken ---------------------------------------------------------===#
 
     def test_turned(self):
@@ -677,105 +494,6 @@ class Interchange(RunTest):
         self.assertFalse(os.path.exists(self.path("new")))
         done = run_command("nanorun", tiny, "--steps", 0, "--init-ignore", "x")
         self.assertIn("--init-ignore: needs --init FOLDER", done.stderr)
-
-    # ===- What else is asked of a trained model ---------------------------------===#
-
-    def test_perplexity(self):
-        """The mean loss over a whole file is that of a validation over it."""
-        shard = self.path("p_0.bin")
-        write_shard(shard, tokens(16 * 20 + 6, 4, 33, 32))
-        folder = self.folder("gpt2", "perplexity")
-        given = (self.gpt2, "--init", folder)
-        said = run_command("nanorun", *given, "--perplexity", shard)
-        self.assertEqual(said.returncode, 0, said.stderr)
-        found = json.loads(said.stdout)
-        log = self.path("p.jsonl")
-        self.ran("nanorun", *given, "--steps", 0, "--val", shard, "--log", log)
-        with open(log, encoding="utf-8") as file:
-            wanted = val_losses([json.loads(line) for line in file])[-1]
-        self.assertEqual(
-            (found["event"], found["tokens"], found["left_out"]), ("perplexity", 320, 5)
-        )
-        self.assertAlmostEqual(found["loss"], wanted, delta=1e-9)
-        self.assertAlmostEqual(found["perplexity"], math.exp(wanted), delta=1e-6)
-        write_shard(shard, tokens(10, 4, 33, 32))
-        done = run_command("nanorun", *given, "--perplexity", shard)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("fewer tokens than one validation sequence", done.stderr)
-
-    def test_logits(self):
-        """The likeliest token is what a sample of temperature 0 takes."""
-        folder, prompt, out = self.folder("gpt2", "logits"), self.path("p.txt"), self.path("l.st")
-        with open(prompt, "w", encoding="utf-8") as file:
-            file.write("1 2 3\n4 5")
-        given = (self.gpt2, "--init", folder, "--prompt-tokens", prompt)
-        done = run_command("nanorun", *given, "--logits", out)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(header_of(out)["logits"]["shape"], [5, 33])
-        last = list(read_safetensors(out)["logits"])[-33:]
-        sampled = run_command("nanorun", *given, "--sample", 1, "--temperature", 0)
-        self.assertEqual(int(sampled.stdout), last.index(max(last)))
-        with open(prompt, "w", encoding="utf-8") as file:
-            file.write("1 " * 9)
-        done = run_command("nanorun", *given, "--logits", out)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--prompt-tokens: 9 tokens; the plan's program takes 8", done.stderr)
-
-    def test_text(self):
-        """A sample as text is its ids, decoded: by bytes, and by pieces with blanks and bytes."""
-        folder = self.folder("gpt2", "text")
-        given = (self.gpt2, "--init", folder, "--sample", 40, "--temperature", 2)
-        done = run_command("nanorun", *given)
-        ids = [int(word) for word in done.stdout.split()]
-        self.assertEqual(len(ids), 40)
-        # Bytes 0 to 31 and a token of the words: every other letter of GPT-2's alphabet is beyond
-        # ASCII.
-        characters = [chr(256 + byte) for byte in range(32)]
-        vocab = {character: byte for byte, character in enumerate(characters)}
-        vocab["\u00c3\u00a9a"] = 31
-        del vocab[characters[31]]
-        words = {byte: bytes([byte]) for byte in range(31)} | {31: b"\xc3\xa9a", 32: b"<end> "}
-        level = {
-            "model": {"vocab": vocab},
-            "decoder": {"type": "ByteLevel"},
-            "added_tokens": [{"id": 32, "content": "<end> "}],
-        }
-        self.assertEqual(self.sampled(given, level), b"".join(words[i] for i in ids) + b"\n")
-
-        words = {i: f" {chr(97 + i)}".encode() for i in range(26)}
-        words |= {26 + i: bytes([0x41 + i]) for i in range(7)}
-        vocab = {words[i].decode().replace(" ", "\u2581"): i for i in range(26)}
-        vocab |= {f"<0x{0x41 + i:02X}>": 26 + i for i in range(7)}
-        steps = [
-            {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-        ]
-        pieces = {"model": {"vocab": vocab}, "decoder": {"type": "Sequence", "decoders": steps}}
-        text = b"".join(words[i] for i in ids)
-        self.assertEqual(self.sampled(given, pieces), text.removeprefix(b" ") + b"\n")
-
-        for change, message in (
-            ({"decoder": {"type": "WordPiece"}}, "its decoder {.*WordPiece.*} is not known"),
-            ({"model": {}}, "is not a tokenizer of HuggingFace's"),
-            ({"model": {"vocab": {"a": -1}}}, "the token 'a' has the number -1"),
-        ):
-            self.assertRegex(self.sampled(given, {**pieces, **change}, 2), message)
-        self.assertIn("has no token", self.sampled(given, {**pieces, "model": {"vocab": {}}}, 1))
-        done = run_command("nanorun", *given[:3], "--perplexity", "x", "--tokenizer", folder)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--tokenizer: not together with --perplexity", done.stderr)
-
-    def sampled(self, given, tokenizer, status=0):
-        """What --tokenizer makes of a sample: bytes, or the error."""
-        path = self.path("tokenizer.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(tokenizer, file)
-        words = [os.path.join(BIN, "nanorun"), *map(str, given), "--tokenizer", path]
-        done = subprocess.run(words, capture_output=True, timeout=110)
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done.stderr.decode() if status else done.stdout
 
 
 if __name__ == "__main__":

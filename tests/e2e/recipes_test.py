@@ -12,8 +12,8 @@ import sys
 import unittest
 from importlib.util import find_spec
 
+from folders import packed, write_file
 from harness import BIN, ROOT, RunTest
-from interchange_test import packed, write_file
 
 SIZES = {
     "num_layers": 1,
