@@ -97,6 +97,8 @@ Status Job::checkOptions() const {
       return status;
   if (options.dataFromStart && options.start.resume.empty())
     return badInput("--data-from-start: needs --resume DIR");
+  if (Result<ShownReports> known = ShownReports::create(plan, options.show); !known)
+    return known.error();
   if (options.valEvery > 0 && options.val.empty())
     return badInput("--val-every: needs --val 'GLOB'");
   return ok();
@@ -325,6 +327,14 @@ Status Job::openOutputs() {
       return opened.error();
     log = std::move(*opened);
   }
+  if (!options.tensorBoard.empty()) {
+    Result<TensorBoard> opened = TensorBoard::open(options.tensorBoard, firstStep);
+    if (!opened)
+      return opened.error();
+    tensorBoard = std::move(*opened);
+  }
+  if (Result<ShownReports> known = ShownReports::create(plan, options.show))
+    shown = std::move(*known);
   return ok();
 }
 

@@ -5,7 +5,9 @@
 #include "runtime/Log.h"
 #include "runtime/Phases.h"
 #include "runtime/Progress.h"
+#include "runtime/Reports.h"
 #include "runtime/Start.h"
+#include "runtime/TensorBoard.h"
 #include "runtime/Trainer.h"
 #include "runtime/comm/Agreement.h"
 #include "runtime/comm/Crew.h"
@@ -43,6 +45,8 @@ struct Job {
   RunIdentity run;                 ///< kept in checkpoints
   std::optional<RunFolder> folder; ///< --save, in the process of rank 0
   Log log;
+  TensorBoard tensorBoard;
+  ShownReports shown;
   std::vector<AtomicFile> openStreams;   ///< devices and pipes that are written to at the end
   std::vector<std::string> besideExport; ///< files that go into --export-hf
   Phases startTimes; ///< of the process; from where the ranks start on, of rank 0

@@ -83,6 +83,19 @@ Status Log::step(const StepFacts &facts) {
                        {"total_tokens", facts.step * facts.tokens}}));
 }
 
+Status Log::reports(int64_t step, const std::vector<ReportFacts> &facts) {
+  ordered_json all = ordered_json::object();
+  for (const ReportFacts &each : facts) {
+    const double elements = each.elements();
+    all.push_back({each.report->name, each.value});
+    if (each.report->kind == plan::Report::Kind::Histogram)
+      all.back() = {{"edges", each.report->edges}, {"counts", each.counts},
+                    {"min", each.least},           {"max", each.most},
+                    {"mean", each.sum / elements}, {"norm", std::sqrt(each.squares)}};
+  }
+  return write(toText({{"event", "reports"}, {"step", step}, {"reports", all}}));
+}
+
 Status Log::validation(int64_t step, double loss, uint64_t tokens) {
   return write(
       toText({{"event", "val"}, {"step", step}, {"val_loss", loss}, {"val_tokens", tokens}}));

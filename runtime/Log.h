@@ -4,6 +4,8 @@
 //    "first_step", "steps", "seq_len", "global_batch", "vocab_size", "parameters",
 //    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}}
 //   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}
+//   {"event":"reports", "step", "reports": {name: number, or of a histogram {"edges", "counts",
+//    "min", "max", "mean", "norm"}}}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
 //   {"event":"fp8", "step", "products": [{"product", "recipe", and of "input", "weight" and
 //    "gradient" each {"amax", "scale", "saturated", "flushed"}, "error": {"forward",
@@ -13,14 +15,18 @@
 //   {"event":"end", "step", "reason"}
 //
 // Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
-// An entry of event "fp8" is about the first micro-batch of the step on every rank, combined as
-// Fp8Meter says. That of event "start" follows the steps: on rank 0, the parts of the time from the
-// command to the end of the first step, "total" in all; then, as "device_…", parts of "device" and
-// "first_step", and what programs took once when they ran for the second time.
+// That of event "reports" says what the step's programs report, combined as docs/reports.md says;
+// null stands for what is no number. Where updates report something it follows when the next step's
+// micro-batches are done, so that nothing waits for it. An entry of event "fp8" is about the first
+// micro-batch of the step on every rank, combined as Fp8Meter says. That of event "start" follows
+// the steps: on rank 0, the parts of the time from the command to the end of the first step,
+// "total" in all; then, as "device_…", parts of "device" and "first_step", and what programs took
+// once when they ran for the second time.
 #pragma once
 
 #include "runtime/Fp8Report.h"
 #include "runtime/Phases.h"
+#include "runtime/Reports.h"
 #include "runtime/plan/OutputFile.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -64,6 +70,7 @@ public:
 
   Status run(const plan::Plan &plan, const RunFacts &facts);
   Status step(const StepFacts &facts);
+  Status reports(int64_t step, const std::vector<ReportFacts> &facts);
   Status validation(int64_t step, double loss, uint64_t tokens);
   /// What FP8 products saw in all ranks' first micro-batches of a step, counted from 1.
   Status fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts);

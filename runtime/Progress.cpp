@@ -68,10 +68,10 @@ std::string Progress::line(const StepFacts &facts) const {
   double left = double(steps - facts.step) * milliseconds / 1000;
   int digits = milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
   std::string remaining = facts.step < steps ? durationText(left) + " left" : "done";
-  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s",
+  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s{}",
                      facts.step, steps, remaining, facts.loss, trendOf(recent),
                      recent.size() - std::min<size_t>(recent.size(), 1), facts.learningRate,
-                     milliseconds, digits, countText(perSecond));
+                     milliseconds, digits, countText(perSecond), shownReports);
 }
 
 void Progress::step(const StepFacts &facts) {

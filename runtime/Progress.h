@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <deque>
 #include <string>
+#include <utility>
 
 namespace nano {
 
@@ -48,6 +49,8 @@ public:
 
   /// Shows a finished step. Where lines are plain, one a second, and the first and the last.
   void step(const StepFacts &facts);
+  /// What lines end with from now on.
+  void show(std::string text) { shownReports = std::move(text); }
   /// The line for a step, from the steps seen so far (this one included).
   std::string line(const StepFacts &facts) const;
 
@@ -56,6 +59,7 @@ private:
   int64_t steps;
   std::deque<StepFacts> recent; ///< the last `window` steps
   std::chrono::steady_clock::time_point shown;
+  std::string shownReports;
   bool showedAny = false;
   bool warm = false; ///< the first step has left `recent`
 };

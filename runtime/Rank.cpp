@@ -26,6 +26,8 @@ Status Rank::run() {
     return status;
   if (Status status = device->wait(); !status)
     return status;
+  if (Status status = tellReports(); !status)
+    return status;
   if (Status status = logStart(); !status)
     return status;
   if (Status status = writeTimes(); !status)
@@ -214,6 +216,7 @@ Status Rank::runProgram(int64_t step, const std::string &program) {
 
 Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
   expectChecks(training.checks, losses);
+  reports.expect(losses.size());
   for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
     if (Status status = writeBatch(sequence); !status)
       return status;
@@ -228,11 +231,13 @@ Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
       return status;
     if (Status status = readChecks(training.checks, sequence); !status)
       return status;
+    if (Status status = reports.readSequence(*device, sequence); !status)
+      return status;
   }
   if (Status status = device->wait(); !status)
     return status;
   applyChecks(training.checks, losses);
-  return ok();
+  return tellReports();
 }
 
 void Rank::expectChecks(const plan::IndexChecks &checks, const std::vector<float> &losses) {
@@ -277,18 +282,25 @@ Status Rank::trainStep(int64_t step) {
     return inStep(status);
   if (Status status = share(losses, "losses of the micro-batches"); !status)
     return inStep(status);
+  if (Status status = combineReports(step); !status)
+    return inStep(status);
   meeting =
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 
   double sum = 0;
   for (size_t sequence = 0; sequence < losses.size(); ++sequence) {
-    if (!std::isfinite(losses[sequence]))
+    if (!std::isfinite(losses[sequence])) {
+      if (Status status = tellReports(/*updated=*/false); !status)
+        return inStep(status);
       return notFinite(step, sequence, losses[sequence]);
+    }
     sum += losses[sequence];
   }
   if (const std::string &update = phase(step).update; !update.empty())
     if (Status status = runProgram(step, update); !status)
       return inStep(status);
+  if (Status status = readStepReports(); !status)
+    return inStep(status);
   if (!job.options.profile.empty() && step + 1 == job.steps) {
     if (Status status = device->wait(); !status)
       return inStep(status);
@@ -305,9 +317,15 @@ Status Rank::trainStep(int64_t step) {
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   facts.tokens = training.globalBatch;
   facts.learningRate = logScalar(plan, step, world);
+  if (untold)
+    progress.show(job.shown.text(untold->second));
   progress.step(facts);
   job.done = step + 1;
-  return job.log.step(facts);
+  if (Status status = job.log.step(facts); !status)
+    return status;
+  if (Status status = job.tensorBoard.step(facts); !status)
+    return status;
+  return reports.hasSteps() ? ok() : tellReports();
 }
 
 Status Rank::measure(int64_t step) {
@@ -384,6 +402,8 @@ Result<bool> Rank::validate(int64_t steps) {
   job.console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} tokens", steps, job.steps,
                               mean, count));
   if (Status status = job.log.validation(steps, mean, count); !status)
+    return status.error();
+  if (Status status = job.tensorBoard.validation(steps, mean); !status)
     return status.error();
   return false;
 }

@@ -5,6 +5,7 @@
 #include "runtime/Fp8Report.h"
 #include "runtime/Job.h"
 #include "runtime/Progress.h"
+#include "runtime/Reports.h"
 #include "runtime/StateRuns.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/data/Loader.h"
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nano {
@@ -27,7 +29,7 @@ public:
   Rank(Job &job, Communicator &communicator)
       : job(job), plan(job.plan), training(job.plan.training), communicator(communicator),
         rank(communicator.rank()), world(communicator.world()), meter(job.plan),
-        progress(job.console, job.steps) {}
+        reports(job.plan.training), progress(job.console, job.steps) {}
 
   /// The run from the first step to the last, with what comes between and after.
   Status run();
@@ -54,6 +56,13 @@ private:
   Status microBatches(int64_t step, std::vector<float> &losses);
   /// Runs a program of step `step`, and lets the other ranks know.
   Status runProgram(int64_t step, const std::string &program);
+  /// Combines what the micro-batches of step `step` report, where all ranks do.
+  Status combineReports(int64_t step);
+  /// Reads what the update reports, to be there after the next wait.
+  Status readStepReports();
+  /// On rank 0 tells what the last step reported that has not been told, after a wait; without
+  /// `updated` only what its micro-batches did.
+  Status tellReports(bool updated = true);
   /// Measures FP8 products on the micro-batch at hand, where step `step` is one to be measured.
   Status measure(int64_t step);
   /// After `steps` optimizer steps. True when a signal cut it short.
@@ -126,6 +135,9 @@ private:
   Communicator &communicator;
   const int rank, world;
   Fp8Meter meter;
+  ReportReader reports;
+  /// The step, counted from 1, whose reports are still to be told, and those of its micro-batches.
+  std::optional<std::pair<int64_t, std::vector<ReportFacts>>> untold;
   std::unique_ptr<Device> device;
   Progress progress;
   std::unique_ptr<Loader> loader;             ///< of a run with steps

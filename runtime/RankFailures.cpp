@@ -37,6 +37,10 @@ bool changesStates(const plan::Plan &plan, const plan::StepPrograms &programs) {
 } // namespace
 
 Status Rank::interrupted(int64_t steps) {
+  if (Status status = device->wait(); !status)
+    return status;
+  if (Status status = tellReports(); !status)
+    return status;
   if (!job.options.save.empty() && savedStep != steps && steps % job.round() == 0)
     if (Status status = save(steps); !status)
       return status;

@@ -9,6 +9,7 @@
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/FileWriter.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -131,6 +132,34 @@ Status Rank::exportParameters() {
     return Error{status.error().kind, "--export-hf " + status.error().message};
   job.console.say(fmt::format("wrote {}", path));
   return ok();
+}
+
+//===- Reports -------------------------------------------------------------------===//
+
+Status Rank::combineReports(int64_t step) {
+  if (reports.hasMicroBatches())
+    if (Status status = share(reports.numbers(), "reports of the micro-batches"); !status)
+      return status;
+  if (rank == 0 && (reports.hasMicroBatches() || reports.hasSteps()))
+    untold = {step + 1, reports.sequenceFacts()};
+  return ok();
+}
+
+Status Rank::readStepReports() { return rank == 0 ? reports.readStep(*device) : ok(); }
+
+Status Rank::tellReports(bool updated) {
+  if (!untold)
+    return ok();
+  auto [step, facts] = std::move(*untold);
+  untold.reset();
+  const auto phase = (step - 1) % std::max<int64_t>(1, int64_t(training.phases.size()));
+  if (updated)
+    for (ReportFacts &each : reports.stepFacts(phase))
+      facts.push_back(std::move(each));
+  progress.show(job.shown.text(facts));
+  if (Status status = job.log.reports(step, facts); !status)
+    return status;
+  return job.tensorBoard.reports(step, facts);
 }
 
 } // namespace nano

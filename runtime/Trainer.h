@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace nano {
 
@@ -39,6 +40,8 @@ struct TrainOptions {
   int64_t valEvery = 0;  ///< 0: at the end only
   int64_t valTokens = 10485760;
   std::string log;
+  std::string tensorBoard;       ///< folder for an event file
+  std::vector<std::string> show; ///< reports on the progress line, see ShownReports
   std::string dumpParams;
   std::string exportFolder; ///< a HuggingFace folder to make after the last step
   std::string tokenizer;    ///< file or folder whose tokenizer goes into it; default: --init's

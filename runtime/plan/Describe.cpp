@@ -326,6 +326,16 @@ std::string Describer::variant() {
         text += std::exchange(separator, ", ") + (role + *name);
     line(text);
   }
+  for (const Report &report : training.reports) {
+    std::string text = "  reports " + report.name + ": " + nameOf(report.kind) + " of " +
+                       (report.eachStep ? "a step" : "micro-batches") + ", in " +
+                       plan.buffers[report.buffer].name;
+    if (report.offset)
+      text += "+" + std::to_string(report.offset);
+    for (size_t i = 0; i < report.phases.size(); ++i)
+      text += (i ? ", " : ", phases ") + std::to_string(report.phases[i]);
+    line(text);
+  }
   if (!training.validate.empty())
     line("validation: " + training.validate + ", sequences of " +
          std::to_string(training.valSeqLen) + " tokens");

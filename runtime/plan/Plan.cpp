@@ -61,6 +61,11 @@ const char *nameOf(Documents::Rule rule) {
   return names[size_t(rule)];
 }
 
+const char *nameOf(Report::Kind kind) {
+  static constexpr const char *names[] = {"mean", "norm", "max", "histogram"};
+  return names[size_t(kind)];
+}
+
 int64_t membersOf(Ranks ranks, int64_t world, int64_t group) {
   switch (ranks) {
   case Ranks::All:

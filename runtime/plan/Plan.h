@@ -357,6 +357,31 @@ struct Documents {
 /// The name that files and messages use: "contiguous", "aligned", "cut", "packed".
 const char *nameOf(Documents::Rule rule);
 
+/// What programs found of a tensor, for the log; docs/reports.md.
+struct Report {
+  enum class Kind : uint8_t { Mean, Norm, Max, Histogram };
+  std::string name;
+  Kind kind = Kind::Mean;
+  /// f32, written by the programs. Mean: [1], the mean; Norm: [1], the sum of squares; Max: [1],
+  /// the largest magnitude; Histogram: [edges + 5], the elements below edges[0], from each edge
+  /// below the next, and not below the last; then the smallest, the largest, the sum and the sum of
+  /// squares.
+  uint32_t buffer = 0;
+  uint64_t offset = 0;       ///< bytes from the buffer's start
+  std::vector<double> edges; ///< Histogram: rising
+  bool eachStep = false;     ///< of a step, the same on all ranks; else of each micro-batch
+  /// eachStep: the step's phases in which it is written, rising; empty: all.
+  std::vector<int64_t> phases;
+  bool operator==(const Report &) const = default;
+};
+
+/// The name that files and messages use: "mean", "norm", "max", "histogram".
+const char *nameOf(Report::Kind kind);
+/// The numbers in its buffer.
+inline size_t numbersOf(const Report &report) {
+  return report.kind == Report::Kind::Histogram ? report.edges.size() + 5 : 1;
+}
+
 /// The programs of one optimizer step, by name. A rank runs A = globalBatch / (seqLen · ranks)
 /// micro-batches: `first`, then A − 2 times `next`, then `last`, which holds the gradients'
 /// collectives; where A = 1 only `last`. Then `update`.
@@ -392,6 +417,7 @@ struct Training {
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
   IndexChecks checks, valChecks, genChecks; ///< of a step's micro-batches, validate, generate
+  std::vector<Report> reports;              ///< of a step's programs
   std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
   /// How well FP8 scales fit: `measure` reads what a step's first program reads, before it, leaves
   /// all states as they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty

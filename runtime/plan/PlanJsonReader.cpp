@@ -89,6 +89,7 @@ private:
   void matmul(JsonObject &object, const JsonNode &sizes, Command &command);
   void checks(const JsonNode &node, IndexChecks &checks);
   static void column(const JsonNode &node, Column &column);
+  void report(const JsonNode &node, Report &report);
   void training(const JsonNode &node, Training &training);
 
   std::vector<std::string> files;
@@ -372,6 +373,24 @@ void Reader::column(const JsonNode &node, Column &column) {
   object.close();
 }
 
+void Reader::report(const JsonNode &node, Report &report) {
+  using Kind = Report::Kind;
+  JsonObject object(node);
+  report.name = object["name"].string();
+  report.kind = named(object["kind"], "a report's kind",
+                      {Kind::Mean, Kind::Norm, Kind::Max, Kind::Histogram});
+  report.buffer = object["buffer"].integer<uint32_t>();
+  if (auto offset = object.find("offset"))
+    report.offset = offset->integer<uint64_t>();
+  if (auto edges = object.find("edges"))
+    list(*edges, report.edges, [](const JsonNode &item, double &edge) { edge = item.number(); });
+  if (auto eachStep = object.find("eachStep"))
+    report.eachStep = eachStep->boolean();
+  if (auto phases = object.find("phases"))
+    report.phases = phases->integers<int64_t>();
+  object.close();
+}
+
 void Reader::training(const JsonNode &node, Training &training) {
   JsonObject object(node);
   list(object["phases"], training.phases, [](const JsonNode &item, StepPrograms &phase) {
@@ -421,6 +440,9 @@ void Reader::training(const JsonNode &node, Training &training) {
     training.documents.shuffle = documents["shuffle"].boolean();
     documents.close();
   }
+  if (auto reports = object.find("reports"))
+    list(*reports, training.reports,
+         [&](const JsonNode &item, Report &value) { report(item, value); });
   if (auto measure = object.find("measure")) {
     training.measure = measure->string();
     training.reportBuffer = object["reportBuffer"].integer<uint32_t>();

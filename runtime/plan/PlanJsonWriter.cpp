@@ -312,6 +312,20 @@ Json Writer::columns(const std::vector<Column> &columns) {
   return list;
 }
 
+/// What a report says where it is not as most are: of a mean, of each micro-batch, in every phase.
+Json reportOf(const Report &report) {
+  Json item{{"name", report.name}, {"kind", nameOf(report.kind)}, {"buffer", report.buffer}};
+  if (report.offset)
+    item.push_back({"offset", report.offset});
+  if (!report.edges.empty())
+    item.push_back({"edges", report.edges});
+  if (report.eachStep)
+    item.push_back({"eachStep", true});
+  if (!report.phases.empty())
+    item.push_back({"phases", report.phases});
+  return item;
+}
+
 Json Writer::training(const Training &training) {
   Json phases = Json::array();
   for (const StepPrograms &phase : training.phases)
@@ -354,6 +368,12 @@ Json Writer::training(const Training &training) {
     object.push_back({"documents", Json{{"rule", nameOf(documents.rule)},
                                         {"longest", documents.longest},
                                         {"shuffle", documents.shuffle}}});
+  if (!training.reports.empty()) {
+    Json list = Json::array();
+    for (const Report &report : training.reports)
+      list.push_back(reportOf(report));
+    object.push_back({"reports", std::move(list)});
+  }
   if (training.measure.empty())
     return object;
   object.push_back({"measure", training.measure});

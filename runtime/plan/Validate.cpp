@@ -304,6 +304,35 @@ void Validator::documents(const Documents &documents) const {
           "the scalar for the longest document does not exist");
 }
 
+/// What the programs of a step report.
+void Validator::reports() {
+  const auto phases = int64_t(plan.training.phases.size());
+  std::unordered_set<std::string> names;
+  const Report *ofKind[2] = {};
+  for (const Report &report : plan.training.reports) {
+    named("report", report.name, names);
+    const Report *&first = ofKind[report.eachStep ? 1 : 0];
+    first = first ? first : &report;
+    require(first->buffer == report.buffer, "its numbers lie in another buffer than others'");
+    const bool counts = report.kind == Report::Kind::Histogram;
+    require(counts != report.edges.empty(),
+            counts ? "a histogram has no edges" : "what is no histogram has edges");
+    for (size_t i = 0; i < report.edges.size(); ++i)
+      require(std::isfinite(report.edges[i]) && (i == 0 || report.edges[i - 1] < report.edges[i]),
+              "the edges are not finite and rising");
+    require(report.phases.empty() || report.eachStep,
+            "it is of each micro-batch, and not in every phase");
+    for (size_t i = 0; i < report.phases.size(); ++i)
+      require(report.phases[i] >= (i == 0 ? 0 : report.phases[i - 1] + 1) &&
+                  report.phases[i] < phases,
+              "its phases are not rising, or there are not so many");
+    require(report.offset % 4 == 0, "the offset is not a multiple of 4");
+    inside({report.buffer, report.offset}, times(numbersOf(report), 4), "the numbers");
+    require(plan.buffers[report.buffer].type == DType::F32, "the numbers are no f32");
+  }
+  item = "training";
+}
+
 void Validator::training() {
   const Training &training = plan.training;
   item = "training";
@@ -332,6 +361,7 @@ void Validator::training() {
     columns(training.columns, training.seqLen);
     documents(training.documents);
     checks(training.checks);
+    reports();
   }
   if (programAlone(training.validate)) {
     require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");

@@ -90,6 +90,7 @@ private:
   void checks(const IndexChecks &checks) const;
   void columns(const std::vector<Column> &columns, int64_t tokens) const;
   void documents(const Documents &documents) const;
+  void reports();
 
   const Plan &plan;
   std::string item;

@@ -48,18 +48,31 @@ std::string isTemperature(const std::string &text) {
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
 /// --logits.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",          "--val",
-                             "--gpus",           "--share-gpus",
-                             "--steps",          "--save",
-                             "--save-every",     "--log",
-                             "--set-aside",      "--val-every",
-                             "--val-tokens",     "--dump-params",
-                             "--export-hf",      "--times",
-                             "--fp8-report",     "--profile",
-                             "--tune",           "--check-commands",
-                             "--calibrate",      "--rank-timeout",
-                             "--coordinator",    "--job-secret",
-                             "--data-from-start"};
+  const char *trainOnly[] = {"--train",
+                             "--val",
+                             "--gpus",
+                             "--share-gpus",
+                             "--steps",
+                             "--save",
+                             "--save-every",
+                             "--log",
+                             "--set-aside",
+                             "--val-every",
+                             "--val-tokens",
+                             "--dump-params",
+                             "--export-hf",
+                             "--times",
+                             "--fp8-report",
+                             "--profile",
+                             "--tune",
+                             "--check-commands",
+                             "--calibrate",
+                             "--rank-timeout",
+                             "--coordinator",
+                             "--job-secret",
+                             "--data-from-start",
+                             "--tensorboard",
+                             "--show"};
   const char *insteads[] = {"--sample", "--perplexity", "--logits"};
   const char *instead = nullptr;
   for (const char *name : insteads)
@@ -184,6 +197,16 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--log", train.log, "Write one JSON object a line; with --resume, append")
       ->type_name("FILE.jsonl");
+  app.add_option("--tensorboard", train.tensorBoard,
+                 "Write losses, learning rate, times and the plan's reports into an event file in "
+                 "this folder, for TensorBoard; with --resume, another file there")
+      ->type_name("DIR");
+  app.add_option("--show", train.show,
+                 "Reports of the plan (nanoc compile --reports) to show on the progress line, with "
+                 "wildcards as of files, in quotes; those of the updates are the step before's")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
   app.add_option("--dump-params", train.dumpParams, "Write the parameters after the last step")
       ->type_name("FILE.safetensors");
   app.add_option("--export-hf", train.exportFolder,

@@ -213,6 +213,7 @@ TEST_F(PlanFile, HashIsStable) {
   training.checks = training.valChecks = training.genChecks = {};
   training.columns = training.valColumns = {};
   training.documents = {};
+  training.reports = {};
   plan.interchange = {};
   EXPECT_EQ(planHash(plan), "6659ef33f5825d212cbc5cf83cf3fa14");
 }

@@ -99,7 +99,8 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
       "sharding",    "flopsPerKey", "maximum",      "ranks",     "flops",
       "cluster",     "maps",        "checks",       "valChecks", "genChecks",
       "interchange", "check",       "accepted",     "absent",    "hyperparameter",
-      "written",     "columns",     "valColumns",   "documents"};
+      "written",     "columns",     "valColumns",   "documents", "reports",
+      "eachStep",    "phases",      "edges"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
@@ -111,8 +112,11 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
     std::string message = error(changed);
     bool isKernelAt = place.back() == "at" && place.to_string().rfind("/kernels", 0) == 0;
     bool isRanks = place.back() == "ranks" && place.to_string().rfind("/states", 0) == 0;
+    // Of a step, not of a report.
+    bool isOffset = place.back() == "offset" && place.to_string().rfind("/training/", 0) == 0;
+    bool isPhases = place.back() == "phases" && place.to_string() == "/training/phases";
     bool isD = place.back() == "scale"; // without a factor, d is a field that nobody reads
-    if (optional.count(place.back()) && !isKernelAt && !isRanks && !isD)
+    if (isOffset || (optional.count(place.back()) && !isKernelAt && !isRanks && !isPhases && !isD))
       EXPECT_EQ(message, "") << place;
     else
       EXPECT_NE(message, "") << place;
@@ -453,6 +457,30 @@ TEST(PlanRules, EachIsChecked) {
       {"no token begins one", [](Plan &p) { p.training.eosToken = -1; }},
       {"the scalar for the longest document does not exist",
        [](Plan &p) { p.training.documents.longest = "lr"; }},
+      {"report 'acts': the name is used twice",
+       [](Plan &p) { p.training.reports[1].name = "acts"; }},
+      {"report 'acts': what is no histogram has edges",
+       [](Plan &p) { p.training.reports[0].edges = {1}; }},
+      {"report 'spread': a histogram has no edges",
+       [](Plan &p) { p.training.reports[1].edges = {}; }},
+      {"report 'spread': the edges are not finite and rising",
+       [](Plan &p) { p.training.reports[1].edges[2] = 0; }},
+      {"report 'acts': it is of each micro-batch, and not in every phase",
+       [](Plan &p) { p.training.reports[0].phases = {0}; }},
+      {"report 'grad_norm/a': its phases are not rising",
+       [](Plan &p) { p.training.reports[2].phases = {1, 1}; }},
+      {"report 'grad_norm/a': its phases are not rising",
+       [](Plan &p) { p.training.reports[2].phases = {2}; }},
+      {"report 'acts': the offset is not a multiple of 4",
+       [](Plan &p) { p.training.reports[0].offset = 2; }},
+      {"report 'spread': the numbers needs 32 bytes",
+       [](Plan &p) { p.training.reports[1].offset = p.buffers[p.training.logitsBuffer].bytes - 28; }},
+      {"report 'spread': its numbers lie in another buffer than others'",
+       [](Plan &p) { p.training.reports[1].buffer = p.training.lossBuffer; }},
+      {"report 'grad_norm/a': the numbers are no f32",
+       [](Plan &p) {
+         p.training.reports[2].buffer = p.training.tokensBuffer, p.training.reports[2].offset = 0;
+       }},
       {"scalar for the log does not exist", [](Plan &p) { p.training.logScalar = "lr"; }},
   };
   Plan incomplete = fullPlan();

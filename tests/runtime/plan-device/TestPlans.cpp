@@ -276,6 +276,9 @@ Plan fullPlan() {
                       {documentColumn, Column::Type::U8, false, tokens}};
   training.valColumns = {{"label", Column::Type::I32, true, targets}};
   training.documents = {Documents::Rule::Packed, "lr.adam", true};
+  training.reports = {{"acts", Report::Kind::Norm, logits, 0, {}, false, {}},
+                      {"spread", Report::Kind::Histogram, logits, 4, {-1.5, 0, 1.5}, false, {}},
+                      {"grad_norm/a", Report::Kind::Max, logits, 64, {}, true, {0, 1}}};
   sayReaches(plan);
   plan.kernels[halve].reaches = {{8, {512, 64}}, {16, plan.kernels[halve].reaches[0].bytes}};
   return plan;
