@@ -53,6 +53,8 @@ private:
   /// What the programs of a role, whose inputs have this prefix, check of indices.
   LogicalResult checks(StringRef role, StringRef prefix, IndexChecks &checks);
   void phases();
+  /// What the programs of a step report.
+  void reports();
   void addKernels();
 
   /// Adds a buffer; its name gets a number when it is taken.
@@ -189,6 +191,11 @@ LogicalResult PlanWriter::states() {
     if (failed(offset))
       return failure();
     MemRefType type = step::memrefOf(op.getTensorType());
+    if (op.getRole() == graph::Role::Report) { // of a step: nothing that lives on
+      index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {
+          addBuffer(op.getSymName(), *offset, type, op.getLoc()), 0};
+      continue;
+    }
     State state;
     state.name = op.getSymName();
     state.role = op.getRole() == graph::Role::Parameter   ? State::Role::Parameter
@@ -390,6 +397,25 @@ LogicalResult PlanWriter::documents() {
   return success();
 }
 
+void PlanWriter::reports() {
+  for (auto op : module.getOps<graph::ReportedOp>()) {
+    Report report;
+    report.name = op.getName().str();
+    report.kind = Report::Kind(op.getKind());
+    report.buffer = index
+                        .buffers[symbols.lookup<graph::StateOp>(op.getSymbol())
+                                     .getSymNameAttr()
+                                     .getAsOpaquePointer()]
+                        .buffer;
+    report.offset = uint64_t(op.getAt()) * sizeof(float);
+    report.edges.assign(op.getEdges().begin(), op.getEdges().end());
+    report.eachStep = op.getEachStep();
+    if (std::optional<ArrayRef<int64_t>> phases = op.getPhases())
+      report.phases.assign(phases->begin(), phases->end());
+    plan.training.reports.push_back(std::move(report));
+  }
+}
+
 LogicalResult PlanWriter::training() {
   Training &training = plan.training;
   auto take = [](auto result, auto &into) {
@@ -412,6 +438,7 @@ LogicalResult PlanWriter::training() {
       failed(take(size("eos_token"), training.eosToken)))
     return failure();
   phases();
+  reports();
   auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
   if (auto isSum = attributes.getAs<BoolAttr>("train_loss_is_sum"))
     training.trainLossIsSum = isSum.getValue();

@@ -25,6 +25,10 @@ void addModel(OpPassManager &passes, const PipelineOptions &) {
 
 /// `train` computes gradients too.
 void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
+  // First, so that a report is of the tensor as the model file says it; as plain ops, so that all
+  // that follows treats its reductions as any others.
+  if (options.reports)
+    passes.addPass(createLowerReports());
   // On the ops as the model file says them, so that what it tells is about its lines, and before
   // there are gradients, which scatter by the same indices.
   CheckIndicesOptions indices;
@@ -80,10 +84,18 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
 }
 
 /// The optimizers, as the program `update` or as the end of `last`.
-void addOptimize(OpPassManager &passes, const PipelineOptions &) {
+void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
   // graph ops, so that fusion sees Adam and Newton–Schulz like anything else.
   passes.addPass(createExpandOptimizers());
+  // Norms are of what the updates have become on this number of ranks; reports of the updates, the
+  // model's too, stand among their ops.
+  if (options.reports) {
+    passes.addPass(createReportNorms());
+    LowerReportsOptions reports;
+    reports.eachStep = true;
+    passes.addPass(createLowerReports(reports));
+  }
 }
 
 /// What will be one kernel is one op.

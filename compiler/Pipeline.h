@@ -24,6 +24,7 @@ struct PipelineOptions {
                                  ///< nano-fuse-products says
   int64_t lanes = 16;            ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
+  bool reports = false;   ///< the model's reports, or norms of its updates, are part of programs
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
   bool reportIndices = false; ///< a remark on every index that is proven to lie in its table
 };

@@ -196,6 +196,52 @@ def ReportCasts : Pass<"nano-report-casts", "::mlir::ModuleOp"> {
   }];
 }
 
+//===- report/ -------------------------------------------------------------------------------------------------------===//
+
+def ReportNorms : Pass<"nano-report-norms", "::mlir::ModuleOp"> {
+  let summary = "reports the norms of gradients, parameters and updates, by optimizer";
+  let description = [{
+    Where `nano.training` says `report_norms`, the program that updates the parameters of an optimizer G ends with
+
+    | report | of all parameters of G together |
+    |---|---|
+    | `grad_norm/G` | the norm of the gradient's mean over the sequences of the global batch, before it is clipped |
+    | `param_norm/G` | the norm of the parameters before the update |
+    | `update_ratio/G` | the norm of the change of the parameters over that; 0 where that is 0 |
+
+    It reads of the updates only which gradients' states there are and what is stored to which parameter. Of gradients of which each rank has a part the squares are added over ranks.
+
+    Errors: a parameter's gradient that no state holds.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
+def LowerReports : Pass<"nano-lower-reports", "::mlir::ModuleOp"> {
+  let summary = "reduces what is reported to a few numbers, in states that the run reads";
+  let description = [{
+    ```mlir
+                                              nano.state @reports : tensor<2xf32> {role = #nano.role<report>, …}
+                                              nano.reported "acts" norm in @reports at 0
+                                              nano.reported "logits" max in @reports at 1
+    nano.report "acts" norm %x         ⇒      %s = nano.mul %x, %x
+                                              %n = nano.reduce sum %s dims [0, 1]
+    nano.report "logits" max %y               %a = nano.abs %y
+                                              %m = nano.reduce max %a dims [0, 1]
+                                              %v = nano.concat %n, %m
+                                              nano.store %v, @reports
+    ```
+
+    All of a program's numbers are one tensor, so that the run reads them at once.
+
+    It runs on the model's programs before they are differentiated, so that a report is of the tensor as the model file says it, and again on the updates. Reports in programs of
+    roles other than train and those of a step are erased: a run logs steps. Histograms have `edges` at ±4ᵏ, k = −12 … 6.
+
+    Errors: a name that has reports of different kinds, or of micro-batches and of updates; a name of a state above that is taken.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [Option<"eachStep", "each-step", "bool", "false", "the reports are of the updates, one a step">];
+}
+
 //===- fuse/ ---------------------------------------------------------------------------------------------------------===//
 
 def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {

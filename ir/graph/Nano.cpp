@@ -11,6 +11,29 @@
 #include "ir/graph/NanoOpsDialect.cpp.inc"
 #include "ir/graph/NanoOpsEnums.cpp.inc"
 #include "ir/graph/NanoOpsInterfaces.cpp.inc"
+namespace {
+
+/// "[0.0, 0.02]"
+mlir::ParseResult parseNumbers(mlir::AsmParser &parser, mlir::DenseF64ArrayAttr &numbers) {
+  llvm::SmallVector<double> values;
+  if (parser.parseCommaSeparatedList(
+          mlir::AsmParser::Delimiter::Square,
+          [&]() -> mlir::ParseResult { return parser.parseFloat(values.emplace_back()); }))
+    return mlir::failure();
+  numbers = mlir::DenseF64ArrayAttr::get(parser.getContext(), values);
+  return mlir::success();
+}
+
+/// With all digits that parsing needs to find the same number; an array prints seven.
+void printNumbers(mlir::AsmPrinter &printer, mlir::DenseF64ArrayAttr numbers) {
+  printer << '[';
+  llvm::interleaveComma(numbers.asArrayRef(), printer,
+                        [&](double value) { printer.printFloat(llvm::APFloat(value)); });
+  printer << ']';
+}
+
+} // namespace
+
 #define GET_ATTRDEF_CLASSES
 #include "ir/graph/NanoOpsAttrs.cpp.inc"
 #define GET_OP_CLASSES

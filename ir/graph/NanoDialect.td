@@ -22,7 +22,7 @@ def NanoDialect : Dialect {
     - Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2 or i32. Nothing is said about memory, order or devices.
     - Arithmetic on bf16 is computed in f32 and rounded to nearest even once an op; reductions and products accumulate in f32. Arithmetic
       on i32 is exact and wraps at 32 bits.
-    - Every op is pure except `load`, `store` and `accumulate`, which read and write states in program order.
+    - Every op is pure except `load`, `store` and `accumulate`, which read and write states in program order, and `report`, which tells the run's log.
     - An op's location is the model file's line that made it.
     - Folding never changes a bit of a result, NaNs' payloads apart.
 
@@ -47,7 +47,8 @@ def Nano_I32Tensor : StaticShapeTensorOf<[I32]>;
 def Nano_RoleAttr : I32EnumAttr<"Role", "what a state is for", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
     I32EnumAttrCase<"Optimizer", 1, "optimizer">,
-    I32EnumAttrCase<"Gradient", 2, "gradient">]> {
+    I32EnumAttrCase<"Gradient", 2, "gradient">,
+    I32EnumAttrCase<"Report", 3, "report">]> {
   let cppNamespace = "::nano::graph";
   let genSpecializedAttr = 0;
 }
@@ -73,6 +74,12 @@ def Nano_RankSetAttr : I32EnumAttr<"RankSet", "the ranks that a collective is am
   let cppNamespace = "::nano::graph";
 }
 
+def Nano_ReportKindAttr : I32EnumAttr<"ReportKind", "what a report says of a tensor", [
+    I32EnumAttrCase<"mean", 0>, I32EnumAttrCase<"norm", 1>, I32EnumAttrCase<"max", 2>,
+    I32EnumAttrCase<"histogram", 3>]> {
+  let cppNamespace = "::nano::graph";
+}
+
 def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
   let mnemonic = "init";
   let summary = "initial value of a state";
@@ -90,7 +97,7 @@ def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
     Example: `#nano.init<"normal", [0.0, 1.0]>`
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::DenseF64ArrayAttr":$values);
-  let assemblyFormat = "`<` $kind `,` $values `>`";
+  let assemblyFormat = "`<` $kind `,` custom<Numbers>($values) `>`"; // every digit
   let genVerifyDecl = 1;
 }
 

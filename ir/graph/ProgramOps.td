@@ -9,7 +9,7 @@ include "ir/graph/NanoDialect.td"
 def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "mutable state of the program";
   let description = [{
-    A tensor that lives from step to step. `role` says what for: a parameter, an optimizer's state, or the accumulator of a gradient. `init` is its value
+    A tensor that lives from step to step. `role` says what for: a parameter, an optimizer's state, the accumulator of a gradient, or the numbers of a report. `init` is its value
     before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a parameter. Symbols are the names in checkpoints.
 
     A state of which each rank holds a part has the attribute `nano.sharding`: element t·chunk + i of the state of the member of `ranks` at place p is element
@@ -152,7 +152,67 @@ def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
   let hasVerifier = 1;
 }
 
+def Nano_ReportedOp : Nano_Op<"reported", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
+  let summary = "a report that programs leave in a state";
+  let description = [{
+    From element `at` on the state `symbol`, f32, holds what programs found of the tensors that the `nano.report`s of this name are about, in a form that several programs' numbers
+    combine in:
+
+    | kind | numbers | of several programs |
+    |---|---|---|
+    | `mean` | the mean | their mean |
+    | `norm` | the sum of squares | their sum, whose root is the norm |
+    | `max` | the largest magnitude | the largest |
+    | `histogram` | elements below `edges`[0], from there below `edges`[1], …, not below the last; smallest, largest, sum, sum of squares | sums; the smallest, the largest |
+
+    With `each_step` the numbers are a step's, the same on every rank; else each micro-batch leaves its own. With `phases` programs of these phases alone write them. Made by
+    `nano-lower-reports`; nanorun reads the state behind the programs.
+
+    Operands: none.
+
+    Errors: no such state, or one of another role or shape, or that ends before the numbers do; edges that do not rise, are not finite, or of another kind than `histogram`, which needs them.
+
+    Example:
+
+    ```mlir
+    nano.state @reports : tensor<2xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+    nano.reported "acts" norm in @reports at 0
+    nano.reported "logits" max in @reports at 1
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Nano_ReportKindAttr:$kind, FlatSymbolRefAttr:$symbol, I64Attr:$at,
+                       DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$edges, UnitAttr:$each_step, OptionalAttr<DenseI64ArrayAttr>:$phases);
+  let assemblyFormat = "$name $kind `in` $symbol `at` $at (`each_step` $each_step^)? (`phases` $phases^)? attr-dict";
+  let hasVerifier = 1;
+}
+
 //===- State -------------------------------------------------------------===//
+
+def Nano_ReportOp : Nano_Op<"report", [MemoryEffects<[MemWrite]>, Nano_NotDifferentiable]> {
+  let summary = "a number, or a histogram, of a tensor for the run's log";
+  let description = [{
+    log ← kind(x): the mean of its elements, √Σx², max |x|, or how many elements lie between edges, in f32. Several reports of one name in a program, which must be of one kind, are of
+    their tensors' elements together. With `over` each member of these ranks has a part of the tensor, all of the same shape.
+
+    `nano-lower-reports` makes a store of it; see `nano.reported` for what several programs make together.
+
+    Operands: `x`, of any element type.
+
+    Errors: none of its own.
+
+    Example:
+
+    ```mlir
+    func.func @example(%x: tensor<8x64xbf16>, %g: tensor<16xf32>) {
+      nano.report "acts" max %x : tensor<8x64xbf16>
+      nano.report "gradient" norm %g over group : tensor<16xf32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Nano_ReportKindAttr:$kind, Nano_Tensor:$x, OptionalAttr<Nano_RankSetAttr>:$over);
+  let assemblyFormat = "$name $kind $x (`over` $over^)? attr-dict `:` type($x)";
+}
 
 def Nano_LoadOp : Nano_Op<"load", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, Nano_NotDifferentiable]> {

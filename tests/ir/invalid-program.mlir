@@ -324,3 +324,38 @@ nano.index_check "gather" of "train" below 0
 
 // expected-error@+1 {{role is 'first', must be train, validate or generate}}
 nano.index_check "gather" of "first" below 8
+
+// -----
+
+// expected-error@+1 {{no state @reports}}
+nano.reported "acts" mean in @reports at 0
+
+// -----
+
+nano.state @reports : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+// expected-error@+1 {{state @reports must have the role report and hold f32 numbers in one axis}}
+nano.reported "acts" mean in @reports at 0
+
+// -----
+
+nano.state @reports : tensor<2xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+// expected-error@+1 {{takes 1 numbers from 2 on of state @reports, which has 2}}
+nano.reported "acts" mean in @reports at 2
+
+// -----
+
+nano.state @reports : tensor<2xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+// expected-error@+1 {{a histogram needs edges}}
+nano.reported "acts" histogram in @reports at 0
+
+// -----
+
+nano.state @reports : tensor<2xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+// expected-error@+1 {{only a histogram has edges}}
+nano.reported "acts" max in @reports at 0 {edges = array<f64: 1.0>}
+
+// -----
+
+nano.state @reports : tensor<9xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+// expected-error@+1 {{edge 1 is not finite or not above the one before}}
+nano.reported "acts" histogram in @reports at 0 {edges = array<f64: 1.0, 1.0>}

@@ -28,6 +28,25 @@ nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"
 // CHECK: nano.state @grad.w : tensor<2xf32> {init = #nano.init<"uniform", [-1.000000e+00, 1.000000e+00]>, role = #nano.role<gradient>}
 nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"uniform", [-1.0, 1.0]>}
 
+// Numbers keep all their digits.
+// CHECK: nano.state @digits : tensor<2xf32> {init = #nano.init<"normal", [0.000000e+00, 0.014142135623730949]>
+nano.state @digits : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"normal", [0.0, 0.014142135623730949]>}
+// CHECK: nano.state @reports : tensor<9xf32> {{.*}}role = #nano.role<report>
+nano.state @reports : tensor<9xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
+// CHECK: nano.reported "acts" norm in @reports at 0
+nano.reported "acts" norm in @reports at 0
+// CHECK: nano.reported "spread" histogram in @reports at 1 each_step phases [1] {edges = array<f64: -1.000000e+00, 5.9604644775390625E-8, 1.000000e+00>}
+nano.reported "spread" histogram in @reports at 1 each_step phases [1] {edges = array<f64: -1.0, 5.9604644775390625E-8, 1.0>}
+
+// CHECK-LABEL: @reports_of
+func.func @reports_of(%x: tensor<2xbf16>, %i: tensor<4xi32>) {
+  // CHECK: nano.report "acts" norm %{{.*}} : tensor<2xbf16>
+  nano.report "acts" norm %x : tensor<2xbf16>
+  // CHECK: nano.report "spread" histogram %{{.*}} over peers : tensor<4xi32>
+  nano.report "spread" histogram %i over peers : tensor<4xi32>
+  return
+}
+
 // CHECK-LABEL: @states
 func.func @states(%g: tensor<2xbf16>) -> (tensor<f32>, tensor<i32>) {
   // CHECK: nano.load @m : tensor<2xf32>

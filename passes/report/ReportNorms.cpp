@@ -1,0 +1,172 @@
+// nano-report-norms: reports the norms of gradients, parameters and updates, by optimizer.
+//
+//                                           %p = nano.load @w
+//   %p = nano.load @w                       %q = …                          the update
+//   %q = …                           =>     %d = nano.sub %q, %p            and Σd², Σp² of the
+//   group nano.store %q, @w                       nano.store %q, @w
+//                                           %g = nano.load @grad.w
+//                                           nano.report "grad_norm/G" norm (%g · @grad_scale)
+//                                           nano.report "param_norm/G" norm √Σp²
+//                                           nano.report "update_ratio/G" mean √(Σd² / Σp²)
+//
+// Of the updates it knows no more than what they store to parameters and which states hold
+// gradients, so that it serves any optimizer. It comes when they are written out;
+// nano-lower-reports makes of the reports what runs.
+#include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Phases.h"
+#include "ir/graph/Program.h"
+#include "ir/graph/Sharding.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace nano {
+#define GEN_PASS_DEF_REPORTNORMS
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::graph;
+
+namespace {
+
+/// The parameters of one optimizer that one program updates.
+struct Group {
+  SmallVector<StateOp> parameters;
+  SmallVector<Location> locations;
+  Value before, change; ///< Σp², Σd²
+};
+
+struct ReportNorms : public nano::impl::ReportNormsBase<ReportNorms> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+    auto wanted = training ? training.getAs<BoolAttr>("report_norms") : BoolAttr();
+    if (!wanted || !wanted.getValue())
+      return;
+    countPhases();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(report(function)))
+        return signalPassFailure();
+  }
+
+private:
+  void countPhases();
+  LogicalResult report(func::FuncOp function);
+  void addChange(StoreOp store, Group &group);
+  /// The state of the parameter's gradient, the sum over all ranks, or of a part of it.
+  StateOp gradientOf(StateOp parameter);
+  LogicalResult reportGradients(OpBuilder &builder, StringAttr optimizer, const Group &group);
+
+  /// By optimizer, the phases of a step in which it updates.
+  DenseMap<StringAttr, llvm::SmallSetVector<int64_t, 4>> phasesOf;
+};
+
+/// The parameter that a store updates, or null.
+StateOp parameterOf(StoreOp store) {
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(store, store.getSymbolAttr());
+  return state && state.getRole() == Role::Parameter ? state : StateOp();
+}
+
+void ReportNorms::countPhases() {
+  phasesOf.clear();
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto store : function.getOps<StoreOp>())
+      if (StateOp parameter = parameterOf(store))
+        for (int64_t phase : llvm::seq(phaseCount(getOperation())))
+          if (runsInPhase(function, phase))
+            phasesOf[parameter.getOptimizerAttr().getAttr()].insert(phase);
+}
+
+/// Adds the squares of the parameter and of its change, before the store.
+void ReportNorms::addChange(StoreOp store, Group &group) {
+  OpBuilder builder(store);
+  GraphBuilder g(builder, store.getLoc());
+  // What the update has read already, rather than the state once more.
+  Value old;
+  for (auto load : store->getBlock()->getOps<LoadOp>())
+    if (load.getSymbolAttr() == store.getSymbolAttr() && load->isBeforeInBlock(store))
+      old = load;
+  if (!old)
+    old = g.load(store.getSymbol(), store.getValue().getType());
+  old = g.toF32(old);
+  const Value change = g.sub(g.toF32(store.getValue()), old);
+  auto addTo = [&](Value &sum, Value x) {
+    const Value squares = g.sumAll(g.mul(x, x));
+    sum = sum ? g.add(sum, squares) : squares;
+  };
+  addTo(group.before, old);
+  addTo(group.change, change);
+}
+
+StateOp ReportNorms::gradientOf(StateOp parameter) {
+  const std::string name = gradientSymbol(parameter.getSymName());
+  // Where ranks have parts of the sum over all, the whole is what this rank has added up.
+  for (auto state : getOperation().getOps<StateOp>())
+    if (std::optional<Sharding> sharding = shardingOf(state);
+        sharding && state.getRole() == Role::Gradient)
+      for (const Sharding::Piece &piece : sharding->pieces)
+        if (piece.name == name)
+          return state;
+  return getOperation().lookupSymbol<StateOp>(name);
+}
+
+LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimizer,
+                                           const Group &group) {
+  ModuleOp module = getOperation();
+  const auto number = RankedTensorType::get({}, builder.getF32Type());
+  if (!module.lookupSymbol<ScalarOp>(gradScaleSymbol))
+    return module.emitError("has no scalar @")
+           << gradScaleSymbol << ": nano-expand-optimizers comes first";
+  // Where an optimizer waits for gradients of several steps, theirs have been added up.
+  const double steps = double(phaseCount(module)) / double(phasesOf[optimizer].size());
+  llvm::SetVector<StateOp> gradients;
+  for (StateOp parameter : group.parameters) {
+    StateOp gradient = gradientOf(parameter);
+    if (!gradient)
+      return parameter.emitOpError("has no gradient in any state");
+    gradients.insert(gradient);
+  }
+  for (StateOp gradient : gradients) {
+    GraphBuilder g(builder, gradient.getLoc());
+    Value scale = g.mul(g.load(gradScaleSymbol, number), 1 / steps);
+    Value x = g.mul(g.load(gradient.getSymName(), gradient.getTensorType()), scale);
+    std::optional<Sharding> sharding = shardingOf(gradient);
+    ReportOp::create(
+        builder, gradient.getLoc(), "grad_norm/" + optimizer.str(), ReportKind::norm, x,
+        sharding ? RankSetAttr::get(module.getContext(), sharding->ranks) : RankSetAttr());
+  }
+  return success();
+}
+
+LogicalResult ReportNorms::report(func::FuncOp function) {
+  llvm::MapVector<StringAttr, Group> groups;
+  for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
+    if (StateOp parameter = parameterOf(store)) {
+      Group &group = groups[parameter.getOptimizerAttr().getAttr()];
+      group.parameters.push_back(parameter);
+      group.locations.push_back(parameter.getLoc());
+      addChange(store, group);
+    }
+  if (groups.empty())
+    return success();
+  OpBuilder builder(function.front().getTerminator());
+  for (auto &[optimizer, group] : groups) {
+    if (failed(reportGradients(builder, optimizer, group)))
+      return failure();
+    const Location location = FusedLoc::get(&getContext(), group.locations);
+    GraphBuilder g(builder, location);
+    auto report = [&](const char *name, ReportKind kind, Value x) {
+      ReportOp::create(builder, location, name + optimizer.str(), kind, x, RankSetAttr());
+    };
+    const Value zero = g.scalar(0), norm = g.sqrt(group.before);
+    report("param_norm/", ReportKind::norm, norm);
+    report("update_ratio/", ReportKind::mean,
+           g.select(Predicate::gt, group.before, zero, g.div(g.sqrt(group.change), norm), zero));
+  }
+  return success();
+}
+
+} // namespace

@@ -1,0 +1,79 @@
+// RUN: nano-opt %s -split-input-file --nano-report-norms | FileCheck %s
+
+// Adam on every second step and Muon on each: two optimizers, two phases. Adam's gradient of two
+// steps has been added up; Muon's lies in parts.
+module attributes {nano.training = {adam_every = 2 : i64, report_norms = true}, nano.world = 2 : i64, nano.group = 2 : i64} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.scalar @grad_scale : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.adam @vectors lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+  nano.muon @matrices lr @lr momentum @lr {steps = 5, coefficients = array<f64: 3.4, -4.7, 2.0>, compute_type = bf16}
+  nano.state @u : tensor<4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @vectors}
+  nano.state @w : tensor<2x2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @matrices}
+  nano.state @grad.u : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  // What one rank has added up, not the sum of all.
+  nano.state @grad.w : tensor<2x2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.matrices.bank0 : tensor<1x2x2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>,
+      nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "grad.w", shape = array<i64: 2, 2>, offset = 0 : i64}]}}
+  // CHECK-LABEL: func.func @update_0
+  func.func @update_0(%new: tensor<2x2xf32>) attributes {nano.role = "update", nano.phases = array<i64: 0>} {
+    // CHECK: %[[OLD:.*]] = nano.load @w
+    // CHECK: %[[CHANGE:.*]] = nano.sub %arg0, %[[OLD]]
+    // CHECK: %[[P2:.*]] = nano.mul %[[OLD]], %[[OLD]]
+    // CHECK: %[[P:.*]] = nano.reduce sum %[[P2]] dims [0, 1]
+    // CHECK: %[[D2:.*]] = nano.mul %[[CHANGE]], %[[CHANGE]]
+    // CHECK: %[[D:.*]] = nano.reduce sum %[[D2]] dims [0, 1]
+    // CHECK: nano.store %arg0, @w
+    nano.store %new, @w : tensor<2x2xf32>
+    // Muon's gradient is one step's.
+    // CHECK: %[[SCALE:.*]] = nano.load @grad_scale
+    // CHECK: %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
+    // CHECK: nano.mul %[[SCALE]], %[[ONE]]
+    // CHECK: %[[BANK:.*]] = nano.load @grad.matrices.bank0
+    // CHECK: %[[G:.*]] = nano.mul %[[BANK]]
+    // CHECK: nano.report "grad_norm/matrices" norm %[[G]] over group : tensor<1x2x2xf32>
+    // CHECK: %[[NORM:.*]] = nano.sqrt %[[P]]
+    // CHECK: nano.report "param_norm/matrices" norm %[[NORM]] : tensor<f32>
+    // CHECK: %[[MOVED:.*]] = nano.sqrt %[[D]]
+    // CHECK: %[[RATIO:.*]] = nano.div %[[MOVED]], %[[NORM]]
+    // CHECK: %[[SHOWN:.*]] = nano.select gt, %[[P]], %[[ZERO:.*]], %[[RATIO]], %[[ZERO]]
+    // CHECK: nano.report "update_ratio/matrices" mean %[[SHOWN]] : tensor<f32>
+    // CHECK-NEXT: return
+    return
+  }
+  // CHECK-LABEL: func.func @update_1
+  func.func @update_1(%new: tensor<2x2xf32>) attributes {nano.role = "update", nano.phases = array<i64: 1>} {
+    // What the update reads is not read again.
+    // CHECK: %[[U:.*]] = nano.load @u
+    // CHECK-NOT: nano.load @u
+    %u = nano.load @u : tensor<4xbf16>
+    %v = nano.add %u, %u : tensor<4xbf16>
+    nano.store %v, @u : tensor<4xbf16>
+    // CHECK: nano.constant 5.000000e-01 : tensor<f32>
+    // CHECK: nano.report "grad_norm/vectors" norm %{{.*}} : tensor<4xf32>
+    // CHECK: nano.report "param_norm/vectors" norm
+    // CHECK: nano.report "update_ratio/vectors" mean
+    // CHECK: nano.report "grad_norm/matrices" norm
+    nano.store %new, @w : tensor<2x2xf32>
+    return
+  }
+}
+
+// -----
+
+// Nobody asked.
+module attributes {nano.training = {}} {
+  nano.state @u : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [1.0]>}
+  // CHECK-LABEL: func.func @update
+  func.func @update(%x: tensor<4xf32>) attributes {nano.role = "update"} {
+    // CHECK-NEXT: nano.store
+    // CHECK-NEXT: return
+    nano.store %x, @u : tensor<4xf32>
+    return
+  }
+}
