@@ -56,9 +56,10 @@ void loadDialects(MLIRContext &context) {
 }
 
 TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &overrides,
-                  const std::string &scales = {}) {
+                  const std::string &scales = {}, const std::vector<std::string> &reports = {}) {
   frontend::TraceInput input = file.input();
   input.overrides = overrides;
+  input.reports = reports;
   if (!scales.empty())
     input.scales = readScalesFile(scales);
   return frontend::traceModel(context, input);
@@ -193,6 +194,7 @@ public:
       pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
     else
       pipeline.lanes = target->lanes();
+    pipeline.reports = !options.reports.empty();
     pipeline.reportFp8 = options.reportFp8;
     pipeline.reportIndices = options.reportIndices;
     if (!options.dumpDirectory.empty())
@@ -203,7 +205,7 @@ public:
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    model = trace(context, file, options.overrides, options.fp8Scales);
+    model = trace(context, file, options.overrides, options.fp8Scales, options.reports);
     checkWorlds(module(), options.worlds);
     if (dump)
       dump->write(module(), "frontend");
@@ -468,6 +470,12 @@ int listParameters(const std::string &path, const Overrides &overrides) {
       parameters.push_back({record.name, record.shape, record.type, record.init, record.optimizer});
     fmt::print("{}: hyperparameters\n{}\n{}: parameters\n{}", file.input().name, table(rows),
                file.input().name, table(parameters));
+    if (model.reports.empty())
+      return;
+    std::vector<std::vector<std::string>> reports{{"report", "kind", "shape", "type"}};
+    for (const frontend::ReportRecord &record : model.reports)
+      reports.push_back({record.name, record.kind, record.shape, record.type});
+    fmt::print("\n{}: reports, for --reports\n{}", file.input().name, table(reports));
   });
 }
 

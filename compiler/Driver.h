@@ -14,6 +14,7 @@ struct CompileOptions {
   std::string output; ///< the plan file; may be empty with `stopAfter`
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
   std::string fp8Scales;                                      ///< --fp8-scales; empty: none
+  std::vector<std::string> reports;                           ///< --reports; empty: none
   std::string target; ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1};
   int64_t chunkBytes = 0;         ///< --chunk-bytes; 0: the compiler chooses

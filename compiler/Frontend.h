@@ -478,6 +478,13 @@ struct Training {
 };
 void training(const Training &how, Line at = Line::here());
 
+/// What of a tensor a run reports: the mean of its elements, √Σx², max |x|, or how many lie where.
+enum class Report : uint8_t { mean, norm, max, histogram };
+/// A line of the run's log, where `nanoc compile --reports` asks for it by name, else nothing: once
+/// a step, of all micro-batches and ranks together. Inside `train`; what it is given in `validate`
+/// and `generate` is ignored. Names are unique: `report({"acts.", i}, x, Report::norm)`.
+void report(const Name &name, const At &x, Report kind = Report::mean);
+
 /// How a sequence's loss is made of its tokens' losses.
 enum class Loss : uint8_t { sum, mean };
 

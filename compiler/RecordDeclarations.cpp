@@ -4,6 +4,7 @@
 #include "compiler/CrashMessage.h"
 #include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/Reports.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Verifier.h"
@@ -245,7 +246,8 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
                          number.consume_front("update_")) &&
                         !number.empty() && llvm::all_of(number, llvm::isDigit);
   if (llvm::is_contained(reserved, symbol) || hasPhase || StringRef(symbol).starts_with("grad.") ||
-      StringRef(symbol).starts_with("fp8."))
+      StringRef(symbol).starts_with("fp8.") || symbol == graph::reportsSymbol ||
+      symbol == graph::stepReportsSymbol)
     fail(at, fmt::format("{}: the name '{}' is the compiler's own; choose another", what, symbol));
   auto [entry, isNew] = symbols.try_emplace(symbol, at);
   if (!isNew)
@@ -428,6 +430,8 @@ TracedModel Recorder::finish() {
                            builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
   };
   addData(sizes);
+  if (finishReports())
+    sizes.push_back(builder.getNamedAttr("report_norms", builder.getBoolAttr(true)));
   (*module)->setAttr(graph::trainingAttrName, builder.getDictionaryAttr(sizes));
   SmallVector<Attribute> values;
   for (const HyperparameterRecord &record : hyperparameters)
@@ -441,7 +445,7 @@ TracedModel Recorder::finish() {
   if (failed(verify(*module)))
     throw ModelError(
         fmt::format("{}: the front end made a module that does not verify", input.file));
-  return {std::move(module), std::move(hyperparameters), std::move(parameters)};
+  return {std::move(module), std::move(hyperparameters), std::move(parameters), std::move(reports)};
 }
 
 //===- Running a body ----------------------------------------------------------===//

@@ -238,6 +238,7 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   program = nextSerial();
   openProgram = function;
   columns = inputs < 2 ? nullptr : StringRef(role) == "train" ? &trainColumns : &validateColumns;
+  isReporting = StringRef(role) == "train";
   values.clear();
   for (Declared &declaration : declared)
     declaration.loaded = {};

@@ -129,6 +129,8 @@ public:
   void unusedInCheckpoints(const char *tensors, Line at);
   void importPrefix(const char *prefix, Line at);
   void config(const char *name, const ConfigValue &value, const ConfigRule &rule, Line at);
+  /// Notes a report of the training program, and records it where it was asked for.
+  void report(const std::string &name, const At &x, Report kind);
 
   void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                   Tensor (*call)(const void *, Tensor, Tensor), Line at);
@@ -165,6 +167,8 @@ private:
   void finishFp8();
   /// Checks the mapping to other programs' checkpoints and writes it to the module.
   void finishInterchange();
+  /// Whether norms of the updates are asked for. Throws for what --reports names and is not there.
+  bool finishReports() const;
   void takeSymbol(const std::string &symbol, const char *what, Line at);
   const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
   void useSched(const Sched &sched, const char *what, Line at) const;
@@ -200,6 +204,9 @@ private:
   llvm::StringMap<Fp8Record> fp8Records; ///< by parameter
   plan::Interchange interchange;
   llvm::StringMap<Line> importedAt; ///< by parameter
+  std::vector<ReportRecord> reports;
+  llvm::StringMap<Line> reportLines; ///< by name
+  bool isReporting = false;          ///< the program being recorded is one of a step
   std::optional<Training> how;
   Line howAt{};
   std::optional<Documents> cut;

@@ -41,6 +41,7 @@ struct TraceInput {
   const Defaults *defaults = nullptr; ///< what NANO_DEFAULTS defines, if anything
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
   std::optional<ScalesFile> scales;                           ///< --fp8-scales
+  std::vector<std::string> reports; ///< --reports: names with wildcards, "norms", "all"
 };
 
 struct HyperparameterRecord {
@@ -52,10 +53,16 @@ struct ParameterRecord {
   std::string name, shape, type, init, optimizer;
 };
 
+/// A report of the training program, whether asked for or not.
+struct ReportRecord {
+  std::string name, kind, shape, type;
+};
+
 struct TracedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<HyperparameterRecord> hyperparameters;
   std::vector<ParameterRecord> parameters;
+  std::vector<ReportRecord> reports;
 };
 
 /// Runs the body. Throws ModelError; nothing else leaves it, whatever the body throws. `context`

@@ -154,6 +154,15 @@ int run(int argc, char **argv) {
                    "Static scales for the products that run in FP8, as nanorun --calibrate writes")
       ->type_name("FILE.json");
   compile
+      ->add_option(
+          "--reports", options.reports,
+          "What of each step goes to nanorun's log: names of the model's report(…), with * "
+          "for any text; norms: of gradients, parameters and updates by optimizer; all. "
+          "Default: none, at no cost")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  compile
       ->add_option("--target", options.target,
                    "The device that the plan is for; cuda when nanoc was built with CUDA, else cpu")
       ->type_name("cpu|cuda")
