@@ -1,6 +1,8 @@
 // nanoc: the compiler's command line.
 #include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
+#include "compiler/inspect/Diff.h"
+#include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
 
 #include <CLI/CLI.hpp>
@@ -99,6 +101,49 @@ CLI::App *addSimulate(CLI::App &app, nano::simulate::Options &options) {
           "--timeline", options.timeline,
           "Write a trace for ui.perfetto.dev, one row a stream and rank, of eight ranks at most")
       ->type_name("OUT.json");
+  return command;
+}
+
+/// Of `diff` and `explain`: for how many ranks, on which machine, how much.
+template <typename Options> void addView(CLI::App &command, Options &options) {
+  command
+      .add_option("--gpus", options.world,
+                  "Number of ranks; default: the smallest that there is a plan for")
+      ->check(CLI::Range(int64_t(1), maxWorld).description(""))
+      ->type_name("N");
+  command
+      .add_option("--machine", options.machine,
+                  "By whose rates times are predicted: a JSON file, or one of " +
+                      nano::simulate::machineNames() +
+                      "; default: h100-infiniband for cuda, cpu for cpu")
+      ->type_name("NAME|FILE.json");
+  command.add_option("--lines", options.lines, "Lines of each list at most")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40).description(""))
+      ->capture_default_str()
+      ->type_name("N");
+}
+
+CLI::App *addDiff(CLI::App &app, nano::inspect::DiffOptions &options) {
+  CLI::App *command = app.add_subcommand(
+      "diff", "Says what differs between two plans, by model line and kernel; exit status 1 where "
+              "they differ, 0 where every byte is equal");
+  command->add_option("A.plan", options.a, "A plan")->required()->type_name("");
+  command->add_option("B.plan", options.b, "Another")->required()->type_name("");
+  addView(*command, options);
+  return command;
+}
+
+CLI::App *addExplain(CLI::App &app, nano::inspect::ExplainOptions &options) {
+  CLI::App *command = app.add_subcommand(
+      "explain", "Says where a part of a plan comes from, what it costs and who uses it");
+  command
+      ->add_option("WHAT", options.what,
+                   "A model line, as in gpt2.cpp:93 or 93; a kernel's name or a buffer's, or the "
+                   "beginning of one")
+      ->required()
+      ->type_name("");
+  command->add_option("OUT.plan", options.plan, "The plan")->required()->type_name("");
+  addView(*command, options);
   return command;
 }
 
@@ -244,6 +289,10 @@ int run(int argc, char **argv) {
 
   nano::simulate::Options simulated;
   CLI::App *simulate = addSimulate(app, simulated);
+  nano::inspect::DiffOptions compared;
+  CLI::App *diff = addDiff(app, compared);
+  nano::inspect::ExplainOptions explained;
+  CLI::App *explain = addExplain(app, explained);
 
   try {
     app.parse(argc, argv);
@@ -251,6 +300,10 @@ int run(int argc, char **argv) {
       nano::setCrashPhase("simulate; a debugger shows where");
       return nano::simulate::run(simulated);
     }
+    if (diff->parsed())
+      return nano::inspect::diff(compared);
+    if (explain->parsed())
+      return nano::inspect::explain(explained);
     if (stages->parsed())
       return nano::listStages();
     options.overrides = parseOverrides(overrides);
