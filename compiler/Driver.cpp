@@ -11,6 +11,7 @@
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
 #include "compiler/ScalesFile.h"
+#include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
@@ -167,21 +168,56 @@ std::string ranksText(int64_t count) {
 
 class Compilation {
 public:
-  explicit Compilation(const CompileOptions &options) : options(options) {}
+  explicit Compilation(const CompileOptions &options) : options(options), worlds(options.worlds) {}
 
   void run() {
     checkTarget(options.target);
-    const Stage *last = options.stopAfter.empty() ? nullptr : findStage(options.stopAfter);
-    if (!options.stopAfter.empty() && !last)
-      throw ModelError(fmt::format("--stop-after {}: no such stage; there are {}",
-                                   options.stopAfter, stageNames()));
-    if (!last && options.output.empty())
+    const Stage *last = stageNamed("--stop-after", options.stopAfter),
+                *from = stageNamed("--from", options.from);
+    if (!last && options.output.empty() && !options.printPipeline)
       throw ModelError("compile: where should the plan go? Give -o OUT.plan");
-    const bool isCuda = options.target == "cuda";
+    if (from && (!from->addPasses || (last && last <= from)))
+      throw ModelError(fmt::format("--from {}: no stage is left to run{}", options.from,
+                                   last ? " up to --stop-after " + options.stopAfter : ""));
     const std::optional<codegen::CpuTarget> target = codegen::CpuTarget::host();
-    if (!target && !isCuda)
+    if (!target && options.target != "cuda")
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
+    const PipelineOptions pipeline = pipelineOptions(target);
+    if (options.printPipeline)
+      return printPipeline(pipeline, last ? *last : stages().back());
+    if (!options.dumpDirectory.empty())
+      dump.emplace(options.dumpDirectory);
+    if (from)
+      goOn(pipeline, *from);
+    else
+      begin(pipeline);
+    for (const Stage &stage : stages()) {
+      if (from && &stage <= from)
+        continue;
+      if (stage.isForEachWorld && !isSplit)
+        split();
+      if (stage.addPasses)
+        runPasses(stage);
+      else
+        writePlans(target ? &*target : nullptr);
+      if (&stage == last)
+        return printStage(stage);
+    }
+    publish();
+  }
+
+private:
+  /// The stage that an option names; null where it was not given.
+  static const Stage *stageNamed(const char *option, const std::string &name) {
+    const Stage *stage = name.empty() ? nullptr : findStage(name);
+    if (!stage && !name.empty())
+      throw ModelError(
+          fmt::format("{} {}: no such stage; there are {}", option, name, stageNames()));
+    return stage;
+  }
+
+  PipelineOptions pipelineOptions(const std::optional<codegen::CpuTarget> &target) const {
     PipelineOptions pipeline;
     pipeline.chunkBytes = options.chunkBytes;
     pipeline.target = options.target;
@@ -190,43 +226,86 @@ public:
     pipeline.times = options.times;
     pipeline.products = options.products;
     checkSchedule(pipeline, options.worlds);
-    if (isCuda)
+    if (options.target == "cuda")
       pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
     else
       pipeline.lanes = target->lanes();
-    pipeline.reports = !options.reports.empty();
+    // IR that somebody else has written may hold reports.
+    pipeline.reports = !options.reports.empty() || !options.from.empty();
     pipeline.reportFp8 = options.reportFp8;
     pipeline.reportIndices = options.reportIndices;
-    if (!options.dumpDirectory.empty())
-      dump.emplace(options.dumpDirectory);
+    return pipeline;
+  }
 
+  /// The passes up to a stage as text for nano-opt --pass-pipeline.
+  void printPipeline(PipelineOptions pipeline, const Stage &last) {
+    if (worlds.size() > 1)
+      throw ModelError("--print-pipeline: it is of one number of ranks; give one to --world");
+    pipeline.world = worlds.front();
+    PassManager passes(&context, ModuleOp::getOperationName());
+    buildPipeline(passes, pipeline, last);
+    passes.printAsTextualPipeline(llvm::outs());
+    llvm::outs() << "\n";
+    llvm::outs().flush();
+  }
+
+  /// Begins with the model file.
+  void begin(const PipelineOptions &pipeline) {
     begin("host compiler");
     const ModelFile file(options.model);
+    source = file.source();
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    model = trace(context, file, options.overrides, options.fp8Scales, options.reports);
-    checkWorlds(module(), options.worlds);
+    programs.push_back(
+        trace(context, file, options.overrides, options.fp8Scales, options.reports).module);
+    checkWorlds(module(), worlds);
     if (dump)
       dump->write(module(), "frontend");
-
     runs = {{module(), pipeline, dump ? &*dump : nullptr}};
-    for (const Stage &stage : stages()) {
-      if (stage.isForEachWorld && !isSplit)
-        split();
-      if (stage.addPasses)
-        runPasses(stage);
-      else
-        writePlans(target ? &*target : nullptr, file.source());
-      if (&stage == last)
-        return printStage(stage);
-    }
-    publish();
   }
 
-private:
+  /// Goes on behind `stage` with the IR of a file, after proving of it what holds after that stage.
+  void goOn(const PipelineOptions &pipeline, const Stage &stage) {
+    begin("read");
+    loadDialects(context);
+    codegen::loadNativeDialects(context);
+    StageFile file = readStageFile(context, options.model, stage);
+    programs = std::move(file.programs);
+    source = std::move(file.source);
+    if (stage.isForEachWorld) {
+      if (!worlds.empty() && worlds != file.worlds)
+        throw ModelError(fmt::format("--world {}: {} is of {} ranks", fmt::join(worlds, ","),
+                                     options.model, fmt::join(file.worlds, ",")));
+      worlds = file.worlds;
+      checkSchedule(pipeline, worlds);
+    } else if (worlds.empty()) {
+      worlds = {1};
+    }
+    checkWorlds(module(), worlds);
+    runs = {{module(), pipeline, dump ? &*dump : nullptr}};
+    if (stage.isForEachWorld)
+      split();
+    if (!stage.addGate)
+      return;
+    begin(stage.name.str());
+    Stage gate = stage;
+    gate.addPasses = stage.addGate;
+    runOnAll(gate);
+  }
+
+  /// Runs the passes of a stage, or its gate.
+  void runOnAll(const Stage &stage) {
+    try {
+      runStage(stage, runs);
+    } catch (const StageError &error) {
+      // What others have written is theirs to mend.
+      throw StageError(error.what(), error.isBadInput || !options.from.empty());
+    }
+  }
+
   /// The program that all numbers of ranks share.
-  ModuleOp module() { return *model.module; }
+  ModuleOp module() { return *programs.front(); }
 
   void begin(const std::string &phase) {
     timer.begin(phase);
@@ -237,13 +316,14 @@ private:
   /// From here on every number of ranks has its own program, and folder of --dump-ir.
   void split() {
     isSplit = true;
-    StageRun common = runs.front();
-    runs.resize(options.worlds.size(), common);
-    for (auto [run, world] : llvm::zip_equal(runs, options.worlds)) {
-      if (&run != runs.data())
-        run.module = *clones.emplace_back(common.module.clone());
+    while (programs.size() < worlds.size())
+      programs.push_back(module().clone());
+    const StageRun common = runs.front();
+    runs.resize(worlds.size(), common);
+    for (auto [run, program, world] : llvm::zip_equal(runs, programs, worlds)) {
+      run.module = *program;
       run.options.world = world;
-      if (dump && options.worlds.size() > 1)
+      if (dump && worlds.size() > 1)
         run.dump = &worldDumps.emplace_back(dump->folder(fmt::format("world-{}", world)));
     }
   }
@@ -253,7 +333,7 @@ private:
     if (stage.name == "fuse")
       unfused = measureStep(first.module, first.options.world);
     begin(stage.name.str());
-    runStage(stage, runs);
+    runOnAll(stage);
     if (stage.name == "fuse")
       fused = measureStep(first.module, first.options.world);
     for (const StageRun &run : runs) {
@@ -266,7 +346,7 @@ private:
 
   /// The stage `plan`: code for every kernel, once whatever number of ranks uses it, and a plan for
   /// each number of ranks. `target` may be null when plans are for CUDA.
-  void writePlans(const codegen::CpuTarget *target, const std::string &source) {
+  void writePlans(const codegen::CpuTarget *target) {
     begin("code");
     codegen::PlanParts parts;
     parts.target = options.target;
@@ -330,7 +410,8 @@ private:
           llvm::outs() << "// -----\n";
         if (runs.size() > 1)
           llvm::outs() << "// --world " << run.options.world << "\n";
-        ModuleOp(run.module).print(llvm::outs());
+        ModuleOp(run.module)
+            .print(llvm::outs(), OpPrintingFlags().enableDebugInfo(options.locations));
         llvm::outs() << "\n";
       }
     llvm::outs().flush();
@@ -346,13 +427,15 @@ private:
 
     const std::string &name = plans.front().model;
     const bool isSingle = runs.size() == 1;
-    fmt::print("{}: {} kernels; a step{} runs them and library calls {} times ({} before fusion) "
-               "and moves {} ({} before fusion, floor {}: {:.2f} of it)\n",
-               name, plans.front().kernels.size(),
-               isSingle ? "" : " of " + ranksText(runs.front().options.world), fused.kernels,
-               unfused.kernels, bytesText(fused.bytes), bytesText(unfused.bytes),
-               bytesText(fused.floor),
-               static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
+    const std::string who = isSingle ? "" : " of " + ranksText(runs.front().options.world);
+    if (unfused && fused)
+      fmt::print("{}: {} kernels; a step{} runs them and library calls {} times ({} before fusion) "
+                 "and moves {} ({} before fusion, floor {}: {:.2f} of it)\n",
+                 name, plans.front().kernels.size(), who, fused->kernels, unfused->kernels,
+                 bytesText(fused->bytes), bytesText(unfused->bytes), bytesText(fused->floor),
+                 static_cast<double>(fused->bytes) / static_cast<double>(fused->floor));
+    else // it went on from fused IR
+      fmt::print("{}: {} kernels\n", name, plans.front().kernels.size());
     for (const StageRun &run : runs) {
       const memory::MemorySummary held = memory::summarizeMemory(run.module);
       const std::string who =
@@ -372,22 +455,24 @@ private:
     std::error_code ignored;
     fmt::print("{}: {}, for {} rank{}, compiled in {:.2f} s\n", options.output,
                bytesText(static_cast<int64_t>(std::filesystem::file_size(options.output, ignored))),
-               fmt::join(options.worlds, ", "),
-               options.worlds == std::vector<int64_t>{1} ? "" : "s", timer.total());
+               fmt::join(worlds, ", "), worlds == std::vector<int64_t>{1} ? "" : "s",
+               timer.total());
     if (options.timing)
       fmt::print("{}", timer.table());
   }
 
   const CompileOptions &options;
+  std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
   MLIRContext context;
-  TracedModel model;
-  std::vector<StageRun> runs;                ///< the program, then that of each number of ranks
-  std::vector<OwningOpRef<ModuleOp>> clones; ///< the programs of the second number of ranks and on
+  std::string source; ///< the model file's text
+  /// The program that all numbers of ranks share, then that of each.
+  std::vector<OwningOpRef<ModuleOp>> programs;
+  std::vector<StageRun> runs; ///< of the programs
   bool isSplit = false;
   std::optional<IrDump> dump;
   std::deque<IrDump> worldDumps;
   Timer timer;
-  StepTraffic unfused, fused; ///< of the first number of ranks
+  std::optional<StepTraffic> unfused, fused; ///< of the first number of ranks
   std::vector<plan::Plan> plans;
 };
 

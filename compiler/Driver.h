@@ -10,20 +10,23 @@
 namespace nano {
 
 struct CompileOptions {
-  std::string model;  ///< the model file
+  std::string model;  ///< the model file; with `from` the file of IR
   std::string output; ///< the plan file; may be empty with `stopAfter`
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
   std::string fp8Scales;                                      ///< --fp8-scales; empty: none
   std::vector<std::string> reports;                           ///< --reports; empty: none
-  std::string target; ///< "cpu" or "cuda"; empty: `defaultTarget`
-  std::vector<int64_t> worlds{1};
+  std::string target;             ///< "cpu" or "cuda"; empty: `defaultTarget`
+  std::vector<int64_t> worlds{1}; ///< with `from`, empty: those that the IR is for
   int64_t chunkBytes = 0;         ///< --chunk-bytes; 0: the compiler chooses
   int64_t bucketBytes = 25 << 20; ///< --bucket-bytes; 0: no buckets
   std::string machine;            ///< --machine; empty: by target, see PipelineOptions
   std::string times;              ///< --times; empty: none
   std::string products = "auto";  ///< --products; cuda: which products generated kernels compute
   std::string dumpDirectory;      ///< --dump-ir; empty: none
+  std::string from;               ///< the stage that `model` is IR of; empty: a model file
   std::string stopAfter;          ///< a stage's name; empty: none
+  bool locations = false;         ///< with `stopAfter`: the IR with its model lines
+  bool printPipeline = false;     ///< print the passes up to `stopAfter` and do nothing else
   bool reportMemory = false;
   bool reportFp8 = false;
   bool reportIndices = false;

@@ -159,4 +159,11 @@ ModelFile::ModelFile(const std::string &path) : text(textOf(path)) {
       path.starts_with(root.string() + "/") ? path.substr(root.string().size() + 1) : path;
 }
 
+std::optional<std::string> modelText(const std::string &file) {
+  for (const fs::path &path : {fs::path(file), sourceRoot() / file})
+    if (Result<std::string> text = readInput(path.string(), input::model))
+      return std::move(*text);
+  return std::nullopt;
+}
+
 } // namespace nano

@@ -3,6 +3,7 @@
 
 #include "compiler/TraceModel.h"
 
+#include <optional>
 #include <string>
 
 namespace nano {
@@ -27,5 +28,9 @@ private:
   frontend::TraceInput loaded;
   std::string text;
 };
+
+/// The text of a model file that the locations of a program name; nothing where there is no such
+/// file.
+std::optional<std::string> modelText(const std::string &file);
 
 } // namespace nano

@@ -23,6 +23,11 @@ void addModel(OpPassManager &passes, const PipelineOptions &) {
   passes.addPass(createVerifyModel());
 }
 
+/// What the optimizers read, every gradient, and that kernels will read and write by index inside.
+void addDifferentiatedGate(OpPassManager &passes, const PipelineOptions &) {
+  passes.addPass(createVerifyDifferentiated());
+}
+
 /// `train` computes gradients too.
 void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // First, so that a report is of the tensor as the model file says it; as plain ops, so that all
@@ -46,8 +51,8 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // one value several times.
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  // A gate: the optimizers read every gradient, and kernels read and write by index.
-  passes.addPass(createVerifyDifferentiated());
+  // Before values are computed in several places.
+  addDifferentiatedGate(passes, options);
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it
   // merges equal ops across a program.
   passes.addPass(createRecompute());
@@ -98,6 +103,11 @@ void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   }
 }
 
+/// Bufferization knows kernels, calls, collectives, views and state, and nothing else.
+void addFusedGate(OpPassManager &passes, const PipelineOptions &) {
+  passes.addPass(createVerifyFused());
+}
+
 /// What will be one kernel is one op.
 void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // First: it makes fewer of the largest tensors that backward writes, and what joins must be known
@@ -123,8 +133,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     products.products = options.products;
     passes.addPass(createFuseProducts(products));
   }
-  // A gate: bufferization knows kernels, calls, collectives, views and state, and nothing else.
-  passes.addPass(createVerifyFused());
+  addFusedGate(passes, options);
 }
 
 /// Every tensor has a buffer.
@@ -132,6 +141,11 @@ void addBuffers(OpPassManager &passes, const PipelineOptions &) {
   // Needs final tensors and uses: whether a slice can be a view, a concat be written in place, a
   // state be updated in place.
   passes.addPass(createBufferize());
+}
+
+/// What follows reads of a kernel what it states.
+void addKernelsGate(OpPassManager &passes, const PipelineOptions &) {
+  passes.addPass(createVerifyKernels());
 }
 
 /// Every task is a kernel of loops and vectors.
@@ -150,8 +164,7 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   else
     llvm::consumeError(machine.takeError()); // a pass that needs more of it reports that
   passes.addPass(createLowerKernels(kernels));
-  // A gate: what follows reads of a kernel what it states.
-  passes.addPass(createVerifyKernels());
+  addKernelsGate(passes, options);
 }
 
 /// Commands on streams, with events.
@@ -186,25 +199,30 @@ void addVerify(OpPassManager &passes, const PipelineOptions &) {
   passes.addPass(createVerifyRaces());
 }
 
-constexpr bool forEachWorld = true;
+constexpr bool forEachWorld = true, hasBuffers = true;
 constexpr Stage table[] = {
-    {"model", "the model's forward programs, as the model file says them", addModel},
-    {"differentiate", "train also computes every parameter's gradient", addDifferentiate},
+    {"model", "the model's forward programs, as the model file says them", addModel, false, false,
+     addModel},
+    {"differentiate", "train also computes every parameter's gradient", addDifferentiate, false,
+     false, addDifferentiatedGate},
     {"accumulate", "the step's micro-batches as programs: first, next", addAccumulate},
     {"fp8", "products of linear layers from 8-bit operands, where the model asks for it", addFp8},
     {"distribute", "the step of one rank of so many, with the collectives among them",
      addDistribute, forEachWorld},
     {"optimize", "the optimizers written out: as the program update, or as the end of last",
      addOptimize, forEachWorld},
-    {"fuse", "what becomes one kernel is one op", addFuse, forEachWorld},
-    {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forEachWorld},
-    {"kernels", "every task is a kernel in loops and vectors", addKernels, forEachWorld},
+    {"fuse", "what becomes one kernel is one op", addFuse, forEachWorld, false, addFusedGate},
+    {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forEachWorld,
+     hasBuffers},
+    {"kernels", "every task is a kernel in loops and vectors", addKernels, forEachWorld, hasBuffers,
+     addKernelsGate},
     {"schedule", "commands on streams, with events where order is needed", addSchedule,
-     forEachWorld},
-    {"memory", "every buffer has an offset in one arena", addMemory, forEachWorld},
+     forEachWorld, hasBuffers, addKernelsGate},
+    {"memory", "every buffer has an offset in one arena", addMemory, forEachWorld, hasBuffers,
+     addKernelsGate},
     {"verify", "proved: every read finds a written, live buffer; no two accesses race", addVerify,
-     forEachWorld},
-    {"plan", "native code and the plan file, printed as text", nullptr, forEachWorld},
+     forEachWorld, hasBuffers, addVerify},
+    {"plan", "native code and the plan file, printed as text", nullptr, forEachWorld, hasBuffers},
 };
 
 } // namespace

@@ -19,6 +19,11 @@ struct Stage {
   /// Its passes run on a program of its own for each number of ranks; true of all stages behind one
   /// of which it is true.
   bool isForEachWorld = false;
+  /// Tensors have become buffers, and functions programs; true of all stages behind one of which it
+  /// is true.
+  bool hasBuffers = false;
+  /// Adds the passes that prove what holds after it, for IR that others have written; may be null.
+  void (*addGate)(mlir::OpPassManager &passes, const PipelineOptions &options) = nullptr;
 };
 
 /// All stages, from `model` to `plan`.

@@ -55,6 +55,23 @@ void checkBytes(const char *option, int64_t bytes) {
                                "a number of bytes is 0 or more");
 }
 
+/// Options that mean something for a model file, or for IR, only.
+void checkCompile(const CLI::App &compile, nano::CompileOptions &options) {
+  if (options.model.empty() && !options.printPipeline)
+    throw CLI::RequiredError("MODEL.cpp");
+  if (options.locations && options.stopAfter.empty())
+    throw CLI::ValidationError("--locations",
+                               "it is of the IR of a stage: give --stop-after STAGE");
+  if (options.from.empty())
+    return;
+  for (const char *option : {"-D", "--fp8-scales", "--reports", "--print-pipeline"})
+    if (compile.count(option) > 0)
+      throw CLI::ValidationError(option,
+                                 "not together with --from, whose IR is of a model already");
+  if (compile.count("--world") == 0)
+    options.worlds.clear(); // those of the IR
+}
+
 CLI::App *addSimulate(CLI::App &app, nano::simulate::Options &options) {
   CLI::App *command = app.add_subcommand(
       "simulate", "Says what a plan's step takes on a machine, from the machine's rates and links");
@@ -191,7 +208,8 @@ int run(int argc, char **argv) {
 
   CLI::App *compile =
       app.add_subcommand("compile", "Builds the model file, lowers it, writes the plan");
-  compile->add_option("MODEL.cpp", options.model, "The model file")->required()->type_name("");
+  compile->add_option("MODEL.cpp", options.model, "The model file; with --from a file of IR")
+      ->type_name("");
   compile->add_option("-o,--output", options.output, "The plan file to write")->type_name("FILE");
   addOverrides(*compile, overrides);
   compile
@@ -241,6 +259,18 @@ int run(int argc, char **argv) {
       ->add_option("--stop-after", options.stopAfter,
                    "Prints the IR of a stage and stops; `nanoc stages` lists them")
       ->type_name("STAGE");
+  compile->add_flag("--locations", options.locations,
+                    "With --stop-after: the IR with its model lines, as --dump-ir has it");
+  compile
+      ->add_option(
+          "--from", options.from,
+          "Instead of a model file takes IR of that stage, as --stop-after or --dump-ir "
+          "have written it and perhaps edited since, proves what must hold of it, and goes "
+          "on; give the other options as before")
+      ->type_name("STAGE");
+  compile->add_flag("--print-pipeline", options.printPipeline,
+                    "Prints the passes of all stages, or up to --stop-after, for nano-opt "
+                    "--pass-pipeline='…' on what --stop-after model prints, and does nothing else");
   compile
       ->add_option(
           "--chunk-bytes", options.chunkBytes,
@@ -309,6 +339,7 @@ int run(int argc, char **argv) {
     options.overrides = parseOverrides(overrides);
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides);
+    checkCompile(*compile, options);
     checkWorlds(options.worlds);
     checkBytes("--chunk-bytes", options.chunkBytes);
     checkBytes("--bucket-bytes", options.bucketBytes);
