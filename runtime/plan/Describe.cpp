@@ -91,6 +91,7 @@ private:
   void buffers();
   void states();
   void program(const Program &program);
+  void training(const Training &training);
 
   const Plan &plan;
   std::string out;
@@ -309,7 +310,14 @@ std::string Describer::variant() {
   states();
   for (const Program &item : plan.programs)
     program(item);
-  const Training &training = plan.training;
+  for (const Training *stage : stagesOf(plan))
+    training(*stage);
+  return std::move(out);
+}
+
+void Describer::training(const Training &training) {
+  if (!training.stage.empty())
+    line("stage " + training.stage + ": until step " + std::to_string(training.until));
   if (!training.phases.empty())
     line("training: sequences of " + std::to_string(training.seqLen) + " tokens, global batch " +
          std::to_string(training.globalBatch) + ", " + std::to_string(training.numIterations) +
@@ -353,7 +361,6 @@ std::string Describer::variant() {
          " tokens");
   for (const ScaledWeight &weight : training.scaledWeights)
     line("FP8 products: " + weight.name + ", " + weight.recipe + " scaling");
-  return std::move(out);
 }
 
 } // namespace

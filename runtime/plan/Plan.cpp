@@ -1,5 +1,8 @@
-// Names of what a plan counts up; sizes of its element types, members of its rank sets.
+// Names of what a plan counts up; sizes of its element types, members of its rank sets, stages of
+// its run.
 #include "runtime/plan/Plan.h"
+
+#include <algorithm>
 
 namespace nano::plan {
 
@@ -76,6 +79,36 @@ int64_t membersOf(Ranks ranks, int64_t world, int64_t group) {
     return world / group;
   }
   return 1;
+}
+
+std::vector<const Training *> stagesOf(const Plan &plan) {
+  std::vector<const Training *> stages = {&plan.training};
+  for (const Training &stage : plan.laterStages)
+    stages.push_back(&stage);
+  return stages;
+}
+
+std::vector<StageSteps> stagesOf(const Plan &plan, int64_t begin, int64_t end) {
+  std::vector<StageSteps> parts;
+  const std::vector<const Training *> stages = stagesOf(plan);
+  for (const Training *stage : stages) {
+    const int64_t until = stage == stages.back() ? end : std::min(end, stage->until);
+    if (until > begin)
+      parts.push_back({stage, begin, until});
+    begin = std::max(begin, until);
+  }
+  return parts;
+}
+
+const Training &stageAt(const Plan &plan, int64_t step) {
+  return *stagesOf(plan, step, step + 1).front().stage;
+}
+
+int64_t tokensOf(const Plan &plan, int64_t steps) {
+  int64_t tokens = 0;
+  for (const StageSteps &part : stagesOf(plan, 0, steps))
+    tokens += (part.end - part.begin) * part.stage->globalBatch;
+  return tokens;
 }
 
 } // namespace nano::plan

@@ -393,9 +393,13 @@ struct StepPrograms {
   bool operator==(const StepPrograms &) const = default;
 };
 
-/// How the training loop uses the programs. All programs take inputs from `tokens` and `targets`.
+/// How the training loop uses the programs, in one stage of the run: steps with the same sizes. All
+/// programs take inputs from `tokens` and `targets`.
 struct Training {
-  std::vector<StepPrograms> phases;  ///< step s runs phases[s % phases.size()]
+  std::string stage; ///< its name; empty where the run has one stage only
+  int64_t until = 0; ///< it ends before this step, counted from 0; the last one is followed beyond
+                     ///< it; 0 where the run has one stage only
+  std::vector<StepPrograms> phases;  ///< step s of the run is done by phases[s % phases.size()]
   std::string validate;              ///< program name
   int64_t seqLen = 0, valSeqLen = 0; ///< tokens in a micro-batch of one rank
   int64_t globalBatch = 0;           ///< tokens in an optimizer step over all ranks
@@ -429,7 +433,7 @@ struct Training {
 };
 
 /// A plan for some numbers of ranks. A plan file may hold several, which have all in common but
-/// `worlds`, `group`, the arena, buffers, states, scalars, programs and `training`.
+/// `worlds`, `group`, the arena, buffers, states, scalars, programs, `training` and `laterStages`.
 struct Plan {
   std::string model;           ///< model name, from the model file's name
   std::string target;          ///< "cpu" or "cuda"
@@ -446,11 +450,29 @@ struct Plan {
   std::vector<Scalar> scalars;
   std::vector<Kernel> kernels;
   std::vector<Program> programs;
-  Training training;
+  Training training; ///< the run's first stage, which may be its only one
+  /// Those behind it. All stages agree in numIterations, vocabSize, eosToken, valSeqLen,
+  /// valLossIsSum, logScalar and the number of phases.
+  std::vector<Training> laterStages;
   std::vector<Source> sources; ///< CUDA: the kernels and the headers that they include
   std::string code;            ///< CPU: an ELF shared object with the kernels' symbols
   std::string source;          ///< the model file's text
   bool operator==(const Plan &) const = default;
 };
+
+/// The stages of the plan's run, in order.
+std::vector<const Training *> stagesOf(const Plan &plan);
+/// Optimizer steps [begin, end), 0-based, of one stage.
+struct StageSteps {
+  const Training *stage = nullptr;
+  int64_t begin = 0, end = 0;
+};
+/// The steps [begin, end) by stages, in order; none that has no step among them. The last stage's
+/// go on beyond its end.
+std::vector<StageSteps> stagesOf(const Plan &plan, int64_t begin, int64_t end);
+/// The stage that optimizer step `step`, 0-based, is of; behind the last one's end that one.
+const Training &stageAt(const Plan &plan, int64_t step);
+/// The tokens of the first `steps` optimizer steps, over all ranks.
+int64_t tokensOf(const Plan &plan, int64_t steps);
 
 } // namespace nano::plan

@@ -422,6 +422,10 @@ void Reader::training(const JsonNode &node, Training &training) {
   training.genTokensBuffer = object["genTokensBuffer"].integer<uint32_t>();
   training.logitsBuffer = object["logitsBuffer"].integer<uint32_t>();
   training.logScalar = object["logScalar"].string();
+  if (auto stage = object.find("stage")) {
+    training.stage = stage->string();
+    training.until = object["until"].integer<int64_t>();
+  }
   for (auto [name, checks] :
        {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),
         std::pair("genChecks", &training.genChecks)})
@@ -503,6 +507,9 @@ void Reader::variant(const JsonNode &root, Plan &plan) {
   list(object["programs"], plan.programs,
        [&](const JsonNode &item, Program &value) { program(item, value); });
   training(object["training"], plan.training);
+  if (auto later = object.find("laterStages"))
+    list(*later, plan.laterStages,
+         [&](const JsonNode &item, Training &value) { training(item, value); });
   object.close();
 }
 

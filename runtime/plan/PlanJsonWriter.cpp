@@ -355,6 +355,10 @@ Json Writer::training(const Training &training) {
               {"genTokensBuffer", training.genTokensBuffer},
               {"logitsBuffer", training.logitsBuffer},
               {"logScalar", training.logScalar}};
+  if (!training.stage.empty()) {
+    object.push_back({"stage", training.stage});
+    object.push_back({"until", training.until});
+  }
   for (auto [name, list] :
        {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),
         std::pair("genChecks", &training.genChecks)})
@@ -433,6 +437,10 @@ std::string Writer::variant(const Plan &plan) {
   }
   out += ']';
   value("training", training(plan.training));
+  if (!plan.laterStages.empty()) {
+    key("laterStages");
+    lines(plan.laterStages, [&](const Training &item) { return training(item); });
+  }
   return end();
 }
 

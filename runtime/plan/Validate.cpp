@@ -36,7 +36,7 @@ void Validator::run() {
   kernels();
   for (const Program &program : plan.programs)
     check(program);
-  training();
+  stages();
 }
 
 uint64_t Validator::elements(const std::vector<int64_t> &shape) const {
@@ -233,8 +233,7 @@ void Validator::check(const Command &command, const Program &program) {
 }
 
 /// Every step has what each number of ranks runs.
-void Validator::phases() const {
-  const Training &training = plan.training;
+void Validator::phases(const Training &training) const {
   for (const StepPrograms &phase : training.phases) {
     for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
       program(*name);
@@ -305,11 +304,11 @@ void Validator::documents(const Documents &documents) const {
 }
 
 /// What the programs of a step report.
-void Validator::reports() {
-  const auto phases = int64_t(plan.training.phases.size());
+void Validator::reports(const Training &training) {
+  const auto phases = int64_t(training.phases.size());
   std::unordered_set<std::string> names;
   const Report *ofKind[2] = {};
-  for (const Report &report : plan.training.reports) {
+  for (const Report &report : training.reports) {
     named("report", report.name, names);
     const Report *&first = ofKind[report.eachStep ? 1 : 0];
     first = first ? first : &report;
@@ -333,9 +332,36 @@ void Validator::reports() {
   item = "training";
 }
 
-void Validator::training() {
-  const Training &training = plan.training;
-  item = "training";
+/// The stages of the run, each as it is, and what they have in common.
+void Validator::stages() {
+  const std::vector<const Training *> all = stagesOf(plan);
+  std::unordered_set<std::string> names;
+  int64_t begin = 0;
+  for (const Training *stage : all) {
+    item = "training";
+    if (all.size() > 1) {
+      named("stage", stage->stage, names);
+      require(!stage->phases.empty(), "it has no training step");
+      require(stage->until > begin, "it does not end after the one before it");
+      begin = stage->until;
+      const Training &first = plan.training;
+      require(stage->numIterations == first.numIterations && stage->vocabSize == first.vocabSize &&
+                  stage->eosToken == first.eosToken && stage->logScalar == first.logScalar &&
+                  stage->valSeqLen == first.valSeqLen &&
+                  stage->valLossIsSum == first.valLossIsSum &&
+                  stage->documents == first.documents &&
+                  stage->phases.size() == first.phases.size(),
+              "it differs from the first one in what all stages have in common");
+    } else {
+      require(stage->stage.empty() && stage->until == 0, "it is one of several stages, alone");
+    }
+    training(*stage);
+  }
+  require(all.size() == 1 || begin == plan.training.numIterations,
+          "the last stage does not end with the run");
+}
+
+void Validator::training(const Training &training) {
   auto buffer = [&](uint32_t index, int64_t count, const char *what) {
     inside({index, 0}, times(uint64_t(count), 4), what);
   };
@@ -354,14 +380,14 @@ void Validator::training() {
       require(times(uint64_t(training.seqLen), uint64_t(world)) <= uint64_t(training.globalBatch) &&
                   training.globalBatch % (training.seqLen * world) == 0,
               "the global batch is no multiple of sequence length times number of ranks");
-    phases();
+    phases(training);
     buffer(training.tokensBuffer, training.seqLen, "the tokens");
     buffer(training.targetsBuffer, training.seqLen, "the targets");
     buffer(training.lossBuffer, 1, "the loss");
     columns(training.columns, training.seqLen);
     documents(training.documents);
     checks(training.checks);
-    reports();
+    reports(training);
   }
   if (programAlone(training.validate)) {
     require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");

@@ -80,17 +80,18 @@ private:
   void apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const;
   bool program(const std::string &name) const;
   bool programAlone(const std::string &name) const;
-  void phases() const;
+  void phases(const Training &training) const;
   void scalars();
   void kernels();
   void check(const Kernel &kernel) const;
   void nativeKernels();
   void cudaKernels();
-  void training();
+  void stages();
+  void training(const Training &training);
   void checks(const IndexChecks &checks) const;
   void columns(const std::vector<Column> &columns, int64_t tokens) const;
   void documents(const Documents &documents) const;
-  void reports();
+  void reports(const Training &training);
 
   const Plan &plan;
   std::string item;

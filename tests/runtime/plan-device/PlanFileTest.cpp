@@ -85,6 +85,33 @@ TEST_F(PlanFile, RestoresEveryField) {
   EXPECT_EQ(planHash(*restored), planHash(plan));
 }
 
+TEST_F(PlanFile, RestoresStages) {
+  Plan plan = test::stagedPlan();
+  std::string bytes = serialize(plan);
+  Result<Plan> restored = parse(bytes);
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_TRUE(*restored == plan);
+  EXPECT_EQ(serialize(*restored), bytes);
+  const std::string text = describe(plan);
+  for (const char *part :
+       {"stage short: until step 40\ntraining: sequences of 16 tokens, global batch 128, ",
+        "stage long: until step 100\ntraining: sequences of 16 tokens, global batch 64, "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+TEST_F(PlanFile, KnowsStagesBySteps) {
+  Plan plan = test::stagedPlan();
+  EXPECT_EQ(stagesOf(plan).size(), 2u);
+  for (auto [step, stage] : {std::pair(0, "short"), std::pair(39, "short"), std::pair(40, "long"),
+                             std::pair(99, "long"), std::pair(1000, "long")})
+    EXPECT_EQ(stageAt(plan, step).stage, stage) << step;
+  for (auto [steps, tokens] : {std::pair(0, 0), std::pair(40, 40 * 128), std::pair(41, 5184),
+                               std::pair(100, 40 * 128 + 60 * 64), std::pair(110, 9600)})
+    EXPECT_EQ(tokensOf(plan, steps), tokens) << steps;
+  EXPECT_EQ(tokensOf(fullPlan(), 110), 110 * 128);
+  EXPECT_EQ(&stageAt(plan, 40), &plan.laterStages[0]);
+}
+
 TEST_F(PlanFile, RestoresDeviceCode) {
   Plan plan = test::fullCudaPlan();
   std::string bytes = serialize(plan);
@@ -216,6 +243,7 @@ TEST_F(PlanFile, HashIsStable) {
   training.reports = {};
   plan.interchange = {};
   EXPECT_EQ(planHash(plan), "6659ef33f5825d212cbc5cf83cf3fa14");
+  EXPECT_NE(planHash(test::stagedPlan()), planHash(fullPlan()));
 }
 
 TEST_F(PlanFile, WritesAndReads) {

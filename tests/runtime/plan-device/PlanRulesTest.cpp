@@ -491,6 +491,31 @@ TEST(PlanRules, EachIsChecked) {
   expectRefused(fullPlan(), rules);
 }
 
+TEST(PlanRules, EachOfStagesIsChecked) {
+  EXPECT_TRUE(validate(test::stagedPlan()));
+  auto later = [](Plan &plan) -> Training & { return plan.laterStages[0]; };
+  const Rule rules[] = {
+      {"stage 'short': it does not end after the one before it",
+       [](Plan &p) { p.training.until = 0; }},
+      {"stage 'long': it does not end after the one before it",
+       [](Plan &p) { p.training.until = 100; }},
+      {"stage 'long': the last stage does not end with the run",
+       [&](Plan &p) { later(p).until = 99; }},
+      {"stage '': the name is empty", [](Plan &p) { p.training.stage.clear(); }},
+      {"stage 'long': the name is used twice", [](Plan &p) { p.training.stage = "long"; }},
+      {"stage 'long': it has no training step", [&](Plan &p) { later(p).phases.clear(); }},
+      {"it differs from the first one", [&](Plan &p) { later(p).phases.resize(1); }},
+      {"it differs from the first one", [&](Plan &p) { later(p).numIterations = 101; }},
+      {"it differs from the first one", [&](Plan &p) { later(p).vocabSize = 48; }},
+      {"it differs from the first one", [&](Plan &p) { later(p).eosToken = 0; }},
+      {"it differs from the first one", [&](Plan &p) { later(p).valSeqLen = 8; }},
+      {"it differs from the first one", [&](Plan &p) { later(p).logScalar.clear(); }},
+      {"stage 'long': the tokens needs", [&](Plan &p) { p.worlds = {2}, later(p).seqLen = 32; }},
+      {"training: it is one of several stages, alone", [](Plan &p) { p.laterStages.clear(); }},
+  };
+  expectRefused(test::stagedPlan(), rules);
+}
+
 TEST(PlanRules, EachOfDeviceCodeIsChecked) {
   auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
   const Rule forCpu[] = {

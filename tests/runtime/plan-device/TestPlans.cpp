@@ -297,6 +297,18 @@ std::vector<Plan> variants() {
   return {fullPlan(), alone};
 }
 
+Plan stagedPlan() {
+  Plan plan = fullPlan();
+  plan.training.stage = "short";
+  plan.training.until = 40;
+  plan.laterStages = {plan.training};
+  Training &later = plan.laterStages.front();
+  later.stage = "long";
+  later.until = later.numIterations;
+  later.globalBatch = 64;
+  return plan;
+}
+
 Plan fullCudaPlan() {
   Plan plan = fullPlan();
   plan.target = "cuda";

@@ -18,6 +18,8 @@ const std::string &otherKernelCode();
 plan::Plan fullPlan();
 /// The same for target cuda, with a source of every kernel and a header.
 plan::Plan fullCudaPlan();
+/// That of fullPlan in two stages: "short" for 40 steps, then "long" with half the batch.
+plan::Plan stagedPlan();
 /// The plans of one file: that of fullPlan, for 2 and 4 ranks, and a smaller one for 1.
 std::vector<plan::Plan> variants();
 
