@@ -90,6 +90,9 @@ public:
   /// what went wrong after this call returned. A failure names the command, its model line and what
   /// went wrong, as far as the device knows them.
   virtual Status run(const std::string &program) = 0;
+  /// Does beforehand what running these programs for the first time would take longer for than
+  /// later. States and inputs are written after it; all ranks call it with the same programs.
+  virtual Status prepareAhead(const std::vector<std::string> &programs) { return ok(); }
   /// Runs one command of a program to its end.
   virtual Status runCommand(const std::string &program, size_t command) = 0;
   /// Waits for everything that was started.

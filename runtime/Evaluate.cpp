@@ -31,26 +31,27 @@ Result<Perplexity> perplexity(const plan::Plan &plan, const std::string &planHas
                                 "shard has {}; compile with a smaller val_seq_len",
                                 pattern, sequence + 1));
   Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, training.validate, "--perplexity", options, makeDevice, console);
+      plan, planHash, &plan::Training::validate, "--perplexity", options, makeDevice, console);
   if (!lone)
     return lone.error();
 
   Device &device = (*lone)->device();
+  const plan::Training &stage = (*lone)->training();
   SequenceData data;
   double sum = 0;
   for (const Piece &piece : sequences) {
     Status status = readSequence(**shards, {piece}, sequence, int32_t(training.eosToken),
-                                 training.valColumns, data);
+                                 stage.valColumns, data);
     if (status)
-      status = writeSequence(data, training.valTokensBuffer, training.valTargetsBuffer,
-                             training.valColumns, device);
+      status = writeSequence(data, stage.valTokensBuffer, stage.valTargetsBuffer, stage.valColumns,
+                             device);
     const std::string where =
         fmt::format("{} from token {}", (*shards)->name(piece.shard), piece.position);
     if (status)
-      status = (*lone)->run(training.valChecks, where);
+      status = (*lone)->run(stage.valChecks, where);
     float loss = 0;
     if (status)
-      status = device.read(training.valLossBuffer, 0, &loss, sizeof loss);
+      status = device.read(stage.valLossBuffer, 0, &loss, sizeof loss);
     if (!status)
       return status.error();
     if (!std::isfinite(loss))
@@ -104,23 +105,24 @@ Status writeLogits(const plan::Plan &plan, const std::string &planHash,
   if (!file)
     return badInput("--logits " + file.error().message);
   Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, training.generate, "--logits", options, makeDevice, console);
+      plan, planHash, &plan::Training::generate, "--logits", options, makeDevice, console);
   if (!lone)
     return lone.error();
   Device &device = (*lone)->device();
-  std::vector<int32_t> window(size_t(training.genSeqLen), 0);
+  const plan::Training &stage = (*lone)->training();
+  std::vector<int32_t> window(size_t(stage.genSeqLen), 0);
   std::copy(prompt.begin(), prompt.end(), window.begin());
   Status status =
-      device.write(training.genTokensBuffer, 0, window.data(), window.size() * sizeof(int32_t));
+      device.write(stage.genTokensBuffer, 0, window.data(), window.size() * sizeof(int32_t));
   if (status)
-    status = (*lone)->run(training.genChecks, "the prompt");
+    status = (*lone)->run(stage.genChecks, "the prompt");
   if (status)
     status = file->writer().append(
-        safetensorsHeader({{"logits", {"F32", {int64_t(prompt.size()), training.vocabSize}}}}));
-  std::vector<float> row(size_t(training.vocabSize));
+        safetensorsHeader({{"logits", {"F32", {int64_t(prompt.size()), stage.vocabSize}}}}));
+  std::vector<float> row(size_t(stage.vocabSize));
   for (size_t t = 0; status && t < prompt.size(); ++t) {
-    const uint64_t at = t * uint64_t(training.logitsColumns) * sizeof(float);
-    status = device.read(training.logitsBuffer, at, row.data(), row.size() * sizeof(float));
+    const uint64_t at = t * uint64_t(stage.logitsColumns) * sizeof(float);
+    status = device.read(stage.logitsBuffer, at, row.data(), row.size() * sizeof(float));
     if (status)
       status = file->writer().append(row.data(), row.size() * sizeof(float));
   }

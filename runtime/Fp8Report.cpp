@@ -45,8 +45,16 @@ Status Fp8Meter::combine(std::vector<float> &report, Communicator &communicator)
   return ok();
 }
 
-Status Fp8Meter::measure(Device &device, Communicator &communicator) {
-  const plan::Training &training = plan.training;
+std::array<float, 3> &Fp8Meter::largestOf(const std::string &weight) {
+  auto found = std::find_if(largest.begin(), largest.end(),
+                            [&](const auto &each) { return each.first == weight; });
+  if (found == largest.end())
+    found = largest.insert(found, {weight, {}});
+  return found->second;
+}
+
+Status Fp8Meter::measure(Device &device, Communicator &communicator,
+                         const plan::Training &training) {
   if (Status status = device.run(training.measure); !status)
     return status;
   std::vector<float> report(training.scaledWeights.size() * size_t(plan::reportColumns));
@@ -57,7 +65,6 @@ Status Fp8Meter::measure(Device &device, Communicator &communicator) {
   if (Status status = combine(report, communicator); !status)
     return status;
   rows.resize(training.scaledWeights.size());
-  largest.resize(rows.size());
   const float *number = report.data();
   for (size_t i = 0; i < rows.size(); ++i) {
     ScaledWeightFacts &row = rows[i];
@@ -68,8 +75,9 @@ Status Fp8Meter::measure(Device &device, Communicator &communicator) {
     }
     for (float &error : row.errors)
       error = *number++;
-    for (size_t k = 0; k < largest[i].size(); ++k)
-      largest[i][k] = std::max(largest[i][k], row.conversions[k].amax);
+    std::array<float, 3> &seen = largestOf(row.weight->name);
+    for (size_t k = 0; k < seen.size(); ++k)
+      seen[k] = std::max(seen[k], row.conversions[k].amax);
   }
   return ok();
 }
@@ -99,16 +107,16 @@ std::string Fp8Meter::table() const {
 
 Result<std::string> Fp8Meter::scales() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::object();
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (const auto &[weight, seen] : largest) {
     nlohmann::ordered_json entry;
     for (size_t k = 0; k < 3; ++k) {
-      if (!(largest[i][k] > 0))
+      if (!(seen[k] > 0))
         return failed(fmt::format("--calibrate: the {} of the products with '{}' was zero in every "
                                   "measured step; train more steps",
-                                  conversionNames[k], rows[i].weight->name));
-      entry[conversionNames[k]] = headroom * double(largest[i][k]) / largestNumbers[k];
+                                  conversionNames[k], weight));
+      entry[conversionNames[k]] = headroom * double(seen[k]) / largestNumbers[k];
     }
-    list[rows[i].weight->name] = entry;
+    list[weight] = entry;
   }
   nlohmann::ordered_json file{
       {"format", "nano fp8 scales"}, {"version", 1}, {"model", plan.model}, {"scales", list}};

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nano {
@@ -41,10 +42,10 @@ public:
 
   explicit Fp8Meter(const plan::Plan &plan) : plan(plan) {}
 
-  /// Runs the measuring program on the micro-batch that each rank's device holds; all ranks call it
-  /// together and find the same: of magnitudes and scales the largest, of shares the mean, of
-  /// errors the root of the mean of their squares (all ranks have tensors of the same sizes).
-  Status measure(Device &device, Communicator &communicator);
+  /// Runs the stage's measuring program on the micro-batch that each rank's device holds; all ranks
+  /// call it together and find the same: of magnitudes and scales the largest, of shares the mean,
+  /// of errors the root of the mean of their squares (all ranks have tensors of the same sizes).
+  Status measure(Device &device, Communicator &communicator, const plan::Training &stage);
   /// What the last measurement found; empty before.
   const std::vector<ScaledWeightFacts> &last() const { return rows; }
   /// The last measurement for a person: a line a tensor.
@@ -55,11 +56,13 @@ public:
   Result<std::string> scales() const;
 
 private:
+  std::array<float, 3> &largestOf(const std::string &weight);
   static Status combine(std::vector<float> &report, Communicator &communicator);
 
   const plan::Plan &plan;
   std::vector<ScaledWeightFacts> rows;
-  std::vector<std::array<float, 3>> largest;
+  /// Of all measurements, by weight, in the order in which they were first seen.
+  std::vector<std::pair<std::string, std::array<float, 3>>> largest;
 };
 
 } // namespace nano

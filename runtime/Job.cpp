@@ -158,8 +158,11 @@ Status Job::openTraining() {
         "the plan has no training programs; compile a model with a loss and optimizers");
   if (options.train.empty())
     return badInput("--train is missing: give the pattern of the token shards to train on");
+  std::vector<plan::Column> columns;
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    columns.insert(columns.end(), stage->columns.begin(), stage->columns.end());
   Result<std::shared_ptr<const TokenShards>> shards =
-      TokenShards::open(options.train, training.vocabSize, "--train", training.columns);
+      TokenShards::open(options.train, training.vocabSize, "--train", columns);
   if (!shards)
     return shards.error();
   trainShards = *shards;
@@ -180,22 +183,26 @@ Status Job::openTraining() {
   Result<DataPosition> position = firstPosition();
   if (!position)
     return position.error();
-  Result<BatchShape> shape = batchShape(firstStep);
-  if (!shape)
-    return badInput(fmt::format("step {}: {}", firstStep + 1, shape.error().message));
   const plan::Documents &documents = training.documents;
   const BatchRule rule = {documents.rule, documents.shuffle, start.seed(),
                           int32_t(training.eosToken)};
-  Result<BatchReader> created =
-      BatchReader::create(trainShards, rule, *shape, "--train", *position);
-  if (!created)
-    return created.error();
+  // A batch of each stage of this run must fit into the shards; the first one is at hand last.
+  Result<BatchReader> created = badInput("");
+  std::vector<plan::StageSteps> stages = plan::stagesOf(plan, firstStep, steps);
+  for (auto part = stages.rbegin(); part != stages.rend(); ++part) {
+    Result<BatchShape> shape = batchShape(part->begin);
+    if (!shape)
+      return badInput(fmt::format("step {}: {}", part->begin + 1, shape.error().message));
+    created = BatchReader::create(trainShards, rule, *shape, "--train", *position);
+    if (!created)
+      return created.error();
+  }
   reader = std::move(*created);
   return ok();
 }
 
 Result<BatchShape> Job::batchShape(int64_t step) const {
-  const plan::Training &training = plan.training;
+  const plan::Training &training = plan::stageAt(plan, step);
   BatchShape shape = {uint64_t(training.globalBatch / training.seqLen), uint64_t(training.seqLen)};
   if (training.documents.longest.empty())
     return shape;

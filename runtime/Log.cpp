@@ -55,32 +55,42 @@ Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
       elements *= size;
     parameters += elements;
   }
-  return write(toText({{"event", "run"},
-                       {"plan_hash", facts.planHash},
-                       {"model", plan.model},
-                       {"target", plan.target},
-                       {"world", facts.world},
-                       {"device", facts.device},
-                       {"versions", {{"nanorun", version}, {"plan_format", plan::planVersion}}},
-                       {"seed", facts.seed},
-                       {"first_step", facts.firstStep},
-                       {"steps", facts.steps},
-                       {"seq_len", plan.training.seqLen},
-                       {"global_batch", plan.training.globalBatch},
-                       {"vocab_size", plan.training.vocabSize},
-                       {"parameters", parameters},
-                       {"hyperparameters", hyperparameters},
-                       {"device_facts", deviceFacts}}));
+  ordered_json entry({{"event", "run"},
+                      {"plan_hash", facts.planHash},
+                      {"model", plan.model},
+                      {"target", plan.target},
+                      {"world", facts.world},
+                      {"device", facts.device},
+                      {"versions", {{"nanorun", version}, {"plan_format", plan::planVersion}}},
+                      {"seed", facts.seed},
+                      {"first_step", facts.firstStep},
+                      {"steps", facts.steps},
+                      {"seq_len", plan.training.seqLen},
+                      {"global_batch", plan.training.globalBatch},
+                      {"vocab_size", plan.training.vocabSize},
+                      {"parameters", parameters},
+                      {"hyperparameters", hyperparameters},
+                      {"device_facts", deviceFacts}});
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    if (!stage->stage.empty())
+      entry["stages"].push_back({{"stage", stage->stage},
+                                 {"until", stage->until},
+                                 {"seq_len", stage->seqLen},
+                                 {"global_batch", stage->globalBatch}});
+  return write(toText(entry));
 }
 
 Status Log::step(const StepFacts &facts) {
-  return write(toText({{"event", "step"},
-                       {"step", facts.step},
-                       {"train_loss", facts.loss},
-                       {"step_ms", facts.milliseconds},
-                       {"tokens", facts.tokens},
-                       {"lr", facts.learningRate},
-                       {"total_tokens", facts.step * facts.tokens}}));
+  ordered_json entry({{"event", "step"},
+                      {"step", facts.step},
+                      {"train_loss", facts.loss},
+                      {"step_ms", facts.milliseconds},
+                      {"tokens", facts.tokens},
+                      {"lr", facts.learningRate},
+                      {"total_tokens", facts.totalTokens}});
+  if (!facts.stage.empty())
+    entry["stage"] = facts.stage;
+  return write(toText(entry));
 }
 
 Status Log::reports(int64_t step, const std::vector<ReportFacts> &facts) {

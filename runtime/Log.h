@@ -2,8 +2,9 @@
 //
 //   {"event":"run", "plan_hash", "model", "target", "world", "device", "versions", "seed",
 //    "first_step", "steps", "seq_len", "global_batch", "vocab_size", "parameters",
-//    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}}
-//   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens"}
+//    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}, "stages":
+//    [{"stage", "until", "seq_len", "global_batch"}]}
+//   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens", "stage"}
 //   {"event":"reports", "step", "reports": {name: number, or of a histogram {"edges", "counts",
 //    "min", "max", "mean", "norm"}}}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
@@ -14,7 +15,9 @@
 //   {"event":"start", "ms": {name: number}}
 //   {"event":"end", "step", "reason"}
 //
-// Steps count from 1; "tokens" are those of the step; the reason is "done" or the error's message.
+// Steps count from 1. "stages" and "stage" are there where the run has several; "seq_len" and
+// "global_batch" are the first one's, "until" is the number of its last step. "tokens" are those of
+// the step; the reason is "done" or the error's message.
 // That of event "reports" says what the step's programs report, combined as docs/reports.md says;
 // null stands for what is no number. Where updates report something it follows when the next step's
 // micro-batches are done, so that nothing waits for it. An entry of event "fp8" is about the first
@@ -57,6 +60,9 @@ struct StepFacts {
   double milliseconds = 0;
   int64_t tokens = 0; ///< of this step
   double learningRate = 0;
+  int64_t totalTokens = 0; ///< of all steps up to this one
+  int64_t tokensLeft = 0;  ///< of the steps that are still to come
+  std::string stage = {};  ///< of the run; empty where it has one only
 };
 
 /// A JSONL file, or nothing when it was made without a path.

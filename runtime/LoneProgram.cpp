@@ -9,7 +9,8 @@
 namespace nano {
 
 Result<std::unique_ptr<LoneProgram>>
-LoneProgram::open(const plan::Plan &plan, const std::string &planHash, const std::string &program,
+LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
+                  std::string plan::Training::*role,
                   const std::string &option, const LoneOptions &options,
                   const MakeDevice &makeDevice, Console &console) {
   const Report report = [&](const std::string &line) { console.say(line); };
@@ -17,10 +18,12 @@ LoneProgram::open(const plan::Plan &plan, const std::string &planHash, const std
   if (!start)
     return start.error();
   std::unique_ptr<LoneProgram> lone(new LoneProgram());
-  lone->program = program;
+  lone->steps = start->manifest() ? start->manifest()->step : plan.training.numIterations;
   lone->option = option;
   lone->alone = plan;
   plan::Plan &alone = lone->alone;
+  lone->stage = &plan::stageAt(alone, lone->steps);
+  const std::string &program = lone->program = lone->stage->*role;
   alone.worlds = {1};
   alone.group = 1;
   std::erase_if(alone.programs, [&](const plan::Program &p) { return p.name != program; });
@@ -38,7 +41,6 @@ LoneProgram::open(const plan::Plan &plan, const std::string &planHash, const std
   if (Status status = start->write(alone, Seat(), *lone->made, threadsPerRank(options.threads, 1));
       !status)
     return status.error();
-  lone->steps = start->manifest() ? start->manifest()->step : plan.training.numIterations;
   if (Status status = writeScalars(plan, lone->steps, 1, *lone->made); !status)
     return status.error();
   return lone;

@@ -24,13 +24,15 @@ struct LoneOptions {
 class LoneProgram {
 public:
   /// Run-time scalars have their values of the checkpoint's step, or of the last step where there
-  /// is no checkpoint. `option`: who asks, for messages. BadInput: a bad start.
+  /// is no checkpoint; the program is that of the step's stage. `option`: who asks, for messages. BadInput: a bad start.
   static Result<std::unique_ptr<LoneProgram>>
-  open(const plan::Plan &plan, const std::string &planHash, const std::string &program,
+  open(const plan::Plan &plan, const std::string &planHash, std::string plan::Training::*role,
        const std::string &option, const LoneOptions &options, const MakeDevice &makeDevice,
        Console &console);
 
   Device &device() { return *made; }
+  /// The stage of the run that the step is of, whose program it is.
+  const plan::Training &training() const { return *stage; }
   /// Optimizer steps that the parameters have been trained for; the plan's where that is unknown.
   int64_t step() const { return steps; }
   /// Runs the program once and waits for it. Failed, with `where`, for an index out of range.
@@ -40,6 +42,7 @@ private:
   LoneProgram() : group(1) {}
 
   plan::Plan alone;
+  const plan::Training *stage = nullptr; ///< of it
   LocalGroup group;
   std::unique_ptr<Device> made;
   std::string program, option;

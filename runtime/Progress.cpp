@@ -65,7 +65,7 @@ std::string Progress::line(const StepFacts &facts) const {
   for (const StepFacts &step : recent)
     milliseconds += step.milliseconds / double(recent.size());
   double perSecond = milliseconds > 0 ? double(facts.tokens) / milliseconds * 1000 : 0;
-  double left = double(steps - facts.step) * milliseconds / 1000;
+  double left = perSecond > 0 ? double(facts.tokensLeft) / perSecond : 0;
   int digits = milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
   std::string remaining = facts.step < steps ? durationText(left) + " left" : "done";
   return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s{}",
@@ -75,6 +75,8 @@ std::string Progress::line(const StepFacts &facts) const {
 }
 
 void Progress::step(const StepFacts &facts) {
+  if (!recent.empty() && recent.back().stage != facts.stage)
+    recent.clear(); // other sizes, another pace
   recent.push_back(facts);
   // The first step of a run pays for cold caches and late pages; it does not count as soon as there
   // is another.

@@ -60,6 +60,8 @@ Status Rank::prepare() {
     return made.error();
   device = std::move(*made);
   endPart("device");
+  if (Status status = prepareLaterStages(); !status)
+    return status;
   communicator.doing("filling its states");
   Status written = job.start.write(plan, seatOf(plan, communicator), *device,
                                    threadsPerRank(options.threads, job.localRanks),
@@ -69,6 +71,24 @@ Status Rank::prepare() {
   malloc_trim(0);
   endPart("states");
   return written;
+}
+
+Status Rank::prepareLaterStages() {
+  std::vector<std::string> programs;
+  for (const plan::StageSteps &later : plan::stagesOf(plan, job.firstStep, job.steps)) {
+    if (later.begin == job.firstStep)
+      continue;
+    for (const plan::StepPrograms &phase : later.stage->phases)
+      for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
+        if (!name->empty() && std::find(programs.begin(), programs.end(), *name) == programs.end())
+          programs.push_back(*name);
+  }
+  if (programs.empty())
+    return ok();
+  communicator.doing("preparing the programs of later stages");
+  Status status = device->prepareAhead(programs);
+  endPart("later_stages");
+  return status;
 }
 
 void Rank::endPart(const char *name) {
@@ -89,6 +109,18 @@ Status Rank::logStart() {
   return job.log.start(times);
 }
 
+std::string Rank::describeStage(const plan::Training &each, int64_t steps) const {
+  auto counted = [](int64_t count, const char *one, const char *many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+  };
+  return fmt::format(
+      "{}{} of {} tokens: {} with {} of {} tokens",
+      each.stage.empty() ? "" : fmt::format("stage {}: ", each.stage),
+      counted(steps, "step", "steps"), each.globalBatch, counted(world, "rank", "ranks"),
+      counted(each.globalBatch / (each.seqLen * world), "micro-batch", "micro-batches"),
+      each.seqLen);
+}
+
 Status Rank::announce() {
   if (rank != 0)
     return ok();
@@ -101,22 +133,20 @@ Status Rank::announce() {
   facts.firstStep = job.firstStep;
   facts.steps = job.steps;
   job.console.say(fmt::format("{} on {}", plan.model, facts.device));
-  auto counted = [](int64_t count, const char *one, const char *many) {
-    return fmt::format("{} {}", count, count == 1 ? one : many);
-  };
-  if (int64_t steps = job.steps - job.firstStep; steps > 0)
-    job.console.say(fmt::format(
-        "{} of {} tokens: {} with {} of {} tokens", counted(steps, "step", "steps"),
-        training.globalBatch, counted(world, "rank", "ranks"),
-        counted(training.globalBatch / (training.seqLen * world), "micro-batch", "micro-batches"),
-        training.seqLen));
+  for (const plan::StageSteps &part : plan::stagesOf(plan, job.firstStep, job.steps))
+    job.console.say(describeStage(*part.stage, part.end - part.begin));
   return job.log.run(plan, facts);
 }
 
 Status Rank::loop() {
   if (job.reader)
     loader = std::make_unique<Loader>(
-        *job.reader, Loader::Share{rank, world, training.columns, /*hashes=*/world > 1},
+        *job.reader,
+        Loader::Share{rank, world,
+                      [this](int64_t step) -> const std::vector<plan::Column> & {
+                        return plan::stageAt(plan, step).columns;
+                      },
+                      /*hashes=*/world > 1},
         [this](int64_t step) { return job.batchShape(step); }, job.firstStep, job.steps);
   const bool saves = !job.options.save.empty();
   int64_t steps = job.firstStep;
@@ -215,7 +245,7 @@ Status Rank::runProgram(int64_t step, const std::string &program) {
 }
 
 Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
-  expectChecks(training.checks, losses);
+  expectChecks(stage->checks, losses);
   reports.expect(losses.size());
   for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
     if (Status status = writeBatch(sequence); !status)
@@ -224,19 +254,19 @@ Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
     if (microBatch == 0)
       if (Status status = measure(step); !status)
         return status;
-    if (Status status = runProgram(step, programOf(training, step, microBatch, world)); !status)
+    if (Status status = runProgram(step, programOf(*stage, step, microBatch, world)); !status)
       return status;
-    if (Status status = device->readLater(training.lossBuffer, 0, &losses[sequence], sizeof(float));
+    if (Status status = device->readLater(stage->lossBuffer, 0, &losses[sequence], sizeof(float));
         !status)
       return status;
-    if (Status status = readChecks(training.checks, sequence); !status)
+    if (Status status = readChecks(stage->checks, sequence); !status)
       return status;
     if (Status status = reports.readSequence(*device, sequence); !status)
       return status;
   }
   if (Status status = device->wait(); !status)
     return status;
-  applyChecks(training.checks, losses);
+  applyChecks(stage->checks, losses);
   return tellReports();
 }
 
@@ -266,10 +296,27 @@ void Rank::applyChecks(const plan::IndexChecks &checks, std::vector<float> &loss
   }
 }
 
+Status Rank::enterStage(const plan::Training &next) {
+  if (stage == &next)
+    return ok();
+  // What the last update of the stage before reports lies in a buffer of that stage.
+  if (untold) {
+    if (Status status = device->wait(); !status)
+      return status;
+    if (Status status = tellReports(); !status)
+      return status;
+  }
+  stage = &next;
+  reports = ReportReader(next);
+  return ok();
+}
+
 Status Rank::trainStep(int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   if (!job.options.profile.empty())
     (void)device->takeSpans(); // of a step or a validation before
+  if (Status status = enterStage(plan::stageAt(plan, step)); !status)
+    return status;
   auto inStep = [&](const Status &status) {
     return Error{status.error().kind, fmt::format("step {}: {}", step + 1, status.error().message)};
   };
@@ -311,11 +358,13 @@ Status Rank::trainStep(int64_t step) {
 
   StepFacts facts;
   facts.step = step + 1;
-  facts.loss =
-      sum / double(training.trainLossIsSum ? training.globalBatch : int64_t(losses.size()));
+  facts.loss = sum / double(stage->trainLossIsSum ? stage->globalBatch : int64_t(losses.size()));
   facts.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  facts.tokens = training.globalBatch;
+  facts.stage = stage->stage;
+  facts.tokens = stage->globalBatch;
+  facts.totalTokens = plan::tokensOf(plan, step + 1);
+  facts.tokensLeft = plan::tokensOf(plan, job.steps) - facts.totalTokens;
   facts.learningRate = logScalar(plan, step, world);
   if (untold)
     progress.show(job.shown.text(untold->second));
@@ -335,7 +384,7 @@ Status Rank::measure(int64_t step) {
   if (!shows && options.calibrate.empty())
     return ok();
   communicator.doing(fmt::format("step {}, its FP8 measurement", step + 1));
-  if (Status status = meter.measure(*device, communicator); !status || !shows || rank != 0)
+  if (Status status = meter.measure(*device, communicator, *stage); !status || !shows || rank != 0)
     return status;
   if (step + 1 == job.steps)
     job.console.say(
@@ -347,35 +396,36 @@ Status Rank::measure(int64_t step) {
 }
 
 Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
-  expectChecks(training.valChecks, losses);
+  expectChecks(stage->valChecks, losses);
   SequenceData data;
   for (size_t i = size_t(rank); i < losses.size() && InterruptGuard::signal() == 0;
        i += size_t(world)) {
     communicator.doing(fmt::format("validation after step {}, sequence {}", steps, i));
     if (Status status =
-            readSequence(*job.valShards, {job.valSequences[i]}, uint64_t(training.valSeqLen),
-                         int32_t(training.eosToken), training.valColumns, data);
+            readSequence(*job.valShards, {job.valSequences[i]}, uint64_t(stage->valSeqLen),
+                         int32_t(stage->eosToken), stage->valColumns, data);
         !status)
       return status;
-    if (Status status = writeSequence(data, training.valTokensBuffer, training.valTargetsBuffer,
-                                      training.valColumns, *device);
+    if (Status status = writeSequence(data, stage->valTokensBuffer, stage->valTargetsBuffer,
+                                      stage->valColumns, *device);
         !status)
       return status;
-    if (Status status = device->run(training.validate); !status)
+    if (Status status = device->run(stage->validate); !status)
       return status;
-    if (Status status = device->readLater(training.valLossBuffer, 0, &losses[i], sizeof(float));
+    if (Status status = device->readLater(stage->valLossBuffer, 0, &losses[i], sizeof(float));
         !status)
       return status;
-    if (Status status = readChecks(training.valChecks, i); !status)
+    if (Status status = readChecks(stage->valChecks, i); !status)
       return status;
   }
   if (Status status = device->wait(); !status)
     return status;
-  applyChecks(training.valChecks, losses);
+  applyChecks(stage->valChecks, losses);
   return ok();
 }
 
 Result<bool> Rank::validate(int64_t steps) {
+  stage = &plan::stageAt(plan, steps);
   if (Status status = writeScalars(plan, steps, world, *device); !status)
     return status.error();
   std::vector<float> losses(job.valSequences.size());
@@ -389,10 +439,10 @@ Result<bool> Rank::validate(int64_t steps) {
   double sum = 0;
   for (float loss : losses)
     sum += loss;
-  uint64_t count = losses.size() * uint64_t(training.valSeqLen);
-  double mean = sum / double(training.valLossIsSum ? count : losses.size());
+  uint64_t count = losses.size() * uint64_t(stage->valSeqLen);
+  double mean = sum / double(stage->valLossIsSum ? count : losses.size());
   if (!std::isfinite(mean)) {
-    const std::string index = findOutOfRange(training.valChecks);
+    const std::string index = findOutOfRange(stage->valChecks);
     return failed(index.empty()
                       ? fmt::format("the validation loss is {} after step {}", mean, steps)
                       : fmt::format("validation after step {}: {}", steps, index));

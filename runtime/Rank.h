@@ -27,9 +27,9 @@ namespace nano {
 class Rank {
 public:
   Rank(Job &job, Communicator &communicator)
-      : job(job), plan(job.plan), training(job.plan.training), communicator(communicator),
-        rank(communicator.rank()), world(communicator.world()), meter(job.plan),
-        reports(job.plan.training), progress(job.console, job.steps) {}
+      : job(job), plan(job.plan), stage(&plan::stageAt(job.plan, job.firstStep)),
+        communicator(communicator), rank(communicator.rank()), world(communicator.world()),
+        meter(job.plan), reports(*stage), progress(job.console, job.steps) {}
 
   /// The run from the first step to the last, with what comes between and after.
   Status run();
@@ -37,20 +37,26 @@ public:
 private:
   /// Makes the device and writes the states.
   Status prepare();
+  /// Lets the device get ready for the programs of the stages that begin later in the run.
+  Status prepareLaterStages();
   /// Counts a part of the start, on rank 0.
   void endPart(const char *name);
   /// Announces the run to the log and the eye.
   Status announce();
+  /// What the steps of a stage are, for the eye; how many of them this run has.
+  std::string describeStage(const plan::Training &stage, int64_t steps) const;
   /// Steps, saves and validations, to the end or to a signal.
   Status loop();
+  /// Steps of that stage follow.
+  Status enterStage(const plan::Training &next);
   /// Optimizer step `step` (0-based).
   Status trainStep(int64_t step);
   /// Takes the batch of step `step`.
   Status takeBatch(int64_t step);
   /// Gives the device sequence `sequence` of the batch, one of this rank's.
   Status writeBatch(size_t sequence) {
-    return writeSequence(current->share[sequence / size_t(world)], training.tokensBuffer,
-                         training.targetsBuffer, training.columns, *device);
+    return writeSequence(current->share[sequence / size_t(world)], stage->tokensBuffer,
+                         stage->targetsBuffer, stage->columns, *device);
   }
   /// The losses of this rank's sequences of the batch, at their places among all.
   Status microBatches(int64_t step, std::vector<float> &losses);
@@ -126,12 +132,12 @@ private:
     return steps == job.steps || (every > 0 && steps % every == 0);
   }
   const plan::StepPrograms &phase(int64_t step) const {
-    return training.phases[size_t(step) % training.phases.size()];
+    return stage->phases[size_t(step) % stage->phases.size()];
   }
 
   Job &job;
   const plan::Plan &plan;
-  const plan::Training &training;
+  const plan::Training *stage; ///< of the step at hand; of a validation that of the next step
   Communicator &communicator;
   const int rank, world;
   Fp8Meter meter;

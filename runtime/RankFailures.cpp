@@ -82,7 +82,7 @@ std::string Rank::searchCause(int64_t step, size_t sequence) {
     };
     if (Status status = writeBatch(round * size_t(world) + size_t(rank)); !status)
       return fails(status.error());
-    const std::string &program = programOf(training, step, int64_t(round), world);
+    const std::string &program = programOf(*stage, step, int64_t(round), world);
     communicator.doing(fmt::format("search in step {}, program '{}'", step + 1, program));
     if (!looks || isFound) {
       Status status = device->run(program);
@@ -120,7 +120,7 @@ Error Rank::notFinite(int64_t step, size_t sequence, float loss) {
   // as it was when the loss came about.
   const bool isUpdated = phase(step).update.empty();
   const char *when = isUpdated ? "after" : "before";
-  const std::string index = findOutOfRange(training.checks);
+  const std::string index = findOutOfRange(stage->checks);
   const std::string fate = saveBefore(step);
   if (!index.empty())
     return failed(

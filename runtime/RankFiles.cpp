@@ -29,7 +29,7 @@ Status Rank::save(int64_t steps, const DataPosition *from) {
     manifest.shardFile = job.trainShards->name(job.reader->shardAt(position));
     manifest.position = position.position;
     manifest.epoch = position.epoch;
-    manifest.data = {plan::nameOf(training.documents.rule), job.trainShards->count(),
+    manifest.data = {plan::nameOf(stage->documents.rule), job.trainShards->count(),
                      job.trainShards->totalTokens(), job.shardsHash};
   }
   Result<std::string> path =
@@ -152,7 +152,7 @@ Status Rank::tellReports(bool updated) {
     return ok();
   auto [step, facts] = std::move(*untold);
   untold.reset();
-  const auto phase = (step - 1) % std::max<int64_t>(1, int64_t(training.phases.size()));
+  const auto phase = (step - 1) % std::max<int64_t>(1, int64_t(stage->phases.size()));
   if (updated)
     for (ReportFacts &each : reports.stepFacts(phase))
       facts.push_back(std::move(each));

@@ -26,17 +26,22 @@ std::string shortText(const ReportFacts &facts) {
 
 Result<ShownReports> ShownReports::create(const plan::Plan &plan,
                                           const std::vector<std::string> &names) {
-  const std::vector<plan::Report> &reports = plan.training.reports;
+  std::vector<const plan::Report *> reports; // of all stages, each name once
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    for (const plan::Report &report : stage->reports)
+      if (std::none_of(reports.begin(), reports.end(),
+                       [&](const plan::Report *known) { return known->name == report.name; }))
+        reports.push_back(&report);
   ShownReports result;
   for (const std::string &name : names) {
     const size_t before = result.shown.size();
     bool isKnown = false;
-    for (const plan::Report &report : reports)
-      if (::fnmatch(name.c_str(), report.name.c_str(), 0) == 0) {
+    for (const plan::Report *report : reports)
+      if (::fnmatch(name.c_str(), report->name.c_str(), 0) == 0) {
         isKnown = true;
         if (std::none_of(result.shown.begin(), result.shown.begin() + std::ptrdiff_t(before),
-                         [&](const Shown &each) { return each.name == report.name; }))
-          result.shown.push_back({report.name, ""});
+                         [&](const Shown &each) { return each.name == report->name; }))
+          result.shown.push_back({report->name, ""});
       }
     if (isKnown)
       continue;
@@ -45,8 +50,8 @@ Result<ShownReports> ShownReports::create(const plan::Plan &plan,
                                   "compile --reports {}",
                                   name, name));
     std::vector<std::string> known;
-    for (const plan::Report &report : reports)
-      known.push_back(report.name);
+    for (const plan::Report *report : reports)
+      known.push_back(report->name);
     return badInput(fmt::format("--show {}: the plan has no such report; it has {}", name,
                                 fmt::join(known, ", ")));
   }

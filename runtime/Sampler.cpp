@@ -30,23 +30,23 @@ Result<int32_t> chooseToken(const std::vector<float> &logits, double temperature
 Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &planHash,
                                     const SampleOptions &options, const MakeDevice &makeDevice,
                                     Console &console) {
-  const plan::Training &training = plan.training;
-  if (training.generate.empty())
+  if (plan.training.generate.empty())
     return badInput("--sample: the plan has no program for it");
-  std::vector<int32_t> tokens = {int32_t(std::max<int64_t>(training.eosToken, 0))};
+  std::vector<int32_t> tokens = {int32_t(std::max<int64_t>(plan.training.eosToken, 0))};
   if (!options.promptFile.empty()) {
     Result<std::vector<int32_t>> prompt =
-        readTokens("--prompt-tokens", options.promptFile, training.vocabSize);
+        readTokens("--prompt-tokens", options.promptFile, plan.training.vocabSize);
     if (!prompt)
       return prompt.error();
     tokens = std::move(*prompt);
   }
   Result<std::unique_ptr<LoneProgram>> lone =
-      LoneProgram::open(plan, planHash, training.generate, "--sample",
+      LoneProgram::open(plan, planHash, &plan::Training::generate, "--sample",
                         {options.start, options.threads, options.tuneFile}, makeDevice, console);
   if (!lone)
     return lone.error();
   Device &device = (*lone)->device();
+  const plan::Training &training = (*lone)->training();
 
   Random random(options.start.seed, "sample");
   const size_t prompt = tokens.size();

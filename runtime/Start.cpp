@@ -143,7 +143,8 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
 
 namespace {
 
-plan::Variables variablesAt(const plan::Training &training, int64_t step, int world) {
+plan::Variables variablesAt(const plan::Plan &plan, int64_t step, int world) {
+  const plan::Training &training = plan::stageAt(plan, step);
   plan::Variables variables;
   variables.step = double(step);
   variables.numIterations = double(training.numIterations);
@@ -156,7 +157,7 @@ plan::Variables variablesAt(const plan::Training &training, int64_t step, int wo
 } // namespace
 
 Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device) {
-  plan::Variables variables = variablesAt(plan.training, step, world);
+  plan::Variables variables = variablesAt(plan, step, world);
   std::vector<std::byte> block;
   for (const plan::Scalar &scalar : plan.scalars) {
     uint32_t bits = plan::evaluateBits(scalar, variables);
@@ -169,10 +170,10 @@ Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &dev
   return block.empty() ? ok() : device.write(plan.scalarBuffer, 0, block.data(), block.size());
 }
 
-const std::string &programOf(const plan::Training &training, int64_t step, int64_t microBatch,
+const std::string &programOf(const plan::Training &stage, int64_t step, int64_t microBatch,
                              int world) {
-  const plan::StepPrograms &programs = training.phases[size_t(step) % training.phases.size()];
-  const int64_t count = training.globalBatch / (training.seqLen * world);
+  const plan::StepPrograms &programs = stage.phases[size_t(step) % stage.phases.size()];
+  const int64_t count = stage.globalBatch / (stage.seqLen * world);
   if (microBatch + 1 == count)
     return programs.last;
   return microBatch == 0 ? programs.first : programs.next;
@@ -181,7 +182,7 @@ const std::string &programOf(const plan::Training &training, int64_t step, int64
 double scalarAt(const plan::Plan &plan, const std::string &name, int64_t step, int world) {
   for (const plan::Scalar &scalar : plan.scalars)
     if (scalar.name == name)
-      return plan::evaluate(scalar.value, variablesAt(plan.training, step, world));
+      return plan::evaluate(scalar.value, variablesAt(plan, step, world));
   return 0;
 }
 

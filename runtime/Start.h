@@ -63,8 +63,8 @@ private:
 /// f32 one is not finite.
 Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device);
 /// The program that a rank runs on micro-batch `microBatch` (from 0) of step `step`, 0-based; needs
-/// a plan that trains.
-const std::string &programOf(const plan::Training &training, int64_t step, int64_t microBatch,
+/// a stage that trains; the step is one of it.
+const std::string &programOf(const plan::Training &stage, int64_t step, int64_t microBatch,
                              int world);
 /// The value of the plan's scalar of that name at that step; 0 when it has none.
 double scalarAt(const plan::Plan &plan, const std::string &name, int64_t step, int world);

@@ -27,7 +27,8 @@ class Loader {
 public:
   struct Share {
     int rank = 0, world = 1;
-    std::vector<plan::Column> columns;
+    /// The columns that a step's programs read; called in the loader's thread.
+    std::function<const std::vector<plan::Column> &(int64_t)> columnsOf;
     bool hashes = false;
   };
   /// Begins to read the batches of steps [first, end). `shapeOf` says how that of a step is cut; it

@@ -111,12 +111,10 @@ Status EmulatorDevice::allocateBuffers() {
   if (!global.set(std::move(regions)))
     return failed("out of memory for the emulator's checks; set NANO_EMULATOR=fast");
 
-  std::set<uint32_t> kept = {plan.scalarBuffer,
-                             plan.training.tokensBuffer,
-                             plan.training.targetsBuffer,
-                             plan.training.valTokensBuffer,
-                             plan.training.valTargetsBuffer,
-                             plan.training.genTokensBuffer};
+  std::set<uint32_t> kept = {plan.scalarBuffer};
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    kept.insert({stage->tokensBuffer, stage->targetsBuffer, stage->valTokensBuffer,
+                 stage->valTargetsBuffer, stage->genTokensBuffer});
   for (const plan::State &state : plan.states)
     kept.insert(state.buffer);
   for (const auto *columns : {&plan.training.columns, &plan.training.valColumns})

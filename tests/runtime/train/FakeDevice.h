@@ -33,7 +33,7 @@ public:
 
   FakeDevice(const plan::Plan &plan, Communicator &communicator, OnRun onRun = {},
              DeviceOptions options = {})
-      : plan(plan), training(plan.training), communicator(communicator), onRun(std::move(onRun)),
+      : plan(plan), training(&plan.training), communicator(communicator), onRun(std::move(onRun)),
         options(std::move(options)), arena(plan.arenaBytes) {}
 
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override {
@@ -66,7 +66,11 @@ public:
       onRun(program, *this);
     measure(program);
     bool isFirst = false, isLast = false, isNext = false, updates = false;
-    for (const plan::StepPrograms &phase : training.phases) {
+    for (const plan::Training *stage : plan::stagesOf(plan))
+      for (const plan::StepPrograms &phase : stage->phases)
+        if (program == phase.first || program == phase.next || program == phase.last)
+          training = stage;
+    for (const plan::StepPrograms &phase : training->phases) {
       isFirst |= program == phase.first;
       isNext |= program == phase.next;
       isLast |= program == phase.last;
@@ -75,20 +79,20 @@ public:
         return update();
     }
     if (isFirst || isNext || isLast) {
-      const bool isAlone = training.globalBatch == training.seqLen * communicator.world();
+      const bool isAlone = training->globalBatch == training->seqLen * communicator.world();
       Status status = microBatch(isFirst || (isLast && isAlone), isLast);
       return status && updates ? update() : status;
     }
-    if (program == training.validate) {
-      *at<float>(training.valLossBuffer) =
-          float(loss(at<int32_t>(training.valTokensBuffer), at<int32_t>(training.valTargetsBuffer),
-                     training.valSeqLen, nullptr) /
-                double(training.valSeqLen));
+    if (program == training->validate) {
+      *at<float>(training->valLossBuffer) =
+          float(loss(at<int32_t>(training->valTokensBuffer),
+                     at<int32_t>(training->valTargetsBuffer), training->valSeqLen, nullptr) /
+                double(training->valSeqLen));
       return ok();
     }
-    if (program == training.measure) {
+    if (program == training->measure) {
       // Numbers that grow from run to run and from rank to rank.
-      float *report = at<float>(training.reportBuffer);
+      float *report = at<float>(training->reportBuffer);
       ++measured;
       for (int64_t i = 0; i < plan::reportColumns; ++i)
         report[i] = setting("fake_report_zero") == 1
@@ -96,14 +100,21 @@ public:
                         : float(measured) * float(1 + rank()) * float(i + 1) / 1024;
       return ok();
     }
-    float *logits = at<float>(training.logitsBuffer);
-    for (int64_t t = 0; t < training.genSeqLen; ++t)
-      for (int64_t c = 0; c < training.logitsColumns; ++c) {
-        bool isNext = c == (at<int32_t>(training.genTokensBuffer)[t] + 1) % training.vocabSize;
-        logits[t * training.logitsColumns + c] = isNext                   ? 20.0F
-                                                 : c < training.vocabSize ? 0.0F
-                                                                          : 100.0F;
+    float *logits = at<float>(training->logitsBuffer);
+    for (int64_t t = 0; t < training->genSeqLen; ++t)
+      for (int64_t c = 0; c < training->logitsColumns; ++c) {
+        bool isNext = c == (at<int32_t>(training->genTokensBuffer)[t] + 1) % training->vocabSize;
+        logits[t * training->logitsColumns + c] = isNext                    ? 20.0F
+                                                  : c < training->vocabSize ? 0.0F
+                                                                            : 100.0F;
       }
+    return ok();
+  }
+
+  Status prepareAhead(const std::vector<std::string> &programs) override {
+    for (const std::string &program : programs)
+      if (onRun)
+        onRun("ahead: " + program, *this);
     return ok();
   }
 
@@ -131,7 +142,7 @@ private:
     double sum = 0;
     for (int64_t t = 0; t < count; ++t) {
       double error = double(weight[tokens[t]]) + fromBf16(bias[tokens[t]]) -
-                     double(targets[t]) / double(training.vocabSize);
+                     double(targets[t]) / double(training->vocabSize);
       sum += 0.5 * error * error;
       if (gradient)
         gradient[tokens[t]] += float(error);
@@ -144,17 +155,17 @@ private:
       std::this_thread::sleep_for(std::chrono::milliseconds(sleep));
     float *gradient = state<float>(3);
     if (isFirst)
-      std::fill(gradient, gradient + training.vocabSize, 0.0F);
-    *at<float>(training.lossBuffer) =
-        float(loss(at<int32_t>(training.tokensBuffer), at<int32_t>(training.targetsBuffer),
-                   training.seqLen, gradient));
+      std::fill(gradient, gradient + training->vocabSize, 0.0F);
+    *at<float>(training->lossBuffer) =
+        float(loss(at<int32_t>(training->tokensBuffer), at<int32_t>(training->targetsBuffer),
+                   training->seqLen, gradient));
     sequence = isFirst ? rank() : sequence + communicator.world();
     const int64_t nanSequence = setting("fake_nan_sequence");
     if (setting("fake_nan_step") == updatesDone + 1 && (nanSequence < 0 || nanSequence == sequence))
-      *at<float>(training.lossBuffer) = std::numeric_limits<float>::quiet_NaN();
+      *at<float>(training->lossBuffer) = std::numeric_limits<float>::quiet_NaN();
     if (!isLast)
       return ok();
-    return communicator.allReduce(gradient, training.vocabSize, plan::DType::F32, Combine::Sum,
+    return communicator.allReduce(gradient, training->vocabSize, plan::DType::F32, Combine::Sum,
                                   plan::Ranks::All, "gradient");
   }
 
@@ -183,9 +194,9 @@ private:
     if (setting("fake_fail_step") == updatesDone && setting("fake_fail_rank") == rank())
       return failed("fake failure");
     float *weight = state<float>(0), *momentum = state<float>(2), *gradient = state<float>(3);
-    int64_t count = training.globalBatch / training.seqLen;
+    int64_t count = training->globalBatch / training->seqLen;
     auto sequences = float(count);
-    for (int64_t i = 0; i < training.vocabSize; ++i) {
+    for (int64_t i = 0; i < training->vocabSize; ++i) {
       momentum[i] = 0.9F * momentum[i] + gradient[i] / sequences;
       weight[i] -= 0.1F * *learningRate() * momentum[i];
     }
@@ -194,7 +205,7 @@ private:
 
   int64_t measured = 0;
   const plan::Plan &plan;
-  const plan::Training &training;
+  const plan::Training *training; ///< the stage of the step's program that ran last
   Communicator &communicator;
   OnRun onRun;
   DeviceOptions options;

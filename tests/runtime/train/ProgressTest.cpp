@@ -29,7 +29,7 @@ TEST(Progress, Numbers) {
 }
 
 StepFacts factsOf(int64_t step, double loss, double milliseconds) {
-  return {step, loss, milliseconds, 1000, 0.05};
+  return {step, loss, milliseconds, 1000, 0.05, 1000 * step, 1000 * (100 - step)};
 }
 
 TEST(Progress, LineSaysEverything) {
@@ -40,6 +40,17 @@ TEST(Progress, LineSaysEverything) {
     progress.step(factsOf(step, 5 - 0.01 * double(step), 200));
   EXPECT_EQ(progress.line(factsOf(11, 4.89, 200)),
             "step 11/100 17.8s left  loss 4.8900 (-0.0900/9)  lr 0.05  200 ms  5.00k tok/s");
+}
+
+TEST(Progress, AStageHasItsOwnPace) {
+  CapturedConsole captured;
+  Progress progress(captured.console, 20);
+  for (int64_t step = 1; step <= 10; ++step)
+    progress.step({step, 5, 100, 1000, 0.05, 1000 * step, 1000 * (10 - step) + 20000, "short"});
+  const StepFacts later{11, 4, 400, 2000, 0.05, 12000, 18000, "long"};
+  progress.step(later);
+  EXPECT_EQ(progress.line(later),
+            "step 11/20 3.6s left  loss 4.0000 (+0.0000/0)  lr 0.05  400 ms  5.00k tok/s");
 }
 
 TEST(Progress, PlainLinesAreFew) {
@@ -77,7 +88,7 @@ TEST(Log, Lines) {
     ASSERT_TRUE(log);
     ASSERT_TRUE(log->run(
         plan, {"abc", "cpu \xff", {{"gpu", "G 1"}, {"bytes", "12"}}, 2, UINT64_MAX, 3, 9}));
-    ASSERT_TRUE(log->step({4, 1.0 / 3, 12.5, 1000, 0.05}));
+    ASSERT_TRUE(log->step({4, 1.0 / 3, 12.5, 1000, 0.05, 4000}));
     ASSERT_TRUE(log->validation(4, 2.5, 640));
     ASSERT_TRUE(log->checkpoint(4, "runs/a/step-000004"));
     ASSERT_TRUE(log->start({{"plan", 1.2345}, {"total", 20}}));
