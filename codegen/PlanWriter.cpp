@@ -7,6 +7,7 @@
 #include "codegen/cuda/CudaEmitter.h"
 #include "ir/graph/Data.h"
 #include "ir/graph/Phases.h"
+#include "ir/graph/RunStages.h"
 #include "ir/graph/Sharding.h"
 #include "ir/step/AttentionFlops.h"
 #include "ir/step/Step.h"
@@ -24,7 +25,8 @@ class PlanWriter {
 public:
   PlanWriter(ModuleOp module, PlanParts &parts)
       : module(module), kernelModule(parts.kernels), segments(std::move(parts.segments)),
-        reaches(std::move(parts.reaches)), kernels(module), symbols(module) {
+        reaches(std::move(parts.reaches)), kernels(module), symbols(module),
+        all(graph::runStagesOf(module)), facts(all.front()) {
     if (!kernelModule) {
       kernelModule = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
       segments = largestLaunches(module);
@@ -48,22 +50,27 @@ private:
   LogicalResult inputs();
   LogicalResult programs();
   LogicalResult columns(StringRef prefix, bool validation, std::vector<plan::Column> &columns);
-  LogicalResult documents();
-  LogicalResult training();
-  /// What the programs of a role, whose inputs have this prefix, check of indices.
+  LogicalResult documents(plan::Documents &documents);
+  /// The stages of the run.
+  LogicalResult stages();
+  LogicalResult training(Training &training);
+  LogicalResult products(Training &training);
+  /// What the stage's programs of a role, whose inputs have this prefix, check of indices.
   LogicalResult checks(StringRef role, StringRef prefix, IndexChecks &checks);
-  void phases();
+  void phases(Training &training);
   /// What the programs of a step report.
-  void reports();
+  void reports(Training &training);
+  /// The stage's program of a role and phase; null when there is none.
+  step::ProgramOp program(StringRef role, int64_t phase = 0);
   void addKernels();
 
   /// Adds a buffer; its name gets a number when it is taken.
   uint32_t addBuffer(StringRef name, uint64_t offset, MemRefType type, mlir::Location location);
   /// The offset that memory planning gave an op.
   FailureOr<uint64_t> offsetOf(Operation *op, StringRef attribute);
-  /// An integer of nano.training.
+  /// An integer of the stage's nano.training.
   FailureOr<int64_t> size(StringRef name);
-  /// The plan buffer of an input, which must hold elements of `type`.
+  /// The plan buffer of the stage's input of that name.
   FailureOr<uint32_t> input(const Twine &name);
 
   ModuleOp module, kernelModule;
@@ -72,6 +79,9 @@ private:
   step::KernelTable kernels; ///< of the module
   SymbolTable symbols;
   PlanIndex index;
+  SmallVector<graph::RunStage> all;
+  int64_t stage = 0; ///< the one that is being written, and what is said of it
+  graph::RunStage facts;
   llvm::StringMap<unsigned> bufferNames; ///< how often each was asked for
 };
 
@@ -307,8 +317,7 @@ LogicalResult PlanWriter::programs() {
 }
 
 FailureOr<int64_t> PlanWriter::size(StringRef name) {
-  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
-  auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
+  auto value = facts.training ? facts.training.getAs<IntegerAttr>(name) : IntegerAttr();
   if (!value)
     return module.emitError("attribute ")
            << graph::trainingAttrName << " has no integer '" << name << "'";
@@ -316,24 +325,30 @@ FailureOr<int64_t> PlanWriter::size(StringRef name) {
 }
 
 FailureOr<uint32_t> PlanWriter::input(const Twine &name) {
-  auto op = symbols.lookup<step::InputOp>(StringAttr::get(module.getContext(), name));
-  if (!op)
-    return module.emitError("has no input @") << name;
-  return index.buffers[op.getSymNameAttr().getAsOpaquePointer()].buffer;
+  const std::string wanted = name.str();
+  for (auto op : module.getOps<step::InputOp>())
+    if (graph::isInStage(op, stage) && graph::nameInStages(op, all) == wanted)
+      return index.buffers[op.getSymNameAttr().getAsOpaquePointer()].buffer;
+  return module.emitError("has no input @") << wanted;
+}
+
+step::ProgramOp PlanWriter::program(StringRef role, int64_t phase) {
+  for (auto op : module.getOps<step::ProgramOp>())
+    if (op.getRole() == role && graph::isInStage(op, stage) && graph::runsInPhase(op, phase))
+      return op;
+  return {};
 }
 
 /// The steps of the training, from the programs by their roles and phases. Where no program
 /// communicates, what runs last is `next`, or `first` when there is one micro-batch.
-void PlanWriter::phases() {
-  Training &training = plan.training;
+void PlanWriter::phases(Training &training) {
   const int64_t microBatches = training.globalBatch / (training.seqLen * plan.worlds.front());
   for (int64_t phase = 0, count = graph::phaseCount(module); phase < count; ++phase) {
     StepPrograms step;
-    for (auto op : module.getOps<step::ProgramOp>())
-      for (auto [known, into] : {std::pair("first", &step.first), std::pair("next", &step.next),
-                                 std::pair("last", &step.last), std::pair("update", &step.update)})
-        if (op.getRole() == known && graph::runsInPhase(op, phase))
-          *into = op.getSymName().str();
+    for (auto [known, into] : {std::pair("first", &step.first), std::pair("next", &step.next),
+                               std::pair("last", &step.last), std::pair("update", &step.update)})
+      if (step::ProgramOp op = program(known, phase))
+        *into = op.getSymName().str();
     if (step == StepPrograms())
       return;
     if (step.last.empty())
@@ -348,7 +363,7 @@ void PlanWriter::phases() {
 
 LogicalResult PlanWriter::checks(StringRef role, StringRef prefix, IndexChecks &checks) {
   for (auto op : module.getOps<graph::IndexCheckOp>())
-    if (op.getRole() == role)
+    if (op.getRole() == role && graph::isInStage(op, stage))
       checks.list.push_back(
           {op.getKind().str(), int64_t(op.getBound()), planLocation(op.getLoc())});
   if (checks.list.empty())
@@ -366,7 +381,7 @@ LogicalResult PlanWriter::checks(StringRef role, StringRef prefix, IndexChecks &
 LogicalResult PlanWriter::columns(StringRef prefix, bool validation,
                                   std::vector<plan::Column> &columns) {
   using Type = plan::Column::Type;
-  for (const graph::Column &column : graph::columnsOf(module, validation)) {
+  for (const graph::Column &column : graph::columnsOf(facts.training, validation)) {
     FailureOr<uint32_t> buffer = input(prefix + "." + column.inputName());
     if (failed(buffer))
       return failure();
@@ -377,12 +392,28 @@ LogicalResult PlanWriter::columns(StringRef prefix, bool validation,
   return success();
 }
 
-LogicalResult PlanWriter::documents() {
-  auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+/// The FP8 products that the stage's measuring program reports.
+LogicalResult PlanWriter::products(Training &training) {
+  if (!facts.fp8Products || training.measure.empty())
+    return success();
+  FailureOr<uint32_t> report = input("train.report");
+  if (failed(report))
+    return failure();
+  training.reportBuffer = *report;
+  for (auto entry : facts.fp8Products.getAsRange<DictionaryAttr>()) {
+    auto weight = entry.getAs<StringAttr>("weight"), recipe = entry.getAs<StringAttr>("recipe");
+    if (!weight || !recipe)
+      return module.emitError("nano.fp8_products: an entry lacks weight or recipe");
+    training.scaledWeights.push_back({weight.str(), recipe.str()});
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::documents(plan::Documents &documents) {
+  DictionaryAttr attributes = facts.training;
   auto named = attributes.getAs<StringAttr>("documents");
   if (!named)
     return success();
-  plan::Documents &documents = plan.training.documents;
   using Rule = plan::Documents::Rule;
   for (Rule rule : {Rule::Aligned, Rule::Cut, Rule::Packed})
     if (named.getValue() == plan::nameOf(rule))
@@ -397,7 +428,7 @@ LogicalResult PlanWriter::documents() {
   return success();
 }
 
-void PlanWriter::reports() {
+void PlanWriter::reports(Training &training) {
   for (auto op : module.getOps<graph::ReportedOp>()) {
     Report report;
     report.name = op.getName().str();
@@ -412,24 +443,25 @@ void PlanWriter::reports() {
     report.eachStep = op.getEachStep();
     if (std::optional<ArrayRef<int64_t>> phases = op.getPhases())
       report.phases.assign(phases->begin(), phases->end());
-    plan.training.reports.push_back(std::move(report));
+    training.reports.push_back(std::move(report));
   }
 }
 
-LogicalResult PlanWriter::training() {
-  Training &training = plan.training;
+LogicalResult PlanWriter::training(Training &training) {
   auto take = [](auto result, auto &into) {
     if (failed(result))
       return failure();
     into = *result;
     return success();
   };
-  for (auto op : module.getOps<step::ProgramOp>())
-    for (auto [known, into] :
-         {std::pair("validate", &training.validate), std::pair("generate", &training.generate),
-          std::pair("measure", &training.measure)})
-      if (op.getRole() == known)
-        *into = op.getSymName().str();
+  training.stage = facts.name;
+  training.until = facts.until;
+  step::ProgramOp validate = program("validate"), generate = program("generate");
+  for (auto [op, into] :
+       {std::pair(validate, &training.validate), std::pair(generate, &training.generate),
+        std::pair(program("measure"), &training.measure)})
+    if (op)
+      *into = op.getSymName().str();
   if (failed(take(size("seq_len"), training.seqLen)) ||
       failed(take(size("val_seq_len"), training.valSeqLen)) ||
       failed(take(size("global_batch"), training.globalBatch)) ||
@@ -437,50 +469,52 @@ LogicalResult PlanWriter::training() {
       failed(take(size("vocab_size"), training.vocabSize)) ||
       failed(take(size("eos_token"), training.eosToken)))
     return failure();
-  phases();
-  reports();
-  auto attributes = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
-  if (auto isSum = attributes.getAs<BoolAttr>("train_loss_is_sum"))
+  phases(training);
+  reports(training);
+  if (auto isSum = facts.training.getAs<BoolAttr>("train_loss_is_sum"))
     training.trainLossIsSum = isSum.getValue();
-  if (auto isSum = attributes.getAs<BoolAttr>("val_loss_is_sum"))
+  if (auto isSum = facts.training.getAs<BoolAttr>("val_loss_is_sum"))
     training.valLossIsSum = isSum.getValue();
-  if (auto scalar = attributes.getAs<StringAttr>("log_scalar"))
+  if (auto scalar = facts.training.getAs<StringAttr>("log_scalar"))
     training.logScalar = scalar.str();
   if (!training.phases.empty() &&
       (failed(take(input("train.tokens"), training.tokensBuffer)) ||
        failed(take(input("train.targets"), training.targetsBuffer)) ||
        failed(take(input("train.loss"), training.lossBuffer)) ||
-       failed(columns("train", false, training.columns)) || failed(documents()) ||
+       failed(columns("train", false, training.columns)) || failed(documents(training.documents)) ||
        failed(checks("train", "train", training.checks))))
     return failure();
-  if (auto weights = module->getAttrOfType<ArrayAttr>("nano.fp8_products");
-      weights && !training.measure.empty()) {
-    if (failed(take(input("train.report"), training.reportBuffer)))
-      return failure();
-    for (auto entry : weights.getAsRange<DictionaryAttr>()) {
-      auto weight = entry.getAs<StringAttr>("weight"), recipe = entry.getAs<StringAttr>("recipe");
-      if (!weight || !recipe)
-        return module.emitError("nano.fp8_products: an entry lacks weight or recipe");
-      training.scaledWeights.push_back({weight.str(), recipe.str()});
-    }
-  }
-  const std::string &validate = training.validate, &generate = training.generate;
-  if (!validate.empty() && (failed(take(input(validate + ".tokens"), training.valTokensBuffer)) ||
-                            failed(take(input(validate + ".targets"), training.valTargetsBuffer)) ||
-                            failed(take(input(validate + ".loss"), training.valLossBuffer)) ||
-                            failed(columns(validate, true, training.valColumns)) ||
-                            failed(checks("validate", validate, training.valChecks))))
+  if (failed(products(training)))
     return failure();
-  if (!generate.empty()) {
-    if (failed(take(input(generate + ".tokens"), training.genTokensBuffer)) ||
-        failed(take(input(generate + ".logits"), training.logitsBuffer)) ||
-        failed(checks("generate", generate, training.genChecks)))
+  if (validate) {
+    const std::string prefix = graph::nameInStages(validate, all);
+    if (failed(take(input(prefix + ".tokens"), training.valTokensBuffer)) ||
+        failed(take(input(prefix + ".targets"), training.valTargetsBuffer)) ||
+        failed(take(input(prefix + ".loss"), training.valLossBuffer)) ||
+        failed(columns(prefix, true, training.valColumns)) ||
+        failed(checks("validate", prefix, training.valChecks)))
+      return failure();
+  }
+  if (generate) {
+    const std::string prefix = graph::nameInStages(generate, all);
+    if (failed(take(input(prefix + ".tokens"), training.genTokensBuffer)) ||
+        failed(take(input(prefix + ".logits"), training.logitsBuffer)) ||
+        failed(checks("generate", prefix, training.genChecks)))
       return failure();
     const Buffer &logits = plan.buffers[training.logitsBuffer];
     if (logits.shape.size() != 2)
-      return module.emitError("@") << generate << ".logits must have two dimensions";
+      return module.emitError("@") << prefix << ".logits must have two dimensions";
     training.genSeqLen = logits.shape[0];
     training.logitsColumns = logits.shape[1];
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::stages() {
+  for (stage = 0; stage < int64_t(all.size()); ++stage) {
+    facts = all[size_t(stage)];
+    if (failed(training(stage == 0 ? plan.training : plan.laterStages.emplace_back())))
+      return failure();
   }
   return success();
 }
@@ -489,7 +523,7 @@ LogicalResult PlanWriter::run() {
   if (failed(header()) || failed(scalars()) || failed(states()) || failed(inputs()))
     return failure();
   addKernels();
-  return failed(programs()) ? failure() : training();
+  return failed(programs()) ? failure() : stages();
 }
 
 } // namespace

@@ -10,13 +10,16 @@
 #include "compiler/CrashMessage.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
+#include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/RunStages.h"
 #include "ir/machine/LabelledTimes.h"
 #include "ir/machine/Machine.h"
+#include "ir/step/Step.h"
 #include "passes/fuse/Traffic.h"
 #include "passes/memory/MemoryReport.h"
 #include "runtime/plan/PlanFile.h"
@@ -71,15 +74,24 @@ int64_t trainingSize(ModuleOp module, StringRef name) {
   return training.getAs<IntegerAttr>(name).getInt();
 }
 
-/// Every number of ranks must divide the sequences of the global batch.
+/// Every number of ranks must divide the sequences of the global batch, in each stage.
 void checkWorlds(ModuleOp module, const std::vector<int64_t> &worlds) {
-  const int64_t batch = trainingSize(module, "global_batch"),
-                length = trainingSize(module, "seq_len");
-  for (int64_t world : worlds)
-    if (batch / length % world != 0)
+  for (const auto &[i, stage] : llvm::enumerate(graph::runStagesOf(module))) {
+    auto size = [&](StringRef name) { return stage.training.getAs<IntegerAttr>(name).getInt(); };
+    const int64_t batch = size("global_batch"), length = size("seq_len");
+    for (int64_t world : worlds) {
+      if (batch / length % world == 0)
+        continue;
+      std::string where;
+      for (auto function : module.getOps<func::FuncOp>())
+        if (!stage.name.empty() && function->hasAttr(graph::inStagesAttrName) &&
+            graph::isInStage(function, int64_t(i)) && where.empty())
+          where = fmt::format(" in stage '{}' ({})", stage.name, step::lineOf(function.getLoc()));
       throw ModelError(fmt::format("--world {}: {} ranks cannot share the {} sequences of a global "
-                                   "batch ({} tokens, {} a sequence)",
-                                   world, world, batch / length, batch, length));
+                                   "batch{} ({} tokens, {} a sequence)",
+                                   world, world, batch / length, where, batch, length));
+    }
+  }
 }
 
 /// A plan that no machine can hold is not written; its model's sizes are a mistake.
@@ -116,6 +128,12 @@ void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &
 /// Kernels, calls and bytes of an optimizer step on one rank.
 struct StepTraffic {
   int64_t kernels = 0, bytes = 0, floor = 0;
+};
+
+/// The same of a stage of the run.
+struct RunTraffic {
+  std::string runStage; ///< empty: the only one
+  StepTraffic unfused, fused;
 };
 
 /// Of the step that each of `world` ranks runs: see plan::StepPrograms.
@@ -192,11 +210,15 @@ public:
       goOn(pipeline, *from);
     else
       begin(pipeline);
+    Stage::Scope scope = from ? from->scope : Stage::Scope::RunStage;
     for (const Stage &stage : stages()) {
       if (from && &stage <= from)
         continue;
-      if (stage.isForEachWorld && !isSplit)
-        split();
+      if (scope < Stage::Scope::WorldPart && stage.scope >= Stage::Scope::WorldPart)
+        splitWorlds();
+      if (scope < Stage::Scope::World && stage.scope >= Stage::Scope::World)
+        joinStages();
+      scope = stage.scope;
       if (stage.addPasses)
         runPasses(stage);
       else
@@ -263,6 +285,7 @@ private:
     if (dump)
       dump->write(module(), "frontend");
     runs = {{module(), pipeline, dump ? &*dump : nullptr}};
+    partStages();
   }
 
   /// Goes on behind `stage` with the IR of a file, after proving of it what holds after that stage.
@@ -273,7 +296,7 @@ private:
     StageFile file = readStageFile(context, options.model, stage);
     programs = std::move(file.programs);
     source = std::move(file.source);
-    if (stage.isForEachWorld) {
+    if (stage.isForEachWorld()) {
       if (!worlds.empty() && worlds != file.worlds)
         throw ModelError(fmt::format("--world {}: {} is of {} ranks", fmt::join(worlds, ","),
                                      options.model, fmt::join(file.worlds, ",")));
@@ -283,9 +306,11 @@ private:
       worlds = {1};
     }
     checkWorlds(module(), worlds);
-    runs = {{module(), pipeline, dump ? &*dump : nullptr}};
-    if (stage.isForEachWorld)
-      split();
+    for (size_t i = 0; i < programs.size(); ++i) {
+      runs.push_back({*programs[i], pipeline, dump ? &*dump : nullptr});
+      if (stage.isForEachWorld())
+        dumpForWorld(runs.back(), worlds[i]);
+    }
     if (!stage.addGate)
       return;
     begin(stage.name.str());
@@ -313,29 +338,78 @@ private:
                   "; --dump-ir DIR keeps the program after every pass before it");
   }
 
-  /// From here on every number of ranks has its own program, and folder of --dump-ir.
-  void split() {
-    isSplit = true;
-    while (programs.size() < worlds.size())
-      programs.push_back(module().clone());
-    const StageRun common = runs.front();
-    runs.resize(worlds.size(), common);
-    for (auto [run, program, world] : llvm::zip_equal(runs, programs, worlds)) {
-      run.module = *program;
-      run.options.world = world;
-      if (dump && worlds.size() > 1)
-        run.dump = &worldDumps.emplace_back(dump->folder(fmt::format("world-{}", world)));
+  /// From here on every stage of the run has its own program, and folder of --dump-ir.
+  void partStages() {
+    const SmallVector<graph::RunStage> stages = graph::runStagesOf(module());
+    for (OwningOpRef<ModuleOp> &other : partRunStages(module())) {
+      runs.push_back(runs.front());
+      runs.back().module = *programs.emplace_back(std::move(other));
+    }
+    for (auto [run, stage] : llvm::zip_equal(runs, stages)) {
+      run.runStage = stage.name;
+      if (dump && !stage.name.empty())
+        run.dump = &dumps.emplace_back(dump->folder("stage-" + stage.name));
     }
   }
 
+  /// The folder of --dump-ir for a number of ranks, in that of `run`.
+  void dumpForWorld(StageRun &run, int64_t world) {
+    run.options.world = world;
+    if (run.dump && worlds.size() > 1)
+      run.dump = &dumps.emplace_back(run.dump->folder(fmt::format("world-{}", world)));
+  }
+
+  /// From here on every number of ranks has its own programs, and folder of --dump-ir. Those of one
+  /// number stand together.
+  void splitWorlds() {
+    const std::vector<StageRun> common = std::exchange(runs, {});
+    for (int64_t world : worlds)
+      for (const StageRun &stage : common) {
+        StageRun &run = runs.emplace_back(stage);
+        if (world != worlds.front())
+          run.module = *programs.emplace_back(ModuleOp(stage.module).clone());
+        dumpForWorld(run, world);
+      }
+  }
+
+  /// From here on all stages of the run are one program.
+  void joinStages() {
+    const size_t count = runs.size() / worlds.size();
+    if (count == 1)
+      return;
+    begin("join");
+    for (size_t i = 0; i < worlds.size(); ++i) {
+      SmallVector<ModuleOp> stages;
+      for (const StageRun &part : ArrayRef(runs).slice(i * count, count))
+        stages.push_back(part.module);
+      runReporting(&context, "memory", [&] { return joinRunStages(stages); });
+      StageRun &run = runs[i];
+      run = runs[i * count];
+      run.runStage.clear();
+      if (!dump)
+        continue;
+      const bool isSingle = worlds.size() == 1;
+      const IrDump own = isSingle ? *dump : dump->folder(fmt::format("world-{}", worlds[i]));
+      run.dump = &dumps.emplace_back(own.behind(*run.dump));
+    }
+    runs.resize(worlds.size());
+  }
+
   void runPasses(const Stage &stage) {
-    const StageRun &first = runs.front();
+    // Of the first number of ranks, by stage of the run.
+    auto measure = [&](StepTraffic RunTraffic::*into) {
+      traffic.resize(runs.size() / worlds.size());
+      for (auto [run, of] : llvm::zip(runs, traffic)) {
+        of.runStage = run.runStage;
+        of.*into = measureStep(run.module, run.options.world);
+      }
+    };
     if (stage.name == "fuse")
-      unfused = measureStep(first.module, first.options.world);
+      measure(&RunTraffic::unfused);
     begin(stage.name.str());
     runOnAll(stage);
     if (stage.name == "fuse")
-      fused = measureStep(first.module, first.options.world);
+      measure(&RunTraffic::fused);
     for (const StageRun &run : runs) {
       if (stage.name == "kernels" && run.dump && options.target == "cpu")
         run.dump->writeKernels(run.module);
@@ -408,7 +482,9 @@ private:
       for (const StageRun &run : runs) {
         if (&run != runs.data())
           llvm::outs() << "// -----\n";
-        if (runs.size() > 1)
+        if (!run.runStage.empty())
+          llvm::outs() << "// stage " << run.runStage << " of the run\n";
+        if (worlds.size() > 1 && stage.scope != Stage::Scope::RunStage)
           llvm::outs() << "// --world " << run.options.world << "\n";
         ModuleOp(run.module)
             .print(llvm::outs(), OpPrintingFlags().enableDebugInfo(options.locations));
@@ -427,14 +503,15 @@ private:
 
     const std::string &name = plans.front().model;
     const bool isSingle = runs.size() == 1;
-    const std::string who = isSingle ? "" : " of " + ranksText(runs.front().options.world);
-    if (unfused && fused)
-      fmt::print("{}: {} kernels; a step{} runs them and library calls {} times ({} before fusion) "
-                 "and moves {} ({} before fusion, floor {}: {:.2f} of it)\n",
-                 name, plans.front().kernels.size(), who, fused->kernels, unfused->kernels,
-                 bytesText(fused->bytes), bytesText(unfused->bytes), bytesText(fused->floor),
-                 static_cast<double>(fused->bytes) / static_cast<double>(fused->floor));
-    else // it went on from fused IR
+    for (const auto &[stage, unfused, fused] : traffic)
+      fmt::print("{}{}: {} kernels; a step{} runs them and library calls {} times ({} before "
+                 "fusion) and moves {} ({} before fusion, floor {}: {:.2f} of it)\n",
+                 name, stage.empty() ? "" : ", stage " + stage, plans.front().kernels.size(),
+                 isSingle ? "" : " of " + ranksText(runs.front().options.world), fused.kernels,
+                 unfused.kernels, bytesText(fused.bytes), bytesText(unfused.bytes),
+                 bytesText(fused.floor),
+                 static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
+    if (traffic.empty()) // it went on from fused IR
       fmt::print("{}: {} kernels\n", name, plans.front().kernels.size());
     for (const StageRun &run : runs) {
       const memory::MemorySummary held = memory::summarizeMemory(run.module);
@@ -465,14 +542,14 @@ private:
   std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
   MLIRContext context;
   std::string source; ///< the model file's text
-  /// The program that all numbers of ranks share, then that of each.
+  /// What the front end or a file has given, and what has been made of it for stages of the run and
+  /// numbers of ranks.
   std::vector<OwningOpRef<ModuleOp>> programs;
-  std::vector<StageRun> runs; ///< of the programs
-  bool isSplit = false;
+  std::vector<StageRun> runs; ///< the programs that the present stage's passes run on
   std::optional<IrDump> dump;
-  std::deque<IrDump> worldDumps;
+  std::deque<IrDump> dumps; ///< in folders of it
   Timer timer;
-  std::optional<StepTraffic> unfused, fused; ///< of the first number of ranks
+  std::vector<RunTraffic> traffic; ///< of the first number of ranks
   std::vector<plan::Plan> plans;
 };
 

@@ -443,7 +443,7 @@ Fp8 fp8Hyper(Line at = Line::here());
 
 /// A schedule as a single number {} of type f32 or i32 (rounded to nearest) in the programs:
 /// changes without recompilation.
-Tensor scalar(const char *name, const Sched &value, DType type, Line at = Line::here());
+Tensor scalar(const Name &name, const Sched &value, DType type, Line at = Line::here());
 
 //===- Training ----------------------------------------------------------------===//
 
@@ -462,7 +462,8 @@ inline Dist distHyper(Line at = Line::here()) {
 struct Training {
   int64_t vocabSize;     ///< tokens are below this
   int64_t eosToken;      ///< begins a document
-  int64_t globalBatch;   ///< tokens of one optimizer step over all ranks
+  int64_t globalBatch;   ///< tokens of one optimizer step over all ranks; not needed where every
+                         ///< stage says its own
   int64_t numIterations; ///< N
   double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
   Dist dist = Dist::allreduce;
@@ -484,6 +485,27 @@ enum class Report : uint8_t { mean, norm, max, histogram };
 /// a step, of all micro-batches and ranks together. Inside `train`; what it is given in `validate`
 /// and `generate` is ignored. Names are unique: `report({"acts.", i}, x, Report::norm)`.
 void report(const Name &name, const At &x, Report kind = Report::mean);
+/// Steps of the run that have sizes of their own.
+struct Stage {
+  int64_t until = 0;       ///< it ends before step `until`, counted from 0; 0, of the last one: N
+  int64_t globalBatch = 0; ///< tokens of one of its steps over all ranks; 0: Training::globalBatch
+};
+void beginStage(const Name &name, const Stage &how, Line at);
+void endStage(Line at);
+/// One of several stages of the run, in the order of their steps: what `programs` records is run in
+/// them alone, with the sequence lengths and numbers that it records. Each has a training program;
+/// validation and sampling programs may be recorded in each, or once outside of them for all.
+/// Parameters, optimizer states and schedules are those of the run: s and N are those of all its
+/// steps.
+///
+///   stage("short", {.until = 423}, [&] { train(16384, Loss::sum, lossWith(128)); });
+///   stage("long", {.globalBatch = 8 * 32768}, [&] { train(32768, Loss::sum, lossWith(384)); });
+template <typename F>
+void stage(const Name &name, const Stage &how, const F &programs, Line at = Line::here()) {
+  beginStage(name, how, at);
+  programs();
+  endStage(at);
+}
 
 /// How a sequence's loss is made of its tokens' losses.
 enum class Loss : uint8_t { sum, mean };

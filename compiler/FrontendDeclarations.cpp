@@ -149,10 +149,14 @@ Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
 }
 void fp8Products(const At &weight, const Fp8 &how) { Recorder::current().fp8Products(weight, how); }
 Fp8 fp8Hyper(Line at) { return Recorder::current().fp8Hyper(at); }
-Tensor scalar(const char *name, const Sched &value, DType type, Line at) {
-  return Recorder::current().scalar(name, value, type, at);
+Tensor scalar(const Name &name, const Sched &value, DType type, Line at) {
+  return Recorder::current().scalar(name.text, value, type, at);
 }
 void training(const Training &how, Line at) { Recorder::current().training(how, at); }
+void beginStage(const Name &name, const Stage &how, Line at) {
+  Recorder::current().beginStage(name.text, how, at);
+}
+void endStage(Line at) { Recorder::current().endStage(at); }
 
 void documents(const Documents &how, Line at) { Recorder::current().documents(how, at); }
 

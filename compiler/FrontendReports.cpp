@@ -78,8 +78,9 @@ void Recorder::report(const std::string &name, const At &x, Report kind) {
                          "{{\"acts.\", i}}",
                          what, before->second.line));
   const graph::ReportKind graphKind = kindOf(kind);
-  reports.push_back({name, graph::stringifyReportKind(graphKind).str(),
-                     graph::shapeText(type.getShape()), nameOf(dtypeOf(type.getElementType()))});
+  if (llvm::none_of(reports, [&](const ReportRecord &each) { return each.name == name; }))
+    reports.push_back({name, graph::stringifyReportKind(graphKind).str(),
+                       graph::shapeText(type.getShape()), nameOf(dtypeOf(type.getElementType()))});
   // One that nobody asked for leaves no trace, not even the first use of a parameter.
   if (llvm::any_of(input.reports, [&](const std::string &word) { return asksFor(word, name); }))
     graph::ReportOp::create(builder, location(at), name, graphKind,
@@ -87,6 +88,10 @@ void Recorder::report(const std::string &name, const At &x, Report kind) {
 }
 
 bool Recorder::finishReports() const {
+  if (!stages.empty() && !input.reports.empty())
+    throw ModelError(fmt::format("--reports: {} states stages of its run; reports are for runs of "
+                                 "one, so compile one stage alone",
+                                 input.name));
   bool norms = false;
   for (const std::string &word : input.reports) {
     if (word == everything || word == ofUpdates) {

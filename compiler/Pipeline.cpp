@@ -188,7 +188,8 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
 
 /// Every buffer has an offset in one arena.
 void addMemory(OpPassManager &passes, const PipelineOptions &) {
-  // Lifetimes are known only when the order of commands is final.
+  // Lifetimes are known only when the order of commands is final. On the programs of all stages of
+  // the run, which come together here: states lie where they lie in all of them.
   passes.addPass(createPlanMemory());
 }
 
@@ -199,30 +200,32 @@ void addVerify(OpPassManager &passes, const PipelineOptions &) {
   passes.addPass(createVerifyRaces());
 }
 
-constexpr bool forEachWorld = true, hasBuffers = true;
+constexpr Stage::Scope forRunStages = Stage::Scope::RunStage,
+                       forWorldParts = Stage::Scope::WorldPart, forWorlds = Stage::Scope::World;
+constexpr bool hasBuffers = true;
 constexpr Stage table[] = {
-    {"model", "the model's forward programs, as the model file says them", addModel, false, false,
-     addModel},
-    {"differentiate", "train also computes every parameter's gradient", addDifferentiate, false,
-     false, addDifferentiatedGate},
+    {"model", "the model's forward programs, as the model file says them", addModel, forRunStages,
+     false, addModel},
+    {"differentiate", "train also computes every parameter's gradient", addDifferentiate,
+     forRunStages, false, addDifferentiatedGate},
     {"accumulate", "the step's micro-batches as programs: first, next", addAccumulate},
     {"fp8", "products of linear layers from 8-bit operands, where the model asks for it", addFp8},
     {"distribute", "the step of one rank of so many, with the collectives among them",
-     addDistribute, forEachWorld},
+     addDistribute, forWorldParts},
     {"optimize", "the optimizers written out: as the program update, or as the end of last",
-     addOptimize, forEachWorld},
-    {"fuse", "what becomes one kernel is one op", addFuse, forEachWorld, false, addFusedGate},
-    {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forEachWorld,
+     addOptimize, forWorldParts},
+    {"fuse", "what becomes one kernel is one op", addFuse, forWorldParts, false, addFusedGate},
+    {"buffers", "every tensor has a buffer or is a view of one", addBuffers, forWorldParts,
      hasBuffers},
-    {"kernels", "every task is a kernel in loops and vectors", addKernels, forEachWorld, hasBuffers,
-     addKernelsGate},
+    {"kernels", "every task is a kernel in loops and vectors", addKernels, forWorldParts,
+     hasBuffers, addKernelsGate},
     {"schedule", "commands on streams, with events where order is needed", addSchedule,
-     forEachWorld, hasBuffers, addKernelsGate},
-    {"memory", "every buffer has an offset in one arena", addMemory, forEachWorld, hasBuffers,
+     forWorldParts, hasBuffers, addKernelsGate},
+    {"memory", "every buffer has an offset in one arena", addMemory, forWorlds, hasBuffers,
      addKernelsGate},
     {"verify", "proved: every read finds a written, live buffer; no two accesses race", addVerify,
-     forEachWorld, hasBuffers, addVerify},
-    {"plan", "native code and the plan file, printed as text", nullptr, forEachWorld, hasBuffers},
+     forWorlds, hasBuffers, addVerify},
+    {"plan", "native code and the plan file, printed as text", nullptr, forWorlds, hasBuffers},
 };
 
 } // namespace

@@ -57,9 +57,9 @@ Tensor Recorder::column(const char *name, const ColumnType &type, Place place, L
   return handle(openProgram.getArgument(index));
 }
 
-void Recorder::addData(SmallVectorImpl<NamedAttribute> &training) {
-  for (auto [name, records] :
-       {std::pair("columns", &trainColumns), std::pair("val_columns", &validateColumns)}) {
+void Recorder::addData(const StageRecord &stage, SmallVectorImpl<NamedAttribute> &training) {
+  for (auto [name, records] : {std::pair("columns", &stage.train.columns),
+                               std::pair("val_columns", &stage.validate.columns)}) {
     SmallVector<Attribute> list;
     for (const ColumnRecord &record : *records)
       list.push_back(builder.getDictionaryAttr({

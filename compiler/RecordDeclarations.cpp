@@ -5,6 +5,7 @@
 #include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Reports.h"
+#include "ir/graph/RunStages.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Verifier.h"
@@ -353,7 +354,7 @@ Tensor Recorder::param(const char *name, const Shape &shape, DType type, const I
 void Recorder::training(const Training &training, Line at) {
   if (how)
     fail(at, "training: called twice");
-  if (training.vocabSize < 1 || training.globalBatch < 1 || training.numIterations < 1)
+  if (training.vocabSize < 1 || training.globalBatch < 0 || training.numIterations < 1)
     fail(at, fmt::format(
                  "training: vocabSize {}, globalBatch {} and numIterations {} must be at least 1",
                  training.vocabSize, training.globalBatch, training.numIterations));
@@ -368,6 +369,38 @@ void Recorder::training(const Training &training, Line at) {
                          training.adamEvery, training.numIterations));
   how = training;
   howAt = at;
+}
+
+DictionaryAttr Recorder::trainingOf(const StageRecord &stage) {
+  const OptimizerRecord &logged =
+      how->logged.model == 0 ? optimizers.front() : optimizerOf(how->logged, "training", howAt);
+  auto integer = [&](const char *name, int64_t value) {
+    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  };
+  auto boolean = [&](const char *name, bool value) {
+    return builder.getNamedAttr(name, builder.getBoolAttr(value));
+  };
+  SmallVector<NamedAttribute> sizes = {
+      integer("seq_len", stage.train.tokens),
+      integer("val_seq_len", stage.validate.tokens),
+      integer("gen_seq_len", stage.generate.tokens),
+      integer("global_batch", stage.how.globalBatch),
+      integer("num_iterations", how->numIterations),
+      integer("vocab_size", how->vocabSize),
+      integer("eos_token", how->eosToken),
+      boolean("train_loss_is_sum", stage.train.lossIsSum),
+      boolean("val_loss_is_sum", stage.validate.lossIsSum),
+      builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
+      builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
+      integer("adam_every", how->adamEvery),
+      boolean("join_update", how->joinUpdate),
+      builder.getNamedAttr("dist",
+                           builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
+  };
+  addData(stage, sizes);
+  if (finishReports())
+    sizes.push_back(boolean("report_norms", true));
+  return builder.getDictionaryAttr(sizes);
 }
 
 TracedModel Recorder::finish() {
@@ -390,49 +423,31 @@ TracedModel Recorder::finish() {
     throw ModelError(
         fmt::format("{}: the model {}; call {} in NANO_MODEL", input.file, what, call));
   };
-  if (trainTokens == 0)
+  if (outside.train.tokens == 0 && stages.empty())
     missing("builds no loss", "train(tokens, Loss::sum, …)");
-  if (validateTokens == 0)
+  if (outside.validate.tokens == 0 && (stages.empty() || stages.front().validate.tokens == 0))
     missing("has no validation program", "validate(tokens, Loss::mean, …)");
   if (!how)
     missing("does not say how it is trained", "training({…})");
-  if (how->globalBatch % trainTokens != 0)
+  if (stages.empty() && how->globalBatch == 0)
+    fail(howAt, "training: globalBatch must be at least 1");
+  if (stages.empty() && how->globalBatch % outside.train.tokens != 0)
     fail(howAt,
          fmt::format(
              "training: globalBatch {} is not a multiple of the {} tokens of a training sequence",
-             how->globalBatch, trainTokens));
+             how->globalBatch, outside.train.tokens));
   if (optimizers.empty())
     missing("has no optimizer", "adam or muon, and param,");
   if (parameters.empty())
     missing("has no parameters", "param");
-  const OptimizerRecord &logged =
-      how->logged.model == 0 ? optimizers.front() : optimizerOf(how->logged, "training", howAt);
 
-  auto integer = [&](const char *name, int64_t value) {
-    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
-  };
   (*module)->setAttr(graph::modelAttrName, builder.getStringAttr(input.name));
-  SmallVector<NamedAttribute> sizes = {
-      integer("seq_len", trainTokens),
-      integer("val_seq_len", validateTokens),
-      integer("gen_seq_len", generateTokens),
-      integer("global_batch", how->globalBatch),
-      integer("num_iterations", how->numIterations),
-      integer("vocab_size", how->vocabSize),
-      integer("eos_token", how->eosToken),
-      builder.getNamedAttr("train_loss_is_sum", builder.getBoolAttr(trainLossIsSum)),
-      builder.getNamedAttr("val_loss_is_sum", builder.getBoolAttr(validateLossIsSum)),
-      builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
-      builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
-      integer("adam_every", how->adamEvery),
-      builder.getNamedAttr("join_update", builder.getBoolAttr(how->joinUpdate)),
-      builder.getNamedAttr("dist",
-                           builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
-  };
-  addData(sizes);
-  if (finishReports())
-    sizes.push_back(builder.getNamedAttr("report_norms", builder.getBoolAttr(true)));
-  (*module)->setAttr(graph::trainingAttrName, builder.getDictionaryAttr(sizes));
+  SmallVector<graph::RunStage> run;
+  for (const StageRecord &stage : runStages())
+    run.push_back({stage.name, stage.how.until, trainingOf(stage), {}});
+  (*module)->setAttr(graph::trainingAttrName, run.front().training);
+  if (!stages.empty())
+    graph::setRunStages(*module, run);
   SmallVector<Attribute> values;
   for (const HyperparameterRecord &record : hyperparameters)
     values.push_back(builder.getDictionaryAttr({

@@ -57,11 +57,12 @@ Fp8 Recorder::fp8Hyper(Line at) {
 
 void Recorder::finishFp8() {
   // The weights whose products can be chosen.
-  func::FuncOp train = graph::functionWithRole(*module, "train");
+  const bool train = outside.train.tokens != 0 || !stages.empty();
   llvm::SetVector<StringRef> weights;
-  if (train)
-    for (const fp8::Product &product : fp8::findProducts(train))
-      weights.insert(graph::StateOp(product.weight).getSymName());
+  for (auto function : module->getOps<func::FuncOp>())
+    if (auto role = function->getAttrOfType<StringAttr>(graph::roleAttrName); role == "train")
+      for (const fp8::Product &product : fp8::findProducts(function))
+        weights.insert(graph::StateOp(product.weight).getSymName());
   for (const auto &entry : fp8Records)
     if (train && !weights.contains(entry.first()))
       fail(entry.second.at,

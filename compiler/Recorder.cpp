@@ -1,6 +1,8 @@
 // Handles, values, and the few ops that other front-end functions are made of.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/Program.h"
+#include "ir/graph/RunStages.h"
 #include "ir/graph/Shapes.h"
 
 #include "mlir/IR/Verifier.h"
@@ -231,14 +233,18 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
     fail(at, fmt::format("{}: a sequence of {} tokens", role, tokens));
   builder.setInsertionPointToEnd(module->getBody());
   const SmallVector<Type> types(inputs, RankedTensorType::get({tokens}, builder.getI32Type()));
-  auto function = func::FuncOp::create(builder, location(at), role,
+  const std::string symbol = inStage ? fmt::format("{}.{}", role, stages.back().name) : role;
+  auto function = func::FuncOp::create(builder, location(at), symbol,
                                        builder.getFunctionType(types, TypeRange{}));
-  function->setAttr("nano.role", builder.getStringAttr(role));
+  function->setAttr(graph::roleAttrName, builder.getStringAttr(role));
+  if (inStage)
+    graph::setStages(function, {int64_t(stages.size()) - 1});
   builder.setInsertionPointToStart(function.addEntryBlock());
   program = nextSerial();
   openProgram = function;
-  columns = inputs < 2 ? nullptr : StringRef(role) == "train" ? &trainColumns : &validateColumns;
+  columns = inputs < 2 ? nullptr : &(inStage ? stages.back() : outside).program(role).columns;
   isReporting = StringRef(role) == "train";
+  reportLines.clear(); // each stage's training program has its own
   values.clear();
   for (Declared &declaration : declared)
     declaration.loaded = {};
@@ -268,8 +274,7 @@ void Recorder::endProgram(func::FuncOp function, Value result, Line at) {
 void Recorder::recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                           Tensor (*call)(const void *, Tensor, Tensor), Line at) {
   const char *role = validation ? "validate" : "train";
-  if ((validation ? validateTokens : trainTokens) != 0)
-    fail(at, fmt::format("{}: the model has this program already", role));
+  ProgramRecord &record = takeProgram(role, at);
   func::FuncOp function = beginProgram(role, 2, tokens, at);
   const Tensor result =
       call(context, handle(function.getArgument(0)), handle(function.getArgument(1)));
@@ -285,16 +290,14 @@ void Recorder::recordLoss(bool validation, int64_t tokens, Loss loss, const void
                              constant(1.0 / static_cast<double>(tokens),
                                       RankedTensorType::get({}, builder.getF32Type()), at));
   endProgram(function, total, at);
-  (validation ? validateTokens : trainTokens) = tokens;
-  (validation ? validateLossIsSum : trainLossIsSum) = loss == Loss::sum;
-  if (!validation)
-    trainAt = at;
+  record.tokens = tokens;
+  record.lossIsSum = loss == Loss::sum;
+  record.at = at;
 }
 
 void Recorder::recordLogits(int64_t tokens, const void *context,
                             Tensor (*call)(const void *, Tensor), Line at) {
-  if (generateTokens != 0)
-    fail(at, "generate: the model has this program already");
+  ProgramRecord &record = takeProgram("generate", at);
   func::FuncOp function = beginProgram("generate", 1, tokens, at);
   const Value logits = value(call(context, handle(function.getArgument(0))), at, "generate");
   auto type = mlir::cast<RankedTensorType>(logits.getType());
@@ -302,7 +305,8 @@ void Recorder::recordLogits(int64_t tokens, const void *context,
     fail(at, fmt::format("generate: the logits are {} {}; wanted is f32 [{}, columns]",
                          nameOf(dtypeOf(type.getElementType())), graph::shapeText(type), tokens));
   endProgram(function, logits, at);
-  generateTokens = tokens;
+  record.tokens = tokens;
+  record.at = at;
 }
 
 } // namespace nano::frontend

@@ -121,6 +121,8 @@ public:
   void fp8Products(const At &weight, const Fp8 &how);
   Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
+  void beginStage(const std::string &name, const Stage &how, Line at);
+  void endStage(Line at);
   void documents(const Documents &how, Line at);
   Tensor column(const char *name, const ColumnType &type, Place place, Line at);
 
@@ -177,8 +179,6 @@ private:
 
   mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
   void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
-  /// What nano.training says of columns and documents.
-  void addData(llvm::SmallVectorImpl<mlir::NamedAttribute> &training);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::OpBuilder builder;
@@ -210,12 +210,39 @@ private:
   std::optional<Training> how;
   Line howAt{};
   std::optional<Documents> cut;
-  mlir::func::FuncOp openProgram; ///< the program being recorded
-  std::vector<ColumnRecord> trainColumns, validateColumns;
+  mlir::func::FuncOp openProgram;               ///< the program being recorded
   std::vector<ColumnRecord> *columns = nullptr; ///< of the program being recorded; null: none
-  int64_t trainTokens = 0, validateTokens = 0, generateTokens = 0;
-  Line trainAt{};
-  bool trainLossIsSum = false, validateLossIsSum = false;
+
+  /// A program of the model: the tokens of a sequence, 0 where there is none.
+  struct ProgramRecord {
+    int64_t tokens = 0;
+    bool lossIsSum = false;
+    Line at{};
+    std::vector<ColumnRecord> columns;
+  };
+  /// A stage of the run, or what is recorded outside of stages.
+  struct StageRecord {
+    std::string name;
+    Stage how;
+    Line at{};
+    ProgramRecord train, validate, generate;
+
+    ProgramRecord &program(llvm::StringRef role) {
+      return role == "train" ? train : role == "validate" ? validate : generate;
+    }
+  };
+  /// Takes the role's program of the stage at hand, or of the run; throws when it is there.
+  ProgramRecord &takeProgram(const char *role, Line at);
+  /// The run as its stages, with the programs that are recorded for all in each; one without a name
+  /// where the model has none. Throws where they do not make up a run.
+  std::vector<StageRecord> runStages();
+  mlir::DictionaryAttr trainingOf(const StageRecord &stage);
+  /// What nano.training says of columns and documents.
+  void addData(const StageRecord &stage, llvm::SmallVectorImpl<mlir::NamedAttribute> &training);
+
+  StageRecord outside;
+  std::vector<StageRecord> stages;
+  bool inStage = false; ///< the last of them is being recorded
 };
 
 } // namespace nano::frontend

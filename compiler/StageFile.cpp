@@ -59,7 +59,7 @@ int64_t check(ModuleOp module, const std::string &path, const Stage &stage) {
                                  stage.name.str(), path,
                                  isStep ? "have buffers already" : "have no buffers yet"));
   auto world = module->getAttrOfType<IntegerAttr>(graph::worldAttrName);
-  if (bool(world) != stage.isForEachWorld)
+  if (bool(world) != stage.isForEachWorld())
     throw ModelError(fmt::format("--from {}: {} is {}; name the stage that it is of",
                                  stage.name.str(), path,
                                  world ? "of a number of ranks" : "of no number of ranks yet"));
@@ -92,7 +92,7 @@ StageFile readStageFile(MLIRContext &context, const std::string &path, const Sta
       break;
     rest = others;
   }
-  if (!stage.isForEachWorld && file.programs.size() > 1)
+  if (!stage.isForEachWorld() && file.programs.size() > 1)
     throw ModelError(fmt::format("--from {}: {} holds {} programs; all numbers of ranks have one "
                                  "there",
                                  stage.name.str(), path, file.programs.size()));

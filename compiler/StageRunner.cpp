@@ -7,10 +7,13 @@
 #include "ir/graph/ModelError.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +21,6 @@
 #include <filesystem>
 #include <mutex>
 #include <numeric>
-#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -151,16 +153,25 @@ public:
   bool isModelError(size_t run) const { return reportOf(run).isModelError; }
 
   /// The remarks of these runs, in this order, then of no run; each text once.
-  void printRemarks(ArrayRef<size_t> order = {}) const {
-    std::set<StringRef> told;
-    auto print = [&](const Report &report) {
-      for (const std::string &remark : report.remarks)
-        if (told.insert(remark).second)
-          fmt::print(stderr, "nanoc: {}\n", remark);
+  void printRemarks(ArrayRef<StageRun> runs = {}, ArrayRef<size_t> order = {}) const {
+    std::vector<std::string> all; // stages of the run
+    llvm::MapVector<StringRef, std::vector<std::string>> remarks;
+    auto add = [](std::vector<std::string> &stages, const std::string &stage) {
+      if (!llvm::is_contained(stages, stage))
+        stages.push_back(stage);
     };
-    for (size_t run : order)
-      print(ofRuns[run]);
-    print(ofNoRun);
+    for (size_t run : order) {
+      add(all, runs[run].runStage);
+      for (const std::string &remark : ofRuns[run].remarks)
+        add(remarks[remark], runs[run].runStage);
+    }
+    for (const std::string &remark : ofNoRun.remarks)
+      remarks.insert({remark, all});
+    for (const auto &[remark, stages] : remarks)
+      fmt::print(stderr, "nanoc: {}{}\n", remark.str(),
+                 stages.size() == all.size()
+                     ? ""
+                     : fmt::format(" (stage {} of the run)", fmt::join(stages, ", ")));
   }
 
 private:
@@ -260,7 +271,8 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index) {
   std::error_code ignored;
   const std::string reproducer =
       (fs::temp_directory_path(ignored) /
-       fmt::format("nanoc-{}-{}-{}.mlir", stage.name.str(), run.options.world, getpid()))
+       fmt::format("nanoc-{}-{}{}-{}.mlir", stage.name.str(),
+                   run.runStage.empty() ? "" : run.runStage + "-", run.options.world, getpid()))
           .string();
   passes.enableCrashReproducerGeneration(reproducer);
   const bool isDone = succeeded(passes.run(module));
@@ -282,7 +294,7 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
   llvm::stable_sort(
       order, [&](size_t a, size_t b) { return runs[a].options.world < runs[b].options.world; });
   {
-    const llvm::scope_exit tell([&] { reports.printRemarks(order); });
+    const llvm::scope_exit tell([&] { reports.printRemarks(runs, order); });
     forEachInParallel(runs.size(), work);
   }
 
@@ -296,7 +308,11 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
     throw StageError(error, true);
   }
   std::string name = stage.name.str();
-  if (runs.size() > 1)
+  if (!runs[*failed].runStage.empty())
+    name += fmt::format(", stage '{}' of the run", runs[*failed].runStage);
+  if (llvm::any_of(runs, [&](const StageRun &run) {
+        return run.options.world != runs.front().options.world;
+      }))
     name += fmt::format(", --world {}", runs[*failed].options.world);
   throw StageError(fmt::format("{} (stage {}; reproduce with nano-opt --run-reproducer {})",
                                error.empty() ? "a pass crashed" : error, name, reproducer),

@@ -50,6 +50,8 @@ public:
 
   /// A dump that goes on in a folder of this one.
   IrDump folder(const std::string &name) const;
+  /// A dump that goes on in this one's folder, behind the files of another.
+  IrDump behind(const IrDump &other) const { return IrDump(directory, other.number); }
 
   void write(mlir::ModuleOp module, const std::string &name);
   /// Every function of the module of kernels, one file each in kernels/.
@@ -75,14 +77,16 @@ public:
 struct StageRun {
   mlir::ModuleOp module;
   PipelineOptions options;
-  IrDump *dump = nullptr; ///< may be null
+  IrDump *dump = nullptr;    ///< may be null
+  std::string runStage = {}; ///< the stage of the run; empty: all of it
 };
 
 /// Runs one stage's passes on all programs, which are of one context, side by side on the
 /// machine's cores. Throws StageError: bad input when the stage is `model`, else a failure that
-/// names the reproducer, and the number of ranks when there are several programs: the smallest that
-/// fails, with its own first error. Remarks are told at the end in the order of the numbers of
-/// ranks, and one that several programs get is told once.
+/// names the reproducer, and stage and number of ranks when there are several programs: the
+/// smallest that fails, with its own first error. Remarks are told at the end in the order of the
+/// numbers of ranks, and one that several programs get is told once, with the stages of the run
+/// that it is of where that is not all.
 void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a

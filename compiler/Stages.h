@@ -1,5 +1,5 @@
-// The stages of the compiler, in order: one table for --stop-after, --dump-ir, `nanoc stages`,
-// nano-opt and the tests.
+// The stages of the compiler (those of a run are ir/graph/RunStages.h), in order: one table for
+// --stop-after, --dump-ir, `nanoc stages`, nano-opt and the tests.
 #pragma once
 
 #include "compiler/Pipeline.h"
@@ -16,9 +16,14 @@ struct Stage {
   llvm::StringLiteral summary; ///< what the program is after this stage
   /// Adds the stage's passes; null for `plan`, which leaves the IR.
   void (*addPasses)(mlir::OpPassManager &passes, const PipelineOptions &options);
-  /// Its passes run on a program of its own for each number of ranks; true of all stages behind one
-  /// of which it is true.
-  bool isForEachWorld = false;
+  /// Which programs its passes run on. Never less of the run than in the stage before.
+  enum class Scope : uint8_t {
+    RunStage,  ///< of each stage of the run, for all numbers of ranks
+    WorldPart, ///< of each stage of the run, for each number of ranks
+    World,     ///< of the whole run, for each number of ranks
+  };
+  Scope scope = Scope::RunStage;
+  bool isForEachWorld() const { return scope != Scope::RunStage; }
   /// Tensors have become buffers, and functions programs; true of all stages behind one of which it
   /// is true.
   bool hasBuffers = false;

@@ -151,6 +151,15 @@ Status Job::openStart() {
   return ok();
 }
 
+/// Those of all stages of the run.
+static std::vector<plan::Column> columnsOf(const plan::Plan &plan,
+                                           std::vector<plan::Column> plan::Training::*which) {
+  std::vector<plan::Column> all;
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    all.insert(all.end(), (stage->*which).begin(), (stage->*which).end());
+  return all;
+}
+
 Status Job::openTraining() {
   const plan::Training &training = plan.training;
   if (training.phases.empty())
@@ -158,9 +167,7 @@ Status Job::openTraining() {
         "the plan has no training programs; compile a model with a loss and optimizers");
   if (options.train.empty())
     return badInput("--train is missing: give the pattern of the token shards to train on");
-  std::vector<plan::Column> columns;
-  for (const plan::Training *stage : plan::stagesOf(plan))
-    columns.insert(columns.end(), stage->columns.begin(), stage->columns.end());
+  const std::vector<plan::Column> columns = columnsOf(plan, &plan::Training::columns);
   Result<std::shared_ptr<const TokenShards>> shards =
       TokenShards::open(options.train, training.vocabSize, "--train", columns);
   if (!shards)
@@ -259,8 +266,8 @@ Status Job::openValidation() {
   const plan::Training &training = plan.training;
   if (training.validate.empty())
     return badInput("--val: the plan has no validation program");
-  Result<std::shared_ptr<const TokenShards>> shards =
-      TokenShards::open(options.val, training.vocabSize, "--val", training.valColumns);
+  Result<std::shared_ptr<const TokenShards>> shards = TokenShards::open(
+      options.val, training.vocabSize, "--val", columnsOf(plan, &plan::Training::valColumns));
   if (!shards)
     return shards.error();
   valShards = *shards;

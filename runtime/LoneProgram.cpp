@@ -10,9 +10,8 @@ namespace nano {
 
 Result<std::unique_ptr<LoneProgram>>
 LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
-                  std::string plan::Training::*role,
-                  const std::string &option, const LoneOptions &options,
-                  const MakeDevice &makeDevice, Console &console) {
+                  std::string plan::Training::*role, const std::string &option,
+                  const LoneOptions &options, const MakeDevice &makeDevice, Console &console) {
   const Report report = [&](const std::string &line) { console.say(line); };
   Result<Start> start = Start::open(plan, planHash, options.start, report);
   if (!start)

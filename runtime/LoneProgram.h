@@ -24,7 +24,8 @@ struct LoneOptions {
 class LoneProgram {
 public:
   /// Run-time scalars have their values of the checkpoint's step, or of the last step where there
-  /// is no checkpoint; the program is that of the step's stage. `option`: who asks, for messages. BadInput: a bad start.
+  /// is no checkpoint; the program is that of the step's stage. `option`: who asks, for messages.
+  /// BadInput: a bad start.
   static Result<std::unique_ptr<LoneProgram>>
   open(const plan::Plan &plan, const std::string &planHash, std::string plan::Training::*role,
        const std::string &option, const LoneOptions &options, const MakeDevice &makeDevice,

@@ -25,9 +25,8 @@ struct Column {
 
 /// The columns of programs for training, or for validation, in the order of their arguments: those
 /// of `columns` or `val_columns`. Entries that lack something are left out.
-inline llvm::SmallVector<Column> columnsOf(mlir::ModuleOp module, bool validation) {
+inline llvm::SmallVector<Column> columnsOf(mlir::DictionaryAttr training, bool validation) {
   llvm::SmallVector<Column> columns;
-  auto training = module->getAttrOfType<mlir::DictionaryAttr>(trainingAttrName);
   auto list = training ? training.getAs<mlir::ArrayAttr>(validation ? "val_columns" : "columns")
                        : mlir::ArrayAttr();
   if (!list)
@@ -41,6 +40,9 @@ inline llvm::SmallVector<Column> columnsOf(mlir::ModuleOp module, bool validatio
       columns.push_back({name.str(), type.str(), ofTarget.getValue()});
   }
   return columns;
+}
+inline llvm::SmallVector<Column> columnsOf(mlir::ModuleOp module, bool validation) {
+  return columnsOf(module->getAttrOfType<mlir::DictionaryAttr>(trainingAttrName), validation);
 }
 
 /// The element type of a column in programs, null where its type in files is none that columns

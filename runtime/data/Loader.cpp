@@ -68,7 +68,8 @@ Loader::Item Loader::load(int64_t step) {
     for (size_t i = size_t(share.rank); i < loaded->batch.sequences.size();
          i += size_t(share.world)) {
       loaded->share.emplace_back();
-      if (Status status = reader.read(loaded->batch, i, share.columnsOf(step), loaded->share.back());
+      if (Status status =
+              reader.read(loaded->batch, i, share.columnsOf(step), loaded->share.back());
           !status)
         return status.error();
     }

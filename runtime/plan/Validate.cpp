@@ -349,7 +349,8 @@ void Validator::stages() {
                   stage->eosToken == first.eosToken && stage->logScalar == first.logScalar &&
                   stage->valSeqLen == first.valSeqLen &&
                   stage->valLossIsSum == first.valLossIsSum &&
-                  stage->documents == first.documents &&
+                  stage->documents == first.documents && stage->genSeqLen == first.genSeqLen &&
+                  stage->logitsColumns == first.logitsColumns &&
                   stage->phases.size() == first.phases.size(),
               "it differs from the first one in what all stages have in common");
     } else {

@@ -1,9 +1,6 @@
 // Every mistake that the front end names: one line with file, line and what is wrong.
 #include "compiler/Frontend.h"
-#include "compiler/Registration.h"
-#include "compiler/TraceModel.h"
-
-#include "mlir/IR/MLIRContext.h"
+#include "tests/compiler/TraceErrors.h"
 
 #include <gtest/gtest.h>
 
@@ -12,50 +9,9 @@
 #include <string>
 
 using namespace nano::frontend;
+using namespace nano::test;
 
 namespace {
-
-/// What NANO_MODEL would hold; the recorder wants a plain function.
-std::function<void()> currentBody;
-void runCurrentBody() { currentBody(); }
-
-TraceInput inputFor(std::function<void()> body) {
-  currentBody = std::move(body);
-  TraceInput input;
-  input.name = "x";
-  input.file = "models/x.cpp";
-  input.body = runCurrentBody;
-  return input;
-}
-
-/// The message that tracing ends with, or "" when it succeeds.
-std::string errorOf(const TraceInput &input) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  mlir::DialectRegistry registry;
-  nano::registerDialects(registry);
-  context.appendDialectRegistry(registry);
-  context.loadAllAvailableDialects();
-  try {
-    traceModel(context, input);
-  } catch (const ModelError &error) {
-    return error.what();
-  }
-  return "";
-}
-std::string errorOf(std::function<void()> body) { return errorOf(inputFor(std::move(body))); }
-
-/// The message without "FILE:LINE: ", which must be this file's.
-std::string said(const std::string &message) {
-  const std::string file = "FrontendErrorsTest.cpp:";
-  const size_t at = message.find(file);
-  if (at == std::string::npos)
-    return "no line of this file in: " + message;
-  const size_t end = message.find(": ", at + file.size());
-  return message.substr(end + 2);
-}
-std::string saidBy(std::function<void()> body) { return said(errorOf(std::move(body))); }
-
-Optimizer someGroup(const char *name = "group") { return adam(name, {.lr = 0.1}); }
 
 /// What a program computing `body` says: x f32 [4, 8], w f32 [3, 8], t i32 [4].
 std::string saidIn(const std::function<Tensor(Tensor x, Tensor w, Tensor t)> &body) {
@@ -371,7 +327,7 @@ TEST(FrontendErrors, Optimizers) {
   EXPECT_EQ(adamSays({.eps = infinity}), "adam: eps = inf is not finite as f32");
   EXPECT_EQ(adamSays({.weightDecay = -1}), "adam: weight decay = -1 must not be negative");
   EXPECT_EQ(adamSays({.weightDecay = 1e39}), "adam: weight decay = 1e+39 is not finite as f32");
-  EXPECT_EQ(adamSays({.beta1 = 0, .beta2 = 0, .eps = 1e-30}).rfind("no line of this file", 0), 0u)
+  EXPECT_EQ(adamSays({.beta1 = 0, .beta2 = 0, .eps = 1e-30}).rfind("no line of a test", 0), 0u)
       << "these are allowed";
   EXPECT_EQ(saidBy([=] { adam("a", {.lr = nan}); }), "adam: a schedule holds the number nan");
   EXPECT_EQ(saidBy([=] { adam("a", {.lr = 1.0 - step() / infinity}); }),

@@ -540,11 +540,12 @@ private:
       text = replaced(text, "$MIDDLE", number(static_cast<double>(middle)));
       return replaced(text, lengthMark, std::to_string(length));
     };
-    auto lossProgram = [&](const char *name, int64_t length) {
-      return filled(std::string("  func.func @") + name +
+    auto lossProgram = [&](const std::string &name, const std::string &role, int64_t length,
+                           const std::string &stages = "") {
+      return filled("  func.func @" + name +
                         "(%tokens: tensor<$Txi32>, %targets: tensor<$Txi32>) -> tensor<f32> "
                         "attributes {nano.role = \"" +
-                        name + "\"} {\n" + body + "    return " + loss.name +
+                        role + "\"" + stages + "} {\n" + body + "    return " + loss.name +
                         " : tensor<f32>\n  }\n",
                     length);
     };
@@ -553,15 +554,31 @@ private:
     };
     static constexpr const char *scalarHead =
         " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):\n";
+    const std::string clip = chance(40) ? "5.000000e-01" : "0.000000e+00",
+                      dist = chance(50) ? "allreduce" : "zero2";
+    if (chance(40))
+      model.laterSeqLen = 16 * pick(1, 4);
+    auto training = [&](int64_t length) {
+      return "{" + size("seq_len", length) + size("val_seq_len", model.valSeqLen) +
+             size("gen_seq_len", model.genSeqLen) + size("global_batch", length * model.sequences) +
+             size("num_iterations", 10) + size("vocab_size", model.vocabulary) +
+             size("eos_token", 0) + (model.laterSeqLen > 0 ? size("adam_every", 2) : "") +
+             "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr\", grad_clip = " +
+             clip + " : f64, dist = \"" + dist + "\"}";
+    };
+    std::string stages, programs = lossProgram("train", "train", model.seqLen);
+    if (model.laterSeqLen > 0) {
+      stages = "nano.run_stages = [{name = \"a\", until = 1 : i64, training = " +
+               training(model.seqLen) +
+               "}, {name = \"b\", until = 10 : i64, training = " + training(model.laterSeqLen) +
+               "}], ";
+      programs =
+          lossProgram("train.a", "train", model.seqLen, ", nano.in_stages = array<i64: 0>") +
+          lossProgram("train.b", "train", model.laterSeqLen, ", nano.in_stages = array<i64: 1>");
+    }
     model.text =
-        "module attributes {nano.model = \"random\", nano.hyperparameters = [], nano.training = {" +
-        size("seq_len", model.seqLen) + size("val_seq_len", model.valSeqLen) +
-        size("gen_seq_len", model.genSeqLen) +
-        size("global_batch", model.seqLen * model.sequences) + size("num_iterations", 10) +
-        size("vocab_size", model.vocabulary) + size("eos_token", 0) +
-        "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr\", grad_clip = " +
-        (chance(40) ? "5.000000e-01" : "0.000000e+00") + " : f64, dist = \"" +
-        (chance(50) ? "allreduce" : "zero2") + "\"}} {\n" + "  nano.scalar @lr : f32" + scalarHead +
+        "module attributes {nano.model = \"random\", nano.hyperparameters = [], " + stages +
+        "nano.training = " + training(model.seqLen) + "} {\n  nano.scalar @lr : f32" + scalarHead +
         "    %c = arith.constant 1.000000e-02 : f64\n    nano.yield %c : f64\n  }\n"
         "  nano.scalar @momentum : f32" +
         scalarHead +
@@ -575,8 +592,8 @@ private:
         "eps = 1.000000e-02 : f64, weight_decay = 1.000000e-01 : f64}\n"
         "  nano.muon @muons lr @lr momentum @momentum {coefficients = array<f64: 3.4445, -4.775, "
         "2.0315>, compute_type = " +
-        (model.hasBf16 ? "bf16" : "f32") + ", steps = 5 : i64}\n" + states +
-        lossProgram("train", model.seqLen) + lossProgram("validate", model.valSeqLen) +
+        (model.hasBf16 ? "bf16" : "f32") + ", steps = 5 : i64}\n" + states + programs +
+        lossProgram("validate", "validate", model.valSeqLen) +
         filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " + typeOf(logits.shape, "f32") +
                    " attributes {nano.role = \"generate\"} {\n" + forward + "    return " +
                    logits.name + " : " + typeOf(logits.shape, "f32") + "\n  }\n",

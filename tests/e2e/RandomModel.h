@@ -14,6 +14,9 @@ struct RandomModel {
   std::string text;
   bool hasBf16 = false; ///< some value is rounded to bf16
   int64_t seqLen = 0, valSeqLen = 0, genSeqLen = 0, vocabulary = 0, sequences = 0;
+  /// Of the run's second stage, which begins with step 1, in the middle of Adam's round of two
+  /// steps; 0: the run has one stage, and Adam takes every step.
+  int64_t laterSeqLen = 0;
 };
 
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence

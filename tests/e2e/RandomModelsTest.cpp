@@ -6,7 +6,9 @@
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
 #include "compiler/Registration.h"
+#include "compiler/RunStages.h"
 #include "compiler/StageRunner.h"
+#include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
 #include "runtime/Device.h"
@@ -123,8 +125,12 @@ protected:
     original = parseSourceString<ModuleOp>(model.text, &context, path);
     ASSERT_TRUE(original) << path;
     random.seed(GetParam());
+    originals.push_back(original->clone());
+    for (OwningOpRef<ModuleOp> &later : partRunStages(*originals.front()))
+      originals.push_back(std::move(later));
     for (int64_t i = 0; i < steps * model.sequences; ++i)
-      batch.push_back(drawSequence(model.seqLen));
+      batch.push_back(
+          drawSequence(stageOf(i / model.sequences) == 0 ? model.seqLen : model.laterSeqLen));
     held = drawSequence(model.valSeqLen);
     prompt = drawSequence(model.genSeqLen);
   }
@@ -139,10 +145,23 @@ protected:
             TensorValue::integers(type, random, 0, model.vocabulary)};
   }
 
-  /// Everything up to the plans; `optimized` is the module after the stage of that name, for one
-  /// rank.
+  /// Everything up to the plans; `optimized` are the modules after the compiler's stage of that
+  /// name, for one rank.
   void compile();
-  void compile(ModuleOp module, const PipelineOptions &pipeline);
+  void compile(std::vector<OwningOpRef<ModuleOp>> modules, const PipelineOptions &pipeline);
+  /// Runs one of the compiler's stages on the program of a stage of the run, or of all.
+  void runOn(ModuleOp module, const Stage &stage, const PipelineOptions &pipeline);
+  /// The stage of the run that a step is of.
+  size_t stageOf(int64_t step) const { return model.laterSeqLen > 0 && step > 0 ? 1 : 0; }
+  /// The optimized program of a role that runs in a step; null when there is none.
+  func::FuncOp programOfStep(StringRef role, int64_t step) {
+    ModuleOp module = *optimized[stageOf(step)];
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->getAttrOfType<StringAttr>(graph::roleAttrName).getValue() == role &&
+          graph::runsInPhase(function, step % graph::phaseCount(module)))
+        return function;
+    return {};
+  }
   /// Two steps by the interpreter.
   void interpretRun(Arithmetic arithmetic, Record &record);
   /// The same, one validation and one generation by the plan on `world` ranks of the CPU device.
@@ -151,18 +170,17 @@ protected:
   void compare(const Record &found, const std::string &who, bool hasGradients);
   void checkFiniteDifferences(const StateMap &gradients);
 
-  FailureOr<double> interpretedLoss(ModuleOp module, StringRef role, const Sequence &sequence,
+  FailureOr<double> interpretedLoss(func::FuncOp program, const Sequence &sequence,
                                     StateMap &states) {
-    auto results = interpret(graph::functionWithRole(module, role),
-                             {sequence.tokens, sequence.targets}, states, options);
+    auto results = interpret(program, {sequence.tokens, sequence.targets}, states, options);
     if (failed(results))
       return failure();
     return results->front().data[0];
   }
   /// The program of one rank for a micro-batch: see plan::StepPrograms.
-  StringRef roleOf(int64_t microBatch) {
+  StringRef roleOf(int64_t step, int64_t microBatch) {
     const bool isLast = microBatch == model.sequences - 1;
-    if (isLast && graph::functionWithRole(*optimized, "last"))
+    if (isLast && programOfStep("last", step))
       return "last";
     return microBatch == 0 ? "first" : "next";
   }
@@ -180,8 +198,9 @@ protected:
   std::mt19937_64 random;
   std::vector<Sequence> batch;
   Sequence held, prompt;
-  OwningOpRef<ModuleOp> original, optimized;
-  std::map<int64_t, plan::Plan> plans; ///< by number of ranks
+  OwningOpRef<ModuleOp> original;
+  std::vector<OwningOpRef<ModuleOp>> originals, optimized; ///< by stage of the run
+  std::map<int64_t, plan::Plan> plans;                     ///< by number of ranks
   StateMap initial;
   Record wanted;    ///< by the interpreter, rounding where the model says so
   Record unrounded; ///< the same without any rounding
@@ -190,26 +209,31 @@ protected:
 };
 
 void RandomModels::compile() {
-  OwningOpRef<ModuleOp> shared = original->clone();
+  OwningOpRef<ModuleOp> whole = original->clone();
+  std::vector<OwningOpRef<ModuleOp>> shared = partRunStages(*whole);
+  shared.insert(shared.begin(), std::move(whole));
   PipelineOptions pipeline;
   const auto target = codegen::CpuTarget::host();
   ASSERT_TRUE(target);
   pipeline.lanes = target->lanes();
   for (const Stage &stage : stages())
-    if (!stage.isForEachWorld)
-      runStage(stage, StageRun{*shared, pipeline});
+    for (OwningOpRef<ModuleOp> &module : shared)
+      if (stage.scope == Stage::Scope::RunStage)
+        runStage(stage, StageRun{*module, pipeline});
   for (int64_t world = 1; world <= model.sequences; ++world) {
     if (model.sequences % world != 0)
       continue;
-    OwningOpRef<ModuleOp> module = shared->clone();
+    std::vector<OwningOpRef<ModuleOp>> modules;
+    for (OwningOpRef<ModuleOp> &module : shared)
+      modules.push_back(module->clone());
     pipeline.world = world;
-    compile(*module, pipeline);
+    compile(std::move(modules), pipeline);
     if (HasFatalFailure())
       return;
   }
 
   tolerance = model.hasBf16 ? forBf16 : forF32;
-  initializeStates(*optimized, initial, random);
+  initializeStates(*optimized.front(), initial, random);
   for (const plan::State &state : plans.at(1).states) {
     ASSERT_TRUE(initial.count(state.name)) << state.name;
     TensorValue &value = initial[state.name];
@@ -217,35 +241,47 @@ void RandomModels::compile() {
   }
 }
 
-void RandomModels::compile(ModuleOp module, const PipelineOptions &pipeline) {
-  for (const Stage &stage : stages()) {
-    if (!stage.isForEachWorld || !stage.addPasses)
-      continue;
-    // Some models get a head in chunks, which at these sizes none would have.
-    if (stage.name == "fuse" && GetParam() % 3 == 0) {
-      PassManager passes(&context);
-      passes.addPass(createChunkRows({.maxBytes = 1024}));
-      ASSERT_TRUE(succeeded(passes.run(module)));
-    }
-    // Ranks share Adam's states of parameters that are small, as all are here.
-    if (stage.name == "distribute") {
-      PassManager passes(&context);
-      passes.addPass(createDistribute({.world = pipeline.world, .minShard = 64}));
-      ASSERT_TRUE(succeeded(passes.run(module)));
-    } else {
-      runStage(stage, StageRun{module, pipeline});
-    }
-    if (stage.name == "optimize" && pipeline.world == 1)
-      optimized = module.clone();
+void RandomModels::runOn(ModuleOp module, const Stage &stage, const PipelineOptions &pipeline) {
+  // Some models get a head in chunks, which at these sizes none would have.
+  if (stage.name == "fuse" && GetParam() % 3 == 0) {
+    PassManager passes(&context);
+    passes.addPass(createChunkRows({.maxBytes = 1024}));
+    ASSERT_TRUE(succeeded(passes.run(module)));
   }
-  codegen::PlanParts parts;
-  parts.world = pipeline.world;
+  // Ranks share Adam's states of parameters that are small, as all are here.
+  if (stage.name == "distribute") {
+    PassManager passes(&context);
+    passes.addPass(createDistribute({.world = pipeline.world, .minShard = 64}));
+    ASSERT_TRUE(succeeded(passes.run(module)));
+  } else {
+    runStage(stage, StageRun{module, pipeline});
+  }
+  if (stage.name == "optimize" && pipeline.world == 1)
+    optimized.push_back(module.clone());
+}
+
+void RandomModels::compile(std::vector<OwningOpRef<ModuleOp>> modules,
+                           const PipelineOptions &pipeline) {
+  for (const Stage &stage : stages())
+    for (OwningOpRef<ModuleOp> &module : modules)
+      if (stage.scope == Stage::Scope::WorldPart)
+        runOn(*module, stage, pipeline);
+  SmallVector<ModuleOp> parts;
+  for (OwningOpRef<ModuleOp> &module : modules)
+    parts.push_back(*module);
+  ASSERT_TRUE(succeeded(joinRunStages(parts)));
+  ModuleOp module = parts.front();
+  for (const Stage &stage : stages())
+    if (stage.scope == Stage::Scope::World && stage.addPasses)
+      runOn(module, stage, pipeline);
+  codegen::PlanParts own;
+  own.world = pipeline.world;
   auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
                                         *codegen::CpuTarget::host(), 1);
   ASSERT_TRUE(succeeded(native));
-  parts.code = native->code;
-  parts.cpuFeatures = native->cpuFeatures;
-  auto written = codegen::writePlan(module, std::move(parts));
+  own.code = native->code;
+  own.cpuFeatures = native->cpuFeatures;
+  auto written = codegen::writePlan(module, std::move(own));
   ASSERT_TRUE(succeeded(written));
   // Through the file's bytes, as nanorun meets it.
   Result<plan::Plan> read = plan::parse(plan::serialize(*written));
@@ -305,13 +341,13 @@ void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
     setScalars(states, step);
     record.losses.emplace_back();
     for (int64_t i = 0; i < model.sequences; ++i) {
-      auto loss = interpretedLoss(*optimized, roleOf(i), batch[step * model.sequences + i], states);
+      auto loss = interpretedLoss(programOfStep(roleOf(step, i), step),
+                                  batch[step * model.sequences + i], states);
       ASSERT_TRUE(succeeded(loss));
       record.losses.back().push_back(*loss);
     }
     record.gradients.push_back(states);
-    ASSERT_TRUE(
-        succeeded(interpret(graph::functionWithRole(*optimized, "update"), {}, states, options)));
+    ASSERT_TRUE(succeeded(interpret(programOfStep("update", step), {}, states, options)));
     record.states.push_back(states);
   }
 }
@@ -351,12 +387,12 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
     return values;
   };
 
-  const plan::Training &training = plan.training;
   for (const plan::State &state : plan.states)
     put(state.buffer, localPart(state, communicator.rank(), initial), state.type);
   for (int64_t step = 0; step < steps && status; ++step) {
     status = writeScalars(plan, step, communicator.world(), device);
     record.losses.emplace_back(model.sequences);
+    const plan::Training &training = plan::stageAt(plan, step);
     for (int64_t i = communicator.rank(); i < model.sequences; i += communicator.world()) {
       const Sequence &sequence = batch[step * model.sequences + i];
       put(training.tokensBuffer, sequence.tokens, plan::DType::I32);
@@ -370,6 +406,7 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
       run(phase.update);
     record.states.push_back(statesOf(false));
   }
+  const plan::Training &training = plan::stageAt(plan, steps - 1);
   put(training.valTokensBuffer, held.tokens, plan::DType::I32);
   put(training.valTargetsBuffer, held.targets, plan::DType::I32);
   run(training.validate);
@@ -451,7 +488,7 @@ void RandomModels::compare(const Record &found, const std::string &who, bool has
   // Validation and generation by the model as written, from the parameters that the plan reached.
   StateMap states = found.states.back();
   setScalars(states, steps - 1);
-  auto loss = interpretedLoss(*original, "validate", held, states);
+  auto loss = interpretedLoss(graph::functionWithRole(*original, "validate"), held, states);
   auto logits =
       interpret(graph::functionWithRole(*original, "generate"), {prompt.tokens}, states, options);
   ASSERT_TRUE(succeeded(loss) && succeeded(logits));
@@ -484,7 +521,8 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
       for (size_t i = 0; i < direction.size(); ++i)
         states[name].data[i] += (side == 0 ? -distance : distance) * direction[i];
       for (int64_t i = 0; i < model.sequences; ++i) {
-        auto loss = interpretedLoss(*original, "train", batch[i], states);
+        auto loss =
+            interpretedLoss(graph::functionWithRole(*originals.front(), "train"), batch[i], states);
         ASSERT_TRUE(succeeded(loss));
         losses[side] += *loss;
       }

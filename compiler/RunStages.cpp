@@ -1,0 +1,206 @@
+// Parts and joins the stages of a run.
+#include "compiler/RunStages.h"
+
+#include "codegen/UniteKernels.h"
+#include "ir/graph/Phases.h"
+#include "ir/graph/RunStages.h"
+#include "ir/step/Step.h"
+
+#include "mlir/IR/OperationSupport.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace nano {
+
+using graph::RunStage;
+
+//===- Parting -----------------------------------------------------------------===//
+
+/// Leaves the module one stage's programs.
+static void keepStage(ModuleOp module, ArrayRef<RunStage> stages, int64_t stage) {
+  Builder builder(module.getContext());
+  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    if (!graph::isInStage(function, stage)) {
+      function.erase();
+      continue;
+    }
+    function->removeAttr(graph::inStagesAttrName);
+    function.setSymName(function->getAttrOfType<StringAttr>(graph::roleAttrName).getValue());
+  }
+  module->setAttr(graph::trainingAttrName, stages[size_t(stage)].training);
+  module->setAttr(graph::runStageAttrName, builder.getI64IntegerAttr(stage));
+}
+
+std::vector<OwningOpRef<ModuleOp>> partRunStages(ModuleOp module) {
+  std::vector<OwningOpRef<ModuleOp>> others;
+  const SmallVector<RunStage> stages = graph::runStagesOf(module);
+  if (stages.size() == 1 && stages.front().name.empty())
+    return others;
+  for (size_t i = 1; i < stages.size(); ++i)
+    keepStage(*others.emplace_back(module.clone()), stages, int64_t(i));
+  keepStage(module, stages, 0);
+  return others;
+}
+
+//===- Joining -----------------------------------------------------------------===//
+
+namespace {
+
+/// A program, or several equal ones, of stages.
+struct SharedProgram {
+  step::ProgramOp op; ///< that of the first of these stages
+  SmallVector<int64_t> stages;
+};
+
+bool areEqual(step::ProgramOp a, step::ProgramOp b) {
+  return a->getAttrDictionary() == b->getAttrDictionary() &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                    OperationEquivalence::IgnoreLocations);
+}
+
+/// A module that the programs of several stages come together in.
+class Joining {
+public:
+  explicit Joining(ArrayRef<ModuleOp> modules) : modules(modules), target(modules.front()) {
+    auto list = target->getAttrOfType<ArrayAttr>(graph::runStagesAttrName);
+    for (auto [entry, module] : llvm::zip_equal(list.getAsRange<DictionaryAttr>(), modules)) {
+      RunStage stage = graph::runStagesOf(module).front(); // training and products of its own
+      stage.name = entry.getAs<StringAttr>("name").str();
+      stage.until = entry.getAs<IntegerAttr>("until").getInt();
+      stages.push_back(std::move(stage));
+    }
+  }
+
+  LogicalResult run() {
+    if (failed(codegen::uniteKernels(modules)))
+      return failure();
+    for (ModuleOp module : modules.drop_front())
+      if (failed(joinDeclarations<graph::StateOp>(module)) ||
+          failed(joinDeclarations<graph::ScalarOp>(module)))
+        return failure();
+    findSharedPrograms();
+    joinInputs();
+    joinChecks();
+    joinPrograms();
+    target->removeAttr(graph::runStageAttrName);
+    target->removeAttr("nano.fp8_products");
+    graph::setRunStages(target, stages);
+    return success();
+  }
+
+private:
+  int64_t stageCount() const { return int64_t(stages.size()); }
+
+  /// Adds the declarations of a kind that the target lacks, behind its own.
+  template <typename OpTy> LogicalResult joinDeclarations(ModuleOp module) {
+    SymbolTable known(target);
+    OpBuilder builder(target.getContext());
+    for (auto op : target.getOps<OpTy>())
+      builder.setInsertionPointAfter(op);
+    for (auto op : module.getOps<OpTy>()) {
+      Operation *own = known.lookup(op.getSymName());
+      if (!own)
+        builder.clone(*op);
+      else if (!OperationEquivalence::isEquivalentTo(own, op,
+                                                     OperationEquivalence::IgnoreLocations))
+        return op.emitOpError("'") << op.getSymName() << "' differs between stages of the run";
+    }
+    return success();
+  }
+
+  void findSharedPrograms() {
+    for (auto [stage, own] : llvm::enumerate(modules))
+      for (ModuleOp module = own; auto program : module.getOps<step::ProgramOp>()) {
+        auto same = llvm::find_if(
+            programs, [&](const SharedProgram &other) { return areEqual(other.op, program); });
+        if (same != programs.end())
+          same->stages.push_back(int64_t(stage));
+        else
+          programs.push_back({program, {int64_t(stage)}});
+      }
+  }
+
+  /// Gives every stage's inputs names that they keep; inputs of one name and type are one.
+  void joinInputs() {
+    struct Input {
+      step::InputOp op; ///< in the first of the modules that have it
+      SmallVector<int64_t> in;
+    };
+    std::vector<Input> inputs;
+    for (auto [stage, own] : llvm::enumerate(modules))
+      for (ModuleOp module = own; auto input : module.getOps<step::InputOp>()) {
+        auto same = llvm::find_if(inputs, [&](const Input &other) {
+          return other.op->getAttrDictionary() == input->getAttrDictionary();
+        });
+        if (same != inputs.end())
+          same->in.push_back(int64_t(stage));
+        else
+          inputs.push_back({input, {int64_t(stage)}});
+      }
+    OpBuilder builder(target.getContext());
+    for (auto input : target.getOps<step::InputOp>())
+      builder.setInsertionPointAfter(input);
+    for (Input &input : inputs) {
+      if (int64_t(input.in.size()) < stageCount())
+        renameInput(input.op.getSymNameAttr(), input.in);
+      if (input.in.front() != 0)
+        builder.clone(*input.op);
+    }
+  }
+
+  /// Gives an input of some stages a name of its own there.
+  void renameInput(StringAttr old, ArrayRef<int64_t> in) {
+    auto name = StringAttr::get(target.getContext(),
+                                old.getValue() + "." + stages[size_t(in.front())].name);
+    for (int64_t stage : in) {
+      ModuleOp module = modules[size_t(stage)];
+      for (auto input : module.getOps<step::InputOp>())
+        if (input.getSymNameAttr() == old) {
+          input.setSymNameAttr(name);
+          graph::setStages(input, in);
+        }
+      for (auto program : module.getOps<step::ProgramOp>())
+        for (auto state : program.getBody().front().getOps<step::StateOp>())
+          if (state.getSymbolAttr().getAttr() == old)
+            state.setSymbolAttr(FlatSymbolRefAttr::get(name));
+    }
+  }
+
+  /// Checks stay those of their stage.
+  void joinChecks() {
+    for (auto [stage, own] : llvm::enumerate(modules))
+      for (ModuleOp module = own;
+           auto check : llvm::make_early_inc_range(module.getOps<graph::IndexCheckOp>())) {
+        graph::setStages(check, {int64_t(stage)});
+        if (module != target)
+          check->moveBefore(target.getBody(), target.getBody()->end());
+      }
+  }
+
+  void joinPrograms() {
+    for (SharedProgram &program : programs) {
+      if (int64_t(program.stages.size()) < stageCount()) {
+        const std::string name =
+            (program.op.getSymName() + "." + stages[size_t(program.stages.front())].name).str();
+        program.op.setSymName(name);
+        graph::setStages(program.op, program.stages);
+      }
+      if (program.stages.front() != 0)
+        program.op->moveBefore(target.getBody(), target.getBody()->end());
+    }
+  }
+
+  ArrayRef<ModuleOp> modules;
+  ModuleOp target;
+  SmallVector<RunStage> stages;
+  std::vector<SharedProgram> programs;
+};
+
+} // namespace
+
+LogicalResult joinRunStages(ArrayRef<ModuleOp> stages) {
+  return stages.size() == 1 ? success() : Joining(stages).run();
+}
+
+} // namespace nano

@@ -1,0 +1,63 @@
+// What the front end says of a model that a test traces.
+#pragma once
+
+#include "compiler/Frontend.h"
+#include "compiler/Registration.h"
+#include "compiler/TraceModel.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace nano::test {
+
+using namespace nano::frontend;
+
+/// What NANO_MODEL would hold; the recorder wants a plain function.
+inline std::function<void()> currentBody;
+inline void runCurrentBody() { currentBody(); }
+
+inline TraceInput inputFor(std::function<void()> body) {
+  currentBody = std::move(body);
+  TraceInput input;
+  input.name = "x";
+  input.file = "models/x.cpp";
+  input.body = runCurrentBody;
+  return input;
+}
+
+/// The message that tracing ends with, or "" when it succeeds.
+inline std::string errorOf(const TraceInput &input) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::DialectRegistry registry;
+  nano::registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  try {
+    traceModel(context, input);
+  } catch (const ModelError &error) {
+    return error.what();
+  }
+  return "";
+}
+inline std::string errorOf(std::function<void()> body) {
+  return errorOf(inputFor(std::move(body)));
+}
+
+/// The message without "FILE:LINE: ", which must be a test's.
+inline std::string said(const std::string &message) {
+  size_t at = message.find("Test.cpp:");
+  if (at == std::string::npos)
+    at = message.find("TraceErrors.h:");
+  if (at == std::string::npos)
+    return "no line of a test in: " + message;
+  const size_t end = message.find(": ", at);
+  return message.substr(end + 2);
+}
+inline std::string saidBy(std::function<void()> body) { return said(errorOf(std::move(body))); }
+
+inline Optimizer someGroup(const char *name = "group") { return adam(name, {.lr = 0.1}); }
+
+} // namespace nano::test
