@@ -74,21 +74,26 @@ Status Rank::prepare() {
 }
 
 Status Rank::prepareLaterStages() {
-  std::vector<std::string> programs;
+  bool isAny = false;
   for (const plan::StageSteps &later : plan::stagesOf(plan, job.firstStep, job.steps)) {
     if (later.begin == job.firstStep)
       continue;
+    communicator.doing("preparing the programs of stage " + later.stage->stage);
+    // Windows and rates as in the stage's first step: programs may rely on them.
+    if (Status status = writeScalars(plan, later.begin, world, *device); !status)
+      return status;
+    std::vector<std::string> programs;
     for (const plan::StepPrograms &phase : later.stage->phases)
       for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
         if (!name->empty() && std::find(programs.begin(), programs.end(), *name) == programs.end())
           programs.push_back(*name);
+    if (Status status = device->prepareAhead(programs); !status)
+      return status;
+    isAny = true;
   }
-  if (programs.empty())
-    return ok();
-  communicator.doing("preparing the programs of later stages");
-  Status status = device->prepareAhead(programs);
-  endPart("later_stages");
-  return status;
+  if (isAny)
+    endPart("later_stages");
+  return ok();
 }
 
 void Rank::endPart(const char *name) {

@@ -97,8 +97,16 @@ double attentionFlops(const plan::Plan &plan, const Command &command, double key
 
 Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
               const CostOptions &options) {
-  const double keys = std::min(options.attendedKeys, double(plan.training.seqLen + 1) / 2);
-  auto costOf = [&](const plan::Program &program, const Command &command) -> Cost {
+  // No more than the causal mean of the stage that runs the program.
+  auto keysOf = [&](const plan::Program &program) {
+    const plan::Training *own = &plan.training;
+    for (const plan::Training *stage : plan::stagesOf(plan))
+      for (const plan::StepPrograms &phase : stage->phases)
+        if (program.name == phase.first || program.name == phase.next || program.name == phase.last)
+          own = stage;
+    return std::min(options.attendedKeys, double(own->seqLen + 1) / 2);
+  };
+  auto costOf = [&](const plan::Program &program, const Command &command, double keys) -> Cost {
     if (command.kind == Command::Kind::RecordEvent || command.kind == Command::Kind::WaitEvent)
       return {};
     if (isCollective(command)) {
@@ -132,8 +140,9 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
   Costs costs;
   for (const plan::Program &program : plan.programs) {
     std::vector<Cost> &own = costs.emplace_back();
+    const double keys = keysOf(program);
     for (const Command &command : program.commands)
-      own.push_back(costOf(program, command));
+      own.push_back(costOf(program, command, keys));
   }
   return costs;
 }

@@ -84,20 +84,38 @@ std::string listOf(const std::vector<Part> &parts, double step, size_t lines) {
 
 } // namespace
 
-std::string tableHead() {
-  return fmt::format("{:>6} {:>10} {:>12} {:>12} {:>11} {:>10} {:>9} {:>9} {:>10}\n", "ranks",
+std::string tableHead(const plan::Plan &plan) {
+  return fmt::format("{:>6} {:>10} {:>12} {:>12} {:>11} {:>10} {:>9} {:>9} {:>10}{}\n", "ranks",
                      "step ms", "tokens/s", "computing ms", "communic ms", "exposed ms", "exposed",
-                     "idle ms", "GB a rank");
+                     "idle ms", "GB a rank", plan.laterStages.empty() ? "" : "  stage");
 }
 
-std::string tableLine(const plan::Plan &plan, const machine::Machine &machine, int64_t world,
-                      const Outcome &outcome) {
+std::string runLine(const plan::Plan &plan, const std::vector<RunTime> &times) {
+  auto durationOf = [](double seconds) {
+    if (seconds < 60)
+      return fmt::format("{:.3g} s", seconds);
+    const auto minutes = int64_t(seconds / 60);
+    return minutes < 60 ? fmt::format("{} min {:.0f} s", minutes, seconds - 60.0 * double(minutes))
+                        : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  };
+  const int64_t steps = plan.training.numIterations;
+  std::string text = fmt::format("a run of {} steps and {:.4g} million tokens:", steps,
+                                 1e-6 * double(plan::tokensOf(plan, steps)));
+  for (const RunTime &time : times)
+    text += fmt::format("{} {} on {} rank{}", &time == times.data() ? "" : ",",
+                        durationOf(time.seconds), time.world, time.world == 1 ? "" : "s");
+  return text + "\n";
+}
+
+std::string tableLine(const plan::Plan &plan, const plan::Training &stage,
+                      const machine::Machine &machine, int64_t world, const Outcome &outcome) {
   const bool isTooLarge = machine.memoryBytes > 0 && double(plan.arenaBytes) > machine.memoryBytes;
   return fmt::format(
-      "{:>6} {:>10.3f} {:>12.0f} {:>12.3f} {:>11.3f} {:>10.3f} {:>8.2f}% {:>9.3f} {:>10.3f}{}\n",
-      world, 1e3 * outcome.step, double(plan.training.globalBatch) / outcome.step,
-      1e3 * outcome.computing, 1e3 * outcome.communicating, 1e3 * outcome.exposed,
-      100 * outcome.exposed / outcome.step, 1e3 * outcome.idle, 1e-9 * double(plan.arenaBytes),
+      "{:>6} {:>10.3f} {:>12.0f} {:>12.3f} {:>11.3f} {:>10.3f} {:>8.2f}% {:>9.3f} {:>10.3f}{}{}\n",
+      world, 1e3 * outcome.step, double(stage.globalBatch) / outcome.step, 1e3 * outcome.computing,
+      1e3 * outcome.communicating, 1e3 * outcome.exposed, 100 * outcome.exposed / outcome.step,
+      1e3 * outcome.idle, 1e-9 * double(plan.arenaBytes),
+      stage.stage.empty() ? "" : "  " + stage.stage,
       isTooLarge ? "  more than the machine has" : "");
 }
 
@@ -127,7 +145,8 @@ std::string details(const Outcome &outcome, size_t lines) {
   return text + (copies.empty() ? "" : "\ncopies of a step:\n" + copies);
 }
 
-Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outcome &outcome) {
+Status writeTimeline(const std::string &path, const plan::Plan &plan,
+                     const std::vector<Span> &spans) {
   Result<OutputFile> file = OutputFile::replace(path);
   if (!file)
     return file.error();
@@ -140,7 +159,7 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
                                               : plan::copyStream;
   };
   std::set<std::pair<int64_t, uint32_t>> rows;
-  for (const Span &span : outcome.spans)
+  for (const Span &span : spans)
     rows.emplace(span.rank, streamOf(span));
   llvm::json::OStream json(text, 1);
   auto metadata = [&](const char *what, int64_t rank, int64_t stream, const std::string &name) {
@@ -159,7 +178,7 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan, const Outc
         metadata("process_name", rank, stream, fmt::format("rank {}", rank));
         metadata("thread_name", rank, stream, plan::nameOfStream(stream));
       }
-      for (const Span &span : outcome.spans) {
+      for (const Span &span : spans) {
         const plan::Program &program = plan.programs[span.program];
         const Command *command =
             span.transfer == Transfer::None ? &program.commands[span.command] : nullptr;

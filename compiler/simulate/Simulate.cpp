@@ -48,10 +48,23 @@ struct Inputs {
   std::vector<std::pair<int64_t, double>> stragglers;
 };
 
-/// Simulates one number of ranks and prints its line, the first below the heading; details when it
-/// is the only one.
-Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world, bool isFirst,
-                     bool isOnly) {
+/// Puts what is shown of one stage's step behind that of another.
+void append(std::vector<Span> &spans, const std::vector<Span> &more) {
+  double end = 0;
+  for (const Span &span : spans)
+    end = std::max(end, span.finish);
+  for (Span span : more) {
+    span.start += end;
+    span.finish += end;
+    spans.push_back(span);
+  }
+}
+
+/// Simulates one number of ranks and prints a line for each stage of the run, the first below the
+/// heading; details when it is the only number. `isLast`: then what the run takes on the numbers of
+/// ranks in `times`, to which this one is added.
+Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world, bool isLast,
+                     std::vector<RunTime> &times) {
   const machine::Machine &machine = inputs.machine;
   Result<plan::Plan> plan = inputs.file.plan(world);
   if (!plan)
@@ -64,6 +77,7 @@ Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world
   settings.world = world;
   settings.jitter = options.jitter;
   settings.seed = options.seed;
+  const bool isFirst = times.empty(), isOnly = isFirst && isLast;
   settings.isDetailed = isOnly;
   for (const std::pair<int64_t, double> &straggler : inputs.stragglers)
     if (straggler.first < world)
@@ -72,21 +86,39 @@ Status simulateWorld(const Options &options, const Inputs &inputs, int64_t world
   costs.attendedKeys = options.attendedKeys;
   costs.measured = inputs.measured ? &*inputs.measured : nullptr;
   costs.labelled = inputs.labelled ? &*inputs.labelled : nullptr;
-  const Outcome outcome = simulate(*plan, machine, costsOf(*plan, machine, world, costs), settings);
-  if (!(outcome.step > 0) || !std::isfinite(outcome.step))
-    return badInput(
-        fmt::format("{}: a step on {} ranks would take {} s, by the machine's rates and "
-                    "the times given; correct them",
-                    options.plan, world, outcome.step));
+  const int64_t steps = std::max<int64_t>(1, plan->training.numIterations);
+  const Costs commandCosts = costsOf(*plan, machine, world, costs);
+  std::string lines, detailed;
+  std::vector<Span> spans;
+  RunTime run{world};
+  for (const plan::StageSteps &part : plan::stagesOf(*plan, 0, steps)) {
+    settings.stage = part.stage;
+    const Outcome outcome = simulate(*plan, machine, commandCosts, settings);
+    if (!(outcome.step > 0) || !std::isfinite(outcome.step))
+      return badInput(
+          fmt::format("{}: a step on {} ranks would take {} s, by the machine's rates and "
+                      "the times given; correct them",
+                      options.plan, world, outcome.step));
+    run.seconds += double(part.end - part.begin) * outcome.step;
+    lines += tableLine(*plan, *part.stage, machine, world, outcome);
+    if (!isOnly)
+      continue;
+    if (!part.stage->stage.empty())
+      detailed +=
+          fmt::format("\nstage {}, steps {} to {}:\n", part.stage->stage, part.begin + 1, part.end);
+    detailed += details(outcome);
+    append(spans, outcome.spans);
+  }
+  times.push_back(run);
   if (!options.timeline.empty())
-    if (Status status = writeTimeline(options.timeline, *plan, outcome); !status)
+    if (Status status = writeTimeline(options.timeline, *plan, spans); !status)
       return status;
   if (isFirst)
     fmt::print("{} for {} on {}: {}\n\n{}", plan->model, plan->target, machine.name,
-               machine.summary, tableHead());
-  fmt::print("{}", tableLine(*plan, machine, world, outcome));
-  if (isOnly)
-    fmt::print("{}", details(outcome));
+               machine.summary, tableHead(*plan));
+  fmt::print("{}", lines);
+  if (isLast)
+    fmt::print("\n{}{}", runLine(*plan, times), detailed);
   return ok();
 }
 
@@ -127,8 +159,9 @@ Status runChecked(const Options &options) {
       return straggler.error();
     inputs.stragglers.push_back(*straggler);
   }
+  std::vector<RunTime> times;
   for (size_t i = 0; i < worlds.size(); ++i)
-    if (Status status = simulateWorld(options, inputs, worlds[i], i == 0, worlds.size() == 1);
+    if (Status status = simulateWorld(options, inputs, worlds[i], i + 1 == worlds.size(), times);
         !status)
       return status;
   return ok();

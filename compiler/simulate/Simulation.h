@@ -85,6 +85,7 @@ private:
   void findPath(Outcome &outcome) const;
 
   const plan::Plan &plan;
+  const plan::Training &training; ///< the stage of the run
   const machine::Machine &machine;
   const Settings &settings;
   std::vector<std::vector<Item>> items; ///< by program

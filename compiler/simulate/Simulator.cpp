@@ -30,7 +30,8 @@ double uniform(uint64_t seed, uint64_t a, uint64_t b) {
 
 Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, const Costs &costs,
                        const Settings &settings)
-    : plan(plan), machine(machine), settings(settings) {
+    : plan(plan), training(settings.stage ? *settings.stage : plan.training), machine(machine),
+      settings(settings) {
   const bool isUniform = settings.stragglers.empty() && settings.jitter == 0;
   ranks = isUniform ? 1 : size_t(settings.world);
   for (size_t i = 0; i < plan.programs.size(); ++i) {
@@ -100,7 +101,6 @@ std::vector<Item> Simulation::itemsOf(const plan::Program &program,
 /// The programs that a step runs, in order.
 std::vector<Simulation::Execution> Simulation::programsOf(const plan::StepPrograms &step) const {
   std::vector<Execution> found;
-  const plan::Training &training = plan.training;
   auto add = [&](const std::string &name, bool isMicroBatch) {
     Execution execution;
     if (isMicroBatch) {
@@ -399,7 +399,7 @@ void Simulation::runProgram(size_t program) {
 }
 
 Outcome Simulation::run() {
-  const std::vector<plan::StepPrograms> &phases = plan.training.phases;
+  const std::vector<plan::StepPrograms> &phases = training.phases;
   const size_t cycles = settings.jitter > 0 ? 8 : 1;
   double started = 0;
   for (size_t cycle = 0; cycle <= cycles; ++cycle) {

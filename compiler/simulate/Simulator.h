@@ -19,6 +19,7 @@ struct Settings {
   double jitter = 0;
   uint64_t seed = 0;
   bool isDetailed = false; ///< fills the last three of Outcome, and `onDevice.exposed`
+  const plan::Training *stage = nullptr; ///< of the plan's run, whose steps run; null: the first
 };
 
 /// What nanorun copies around a program, beside its commands.
@@ -51,8 +52,8 @@ struct Copying {
   double exposed = 0; ///< of `seconds`: no other command runs, or is held up
 };
 
-/// Seconds of one step in the steady state: the mean over a cycle of the plan's phases, and of the
-/// ranks that were looked at (all of up to 64). step = computing + exposed + idle.
+/// Seconds of one step of a stage in the steady state: the mean over a cycle of the plan's phases,
+/// and of the ranks that were looked at (all of up to 64). step = computing + exposed + idle.
 struct Outcome {
   double step = 0;
   double computing = 0;         ///< a command that is no collective runs

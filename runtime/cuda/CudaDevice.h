@@ -51,6 +51,7 @@ public:
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status run(const std::string &program) override;
+  Status prepareAhead(const std::vector<std::string> &programs) override;
   Status runCommand(const std::string &program, size_t command) override;
   Status wait() override;
   std::string describe() const override;

@@ -4,6 +4,7 @@ its errors, each one line on stderr with exit status 2. That its times are right
 made by hand (tests/compiler/simulate)."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -32,6 +33,33 @@ class Simulate(RunTest):
             if len(words) >= 9 and words[0].isdigit():
                 rows[int(words[0])] = [float(word) for word in words[1:9]]
         return rows, output
+
+    def test_a_line_for_every_stage_and_one_for_the_run(self):
+        plan = self.path("staged.plan")
+        self.ran("nanoc", "compile", "tests/compiler/Inputs/staged.cpp", "--target", "cpu", "-o", plan)
+        output = self.ran("nanoc", "simulate", plan, "--timeline", self.path("stages.json"))
+        rows = [line.split() for line in output.splitlines() if line.endswith(("s0", "s1", "s2", "s3"))]
+        self.assertEqual([row[-1] for row in rows], ["s0", "s1", "s2", "s3"])
+        # Longer sequences take longer, those of the last two stages differ in their windows alone.
+        steps = [float(row[1]) for row in rows]
+        self.assertLess(steps[0], steps[1])
+        self.assertLess(steps[1], steps[2])
+        total = 3 * sum(steps[:3]) + steps[3]
+        line = next(line for line in output.splitlines() if line.startswith("a run of "))
+        self.assertRegex(line, r"^a run of 10 steps and 0\.01075 million tokens: \S+ s on 1 rank$")
+        self.assertAlmostEqual(float(line.split()[9]), 1e-3 * total, delta=1e-5 * total)
+        self.assertEqual(output.count("critical path by model line:"), 4)
+        self.assertIn("\nstage s3, steps 10 to 10:\n", output)
+        with open(self.path("stages.json"), encoding="utf-8") as file:
+            events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+        ends = {}
+        for event in events:
+            stage = event["args"]["program"].partition(".")[2]
+            if stage:
+                begin, end = ends.get(stage, (math.inf, 0))
+                ends[stage] = min(begin, event["ts"]), max(end, event["ts"] + event["dur"])
+        for before, after in (("s0", "s1"), ("s1", "s2"), ("s2", "s3")):
+            self.assertLessEqual(ends[before][1], ends[after][0])
 
     def refused(self, *arguments, says, plan=None):
         done = run_command("nanoc", "simulate", plan or self.plan, *arguments)

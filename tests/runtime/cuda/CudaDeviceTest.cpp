@@ -106,6 +106,25 @@ TEST_F(CudaDeviceTest, RunsOneByOneThenRecordsThenReplays) {
   EXPECT_EQ(takeCalls(), (std::vector<std::string>{"launch graph stream 0"}));
 }
 
+TEST_F(CudaDeviceTest, WhatIsPreparedAheadIsReplayedAtOnce) {
+  auto device = make(smallPlan(1000));
+  ASSERT_TRUE(device);
+  takeCalls();
+  ASSERT_TRUE(device->prepareAhead({"main"}));
+  const std::vector<std::string> calls = takeCalls();
+  auto count = [&](const char *call) { return std::count(calls.begin(), calls.end(), call); };
+  EXPECT_EQ(count("launch scale stream 0"), 2); // run, and recorded
+  EXPECT_EQ(count("instantiate"), 1);
+  EXPECT_EQ(count("launch graph stream 0"), 0);
+  checkSmallPlan(*device, 1000, 5);
+  takeCalls();
+  ASSERT_TRUE(device->run("main"));
+  EXPECT_EQ(takeCalls(), (std::vector<std::string>{"launch graph stream 0"}));
+  ASSERT_TRUE(device->prepareAhead({"main"}));
+  EXPECT_EQ(takeCalls(), std::vector<std::string>());
+  EXPECT_FALSE(device->prepareAhead({"gone"}));
+}
+
 // A plan whose copies are on the third stream; nothing is on the second.
 TEST_F(CudaDeviceTest, CopiesHaveAStreamOfTheirOwn) {
   plan::Plan plan = smallPlan(1000);
