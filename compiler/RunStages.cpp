@@ -9,6 +9,9 @@
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+#include <map>
+
 using namespace mlir;
 
 namespace nano {
@@ -17,11 +20,25 @@ using graph::RunStage;
 
 //===- Parting -----------------------------------------------------------------===//
 
+/// The stage whose module has the programs of all: that of the longest sequences, whose memory they
+/// may take as much of.
+static int64_t homeOf(ArrayRef<RunStage> stages) {
+  auto length = [](const RunStage &stage) {
+    return stage.training.getAs<IntegerAttr>("seq_len").getInt();
+  };
+  return std::distance(stages.begin(), std::max_element(stages.begin(), stages.end(),
+                                                        [&](const auto &a, const auto &b) {
+                                                          return length(a) < length(b);
+                                                        }));
+}
+
 /// Leaves the module one stage's programs.
 static void keepStage(ModuleOp module, ArrayRef<RunStage> stages, int64_t stage) {
   Builder builder(module.getContext());
+  const bool isHome = stage == homeOf(stages);
   for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    if (!graph::isInStage(function, stage)) {
+    const bool isOfAll = !function->hasAttr(graph::inStagesAttrName);
+    if (isOfAll ? !isHome : !graph::isInStage(function, stage)) {
       function.erase();
       continue;
     }
@@ -79,6 +96,7 @@ public:
       if (failed(joinDeclarations<graph::StateOp>(module)) ||
           failed(joinDeclarations<graph::ScalarOp>(module)))
         return failure();
+    findProgramsOfAll();
     findSharedPrograms();
     joinInputs();
     joinChecks();
@@ -108,6 +126,20 @@ private:
     }
     return success();
   }
+
+  /// Validation and sampling that one module alone has are those of all stages.
+  void findProgramsOfAll() {
+    for (StringRef role : {"validate", "generate"}) {
+      SmallVector<step::ProgramOp> found;
+      for (ModuleOp module : modules)
+        for (auto program : module.getOps<step::ProgramOp>())
+          if (program.getRole() == role)
+            found.push_back(program);
+      if (found.size() == 1)
+        ofAll[role] = found.front().getSymName();
+    }
+  }
+  bool isOfAll(StringRef role) const { return ofAll.contains(role); }
 
   void findSharedPrograms() {
     for (auto [stage, own] : llvm::enumerate(modules))
@@ -142,7 +174,10 @@ private:
     for (auto input : target.getOps<step::InputOp>())
       builder.setInsertionPointAfter(input);
     for (Input &input : inputs) {
-      if (int64_t(input.in.size()) < stageCount())
+      const bool isInputOfAll = llvm::any_of(ofAll, [&](const auto &program) {
+        return input.op.getSymName().starts_with((program.second + ".").str());
+      });
+      if (int64_t(input.in.size()) < stageCount() && !isInputOfAll)
         renameInput(input.op.getSymNameAttr(), input.in);
       if (input.in.front() != 0)
         builder.clone(*input.op);
@@ -172,7 +207,8 @@ private:
     for (auto [stage, own] : llvm::enumerate(modules))
       for (ModuleOp module = own;
            auto check : llvm::make_early_inc_range(module.getOps<graph::IndexCheckOp>())) {
-        graph::setStages(check, {int64_t(stage)});
+        if (!isOfAll(check.getRole()))
+          graph::setStages(check, {int64_t(stage)});
         if (module != target)
           check->moveBefore(target.getBody(), target.getBody()->end());
       }
@@ -180,7 +216,8 @@ private:
 
   void joinPrograms() {
     for (SharedProgram &program : programs) {
-      if (int64_t(program.stages.size()) < stageCount()) {
+      if (int64_t(program.stages.size()) < stageCount() &&
+          !isOfAll(program.op.getRole().value_or(""))) {
         const std::string name =
             (program.op.getSymName() + "." + stages[size_t(program.stages.front())].name).str();
         program.op.setSymName(name);
@@ -195,6 +232,7 @@ private:
   ModuleOp target;
   SmallVector<RunStage> stages;
   std::vector<SharedProgram> programs;
+  std::map<StringRef, StringRef> ofAll; ///< by role, programs by name
 };
 
 } // namespace
