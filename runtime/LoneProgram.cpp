@@ -1,12 +1,38 @@
 // Makes a device for one program and runs it.
 #include "runtime/LoneProgram.h"
 
+#include "runtime/States.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <fmt/format.h>
+#include <set>
 #include <vector>
 
 namespace nano {
+
+/// Leaves a plan of one program the parameters, tables, and what else the program reads or what
+/// that starts as a copy of.
+static void keepStates(plan::Plan &plan) {
+  using Role = plan::State::Role;
+  std::set<uint32_t> touched;
+  for (const plan::Program &program : plan.programs)
+    for (const plan::Command &command : program.commands)
+      for (const plan::Ref &ref : plan::operandsOf(command))
+        touched.insert(ref.buffer);
+  std::set<std::string> kept;
+  auto keeps = [&](const plan::State &state) {
+    return state.role == Role::Parameter || state.role == Role::Constant ||
+           touched.count(state.buffer) > 0 || kept.count(state.name) > 0;
+  };
+  for (size_t before = SIZE_MAX; before != kept.size();) {
+    before = kept.size();
+    for (const plan::State &state : plan.states)
+      if (keeps(state) && isCopy(state))
+        kept.insert(state.init.source);
+  }
+  std::erase_if(plan.states, [&](const plan::State &state) { return !keeps(state); });
+}
 
 Result<std::unique_ptr<LoneProgram>>
 LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
@@ -26,8 +52,7 @@ LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
   alone.worlds = {1};
   alone.group = 1;
   std::erase_if(alone.programs, [&](const plan::Program &p) { return p.name != program; });
-  std::erase_if(alone.states,
-                [](const plan::State &s) { return s.role != plan::State::Role::Parameter; });
+  keepStates(alone);
   DeviceOptions deviceOptions;
   deviceOptions.threads = options.threads;
   deviceOptions.tuneFile = options.tuneFile;

@@ -351,6 +351,10 @@ Status Rank::trainStep(int64_t step) {
   if (const std::string &update = phase(step).update; !update.empty())
     if (Status status = runProgram(step, update); !status)
       return inStep(status);
+  for (const plan::Event &event : stage->events)
+    if (event.step < 0 || event.step == step)
+      if (Status status = runProgram(step, event.program); !status)
+        return inStep(status);
   if (Status status = readStepReports(); !status)
     return inStep(status);
   if (!job.options.profile.empty() && step + 1 == job.steps) {

@@ -113,7 +113,7 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
   const ClearState clear = [&](const plan::State &state) { return device.clear(state.buffer); };
   // Gradients first and parameters last: the values stand even where lifetimes let buffers share
   // memory.
-  std::vector<Role> roles = {Role::Gradient};
+  std::vector<Role> roles = {Role::Gradient, Role::Constant};
   if (!checkpoint)
     roles.push_back(Role::Optimizer);
   const std::vector<const plan::State *> all = statesOf(plan, Role::Parameter);
@@ -132,13 +132,24 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
     return loadStates(stored, states, seat, write, clear, say,
                       /*requireFinite=*/!options.allowNonFinite);
   };
+  if (checkpoint)
+    if (Status status = load(checkpoint->optimizer, Role::Optimizer); !status)
+      return status;
   if (parameters)
-    return load(*parameters, Role::Parameter);
-  if (!checkpoint)
-    return ok();
-  if (Status status = load(checkpoint->optimizer, Role::Optimizer); !status)
-    return status;
-  return load(checkpoint->parameters, Role::Parameter);
+    if (Status status = load(*parameters, Role::Parameter); !status)
+      return status;
+  if (checkpoint)
+    if (Status status = load(checkpoint->parameters, Role::Parameter); !status)
+      return status;
+  std::vector<const plan::State *> copies;
+  for (const plan::State &state : plan.states) {
+    const bool isStored =
+        state.role == Role::Parameter && parameters && parameters->has(state.name);
+    if (isCopy(state) && !isStored &&
+        std::find(roles.begin(), roles.end(), state.role) != roles.end())
+      copies.push_back(&state);
+  }
+  return copyStates(plan, std::move(copies), readerOf(device), write, say);
 }
 
 namespace {

@@ -21,11 +21,10 @@ namespace {
 
 constexpr uint64_t pieceBytes = 1 << 20;
 
-/// Elements [first, first + values.size()) of the state's initial value, in f32 before rounding to
-/// the state's type.
-void makeValues(const plan::State &state, const Random &random, uint64_t first,
+/// Elements [first, first + values.size()) of an initial value, in f32 before rounding to the
+/// state's type. Data and copies have no such values.
+void makeValues(const plan::Init &init, const Random &random, uint64_t first,
                 std::span<float> values) {
-  const plan::Init &init = state.init;
   switch (init.kind) {
   case plan::Init::Kind::Constant:
     for (size_t i = 0; i < values.size(); ++i)
@@ -36,6 +35,24 @@ void makeValues(const plan::State &state, const Random &random, uint64_t first,
     break;
   case plan::Init::Kind::Uniform:
     random.uniform(first, values, init.low, init.high);
+    break;
+  case plan::Init::Kind::Sign:
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = float(random.unit(first + i) < 0.5 ? -init.values[0] : init.values[0]);
+    break;
+  case plan::Init::Kind::Blocks: {
+    uint64_t begin = 0; // of a part
+    for (size_t i = 0; i < init.parts.size(); begin += init.counts[i++]) {
+      const uint64_t from = std::max(begin, first),
+                     to = std::min(begin + init.counts[i], first + values.size());
+      if (from < to)
+        makeValues(init.parts[i], random, from, values.subspan(from - first, to - from));
+    }
+    break;
+  }
+  case plan::Init::Kind::Data:
+  case plan::Init::Kind::Copy:
+  case plan::Init::Kind::Transpose:
     break;
   }
 }
@@ -85,9 +102,10 @@ struct Piece {
 /// thread.
 class PieceMaker {
 public:
-  PieceMaker(const std::vector<Piece> &pieces, uint64_t seed, int threads)
-      : pieces(pieces), seed(seed), slots(std::clamp<size_t>(size_t(std::max(threads, 1)), 1,
-                                                             std::max<size_t>(pieces.size(), 1))) {
+  PieceMaker(const plan::Plan &plan, const std::vector<Piece> &pieces, uint64_t seed, int threads)
+      : plan(plan), pieces(pieces), seed(seed),
+        slots(std::clamp<size_t>(size_t(std::max(threads, 1)), 1,
+                                 std::max<size_t>(pieces.size(), 1))) {
     for (size_t i = 1; i < slots.size(); ++i)
       helpers.emplace_back([this] { help(); });
   }
@@ -148,15 +166,32 @@ private:
 
   void make(size_t i) {
     const Piece &piece = pieces[i];
+    const plan::Init &init = piece.state->init;
     Slot &slot = slots[i % slots.size()];
+    if (init.kind == plan::Init::Kind::Data) {
+      const char *data = plan.data.data() + init.offset + piece.offset;
+      slot.bytes.resize(piece.bytes);
+      std::memcpy(slot.bytes.data(), data, piece.bytes);
+      return;
+    }
+    if (init.kind == plan::Init::Kind::Constant && piece.state->type == plan::DType::I32) {
+      // Not through f32, which lacks most large ones.
+      slot.bytes.resize(piece.bytes);
+      for (uint64_t at = 0; at < piece.bytes; at += sizeof(int32_t)) {
+        const size_t element = init.values.size() == 1 ? 0 : (piece.offset + at) / sizeof(int32_t);
+        const auto value = int32_t(std::llrint(init.values[element]));
+        std::memcpy(slot.bytes.data() + at, &value, sizeof value);
+      }
+      return;
+    }
     const uint64_t elementBytes = plan::sizeOf(piece.state->type);
     slot.values.resize(piece.bytes / elementBytes);
     slot.bytes.resize(piece.bytes);
-    makeValues(*piece.state, Random(seed, piece.state->name), piece.offset / elementBytes,
-               slot.values);
+    makeValues(init, Random(seed, piece.state->name), piece.offset / elementBytes, slot.values);
     convert(slot.values, piece.state->type, slot.bytes.data());
   }
 
+  const plan::Plan &plan;
   const std::vector<Piece> &pieces;
   const uint64_t seed;
   std::mutex mutex;
@@ -186,6 +221,8 @@ Status initializeStates(const plan::Plan &plan, const Seat &seat,
     for (const plan::State *state : statesOf(plan, role)) {
       if (Status status = checkInit(*state); !status)
         return status;
+      if (isCopy(*state))
+        continue;
       const bool zero = isZero(state->init);
       if (zero || state->sharding) // the padding
         if (Status status = clear(*state); !status)
@@ -199,7 +236,7 @@ Status initializeStates(const plan::Plan &plan, const Seat &seat,
               {state, run.local * size + at, std::min(pieceBytes, run.count * size - at)});
     }
   }
-  PieceMaker maker(pieces, seed, threads);
+  PieceMaker maker(plan, pieces, seed, threads);
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (say && (i == 0 || pieces[i].state != pieces[i - 1].state))
       say(fmt::format("making the initial values of '{}'", pieces[i].state->name));

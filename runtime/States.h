@@ -32,13 +32,25 @@ using Say = std::function<void(const std::string &what)>;
 /// The plan's states of one role, in the plan's order.
 std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::Role role);
 
+/// Whether a state starts as another does.
+inline bool isCopy(const plan::State &state) {
+  return state.init.kind == plan::Init::Kind::Copy ||
+         state.init.kind == plan::Init::Kind::Transpose;
+}
+
 /// Writes the initial values of the rank's part of all states of the given roles (`Random.h` has
 /// the formulas; the seed and the state's name are the keys), in the order given, those that start
-/// at zero before the others. `threads` threads make the values. BadInput when an 8-bit float state
-/// is to start at something else than zero.
+/// at zero before the others; copies are left to `copyStates`. `threads` threads make the values.
+/// BadInput when an 8-bit float state is to start at something else than zero.
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
                         const WriteState &write, const ClearState &clear, const Say &say = {});
+
+/// Writes states that start as copies, in an order in which each finds its source, from what that
+/// holds by now: after the others have their values, from wherever. A transposed one needs its
+/// bytes in memory.
+Status copyStates(const plan::Plan &plan, std::vector<const plan::State *> copies,
+                  const ReadState &read, const WriteState &write, const Say &say = {});
 
 /// Writes these elements as a safetensors file through `file`, which is left unfinished: runs of
 /// whole tensors under their names, others as stretches (`StoredTensors.h`); larger elements first,

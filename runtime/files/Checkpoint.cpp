@@ -402,6 +402,26 @@ Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &re
   return badInput(fmt::format("{}: holds no complete checkpoint", directory));
 }
 
+/// What each rank keeps for itself is of as many ranks as go on with it.
+static Status checkKeptByRank(const Checkpoint &checkpoint, const plan::Plan &plan) {
+  for (const plan::State *state : statesOf(plan, Role::Optimizer)) {
+    if (!state->sharding || state->sharding->ranks != plan::Ranks::All)
+      continue;
+    for (const plan::Sharding::Piece &piece : state->sharding->pieces) {
+      auto found = checkpoint.optimizer.tensors().find(piece.name);
+      if (found == checkpoint.optimizer.tensors().end())
+        continue;
+      const std::vector<int64_t> &shape = found->second.shape;
+      if (shape.size() == piece.shape.size() && shape.front() != piece.shape.front())
+        return badInput(fmt::format("checkpoint {}: state '{}' is kept by rank, of {} ranks in the "
+                                    "checkpoint and of {} here: go on with {} ranks",
+                                    checkpoint.path, piece.name, shape.front(), piece.shape.front(),
+                                    shape.front()));
+    }
+  }
+  return ok();
+}
+
 Status checkPlan(const Checkpoint &checkpoint, const plan::Plan &plan, const std::string &planHash,
                  const Report &report) {
   Status status = checkTensors("its set of parameters", checkpoint.parameters.tensors(),
@@ -409,6 +429,8 @@ Status checkPlan(const Checkpoint &checkpoint, const plan::Plan &plan, const std
   if (status)
     status = checkTensors("its optimizer state", checkpoint.optimizer.tensors(),
                           tensorsOf(statesOf(plan, Role::Optimizer)));
+  if (Status kept = checkKeptByRank(checkpoint, plan); !kept)
+    return kept;
   const Manifest &manifest = checkpoint.manifest;
   std::string changed = differences(manifest.hyperparameters, plan.hyperparameters);
   if (manifest.model != plan.model)

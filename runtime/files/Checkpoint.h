@@ -69,7 +69,8 @@ Result<Checkpoint> openCheckpoint(const std::string &path);
 Result<Checkpoint> findCheckpoint(const std::string &directory, const Report &report);
 
 /// Whether the plan can go on from the checkpoint: its states must agree in name, shape and type,
-/// else BadInput. When the plan is another one all the same, `report` hears what differs.
+/// and those that each rank keeps for itself in the number of ranks, else BadInput. When the plan
+/// is another one all the same, `report` hears what differs.
 Status checkPlan(const Checkpoint &checkpoint, const plan::Plan &plan, const std::string &planHash,
                  const Report &report);
 

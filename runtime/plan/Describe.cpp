@@ -107,7 +107,8 @@ std::string Describer::common(const std::string &hash) {
     line(features);
   }
   line("code " + std::to_string(plan.code.size()) + " bytes, model source " +
-       std::to_string(plan.source.size()) + " bytes");
+       std::to_string(plan.source.size()) + " bytes" +
+       (plan.data.empty() ? "" : ", data " + std::to_string(plan.data.size()) + " bytes"));
   for (const Source &source : plan.sources)
     line("  " + source.name + "  " + std::to_string(source.text.size()) + " bytes");
   line("hyperparameters:");
@@ -164,6 +165,21 @@ std::string Describer::initial(const Init &init) const {
     return "normal(" + number(init.mean) + ", " + number(init.stddev) + ")";
   case Init::Kind::Uniform:
     return "uniform(" + number(init.low) + ", " + number(init.high) + ")";
+  case Init::Kind::Sign:
+    return "sign(" + number(init.values[0]) + ")";
+  case Init::Kind::Data:
+    return "data";
+  case Init::Kind::Copy:
+    return "copy of " + init.source;
+  case Init::Kind::Transpose:
+    return "transpose of " + init.source;
+  case Init::Kind::Blocks: {
+    std::string text;
+    for (size_t i = 0; i < init.parts.size(); ++i)
+      text +=
+          (i ? ", " : "blocks ") + std::to_string(init.counts[i]) + " of " + initial(init.parts[i]);
+    return text;
+  }
   }
   return "";
 }
@@ -180,7 +196,7 @@ std::string Describer::sharding(const Sharding &sharding) const {
 void Describer::states() {
   line("states:");
   for (const State &state : plan.states) {
-    static constexpr const char *roles[] = {"parameter", "optimizer", "gradient"};
+    static constexpr const char *roles[] = {"parameter", "optimizer", "gradient", "constant"};
     std::string text = "  " + std::string(roles[size_t(state.role)]) + " " + state.name + "  " +
                        tensor(state.type, state.shape) + " in " + plan.buffers[state.buffer].name +
                        " = " + initial(state.init);
@@ -344,6 +360,10 @@ void Describer::training(const Training &training) {
       text += (i ? ", " : ", phases ") + std::to_string(report.phases[i]);
     line(text);
   }
+  for (const Event &event : training.events)
+    line("  after " +
+         (event.step < 0 ? std::string("every step") : "step " + std::to_string(event.step)) +
+         ": " + event.program);
   if (!training.validate.empty())
     line("validation: " + training.validate + ", sequences of " +
          std::to_string(training.valSeqLen) + " tokens");

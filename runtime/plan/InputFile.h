@@ -32,6 +32,8 @@ inline constexpr InputKind times = {"a file of times", 256 * mebibyte,
                                     "nanorun --times writes one"};
 inline constexpr InputKind scales = {"a file of FP8 scales", 16 * mebibyte,
                                      "nanorun --calibrate writes one"};
+inline constexpr InputKind numbers = {"a file of numbers", 2048 * mebibyte,
+                                      "write one with numpy.save"};
 inline constexpr InputKind manifest = {"a manifest", 64 * mebibyte, ""};
 /// Parts of it are read at a time; the format's own limits hold.
 inline constexpr InputKind tensors = {"a safetensors file", UINT64_MAX, "name a safetensors file"};

@@ -87,11 +87,24 @@ struct Buffer {
 /// How the initial value of a state is made. Random values come from a counter-based generator
 /// keyed by (seed, name, element index).
 struct Init {
-  enum class Kind : uint8_t { Constant, Normal, Uniform };
+  enum class Kind : uint8_t {
+    Constant,
+    Normal,
+    Uniform,
+    Sign,      ///< values[0] or −values[0] with equal chance
+    Data,      ///< elements in Plan::data
+    Copy,      ///< what `source` starts with, rounded to the own type
+    Transpose, ///< the same with the last two dimensions swapped
+    Blocks,    ///< `parts` one behind the other, of counts[i] elements each
+  };
   Kind kind = Kind::Constant;
   std::vector<double> values;  ///< Constant: one value for all elements, or one per element
   double mean = 0, stddev = 1; ///< Normal
   double low = 0, high = 1;    ///< Uniform, [low, high)
+  uint64_t offset = 0;         ///< Data: bytes from the start of Plan::data
+  std::string source;          ///< Copy, Transpose: a state's name
+  std::vector<uint64_t> counts;
+  std::vector<Init> parts; ///< Constant with one value, Normal, Uniform or Sign
   bool operator==(const Init &) const = default;
 };
 
@@ -129,8 +142,9 @@ struct Sharding {
 struct State {
   enum class Role : uint8_t {
     Parameter, ///< trained; in the parameters file and in checkpoints
-    Optimizer, ///< moments, momenta, amax histories: in checkpoints only
+    Optimizer, ///< moments, momenta, amax histories, states of the model's own: in checkpoints only
     Gradient,  ///< accumulators, live between the programs of one step; in no file
+    Constant,  ///< tables: nothing writes them, and they are in no file
   };
   std::string name; ///< parameter: its checkpoint name; optimizer state: "<parameter>.<state>",
                     ///< e.g. "embed.weight.adam_m"
@@ -141,7 +155,7 @@ struct State {
   Init init;
   std::optional<Sharding>
       sharding;            ///< optimizer states and gradients; none: all ranks hold the same
-  std::string optimizer;   ///< parameters: "adam", "muon", …; else empty
+  std::string optimizer;   ///< trained parameters: "adam", "muon", …; else empty
   double learningRate = 0; ///< parameters: initial learning rate
   Location location;
   bool operator==(const State &) const = default;
@@ -393,6 +407,13 @@ struct StepPrograms {
   bool operator==(const StepPrograms &) const = default;
 };
 
+/// A program that runs after the update of one step, or of every one.
+struct Event {
+  std::string program;
+  int64_t step = -1; ///< 0-based; −1: every step
+  bool operator==(const Event &) const = default;
+};
+
 /// How the training loop uses the programs, in one stage of the run: steps with the same sizes. All
 /// programs take inputs from `tokens` and `targets`.
 struct Training {
@@ -400,6 +421,7 @@ struct Training {
   int64_t until = 0; ///< it ends before this step, counted from 0; the last one is followed beyond
                      ///< it; 0 where the run has one stage only
   std::vector<StepPrograms> phases;  ///< step s of the run is done by phases[s % phases.size()]
+  std::vector<Event> events;         ///< after a step's update, in this order
   std::string validate;              ///< program name
   int64_t seqLen = 0, valSeqLen = 0; ///< tokens in a micro-batch of one rank
   int64_t globalBatch = 0;           ///< tokens in an optimizer step over all ranks
@@ -457,6 +479,7 @@ struct Plan {
   std::vector<Source> sources; ///< CUDA: the kernels and the headers that they include
   std::string code;            ///< CPU: an ELF shared object with the kernels' symbols
   std::string source;          ///< the model file's text
+  std::string data;            ///< elements of initial values, of several states
   bool operator==(const Plan &) const = default;
 };
 

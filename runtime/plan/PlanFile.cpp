@@ -19,9 +19,9 @@ namespace {
 constexpr char magic[8] = {'N', 'A', 'N', 'O', 'P', 'L', 'A', 'N'};
 
 /// Sections before the variants.
-constexpr size_t fixedSections = 3;
+constexpr size_t fixedSections = 4;
 const char *sectionName(size_t index) {
-  static constexpr const char *names[] = {"meta", "code", "source", "variant"};
+  static constexpr const char *names[] = {"meta", "code", "source", "data", "variant"};
   return names[std::min(index, fixedSections)];
 }
 
@@ -67,7 +67,8 @@ std::string serialize(std::span<const Plan> variants) {
   std::vector<std::string> texts;
   for (const Plan &plan : variants)
     texts.push_back(variantText(plan));
-  std::vector<std::string_view> contents = {meta, variants.front().code, variants.front().source};
+  const Plan &first = variants.front();
+  std::vector<std::string_view> contents = {meta, first.code, first.source, first.data};
   contents.insert(contents.end(), texts.begin(), texts.end());
 
   std::vector<Section> table(contents.size());
@@ -179,6 +180,7 @@ Result<PlanFile> PlanFile::parse(std::string bytes, const std::string &name) {
                                std::to_string(sections.size() - fixedSections));
     file.shared.code = sections[1];
     file.shared.source = sections[2];
+    file.shared.data = sections[3];
     for (size_t i = fixedSections; i < sections.size(); ++i)
       file.texts.emplace_back(sections[i].data() - file.bytes.data(), sections[i].size());
   } catch (const Error &error) {

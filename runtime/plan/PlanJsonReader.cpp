@@ -77,7 +77,8 @@ private:
   }
 
   void expression(const JsonNode &node, Expr &expr, int depth);
-  void init(const JsonNode &node, Init &init);
+  /// `isPart`: of a value by blocks, which no part is itself.
+  void init(const JsonNode &node, Init &init, bool isPart = false);
   void buffer(const JsonNode &node, Buffer &buffer);
   void sharding(const JsonNode &node, Sharding &sharding);
   void state(const JsonNode &node, State &state);
@@ -121,7 +122,7 @@ void Reader::expression(const JsonNode &node, Expr &expr, int depth) {
   node.fail("unknown operation '" + name + "'");
 }
 
-void Reader::init(const JsonNode &node, Init &init) {
+void Reader::init(const JsonNode &node, Init &init, bool isPart) {
   JsonObject object(node);
   auto pair = [&](const JsonNode &values, double &first, double &second) {
     values.expectSize(2);
@@ -134,6 +135,26 @@ void Reader::init(const JsonNode &node, Init &init) {
   } else if (auto values = object.find("uniform")) {
     init.kind = Init::Kind::Uniform;
     pair(*values, init.low, init.high);
+  } else if (auto values = object.find("sign")) {
+    init.kind = Init::Kind::Sign;
+    init.values = values->numbers();
+  } else if (auto offset = object.find("data")) {
+    init.kind = Init::Kind::Data;
+    init.offset = offset->integer<uint64_t>();
+  } else if (auto source = object.find("copy")) {
+    init.kind = Init::Kind::Copy;
+    init.source = source->string();
+  } else if (auto source = object.find("transpose")) {
+    init.kind = Init::Kind::Transpose;
+    init.source = source->string();
+  } else if (auto blocks = object.find("blocks"); blocks && !isPart) {
+    init.kind = Init::Kind::Blocks;
+    for (size_t i = 0; i < blocks->size(); ++i) {
+      const JsonNode block = (*blocks)[i];
+      block.expectSize(2);
+      init.counts.push_back(block[0].integer<uint64_t>());
+      this->init(block[1], init.parts.emplace_back(), true);
+    }
   } else {
     init.values = object["constant"].numbers();
   }
@@ -177,6 +198,8 @@ void Reader::state(const JsonNode &node, State &state) {
     state.role = State::Role::Optimizer;
   else if (roleName == "gradient")
     state.role = State::Role::Gradient;
+  else if (roleName == "constant")
+    state.role = State::Role::Constant;
   else
     role.fail("unknown role '" + roleName + "'");
   state.type = object["type"].type();
@@ -426,6 +449,13 @@ void Reader::training(const JsonNode &node, Training &training) {
     training.stage = stage->string();
     training.until = object["until"].integer<int64_t>();
   }
+  if (auto events = object.find("events"))
+    list(*events, training.events, [](const JsonNode &item, Event &event) {
+      JsonObject object(item);
+      event.program = object["program"].string();
+      event.step = object["step"].integer<int64_t>();
+      object.close();
+    });
   for (auto [name, checks] :
        {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),
         std::pair("genChecks", &training.genChecks)})

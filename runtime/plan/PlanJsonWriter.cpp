@@ -64,6 +64,20 @@ Json toJson(const Init &init) {
     return {{"normal", {number(init.mean), number(init.stddev)}}};
   case Init::Kind::Uniform:
     return {{"uniform", {number(init.low), number(init.high)}}};
+  case Init::Kind::Sign:
+    return {{"sign", numbers(init.values)}};
+  case Init::Kind::Data:
+    return {{"data", init.offset}};
+  case Init::Kind::Copy:
+    return {{"copy", init.source}};
+  case Init::Kind::Transpose:
+    return {{"transpose", init.source}};
+  case Init::Kind::Blocks: {
+    Json list = Json::array();
+    for (size_t i = 0; i < init.parts.size(); ++i)
+      list.push_back({init.counts[i], toJson(init.parts[i])});
+    return {{"blocks", std::move(list)}};
+  }
   }
   return {};
 }
@@ -79,7 +93,7 @@ Json toJson(const Sharding &sharding) {
 }
 
 const char *nameOf(State::Role role) {
-  static constexpr const char *names[] = {"parameter", "optimizer", "gradient"};
+  static constexpr const char *names[] = {"parameter", "optimizer", "gradient", "constant"};
   return names[size_t(role)];
 }
 
@@ -358,6 +372,12 @@ Json Writer::training(const Training &training) {
   if (!training.stage.empty()) {
     object.push_back({"stage", training.stage});
     object.push_back({"until", training.until});
+  }
+  if (!training.events.empty()) {
+    Json list = Json::array();
+    for (const Event &event : training.events)
+      list.push_back({{"program", event.program}, {"step", event.step}});
+    object.push_back({"events", std::move(list)});
   }
   for (auto [name, list] :
        {std::pair("checks", &training.checks), std::pair("valChecks", &training.valChecks),

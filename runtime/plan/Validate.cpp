@@ -7,7 +7,6 @@
 #include "runtime/plan/Validator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace nano::plan {
@@ -84,28 +83,21 @@ void Validator::check(const State &state) {
   named("state", state.name, stateNames);
   uint64_t count = elements(state.shape);
   inside({state.buffer, 0}, times(count, sizeOf(state.type)), "the value");
-  if (state.init.kind == Init::Kind::Constant)
-    require(state.init.values.size() == 1 || state.init.values.size() == count,
-            "the initial value has neither one number nor one for each element");
-  auto isFinite = [](double number) { return std::isfinite(number); };
-  require(std::all_of(state.init.values.begin(), state.init.values.end(), isFinite) &&
-              isFinite(state.init.mean) && isFinite(state.init.stddev) &&
-              isFinite(state.init.low) && isFinite(state.init.high),
-          "the initial value is not a finite number");
-  if (state.init.kind == Init::Kind::Normal)
-    require(state.init.stddev >= 0, "the standard deviation is negative");
-  if (state.init.kind == Init::Kind::Uniform)
-    require(state.init.low <= state.init.high, "the initial range is empty");
+  check(state.init, count, state.type);
+  copies(state);
   if (state.sharding)
     return check(state, *state.sharding);
-  require(state.role == State::Role::Gradient || fileNames.insert(state.name).second,
+  const bool isStored =
+      state.role == State::Role::Parameter || state.role == State::Role::Optimizer;
+  require(!isStored || fileNames.insert(state.name).second,
           "a piece of another state has the same name");
 }
 
 void Validator::check(const State &state, const Sharding &sharding) {
   const uint64_t count = elements(state.shape);
-  const bool isStored = state.role != State::Role::Gradient;
-  require(state.role != State::Role::Parameter, "parts of a parameter have no place in files");
+  const bool isStored = state.role == State::Role::Optimizer;
+  require(isStored || state.role == State::Role::Gradient,
+          "parts of a parameter have no place in files");
   require(sharding.parts >= 1 && sharding.chunk >= 1,
           "it has no parts, or chunks without elements");
   require(count % uint64_t(sharding.chunk) == 0, "its elements are no multiple of a chunk's");
@@ -390,6 +382,10 @@ void Validator::training(const Training &training) {
     checks(training.checks);
     reports(training);
   }
+  for (const Event &event : training.events) {
+    require(trains && programAlone(event.program), "an event has no program");
+    require(event.step >= -1, "an event is at a step before the first");
+  }
   if (programAlone(training.validate)) {
     require(training.valSeqLen > 0 && training.vocabSize > 0, "a size is not positive");
     buffer(training.valTokensBuffer, training.valSeqLen, "the validation tokens");
@@ -458,6 +454,8 @@ Status validate(std::span<const Plan> variants) {
       return differ("their hyperparameters");
     if (plan.interchange != first.interchange)
       return differ("their mapping to other programs' checkpoints");
+    if (plan.data != first.data)
+      return differ("their data");
     if (plan.kernels != first.kernels || plan.sources != first.sources || plan.code != first.code)
       return differ("their kernels");
   }

@@ -65,6 +65,10 @@ private:
   void check(const Buffer &buffer);
   void check(const State &state);
   void check(const State &state, const Sharding &sharding);
+  /// The initial value of `count` elements of the type.
+  void check(const Init &init, uint64_t count, DType type) const;
+  /// What a state starts as a copy of, up to what is none.
+  void copies(const State &state) const;
   void check(const Program &program);
   void events(const Program &program) const;
   void check(const Command &command, const Program &program);

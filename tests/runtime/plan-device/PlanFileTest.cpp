@@ -54,12 +54,15 @@ void expectBad(const Result<Plan> &result, const std::string &name, const std::s
 
 /// The bytes of a plan file put together here, from the words of docs/plan-format.md.
 std::string container(const std::string &meta, const std::string &code, const std::string &source,
-                      const std::vector<std::string> &variants, uint32_t version = planVersion) {
+                      const std::vector<std::string> &variants, uint32_t version = planVersion,
+                      const std::string &data = "") {
   auto number = [](uint64_t value, int bytes) {
     return std::string(reinterpret_cast<const char *>(&value), size_t(bytes));
   };
-  std::vector<std::pair<const char *, const std::string *>> sections = {
-      {"meta\0\0\0\0", &meta}, {"code\0\0\0\0", &code}, {"source\0\0", &source}};
+  std::vector<std::pair<const char *, const std::string *>> sections = {{"meta\0\0\0\0", &meta},
+                                                                        {"code\0\0\0\0", &code},
+                                                                        {"source\0\0", &source},
+                                                                        {"data\0\0\0\0", &data}};
   for (const std::string &variant : variants)
     sections.emplace_back("variant\0", &variant);
   std::string table, contents;
@@ -145,14 +148,16 @@ TEST_F(PlanFile, FollowsTheDocumentedLayout) {
   const std::vector<Plan> plans = test::variants();
   std::string bytes = serialize(plans);
   std::vector<std::string> texts;
-  size_t at = 32 + 5 * 32;
-  for (size_t section = 0; section < 5; ++section) {
+  size_t at = 32 + 6 * 32;
+  for (size_t section = 0; section < 6; ++section) {
     uint64_t size;
     std::memcpy(&size, bytes.data() + 32 + 32 * section + 16, sizeof size);
     texts.push_back(bytes.substr(at, size));
     at += size;
   }
-  EXPECT_EQ(container(texts[0], plans[0].code, plans[0].source, {texts[3], texts[4]}), bytes);
+  EXPECT_EQ(container(texts[0], plans[0].code, plans[0].source, {texts[4], texts[5]}, planVersion,
+                      plans[0].data),
+            bytes);
 }
 
 TEST_F(PlanFile, HoldsAVariantForEachNumberOfRanks) {
@@ -216,6 +221,7 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
   refused("differ in their target", [](auto &plans) { plans[1].cpuFeatures = {}; });
   refused("differ in their hyperparameters",
           [](auto &plans) { plans[1].hyperparameters.pop_back(); });
+  refused("differ in their data", [](auto &plans) { plans[1].data[0] = 'x'; });
   refused("differ in their kernels", [](auto &plans) { plans[1].kernels[0].summary = "x"; });
 
   std::vector<Plan> plans = test::variants();
@@ -226,7 +232,7 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
   std::string one = serialize(plans[0]);
   uint64_t size;
   std::memcpy(&size, one.data() + 32 + 16, sizeof size);
-  expectBad(parse(container(one.substr(160, size), "", "", {"", ""}), "t.plan"), "t.plan",
+  expectBad(parse(container(one.substr(192, size), "", "", {"", ""}), "t.plan"), "t.plan",
             "it lists 1 variants and has 2");
 }
 
@@ -271,8 +277,8 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 8), "n.plan"), "n.plan", "format version 8");
-  expectBad(parse(container("{}", "", "", {""}, 6), "n.plan"), "n.plan", "old format version 6");
+  expectBad(parse(container("{}", "", "", {""}, 9), "n.plan"), "n.plan", "format version 9");
+  expectBad(parse(container("{}", "", "", {""}, 7), "n.plan"), "n.plan", "old format version 7");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
 }
@@ -312,12 +318,12 @@ TEST_F(PlanFile, RefusesAnInconsistentTable) {
   auto sealed = [&](size_t at, uint64_t value) {
     std::string changed = bytes;
     std::memcpy(changed.data() + at, &value, 8);
-    std::string covered = changed.substr(0, 24) + changed.substr(32, 128);
+    std::string covered = changed.substr(0, 24) + changed.substr(32, 160);
     uint64_t checksum = XXH3_64bits(covered.data(), covered.size());
     std::memcpy(changed.data() + 24, &checksum, 8);
     return changed;
   };
-  for (size_t section = 0; section < 4; ++section)
+  for (size_t section = 0; section < 5; ++section)
     for (size_t field = 0; field < 3; ++field)
       expectBad(parse(sealed(32 + 32 * section + 8 * field, UINT64_MAX - 1), "i.plan"), "i.plan",
                 "section table");

@@ -13,6 +13,13 @@
 namespace nano::plan {
 namespace {
 
+Init initOf(Init::Kind kind, const std::string &source = "") {
+  Init init;
+  init.kind = kind;
+  init.source = source;
+  return init;
+}
+
 using Json = nlohmann::ordered_json;
 using Pointer = Json::json_pointer;
 using test::fullCudaPlan;
@@ -115,8 +122,11 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
     // Of a step, not of a report.
     bool isOffset = place.back() == "offset" && place.to_string().rfind("/training/", 0) == 0;
     bool isPhases = place.back() == "phases" && place.to_string() == "/training/phases";
+    bool isInit = place.to_string().find("/init/") != std::string::npos;
     bool isD = place.back() == "scale"; // without a factor, d is a field that nobody reads
-    if (isOffset || (optional.count(place.back()) && !isKernelAt && !isRanks && !isPhases && !isD))
+    const bool isEvents = place.to_string() == "/training/events";
+    if (isOffset || isEvents ||
+        (optional.count(place.back()) && !isKernelAt && !isRanks && !isPhases && !isInit && !isD))
       EXPECT_EQ(message, "") << place;
     else
       EXPECT_NE(message, "") << place;
@@ -241,6 +251,57 @@ TEST(PlanRules, EachIsChecked) {
        [](Plan &p) { p.states[0].init.stddev = std::numeric_limits<double>::infinity(); }},
       {"the initial value is not a finite number",
        [](Plan &p) { p.states[3].init.values[1] = std::numeric_limits<double>::quiet_NaN(); }},
+      {"is not one number and its negative",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Sign); }},
+      {"its data end behind the plan's",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Data);
+         p.data = std::string(11, '\0');
+       }},
+      {"its data end behind the plan's",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Data);
+         p.states[3].init.offset = UINT64_MAX;
+         p.data = std::string(12, '\0');
+       }},
+      {"the initial value is not a finite number",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Data);
+         p.data = std::string(8, '\0') + std::string(4, '\xff');
+       }},
+      {"only f32, bf16 and i32 start as copies",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Copy, "skip_weights");
+         p.states[3].type = DType::F8E5M2;
+       }},
+      {"state 'skip_weights': it starts as a copy of itself",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Copy, "skip_weights"); }},
+      {"it starts as a copy of a state that does not exist",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Copy, "other"); }},
+      {"it starts as a copy of what is no whole parameter, state or table",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Copy, "embed.weight.adam_m"); }},
+      {"it starts as a copy of another shape",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Copy, "embed.weight"); }},
+      {"it starts as a copy of another shape",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Transpose, "embed.weight"); }},
+      {"the parts of the initial value have no sizes",
+       [](Plan &p) { p.states[3].init = initOf(Init::Kind::Blocks); }},
+      {"the parts of the initial value are not all of its elements",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Blocks);
+         p.states[3].init.counts = {UINT64_MAX, 4};
+         p.states[3].init.parts.assign(2, initOf(Init::Kind::Normal));
+       }},
+      {"a part of the initial value is neither a number nor random",
+       [](Plan &p) {
+         p.states[3].init = initOf(Init::Kind::Blocks);
+         p.states[3].init.counts = {3};
+         p.states[3].init.parts = {initOf(Init::Kind::Copy, "embed.weight")};
+       }},
+      {"program 'other' does not exist", [](Plan &p) { p.training.events = {{"other", 3}}; }},
+      {"an event has no program", [](Plan &p) { p.training.events = {{"", 3}}; }},
+      {"an event is at a step before the first",
+       [](Plan &p) { p.training.events = {{"validate", -2}}; }},
       {"its sizes are absurd", [](Plan &p) { p.buffers[1].shape = {0, INT64_MAX, INT64_MAX}; }},
       {"standard deviation is negative", [](Plan &p) { p.states[0].init.stddev = -1; }},
       {"the initial range is empty", [](Plan &p) { p.states[2].init.low = 1; }},

@@ -153,6 +153,29 @@ Plan fullPlan() {
                 0.04,           {"test.cpp", 13}};
   skip.init.values = {1, 0, -0.5};
   plan.states = {embed, moment, gradient, skip};
+  State table = {"table", State::Role::Constant, DType::I32, {4}, x, {}, {}, "",
+                 0,       {"test.cpp", 14}};
+  table.init.kind = Init::Kind::Data;
+  table.init.offset = 4;
+  plan.data = "....0123456789abcdef";
+  State turned = {"turned", State::Role::Optimizer, DType::F32, {8, 32}, gradients, {}, {}, "", 0,
+                  {}};
+  turned.init.kind = Init::Kind::Transpose;
+  turned.init.source = "embed.weight";
+  State same = turned;
+  same.name = "same";
+  same.init.kind = Init::Kind::Copy;
+  same.init.source = "turned";
+  State blocks = {"blocks", State::Role::Parameter, DType::BF16, {32, 8}, weights, {}, {}, "", 0,
+                  {}};
+  Init signs;
+  signs.kind = Init::Kind::Sign;
+  signs.values = {0.5};
+  blocks.init.kind = Init::Kind::Blocks;
+  blocks.init.counts = {100, 156};
+  blocks.init.parts = {signs, embed.init};
+  for (const State &state : {table, turned, same, blocks})
+    plan.states.push_back(state);
 
   uint32_t addScaled = builder.kernel("add_scaled", 4096);
   uint32_t halve = builder.kernel("halve");
@@ -249,6 +272,7 @@ Plan fullPlan() {
 
   Training &training = plan.training;
   training.phases = {{"first", "next", "next", "update"}, {"next", "first", "generate", "next"}};
+  training.events = {{"validate", 5}, {"generate", -1}};
   training.validate = "validate";
   training.seqLen = training.valSeqLen = training.genSeqLen = 16;
   training.globalBatch = 128;

@@ -117,6 +117,89 @@ TEST(States, PaddingOfPartsIsZero) {
   }
 }
 
+TEST(States, DataBlocksAndSigns) {
+  plan::Plan plan;
+  const std::vector<int32_t> table = {1 << 30, -1, (1 << 24) + 1};
+  plan.data = "...." + std::string(reinterpret_cast<const char *>(table.data()), 12);
+  plan::Init data, signs, large, blocks;
+  data.kind = plan::Init::Kind::Data;
+  data.offset = 4;
+  signs.kind = plan::Init::Kind::Sign;
+  signs.values = {2};
+  large.values = {double((1 << 24) + 1)};
+  blocks.kind = plan::Init::Kind::Blocks;
+  plan::Init uniform;
+  uniform.kind = plan::Init::Kind::Uniform;
+  plan::Init five;
+  five.values = {5};
+  blocks.counts = {3, 4, manyFloats};
+  blocks.parts = {uniform, five, signs};
+  plan.states = {stateOf("table", plan::DType::I32, 3, data),
+                 stateOf("signs", plan::DType::F32, 1000, signs),
+                 stateOf("large", plan::DType::I32, 1, large),
+                 stateOf("blocks", plan::DType::F32, manyFloats + 7, blocks)};
+  Memory memory;
+  ASSERT_TRUE(memory.initialize(plan, 3));
+  auto held = [&](const char *name, auto element) {
+    std::vector<decltype(element)> values(memory.bytes[name].size() / sizeof element);
+    std::memcpy(values.data(), memory.bytes[name].data(), memory.bytes[name].size());
+    return values;
+  };
+  EXPECT_EQ(held("table", int32_t()), table);
+  EXPECT_EQ(held("large", int32_t()), std::vector<int32_t>{(1 << 24) + 1});
+  const std::vector<float> drawn = held("signs", 0.0F);
+  const auto up = std::count(drawn.begin(), drawn.end(), 2.0F);
+  EXPECT_EQ(up + std::count(drawn.begin(), drawn.end(), -2.0F), 1000);
+  EXPECT_NEAR(double(up), 500, 95) << "six deviations of fair coins";
+  // Each part has what it would have if it were the whole.
+  std::vector<float> expected(manyFloats + 7);
+  const Random random(seed, "blocks");
+  random.uniform(0, std::span(expected).first(3), 0, 1);
+  std::fill_n(expected.begin() + 3, 4, 5.0F);
+  for (size_t i = 7; i < expected.size(); ++i)
+    expected[i] = random.unit(i) < 0.5 ? -2.0F : 2.0F;
+  EXPECT_EQ(held("blocks", 0.0F), expected);
+}
+
+TEST(States, CopiesOfWhatIsThere) {
+  plan::Plan plan;
+  plan::Init copy, transpose;
+  copy.kind = plan::Init::Kind::Copy;
+  copy.source = "turned";
+  transpose.kind = plan::Init::Kind::Transpose;
+  transpose.source = "source";
+  // A copy of a copy, declared before what it is a copy of.
+  plan.states = {stateOf("last", plan::DType::BF16, 12, copy),
+                 stateOf("turned", plan::DType::F32, 12, transpose),
+                 stateOf("source", plan::DType::F32, 12, {})};
+  plan.states[0].shape = plan.states[1].shape = {2, 3, 2};
+  plan.states[2].shape = {2, 2, 3};
+  std::map<std::string, std::vector<std::byte>> held;
+  const std::vector<float> source = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1.00390625F};
+  held["source"].resize(48);
+  std::memcpy(held["source"].data(), source.data(), 48);
+  const ReadState read = [&](const plan::State &state, uint64_t offset, void *data,
+                             uint64_t count) {
+    EXPECT_LE(offset + count, held[state.name].size()) << state.name;
+    std::memcpy(data, held[state.name].data() + offset, count);
+    return ok();
+  };
+  const WriteState write = [&](const plan::State &state, uint64_t offset, const void *data,
+                               uint64_t count) {
+    held[state.name].resize(bytesOf(state));
+    std::memcpy(held[state.name].data() + offset, data, count);
+    return ok();
+  };
+  ASSERT_TRUE(copyStates(plan, {&plan.states[0], &plan.states[1]}, read, write));
+  const std::vector<float> turned = {1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 1.00390625F};
+  ASSERT_EQ(held["turned"].size(), 48U);
+  EXPECT_EQ(std::memcmp(held["turned"].data(), turned.data(), 48), 0);
+  std::vector<uint16_t> rounded(12);
+  std::transform(turned.begin(), turned.end(), rounded.begin(), toBf16);
+  ASSERT_EQ(held["last"].size(), 24U);
+  EXPECT_EQ(std::memcmp(held["last"].data(), rounded.data(), 24), 0);
+}
+
 TEST(States, SaysWhichStateItFills) {
   std::vector<std::string> said;
   auto write = [](const plan::State &, uint64_t, const void *, uint64_t) { return ok(); };
