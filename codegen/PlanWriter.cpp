@@ -60,6 +60,7 @@ private:
   void phases(Training &training);
   /// What the programs of a step report.
   void reports(Training &training);
+  void events(Training &training);
   /// The stage's program of a role and phase; null when there is none.
   step::ProgramOp program(StringRef role, int64_t phase = 0);
   void addKernels();
@@ -163,11 +164,30 @@ LogicalResult PlanWriter::scalars() {
   return success();
 }
 
-/// The initial value as plans say it.
-static Init planInit(graph::InitAttr attribute) {
+/// The initial value as plans say it; its data are added to `data`.
+static Init planInit(graph::InitAttr attribute, std::string &data) {
   ArrayRef<double> values = attribute.getValues();
   Init init;
-  if (attribute.getKind() == "normal") {
+  if (attribute.getKind() == "sign") {
+    init.kind = Init::Kind::Sign;
+    init.values.assign(values.begin(), values.end());
+  } else if (DenseElementsAttr elements = attribute.getData()) {
+    init.kind = Init::Kind::Data;
+    init.offset = data.size();
+    if (elements.isSplat())
+      for (int64_t i = 0; i < elements.getNumElements(); ++i)
+        data.append(elements.getRawData().begin(), elements.getRawData().end());
+    else
+      data.append(elements.getRawData().begin(), elements.getRawData().end());
+  } else if (FlatSymbolRefAttr source = attribute.getSource()) {
+    init.kind = attribute.getKind() == "transpose" ? Init::Kind::Transpose : Init::Kind::Copy;
+    init.source = source.getValue();
+  } else if (ArrayAttr parts = attribute.getParts()) {
+    init.kind = Init::Kind::Blocks;
+    init.counts.assign(values.begin(), values.end());
+    for (auto part : parts.getAsRange<graph::InitAttr>())
+      init.parts.push_back(planInit(part, data));
+  } else if (attribute.getKind() == "normal") {
     init.kind = Init::Kind::Normal;
     init.mean = values[0];
     init.stddev = values[1];
@@ -208,12 +228,12 @@ LogicalResult PlanWriter::states() {
     }
     State state;
     state.name = op.getSymName();
-    state.role = op.getRole() == graph::Role::Parameter   ? State::Role::Parameter
-                 : op.getRole() == graph::Role::Optimizer ? State::Role::Optimizer
-                                                          : State::Role::Gradient;
+    static constexpr State::Role roles[] = {State::Role::Parameter, State::Role::Optimizer,
+                                            State::Role::Gradient, State::Role::Constant};
+    state.role = roles[size_t(op.getRole())];
     state.type = dtypeOf(type.getElementType());
     state.shape.assign(type.getShape().begin(), type.getShape().end());
-    state.init = planInit(op.getInit());
+    state.init = planInit(op.getInit(), plan.data);
     if (std::optional<graph::Sharding> sharding = graph::shardingOf(op))
       state.sharding = planSharding(*sharding);
     state.location = planLocation(op.getLoc());
@@ -447,6 +467,15 @@ void PlanWriter::reports(Training &training) {
   }
 }
 
+void PlanWriter::events(Training &training) {
+  for (auto op : module.getOps<step::ProgramOp>()) {
+    if (op.getRole() != "event" || !graph::isInStage(op, stage))
+      continue;
+    auto step = op->getAttrOfType<IntegerAttr>(graph::eventStepAttrName);
+    training.events.push_back({op.getSymName().str(), step ? step.getInt() : -1});
+  }
+}
+
 LogicalResult PlanWriter::training(Training &training) {
   auto take = [](auto result, auto &into) {
     if (failed(result))
@@ -470,6 +499,7 @@ LogicalResult PlanWriter::training(Training &training) {
       failed(take(size("eos_token"), training.eosToken)))
     return failure();
   phases(training);
+  events(training);
   reports(training);
   if (auto isSum = facts.training.getAs<BoolAttr>("train_loss_is_sum"))
     training.trainLossIsSum = isSum.getValue();

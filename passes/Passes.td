@@ -31,7 +31,7 @@ def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
 }
 
 def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
-  let summary = "appends the backward pass to the training function and accumulates every parameter's gradient";
+  let summary = "appends the backward pass to the training function and accumulates every trained parameter's gradient";
   let description = [{
     Reverse mode: for every parameter p, ∂loss/∂p is added up by `nano.accumulate %g, @"grad.p"` in the f32 state @"grad.p", which this pass declares. Each op gives its own
     derivative (DifferentiableOpInterface); the pass visits ops from last to first and chains them:
@@ -46,9 +46,11 @@ def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
     ```
 
     A gradient is accumulated as soon as it is complete, so that gradients become ready one after the other. Contributions to one value are added in its type; the last step
-    towards the accumulator gives f32 instead of rounding to bf16 first. Nothing is computed for values that depend on no parameter.
+    towards the accumulator gives f32 instead of rounding to bf16 first. Nothing is computed for values that depend on no
+    trained parameter: a frozen one, without an optimizer, has no gradient, and a product that only its gradient needs is not made. `nano.stop_gradient` ends the way; then its operand takes
+    its place, in every program.
 
-    Errors: no function with role "train", or one that is not a single block that returns the loss, a `tensor<f32>`; one that writes a parameter, or has been differentiated
+    Errors: a trained parameter that the loss does not depend on, or only behind `nano.stop_gradient`; no function with role "train", or one that is not a single block that returns the loss, a `tensor<f32>`; one that writes a parameter, or has been differentiated
     already.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
@@ -133,6 +135,8 @@ def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
 
     @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank no program is copied for `last`: where A > 2 `next` is the last program
     too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
+
+    A state of the model's own that the training program stores is, by its `nano.over_ranks`, in `last` the mean or the maximum over all ranks, or sharded: a rank's part of a whole [world, …].
 
     Errors: a `world`, `max-group` or `min-shard` below 1; no `seq_len` and `global_batch`; a batch that is no whole number of sequences a rank; a strategy that is none; an `adam_every` below 1; a missing program; a name for a gradient
     that is taken.
@@ -545,9 +549,9 @@ def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
 }
 
 def VerifyDifferentiated : Pass<"nano-verify-differentiated", "::mlir::ModuleOp"> {
-  let summary = "every parameter's gradient is accumulated exactly once, and every index is proven to lie in its table";
+  let summary = "every trained parameter's gradient is accumulated exactly once, frozen ones have none, and every index is proven to lie in its table";
   let description = [{
-    `train` holds one `nano.accumulate %g, @"grad.p"` for every parameter p, into a state of role gradient, in f32 and of the parameter's shape. The optimizers read each of them.
+    `train` holds one `nano.accumulate %g, @"grad.p"` for every parameter p that has an optimizer, and no other, into a state of role gradient, in f32 and of the parameter's shape. The optimizers read each of them.
     The ids of every gather and scatter and the targets of every loss are proven to lie in their tables again, on what differentiation has made of them: kernels take no look of their own.
   }];
 }

@@ -42,6 +42,29 @@ def Nano_SigmoidOp : Nano_UnaryOp<"sigmoid", "logistic function", "y = 1/(1 + eâ
 def Nano_SinOp : Nano_UnaryOp<"sin", "sine", "y = sin x">;
 def Nano_CosOp : Nano_UnaryOp<"cos", "cosine", "y = cos x">;
 
+def Nano_StopGradientOp : Nano_Op<"stop_gradient", [Pure, SameOperandsAndResultType, Nano_Elementwise, Nano_NotDifferentiable]> {
+  let summary = "a value that the loss's gradient does not go through";
+  let description = [{
+    y = x, to the bit; the derivative of the loss to x through y is exactly zero. `nano-differentiate` reads it and puts x in its place, in every program.
+
+    Operands: `x`, f32 or bf16, of the result's type.
+
+    Errors: another element type; types that differ.
+
+    Example:
+
+    ```mlir
+    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %y = nano.stop_gradient %x : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_FloatTensor:$x);
+  let results = (outs Nano_FloatTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+}
+
 //===- Two operands ------------------------------------------------------===//
 
 class Nano_BinaryOp<string mnemonic, string what, string equation, string details = "", list<Trait> traits = []>

@@ -132,6 +132,21 @@ bool isSame(Value a, Value b, unsigned depth = 8) {
          });
 }
 
+/// The numbers of a table, which nothing changes; any of another state.
+Range tableRange(LoadOp load) {
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr());
+  if (!state || state.getRole() != Role::Constant)
+    return {};
+  SmallVector<int64_t> numbers;
+  if (DenseElementsAttr data = state.getInit().getData())
+    llvm::append_range(numbers, data.getValues<int32_t>());
+  else
+    for (double number : ArrayRef<double>(state.getInit().getValues()))
+      numbers.push_back(static_cast<int64_t>(number));
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  return {*low, *high, true};
+}
+
 } // namespace
 
 std::string toString(const IntegerRange &range) {
@@ -176,6 +191,7 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
         return Range{0, std::max<int64_t>(iota.getType().getDimSize(int64_t(iota.getDim())) - 1, 0),
                      iota.getType().getNumElements() > 0};
       })
+      .Case([&](LoadOp load) { return tableRange(load); })
       .Case([&](AddOp) { return between(std::plus<>()); })
       .Case([&](SubOp sub) {
         const std::optional<Range> found = remainder(sub);

@@ -48,7 +48,8 @@ def Nano_RoleAttr : I32EnumAttr<"Role", "what a state is for", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
     I32EnumAttrCase<"Optimizer", 1, "optimizer">,
     I32EnumAttrCase<"Gradient", 2, "gradient">,
-    I32EnumAttrCase<"Report", 3, "report">]> {
+    I32EnumAttrCase<"Constant", 3, "constant">,
+    I32EnumAttrCase<"Report", 4, "report">]> {
   let cppNamespace = "::nano::graph";
   let genSpecializedAttr = 0;
 }
@@ -91,13 +92,25 @@ def Nano_InitAttr : AttrDef<NanoDialect, "Init", []> {
     | `"constant"` | one, or one an element in row-major order | these |
     | `"normal"` | mean, standard deviation | independent, normally distributed |
     | `"uniform"` | low, high | independent, uniform in [low, high) |
+    | `"sign"` | one, a | independent, a or −a with equal chance |
+    | `"data"` | none | those of `data`, of the state's type |
+    | `"copy"` | none | those with which the state `source` starts, rounded to the own type |
+    | `"transpose"` | none | the same, with the last two dimensions swapped |
+    | `"blocks"` | one a part: its number of elements | in row-major order those of each part, which says what they would be if it were the whole |
 
-    Errors: another kind; a wrong number of values; a negative standard deviation; low above high; a value that is not finite.
+    Errors: another kind; a wrong number of values; a negative standard deviation; low above high; a value that is not finite; data that are not finite; a source, data or parts
+    where the kind has none, or none where it has; parts that are no `#nano.init` of one number or of random ones, or are not as many as the values, which are whole numbers of at least 1.
 
-    Example: `#nano.init<"normal", [0.0, 1.0]>`
+    Examples: `#nano.init<"normal", [0.0, 1.0]>`, `#nano.init<"transpose", [] of @"lm_head.weight">`, `#nano.init<"data", [] data dense<[3, -1]> : tensor<2xi32>>`,
+    `#nano.init<"blocks", [96.0, 32.0] parts [#nano.init<"uniform", [-0.1, 0.1]>, #nano.init<"constant", [0.0]>]>`
   }];
-  let parameters = (ins StringRefParameter<>:$kind, "::mlir::DenseF64ArrayAttr":$values);
-  let assemblyFormat = "`<` $kind `,` custom<Numbers>($values) `>`"; // every digit
+  let parameters = (ins StringRefParameter<>:$kind, "::mlir::DenseF64ArrayAttr":$values,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$source, OptionalParameter<"::mlir::DenseElementsAttr">:$data,
+                        OptionalParameter<"::mlir::ArrayAttr">:$parts);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$kind, "::mlir::DenseF64ArrayAttr":$values), [{
+    return $_get($_ctxt, kind, values, ::mlir::FlatSymbolRefAttr(), ::mlir::DenseElementsAttr(), ::mlir::ArrayAttr());
+  }]>];
+  let assemblyFormat = "`<` $kind `,` custom<Numbers>($values) (`of` $source^)? (`data` $data^)? (`parts` $parts^)? `>`"; // every digit
   let genVerifyDecl = 1;
 }
 

@@ -11,8 +11,8 @@
 namespace nano::graph {
 
 /// Function attribute that says what a function is for: "train", then "first" and "next"
-/// micro-batch of a step and, after distribution, "last"; "update", "validate", "generate",
-/// "measure".
+/// micro-batch of a step and, after distribution, "last"; "update", "event", "validate",
+/// "generate", "measure".
 inline constexpr llvm::StringLiteral roleAttrName = "nano.role";
 /// Module attribute: dictionary of the sizes and conventions of training.
 inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";
@@ -20,6 +20,12 @@ inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";
 inline constexpr llvm::StringLiteral modelAttrName = "nano.model";
 /// Module attributes that distribution sets: the number of ranks, and of those in one group.
 inline constexpr llvm::StringLiteral worldAttrName = "nano.world", groupAttrName = "nano.group";
+/// Attribute of a state that the training program writes: "equal", "mean", "max" or "each", what
+/// the ranks have of it after a step (`nano.state` says more).
+inline constexpr llvm::StringLiteral overRanksAttrName = "nano.over_ranks";
+/// Attribute of a function or program of role "event": the step after whose update it runs, i64;
+/// without it, after every one.
+inline constexpr llvm::StringLiteral eventStepAttrName = "nano.event_step";
 /// The scalar 1/(sequences in the global batch), by which summed gradients are averaged.
 inline constexpr llvm::StringLiteral gradScaleSymbol = "grad_scale";
 

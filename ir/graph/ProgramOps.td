@@ -9,17 +9,22 @@ include "ir/graph/NanoDialect.td"
 def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "mutable state of the program";
   let description = [{
-    A tensor that lives from step to step. `role` says what for: a parameter, an optimizer's state, the accumulator of a gradient, or the numbers of a report. `init` is its value
-    before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a parameter. Symbols are the names in checkpoints.
+    A tensor that lives from step to step. `role` says what for: a parameter; an optimizer's state or one of the model's own, which its programs write; the accumulator
+    of a gradient; a constant, which nothing writes and no file holds; the numbers of a report. `init` is its value before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a
+    parameter; one without is frozen: it has no gradient and no optimizer state. Symbols are the names in checkpoints.
+
+    A state that the training program writes has the attribute `nano.over_ranks`: `"equal"`, what is written is the same on every rank; `"mean"` or `"max"`, the last micro-batch of a
+    step leaves on every rank the mean or the largest of what the ranks would have; `"each"`, each rank keeps its own.
 
     A state of which each rank holds a part has the attribute `nano.sharding`: element t·chunk + i of the state of the member of `ranks` at place p is element
     (t·parts + p)·chunk + i of a whole, in which `pieces` says where which tensors lie, under the names that they have when one rank holds all; the rest is padding.
 
     Operands: none.
 
-    Errors: a parameter without an optimizer, or another state with one; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
-    value with a number of elements other than 1 or the state's; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
-    in order, overlap or end after the whole.
+    Errors: an optimizer of what is no parameter; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
+    value with a number of elements other than 1 or the state's, or data or blocks of another; a copy of what is no parameter, constant or state of the model, that has another shape, or that is
+    a copy of the state itself, by whatever way; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
+    in order, overlap or end after the whole; an unknown `nano.over_ranks`, or one of another role than optimizer.
 
     Example:
 
@@ -33,6 +38,9 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
         {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
     nano.state @embed.weight.adam_m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
     nano.state @grad.embed.weight : tensor<257x64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+    nano.state @frozen.weight : tensor<64x257xf32> {role = #nano.role<parameter>, init = #nano.init<"transpose", [] of @embed.weight>}
+    nano.state @amax : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>, nano.over_ranks = "max"}
+    nano.state @prefix : tensor<4xi32> {role = #nano.role<constant>, init = #nano.init<"data", [] data dense<[3, -1, 0, 2]> : tensor<4xi32>>}
     nano.state @head.adam_m : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.sharding =
         {parts = 8 : i64, ranks = "group", chunk = 2056 : i64, pieces = [{name = "head.weight.adam_m", shape = array<i64: 257, 64>, offset = 0 : i64} ]}}
     ```
@@ -43,6 +51,8 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
+    /// A parameter that has an optimizer, and so a gradient; the others are frozen.
+    bool isTrained() { return getRole() == Role::Parameter && getOptimizer().has_value(); }
   }];
 }
 

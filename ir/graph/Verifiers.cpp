@@ -3,7 +3,6 @@
 #include "ir/graph/Nano.h"
 #include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Shapes.h"
-#include "ir/graph/Sharding.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -87,50 +86,7 @@ LogicalResult verifyScoreRegion(Operation *op, Region &region, bool withGradient
 
 } // namespace
 
-//===- Attributes --------------------------------------------------------===//
-
-LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef kind,
-                               DenseF64ArrayAttr values) {
-  ArrayRef<double> numbers = values;
-  if (!llvm::is_contained({"constant", "normal", "uniform"}, kind))
-    return emitError() << "unknown kind of initial value \"" << kind
-                       << "\": use constant, normal or uniform";
-  if (llvm::any_of(numbers, [](double number) { return !std::isfinite(number); }))
-    return emitError() << kind << " initial value holds a number that is not finite";
-  if (kind == "constant")
-    return numbers.empty() ? emitError() << "constant initial value needs at least one number"
-                           : success();
-  if (numbers.size() != 2)
-    return emitError() << kind << " initial value needs two numbers, has " << numbers.size();
-  if (kind == "normal" && numbers[1] < 0)
-    return emitError() << "normal initial value has the negative standard deviation "
-                       << numberText(numbers[1]);
-  if (kind == "uniform" && numbers[0] > numbers[1])
-    return emitError() << "uniform initial value has the low end " << numberText(numbers[0])
-                       << " above the high end " << numberText(numbers[1]);
-  return success();
-}
-
 //===- Program -----------------------------------------------------------===//
-
-LogicalResult StateOp::verify() {
-  if ((getRole() == Role::Parameter) != getOptimizer().has_value())
-    return emitOpError(getOptimizer() ? "only a parameter has an optimizer"
-                                      : "a parameter needs an optimizer");
-  InitAttr init = getInit();
-  int64_t elements = getTensorType().getNumElements(), numbers = init.getValues().size();
-  if (init.getKind() == "constant" && numbers != 1 && numbers != elements)
-    return emitOpError("initial value has ") << numbers << " numbers, must have 1 or " << elements;
-  return verifySharding(*this);
-}
-
-LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
-  FlatSymbolRefAttr optimizer = getOptimizerAttr();
-  if (optimizer &&
-      !isa_and_present<AdamOp, MuonOp>(table.lookupNearestSymbolFrom(*this, optimizer)))
-    return emitOpError("optimizer ") << optimizer << " is neither a nano.adam nor a nano.muon";
-  return success();
-}
 
 LogicalResult IndexCheckOp::verify() {
   if (getBound() < 1)

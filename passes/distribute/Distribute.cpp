@@ -15,7 +15,8 @@
 // (GradientShards.h); the optimizers, next, see from the gradients' states what is theirs to do.
 //
 // With `adam_every` = k the steps have k phases: Adam's gradients accumulate over k steps, locally,
-// and only the last of them communicates and uses them.
+// and only the last of them communicates and uses them. States of the model's own, which its
+// training program writes, meet in the last micro-batch too, or are kept by rank (OwnStates.h).
 //
 // On the graph, where a gradient is one named value; after the scaling of 8-bit products, which is
 // the same for every number of ranks; before the optimizers are written out, because a shard's
@@ -24,6 +25,7 @@
 #include "ir/graph/Phases.h"
 #include "passes/Passes.h"
 #include "passes/distribute/GradientShards.h"
+#include "passes/distribute/OwnStates.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -218,7 +220,7 @@ LogicalResult Distribute::distribute() {
   llvm::StringSet<> kept;
   SymbolTable symbols(module);
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == Role::Parameter) {
+    if (state.isTrained()) {
       kept.insert(gradientSymbol(state.getSymName()));
       if (isa<AdamOp>(symbols.lookup(*state.getOptimizer())))
         adams.insert(gradientSymbol(state.getSymName()));
@@ -233,6 +235,7 @@ LogicalResult Distribute::distribute() {
   module->setAttr(worldAttrName, builder.getI64IntegerAttr(world));
   module->setAttr(groupAttrName, builder.getI64IntegerAttr(group));
 
+  combineOwnStates(module, world);
   if (world == 1) {
     eraseCollectives(module);
   } else {

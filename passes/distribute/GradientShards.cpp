@@ -25,7 +25,7 @@ LogicalResult GradientSharer::run(func::FuncOp last, bool adam) {
   SymbolTable symbols(module);
   llvm::StringMap<StateOp> parameters; // by gradient
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == Role::Parameter)
+    if (state.isTrained())
       parameters[gradientSymbol(state.getSymName())] = state;
 
   for (StoreOp store : llvm::to_vector(last.getOps<StoreOp>())) {

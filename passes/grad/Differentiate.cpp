@@ -20,7 +20,10 @@
 //   product) come together in one concat.
 // - A gradient's last step keeps the precision of the f32 accumulator: products, scatters and sums
 //   that feed it give f32 at once instead of rounding to bf16 first.
-// - Nothing is computed for values that depend on no parameter.
+// - Nothing is computed for values that depend on no trained parameter: frozen ones (those without
+//   an optimizer) have no gradient, and the products that would make it are never made.
+// - Behind `nano.stop_gradient` there is no gradient; the op itself gives way to its operand, in
+//   every program.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
@@ -67,6 +70,7 @@ private:
   void contribute(Value value, Value contribution, Location location);
   Value complete(Value value);
   void accumulate(LoadOp load);
+  bool isStopped(StringAttr parameter);
   Value widen(Value gradient, bool onlyUse);
 
   func::FuncOp function;
@@ -119,8 +123,8 @@ LogicalResult Backward::findRelevant(Value loss) {
     if (llvm::any_of(op.getOperands(), isIn(data)))
       data.insert(op.result_begin(), op.result_end());
     auto load = dyn_cast<LoadOp>(op);
-    if (load ? !parameters.contains(load.getSymbolAttr().getAttr())
-             : llvm::none_of(op.getOperands(), isIn(active)))
+    if (isa<StopGradientOp>(op) || (load ? !parameters.contains(load.getSymbolAttr().getAttr())
+                                         : llvm::none_of(op.getOperands(), isIn(active))))
       continue;
     for (Value result : op.getResults())
       if (isa<FloatType>(tensorType(result).getElementType()))
@@ -253,6 +257,23 @@ void Backward::accumulate(LoadOp load) {
   accumulated.insert({name, op});
 }
 
+/// Whether the loss depends on a parameter through a `nano.stop_gradient`.
+bool Backward::isStopped(StringAttr parameter) {
+  DenseSet<Value> reached, stopped; // those also through one
+  for (Operation &op : block.without_terminator()) {
+    auto isIn = [&](const DenseSet<Value> &set) {
+      return llvm::any_of(op.getOperands(), [&](Value value) { return set.contains(value); });
+    };
+    auto load = dyn_cast<LoadOp>(op);
+    if (load ? load.getSymbolAttr().getAttr() != parameter : !isIn(reached))
+      continue;
+    reached.insert(op.result_begin(), op.result_end());
+    if (isa<StopGradientOp>(op) || isIn(stopped))
+      stopped.insert(op.result_begin(), op.result_end());
+  }
+  return stopped.contains(block.getTerminator()->getOperand(0));
+}
+
 /// Adds `op`'s contributions to its operands' gradients.
 LogicalResult Backward::visit(Operation *op) {
   if (!visited.insert(op).second)
@@ -325,8 +346,11 @@ LogicalResult Backward::run() {
   for (auto &[name, state] : parameters)
     if (!accumulated.contains(name)) {
       emitModelError(state)
-          << "parameter \"" << name.getValue()
-          << "\": the loss does not depend on it; use it in the training function or remove it";
+          << "parameter \"" << name.getValue() << "\": "
+          << (isStopped(name) ? "stopGradient stands on every way to the loss, so that it has no "
+                                "gradient; declare it with frozen(...)"
+                              : "the loss does not depend on it; use it in the training function "
+                                "or remove it");
       complete = false;
     }
   return success(complete);
@@ -361,11 +385,15 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
     for (auto state : module.getOps<StateOp>()) {
       if (state.getRole() == Role::Gradient)
         return state.emitError("the training function has been differentiated already");
-      if (state.getRole() == Role::Parameter)
+      if (state.isTrained())
         parameters.insert({state.getSymNameAttr(), state});
     }
     if (failed(Backward(function, parameters).run()))
       return failure();
+    module.walk([](StopGradientOp stop) {
+      stop.replaceAllUsesWith(stop.getX());
+      stop.erase();
+    });
     OpBuilder builder(&getContext());
     for (auto &[name, state] : parameters) {
       builder.setInsertionPointAfter(state);

@@ -136,6 +136,8 @@ LogicalResult Bufferizer::run() {
                                     function->getAttrOfType<StringAttr>("nano.role"));
   if (Attribute phases = function->getAttr(phasesAttrName))
     program->setAttr(phasesAttrName, phases);
+  if (Attribute step = function->getAttr(eventStepAttrName))
+    program->setAttr(eventStepAttrName, step);
   builder.createBlock(&program.getBody());
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (placement.isDropped(&op))

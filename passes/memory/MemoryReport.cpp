@@ -67,9 +67,20 @@ MemorySummary summarizeMemory(ModuleOp module) {
     if (auto state = dyn_cast<graph::StateOp>(op)) {
       int64_t bytes =
           llvm::alignTo(contiguousBytes(memrefOf(state.getTensorType())), arenaAlignment);
-      (state.getRole() == graph::Role::Parameter   ? summary.parameters
-       : state.getRole() == graph::Role::Optimizer ? summary.optimizer
-                                                   : summary.gradients) += bytes;
+      switch (state.getRole()) {
+      case graph::Role::Parameter:
+        summary.parameters += bytes;
+        break;
+      case graph::Role::Optimizer:
+        summary.optimizer += bytes;
+        break;
+      case graph::Role::Gradient:
+        summary.gradients += bytes;
+        break;
+      case graph::Role::Constant:
+        summary.constants += bytes;
+        break;
+      }
     } else if (isa<graph::ScalarOp>(op)) {
       summary.inputs += scalarAlignment;
     } else if (auto input = dyn_cast<InputOp>(op); input && !own.contains(input)) {
@@ -152,6 +163,8 @@ std::string memoryReport(const MemorySummary &summary, size_t rows) {
   row("parameters", summary.parameters);
   row("optimizer", summary.optimizer);
   row("gradients", summary.gradients);
+  if (summary.constants > 0)
+    row("tables", summary.constants);
   row("inputs", summary.inputs);
   for (const ProgramMemory &program : summary.programs) {
     out << llvm::formatv("program {0}: {1} of transient buffers, {2}\n", program.name,

@@ -30,7 +30,7 @@ struct ProgramMemory {
 /// All of the arena.
 struct MemorySummary {
   int64_t arena = 0, floor = 0;
-  int64_t parameters = 0, optimizer = 0, gradients = 0,
+  int64_t parameters = 0, optimizer = 0, gradients = 0, constants = 0,
           inputs = 0; ///< that live from step to step; inputs with scalars
   std::vector<ProgramMemory> programs;
 };

@@ -55,7 +55,7 @@ public:
       : module(module), symbols(module), declarations(module.getBodyRegion()),
         phases(phaseCount(module)), maxBatchElements(maxBatchElements), batches(maxBatchElements) {
     for (auto state : module.getOps<StateOp>()) {
-      if (state.getRole() == Role::Parameter)
+      if (state.isTrained())
         parameters.push_back(state);
       if (std::optional<Sharding> sharding = shardingOf(state);
           sharding && state.getRole() == Role::Gradient) {

@@ -1,11 +1,11 @@
-// nano-verify-differentiated: every parameter's gradient is accumulated exactly once, and every
-// index is proven to lie in its table.
+// nano-verify-differentiated: every trained parameter's gradient is accumulated exactly once,
+// frozen ones have none, and every index is proven to lie in its table.
 //
-// After differentiation `train` holds one `nano.accumulate %g, @"grad.<parameter>"` a parameter,
-// into a state of role gradient and the parameter's shape, in f32. The optimizers, which run next,
-// read every one of these states. Indices that nano-check-indices could not prove are nearest ones
-// that lie inside by now, which the same analysis finds of them, forward and backward: kernels read
-// and write by index without a look.
+// After differentiation `train` holds one `nano.accumulate %g, @"grad.<parameter>"` a parameter
+// that has an optimizer, into a state of role gradient and the parameter's shape, in f32. The
+// optimizers, which run next, read every one of these states. Indices that nano-check-indices could
+// not prove are nearest ones that lie inside by now, which the same analysis finds of them, forward
+// and backward: kernels read and write by index without a look.
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -51,7 +51,7 @@ LogicalResult VerifyDifferentiated::check(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::StringSet<> gradients;
   for (auto parameter : module.getOps<StateOp>()) {
-    if (parameter.getRole() != Role::Parameter)
+    if (!parameter.isTrained())
       continue;
     std::string name = gradientSymbol(parameter.getSymName());
     gradients.insert(name);
@@ -69,8 +69,13 @@ LogicalResult VerifyDifferentiated::check(ModuleOp module) {
   }
   for (auto &[name, accumulate] : accumulated)
     if (!gradients.contains(name))
-      return accumulate.emitOpError("into @") << name << ", which is no parameter's gradient";
-  return success();
+      return accumulate.emitOpError("into @")
+             << name << ", which is no trained parameter's gradient";
+  WalkResult walk = module.walk([](StopGradientOp stop) {
+    stop.emitOpError("is left, and no kernel computes it: nano-differentiate runs first");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
 }
 
 LogicalResult VerifyDifferentiated::checkIndices(ModuleOp module) {

@@ -3,12 +3,14 @@
 //
 // What one line of a model file cannot see: sizes that belong together, programs that are missing
 // or take other tokens than the training says, a parameter that the loss does not depend on, and so
-// would never be trained. That each load, optimizer and schedule names something that exists is
-// verified with the ops. It opens the pipeline; everything later assumes what it checks.
+// would never be trained; a state that two places set. That each load, optimizer and schedule names
+// something that exists is verified with the ops. It opens the pipeline; everything later assumes
+// what it checks.
 #include "ir/graph/Data.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
 #include "passes/Passes.h"
+#include "passes/verify/OwnStates.h"
 
 namespace nano {
 #define GEN_PASS_DEF_VERIFYMODEL
@@ -32,6 +34,7 @@ private:
   LogicalResult checkModule();
   LogicalResult checkTraining();
   LogicalResult checkPrograms();
+  LogicalResult checkEvent(func::FuncOp function);
   LogicalResult checkProgram(func::FuncOp function, StringRef role);
   LogicalResult checkParameters(func::FuncOp train);
   /// An integer of nano.training; fails, with an error, when it is not there or below `least`.
@@ -48,7 +51,7 @@ LogicalResult VerifyModel::checkModule() {
   if (!training)
     return module.emitError("has no attribute ")
            << trainingAttrName << ": nothing says how the model is trained";
-  if (failed(checkTraining()) || failed(checkPrograms()))
+  if (failed(checkTraining()) || failed(checkPrograms()) || failed(nano::verifyOwnStates(module)))
     return failure();
   return checkParameters(functionWithRole(module, "train"));
 }
@@ -85,9 +88,14 @@ LogicalResult VerifyModel::checkPrograms() {
   llvm::StringMap<func::FuncOp> byRole;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto role = function->getAttrOfType<StringAttr>(roleAttrName);
-    if (!role || !llvm::is_contained({"train", "validate", "generate"}, role.getValue()))
+    if (!role || !llvm::is_contained({"train", "validate", "generate", "event"}, role.getValue()))
       return function.emitError("function @")
-             << function.getSymName() << " has none of the roles train, validate, generate";
+             << function.getSymName() << " has none of the roles train, validate, generate, event";
+    if (role == "event") {
+      if (failed(checkEvent(function)))
+        return failure();
+      continue;
+    }
     auto [present, isNew] = byRole.try_emplace(role.getValue(), function);
     if (!isNew)
       return (function.emitError("function @")
@@ -102,6 +110,20 @@ LogicalResult VerifyModel::checkPrograms() {
   for (StringRef role : {"train", "validate"})
     if (!byRole.contains(role) && !(isOfStage && role == "validate"))
       return module.emitError("no function has the role '") << role << "'";
+  return success();
+}
+
+LogicalResult VerifyModel::checkEvent(func::FuncOp function) {
+  if (function.isExternal() || !function.getBody().hasOneBlock() ||
+      function.getNumArguments() > 0 || function.getNumResults() > 0)
+    return function.emitError("event @")
+           << function.getSymName() << " is not one block of ops without arguments and results";
+  if (Attribute step = function->getAttr(eventStepAttrName)) {
+    auto number = dyn_cast<IntegerAttr>(step);
+    if (!number || !number.getType().isInteger(64) || number.getInt() < 0)
+      return function.emitError("event @") << function.getSymName() << ": " << eventStepAttrName
+                                           << " is " << step << ", must be an i64 of at least 0";
+  }
   return success();
 }
 
@@ -150,9 +172,9 @@ LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
            << sizeName << ") over at least vocab_size " << *vocabulary << " columns, returns "
            << result;
   WalkResult walk = function.walk([&](Operation *op) {
-    if (!isa<StoreOp, AccumulateOp>(op))
+    if (!isa<AccumulateOp>(op))
       return WalkResult::advance();
-    op->emitOpError("in a forward program: only passes write states");
+    op->emitOpError("in a forward program: only passes accumulate gradients");
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());
@@ -169,7 +191,8 @@ LogicalResult VerifyModel::checkParameters(func::FuncOp train) {
     if (isNeeded)
       needed.insert(&op);
   }
-  llvm::DenseSet<Attribute> loaded, used;
+  llvm::DenseSet<Attribute> loaded, used, anywhere;
+  module.walk([&](LoadOp load) { anywhere.insert(load.getSymbolAttr()); });
   train.walk([&](LoadOp load) {
     loaded.insert(load.getSymbolAttr());
     if (needed.contains(load))
@@ -179,6 +202,12 @@ LogicalResult VerifyModel::checkParameters(func::FuncOp train) {
     if (state.getRole() != Role::Parameter)
       continue;
     auto symbol = FlatSymbolRefAttr::get(state.getSymNameAttr());
+    if (!state.isTrained()) {
+      if (!anywhere.contains(symbol))
+        return state.emitError("frozen parameter '")
+               << state.getSymName() << "' is not used by any program: remove it, or use it";
+      continue;
+    }
     if (!loaded.contains(symbol))
       return state.emitError("parameter '")
              << state.getSymName() << "' is not used by the training program: remove it, or use it";

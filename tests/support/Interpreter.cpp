@@ -86,6 +86,18 @@ void initializeStates(ModuleOp module, StateMap &states, std::mt19937_64 &random
       tensor = TensorValue::filled(type, 0);
       for (double &element : tensor.data)
         element = distribution(random);
+    } else if (state.getInit().getKind() == "sign") {
+      tensor = TensorValue::filled(type, numbers[0]);
+      for (double &element : tensor.data)
+        element *= random() % 2 == 0 ? 1 : -1;
+    } else if (DenseElementsAttr data = state.getInit().getData()) {
+      tensor = TensorValue::filled(type, 0);
+      for (int64_t i = 0; i < tensor.size(); ++i)
+        tensor.data[i] = type.getElementType().isInteger()
+                             ? double(data.getValues<int32_t>()[i])
+                             : data.getValues<APFloat>()[i].convertToDouble();
+    } else if (numbers.empty() || state.getInit().getParts()) {
+      llvm::report_fatal_error("the interpreter starts no state by blocks or as a copy");
     } else {
       tensor = TensorValue::filled(type, numbers[0]);
       if (static_cast<int64_t>(numbers.size()) == tensor.size())
@@ -206,6 +218,7 @@ using Binary = double (*)(double, double);
 Unary unaryMeaning(Operation *op) {
   return TypeSwitch<Operation *, Unary>(op)
       .Case([](NegOp) -> Unary { return [](double x) { return -x; }; })
+      .Case([](StopGradientOp) -> Unary { return [](double x) { return x; }; })
       .Case([](AbsOp) -> Unary { return [](double x) { return std::abs(x); }; })
       .Case([](ExpOp) -> Unary { return [](double x) { return std::exp(x); }; })
       .Case([](LogOp) -> Unary { return [](double x) { return std::log(x); }; })

@@ -69,8 +69,8 @@ mlir::FailureOr<llvm::SmallVector<TensorValue>> interpret(mlir::Operation *op,
 /// `value` rounded to `type`: f32, bf16, f8E4M3FN, f8E5M2 (saturating) or i32 (towards zero).
 double roundTo(double value, mlir::Type type);
 
-/// Values for every state of `module` that `states` lacks: constants as declared, normal and
-/// uniform ones drawn from `random`. Scalars are left to the caller.
+/// Values for every state of `module` that `states` lacks: constants and data as declared, normal,
+/// uniform and signs drawn from `random`. Blocks, copies and scalars are left to the caller.
 void initializeStates(mlir::ModuleOp module, StateMap &states, std::mt19937_64 &random);
 
 } // namespace nano::test

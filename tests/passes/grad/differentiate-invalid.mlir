@@ -94,3 +94,19 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32
   %loss = nano.constant 0.0 : tensor<f32>
   return %loss, %loss : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+// expected-error@+1 {{parameter "stopped": stopGradient stands on every way to the loss, so that it has no gradient; declare it with frozen(...)}}
+nano.state @stopped : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %w = nano.load @stopped : tensor<4xf32>
+  %y = nano.stop_gradient %w : tensor<4xf32>
+  %loss = nano.reduce sum %y dims [0] : tensor<4xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -201,3 +201,47 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32
   %first = nano.slice %tokens dim 0 at 0 : tensor<4xi32> -> tensor<1xi32>
   return %loss, %first : tensor<f32>, tensor<1xi32>
 }
+
+// -----
+
+// Frozen parameters: no gradient, no product that would make one. Behind stop_gradient there is none either, and the op is gone; that of the
+// other operand stays.
+// CHECK-LABEL: nano.state @frozen
+// CHECK-NOT:   nano.state @grad.frozen
+// CHECK-LABEL: func.func @train
+// CHECK:         %[[X:.*]] = nano.gather
+// CHECK:         %[[H:.*]] = nano.matmul %[[X]], %{{.*}} {transpose_b} : (tensor<6x4xf32>, tensor<5x4xf32>)
+// CHECK-NOT:     stop_gradient
+// CHECK:         %[[S:.*]] = nano.mul %[[H]], %[[H]]
+// CHECK:         nano.reduce sum
+// CHECK:         %[[DS:.*]] = nano.broadcast
+// CHECK-NEXT:    %[[DH:.*]] = nano.mul %[[DS]], %[[H]]
+// CHECK-NEXT:    %[[DX:.*]] = nano.matmul %[[DH]], %{{.*}} : (tensor<6x5xf32>, tensor<5x4xf32>) -> tensor<6x4xf32>
+// CHECK-NEXT:    %[[DE:.*]] = nano.scatter_add %[[DX]]
+// CHECK-NEXT:    nano.accumulate %[[DE]], @grad.embed
+// CHECK-NEXT:    return
+// CHECK-LABEL: func.func @validate
+// CHECK-NOT:     stop_gradient
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @embed : tensor<7x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
+nano.state @frozen : tensor<5x4xf32> {role = #nano.role<parameter>, init = #nano.init<"sign", [1.0]>}
+func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %e = nano.load @embed : tensor<7x4xf32>
+  %x = nano.gather %e, %tokens : (tensor<7x4xf32>, tensor<6xi32>) -> tensor<6x4xf32>
+  %w = nano.load @frozen : tensor<5x4xf32>
+  %h = nano.matmul %x, %w {transpose_b} : (tensor<6x4xf32>, tensor<5x4xf32>) -> tensor<6x5xf32>
+  %c = nano.stop_gradient %h : tensor<6x5xf32>
+  %s = nano.mul %h, %c : tensor<6x5xf32>
+  %loss = nano.reduce sum %s dims [0, 1] : tensor<6x5xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
+func.func @validate(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  %w = nano.load @frozen : tensor<5x4xf32>
+  %c = nano.stop_gradient %w : tensor<5x4xf32>
+  %loss = nano.reduce sum %c dims [0, 1] : tensor<5x4xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

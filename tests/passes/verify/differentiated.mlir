@@ -76,7 +76,7 @@ nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.in
 nano.state @other : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
   nano.accumulate %x, @grad.w : tensor<8xf32>
-  // expected-error @below {{into @other, which is no parameter's gradient}}
+  // expected-error @below {{into @other, which is no trained parameter's gradient}}
   nano.accumulate %x, @other : tensor<8xf32>
   return
 }

@@ -120,3 +120,29 @@ module attributes {nano.training = {vocab_size = 257 : i64}} {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// A table has the numbers that it was given; another state may have any.
+module attributes {nano.training = {vocab_size = 257 : i64}} {
+  nano.state @large : tensor<3xi32> {role = #nano.role<constant>, init = #nano.init<"data", [] data dense<[7, -1, 1999]> : tensor<3xi32>>}
+  nano.state @small : tensor<3xi32> {role = #nano.role<constant>, init = #nano.init<"constant", [7.0, 0.0, 12.0]>}
+  nano.state @counter : tensor<3xi32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [7.0]>}
+  func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+    %loss = nano.constant 0.0 : tensor<f32>
+    %table = nano.constant 1.0 : tensor<2000x4xf32>
+    %one = nano.constant 1.0 : tensor<3xi32>
+    %large = nano.load @large : tensor<3xi32>
+    %lifted = nano.add %large, %one : tensor<3xi32>
+    %bounded = nano.min %lifted, %large : tensor<3xi32>
+    %small = nano.load @small : tensor<3xi32>
+    %counter = nano.load @counter : tensor<3xi32>
+    // expected-remark @below {{its indices, -1 to 1999, may lie outside of}}
+    %g0 = nano.gather %table, %bounded : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+    // expected-remark @below {{its indices, 0 to 12, lie in}}
+    %g1 = nano.gather %table, %small : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+    // expected-remark @below {{its indices, any number, may lie outside of}}
+    %g2 = nano.gather %table, %counter : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+    return %loss : tensor<f32>
+  }
+}

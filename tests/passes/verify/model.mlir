@@ -275,7 +275,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
     %z = nano.constant 0.0 : tensor<8xf32>
-    // expected-error @below {{in a forward program: only passes write states}}
+    // expected-error @below {{set: 'w' is set by a program that only reads: set it in train, afterStep or at}}
     nano.store %z, @w : tensor<8xf32>
     return %l : tensor<f32>
   }
