@@ -380,18 +380,51 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
 
 //===- Parameters and optimizers -----------------------------------------------===//
 
-/// How a parameter starts.
+/// How a parameter, state or table starts.
 struct Init {
-  enum Kind : uint8_t { Constant, Normal, Uniform };
+  enum Kind : uint8_t { Constant, Normal, Uniform, Sign, Data, Copy, Transpose, Blocks, Unset };
   Kind kind = Constant;
   int count = 1;
   double values[16] = {};
+  Tensor source = {};           ///< Copy, Transpose
+  uint32_t model = 0, data = 0; ///< Data, Blocks: what the model recorded of it
 };
 inline Init constant(double value) { return {Init::Constant, 1, {value}}; }
-/// One number an element.
-Init constants(std::initializer_list<double> values, Line at = Line::here());
 inline Init normal(double mean, double stddev) { return {Init::Normal, 2, {mean, stddev}}; }
 inline Init uniform(double low, double high) { return {Init::Uniform, 2, {low, high}}; }
+/// `magnitude` or −`magnitude` with equal chance.
+inline Init sign(double magnitude = 1) { return {Init::Sign, 1, {magnitude}}; }
+/// What `source`, a parameter, state or table, starts with; rounded to the own type. With --init it
+/// is what the file gives the source.
+Init copyOf(const At &source);
+/// The same with the last two dimensions swapped.
+Init transposeOf(const At &source);
+/// One number an element, in row-major order.
+Init constants(std::initializer_list<double> values, Line at = Line::here());
+Init recordNumbers(int64_t count, const void *context, double (*call)(const void *, int64_t),
+                   Line at);
+/// `element(i)`, a number, for every i in [0, count): element i in row-major order.
+template <typename F> Init constants(int64_t count, const F &element, Line at = Line::here()) {
+  return recordNumbers(
+      count, &element,
+      [](const void *context, int64_t i) {
+        return static_cast<double>((*static_cast<const F *>(context))(i));
+      },
+      at);
+}
+/// The numbers of a file of NumPy (.npy, in C order, of f32, f64, i32, i64 or u8) in row-major
+/// order. A path that is not absolute begins in the model file's folder.
+Init fromFile(const char *path, Line at = Line::here());
+Init recordBlocks(int64_t count, const void *context, Init (*call)(const void *, int64_t), Line at);
+/// `block(i)` for every i in [0, count): how the i-th of so many equal parts of the elements, in
+/// row-major order, starts; a single number or random. Elements have the random numbers that they
+/// would have if all were of that kind.
+template <typename F> Init byBlocks(int64_t count, const F &block, Line at = Line::here()) {
+  return recordBlocks(
+      count, &block,
+      [](const void *context, int64_t i) -> Init { return (*static_cast<const F *>(context))(i); },
+      at);
+}
 
 /// A group of parameters that one optimizer updates.
 class Optimizer {
@@ -419,6 +452,58 @@ Optimizer muon(const char *name, const Muon &how, Line at = Line::here());
 /// Declares a parameter. `name` is its name in checkpoints; `type` the type that it is stored in.
 Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
              const Optimizer &optimizer, Line at = Line::here());
+
+/// A parameter that is not trained: it has no gradient and no optimizer state. In checkpoints and
+/// parameter files it is as any other.
+Tensor frozen(const Name &name, const Shape &shape, DType type, const Init &init,
+              Line at = Line::here());
+/// A constant tensor, f32, bf16 or i32, that is held once, in the plan, and in no checkpoint: by
+/// `constants(count, …)` or `fromFile(…)` or one number.
+Tensor table(const Name &name, const Shape &shape, DType type, const Init &init,
+             Line at = Line::here());
+/// With `element(i)` as element i in row-major order.
+template <typename F>
+Tensor table(const Name &name, const Shape &shape, DType type, const F &element,
+             Line at = Line::here()) {
+  int64_t count = 1;
+  for (int i = 0; i < shape.rank; ++i)
+    count *= shape.sizes[i] > 0 ? shape.sizes[i] : 0;
+  return table(name, shape, type, constants(count, element, at), at);
+}
+/// The same value, to the bit; the gradient of the loss does not go through it.
+Tensor stopGradient(const At &x);
+
+/// What ranks have of a state that the training program sets.
+enum class OverRanks : uint8_t {
+  equal, ///< what is set is the same on every rank: it does not depend on tokens (nanoc proves it)
+  mean,  ///< after the step's last micro-batch every rank has the mean of what the ranks had set
+  max,   ///< or the largest
+  each,  ///< every rank keeps its own; checkpoints hold all, for this number of ranks only
+};
+/// Declares a state of the model's own: f32, bf16 or i32, in checkpoints, that programs read as
+/// other tensors and `set`. A rank's micro-batches run one after the other: each reads what the one
+/// before it has set. With `unset()` it must be set in a program before it is read there.
+Tensor state(const Name &name, const Shape &shape, DType type, const Init &init,
+             OverRanks over = OverRanks::equal, Line at = Line::here());
+inline Init unset() { return {Init::Unset, 0, {}}; }
+/// state ← value, of the state's shape and type, or a number everywhere. Reading the state gives
+/// its value of before above this line, and the new one below. In the training program, of states;
+/// in `afterStep` and `at` also of parameters. Once a program.
+void set(const At &state, const Operand &value);
+
+void recordEvent(const Sched *when, const void *context, void (*call)(const void *), Line at);
+/// `update()` runs after the update of every step: an average of parameters, for example.
+template <typename F> void afterStep(const F &update, Line at = Line::here()) {
+  recordEvent(
+      nullptr, &update, [](const void *context) { (*static_cast<const F *>(context))(); }, at);
+}
+/// `event()` runs after the update of step `when`, counted from 0: a schedule of numbers and
+/// `iterations()`, rounded to the nearest step. Programs of one step run in the order of their
+/// lines. Nothing is compiled and nothing waits; a run that goes on from a checkpoint of any step
+/// does what the whole run does.
+template <typename F> void at(const Sched &when, const F &event, Line at = Line::here()) {
+  recordEvent(&when, &event, [](const void *context) { (*static_cast<const F *>(context))(); }, at);
+}
 
 /// How the three matrix products with a weight run in training: y = x·Wᵀ, ∂L/∂x and ∂L/∂W.
 struct Fp8 {

@@ -127,16 +127,6 @@ Sched select(const SchedLess &less, const Sched &x, const Sched &y) {
 
 //===- Parameters, optimizers, programs ----------------------------------------===//
 
-Init constants(std::initializer_list<double> values, Line at) {
-  Init init;
-  if (values.size() == 0 || values.size() > 16)
-    fail(at, fmt::format("constants: {} values; give 1 to 16", values.size()));
-  init.count = 0;
-  for (double value : values)
-    init.values[init.count++] = value;
-  return init;
-}
-
 Optimizer adam(const char *name, const Adam &how, Line at) {
   return Recorder::current().adam(name, how, at);
 }

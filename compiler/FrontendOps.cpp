@@ -198,6 +198,8 @@ Tensor select(const Comparison &condition, const Operand &x, const Operand &y) {
       arguments[3]));
 }
 
+Tensor stopGradient(const At &x) { return unary<graph::StopGradientOp>("stopGradient", x); }
+
 Tensor cast(const At &x, DType type) {
   Recorder &recorder = Recorder::current();
   return recorder.handle(

@@ -244,7 +244,7 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
   // "last_2": a program of some phases.
   StringRef number = symbol;
   const bool hasPhase = (number.consume_front("first_") || number.consume_front("last_") ||
-                         number.consume_front("update_")) &&
+                         number.consume_front("update_") || number.consume_front("event_")) &&
                         !number.empty() && llvm::all_of(number, llvm::isDigit);
   if (llvm::is_contained(reserved, symbol) || hasPhase || StringRef(symbol).starts_with("grad.") ||
       StringRef(symbol).starts_with("fp8.") || symbol == graph::reportsSymbol ||
@@ -296,57 +296,19 @@ const Recorder::OptimizerRecord &Recorder::optimizerOf(const Optimizer &optimize
   return optimizers[optimizer.id - 1];
 }
 
-namespace {
-std::string initText(const Init &init) {
-  const ArrayRef<double> values(init.values, init.count);
-  const char *kind = init.kind == Init::Normal    ? "normal"
-                     : init.kind == Init::Uniform ? "uniform"
-                                                  : "";
-  if (init.kind == Init::Constant)
-    return fmt::format("{:.6g}", fmt::join(values, ", "));
-  return fmt::format("{}({:.6g})", kind, fmt::join(values, ", "));
-}
-} // namespace
-
 Tensor Recorder::param(const char *name, const Shape &shape, DType type, const Init &init,
                        const Optimizer &optimizer, Line at) {
   countOp(at);
   const std::string what = fmt::format("param '{}'", name);
   const OptimizerRecord &group = optimizerOf(optimizer, what.c_str(), at);
-  if (type != f32 && type != bf16)
-    fail(at, fmt::format("{}: can be stored as f32 or bf16, not {}", what, nameOf(type)));
-  const ArrayRef<int64_t> sizes(shape.sizes, shape.rank);
-  RankedTensorType tensor = tensorType(sizes, elementType(type), at, what.c_str());
+  const RankedTensorType tensor = storedType(shape, type, false, what, at);
   if (group.kind == "muon" && shape.rank < 2)
-    fail(at, fmt::format("{}: Muon updates matrices; the shape is {}", what, text(sizes)));
-  const ArrayRef<double> numbers(init.values, init.count);
-  if (llvm::any_of(numbers, [](double value) { return !std::isfinite(value); }))
-    fail(at, fmt::format("{}: the initial value is not finite", what));
-  if (init.kind == Init::Constant && init.count != 1 && init.count != tensor.getNumElements())
-    fail(at, fmt::format("{}: {} initial values for {} elements", what, init.count,
-                         tensor.getNumElements()));
-  if (init.kind == Init::Uniform && init.values[0] > init.values[1])
-    fail(at, fmt::format("{}: uniform({}, {}): low is above high", what, init.values[0],
-                         init.values[1]));
-  if (init.kind == Init::Normal && init.values[1] < 0)
-    fail(at, fmt::format("{}: normal({}, {}): the deviation is negative", what, init.values[0],
-                         init.values[1]));
-  takeSymbol(name, "param", at);
-
-  static constexpr const char *kinds[] = {"constant", "normal", "uniform"};
-  MLIRContext *context = builder.getContext();
-  graph::StateOp::create(
-      builder, location(at), builder.getStringAttr(name), TypeAttr::get(tensor),
-      graph::RoleAttr::get(context, graph::Role::Parameter),
-      graph::InitAttr::get(context, kinds[init.kind], builder.getDenseF64ArrayAttr(numbers)),
-      FlatSymbolRefAttr::get(context, group.name));
-  parameters.push_back({name, text(sizes), nameOf(type), initText(init),
+    fail(at,
+         fmt::format("{}: Muon updates matrices; the shape is {}", what, text(tensor.getShape())));
+  const graph::InitAttr start = initOf(init, tensor, what, at);
+  parameters.push_back({name, text(tensor.getShape()), nameOf(type), initText(init),
                         fmt::format("{} ({})", group.name, group.kind)});
-  Tensor handle;
-  handle.program = model;
-  handle.id = static_cast<uint32_t>(declared.size());
-  declared.push_back({name, tensor, {}});
-  return handle;
+  return declareState(name, tensor, graph::Role::Parameter, start, group.name, at);
 }
 
 //===- Training ----------------------------------------------------------------===//
@@ -406,6 +368,7 @@ DictionaryAttr Recorder::trainingOf(const StageRecord &stage) {
 TracedModel Recorder::finish() {
   finishFp8();
   finishInterchange();
+  finishEvents();
   std::vector<std::string> known;
   for (const HyperparameterRecord &record : hyperparameters)
     known.push_back(record.name);

@@ -148,6 +148,10 @@ Value Recorder::value(const Tensor &tensor, Line at, const char *what) {
                      "scalars can be used in every program",
                      what));
   Declared &declaration = declared[tensor.id];
+  if (declaration.isUnset && !declaration.setAt)
+    fail(at, fmt::format("{}: state '{}' is read before it is set; set it above this line, or give "
+                         "it an initial value",
+                         what, declaration.symbol));
   if (!declaration.loaded)
     declaration.loaded = op<graph::LoadOp>(at, declaration.type, declaration.symbol);
   return declaration.loaded;
@@ -246,15 +250,18 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   isReporting = StringRef(role) == "train";
   reportLines.clear(); // each stage's training program has its own
   values.clear();
-  for (Declared &declaration : declared)
+  for (Declared &declaration : declared) {
     declaration.loaded = {};
+    declaration.setAt.reset();
+  }
   return function;
 }
 
 void Recorder::endProgram(func::FuncOp function, Value result, Line at) {
-  func::ReturnOp::create(builder, location(at), ValueRange{result});
+  const ValueRange results = result ? ValueRange(result) : ValueRange();
+  func::ReturnOp::create(builder, location(at), results);
   function.setFunctionType(
-      builder.getFunctionType(function.getArgumentTypes(), TypeRange{result.getType()}));
+      builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
   // What the model computed and did not use.
   for (Operation &operation : llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (isOpTriviallyDead(&operation))

@@ -118,6 +118,19 @@ public:
   Optimizer muon(const char *name, const Muon &how, Line at);
   Tensor param(const char *name, const Shape &shape, DType type, const Init &init,
                const Optimizer &optimizer, Line at);
+  Tensor frozen(const char *name, const Shape &shape, DType type, const Init &init, Line at);
+  Tensor table(const char *name, const Shape &shape, DType type, const Init &init, Line at);
+  Tensor state(const char *name, const Shape &shape, DType type, const Init &init, OverRanks over,
+               Line at);
+  void set(const At &state, const Operand &value);
+  void recordEvent(const Sched *when, const void *context, void (*call)(const void *), Line at);
+  Init copyOf(const At &source, bool transposed);
+  /// An initial value of these numbers.
+  Init numbers(std::vector<double> values);
+  /// One of parts of so many elements each.
+  Init blocks(std::vector<Init> parts);
+  /// The path of a file that the model names.
+  std::string pathOf(const char *path) const;
   void fp8Products(const At &weight, const Fp8 &how);
   Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
@@ -146,8 +159,24 @@ private:
   struct Declared {
     std::string symbol;
     mlir::RankedTensorType type;
-    mlir::Value loaded; ///< in the program being recorded
+    mlir::Value loaded;             ///< in the program being recorded
+    bool isUnset = false;           ///< a state without initial value
+    std::optional<Line> setAt = {}; ///< in the program being recorded
   };
+  /// Declares a nano.state and returns its handle.
+  Tensor declareState(const char *name, mlir::RankedTensorType type, graph::Role role,
+                      graph::InitAttr init, llvm::StringRef optimizer, Line at);
+  /// The type of what `what` declares: f32 or bf16 or, `orIntegers`, i32.
+  mlir::RankedTensorType storedType(const Shape &shape, DType type, bool orIntegers,
+                                    const std::string &what, Line at);
+  /// `init` for a tensor of `type`, after checking that it can start so.
+  graph::InitAttr initOf(const Init &init, mlir::RankedTensorType type, const std::string &what,
+                         Line at);
+  /// The parts of an initial value by blocks.
+  graph::InitAttr blocksOf(const Init &init, mlir::RankedTensorType type, const std::string &what,
+                           Line at);
+  /// `init` as `nanoc params` shows it.
+  std::string initText(const Init &init) const;
   struct OptimizerRecord {
     std::string name, kind, lrSymbol;
   };
@@ -171,6 +200,10 @@ private:
   void finishInterchange();
   /// Whether norms of the updates are asked for. Throws for what --reports names and is not there.
   bool finishReports() const;
+  /// Writes the steps of events, which are known when the training is.
+  void finishEvents();
+  /// A schedule's number where it depends on no step.
+  double numberOf(uint32_t sched, Line at) const;
   void takeSymbol(const std::string &symbol, const char *what, Line at);
   const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
   void useSched(const Sched &sched, const char *what, Line at) const;
@@ -190,6 +223,8 @@ private:
   int64_t opCount = 0;       ///< of all programs, and parameters
   std::vector<mlir::Value> values;
   std::vector<Declared> declared;
+  std::vector<std::vector<double>> numberSets; ///< of initial values
+  std::vector<std::vector<Init>> blockSets;    ///< of initial values
   std::vector<SchedNode> scheds{SchedNode{}};
   std::vector<OptimizerRecord> optimizers;
   std::vector<HyperparameterRecord> hyperparameters;
@@ -207,6 +242,12 @@ private:
   std::vector<ReportRecord> reports;
   llvm::StringMap<Line> reportLines; ///< by name
   bool isReporting = false;          ///< the program being recorded is one of a step
+  struct EventRecord {
+    mlir::func::FuncOp function;
+    uint32_t when; ///< a schedule; 0: every step
+    Line at;
+  };
+  std::vector<EventRecord> events;
   std::optional<Training> how;
   Line howAt{};
   std::optional<Documents> cut;

@@ -303,7 +303,7 @@ TEST(FrontendErrors, Parameters) {
   EXPECT_EQ(
       saidBy([] { param("w", {3}, f32, constant(0), muon("m", {.lr = 1.0, .momentum = 0.9})); }),
       "param 'w': Muon updates matrices; the shape is [3]");
-  EXPECT_EQ(saidBy([] { constants({}); }), "constants: 0 values; give 1 to 16");
+  EXPECT_EQ(saidBy([] { constants({}); }), "constants: 0 numbers; give 1 to 268435456");
   EXPECT_EQ(saidBy([] { Name(std::string(130, 'x').c_str()); }),
             "the name '" + std::string(130, 'x') + "' is longer than 119 bytes");
 }

@@ -119,7 +119,7 @@ def write_shard(path, content, magic=20240520, version=1):
 
 
 def read_safetensors(path):
-    """{name: values} of a file of f32 and bf16 tensors."""
+    """{name: values} of a file of f32, bf16 and i32 tensors."""
     with open(path, "rb") as file:
         raw = file.read()
     size = struct.unpack("<Q", raw[:8])[0]
@@ -131,6 +131,8 @@ def read_safetensors(path):
         begin, end = entry["data_offsets"]
         if entry["dtype"] == "F32":
             found[name] = array.array("f", data[begin:end])
+        elif entry["dtype"] == "I32":
+            found[name] = array.array("i", data[begin:end])
         elif entry["dtype"] == "BF16":
             halves = array.array("H", data[begin:end])
             widened = struct.pack(f"<{len(halves)}I", *[half << 16 for half in halves])
