@@ -5,6 +5,22 @@
 
 using namespace nano::frontend;
 
+#ifndef NANO_LLAMA_PARAMETERS
+/// How the page declares its parameters and a layer's matrices, which `linear` takes. A page that
+/// includes this one may have another (models/lora.cpp).
+struct Parameters {
+  using Matrix = Tensor;
+  Tensor parameter(const Name &name, const Shape &shape, const Init &init, const Optimizer &group,
+                   Line at = Line::here()) const {
+    return param(name, shape, f32, init, group, at);
+  }
+  Matrix matrix(const Name &name, const Name &, const Shape &shape, const Init &init,
+                const Optimizer &group, Line at = Line::here()) const {
+    return parameter(name, shape, init, group, at);
+  }
+};
+#endif
+
 NANO_MODEL {
   const auto vocab = hyper("vocab_size", 32000, "tokens");
   const auto L = hyper("num_layers", 22, "layers");
@@ -63,27 +79,35 @@ NANO_MODEL {
   const auto vectors = adam("vectors", {lr, beta1, beta2, adamEps, 0});
 
   // Parameters.
+  const Parameters parameters;
   auto weight = [&](const Name &name, int64_t rows, int64_t columns) {
-    return param(name, {rows, columns}, f32, normal(0, 0.02), matrices);
+    return parameters.parameter(name, {rows, columns}, normal(0, 0.02), matrices);
   };
-  auto scale = [&](const Name &name) { return param(name, {D}, f32, constant(1), vectors); };
+  auto scale = [&](const Name &name) {
+    return parameters.parameter(name, {D}, constant(1), vectors);
+  };
   struct Layer {
-    Tensor attentionNorm, q, k, v, o, mlpNorm, gate, up, down;
+    Tensor attentionNorm, mlpNorm;
+    Parameters::Matrix q, k, v, o, gate, up, down;
   };
   List<Layer> layers(L);
   const Tensor embedding = weight("model.embed_tokens.weight", vocab, D);
-  for (int i = 0; i < L; ++i)
-    layers[i] = {
-        .attentionNorm = scale({"model.layers.", i, ".input_layernorm.weight"}),
-        .q = weight({"model.layers.", i, ".self_attn.q_proj.weight"}, H * Dh, D),
-        .k = weight({"model.layers.", i, ".self_attn.k_proj.weight"}, Hk * Dh, D),
-        .v = weight({"model.layers.", i, ".self_attn.v_proj.weight"}, Hk * Dh, D),
-        .o = weight({"model.layers.", i, ".self_attn.o_proj.weight"}, D, H * Dh),
-        .mlpNorm = scale({"model.layers.", i, ".post_attention_layernorm.weight"}),
-        .gate = weight({"model.layers.", i, ".mlp.gate_proj.weight"}, F, D),
-        .up = weight({"model.layers.", i, ".mlp.up_proj.weight"}, F, D),
-        .down = weight({"model.layers.", i, ".mlp.down_proj.weight"}, D, F),
+  for (int i = 0; i < L; ++i) {
+    auto matrix = [&](const char *name, int64_t rows, int64_t columns) {
+      return parameters.matrix({"model.layers.", i, name, ".weight"}, {"model.layers.", i, name},
+                               {rows, columns}, normal(0, 0.02), matrices);
     };
+    Layer &layer = layers[i];
+    layer.attentionNorm = scale({"model.layers.", i, ".input_layernorm.weight"});
+    layer.q = matrix(".self_attn.q_proj", H * Dh, D);
+    layer.k = matrix(".self_attn.k_proj", Hk * Dh, D);
+    layer.v = matrix(".self_attn.v_proj", Hk * Dh, D);
+    layer.o = matrix(".self_attn.o_proj", D, H * Dh);
+    layer.mlpNorm = scale({"model.layers.", i, ".post_attention_layernorm.weight"});
+    layer.gate = matrix(".mlp.gate_proj", F, D);
+    layer.up = matrix(".mlp.up_proj", F, D);
+    layer.down = matrix(".mlp.down_proj", D, F);
+  }
   const Tensor lastNorm = scale("model.norm.weight");
   const Tensor head = tied ? embedding : weight("lm_head.weight", vocab, D);
 
@@ -91,10 +115,10 @@ NANO_MODEL {
     fp8Products(head, products);
   for (const Layer &p : layers) {
     if (fp8 == All)
-      for (const Tensor &w : {p.q, p.k, p.v, p.o})
+      for (const auto &w : {p.q, p.k, p.v, p.o})
         fp8Products(w, products);
     if (fp8 == Mlp || fp8 == All)
-      for (const Tensor &w : {p.gate, p.up, p.down})
+      for (const auto &w : {p.gate, p.up, p.down})
         fp8Products(w, products);
   }
 
