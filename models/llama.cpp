@@ -56,8 +56,15 @@ NANO_MODEL {
              highFactor =
                  hyper("rope_high_freq_factor", 4.0, "llama3: turns from which nothing changes");
   const auto original = hyper("rope_original_block", 8192, "llama3: block_size as it was");
-  const auto eos =
-      hyper("eos_token", 2, "the token that ends a document; the mask does not use it", 0);
+  const auto eos = hyper("eos_token", 2, "the token that begins a document", 0);
+  const auto rule = hyper("documents", {"contiguous", "aligned", "cut", "packed"},
+                          "how training batches are cut: docs/data.md");
+  const int shuffle = hyper("shuffle_documents", {"no", "yes"},
+                            "whether each epoch has its own order of documents; cut and packed");
+  const int apart = hyper("document_mask", {"no", "yes"},
+                          "whether the keys before a document are hidden from it");
+  const int masked = hyper("loss_mask", {"no", "yes"},
+                           "whether those targets alone count that the data's column mask has");
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
   enum { Off, Head, Mlp, All };
   const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
@@ -140,6 +147,7 @@ NANO_MODEL {
   auto logits = [&](Tensor tokens) {
     const int64_t T = tokens.size(0);
     const Tensor t = iota({T}), rowStart = t / block * block;
+    const Tensor first = apart ? max(rowStart, cummax(select(tokens == eos, t, 0.0))) : rowStart;
     // The second half of a head turns the first, and the first the second, the other way.
     const Tensor c = iota({Dh}), j = select(c < Dh / 2, c, c - Dh / 2);
     const Tensor theta = reshape(cast(t - rowStart, f32), {T, 1}) * frequencies(j);
@@ -155,7 +163,7 @@ NANO_MODEL {
       const Tensor q = rope(reshape(linear(h, p.q), {T, H, Dh})),
                    k = rope(reshape(linear(h, p.k), {T, Hk, Dh})),
                    v = reshape(linear(h, p.v), {T, Hk, Dh});
-      const Tensor y = attention(q, k, v, {.first = rowStart, .last = t, .scale = 1 / sqrt(Dh)});
+      const Tensor y = attention(q, k, v, {.first = first, .last = t, .scale = 1 / sqrt(Dh)});
       x += linear(reshape(y, {T, H * Dh}), p.o);
       const Tensor m = scaledNorm(x, p.mlpNorm);
       const Tensor gate = cast(linear(m, p.gate), f32), up = linear(m, p.up);
@@ -163,7 +171,14 @@ NANO_MODEL {
     }
     return cast(linear(scaledNorm(x, lastNorm), head), f32);
   };
-  auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    const Tensor losses = crossEntropy(logits(tokens), targets);
+    if (!masked)
+      return losses;
+    // So that the mean over the sequence is that over the targets that count.
+    const Tensor counts = cast(column("mask", u8), f32);
+    return losses * counts * (double(tokens.size(0)) / max(sum(counts), 1.0));
+  };
 
   // HuggingFace's folders: LlamaForCausalLM, and MistralForCausalLM, which differs in that a query
   // sees no more than sliding_window keys. Versions before 5 keep the rotary settings elsewhere.
@@ -217,6 +232,7 @@ NANO_MODEL {
   ropeSetting(isLlama3, "rope_scaling.original_max_position_embeddings",
               "rope_parameters.original_max_position_embeddings", original, "rope_original_block");
 
+  documents({.rule = Documents::Rule(rule), .shuffle = shuffle == 1});
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,
