@@ -7,6 +7,7 @@
 #include "runtime/plan/Validator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace nano::plan {

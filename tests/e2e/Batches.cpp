@@ -85,15 +85,18 @@ int main(int argc, char **argv) {
     if (const uint64_t longest = std::stoull(parts.at(2)))
       shapes.back().longest = longest;
   }
-  Loader::Share share = {int(number(5)), int(number(6)), {}, false};
+  std::vector<plan::Column> columns;
   for (size_t i = 12; i < words.size(); ++i) {
     const std::vector<std::string> parts = split(words[i], ':');
     using Type = plan::Column::Type;
     for (Type type : {Type::F32, Type::BF16, Type::I32, Type::U8})
       if (parts.at(1) == plan::nameOf(type))
-        share.columns.push_back({parts[0], type, parts.at(2) == "target", 0});
+        columns.push_back({parts[0], type, parts.at(2) == "target", 0});
   }
-  const std::vector<plan::Column> columns = share.columns;
+  Loader::Share share;
+  share.rank = int(number(5));
+  share.world = int(number(6));
+  share.columnsOf = [&](int64_t) -> const std::vector<plan::Column> & { return columns; };
 
   auto shards = TokenShards::open(words[0], 65536, "--train", columns);
   if (!shards)
