@@ -8,6 +8,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <utility>
@@ -42,10 +43,10 @@ Result<StepFacts> stepOf(const plan::Plan &plan, int64_t world, const machine::M
   facts.seconds = simulate::simulate(plan, machine, costs, settings).step;
 
   const plan::Training &training = plan.training;
-  const double microBatches = double(training.globalBatch / (training.seqLen * world));
+  const int64_t microBatches = training.globalBatch / (training.seqLen * world);
   const plan::StepPrograms &phase = training.phases.back();
   for (auto [name, times] : {std::pair(&phase.first, microBatches > 1 ? 1.0 : 0.0),
-                             std::pair(&phase.next, std::max(microBatches - 2, 0.0)),
+                             std::pair(&phase.next, double(std::max<int64_t>(microBatches - 2, 0))),
                              std::pair(&phase.last, 1.0), std::pair(&phase.update, 1.0)})
     for (size_t p = 0; p < plan.programs.size() && times > 0; ++p) {
       const plan::Program &program = plan.programs[p];

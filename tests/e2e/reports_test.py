@@ -4,11 +4,9 @@ them, of losses as the log has them; the same for any number of ranks; in the lo
 line and in TensorBoard's files; and nothing of a run changes where nobody asks."""
 
 import glob
-import importlib.util
 import math
 import os
 import struct
-import unittest
 
 from harness import RunTest, main, read_bytes, read_safetensors, run_command
 
@@ -68,7 +66,9 @@ def reports(log):
     return [(entry["step"], entry["reports"]) for entry in log if entry["event"] == "reports"]
 
 
-class Reports(RunTest):
+class ReportsTest(RunTest):
+    """A plan of the model with all reports."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -87,6 +87,8 @@ class Reports(RunTest):
             raise AssertionError(done.stderr)
         return path
 
+
+class Reports(ReportsTest):
     def test_nobody_asks(self):
         """Without --reports the plan is that of the model without the calls."""
         silent = sections(self.compile_model("silent.plan"))
@@ -211,41 +213,6 @@ class Reports(RunTest):
             done = run_command("nanorun", plan, "--train", self.path("t_*.bin"), "--show", "nothing")
             self.assertEqual(done.returncode, 2)
             self.assertTrue(done.stderr.startswith("nanorun: " + message), done.stderr)
-
-    @unittest.skipUnless(importlib.util.find_spec("tensorboard"), "tensorboard is not installed")
-    def test_tensorboard(self):
-        """The real tensorboard reads what the log says, also of a run that was resumed."""
-        from tensorboard.backend.event_processing import event_accumulator
-
-        board, saved = self.path("board"), self.path("board-saved")
-        options = ("--tensorboard", board, "--save", saved, "--val", self.path("v.bin"))
-        first, _ = self.train(self.plan, "board1", "--steps", 3, *options)
-        second, _ = self.train(self.plan, "board2", "--steps", 5, "--resume", saved, *options)
-        self.assertEqual(len(os.listdir(board)), 2)
-        reader = event_accumulator.EventAccumulator(board, size_guidance={"histograms": 0})
-        reader.Reload()
-        log = first + second
-        scalars = {"train/loss": "train_loss", "train/lr": "lr", "train/step_ms": "step_ms"}
-        for tag, key in scalars.items():
-            wanted = [(entry["step"], entry[key]) for entry in log if key in entry]
-            found = [(event.step, event.value) for event in reader.Scalars(tag)]
-            self.assertEqual([step for step, _ in found], [1, 2, 3, 4, 5])
-            for (_, a), (_, b) in zip(found, wanted):
-                self.assertLessEqual(abs(a - b), 1e-7 * abs(b), tag)
-        validations = [entry for entry in log if entry["event"] == "val"]
-        self.assertEqual([event.step for event in reader.Scalars("val/loss")],
-                         [entry["step"] for entry in validations])
-        for step, values in reports(log):
-            for name, value in values.items():
-                if isinstance(value, dict):
-                    event = next(e for e in reader.Histograms(name) if e.step == step)
-                    proto = event.histogram_value
-                    self.assertEqual(proto.bucket_limit[:-1], value["edges"])
-                    self.assertEqual(proto.bucket, value["counts"])
-                    self.assertEqual((proto.min, proto.max), (value["min"], value["max"]))
-                else:
-                    event = next(e for e in reader.Scalars(name) if e.step == step)
-                    self.assertLessEqual(abs(event.value - value), 1e-7 * abs(value), name)
 
     def test_bad_folder(self):
         with open(self.path("file"), "w", encoding="utf-8"):
