@@ -8,10 +8,22 @@ import os
 import random
 import struct
 import subprocess
-import sys
+import tempfile
 import unittest
 
-from harness import BIN, RunTest, main, overrides, read_log, run_command, train_losses, val_losses
+from harness import (
+    BIN,
+    EOS,
+    LLAMA,
+    RunTest,
+    main,
+    overrides,
+    read_bytes,
+    read_log,
+    run_command,
+    train_losses,
+    val_losses,
+)
 
 MASK64 = (1 << 64) - 1
 
@@ -235,8 +247,6 @@ class BatchesTest(unittest.TestCase):
                "in_document:u8:target", "in_document:u8:input")  # fmt: skip
 
     def setUp(self):
-        import tempfile
-
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
@@ -341,6 +351,45 @@ class BatchesTest(unittest.TestCase):
             with self.subTest(rule=rule):
                 contents = [documents(generator, count, 1, 8) for count in (3, 90, 2, 60)]
                 self.compare(self.write(contents, generator), rule, False, 0, [(4, 16, 0)], 20)
+
+
+class ResumeTest(RunTest):
+    """models/sft.cpp, whose batches are packed and shuffled and whose loss reads a column: stopped in
+    the middle of an epoch and of the next one, and resumed, the same run to the bit."""
+
+    def test_bit_for_bit(self):
+        generator = random.Random(2)
+        content = documents(generator, 20, 2, 200, EOS, 257)
+        columns = {
+            "tokens": ("U16", content),
+            "mask": ("U8", [generator.randrange(2) for _ in content]),
+        }
+        data, plan = self.path("a.safetensors"), self.path("sft.plan")
+        write_columns(data, columns)
+        sizes = {**LLAMA, "num_layers": 1, "block_size": 256}
+        done = run_command("nanoc", "compile", "models/sft.cpp", "--target", "cpu", "-o", plan,
+                           *overrides(sizes))  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+        def run(name, steps, *options):
+            parameters = self.path(name)
+            self.ran("nanorun", plan, "--train", data, "--threads", 1, "--steps", steps,
+                     "--dump-params", parameters, *options)  # fmt: skip
+            return read_bytes(parameters)
+
+        whole = run("whole", 12)
+        for done in (2, 7):
+            saves = self.path(f"saves{done}")
+            part = run("part", done, "--save", saves)
+            self.assertNotEqual(part, whole)
+            self.assertEqual(run("rest", 12, "--resume", saves), whole)
+        with open(self.path("saves7/step-000007/manifest.json"), encoding="utf-8") as file:
+            found = json.load(file)["data"]
+        self.assertEqual(
+            {name: found[name] for name in ("file", "rule", "files", "tokens")},
+            {"file": "a.safetensors", "rule": "packed", "files": 1, "tokens": len(content)},
+        )
+        self.assertGreater(found["epoch"], 0)
 
 
 class ColumnsTest(RunTest):

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
@@ -224,8 +225,9 @@ TEST_F(DocumentsTest, Packed) {
   EXPECT_EQ(data.tokens, (std::vector<int32_t>{0, 1, 0, 1, 0, 0, 0}));
   EXPECT_EQ(data.targets, (std::vector<int32_t>{1, 0, 1, 0, 0, 0, 0}));
   auto numbers = [](const std::vector<std::byte> &bytes) {
-    const auto *first = reinterpret_cast<const int32_t *>(bytes.data());
-    return std::vector<int32_t>(first, first + bytes.size() / sizeof(int32_t));
+    std::vector<int32_t> values(bytes.size() / sizeof(int32_t));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
   };
   EXPECT_EQ(numbers(data.columns[0]), (std::vector<int32_t>{1, 1, 1, 0, 0, 0, 0}));
   EXPECT_EQ(numbers(data.columns[1]), (std::vector<int32_t>{1, 1, 1, 1, 0, 0, 0}));
