@@ -243,13 +243,13 @@ graph::InitAttr Recorder::blocksOf(const Init &init, RankedTensorType type, cons
         block.kind != Init::Sign)
       fail(at, fmt::format("{}: a block starts with one number or with random ones", what));
     const graph::InitAttr part = initOf(block, type, what, at);
-    const double size = static_cast<double>(type.getNumElements() / count);
+    const int64_t size = type.getNumElements() / count;
     if (!parts.empty() && parts.back() == part) {
-      elements.back() += size;
+      elements.back() += static_cast<double>(size);
       continue;
     }
     parts.push_back(part);
-    elements.push_back(size);
+    elements.push_back(static_cast<double>(size));
   }
   if (parts.size() == 1)
     return mlir::cast<graph::InitAttr>(parts.front());
