@@ -20,6 +20,8 @@ DType dtypeOf(Type type) {
     return DType::F8E4M3FN;
   if (isa<Float8E5M2Type>(type))
     return DType::F8E5M2;
+  if (type.isInteger(16))
+    return DType::U16;
   return type.isInteger(32) ? DType::I32 : DType::F32;
 }
 

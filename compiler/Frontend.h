@@ -34,9 +34,11 @@ struct Line {
 
 //===- Types, shapes, names ----------------------------------------------------===//
 
-enum class DType : uint8_t { f32, bf16, f8e4m3, f8e5m2, i32 };
+/// u16, an unsigned integer of 16 bits, is for keeping: moved, and converted by `cast` and
+/// `bitcast`, but not computed with.
+enum class DType : uint8_t { f32, bf16, f8e4m3, f8e5m2, i32, u16 };
 inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f8e4m3 = DType::f8e4m3,
-                       f8e5m2 = DType::f8e5m2, i32 = DType::i32;
+                       f8e5m2 = DType::f8e5m2, i32 = DType::i32, u16 = DType::u16;
 
 /// The machine epsilon of a float type: bf16 2⁻⁷, f32 2⁻²³.
 double epsilon(DType type);
@@ -283,7 +285,8 @@ inline Comparison operator>=(const Operand &a, const Operand &b) { return {Compa
 /// Where the comparison holds x, elsewhere y. Two numbers give the type of what is compared.
 Tensor select(const Comparison &condition, const Operand &x, const Operand &y);
 
-/// To another element type: floats round to nearest even, float to i32 towards zero.
+/// To another element type: floats round to nearest even, float to i32 towards zero, i32 to u16 by
+/// its lower 16 bits.
 Tensor cast(const At &x, DType type);
 
 /// y[i₀, …] = i_axis.

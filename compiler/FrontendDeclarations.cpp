@@ -21,6 +21,7 @@ double epsilon(DType type) {
   case DType::f8e5m2:
     return 0x1p-2;
   case DType::i32:
+  case DType::u16:
     return 1;
   }
   return 0;

@@ -41,6 +41,8 @@ const char *nameOf(DType type) {
     return "f8e5m2";
   case DType::i32:
     return "i32";
+  case DType::u16:
+    return "u16";
   }
   return "?";
 }
@@ -80,6 +82,8 @@ Type Recorder::elementType(DType type) {
     return Float8E5M2Type::get(builder.getContext());
   case DType::i32:
     return builder.getI32Type();
+  case DType::u16:
+    return builder.getI16Type();
   }
   return {};
 }
@@ -91,6 +95,8 @@ DType Recorder::dtypeOf(Type elementType) {
     return bf16;
   if (isa<Float8E4M3FNType>(elementType))
     return f8e4m3;
+  if (elementType.isInteger(16))
+    return u16;
   return isa<Float8E5M2Type>(elementType) ? f8e5m2 : i32;
 }
 

@@ -109,6 +109,7 @@ float valueOf(DType type, const void *data) {
   case DType::F8E5M2:
     return fromE5m2(uint8_t(word));
   case DType::I32:
+  case DType::U16:
     break;
   }
   return 0;
@@ -116,7 +117,7 @@ float valueOf(DType type, const void *data) {
 
 std::optional<uint64_t> firstNonFinite(DType type, const void *data, uint64_t count) {
   const auto *bytes = static_cast<const std::byte *>(data);
-  if (type == DType::I32)
+  if (type == DType::I32 || type == DType::U16)
     return std::nullopt;
   // A block at a time, in a loop without branches; then the place within the block.
   constexpr uint64_t block = 4096;

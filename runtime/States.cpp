@@ -72,6 +72,8 @@ void convert(std::span<const float> values, plan::DType type, std::byte *out) {
     convertWith(values, out, toBf16);
   else if (type == plan::DType::I32)
     convertWith(values, out, [](float value) { return int32_t(std::lrint(value)); });
+  else if (type == plan::DType::U16)
+    convertWith(values, out, [](float value) { return uint16_t(std::lrint(value)); });
   else
     std::memcpy(out, values.data(), values.size_bytes());
 }
@@ -85,7 +87,7 @@ bool isZero(const plan::Init &init) {
 /// The types that `convert` rounds to; the others, of quantised states, can only start at zero.
 Status checkInit(const plan::State &state) {
   bool rounds = state.type == plan::DType::F32 || state.type == plan::DType::BF16 ||
-                state.type == plan::DType::I32;
+                state.type == plan::DType::I32 || state.type == plan::DType::U16;
   if (rounds || isZero(state.init))
     return ok();
   return badInput(fmt::format("state '{}': a state of type {} can only start at zero", state.name,

@@ -1,9 +1,13 @@
 // Arithmetic, conversions and loads of a kernel as C++ expressions.
 #include "codegen/cuda/CudaPrinter.h"
 
+#include "ir/graph/UnaryFunctions.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <fmt/format.h>
@@ -270,6 +274,25 @@ static const char *symbolOf(arith::CmpFPredicate predicate) {
   }
 }
 
+/// What the device library calls the function that the op is; nothing when it is none.
+static std::string deviceFunction(Operation *op) {
+  static const llvm::StringMap<StringRef> names = [] {
+    llvm::StringMap<StringRef> map;
+    for (const graph::UnaryFunction &function : graph::unaryFunctions())
+      if (!function.traits.device.empty())
+        map[function.traits.op] = function.traits.device;
+    return map;
+  }();
+  std::string name = names.lookup(op->getName().getStringRef()).str();
+  auto flags = dyn_cast<arith::ArithFastMathInterface>(op);
+  if (!name.empty() && flags &&
+      bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn)) {
+    name.front() = llvm::toUpper(name.front());
+    name.insert(0, "approximate");
+  }
+  return name;
+}
+
 std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
   using Result = std::optional<CudaText>;
   auto plain = [&](const char *symbol, CudaText::Precedence precedence) -> Result {
@@ -283,6 +306,7 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<arith::DivUIOp, arith::DivSIOp>([&](auto) { return plain("/", CudaText::Product); })
       .Case<arith::RemUIOp, arith::RemSIOp>([&](auto) { return plain("%", CudaText::Product); })
       .Case<arith::ShRSIOp>([&](auto) { return plain(">>", CudaText::Shift); })
+      .Case<arith::ShRUIOp>([&](auto) { return called("shiftRight"); })
       .Case<arith::ShLIOp>([&](auto) { return plain("<<", CudaText::Shift); })
       .Case<arith::AndIOp>([&](auto) { return plain("&", CudaText::And); })
       .Case<arith::OrIOp>([&](auto) { return plain("|", CudaText::Or); })
@@ -307,30 +331,28 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<arith::MaximumFOp, arith::MaxSIOp>([&](auto) { return called("maximum"); })
       .Case<arith::MinimumFOp, arith::MinSIOp>([&](auto) { return called("minimum"); })
       .Case<math::FmaOp>([&](auto) { return called("fma"); })
-      .Case<math::ExpOp>([&](auto) { return called("exponential"); })
-      .Case<math::LogOp>([&](auto) { return called("log"); })
-      .Case<math::TanhOp>([&](auto) { return called("tanh"); })
-      .Case<math::SqrtOp>([&](math::SqrtOp root) {
-        bool isApproximate = bitEnumContainsAll(root.getFastmath(), arith::FastMathFlags::afn);
-        return called(isApproximate ? "approximateSqrt" : "sqrt");
-      })
-      .Case<math::RsqrtOp>([&](auto) { return called("rsqrt"); })
-      .Case<math::SinOp>([&](auto) { return called("sine"); })
-      .Case<math::CosOp>([&](auto) { return called("cosine"); })
-      .Case<math::AbsFOp>([&](auto) { return called("abs"); })
       .Case<vector::ReductionOp>([&](vector::ReductionOp reduction) -> Result {
         bool isSum = reduction.getKind() == vector::CombiningKind::ADD;
         return function(op, isSum ? "sum" : "largest", /*scalarStays=*/false);
       })
-      .Default([](Operation *) { return std::nullopt; });
+      .Default([&](Operation *op) -> Result {
+        const std::string name = deviceFunction(op);
+        return name.empty() ? std::nullopt : called(name);
+      });
 }
 
 std::optional<CudaText> CudaPrinter::conversion(Operation *op) {
   if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::FPToSIOp, arith::IndexCastOp,
-           arith::IndexCastUIOp, arith::ExtSIOp, arith::TruncIOp>(op))
+           arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::BitcastOp>(
+          op))
     return std::nullopt;
   Type type = op->getResult(0).getType();
   bool isVector = isa<VectorType>(type), isScalar = isVector && values[op->getOperand(0)].isScalar;
+  if (isa<arith::BitcastOp>(op))
+    return CudaText{fmt::format("nano::bitCast<{}>({})",
+                                cudaType(isScalar ? getElementTypeOrSelf(type) : type),
+                                values[op->getOperand(0)].text),
+                    CudaText::Primary, isScalar};
   std::string element = cudaType(getElementTypeOrSelf(type));
   const std::string &operand = values[op->getOperand(0)].text;
   if (isVector && !isScalar)

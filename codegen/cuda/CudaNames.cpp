@@ -77,6 +77,8 @@ std::string cudaType(Type type) {
     return "bool";
   if (type.isInteger(8))
     return "uint8_t";
+  if (type.isInteger(16))
+    return "uint16_t";
   if (type.isInteger(32))
     return "int";
   return "int64_t";

@@ -1,6 +1,6 @@
-// Derivatives of the element-wise and shape ops: vector-Jacobian products as graph ops that fuse
-// well. With dy the gradient of the loss with respect to the result, each line gives the gradient
-// of the operand.
+// Derivatives of the element-wise ops but functions of one number (ElementwiseOps.td), and of the
+// shape ops: vector-Jacobian products as graph ops that fuse well. With dy the gradient of the loss
+// with respect to the result, each line gives the gradient of the operand.
 #include "ir/graph/GraphBuilder.h"
 
 #include "mlir/IR/Builders.h"
@@ -19,72 +19,6 @@ bool isFloat(Value value) {
 }
 
 } // namespace
-
-//===- Unary -------------------------------------------------------------------------------===//
-
-Gradients NegOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.neg(resultGrads[0])};
-}
-
-/// dx = −dy where x < 0, else dy
-Gradients AbsOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  Value dy = resultGrads[0], zero = g.constant(0, getX().getType());
-  return {g.select(Predicate::lt, getX(), zero, g.neg(dy), dy)};
-}
-
-/// dx = dy·y
-Gradients ExpOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.mul(resultGrads[0], getResult())};
-}
-
-/// dx = dy/x
-Gradients LogOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.div(resultGrads[0], getX())};
-}
-
-/// dx = dy/2y
-Gradients SqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.div(g.mul(resultGrads[0], 0.5), getResult())};
-}
-
-/// dx = −dy·y/2x. With y³ in place of y/x the rounding of y would count three times; here a norm
-/// x·rsqrt(mean(x²) + ε), whose derivatives both have the factor y, takes what lies along x away as
-/// exactly as it knows mean(x²) + ε, whatever y's rounding.
-Gradients RsqrtOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.div(g.mul(g.mul(resultGrads[0], -0.5), getResult()), getX())};
-}
-
-/// dx = dy·(1 − y²)
-Gradients TanhOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  Value y = getResult();
-  return {g.mul(resultGrads[0], g.sub(g.constant(1, y.getType()), g.mul(y, y)))};
-}
-
-/// dx = dy·y·(1 − y)
-Gradients SigmoidOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  Value y = getResult();
-  return {g.mul(g.mul(resultGrads[0], y), g.sub(g.constant(1, y.getType()), y))};
-}
-
-/// dx = dy·cos x
-Gradients SinOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.mul(resultGrads[0], CosOp::create(builder, getLoc(), getX().getType(), getX()))};
-}
-
-/// dx = −dy·sin x
-Gradients CosOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  return {g.neg(g.mul(resultGrads[0], SinOp::create(builder, getLoc(), getX().getType(), getX())))};
-}
 
 //===- Binary and choice -------------------------------------------------------------------===//
 
@@ -157,6 +91,9 @@ Gradients CastOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   GraphBuilder g(builder, getLoc());
   return {g.cast(resultGrads[0], tensorType(getX()).getElementType())};
 }
+
+/// Bits have no derivative.
+Gradients BitcastOp::buildDerivative(OpBuilder &, ValueRange) { return {Value()}; }
 
 //===- Shape -------------------------------------------------------------------------------===//
 

@@ -68,13 +68,20 @@ OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
 OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getType())
     return getX();
-  // bf16 → f32 → bf16 changes nothing.
-  if (auto inner = getX().getDefiningOp<CastOp>())
-    if (inner.getX().getType() == getType() &&
-        cast<RankedTensorType>(getType()).getElementType().isBF16() &&
-        cast<RankedTensorType>(inner.getType()).getElementType().isF32())
+  // bf16 → f32 → bf16 and i16 → i32 → i16 change nothing.
+  if (auto inner = getX().getDefiningOp<CastOp>(); inner && inner.getX().getType() == getType()) {
+    const Type type = cast<RankedTensorType>(getType()).getElementType();
+    const Type between = cast<RankedTensorType>(inner.getType()).getElementType();
+    if ((type.isBF16() && between.isF32()) || (type.isInteger(16) && between.isInteger(32)))
       return inner.getX();
+  }
   return {};
+}
+
+/// There and back.
+OpFoldResult BitcastOp::fold(FoldAdaptor) {
+  auto inner = getX().getDefiningOp<BitcastOp>();
+  return inner && inner.getX().getType() == getType() ? OpFoldResult(inner.getX()) : OpFoldResult();
 }
 
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {

@@ -46,6 +46,34 @@ Range quotient(const Range &a, const Range &b) {
   return fromCorners(a, b, [](int64_t x, int64_t y) { return llvm::divideFloorSigned(x, y); });
 }
 
+/// a mod b, of b's sign.
+Range remainderOf(const Range &a, const Range &b) {
+  if (b.low <= 0)
+    return {};
+  if (a.low >= 0 && a.high < b.low)
+    return a;
+  return {0, b.high - 1, false};
+}
+
+/// The least number of ones that no bit of the numbers is beyond; all 32 where one is negative.
+int64_t onesAround(const Range &a, const Range &b) {
+  if (a.low < 0 || b.low < 0)
+    return -1;
+  int64_t ones = 0;
+  while (ones < std::max(a.high, b.high))
+    ones = 2 * ones + 1;
+  return ones;
+}
+
+/// Of an unsigned shift by a known number of bits.
+Range shiftedRight(const Range &a, const Range &b) {
+  if (!isOneNumber(b) || b.low <= 0 || b.low > 31)
+    return {};
+  if (a.low < 0)
+    return {0, int64_t(UINT32_MAX) >> b.low, false};
+  return {a.low >> b.low, a.high >> b.low, a.isReached};
+}
+
 Range joined(const Range &a, const Range &b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), a.isReached && b.isReached};
 }
@@ -201,6 +229,20 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
       .Case([&](DivOp) { return quotient(operand(0), operand(1)); })
       .Case([&](MaxOp) { return between([](int64_t a, int64_t b) { return std::max(a, b); }); })
       .Case([&](MinOp) { return between([](int64_t a, int64_t b) { return std::min(a, b); }); })
+      .Case([&](RemOp) { return remainderOf(operand(0), operand(1)); })
+      .Case([&](AndOp) {
+        // No more than either operand that is not negative.
+        Range range;
+        for (const Range &each : {operand(0), operand(1)})
+          if (each.low >= 0)
+            range = {0, range.low >= 0 ? std::min(range.high, each.high) : each.high, false};
+        return range;
+      })
+      .Case<OrOp, XorOp>([&](auto) {
+        const int64_t ones = onesAround(operand(0), operand(1));
+        return ones < 0 ? Range() : Range{0, ones, false};
+      })
+      .Case([&](ShrOp) { return shiftedRight(operand(0), operand(1)); })
       .Case([&](SelectOp select) {
         // What is chosen may be what was compared.
         auto chosen = [&](Value value, Predicate predicate) -> std::optional<Range> {
@@ -216,7 +258,11 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
         range.isReached &= isOneNumber(range);
         return range;
       })
-      .Case([&](CastOp cast) { return isI32(cast.getX()) ? operand(0) : Range(); })
+      .Case([&](CastOp cast) {
+        if (tensorType(cast.getX()).getElementType().isInteger(16))
+          return Range{0, UINT16_MAX, false};
+        return isI32(cast.getX()) ? operand(0) : Range();
+      })
       .Case<BroadcastOp, ReshapeOp, RotateOp, TransposeOp>([&](auto) { return operand(0); })
       .Case([&](SliceOp) {
         const Range all = operand(0);

@@ -1,5 +1,5 @@
 // Registration of the `nano` dialect.
-#include "ir/graph/Nano.h"
+#include "ir/graph/GraphBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -7,6 +7,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
 
 #include "ir/graph/NanoOpsDialect.cpp.inc"
 #include "ir/graph/NanoOpsEnums.cpp.inc"

@@ -1,6 +1,8 @@
 // The `nano` dialect in C++: see NanoOps.td for what its ops mean.
 #pragma once
 
+#include "ir/graph/UnaryFunctions.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -19,9 +19,9 @@ def NanoDialect : Dialect {
     A module in this dialect is a whole training step: states (parameters, optimizer states, gradient accumulators), scalars that change
     from step to step, optimizers, and one function a program.
 
-    - Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2 or i32. Nothing is said about memory, order or devices.
+    - Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2, i32 or i16. Nothing is said about memory, order or devices.
     - Arithmetic on bf16 is computed in f32 and rounded to nearest even once an op; reductions and products accumulate in f32. Arithmetic
-      on i32 is exact and wraps at 32 bits.
+      on i32 is exact and wraps at 32 bits. i16 is for keeping: unsigned, moved, converted (`cast`, `bitcast`), not computed with.
     - Every op is pure except `load`, `store` and `accumulate`, which read and write states in program order, and `report`, which tells the run's log.
     - An op's location is the model file's line that made it.
     - Folding never changes a bit of a result, NaNs' payloads apart.
@@ -35,7 +35,7 @@ def NanoDialect : Dialect {
 
 //===- Types -------------------------------------------------------------===//
 
-def Nano_Tensor : StaticShapeTensorOf<[F32, BF16, F8E4M3FN, F8E5M2, I32]>;
+def Nano_Tensor : StaticShapeTensorOf<[F32, BF16, F8E4M3FN, F8E5M2, I32, I16]>;
 def Nano_FloatTensor : StaticShapeTensorOf<[F32, BF16]>;
 def Nano_Float8Tensor : StaticShapeTensorOf<[F8E4M3FN, F8E5M2]>;
 def Nano_NumberTensor : StaticShapeTensorOf<[F32, BF16, I32]>;
@@ -126,6 +126,20 @@ def Nano_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
     }],
     "::llvm::SmallVector<::mlir::Value>", "buildDerivative",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGrads)>];
+}
+
+def Nano_UnaryFunction : OpInterface<"UnaryFunctionInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "An element-wise function of one number, and what is known of it.";
+  let methods = [
+    StaticInterfaceMethod<"f(x) in double precision.", "double", "evaluate", (ins "double":$x)>,
+    StaticInterfaceMethod<"What passes and code generators ask.", "::nano::graph::FunctionTraits", "traits", (ins)>];
+}
+
+def Nano_IntegerFunction : OpInterface<"IntegerFunctionInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "An element-wise function of two integers.";
+  let methods = [StaticInterfaceMethod<"f(a, b).", "int32_t", "evaluate", (ins "int32_t":$a, "int32_t":$b)>];
 }
 
 /// Marks an op with float operands that has no derivative on purpose.

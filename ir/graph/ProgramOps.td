@@ -22,7 +22,7 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
     Operands: none.
 
     Errors: an optimizer of what is no parameter; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
-    value with a number of elements other than 1 or the state's, or data or blocks of another; a copy of what is no parameter, constant or state of the model, that has another shape, or that is
+    value with a number of elements other than 1 or the state's, or data or blocks of another, or of i16 that is no whole number from 0 to 65535; a copy of what is no parameter, constant or state of the model, that has another shape, or that is
     a copy of the state itself, by whatever way; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
     in order, overlap or end after the whole; an unknown `nano.over_ranks`, or one of another role than optimizer.
 

@@ -108,6 +108,11 @@ LogicalResult StateOp::verify() {
       static_cast<int64_t>(numbers.size()) != elements)
     return emitOpError("initial value has ")
            << numbers.size() << " numbers, must have 1 or " << elements;
+  if (getTensorType().getElementType().isInteger(16) &&
+      (init.getKind() != "constant" || !llvm::all_of(numbers, [](double number) {
+         return number == std::trunc(number) && number >= 0 && number <= UINT16_MAX;
+       })))
+    return emitOpError("of i16 must start at whole numbers from 0 to 65535");
   if (DenseElementsAttr data = init.getData(); data && data.getType() != getTensorType())
     return emitOpError("initial value has data of ") << data.getType();
   if (init.getKind() == "blocks") {

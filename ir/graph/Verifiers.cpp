@@ -237,6 +237,17 @@ LogicalResult ConstantOp::verify() {
   return success();
 }
 
+LogicalResult BitcastOp::verify() {
+  Type from = elementOf(getX()), to = elementOf(getResult());
+  auto isPair = [](Type a, Type b) {
+    return (a.isF32() && b.isInteger(32)) || (a.isBF16() && b.isInteger(16));
+  };
+  if (isPair(from, to) || isPair(to, from))
+    return success();
+  return emitOpError("has no bits of ")
+         << from << " for " << to << ": pairs are f32 and i32, bf16 and i16";
+}
+
 LogicalResult IotaOp::verify() {
   auto dim = static_cast<int64_t>(getDim());
   if (dim >= 0 && dim < rankOf(getResult()))

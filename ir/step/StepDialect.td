@@ -27,7 +27,7 @@ def StepDialect : Dialect {
 class Step_Op<string mnemonic, list<Trait> traits = []> : Op<StepDialect, mnemonic, traits>;
 
 /// A buffer, a state's buffer or a part of one: static shape and strides, elements of a tensor.
-def Step_MemRef : StaticShapeMemRefOf<[F32, BF16, F8E4M3FN, F8E5M2, I32]>;
+def Step_MemRef : StaticShapeMemRefOf<[F32, BF16, F8E4M3FN, F8E5M2, I32, I16]>;
 
 def Step_CommandOp : OpInterface<"StepCommandOpInterface"> {
   let cppNamespace = "::nano::step";

@@ -43,13 +43,11 @@ Work workOfElement(Operation &op) {
     return {};
   if (auto div = dyn_cast<DivOp>(op); div && !div.getRhs().getDefiningOp<ConstantOp>())
     return {0, 2, 1};
-  if (isa<SigmoidOp>(op))
-    return {0, 6, 1.5};
-  if (isa<TanhOp>(op))
-    return {0, 12, 2};
-  if (isa<ExpOp, SqrtOp, RsqrtOp>(op))
-    return {0, 2, 1};
-  return {0, isa<LogOp, SinOp, CosOp>(op) ? 20.0 : 1.0, 0};
+  if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
+    const FunctionTraits traits = function.traits();
+    return {0, traits.flops, traits.specials};
+  }
+  return {0, 1.0, 0};
 }
 
 /// Bytes of a result; twice where it is needed transposed too.

@@ -7,6 +7,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 using namespace nano::graph;
@@ -41,10 +42,11 @@ std::optional<Range> rangeOf(Value value, int depth) {
   if (!op || depth == 0)
     return std::nullopt;
   --depth;
-  if (isa<SigmoidOp>(op))
-    return Range{0, 1};
-  if (isa<TanhOp, SinOp, CosOp>(op))
-    return Range{-1, 1};
+  if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
+    const FunctionTraits traits = function.traits();
+    if (std::isfinite(traits.low) && std::isfinite(traits.high))
+      return Range{traits.low, traits.high};
+  }
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     double x = constant.getValue().convertToDouble();
     return Range{x, x};

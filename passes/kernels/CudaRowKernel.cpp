@@ -162,6 +162,9 @@ private:
     auto body = [&](bool masked) {
       e.held.clear();
       elementsMasked = masked;
+      // A thread's only vector is not read before it is known to be there.
+      if (layout.vectors == 1)
+        elementsBase.depth = e.depth();
       if (layout.vectors > 1 && failed(loadAhead(SmallVector<Value>(yielded), {})))
         return failure();
       return LogicalResult(overVectors({}, {}, [&](const Vector &vector, MutableArrayRef<Value>) {

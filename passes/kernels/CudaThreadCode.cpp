@@ -63,6 +63,8 @@ static StringRef deviceName(Type element) {
     return "nano::f8e4m3";
   if (isa<Float8E5M2Type>(element))
     return "nano::f8e5m2";
+  if (element.isInteger(16))
+    return "uint16_t";
   return element.isBF16() ? "nano::bf16" : element.isF32() ? "float" : "int";
 }
 

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
 
 namespace nano {
@@ -51,11 +52,23 @@ std::string stemOf(step::TaskOp task) {
     words.push_back(sums ? "sum" : "max");
   if (has(RotateOp()))
     words.push_back("rotate");
-  for (auto [word, found] :
-       {std::pair("sincos", has(SinOp(), CosOp())), std::pair("tanh", has(TanhOp())),
-        std::pair("sigmoid", has(SigmoidOp())), std::pair("log", has(LogOp()) && !maxes),
-        std::pair("exp", has(ExpOp()) && !maxes && !logSumExps), std::pair("sqrt", has(SqrtOp())),
-        std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
+  // A softmax's exponentials and logarithms are no news.
+  llvm::StringSet<> names;
+  for (Operation &op : body)
+    if (!(maxes && isa<ExpOp, LogOp>(op)) && !(logSumExps && isa<ExpOp>(op)))
+      names.insert(op.getName().getStringRef());
+  // The costliest first; of equal ones the last of the alphabet.
+  SmallVector<const UnaryFunction *> functions;
+  for (const UnaryFunction &function : llvm::reverse(unaryFunctions()))
+    if (!function.traits.word.empty() && names.contains(function.op))
+      functions.push_back(&function);
+  llvm::stable_sort(functions, [](const UnaryFunction *a, const UnaryFunction *b) {
+    return a->traits.cost > b->traits.cost;
+  });
+  for (const UnaryFunction *function : functions)
+    if (!llvm::is_contained(words, function->traits.word))
+      words.push_back(function->traits.word);
+  for (auto [word, found] : {std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
     if (found)
       words.push_back(word);
   if (words.size() < 2)

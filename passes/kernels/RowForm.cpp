@@ -32,14 +32,14 @@ int64_t elementsOfEach(graph::ReduceOp reduce) {
 
 int64_t costOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<graph::ExpOp, graph::SigmoidOp, graph::SinOp, graph::CosOp, graph::LogOp>(
-          [](auto) { return 20; })
-      .Case<graph::TanhOp>([](auto) { return 30; })
-      .Case<graph::SqrtOp, graph::RsqrtOp>([](auto) { return 8; })
+      .Case([](graph::UnaryFunctionInterface function) { return function.traits().cost; })
       .Case<graph::DivOp>([](graph::DivOp div) {
         if (div.getRhs().getDefiningOp<graph::ConstantOp>())
           return 1;
         return cast<ShapedType>(div.getType()).getElementType().isInteger(32) ? 40 : 8;
+      })
+      .Case<graph::RemOp>([](graph::RemOp rem) {
+        return rem.getRhs().getDefiningOp<graph::ConstantOp>() ? 10 : 42;
       })
       .Case<graph::ReduceOp>([](graph::ReduceOp reduce) {
         return reduce.getCombiner() == graph::Combiner::logsumexp ? 23 : 1;

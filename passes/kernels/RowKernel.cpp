@@ -175,8 +175,7 @@ private:
     for (const RowPass &pass : plan.passes)
       for (Value value : pass.kept) {
         Type element = getElementTypeOrSelf(value.getType());
-        keptMemory[value] =
-            frame.allocate(form.columns, element.isInteger(32) ? element : v.b.getF32Type());
+        keptMemory[value] = frame.allocate(form.columns, VectorOps::registerType(element));
       }
 
     return loop(frame.begin, frame.end, 1, [&](Value i) -> LogicalResult {

@@ -1,17 +1,23 @@
-// exp, log, tanh, sigmoid, sin, cos as polynomials after range reduction; coefficients of S.
-// Moshier's Cephes library (single precision). Reductions multiply by an integer n with fused
+// Functions of one number: those that LLVM has no instruction for as polynomials after range
+// reduction; coefficients of S. Moshier's Cephes library (single precision), erf's farther parts
+// fitted. Reductions multiply by an integer n with fused
 // multiply-adds: the first step is exact.
 #include "passes/kernels/VectorOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <limits>
 
 using namespace mlir;
 
 namespace nano::kernels {
+
+static bool isNarrowFloat(Type type) {
+  return isa_and_present<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
+}
 
 /// Added to |x| < 2^22, rounds x to an integer that stands in the low bits of the sum.
 static constexpr double roundingMagic = 12582912.0; // 1.5·2^23
@@ -95,8 +101,6 @@ Value VectorOps::log(Value x) {
 }
 
 Value VectorOps::tanh(Value x) {
-  if (usesLibrary)
-    return math::TanhOp::create(b, loc, x);
   // Near 0 an odd polynomial, else 1 − 2/(e^2|x| + 1) with x's sign.
   Value word = bits(x), signMask = i32(INT32_MIN), valueMask = i32(INT32_MAX);
   spread({&word, &signMask, &valueMask});
@@ -111,13 +115,33 @@ Value VectorOps::tanh(Value x) {
   return select(compare(graph::Predicate::lt, magnitude, f32(0.625)), near, far);
 }
 
+Value VectorOps::erf(Value x) {
+  // Near 0 an odd polynomial, else 1 − e^p(|x|) with x's sign; from 4 on it is 1.
+  Value word = bits(x), signMask = i32(INT32_MIN), valueMask = i32(INT32_MAX);
+  spread({&word, &signMask, &valueMask});
+  Value magnitude = fromBits(arith::AndIOp::create(b, loc, word, valueMask));
+  Value p =
+      polynomial(mulf(x, x), {7.8538613361e-5, -8.0101938704e-4, 5.1883277486e-3, -2.6853811993e-2,
+                              1.1283585151e-1, -3.7612625825e-1, 1.283791657e-1});
+  Value near = fma(x, p, x);
+  Value q = polynomial(min(magnitude, f32(4.0)),
+                       {-2.1697589015e-5, 4.4147232169e-4, -4.2052829381e-3, 2.5210334331e-2,
+                        -1.084220901e-1, -6.3321640652e-1, -1.1295803061, 1.8846658757e-4});
+  Value far = subf(f32(1.0), exp(q));
+  Value sign = arith::AndIOp::create(b, loc, word, signMask);
+  far = fromBits(arith::OrIOp::create(b, loc, bits(far), sign));
+  return select(compare(graph::Predicate::lt, magnitude, f32(1.0)), near, far);
+}
+
+Value VectorOps::sign(Value x) {
+  Value zero = f32(0.0);
+  Value negative = select(compare(graph::Predicate::lt, x, zero), f32(-1.0), x);
+  return select(compare(graph::Predicate::gt, x, zero), f32(1.0), negative);
+}
+
 Value VectorOps::sigmoid(Value x) { return divf(f32(1.0), addf(f32(1.0), exp(negf(x)))); }
 
 Value VectorOps::sinCos(Value x, int64_t quadrant) {
-  if (usesLibrary && quadrant == 0)
-    return math::SinOp::create(b, loc, x);
-  if (usesLibrary)
-    return math::CosOp::create(b, loc, x);
   // r = x − n·π/2 in three steps (the first exact for |n| < 2^16), then sine or cosine of r and its
   // sign by n mod 4.
   Value shifted = fma(x, f32(0.63661977236758134), f32(roundingMagic));
@@ -139,15 +163,38 @@ Value VectorOps::sinCos(Value x, int64_t quadrant) {
   return fromBits(arith::XOrIOp::create(b, loc, bits(select(odd, cosine, sine)), sign));
 }
 
-Value VectorOps::sqrt(Value x, Type rounded) {
-  bool isNarrow = rounded && rounded.getIntOrFloatBitWidth() < 32;
-  return math::SqrtOp::create(
-      b, loc, x, usesLibrary && isNarrow ? arith::FastMathFlags::afn : arith::FastMathFlags::none);
-}
-Value VectorOps::rsqrt(Value x) {
-  if (usesLibrary)
-    return math::RsqrtOp::create(b, loc, x);
-  return divf(f32(1.0), sqrt(x));
+Value VectorOps::rsqrt(Value x) { return divf(f32(1.0), math::SqrtOp::create(b, loc, x)); }
+
+namespace {
+/// The code of vectors of a function that LLVM has no instruction for, or of one that no library
+/// has.
+struct FunctionCode {
+  StringRef op;
+  Value (VectorOps::*code)(Value x);
+};
+constexpr FunctionCode codes[] = {
+    {"nano.exp", &VectorOps::exp},         {"nano.log", &VectorOps::log},
+    {"nano.tanh", &VectorOps::tanh},       {"nano.erf", &VectorOps::erf},
+    {"nano.sigmoid", &VectorOps::sigmoid}, {"nano.sin", &VectorOps::sin},
+    {"nano.cos", &VectorOps::cos},         {"nano.rsqrt", &VectorOps::rsqrt},
+    {"nano.sign", &VectorOps::sign}};
+} // namespace
+
+Value VectorOps::function(StringRef name, const graph::FunctionTraits &traits, Value x,
+                          Type rounded) {
+  if (traits.op.empty() || !usesLibrary)
+    for (const FunctionCode &each : codes)
+      if (each.op == name)
+        return (this->*each.code)(x);
+  if (traits.op.empty())
+    llvm::reportFatalInternalError(Twine(name) + " has neither an op of kernels nor code");
+  OperationState state(loc, traits.op);
+  state.addOperands(x);
+  state.addTypes(x.getType());
+  if (usesLibrary && traits.isApproximatedWhereNarrow && isNarrowFloat(rounded))
+    state.addAttribute("fastmath",
+                       arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::afn));
+  return b.create(state)->getResult(0);
 }
 
 } // namespace nano::kernels

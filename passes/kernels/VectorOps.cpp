@@ -124,16 +124,26 @@ Value VectorOps::maskBelow(Value count) {
   return vector::CreateMaskOp::create(b, loc, vectorOf(b.getI1Type()), ValueRange{count});
 }
 
-/// True for the element types that exist in memory only: bf16 and f8.
+/// True for the element types that exist in memory only: bf16, f8 and i16.
 static bool isNarrow(Type element) {
-  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+  return element.isInteger(16) || (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32);
+}
+
+Type VectorOps::registerType(Type element) {
+  if (isa<FloatType>(element))
+    return Float32Type::get(element.getContext());
+  return IntegerType::get(element.getContext(), 32);
 }
 
 Value VectorOps::widen(Value loaded) {
-  if (!isNarrow(getElementTypeOrSelf(loaded.getType())))
+  Type element = getElementTypeOrSelf(loaded.getType());
+  if (!isNarrow(element))
     return loaded;
-  Type f32 = b.getF32Type();
-  return arith::ExtFOp::create(b, loc, isVector(loaded) ? Type(vectorOf(f32)) : f32, loaded);
+  Type wide = registerType(element);
+  wide = isVector(loaded) ? Type(vectorOf(wide)) : wide;
+  if (element.isInteger(16))
+    return arith::ExtUIOp::create(b, loc, wide, loaded);
+  return arith::ExtFOp::create(b, loc, wide, loaded);
 }
 
 Value VectorOps::load(Value flat, Value at, Value mask) {
@@ -161,12 +171,15 @@ Value VectorOps::gather(Value flat, Value at, Value offsets, Value mask) {
 static Value narrow(OpBuilder &b, Location loc, Value value, Type stored) {
   if (!isNarrow(stored))
     return value;
-  if (auto widened = value.getDefiningOp<arith::ExtFOp>())
-    if (getElementTypeOrSelf(widened.getIn().getType()) == stored)
-      return widened.getIn();
+  if (Operation *widening = value.getDefiningOp();
+      isa_and_present<arith::ExtFOp, arith::ExtUIOp>(widening))
+    if (getElementTypeOrSelf(widening->getOperand(0).getType()) == stored)
+      return widening->getOperand(0);
   Type type = stored;
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     type = VectorType::get(vector.getShape(), stored);
+  if (stored.isInteger(16))
+    return arith::TruncIOp::create(b, loc, type, value);
   return arith::TruncFOp::create(b, loc, type, value);
 }
 
@@ -237,6 +250,16 @@ Value VectorOps::muli(Value a, Value c) {
   return spread({&a, &c}), binary<arith::MulIOp>(b, loc, a, c);
 }
 
+Value VectorOps::andi(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::AndIOp>(b, loc, a, c);
+}
+Value VectorOps::ori(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::OrIOp>(b, loc, a, c);
+}
+Value VectorOps::xori(Value a, Value c) {
+  return spread({&a, &c}), binary<arith::XOrIOp>(b, loc, a, c);
+}
+
 /// The one value of a constant scalar or splat.
 static std::optional<int64_t> splatConstant(Value value) {
   Attribute attribute;
@@ -282,6 +305,19 @@ Value VectorOps::floorDivi(Value a, Value c) {
   Value below =
       arith::AndIOp::create(b, loc, inexact, compare(graph::Predicate::lt, opposite, zero));
   return select(isZero, zero, select(below, subi(quotient, one), quotient));
+}
+
+Value VectorOps::floorRemi(Value a, Value c) { return subi(a, muli(floorDivi(a, c), c)); }
+
+Value VectorOps::shiftLeft(Value a, Value c) {
+  std::optional<int64_t> by = splatConstant(c);
+  Value amount = by ? i32(*by & 31) : andi(c, i32(31));
+  return spread({&a, &amount}), binary<arith::ShLIOp>(b, loc, a, amount);
+}
+Value VectorOps::shiftRight(Value a, Value c) {
+  std::optional<int64_t> by = splatConstant(c);
+  Value amount = by ? i32(*by & 31) : andi(c, i32(31));
+  return spread({&a, &amount}), binary<arith::ShRUIOp>(b, loc, a, amount);
 }
 
 Value VectorOps::max(Value a, Value c) {
@@ -336,6 +372,8 @@ Value VectorOps::compare(graph::Predicate predicate, Value a, Value c) {
 Value VectorOps::roundTo(Type stored, Value value) {
   if (!isNarrow(stored))
     return value;
+  if (stored.isInteger(16))
+    return andi(value, i32(0xffff));
   // Every f8 number is one of bf16.
   if (auto widened = value.getDefiningOp<arith::ExtFOp>())
     if (stored.isBF16() || getElementTypeOrSelf(widened.getIn().getType()) == stored)
@@ -379,18 +417,24 @@ Value VectorOps::maxLanes(Value vector) {
 //===- Graph ops ----------------------------------------------------------===//
 
 /// A number of element type `from` converted to element type `to`, both in register form (bf16 and
-/// f8 are f32).
+/// f8 are f32, i16 is i32).
 static Value convert(VectorOps &v, Value value, Type from, Type to) {
   auto shaped = [&](Type element) {
     return VectorOps::isVector(value) ? Type(v.vectorOf(element)) : element;
   };
-  if (from.isInteger(32) && to.isInteger(32))
-    return value;
-  if (from.isInteger(32))
-    return v.roundTo(to, arith::SIToFPOp::create(v.b, v.loc, shaped(v.b.getF32Type()), value));
-  if (to.isInteger(32))
-    return arith::FPToSIOp::create(v.b, v.loc, shaped(v.b.getI32Type()), value);
-  return v.roundTo(to, value);
+  if (from.isInteger() && !to.isInteger())
+    value = arith::SIToFPOp::create(v.b, v.loc, shaped(v.b.getF32Type()), value);
+  else if (to.isInteger() && !from.isInteger())
+    value = arith::FPToSIOp::create(v.b, v.loc, shaped(v.b.getI32Type()), value);
+  return from.isInteger(16) && to.isInteger() ? value : v.roundTo(to, value);
+}
+
+Value VectorOps::bitcast(Value value, Type from, Type to) {
+  Value sixteen = i32(16);
+  if (from.isInteger(16))
+    value = shiftLeft(value, sixteen);
+  value = from.isInteger() ? fromBits(value) : bits(value);
+  return to.isInteger(16) ? shiftRight(value, sixteen) : value;
 }
 
 FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
@@ -402,25 +446,28 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
   };
   Value result =
       llvm::TypeSwitch<Operation *, Value>(op)
-          .Case([&](graph::NegOp) { return negf(operands[0]); })
-          .Case([&](graph::AbsOp) -> Value { return math::AbsFOp::create(b, loc, operands[0]); })
-          .Case([&](graph::ExpOp) { return exp(operands[0]); })
-          .Case([&](graph::LogOp) { return log(operands[0]); })
-          .Case([&](graph::SqrtOp) { return sqrt(operands[0], element); })
-          .Case([&](graph::RsqrtOp) { return rsqrt(operands[0]); })
-          .Case([&](graph::TanhOp) { return tanh(operands[0]); })
-          .Case([&](graph::SigmoidOp) { return sigmoid(operands[0]); })
-          .Case([&](graph::SinOp) { return sin(operands[0]); })
-          .Case([&](graph::CosOp) { return cos(operands[0]); })
+          .Case([&](graph::UnaryFunctionInterface function) {
+            return this->function(op->getName().getStringRef(), function.traits(), operands[0],
+                                  element);
+          })
           .Case([&](graph::AddOp) { return pick(&VectorOps::addf, &VectorOps::addi); })
           .Case([&](graph::SubOp) { return pick(&VectorOps::subf, &VectorOps::subi); })
           .Case([&](graph::MulOp) { return pick(&VectorOps::mulf, &VectorOps::muli); })
           .Case([&](graph::DivOp) { return pick(&VectorOps::divf, &VectorOps::floorDivi); })
           .Case([&](graph::MaxOp) { return max(operands[0], operands[1]); })
           .Case([&](graph::MinOp) { return min(operands[0], operands[1]); })
+          .Case([&](graph::RemOp) { return floorRemi(operands[0], operands[1]); })
+          .Case([&](graph::AndOp) { return andi(operands[0], operands[1]); })
+          .Case([&](graph::OrOp) { return ori(operands[0], operands[1]); })
+          .Case([&](graph::XorOp) { return xori(operands[0], operands[1]); })
+          .Case([&](graph::ShlOp) { return shiftLeft(operands[0], operands[1]); })
+          .Case([&](graph::ShrOp) { return shiftRight(operands[0], operands[1]); })
           .Case([&](graph::SelectOp select) {
             return this->select(compare(select.getPredicate(), operands[0], operands[1]),
                                 operands[2], operands[3]);
+          })
+          .Case([&](graph::BitcastOp cast) {
+            return bitcast(operands[0], getElementTypeOrSelf(cast.getX().getType()), element);
           })
           .Case([&](graph::CastOp cast) {
             return convert(*this, operands[0], getElementTypeOrSelf(cast.getX().getType()),
@@ -439,9 +486,12 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
           .Default([](Operation *) { return Value(); });
   if (!result)
     return op->emitOpError("is not element-wise");
-  // These give one of their operands, which are rounded already, up to the sign.
-  if (isa<graph::AbsOp, graph::ConstantOp, graph::SelectOp, graph::MaxOp, graph::MinOp,
-          graph::NegOp>(op))
+  // These give one of their operands, which are rounded already, up to the sign; a cast has
+  // rounded.
+  auto function = dyn_cast<graph::UnaryFunctionInterface>(op);
+  if (function ? function.traits().isExact
+               : isa<graph::BitcastOp, graph::CastOp, graph::ConstantOp, graph::SelectOp,
+                     graph::MaxOp, graph::MinOp>(op))
     return result;
   return roundTo(element, result);
 }

@@ -1,7 +1,7 @@
 // Emission of vector code: loads and stores that convert, masks, element-wise graph ops, special
 // functions, fixed-order reductions. Values are f32 or i32, scalar or vectors of `lanes`; bf16
-// and f8 exist in memory only and are f32 rounded to them in registers. The conversions are
-// arith.extf and arith.truncf; to f8 the latter saturates.
+// and f8 exist in memory only and are f32 rounded to them in registers, i16 likewise and i32. The
+// conversions are arith.extf and arith.truncf; to f8 the latter saturates.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -43,12 +43,12 @@ public:
   mlir::Value div(mlir::Value a, int64_t divisor); ///< a ≥ 0
   mlir::Value rem(mlir::Value a, int64_t divisor); ///< a ≥ 0
 
-  // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16, f8 or i32; `at` an index in
+  // Memory. `flat` is a rank-1 memref with stride 1 of f32, bf16, f8, i32 or i16; `at` an index in
   // elements.
   /// Mask of the lanes < count (count: index, may be ≥ lanes or ≤ 0).
   mlir::Value maskBelow(mlir::Value count);
-  /// `lanes` elements from `at`; bf16 and f8 become f32. Lanes outside the mask are not touched in
-  /// memory and read as 0.
+  /// `lanes` elements from `at`; bf16 and f8 become f32, i16 becomes i32. Lanes outside the mask
+  /// are not touched in memory and read as 0.
   mlir::Value load(mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   mlir::Value loadScalar(mlir::Value flat, mlir::Value at);
   /// Elements flat[at + offsets[lane]], offsets a vector of index or i32.
@@ -73,7 +73,13 @@ public:
   mlir::Value addi(mlir::Value a, mlir::Value c);
   mlir::Value subi(mlir::Value a, mlir::Value c);
   mlir::Value muli(mlir::Value a, mlir::Value c);
-  mlir::Value floorDivi(mlir::Value a, mlir::Value c); ///< rounded down; 0 where c is 0
+  mlir::Value andi(mlir::Value a, mlir::Value c);
+  mlir::Value ori(mlir::Value a, mlir::Value c);
+  mlir::Value xori(mlir::Value a, mlir::Value c);
+  mlir::Value shiftLeft(mlir::Value a, mlir::Value c);  ///< by c mod 32
+  mlir::Value shiftRight(mlir::Value a, mlir::Value c); ///< by c mod 32, zeros from the left
+  mlir::Value floorRemi(mlir::Value a, mlir::Value c);  ///< a − c·⌊a/c⌋; a where c is 0
+  mlir::Value floorDivi(mlir::Value a, mlir::Value c);  ///< rounded down; 0 where c is 0
   // f32 or i32 by the operands.
   mlir::Value max(mlir::Value a, mlir::Value c); ///< f32: NaN if either is
   mlir::Value min(mlir::Value a, mlir::Value c);
@@ -81,9 +87,9 @@ public:
   /// i1 or a vector of i1. With a NaN, only `ne` holds.
   mlir::Value compare(graph::Predicate predicate, mlir::Value a, mlir::Value c);
   /// The value rounded to what memory of element type `stored` would hold (bf16, f8), still f32;
-  /// other types: unchanged.
+  /// the lower 16 bits (i16), still i32; other types: unchanged.
   mlir::Value roundTo(mlir::Type stored, mlir::Value value);
-  /// The value as memory of element type `stored` holds it: bf16 and f8 become narrow.
+  /// The value as memory of element type `stored` holds it: bf16, f8 and i16 become narrow.
   mlir::Value narrowed(mlir::Value value, mlir::Type stored);
 
   // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute
@@ -93,13 +99,16 @@ public:
   mlir::Value expBelow(mlir::Value x); ///< e^x for x ≤ 0; any number for others and for NaN
   mlir::Value log(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
+  mlir::Value erf(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
   mlir::Value sin(mlir::Value x) { return sinCos(x, /*quadrant=*/0); }
   mlir::Value cos(mlir::Value x) { return sinCos(x, /*quadrant=*/1); }
-  /// Correctly rounded; by the target's approximation, relative error 2^-22, where its library is
-  /// used and the result is `rounded` to a narrower type.
-  mlir::Value sqrt(mlir::Value x, mlir::Type rounded = {});
   mlir::Value rsqrt(mlir::Value x);
+  mlir::Value sign(mlir::Value x);
+  /// The function of the op `name`, whose traits these are: an op where the target has one, else
+  /// one of the codes above. `rounded`: the type that the result is rounded to.
+  mlir::Value function(llvm::StringRef name, const graph::FunctionTraits &traits, mlir::Value x,
+                       mlir::Type rounded);
 
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);
@@ -113,8 +122,13 @@ public:
   /// ops on bf16, of which a GPU does two at once; with the same bits. Null for other ops.
   mlir::Value elementwiseOfPairs(mlir::Operation *op, mlir::ValueRange operands);
 
+  /// What registers hold of an element type that memory has: f32, or i32 for integers.
+  static mlir::Type registerType(mlir::Type element);
+
 private:
   mlir::Value constant(mlir::TypedAttr value);
+  /// `value` of element type `from` as the bits of `to`.
+  mlir::Value bitcast(mlir::Value value, mlir::Type from, mlir::Type to);
   mlir::Value lanesTree(mlir::Value vector,
                         mlir::Value (VectorOps::*combine)(mlir::Value, mlir::Value));
   mlir::Value sinCos(mlir::Value x, int64_t quadrant);
@@ -122,7 +136,7 @@ private:
                          llvm::ArrayRef<double> coefficients); ///< highest power first
   mlir::Value bits(mlir::Value x);                             ///< f32 → i32
   mlir::Value fromBits(mlir::Value x);                         ///< i32 → f32
-  mlir::Value widen(mlir::Value loaded);                       ///< bf16, f8 → f32
+  mlir::Value widen(mlir::Value loaded);                       ///< bf16, f8 → f32; i16 → i32
   /// Makes all operands vectors if one is.
   void spread(std::initializer_list<mlir::Value *> values);
 

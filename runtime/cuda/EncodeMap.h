@@ -22,6 +22,8 @@ inline CUtensorMapDataType mapTypeOf(plan::DType type) {
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   case plan::DType::I32:
     return CU_TENSOR_MAP_DATA_TYPE_INT32;
+  case plan::DType::U16:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT16;
   }
   return CU_TENSOR_MAP_DATA_TYPE_UINT8;
 }

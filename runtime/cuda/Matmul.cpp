@@ -27,6 +27,8 @@ cudaDataType typeOf(DType type) {
     return CUDA_R_8F_E5M2;
   case DType::I32:
     return CUDA_R_32I;
+  case DType::U16:
+    return CUDA_R_16U;
   }
   return CUDA_R_32F;
 }

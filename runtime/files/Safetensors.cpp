@@ -128,6 +128,8 @@ const char *safetensorsName(plan::DType type) {
     return "F8_E5M2";
   case plan::DType::I32:
     return "I32";
+  case plan::DType::U16:
+    return "U16";
   }
   return "";
 }

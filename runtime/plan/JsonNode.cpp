@@ -45,7 +45,8 @@ std::string JsonNode::string() const {
 
 DType JsonNode::type() const {
   std::string name = string();
-  for (DType type : {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32})
+  for (DType type :
+       {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32, DType::U16})
     if (name == nameOf(type))
       return type;
   fail("unknown element type '" + name + "'");

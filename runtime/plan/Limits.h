@@ -16,6 +16,7 @@ inline constexpr uint64_t mostArenaBytes = uint64_t(1) << 46;
 inline constexpr uint64_t mostScratchBytes = uint64_t(1) << 40;
 inline constexpr int64_t mostRanks = int64_t(1) << 20;
 
+inline bool isInteger(DType type) { return type == DType::I32 || type == DType::U16; }
 /// One of the types whose products have scales.
 inline bool isFloat8(DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; }
 

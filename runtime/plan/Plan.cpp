@@ -12,6 +12,7 @@ uint64_t sizeOf(DType type) {
   case DType::I32:
     return 4;
   case DType::BF16:
+  case DType::U16:
     return 2;
   case DType::F8E4M3FN:
   case DType::F8E5M2:
@@ -32,6 +33,8 @@ const char *nameOf(DType type) {
     return "f8e5m2";
   case DType::I32:
     return "i32";
+  case DType::U16:
+    return "u16";
   }
   return "?";
 }

@@ -14,11 +14,11 @@
 namespace nano::plan {
 
 /// Element type of a buffer or of a stored parameter.
-enum class DType : uint8_t { F32, BF16, F8E4M3FN, F8E5M2, I32 };
+enum class DType : uint8_t { F32, BF16, F8E4M3FN, F8E5M2, I32, U16 };
 
 /// Size of one element in bytes.
 uint64_t sizeOf(DType type);
-/// The name that files and messages use: "f32", "bf16", "f8e4m3fn", "f8e5m2", "i32".
+/// The name that files and messages use: "f32", "bf16", "f8e4m3fn", "f8e5m2", "i32", "u16".
 const char *nameOf(DType type);
 
 /// The line of the model file that something was made for; `line` 0 when no line applies.

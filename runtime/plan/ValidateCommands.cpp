@@ -15,7 +15,7 @@ void Validator::matmul(const Command &command) const {
   require(command.m > 0 && command.n > 0 && command.k > 0 && command.batch > 0,
           "a size is not positive");
   require(command.batch <= INT32_MAX, "the batch has more than 2147483647 matrices");
-  require(command.aType != DType::I32 && command.bType != DType::I32, "an operand is i32");
+  require(!isInteger(command.aType) && !isInteger(command.bType), "an operand is of integers");
   require(command.cType == DType::F32 || command.cType == DType::BF16,
           "the result is neither f32 nor bf16");
   require(std::isfinite(command.alpha) && std::isfinite(command.beta),

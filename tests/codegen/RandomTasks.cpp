@@ -237,10 +237,10 @@ private:
   void step() {
     switch (pick(0, 17)) {
     case 0:
-      unary("neg", anyFloat());
+      unary(chance(60) ? "neg" : "abs", anyFloat());
       break;
     case 1:
-      unary("tanh", anyFloat());
+      unary(chance(60) ? "tanh" : "erf", anyFloat());
       break;
     case 2:
       unary("sigmoid", anyFloat());
@@ -313,8 +313,10 @@ private:
   void integers() {
     if (kind == TaskKind::Elements || full.empty()) {
       Tensor a = input(Extent::Full, "i32"), b = input(Extent::Full, "i32");
-      Tensor sum = binary(chance(50) ? "add" : "mul", a, b);
-      Tensor divided = binary("div", sum, constant(chance(50) ? 8 : 7, Extent::Full, "i32"));
+      static const char *names[] = {"add", "mul", "xor", "and", "or", "shr"};
+      Tensor sum = binary(names[pick(0, 5)], a, b);
+      Tensor divided = binary(chance(70) ? "div" : "rem", sum,
+                              constant(chance(50) ? 8 : 7, Extent::Full, "i32"));
       Tensor x = as(anyFloat(), Extent::Full, "f32"), y = as(anyFloat(), Extent::Full, "f32");
       pickBy(divided, b, x, y);
       return;

@@ -188,6 +188,8 @@ void TaskRunner::setInput(unsigned i, const TensorValue &value) {
           static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16);
     else if (auto type = dyn_cast<FloatType>(element))
       reinterpret_cast<uint8_t *>(target.start)[at] = encodeFloat8(number, type);
+    else if (element.isInteger(16))
+      reinterpret_cast<uint16_t *>(target.start)[at] = static_cast<uint16_t>(number);
     else
       reinterpret_cast<int32_t *>(target.start)[at] = static_cast<int32_t>(number);
   });
@@ -205,6 +207,8 @@ TensorValue TaskRunner::read(Value operand) const {
           static_cast<uint32_t>(reinterpret_cast<const uint16_t *>(source.start)[at]) << 16));
     else if (auto type = dyn_cast<FloatType>(element))
       value.data.push_back(decodeFloat8(reinterpret_cast<const uint8_t *>(source.start)[at], type));
+    else if (element.isInteger(16))
+      value.data.push_back(reinterpret_cast<const uint16_t *>(source.start)[at]);
     else
       value.data.push_back(reinterpret_cast<const int32_t *>(source.start)[at]);
   });

@@ -66,9 +66,21 @@ namespace {
 double positive(double x) { return 0.5 + std::abs(x); }
 double awayFromZero(double x) { return x < 0 ? x - 0.5 : x + 0.5; }
 
-template <typename OpTy, double (*map)(double) = nullptr> void unary(Instance &in) {
-  Value x = in.operand(in.floatType(), map);
-  in.op = OpTy::create(in.builder, in.location, x.getType(), x);
+/// A function of one number, of arguments that it is for, away from 0, where some have kinks.
+Generator unary(const UnaryFunction &function) {
+  return [&function](Instance &in) {
+    Value x = in.operand(in.floatType(), function.traits.isOfPositive ? positive : awayFromZero);
+    OperationState state(in.location, function.op, x, x.getType());
+    in.op = in.builder.create(state);
+  };
+}
+
+void bitcast(Instance &in) {
+  RankedTensorType type = in.f32(in.shape());
+  Type bits = in.builder.getI32Type();
+  Value x = in.flip() ? in.operand(type) : in.operand(in.i32(type.getShape().vec()));
+  bool isFloat = x.getType() == type;
+  in.op = BitcastOp::create(in.builder, in.location, isFloat ? Type(type.clone(bits)) : type, x);
 }
 
 template <typename OpTy, double (*mapRight)(double) = nullptr> void binary(Instance &in) {
@@ -328,17 +340,7 @@ void scan(Instance &in) {
 } // namespace
 
 const Generator *findGenerator(StringRef name) {
-  static const std::map<std::string, Generator> generators = {
-      {"nano.neg", unary<NegOp>},
-      {"nano.abs", unary<AbsOp, awayFromZero>},
-      {"nano.exp", unary<ExpOp>},
-      {"nano.log", unary<LogOp, positive>},
-      {"nano.sqrt", unary<SqrtOp, positive>},
-      {"nano.rsqrt", unary<RsqrtOp, positive>},
-      {"nano.tanh", unary<TanhOp>},
-      {"nano.sigmoid", unary<SigmoidOp>},
-      {"nano.sin", unary<SinOp>},
-      {"nano.cos", unary<CosOp>},
+  static std::map<std::string, Generator> generators = {
       {"nano.add", smoothBinary<AddOp>},
       {"nano.sub", smoothBinary<SubOp>},
       {"nano.mul", smoothBinary<MulOp>},
@@ -347,6 +349,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.min", binary<MinOp>},
       {"nano.select", select},
       {"nano.cast", cast},
+      {"nano.bitcast", bitcast},
       {"nano.broadcast", broadcast},
       {"nano.reshape", reshape},
       {"nano.slice", slice},
@@ -364,6 +367,8 @@ const Generator *findGenerator(StringRef name) {
       {"nano.cross_entropy", crossEntropy},
       {"nano.scan", scan},
   };
+  for (const UnaryFunction &function : unaryFunctions())
+    generators.try_emplace(function.op.str(), unary(function));
   auto found = generators.find(name.str());
   return found == generators.end() ? nullptr : &found->second;
 }

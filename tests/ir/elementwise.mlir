@@ -21,7 +21,42 @@ func.func @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %7 = nano.sin %6 : tensor<4x8xf32>
   // CHECK: nano.cos %{{.*}} : tensor<4x8xf32>
   %8 = nano.cos %7 : tensor<4x8xf32>
-  return %8 : tensor<4x8xf32>
+  // CHECK: nano.abs %{{.*}} : tensor<4x8xf32>
+  %9 = nano.abs %8 : tensor<4x8xf32>
+  // CHECK: nano.sign %{{.*}} : tensor<4x8xf32>
+  %10 = nano.sign %9 : tensor<4x8xf32>
+  // CHECK: nano.floor %{{.*}} : tensor<4x8xf32>
+  %11 = nano.floor %10 : tensor<4x8xf32>
+  // CHECK: nano.ceil %{{.*}} : tensor<4x8xf32>
+  %12 = nano.ceil %11 : tensor<4x8xf32>
+  // CHECK: nano.round %{{.*}} : tensor<4x8xf32>
+  %13 = nano.round %12 : tensor<4x8xf32>
+  // CHECK: nano.erf %{{.*}} : tensor<4x8xf32>
+  %14 = nano.erf %13 : tensor<4x8xf32>
+  return %14 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @bits
+func.func @bits(%a: tensor<4xi32>, %x: tensor<4xf32>, %w: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xbf16>) {
+  // CHECK: nano.rem %{{.*}}, %{{.*}} : tensor<4xi32>
+  %0 = nano.rem %a, %a : tensor<4xi32>
+  // CHECK: nano.and %{{.*}}, %{{.*}} : tensor<4xi32>
+  %1 = nano.and %0, %a : tensor<4xi32>
+  // CHECK: nano.or %{{.*}}, %{{.*}} : tensor<4xi32>
+  %2 = nano.or %1, %a : tensor<4xi32>
+  // CHECK: nano.xor %{{.*}}, %{{.*}} : tensor<4xi32>
+  %3 = nano.xor %2, %a : tensor<4xi32>
+  // CHECK: nano.shl %{{.*}}, %{{.*}} : tensor<4xi32>
+  %4 = nano.shl %3, %a : tensor<4xi32>
+  // CHECK: nano.shr %{{.*}}, %{{.*}} : tensor<4xi32>
+  %5 = nano.shr %4, %a : tensor<4xi32>
+  // CHECK: nano.bitcast %{{.*}} : tensor<4xi32> -> tensor<4xf32>
+  %6 = nano.bitcast %5 : tensor<4xi32> -> tensor<4xf32>
+  // CHECK: nano.bitcast %{{.*}} : tensor<4xbf16> -> tensor<4xi16>
+  %7 = nano.bitcast %w : tensor<4xbf16> -> tensor<4xi16>
+  // CHECK: nano.cast %{{.*}} : tensor<4xi16> -> tensor<4xbf16>
+  %8 = nano.cast %7 : tensor<4xi16> -> tensor<4xbf16>
+  return %6, %8 : tensor<4xf32>, tensor<4xbf16>
 }
 
 // CHECK-LABEL: @binary

@@ -422,3 +422,11 @@ func.func @parts(%x: tensor<f32>) {
   %0 = nano.shard %x parts 0 : (tensor<f32>) -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) -> tensor<2xi16> {
+  // expected-error @below {{has no bits of 'f32' for 'i16': pairs are f32 and i32, bf16 and i16}}
+  %y = nano.bitcast %x : tensor<2xf32> -> tensor<2xi16>
+  return %y : tensor<2xi16>
+}

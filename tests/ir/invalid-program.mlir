@@ -354,3 +354,8 @@ nano.reported "acts" max in @reports at 0 {edges = array<f64: 1.0>}
 nano.state @reports : tensor<9xf32> {role = #nano.role<report>, init = #nano.init<"constant", [0.0]>}
 // expected-error@+1 {{edge 1 is not finite or not above the one before}}
 nano.reported "acts" histogram in @reports at 0 {edges = array<f64: 1.0, 1.0>}
+
+// -----
+
+// expected-error @below {{of i16 must start at whole numbers from 0 to 65535}}
+nano.state @low : tensor<4xi16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [70000.0]>}

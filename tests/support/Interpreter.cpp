@@ -6,6 +6,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 using namespace mlir;
@@ -29,11 +30,17 @@ double wrapInteger(double value) {
   return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
 }
 
+/// What an element of an integer type holds of a whole number.
+static double wrapInteger(double value, Type type) {
+  return type.isInteger(16) ? static_cast<uint16_t>(static_cast<int64_t>(value))
+                            : wrapInteger(value);
+}
+
 double roundTo(double value, Type type) {
   if (type.isInteger()) {
     if (std::isnan(value))
       return 0;
-    return std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+    return wrapInteger(std::clamp(std::trunc(value), -2147483648.0, 2147483647.0), type);
   }
   if (type.isF32())
     return static_cast<float>(value);
@@ -161,7 +168,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands opera
   for (auto [name, value] : llvm::zip_equal(op->getResults(), *results)) {
     Type element = cast<ShapedType>(name.getType()).getElementType();
     if (element.isInteger())
-      llvm::for_each(value.data, [](double &x) { x = wrapInteger(x); });
+      llvm::for_each(value.data, [&](double &x) { x = wrapInteger(x, element); });
     else if (options.arithmetic == Arithmetic::rounded)
       llvm::for_each(value.data, [&](double &x) { x = roundTo(x, element); });
   }
@@ -212,30 +219,26 @@ bool holds(Predicate predicate, double a, double b) {
   return false;
 }
 
-using Unary = double (*)(double);
 using Binary = double (*)(double, double);
-
-Unary unaryMeaning(Operation *op) {
-  return TypeSwitch<Operation *, Unary>(op)
-      .Case([](NegOp) -> Unary { return [](double x) { return -x; }; })
-      .Case([](StopGradientOp) -> Unary { return [](double x) { return x; }; })
-      .Case([](AbsOp) -> Unary { return [](double x) { return std::abs(x); }; })
-      .Case([](ExpOp) -> Unary { return [](double x) { return std::exp(x); }; })
-      .Case([](LogOp) -> Unary { return [](double x) { return std::log(x); }; })
-      .Case([](SqrtOp) -> Unary { return [](double x) { return std::sqrt(x); }; })
-      .Case([](RsqrtOp) -> Unary { return [](double x) { return 1 / std::sqrt(x); }; })
-      .Case([](TanhOp) -> Unary { return [](double x) { return std::tanh(x); }; })
-      .Case([](SigmoidOp) -> Unary { return [](double x) { return 1 / (1 + std::exp(-x)); }; })
-      .Case([](SinOp) -> Unary { return [](double x) { return std::sin(x); }; })
-      .Case([](CosOp) -> Unary { return [](double x) { return std::cos(x); }; })
-      .Default([](Operation *) -> Unary { return nullptr; });
-}
 
 /// Products of two i32 exceed a double's 53 bits: integers are multiplied in 64 bits.
 double multiplyIntegers(double a, double b) {
   return wrapInteger(
       static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(a)) *
                                                static_cast<uint32_t>(static_cast<int64_t>(b)))));
+}
+
+int32_t toI32(double x) { return static_cast<int32_t>(x); }
+
+/// The bits of an element of type `from` as one of type `to`.
+double bitcastElement(double x, Type from, Type to) {
+  if (from.isInteger(32))
+    return std::bit_cast<float>(toI32(x));
+  if (from.isInteger(16))
+    return std::bit_cast<float>(static_cast<uint32_t>(x) << 16);
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  return to.isInteger(16) ? static_cast<double>(bits >> 16)
+                          : static_cast<double>(static_cast<int32_t>(bits));
 }
 
 Binary binaryMeaning(Operation *op, bool integer) {
@@ -271,8 +274,18 @@ FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Opera
   }
   TensorValue result = emptyResult(op);
   Type element = cast<ShapedType>(op->getResult(0).getType()).getElementType();
-  if (Unary unary = unaryMeaning(op)) {
-    llvm::transform(operands[0]->data, result.data.begin(), unary);
+  if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
+    llvm::transform(operands[0]->data, result.data.begin(),
+                    [&](double x) { return function.evaluate(x); });
+  } else if (isa<StopGradientOp>(op)) {
+    result.data = operands[0]->data;
+  } else if (auto function = dyn_cast<IntegerFunctionInterface>(op)) {
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.data[i] = function.evaluate(toI32(operands[0]->data[i]), toI32(operands[1]->data[i]));
+  } else if (auto bitcast = dyn_cast<BitcastOp>(op)) {
+    Type from = ::cast<ShapedType>(bitcast.getX().getType()).getElementType();
+    llvm::transform(operands[0]->data, result.data.begin(),
+                    [&](double x) { return bitcastElement(x, from, element); });
   } else if (Binary binary = binaryMeaning(op, element.isInteger())) {
     if (isa<DivOp>(op) && element.isInteger() && llvm::is_contained(operands[1]->data, 0.0))
       return op->emitError("interpreter: integer division by zero");

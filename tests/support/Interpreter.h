@@ -66,7 +66,8 @@ mlir::FailureOr<llvm::SmallVector<TensorValue>> interpret(mlir::Operation *op,
                                                           StateMap &states,
                                                           const Options &options = {});
 
-/// `value` rounded to `type`: f32, bf16, f8E4M3FN, f8E5M2 (saturating) or i32 (towards zero).
+/// `value` rounded to `type`: f32, bf16, f8E4M3FN, f8E5M2 (saturating), i32 (towards zero) or i16
+/// (the lower bits of that).
 double roundTo(double value, mlir::Type type);
 
 /// Values for every state of `module` that `states` lacks: constants and data as declared, normal,

@@ -65,6 +65,8 @@ NANO_DEVICE float cosine(float x) { return sineOrCosine<1>(x); }
 
 NANO_DEVICE int maximum(int a, int b) { return a > b ? a : b; }
 NANO_DEVICE int minimum(int a, int b) { return a < b ? a : b; }
+/// With zeros from the left.
+NANO_DEVICE int shiftRight(int a, int by) { return int(unsigned(a) >> by); }
 
 #define NANO_UNARY(NAME)                                                                           \
   template <int N> NANO_DEVICE Vec<float, N> NAME(const Vec<float, N> &a) {                        \
@@ -76,6 +78,10 @@ NANO_UNARY(sqrt)
 NANO_UNARY(approximateSqrt)
 NANO_UNARY(rsqrt)
 NANO_UNARY(tanh)
+NANO_UNARY(erf)
+NANO_UNARY(floor)
+NANO_UNARY(ceil)
+NANO_UNARY(roundEven)
 NANO_UNARY(sine)
 NANO_UNARY(cosine)
 NANO_UNARY(abs)
@@ -242,6 +248,7 @@ NANO_DEVICE Vec<float, N> exponentialOfSigmoidDerivative(const Vec<float, N> &x,
 NANO_BINARY(maximum)
 NANO_BINARY(minimum)
 NANO_BINARY(quotient)
+NANO_BINARY(shiftRight)
 #undef NANO_BINARY
 
 /// a·b + c with one rounding.

@@ -277,8 +277,8 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 9), "n.plan"), "n.plan", "format version 9");
-  expectBad(parse(container("{}", "", "", {""}, 7), "n.plan"), "n.plan", "old format version 7");
+  expectBad(parse(container("{}", "", "", {""}, 10), "n.plan"), "n.plan", "format version 10");
+  expectBad(parse(container("{}", "", "", {""}, 8), "n.plan"), "n.plan", "old format version 8");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
 }

@@ -407,7 +407,7 @@ TEST(PlanRules, EachIsChecked) {
        [&](Plan &p) { product(p).batch = 1, product(p).strideC = INT64_MAX; }},
       {"the scale of A: scales are more than 2^46 elements apart",
        [&](Plan &p) { scaled(p).scaleStridesA[1] = INT64_MAX; }},
-      {"an operand is i32", [&](Plan &p) { product(p).aType = DType::I32; }},
+      {"an operand is of integers", [&](Plan &p) { product(p).aType = DType::I32; }},
       {"the result is neither f32 nor bf16", [&](Plan &p) { product(p).cType = DType::F8E5M2; }},
       {"not a finite number",
        [&](Plan &p) { product(p).alpha = std::numeric_limits<double>::infinity(); }},
