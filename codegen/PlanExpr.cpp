@@ -109,7 +109,8 @@ FailureOr<Expr> ExprBuilder::compare(arith::CmpFOp op) {
 
 FailureOr<Expr> ExprBuilder::build(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    static constexpr const char *names[] = {"step", "num_iterations", "sequences", "world"};
+    static constexpr const char *names[] = {"step",     "num_iterations", "sequences", "world",
+                                            "sequence", "seed_low",       "seed_high"};
     Expr variable;
     variable.kind = Kind::Variable;
     variable.variable = names[argument.getArgNumber()];

@@ -244,6 +244,16 @@ Status Rank::takeBatch(int64_t step) {
   return ok();
 }
 
+Status Rank::writeBatch(int64_t step, size_t sequence) {
+  if (scalarsVaryBySequence(plan))
+    if (Status status =
+            writeScalars(plan, step, world, *device, job.start.seed(), int64_t(sequence));
+        !status)
+      return status;
+  return writeSequence(current->share[sequence / size_t(world)], stage->tokensBuffer,
+                       stage->targetsBuffer, stage->columns, *device);
+}
+
 Status Rank::runProgram(int64_t step, const std::string &program) {
   communicator.doing(fmt::format("step {}, program '{}'", step + 1, program));
   return device->run(program);
@@ -253,7 +263,7 @@ Status Rank::microBatches(int64_t step, std::vector<float> &losses) {
   expectChecks(stage->checks, losses);
   reports.expect(losses.size());
   for (size_t sequence = size_t(rank); sequence < losses.size(); sequence += size_t(world)) {
-    if (Status status = writeBatch(sequence); !status)
+    if (Status status = writeBatch(step, sequence); !status)
       return status;
     auto microBatch = int64_t(sequence / size_t(world));
     if (microBatch == 0)
@@ -327,7 +337,7 @@ Status Rank::trainStep(int64_t step) {
   };
   if (Status status = takeBatch(step); !status)
     return inStep(status);
-  if (Status status = writeScalars(plan, step, world, *device); !status)
+  if (Status status = writeScalars(plan, step, world, *device, job.start.seed(), rank); !status)
     return status;
   std::vector<float> losses(current->batch.sequences.size());
   if (Status status = microBatches(step, losses); !status)
@@ -435,7 +445,7 @@ Status Rank::validationLosses(int64_t steps, std::vector<float> &losses) {
 
 Result<bool> Rank::validate(int64_t steps) {
   stage = &plan::stageAt(plan, steps);
-  if (Status status = writeScalars(plan, steps, world, *device); !status)
+  if (Status status = writeScalars(plan, steps, world, *device, job.start.seed()); !status)
     return status.error();
   std::vector<float> losses(job.valSequences.size());
   if (Status status = validationLosses(steps, losses); !status)

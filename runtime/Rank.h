@@ -53,11 +53,8 @@ private:
   Status trainStep(int64_t step);
   /// Takes the batch of step `step`.
   Status takeBatch(int64_t step);
-  /// Gives the device sequence `sequence` of the batch, one of this rank's.
-  Status writeBatch(size_t sequence) {
-    return writeSequence(current->share[sequence / size_t(world)], stage->tokensBuffer,
-                         stage->targetsBuffer, stage->columns, *device);
-  }
+  /// Gives the device sequence `sequence` of the batch of step `step`, one of this rank's.
+  Status writeBatch(int64_t step, size_t sequence);
   /// The losses of this rank's sequences of the batch, at their places among all.
   Status microBatches(int64_t step, std::vector<float> &losses);
   /// Runs a program of step `step`, and lets the other ranks know.

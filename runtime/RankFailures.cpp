@@ -80,7 +80,7 @@ std::string Rank::searchCause(int64_t step, size_t sequence) {
     auto fails = [](const Error &error) {
       return "running again with checks failed: " + error.message;
     };
-    if (Status status = writeBatch(round * size_t(world) + size_t(rank)); !status)
+    if (Status status = writeBatch(step, round * size_t(world) + size_t(rank)); !status)
       return fails(status.error());
     const std::string &program = programOf(*stage, step, int64_t(round), world);
     communicator.doing(fmt::format("search in step {}, program '{}'", step + 1, program));

@@ -167,8 +167,12 @@ plan::Variables variablesAt(const plan::Plan &plan, int64_t step, int world) {
 
 } // namespace
 
-Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device) {
+Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device, uint64_t seed,
+                    int64_t sequence) {
   plan::Variables variables = variablesAt(plan, step, world);
+  variables.sequence = double(sequence);
+  variables.seedLow = int32_t(uint32_t(seed));
+  variables.seedHigh = int32_t(uint32_t(seed >> 32));
   std::vector<std::byte> block;
   for (const plan::Scalar &scalar : plan.scalars) {
     uint32_t bits = plan::evaluateBits(scalar, variables);
@@ -179,6 +183,12 @@ Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &dev
     std::memcpy(block.data() + scalar.offset, &bits, sizeof bits);
   }
   return block.empty() ? ok() : device.write(plan.scalarBuffer, 0, block.data(), block.size());
+}
+
+bool scalarsVaryBySequence(const plan::Plan &plan) {
+  return std::any_of(plan.scalars.begin(), plan.scalars.end(), [](const plan::Scalar &scalar) {
+    return plan::variesBySequence(scalar.value);
+  });
 }
 
 const std::string &programOf(const plan::Training &stage, int64_t step, int64_t microBatch,

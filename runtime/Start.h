@@ -59,9 +59,13 @@ private:
   std::unique_ptr<TensorSource> parameters;
 };
 
-/// Writes all scalars of the plan for optimizer step `step` (0-based) to the device. Failed when an
-/// f32 one is not finite.
-Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device);
+/// Writes all scalars of the plan for optimizer step `step` and sequence `sequence` of its global
+/// batch (both 0-based), of a run of that seed, to the device. Failed when an f32 one is not
+/// finite.
+Status writeScalars(const plan::Plan &plan, int64_t step, int world, Device &device,
+                    uint64_t seed = 0, int64_t sequence = 0);
+/// Whether they are others for each sequence of a batch.
+bool scalarsVaryBySequence(const plan::Plan &plan);
 /// The program that a rank runs on micro-batch `microBatch` (from 0) of step `step`, 0-based; needs
 /// a stage that trains; the step is one of it.
 const std::string &programOf(const plan::Training &stage, int64_t step, int64_t microBatch,

@@ -5,6 +5,7 @@
 include "ir/graph/ComputeOps.td"
 include "ir/graph/ElementwiseOps.td"
 include "ir/graph/ProgramOps.td"
+include "ir/graph/RandomOps.td"
 include "ir/graph/ScaledOps.td"
 include "ir/graph/ShapeOps.td"
 

@@ -60,9 +60,10 @@ def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, N
   let summary = "a run-time scalar: a function of the training step";
   let description = [{
     value = body(s, N, sequences, world): learning rates, momenta, windows. The host evaluates the body once a step, in f64, and rounds the result to `type`
-    (f32 or i32, to nearest even). Nothing is recompiled when it changes.
+    (f32 or i32, to nearest even). Nothing is recompiled when it changes. A body of seven arguments is evaluated for every sequence of the batch.
 
-    Operands: none. The body's arguments are f64: the step s, counted from 0; the number of iterations N; the sequences in the global batch; the ranks.
+    Operands: none. The body's arguments are f64: the step s, counted from 0; the number of iterations N; the sequences in the global batch; the ranks;
+    and, all or none of them, the sequence in the global batch, counted from 0, and the run's seed, its lower and its upper 32 bits as i32.
 
     Errors: a type other than f32 and i32; a body with other arguments, with an op outside of `arith` and `math`, or that does not yield one f64.
 

@@ -105,8 +105,12 @@ LogicalResult ScalarOp::verify() {
 LogicalResult ScalarOp::verifyRegions() {
   Block &block = getBody().front();
   auto f64 = Float64Type::get(getContext());
-  if (block.getArgumentTypes() != TypeRange{f64, f64, f64, f64})
-    return emitOpError("body must take four f64: step, iterations, sequences, world");
+  const unsigned count = block.getNumArguments();
+  if ((count != 4 && count != 7) ||
+      llvm::any_of(block.getArgumentTypes(), [&](Type type) { return type != f64; }))
+    return emitOpError(
+        "body must take four f64, step, iterations, sequences, world, or three more, "
+        "sequence, seed_low, seed_high");
   if (!yieldsOne(block, f64))
     return emitOpError("body must yield one f64");
   for (Operation &op : block.without_terminator())

@@ -47,7 +47,7 @@ Work workOfElement(Operation &op) {
     const FunctionTraits traits = function.traits();
     return {0, traits.flops, traits.specials};
   }
-  return {0, 1.0, 0};
+  return {0, isa<PhiloxOp>(op) ? 100.0 : 1.0, 0};
 }
 
 /// Bytes of a result; twice where it is needed transposed too.

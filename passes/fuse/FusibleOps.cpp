@@ -45,7 +45,7 @@ bool isFusible(Operation *op) {
 }
 
 bool isCheap(Operation *op) {
-  if (isa<ConstantOp, IotaOp, BroadcastOp>(op))
+  if (isa<ConstantOp, IotaOp, BroadcastOp, PhiloxOp>(op))
     return true;
   if (op->getNumResults() != 1 || isa<LoadOp>(op))
     return false;

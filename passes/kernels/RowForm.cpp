@@ -41,6 +41,7 @@ int64_t costOf(Operation *op) {
       .Case<graph::RemOp>([](graph::RemOp rem) {
         return rem.getRhs().getDefiningOp<graph::ConstantOp>() ? 10 : 42;
       })
+      .Case<graph::PhiloxOp>([](auto) { return 120; })
       .Case<graph::ReduceOp>([](graph::ReduceOp reduce) {
         return reduce.getCombiner() == graph::Combiner::logsumexp ? 23 : 1;
       })

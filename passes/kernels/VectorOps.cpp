@@ -462,6 +462,7 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
           .Case([&](graph::XorOp) { return xori(operands[0], operands[1]); })
           .Case([&](graph::ShlOp) { return shiftLeft(operands[0], operands[1]); })
           .Case([&](graph::ShrOp) { return shiftRight(operands[0], operands[1]); })
+          .Case([&](graph::PhiloxOp) { return philox(operands); })
           .Case([&](graph::SelectOp select) {
             return this->select(compare(select.getPredicate(), operands[0], operands[1]),
                                 operands[2], operands[3]);

@@ -109,6 +109,8 @@ public:
   /// one of the codes above. `rounded`: the type that the result is rounded to.
   mlir::Value function(llvm::StringRef name, const graph::FunctionTraits &traits, mlir::Value x,
                        mlir::Type rounded);
+  /// See nano.philox.
+  mlir::Value philox(mlir::ValueRange counterAndKey);
 
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);

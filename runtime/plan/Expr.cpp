@@ -14,11 +14,13 @@ using Kind = Expr::Kind;
 
 namespace {
 
-constexpr std::string_view variableNames[] = {"step", "num_iterations", "sequences", "world"};
+constexpr std::string_view variableNames[] = {"step",     "num_iterations", "sequences", "world",
+                                              "sequence", "seed_low",       "seed_high"};
 
 double valueOf(std::string_view variable, const Variables &variables) {
-  const double values[] = {variables.step, variables.numIterations, variables.sequences,
-                           variables.world};
+  const double values[] = {variables.step,    variables.numIterations, variables.sequences,
+                           variables.world,   variables.sequence,      variables.seedLow,
+                           variables.seedHigh};
   for (size_t i = 0; i < std::size(variableNames); ++i)
     if (variableNames[i] == variable)
       return values[i];
@@ -99,6 +101,11 @@ void print(const Expr &expr, int outer, std::string &out) {
 bool isVariable(std::string_view name) {
   return std::find(std::begin(variableNames), std::end(variableNames), name) !=
          std::end(variableNames);
+}
+
+bool variesBySequence(const Expr &expr) {
+  return (expr.kind == Kind::Variable && expr.variable == "sequence") ||
+         std::any_of(expr.operands.begin(), expr.operands.end(), variesBySequence);
 }
 
 unsigned arity(Kind kind) {

@@ -16,10 +16,15 @@ struct Variables {
   double numIterations = 0; ///< "num_iterations": optimizer steps of the whole run
   double sequences = 0;     ///< "sequences": sequences in the global batch
   double world = 1;         ///< "world": number of ranks
+  double sequence = 0;      ///< "sequence": the one at hand in the global batch, counted from 0
+  /// "seed_low", "seed_high": the run's seed, its lower and its upper 32 bits as numbers of i32.
+  double seedLow = 0, seedHigh = 0;
 };
 
 /// Whether `name` is a variable that an Expr may name.
 bool isVariable(std::string_view name);
+/// Whether the value is one for each sequence of a batch.
+bool variesBySequence(const Expr &expr);
 /// How many operands an expression of this kind has: 0 to 3.
 unsigned arity(Expr::Kind kind);
 /// The name of the kind in plan files: "const", "var", "neg", …, "select".

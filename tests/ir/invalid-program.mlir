@@ -64,7 +64,7 @@ nano.scalar @lr : f64 {
 
 // -----
 
-// expected-error @below {{body must take four f64: step, iterations, sequences, world}}
+// expected-error @below {{body must take four f64, step, iterations, sequences, world, or three more, sequence, seed_low, seed_high}}
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64):
   nano.yield %step : f64

@@ -6,6 +6,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -241,6 +242,19 @@ double bitcastElement(double x, Type from, Type to) {
                           : static_cast<double>(static_cast<int32_t>(bits));
 }
 
+/// One of the words of Philox 4x32-10's block of a counter and a key.
+double philoxWord(const std::array<uint32_t, 6> &x) {
+  std::array<uint32_t, 4> c = {x[0] >> 2, x[1], x[2], x[3]};
+  for (uint32_t round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * c[0], b = uint64_t{0xCD9E8D57} * c[2];
+    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ (x[4] + round * 0x9E3779B9),
+         static_cast<uint32_t>(b),
+         static_cast<uint32_t>(a >> 32) ^ c[3] ^ (x[5] + round * 0xBB67AE85),
+         static_cast<uint32_t>(a)};
+  }
+  return static_cast<int32_t>(c[x[0] & 3]);
+}
+
 Binary binaryMeaning(Operation *op, bool integer) {
   return TypeSwitch<Operation *, Binary>(op)
       .Case([](AddOp) -> Binary { return [](double a, double b) { return a + b; }; })
@@ -286,6 +300,13 @@ FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Opera
     Type from = ::cast<ShapedType>(bitcast.getX().getType()).getElementType();
     llvm::transform(operands[0]->data, result.data.begin(),
                     [&](double x) { return bitcastElement(x, from, element); });
+  } else if (isa<PhiloxOp>(op)) {
+    for (int64_t i = 0; i < result.size(); ++i) {
+      std::array<uint32_t, 6> words;
+      for (auto [word, operand] : llvm::zip_equal(words, operands))
+        word = static_cast<uint32_t>(toI32(operand->data[i]));
+      result.data[i] = philoxWord(words);
+    }
   } else if (Binary binary = binaryMeaning(op, element.isInteger())) {
     if (isa<DivOp>(op) && element.isInteger() && llvm::is_contained(operands[1]->data, 0.0))
       return op->emitError("interpreter: integer division by zero");

@@ -4,6 +4,7 @@
 
 #include "nano_functions.h"
 #include "nano_primitives.h"
+#include "nano_random.h"
 #include "nano_vectors.h"
 
 namespace nano {

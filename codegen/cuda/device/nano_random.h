@@ -1,0 +1,68 @@
+// Random bits of a counter and a key: Philox 4x32-10 (Salmon et al. 2011).
+#pragma once
+
+#include "nano_vectors.h"
+
+namespace nano {
+
+/// The four words of a counter's block.
+struct PhiloxBlock {
+  uint32_t word[4];
+};
+NANO_DEVICE PhiloxBlock philoxBlock(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0,
+                                    uint32_t k1) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t(0xd2511f53u) * c0, b = uint64_t(0xcd9e8d57u) * c2;
+    c0 = uint32_t(b >> 32) ^ c1 ^ k0;
+    c2 = uint32_t(a >> 32) ^ c3 ^ k1;
+    c1 = uint32_t(b);
+    c3 = uint32_t(a);
+    k0 += 0x9e3779b9u;
+    k1 += 0xbb67ae85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+/// Word (c0 mod 4) of the block of (c0 / 4, c1, c2, c3) and (k0, k1).
+template <int> NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
+  const PhiloxBlock block = philoxBlock(uint32_t(c0) >> 2, c1, c2, c3, k0, k1);
+  const int word = c0 & 3;
+  return int(word == 0   ? block.word[0]
+             : word == 1 ? block.word[1]
+             : word == 2 ? block.word[2]
+                         : block.word[3]);
+}
+
+/// The same for every lane. Lanes that are four neighbours along c0 share a block, of which they
+/// are the words.
+template <int N>
+NANO_DEVICE Vec<int, N> philox(const Vec<int, N> &c0, const Vec<int, N> &c1, const Vec<int, N> &c2,
+                               const Vec<int, N> &c3, const Vec<int, N> &k0,
+                               const Vec<int, N> &k1) {
+  Vec<int, N> result;
+  bool areNeighbours = N % 4 == 0 && (c0.lane[0] & 3) == 0;
+#pragma unroll
+  for (int i = 1; i < N; ++i)
+    areNeighbours = areNeighbours && c0.lane[i] == c0.lane[0] + i && c1.lane[i] == c1.lane[0] &&
+                    c2.lane[i] == c2.lane[0] && c3.lane[i] == c3.lane[0] &&
+                    k0.lane[i] == k0.lane[0] && k1.lane[i] == k1.lane[0];
+  if (areNeighbours) {
+#pragma unroll
+    for (int i = 0; i + 4 <= N; i += 4) {
+      const PhiloxBlock block = philoxBlock(uint32_t(c0.lane[i]) >> 2, c1.lane[i], c2.lane[i],
+                                            c3.lane[i], k0.lane[i], k1.lane[i]);
+#pragma unroll
+      for (int word = 0; word < 4; ++word)
+        result.lane[i + word] = int(block.word[word]);
+    }
+    return result;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] =
+        philox<1>(c0.lane[i], c1.lane[i], c2.lane[i], c3.lane[i], k0.lane[i], k1.lane[i]);
+  return result;
+}
+
+} // namespace nano
