@@ -173,6 +173,16 @@ Gradients TransposeOp::buildDerivative(OpBuilder &builder, ValueRange resultGrad
   return {GraphBuilder(builder, getLoc()).transpose(resultGrads[0])};
 }
 
+Gradients PermuteOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  if (tensorType(getX()).getElementType().isInteger())
+    return {Value()};
+  SmallVector<int64_t> back(getOrder().size());
+  for (auto [place, dim] : llvm::enumerate(getOrder()))
+    back[dim] = static_cast<int64_t>(place);
+  return {
+      PermuteOp::create(builder, getLoc(), gradientType(getX().getType()), resultGrads[0], back)};
+}
+
 /// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it. Of a log-sum-exp:
 /// dy·e^(x − y).
 Gradients ReduceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {

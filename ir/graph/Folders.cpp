@@ -112,6 +112,20 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   return adaptor.getX();
 }
 
+OpFoldResult PermuteOp::fold(FoldAdaptor adaptor) {
+  if (llvm::is_sorted(getOrder()))
+    return getX();
+  if (auto inner = getX().getDefiningOp<PermuteOp>()) {
+    SmallVector<int64_t> order;
+    for (int64_t dim : getOrder())
+      order.push_back(inner.getOrder()[dim]);
+    setOrder(order);
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  return adaptor.getX();
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
   if (getInputs().size() == 1)
     return getInputs().front();

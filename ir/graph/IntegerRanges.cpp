@@ -263,7 +263,8 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
           return Range{0, UINT16_MAX, false};
         return isI32(cast.getX()) ? operand(0) : Range();
       })
-      .Case<BroadcastOp, ReshapeOp, RotateOp, TransposeOp>([&](auto) { return operand(0); })
+      .Case<BroadcastOp, ReshapeOp, RotateOp, TransposeOp, PermuteOp>(
+          [&](auto) { return operand(0); })
       .Case([&](SliceOp) {
         const Range all = operand(0);
         return Range{all.low, all.high, isOneNumber(all)};

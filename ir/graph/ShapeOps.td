@@ -158,6 +158,32 @@ def Nano_TransposeOp : Nano_Op<"transpose", [Pure, DeclareOpInterfaceMethods<Nan
   let hasFolder = 1;
 }
 
+def Nano_PermuteOp : Nano_Op<"permute", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+  let summary = "dimensions in another order";
+  let description = [{
+    y[i₀, i₁, …] = x[j₀, j₁, …] with j at dimension `order[k]` being iₖ: dimension k of the result is dimension `order[k]` of the operand. It is made by
+    the kernel that reads it, out of x in memory. The derivative permutes back.
+
+    Operands: `x`, of the result's element type.
+
+    Errors: an `order` that does not name every dimension once; a result that is not x's type with its sizes in that order.
+
+    Example:
+
+    ```mlir
+    func.func @example(%x: tensor<8x2x64xf32>) -> tensor<2x8x64xf32> {
+      %y = nano.permute %x order [1, 0, 2] : tensor<8x2x64xf32> -> tensor<2x8x64xf32>
+      return %y : tensor<2x8x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_Tensor:$x, DenseI64ArrayAttr:$order);
+  let results = (outs Nano_Tensor:$result);
+  let assemblyFormat = "$x `order` $order attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
 def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "sum, maximum or log-sum-exp over dimensions";
   let description = [{

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -275,6 +276,21 @@ LogicalResult BroadcastOp::verify() {
     if (size != 1 && size != to[dim])
       return emitOpError("cannot broadcast ")
              << shapeText(from) << " to " << shapeText(to) << " with dims " << shapeText(getDims());
+  return success();
+}
+
+LogicalResult PermuteOp::verify() {
+  auto from = cast<RankedTensorType>(getX().getType()), to = cast<RankedTensorType>(getType());
+  SmallVector<int64_t> named(getOrder());
+  llvm::sort(named);
+  if (!llvm::equal(named, llvm::seq<int64_t>(0, from.getRank())))
+    return emitOpError("order ") << shapeText(getOrder()) << " does not name each dimension of "
+                                 << shapeText(from) << " once";
+  SmallVector<int64_t> sizes;
+  for (int64_t dim : getOrder())
+    sizes.push_back(from.getDimSize(dim));
+  if (to != from.clone(sizes))
+    return emitOpError("result must be ") << from.clone(sizes) << ", is " << to;
   return success();
 }
 

@@ -41,7 +41,8 @@ int64_t scalarCost(Operation *op, int64_t limit) {
 bool isFusible(Operation *op) {
   if (auto reshape = dyn_cast<ReshapeOp>(op))
     return keepsColumns(reshape);
-  return op->hasTrait<ElementwiseOp>() || isa<BroadcastOp, RotateOp, ReduceOp, GatherOp>(op);
+  return op->hasTrait<ElementwiseOp>() ||
+         isa<BroadcastOp, RotateOp, ReduceOp, GatherOp, PermuteOp>(op);
 }
 
 bool isCheap(Operation *op) {
@@ -87,7 +88,7 @@ bool readsInPlace(OpOperand &use) {
     // A column reduction's result is complete only after the group's last row: no op of the same
     // group may read it.
     Operation *producer = use.get().getDefiningOp();
-    return !isa<GatherOp>(use.getOwner()) && !(producer && isColumnReduce(producer));
+    return !isa<GatherOp, PermuteOp>(use.getOwner()) && !(producer && isColumnReduce(producer));
   }
   RankedTensorType from = tensorType(broadcast.getX()), to = tensorType(broadcast);
   if (from.getRank() == 0)

@@ -78,7 +78,7 @@ Widening::Kind Widening::kindOf(Operation *op) const {
     return reduce.getDims().size() == heads.size() ? Kind::Inside : Kind::Refusing;
   if (op->hasTrait<ElementwiseOp>() || isa<ConstantOp>(op))
     return Kind::Inside;
-  return isa<RotateOp, GatherOp, IotaOp>(op) ? Kind::Refusing : Kind::Outside;
+  return isa<RotateOp, GatherOp, PermuteOp, IotaOp>(op) ? Kind::Refusing : Kind::Outside;
 }
 
 void Widening::take(Operation *op) {

@@ -48,7 +48,7 @@ void keepOperandsOfLongRow(RowPlan &plan, const RowForm &form, const CudaRowLayo
     Operation *op = value.getDefiningOp();
     if (!op)
       operands.insert(value);
-    else if (isa<graph::RotateOp, graph::GatherOp>(op))
+    else if (isa<graph::RotateOp, graph::GatherOp, graph::PermuteOp>(op))
       return;
     else
       llvm::append_range(pending, op->getOperands());

@@ -71,7 +71,7 @@ Width widthOf(step::TaskOp task, const RowForm &form) {
   }
   for (Operation &op : task.getBody().front().without_terminator()) {
     bool isLarge = op.getNumResults() == 1 && elementsOf(op.getResult(0)) == form.elements();
-    if (isLarge && isa<graph::GatherOp>(op)) {
+    if (isLarge && isa<graph::GatherOp, graph::PermuteOp>(op)) {
       int64_t bytes = step::elementBytes(getElementTypeOrSelf(op.getResult(0).getType()));
       width.narrowest = std::min(width.narrowest, bytes);
       width.held += bytes;

@@ -43,7 +43,7 @@ SmallVector<Value> CudaThreadCode::loadsOf(ArrayRef<Value> roots, int64_t elemen
         e.staged.contains(value))
       continue;
     Operation *op = value.getDefiningOp();
-    if (!op || isa<graph::GatherOp>(op))
+    if (!op || isa<graph::GatherOp, graph::PermuteOp>(op))
       loads.insert(value);
     else if (!isa<graph::RotateOp, graph::ReduceOp>(op))
       llvm::append_range(pending, llvm::reverse(op->getOperands()));

@@ -47,7 +47,7 @@ private:
             return false;
         return true;
       }
-      return !isa<graph::ReduceOp, graph::GatherOp, graph::RotateOp>(user) &&
+      return !isa<graph::ReduceOp, graph::GatherOp, graph::RotateOp, graph::PermuteOp>(user) &&
              user->getNumResults() == 1 && elementsOf(user->getResult(0)) == elementsOf(value) &&
              isOfRows(user->getResult(0));
     });
@@ -328,8 +328,7 @@ private:
   }
   /// What a number of the operand's type is when it has been read.
   Type computedType(Value operand) {
-    Type element = getElementTypeOrSelf(operand.getType());
-    return element.isInteger(32) ? element : Type(v.b.getF32Type());
+    return VectorOps::registerType(getElementTypeOrSelf(operand.getType()));
   }
 
   const RowForm &form;

@@ -112,7 +112,7 @@ private:
   /// need not be at hand as a whole.
   bool isElementwise() {
     Block &body = task.getBody().front();
-    if (!body.getOps<graph::RotateOp>().empty())
+    if (!body.getOps<graph::RotateOp>().empty() || !body.getOps<graph::PermuteOp>().empty())
       return false;
     for (graph::ReduceOp reduce : form.rowReduces) {
       bool isPlain = reduce.getCombiner() == graph::Combiner::sum ||

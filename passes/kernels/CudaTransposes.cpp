@@ -123,7 +123,7 @@ static llvm::SetVector<Value> rowNumbers(ArrayRef<Value> roots, const RowForm &f
 static SmallVector<step::TaskOp> splitAtRows(step::TaskOp task, const RowForm &form) {
   Block &body = task.getBody().front();
   if (form.rowReduces.empty() || !form.columnReduces.empty() ||
-      !body.getOps<graph::RotateOp>().empty())
+      !body.getOps<graph::RotateOp>().empty() || !body.getOps<graph::PermuteOp>().empty())
     return {};
   SmallVector<Value> rowRoots, rowOuts, roots, outs;
   for (auto [out, value] : llvm::zip(task.getOuts(), body.getTerminator()->getOperands())) {

@@ -52,6 +52,8 @@ std::string stemOf(step::TaskOp task) {
     words.push_back(sums ? "sum" : "max");
   if (has(RotateOp()))
     words.push_back("rotate");
+  if (has(PermuteOp()))
+    words.push_back("permute");
   if (has(PhiloxOp()))
     words.push_back("random");
   // A softmax's exponentials and logarithms are no news.

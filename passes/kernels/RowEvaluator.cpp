@@ -188,12 +188,31 @@ Position RowEvaluator::rotatedOperand(graph::RotateOp op, Position position) {
   return position;
 }
 
+Position RowEvaluator::permutedOperand(graph::PermuteOp op, Position position) {
+  SmallVector<Position> dims;
+  int64_t behind = elementsOf(op.getResult());
+  for (int64_t size : op.getType().getShape()) {
+    size_t begin = splitAt(position, behind);
+    behind /= size;
+    size_t end = splitAt(position, behind);
+    begin = splitAt(position, behind * size);
+    dims.emplace_back(position.begin() + begin, position.begin() + end);
+  }
+  SmallVector<size_t> placeOf(dims.size());
+  for (auto [place, dim] : llvm::enumerate(op.getOrder()))
+    placeOf[dim] = place;
+  Position operand;
+  for (size_t place : placeOf)
+    operand.append(dims[place]);
+  return operand;
+}
+
 LogicalResult RowEvaluator::loadOperands(Value value, Position position,
                                          llvm::DenseSet<Value> &seen) {
   Operation *op = value.getDefiningOp();
   if (staged.contains(value) || stored.contains(value))
     return success();
-  if (!op || isa<graph::GatherOp>(op))
+  if (!op || isa<graph::GatherOp, graph::PermuteOp>(op))
     return success(succeeded(evaluate(value, std::move(position))));
   // A value at other columns is another one.
   bool isMoved = isa<graph::RotateOp>(op);
@@ -339,6 +358,9 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
       })
       .Case([&](graph::RotateOp rotate) {
         return evaluate(rotate.getX(), rotatedOperand(rotate, position));
+      })
+      .Case([&](graph::PermuteOp permute) {
+        return evaluate(permute.getX(), permutedOperand(permute, position));
       })
       .Case([&](graph::ReduceOp reduce) -> FailureOr<Computed> {
         if (elementsOf(reduce.getX()) == elementsOf(reduce.getResult()))

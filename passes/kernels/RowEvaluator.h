@@ -87,6 +87,7 @@ private:
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);
   Position broadcastOperand(graph::BroadcastOp op, Position position);
   Position rotatedOperand(graph::RotateOp op, Position position);
+  Position permutedOperand(graph::PermuteOp op, Position position);
   mlir::FailureOr<Computed> elementwise(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> contracted(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> gathered(graph::GatherOp op, Position position);

@@ -156,8 +156,10 @@ static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements)
   }
   if (auto rotate = dyn_cast<graph::RotateOp>(op))
     return rotate.getType().getShape().back() == columns;
-  if (auto gather = dyn_cast<graph::GatherOp>(op))
-    return gather.getType().getShape().back() == columns;
+  if (isa<graph::GatherOp, graph::PermuteOp>(op)) {
+    ArrayRef<int64_t> shape = cast<ShapedType>(op->getResult(0).getType()).getShape();
+    return !shape.empty() && shape.back() == columns;
+  }
   return true;
 }
 
@@ -268,7 +270,7 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     if (auto iota = dyn_cast<graph::IotaOp>(op);
         iota && iota.getType().getShape()[iota.getDim()] != elements)
       return false;
-    return !isa<graph::RotateOp, graph::GatherOp>(op) &&
+    return !isa<graph::RotateOp, graph::GatherOp, graph::PermuteOp>(op) &&
            llvm::all_of(op.getOperands(), [&](Value value) {
              return elementsOf(value) == elements || elementsOf(value) == 1;
            });

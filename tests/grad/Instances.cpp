@@ -1,6 +1,9 @@
 // Random instances of every op of the graph dialect that has a derivative.
 #include "tests/grad/Instances.h"
 
+#include "llvm/ADT/Sequence.h"
+
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -81,6 +84,16 @@ void bitcast(Instance &in) {
   Value x = in.flip() ? in.operand(type) : in.operand(in.i32(type.getShape().vec()));
   bool isFloat = x.getType() == type;
   in.op = BitcastOp::create(in.builder, in.location, isFloat ? Type(type.clone(bits)) : type, x);
+}
+
+void permute(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(0, 4));
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  std::shuffle(order.begin(), order.end(), in.random);
+  SmallVector<int64_t> sizes;
+  for (int64_t dim : order)
+    sizes.push_back(type.getDimSize(dim));
+  in.op = PermuteOp::create(in.builder, in.location, type.clone(sizes), in.operand(type), order);
 }
 
 template <typename OpTy, double (*mapRight)(double) = nullptr> void binary(Instance &in) {
@@ -358,6 +371,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.reduce", reduce},
       {"nano.matmul", matmul},
       {"nano.transpose", transpose},
+      {"nano.permute", permute},
       {"nano.quantize", quantize},
       {"nano.dequantize", dequantize},
       {"nano.scaled_matmul", scaledMatmul},

@@ -430,3 +430,19 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xi16> {
   %y = nano.bitcast %x : tensor<2xf32> -> tensor<2xi16>
   return %y : tensor<2xi16>
 }
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  // expected-error @below {{order [1, 1] does not name each dimension of [2, 3] once}}
+  %y = nano.permute %x order [1, 1] : tensor<2x3xf32> -> tensor<3x2xf32>
+  return %y : tensor<3x2xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // expected-error @below {{result must be 'tensor<3x2xf32>', is 'tensor<2x3xf32>'}}
+  %y = nano.permute %x order [1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}

@@ -373,8 +373,8 @@ void copyPart(TensorValue &part, TensorValue &whole, int64_t dim, int64_t start)
 
 FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands operands,
                                                       bool &known) {
-  if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, TransposeOp, ReduceOp, ScanOp>(
-          op)) {
+  if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, TransposeOp, PermuteOp, ReduceOp,
+           ScanOp>(op)) {
     known = false;
     return failure();
   }
@@ -406,6 +406,14 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
       result.data[i] = operands[0]->data[i / columns * columns + (i % columns + shift) % columns];
   } else if (isa<TransposeOp>(op)) {
     result.data = transposed(*operands[0]);
+  } else if (auto permute = dyn_cast<PermuteOp>(op)) {
+    std::vector<int64_t> strides = stridesOf(operands[0]->shape);
+    forEachIndex(result.shape, [&](int64_t flat, ArrayRef<int64_t> index) {
+      int64_t place = 0;
+      for (auto [k, dim] : llvm::enumerate(permute.getOrder()))
+        place += index[k] * strides[dim];
+      result.data[flat] = operands[0]->data[place];
+    });
   } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
     std::vector<int64_t> strides = stridesOf(result.shape);
     /// Calls visit(place in the result, element of x).
