@@ -676,6 +676,7 @@ template <typename F> void generate(int64_t tokens, const F &logits, Line at = L
 
 } // namespace nano::frontend
 
+#include "compiler/FrontendFunctions.h"
 #include "compiler/FrontendInterchange.h"
 
 /// The model: `NANO_MODEL { … }`, once a file.

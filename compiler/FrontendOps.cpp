@@ -113,6 +113,16 @@ template <typename OpTy> Tensor binary(const char *what, const Operand &a, const
       arguments.recorder.op<OpTy>(arguments.at, arguments[0], arguments[1]));
 }
 
+/// Of i32 alone.
+template <typename OpTy> Tensor integers(const char *what, const Operand &a, const Operand &b) {
+  Arguments arguments(what, {a, b});
+  arguments.agree(0, 1, i32);
+  if (const DType type = dtypeOf(arguments[0]); type != i32)
+    fail(arguments.at, fmt::format("{}: takes i32, not {}", what, nameOf(type)));
+  return arguments.recorder.handle(
+      arguments.recorder.op<OpTy>(arguments.at, arguments[0], arguments[1]));
+}
+
 /// The value of x, which must be f32 or bf16.
 Value floats(const At &x, const char *what) {
   const Value value = Recorder::current().value(x, what);
@@ -181,12 +191,25 @@ Tensor tanh(const At &x) { return unary<graph::TanhOp>("tanh", x); }
 Tensor sigmoid(const At &x) { return unary<graph::SigmoidOp>("sigmoid", x); }
 Tensor sin(const At &x) { return unary<graph::SinOp>("sin", x); }
 Tensor cos(const At &x) { return unary<graph::CosOp>("cos", x); }
+Tensor abs(const At &x) { return unary<graph::AbsOp>("abs", x); }
+Tensor sign(const At &x) { return unary<graph::SignOp>("sign", x); }
+Tensor floor(const At &x) { return unary<graph::FloorOp>("floor", x); }
+Tensor ceil(const At &x) { return unary<graph::CeilOp>("ceil", x); }
+Tensor round(const At &x) { return unary<graph::RoundOp>("round", x); }
+Tensor erf(const At &x) { return unary<graph::ErfOp>("erf", x); }
 Tensor relu(const At &x) {
   return binary<graph::MaxOp>("relu", Operand(x.tensor, x.at), Operand(0.0, x.at));
 }
 Tensor square(const At &x) {
   return binary<graph::MulOp>("square", Operand(x.tensor, x.at), Operand(x.tensor, x.at));
 }
+
+Tensor operator%(const Operand &a, const Operand &b) { return integers<graph::RemOp>("%", a, b); }
+Tensor operator&(const Operand &a, const Operand &b) { return integers<graph::AndOp>("&", a, b); }
+Tensor operator|(const Operand &a, const Operand &b) { return integers<graph::OrOp>("|", a, b); }
+Tensor operator^(const Operand &a, const Operand &b) { return integers<graph::XorOp>("^", a, b); }
+Tensor operator<<(const Operand &a, const Operand &b) { return integers<graph::ShlOp>("<<", a, b); }
+Tensor operator>>(const Operand &a, const Operand &b) { return integers<graph::ShrOp>(">>", a, b); }
 
 Tensor select(const Comparison &condition, const Operand &x, const Operand &y) {
   Arguments arguments("select", {condition.a, condition.b, x, y});
@@ -352,6 +375,22 @@ Tensor mean(const At &x, const Axes &axes) {
 Tensor maximum(const At &x) { return reduced("maximum", graph::Combiner::max, x, nullptr, false); }
 Tensor maximum(const At &x, const Axes &axes) {
   return reduced("maximum", graph::Combiner::max, x, &axes, false);
+}
+Tensor logSumExp(const At &x, const Axes &axes) {
+  const int64_t rank = typeOf(floats(x, "logSumExp")).getRank();
+  int64_t first = rank;
+  for (int i = 0; i < axes.count; ++i)
+    first = std::min(first, axisOf(axes.axes[i], rank, x.at, "logSumExp"));
+  if (first != rank - axes.count)
+    fail(x.at, "logSumExp: is over the last dimensions");
+  // A loss of the same rows knows it.
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, "logSumExp");
+  for (Operation *user : value.getUsers())
+    if (auto loss = dyn_cast<graph::CrossEntropyOp>(user); loss && axes.count == 1)
+      return recorder.handle(
+          recorder.reshape(loss.getLse(), {typeOf(value).getDimSize(0), 1}, x.at));
+  return reduced("logSumExp", graph::Combiner::logsumexp, At(cast(x, f32), x.at), &axes, false);
 }
 Tensor cumsum(const At &x) { return scanned("cumsum", graph::Combiner::sum, x); }
 Tensor cummax(const At &x) { return scanned("cummax", graph::Combiner::max, x); }

@@ -247,8 +247,8 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
                          number.consume_front("update_") || number.consume_front("event_")) &&
                         !number.empty() && llvm::all_of(number, llvm::isDigit);
   if (llvm::is_contained(reserved, symbol) || hasPhase || StringRef(symbol).starts_with("grad.") ||
-      StringRef(symbol).starts_with("fp8.") || symbol == graph::reportsSymbol ||
-      symbol == graph::stepReportsSymbol)
+      StringRef(symbol).starts_with("fp8.") || StringRef(symbol).starts_with("random.") ||
+      symbol == graph::reportsSymbol || symbol == graph::stepReportsSymbol)
     fail(at, fmt::format("{}: the name '{}' is the compiler's own; choose another", what, symbol));
   auto [entry, isNew] = symbols.try_emplace(symbol, at);
   if (!isNew)

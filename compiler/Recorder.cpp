@@ -255,6 +255,8 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   columns = inputs < 2 ? nullptr : &(inStage ? stages.back() : outside).program(role).columns;
   isReporting = StringRef(role) == "train";
   reportLines.clear(); // each stage's training program has its own
+  recordsTraining = isReporting;
+  randomUses = 0;
   values.clear();
   for (Declared &declaration : declared) {
     declaration.loaded = {};
@@ -280,6 +282,7 @@ void Recorder::endProgram(func::FuncOp function, Value result, Line at) {
   openProgram = {};
   columns = nullptr;
   program = 0;
+  recordsTraining = false;
   values.clear();
   builder.setInsertionPointToEnd(module->getBody());
 }

@@ -103,6 +103,17 @@ public:
   /// rank 0.
   void recordScore(mlir::Region &region, const ScoreFunction &score, Line at);
 
+  /// Whether the training program is being recorded.
+  bool isTraining() const { return recordsTraining; }
+  /// What the next random numbers of the training program are keyed by: single i32 numbers, and
+  /// the number of the use.
+  struct RandomKey {
+    mlir::Value sequence;
+    int64_t use;
+    mlir::Value seedLow, seedHigh;
+  };
+  RandomKey randomKey(Line at);
+
   //===- Declarations ----------------------------------------------------------===//
 
   int64_t hyper(const char *name, int64_t value, const char *about, int64_t least, Line at);
@@ -210,6 +221,13 @@ private:
   mlir::Value emitSched(uint32_t id, mlir::OpBuilder &body, mlir::Block &block, mlir::Location loc,
                         llvm::DenseMap<uint32_t, mlir::Value> &done);
 
+  /// Loads one of the scalars that random numbers are keyed by, and declares it before its first
+  /// use.
+  mlir::Value randomScalar(const char *symbol, Line at);
+  static constexpr const char *randomSequenceSymbol = "random.sequence";
+  static constexpr const char *randomSeedLowSymbol = "random.seed_low";
+  static constexpr const char *randomSeedHighSymbol = "random.seed_high";
+
   mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
   void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
 
@@ -220,7 +238,9 @@ private:
   uint32_t model;            ///< what handles of declarations carry
   uint32_t program = 0;      ///< what handles of the present program carry; 0: none
   uint32_t outerProgram = 0; ///< while a score function is recorded: the program around it
-  int64_t opCount = 0;       ///< of all programs, and parameters
+  bool recordsTraining = false;
+  int64_t randomUses = 0; ///< in the training program
+  int64_t opCount = 0;    ///< of all programs, and parameters
   std::vector<mlir::Value> values;
   std::vector<Declared> declared;
   std::vector<std::vector<double>> numberSets; ///< of initial values

@@ -76,6 +76,38 @@ TEST(FrontendErrors, Matmul) {
             "matmul: takes f32 or bf16, not i32 × f32");
 }
 
+TEST(FrontendErrors, BitsAndIntegers) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return x % 3.0; }), "%: takes i32, not f32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return t ^ 0.5; }),
+            "^: 0.5 is not an i32; cast the tensor to f32 first");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cast(t, u16) + t; }),
+            "+: no arithmetic on u16 and i32; cast one");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return bitcast(x, u16); }),
+            "bitcast: has no bits of f32 for u16; pairs are f32 and i32, bf16 and u16");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return erf(t); }),
+            "erf: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return gelu(t); }),
+            "gelu: takes f32 or bf16, not i32 [4]");
+}
+
+TEST(FrontendErrors, Rows) {
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return topK(x, 9).values; }),
+            "topK: 9 of rows of 8 numbers");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return topK(x, 0).values; }),
+            "topK: 0 of rows of 8 numbers");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return argmax(t); }),
+            "argmax: takes f32 or bf16 rows, not i32 [4]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return takeAlong(x, t); }),
+            "takeAlong: the indices are i32 [4] of rows of f32 [4, 8]; wanted is i32 with as many "
+            "rows");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return logSumExp(x, 0); }),
+            "logSumExp: is over the last dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return transpose(x, {0, 0}); }),
+            "transpose: the order must name each dimension of [4, 8] once");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return transpose(x, {1}); }),
+            "transpose: the order must name each dimension of [4, 8] once");
+}
+
 TEST(FrontendErrors, Arithmetic) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return x + w; }),
             "+: shapes do not go together: [4, 8] and [3, 8]");

@@ -2,56 +2,17 @@
 // the sequence's length, and filled in for each program.
 #include "tests/e2e/RandomModel.h"
 
+#include "tests/e2e/ModelText.h"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <sstream>
 #include <vector>
 
 namespace nano::test {
 namespace {
 
-/// The dimension that a program's sequence length is filled in for.
-constexpr int64_t T = -1;
-constexpr const char *lengthMark = "$T";
-constexpr const char *inverseLengthMark = "$INV";
-
-using Shape = std::vector<int64_t>;
-
-struct Value {
-  std::string name;
-  Shape shape;
-  std::string element;
-};
-
-std::string number(double value) {
-  std::ostringstream text;
-  text.precision(9);
-  text << std::scientific << value;
-  return text.str();
-}
-
-std::string list(const Shape &values) {
-  std::string text;
-  for (int64_t value : values)
-    text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return "[" + text + "]";
-}
-
-std::string typeOf(const Shape &shape, const std::string &element) {
-  std::string text = "tensor<";
-  for (int64_t size : shape)
-    text += (size == T ? lengthMark : std::to_string(size)) + "x";
-  return text + element + ">";
-}
-
-std::string replaced(std::string text, const std::string &mark, const std::string &by) {
-  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size()))
-    text.replace(at, mark.size(), by);
-  return text;
-}
-
-class Generator {
+class Generator : ModelText {
 public:
   explicit Generator(uint64_t seed) : random(seed * 7919 + 17) {
     static constexpr int64_t lengths[] = {8, 16, 24, 40, 48, 64}, vocabularies[] = {17, 32, 50, 80};
@@ -92,85 +53,6 @@ private:
       return "f32";
     model.hasBf16 = true;
     return "bf16";
-  }
-
-  //===- Ops ---------------------------------------------------------------===//
-
-  /// `%n = text`, and the result's type behind it unless the text ends with the types.
-  Value op(const Shape &shape, const std::string &element, const std::string &text,
-           bool printType = true) {
-    Value result{"%v" + std::to_string(next++), shape, element};
-    body += "    " + result.name + " = " + text + (printType ? typeOf(shape, element) : "") + "\n";
-    return result;
-  }
-  Value unary(const std::string &name, const Value &x) {
-    return op(x.shape, x.element, "nano." + name + " " + x.name + " : ");
-  }
-  Value binary(const std::string &name, const Value &x, const Value &y) {
-    return op(x.shape, x.element, "nano." + name + " " + x.name + ", " + y.name + " : ");
-  }
-  Value constantText(const std::string &value, const Shape &shape, const std::string &element) {
-    return op(shape, element, "nano.constant " + value + " : ");
-  }
-  Value constant(double value, const Shape &shape, const std::string &element) {
-    return constantText(number(value), shape, element);
-  }
-  Value times(Value x, double factor) {
-    Value c = constant(factor, x.shape, x.element);
-    return binary("mul", x, c);
-  }
-  Value plus(Value x, double addend) {
-    Value c = constant(addend, x.shape, x.element);
-    return binary("add", x, c);
-  }
-  Value cast(Value x, const std::string &element) {
-    if (x.element == element)
-      return x;
-    return op(x.shape, element,
-              "nano.cast " + x.name + " : " + typeOf(x.shape, x.element) + " -> ");
-  }
-  Value broadcast(Value x, const Shape &shape, const Shape &dims) {
-    return op(shape, x.element,
-              "nano.broadcast " + x.name + " dims " + list(dims) + " : " +
-                  typeOf(x.shape, x.element) + " -> ");
-  }
-  Value reshape(Value x, const Shape &shape) {
-    return op(shape, x.element,
-              "nano.reshape " + x.name + " : " + typeOf(x.shape, x.element) + " -> ");
-  }
-  Value slice(Value x, int64_t dim, int64_t start, int64_t size) {
-    Shape shape = x.shape;
-    shape[dim] = size;
-    return op(shape, x.element,
-              "nano.slice " + x.name + " dim " + std::to_string(dim) + " at " +
-                  std::to_string(start) + " : " + typeOf(x.shape, x.element) + " -> ");
-  }
-  Value concat(const Value &x, const Value &y, int64_t dim) {
-    Shape shape = x.shape;
-    shape[dim] += y.shape[dim];
-    return op(shape, x.element,
-              "nano.concat " + x.name + ", " + y.name + " dim " + std::to_string(dim) + " : (" +
-                  typeOf(x.shape, x.element) + ", " + typeOf(y.shape, y.element) + ") -> ");
-  }
-  Value reduce(const char *combiner, Value x, const Shape &dims) {
-    Shape shape;
-    for (size_t i = 0; i < x.shape.size(); ++i)
-      if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(i)) == dims.end())
-        shape.push_back(x.shape[i]);
-    return op(shape, x.element,
-              std::string("nano.reduce ") + combiner + " " + x.name + " dims " + list(dims) +
-                  " : " + typeOf(x.shape, x.element) + " -> ");
-  }
-  /// x·op(w), the result of type `element`.
-  Value matmul(const Value &a, const Value &b, bool transposeA, bool transposeB, const Shape &shape,
-               const std::string &element) {
-    std::string flags = transposeA && transposeB ? " {transpose_a, transpose_b}"
-                        : transposeA             ? " {transpose_a}"
-                        : transposeB             ? " {transpose_b}"
-                                                 : "";
-    return op(shape, element,
-              "nano.matmul " + a.name + ", " + b.name + flags + " : (" +
-                  typeOf(a.shape, a.element) + ", " + typeOf(b.shape, b.element) + ") -> ");
   }
 
   //===- Parameters --------------------------------------------------------===//
@@ -317,8 +199,27 @@ private:
     return reshape(y, {T, heads * size});
   }
 
+  /// A quarter of the elements becomes 0.
+  Value dropout(Value x) {
+    auto number = [&](const char *scalar) {
+      Value loaded = op({}, "i32", std::string("nano.load @") + scalar + " : ");
+      return broadcast(loaded, x.shape, {});
+    };
+    Value column = op(x.shape, "i32", "nano.iota 1 : ");
+    Value row = op(x.shape, "i32", "nano.iota 0 : "), sequence = number("sequence"),
+          use = constant(static_cast<double>(uses++), x.shape, "i32"), seed = number("seed");
+    Value bits = op(x.shape, "i32",
+                    "nano.philox counter(" + column.name + ", " + row.name + ", " + sequence.name +
+                        ", " + use.name + ") key(" + seed.name + ", " + seed.name + ") : ");
+    Value bound = constant(-1073741824, x.shape, "i32"), zero = constant(0, x.shape, x.element),
+          kept = times(x, 1.25);
+    return op(x.shape, x.element,
+              "nano.select lt, " + bits.name + ", " + bound.name + ", " + zero.name + ", " +
+                  kept.name + " : " + typeOf(x.shape, "i32") + ", ");
+  }
+
   Value elementwise(Value x) {
-    switch (pick(0, 11)) {
+    switch (pick(0, 15)) {
     case 0:
       return unary("tanh", x);
     case 1:
@@ -365,6 +266,16 @@ private:
       return op(x.shape, x.element,
                 "nano.rotate " + x.name + " by " + std::to_string(pick(0, x.shape.back() - 1)) +
                     " : ");
+    case 11:
+      return dropout(x);
+    case 12:
+      return unary("erf", x);
+    case 13: // Away from the kink for most.
+      return unary("abs", plus(x, 0.3));
+    case 14: { // GELU (erf)
+      Value gate = plus(unary("erf", times(x, 0.7071067812)), 1);
+      return times(binary("mul", gate, x), 0.5);
+    }
     default: {
       Value low = constant(-0.4, x.shape, x.element);
       return binary("min", x, low);
@@ -404,7 +315,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 15)) {
+    switch (pick(0, 17)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -472,6 +383,18 @@ private:
       Value halves = reshape(cast(x, "f32"), {T, 2, columns / 2});
       Value both = broadcast(times(reduce("sum", halves, {1}), 0.3), halves.shape, {0, 2});
       return cast(reshape(binary("sub", halves, both), x.shape), x.element);
+    }
+    case 15: { // columns change places with the halves that they are of
+      if (columns % 2 != 0)
+        return mixed(x);
+      return reshape(permute(reshape(x, {T, 2, columns / 2}), {0, 2, 1}), x.shape);
+    }
+    case 16: { // heads first, and back
+      if (columns % 4 != 0)
+        return elementwise(x);
+      Value heads = permute(reshape(x, {T, 4, columns / 4}), {1, 0, 2});
+      Value changed = chance(50) ? softmax(heads) : unary("tanh", heads);
+      return reshape(permute(changed, {1, 0, 2}), x.shape);
     }
     default:
       return chance(50) ? elementwise(x) : mixed(x);
@@ -554,6 +477,9 @@ private:
     };
     static constexpr const char *scalarHead =
         " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):\n";
+    static constexpr const char *bySequence =
+        " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64, %sequence: f64, "
+        "%low: f64, %high: f64):\n";
     const std::string clip = chance(40) ? "5.000000e-01" : "0.000000e+00",
                       dist = chance(50) ? "allreduce" : "zero2";
     if (chance(40))
@@ -587,6 +513,13 @@ private:
         scalarHead +
         "    %c = arith.constant 5.000000e+00 : f64\n    %w = arith.addf %step, %c : f64\n"
         "    nano.yield %w : f64\n  }\n"
+        "  nano.scalar @sequence : i32" +
+        bySequence +
+        "    %n = arith.mulf %step, %sequences : f64\n    %s = arith.addf %n, %sequence : f64\n"
+        "    nano.yield %s : f64\n  }\n"
+        "  nano.scalar @seed : i32" +
+        bySequence +
+        "    nano.yield %low : f64\n  }\n"
         // An ε of the size of gradients: a step then follows a small gradient instead of its sign.
         "  nano.adam @adams lr @lr {beta1 = 9.000000e-01 : f64, beta2 = 9.500000e-01 : f64, "
         "eps = 1.000000e-02 : f64, weight_decay = 1.000000e-01 : f64}\n"
@@ -603,8 +536,8 @@ private:
 
   std::mt19937_64 random;
   RandomModel model;
-  int64_t bf16Percent = 0, next = 0, parameters = 0;
-  std::string body, states;
+  int64_t bf16Percent = 0, parameters = 0, uses = 0;
+  std::string states;
   Value position;
   std::vector<Value> pool;
   std::vector<size_t> chosen; ///< places in the pool of values that something was made of

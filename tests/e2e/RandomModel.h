@@ -20,8 +20,9 @@ struct RandomModel {
 };
 
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence
-/// (products, attention, norms, softmaxes, gates, column sums, gathers, slices, element-wise
-/// chains), a head with cross-entropy, and terms that use every value that nothing else does.
+/// (products, attention, norms, softmaxes, gates, column sums, gathers, slices, dimensions in other
+/// orders, random numbers, element-wise chains), a head with cross-entropy, and terms that use
+/// every value that nothing else does.
 RandomModel randomModel(uint64_t seed);
 
 } // namespace nano::test

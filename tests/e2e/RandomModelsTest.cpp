@@ -34,6 +34,7 @@ namespace nano::test {
 namespace {
 
 constexpr int64_t steps = 2;
+constexpr int seed = 12345; // of random numbers
 
 /// Tokens and targets of one sequence.
 struct Sequence {
@@ -184,12 +185,16 @@ protected:
       return "last";
     return microBatch == 0 ? "first" : "next";
   }
-  void setScalars(StateMap &states, int64_t step) const {
+  void setScalars(StateMap &states, int64_t step, int64_t sequence = 0) const {
     for (const plan::Scalar &scalar : plans.at(1).scalars)
-      states[scalar.name] = {{}, {plan::evaluate(scalar.value, variables(step))}};
+      states[scalar.name] = {{}, {plan::evaluate(scalar.value, variables(step, sequence))}};
   }
-  plan::Variables variables(int64_t step) const {
-    return {double(step), double(plans.at(1).training.numIterations), double(model.sequences), 1};
+  plan::Variables variables(int64_t step, int64_t sequence) const {
+    return {.step = double(step),
+            .numIterations = double(plans.at(1).training.numIterations),
+            .sequences = double(model.sequences),
+            .sequence = double(sequence),
+            .seedLow = seed};
   }
 
   MLIRContext context;
@@ -338,9 +343,9 @@ void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
   options.arithmetic = arithmetic;
   StateMap states = initial;
   for (int64_t step = 0; step < steps; ++step) {
-    setScalars(states, step);
     record.losses.emplace_back();
     for (int64_t i = 0; i < model.sequences; ++i) {
+      setScalars(states, step, i);
       auto loss = interpretedLoss(programOfStep(roleOf(step, i), step),
                                   batch[step * model.sequences + i], states);
       ASSERT_TRUE(succeeded(loss));
@@ -390,11 +395,12 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
   for (const plan::State &state : plan.states)
     put(state.buffer, localPart(state, communicator.rank(), initial), state.type);
   for (int64_t step = 0; step < steps && status; ++step) {
-    status = writeScalars(plan, step, communicator.world(), device);
     record.losses.emplace_back(model.sequences);
     const plan::Training &training = plan::stageAt(plan, step);
     for (int64_t i = communicator.rank(); i < model.sequences; i += communicator.world()) {
       const Sequence &sequence = batch[step * model.sequences + i];
+      if (status)
+        status = writeScalars(plan, step, communicator.world(), device, seed, i);
       put(training.tokensBuffer, sequence.tokens, plan::DType::I32);
       put(training.targetsBuffer, sequence.targets, plan::DType::I32);
       run(programOf(training, step, i / communicator.world(), communicator.world()));
@@ -406,6 +412,8 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
       run(phase.update);
     record.states.push_back(statesOf(false));
   }
+  if (status)
+    status = writeScalars(plan, steps - 1, communicator.world(), device, seed);
   const plan::Training &training = plan::stageAt(plan, steps - 1);
   put(training.valTokensBuffer, held.tokens, plan::DType::I32);
   put(training.valTargetsBuffer, held.targets, plan::DType::I32);
@@ -517,10 +525,10 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
     double losses[2] = {0, 0};
     for (int side = 0; side < 2; ++side) {
       StateMap states = initial;
-      setScalars(states, 0);
       for (size_t i = 0; i < direction.size(); ++i)
         states[name].data[i] += (side == 0 ? -distance : distance) * direction[i];
       for (int64_t i = 0; i < model.sequences; ++i) {
+        setScalars(states, 0, i);
         auto loss =
             interpretedLoss(graph::functionWithRole(*originals.front(), "train"), batch[i], states);
         ASSERT_TRUE(succeeded(loss));

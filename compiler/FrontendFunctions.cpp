@@ -1,0 +1,274 @@
+// The front end's functions that are made of others: activations, choices along rows, and random
+// numbers.
+#include "compiler/Recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace nano::frontend {
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+DType dtypeOf(Value value) { return Recorder::dtypeOf(typeOf(value).getElementType()); }
+std::string describe(Value value) {
+  return fmt::format("{} {}", nameOf(dtypeOf(value)), text(typeOf(value).getShape()));
+}
+
+/// The value of x, f32 or bf16, of at least one dimension where that is asked for.
+Value floats(const At &x, const char *what, bool hasRows) {
+  const Value value = Recorder::current().value(x, what);
+  if (const DType type = dtypeOf(value);
+      (type != f32 && type != bf16) || (hasRows && typeOf(value).getRank() == 0))
+    fail(x.at, fmt::format("{}: takes f32 or bf16{}, not {}", what, hasRows ? " rows" : "",
+                           describe(value)));
+  return value;
+}
+
+/// i32 of `type`'s shape, the index along its last dimension.
+Tensor columnNumbers(RankedTensorType type, DType element, Line at) {
+  Recorder &recorder = Recorder::current();
+  return recorder.handle(recorder.op<graph::IotaOp>(at, type.clone(recorder.elementType(element)),
+                                                    type.getRank() - 1));
+}
+
+} // namespace
+
+//===- Activations -------------------------------------------------------------===//
+
+Tensor gelu(const At &x) {
+  floats(x, "gelu", /*hasRows=*/false);
+  const Line at = x.at;
+  const Operand wide(cast(x, f32), at);
+  const Tensor inner = erf(At(wide * Operand(std::sqrt(0.5), at), at));
+  const Tensor gate = Operand(inner, at) + Operand(1.0, at);
+  const Tensor half = wide * Operand(0.5, at);
+  return cast(At(Operand(half, at) * Operand(gate, at), at), x.tensor.type(at));
+}
+
+Tensor geluTanh(const At &x) {
+  floats(x, "geluTanh", /*hasRows=*/false);
+  const Line at = x.at;
+  auto times = [&](const Operand &a, const Operand &b) { return Operand(a * b, at); };
+  auto number = [&](double value) { return Operand(value, at); };
+  const Operand wide(cast(x, f32), at);
+  const Operand cube = times(times(times(number(0.044715), wide), wide), wide);
+  const Operand inner = times(number(0.7978845608028654), Operand(wide + cube, at));
+  const Operand gate(number(1.0) + Operand(tanh(At(inner.tensor, at)), at), at);
+  return cast(At(times(times(number(0.5), wide), gate).tensor, at), x.tensor.type(at));
+}
+
+Tensor bitcast(const At &x, DType type) {
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, "bitcast");
+  const DType from = dtypeOf(value);
+  auto isPair = [](DType a, DType b) { return (a == f32 && b == i32) || (a == bf16 && b == u16); };
+  if (from == type)
+    return x.tensor;
+  if (!isPair(from, type) && !isPair(type, from))
+    fail(x.at, fmt::format("bitcast: has no bits of {} for {}; pairs are f32 and i32, bf16 and u16",
+                           nameOf(from), nameOf(type)));
+  return recorder.handle(
+      recorder.op<graph::BitcastOp>(x.at, typeOf(value).clone(recorder.elementType(type)), value));
+}
+
+Tensor transpose(const At &x, const Axes &order) {
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, "transpose");
+  const RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> dims, sizes;
+  for (int i = 0; i < order.count; ++i) {
+    const int64_t axis = order.axes[i], dim = axis < 0 ? axis + type.getRank() : axis;
+    if (dim < 0 || dim >= type.getRank() || llvm::is_contained(dims, dim))
+      break;
+    dims.push_back(dim);
+    sizes.push_back(type.getDimSize(dim));
+  }
+  if (order.count != type.getRank() || dims.size() != size_t(type.getRank()))
+    fail(x.at, fmt::format("transpose: the order must name each dimension of {} once",
+                           text(type.getShape())));
+  if (llvm::is_sorted(dims))
+    return x.tensor;
+  return recorder.handle(recorder.op<graph::PermuteOp>(x.at, type.clone(sizes), value, dims));
+}
+
+//===- Along rows --------------------------------------------------------------===//
+
+Tensor argmax(const At &x) {
+  const RankedTensorType type = typeOf(floats(x, "argmax", /*hasRows=*/true));
+  const Line at = x.at;
+  const int64_t columns = type.getShape().back();
+  if (columns > int64_t(1) << 24)
+    fail(at, fmt::format("argmax: {} columns; at most 2^24 have numbers", columns));
+  const Tensor largest = maximum(x, -1);
+  // The largest number of columns behind, among the columns that are largest.
+  const Tensor behind = Operand(double(columns), at) - Operand(columnNumbers(type, f32, at), at);
+  const Tensor candidates =
+      select(Operand(x.tensor, at) == Operand(largest, at), Operand(behind, at), Operand(1.0, at));
+  const Tensor index = Operand(double(columns), at) - Operand(maximum(At(candidates, at), -1), at);
+  return cast(At(index, at), i32);
+}
+
+namespace {
+/// x[…, index] of indices […, 1].
+Tensor taken(const Tensor &x, const Tensor &numbers, const Tensor &index, Line at) {
+  const Tensor chosen =
+      select(Operand(numbers, at) == Operand(index, at), Operand(x, at), Operand(0.0, at));
+  return sum(At(chosen, at), -1);
+}
+
+/// Columns side by side.
+Tensor joined(ArrayRef<Tensor> columns, Line at) {
+  Recorder &recorder = Recorder::current();
+  SmallVector<Value> values;
+  for (const Tensor &column : columns)
+    values.push_back(recorder.value(column, at, "concat"));
+  if (values.size() == 1)
+    return columns.front();
+  SmallVector<int64_t> shape(typeOf(values.front()).getShape());
+  shape.back() = static_cast<int64_t>(values.size());
+  return recorder.handle(recorder.op<graph::ConcatOp>(at, typeOf(values.front()).clone(shape),
+                                                      values, int64_t(shape.size()) - 1));
+}
+
+constexpr int64_t mostTaken = 64;
+} // namespace
+
+Tensor takeAlong(const At &x, const Tensor &indices) {
+  const Line at = x.at;
+  const Value value = floats(x, "takeAlong", /*hasRows=*/true);
+  const Value which = Recorder::current().value(indices, at, "takeAlong");
+  const RankedTensorType type = typeOf(value), wanted = typeOf(which);
+  if (dtypeOf(which) != i32 || wanted.getRank() != type.getRank() ||
+      wanted.getShape().drop_back() != type.getShape().drop_back())
+    fail(at, fmt::format("takeAlong: the indices are {} of rows of {}; wanted is i32 with as many "
+                         "rows",
+                         describe(which), describe(value)));
+  const int64_t count = wanted.getShape().back();
+  if (count > mostTaken)
+    fail(at, fmt::format("takeAlong: {} numbers of a row; at most {}", count, mostTaken));
+  const Tensor numbers = columnNumbers(type, i32, at);
+  SmallVector<Tensor> columns;
+  for (int64_t j = 0; j < count; ++j)
+    columns.push_back(taken(x.tensor, numbers, slice(At(indices, at), -1, j, 1), at));
+  return joined(columns, at);
+}
+
+TopK topK(const At &x, int64_t k) {
+  const Line at = x.at;
+  const Value value = floats(x, "topK", /*hasRows=*/true);
+  const RankedTensorType type = typeOf(value);
+  if (k < 1 || k > type.getShape().back())
+    fail(at, fmt::format("topK: {} of rows of {} numbers", k, type.getShape().back()));
+  if (k > mostTaken)
+    fail(at, fmt::format("topK: {} of a row; at most {}", k, mostTaken));
+  const Tensor numbers = columnNumbers(type, i32, at);
+  Tensor rest = x.tensor;
+  SmallVector<Tensor> values, indices;
+  for (int64_t i = 0; i < k; ++i) {
+    indices.push_back(argmax(At(rest, at)));
+    values.push_back(taken(x.tensor, numbers, indices.back(), at));
+    if (i + 1 < k)
+      rest = select(Operand(numbers, at) == Operand(indices.back(), at),
+                    Operand(-std::numeric_limits<double>::infinity(), at), Operand(rest, at));
+  }
+  return {joined(values, at), joined(indices, at)};
+}
+
+//===- Random numbers ----------------------------------------------------------===//
+
+Tensor randomBits(const Shape &shape, Line at) {
+  Recorder &recorder = Recorder::current();
+  const RankedTensorType type =
+      recorder.tensorType({shape.sizes, static_cast<size_t>(shape.rank)}, recorder.elementType(i32),
+                          at, "random numbers");
+  const Recorder::RandomKey key = recorder.randomKey(at);
+  auto everywhere = [&](Value number) { return recorder.broadcast(number, type.getShape(), at); };
+  auto index = [&](int64_t dim) { return recorder.op<graph::IotaOp>(at, type, dim); };
+  const Value zero = recorder.constant(0, type, at);
+  // The row: the index among all dimensions but the last.
+  Value row = zero;
+  int64_t stride = 1;
+  for (int64_t dim = shape.rank - 2; dim >= 0; --dim) {
+    Value part = index(dim);
+    if (stride > INT32_MAX)
+      fail(at, fmt::format("random numbers: {} has more than 2^31 rows", text(type.getShape())));
+    if (stride > 1)
+      part = recorder.op<graph::MulOp>(at, part, recorder.constant(double(stride), type, at));
+    row = row == zero ? part : recorder.op<graph::AddOp>(at, row, part);
+    stride *= shape.sizes[dim];
+  }
+  const Value column = shape.rank > 0 ? index(shape.rank - 1) : zero;
+  return recorder.handle(recorder.op<graph::PhiloxOp>(
+      at, column, row, everywhere(key.sequence), recorder.constant(double(key.use), type, at),
+      everywhere(key.seedLow), everywhere(key.seedHigh)));
+}
+
+namespace {
+/// Uniform in [0, 1).
+Tensor unitNumbers(const Shape &shape, Line at) {
+  const Tensor upper = Operand(randomBits(shape, at), at) >> Operand(8.0, at);
+  return Operand(cast(At(upper, at), f32), at) * Operand(0x1p-24, at);
+}
+
+void checkProbability(double p, Line at, const char *what) {
+  if (!(p >= 0 && p <= 1))
+    fail(at, fmt::format("{}: a probability of {}; it is from 0 to 1", what, p));
+}
+
+/// Holds with probability p, to 2^-32 and not never: of the bits as an i32, 2^32·p lie below.
+Comparison happens(const Shape &shape, double p, Line at) {
+  const double bound = std::clamp(std::round(p * 0x1p32) - 0x1p31, -0x1p31 + 1, 0x1p31 - 1);
+  return Operand(randomBits(shape, at), at) < Operand(bound, at);
+}
+} // namespace
+
+Tensor randomUniform(const Shape &shape, double low, double high, Line at) {
+  if (!(low <= high && std::isfinite(high - low)))
+    fail(at, fmt::format("randomUniform: from {} to {}", low, high));
+  const Tensor unit = unitNumbers(shape, at);
+  const Tensor scaled = Operand(unit, at) * Operand(high - low, at);
+  return Operand(scaled, at) + Operand(low, at);
+}
+
+Tensor randomNormal(const Shape &shape, double mean, double stddev, Line at) {
+  if (!(stddev >= 0 && std::isfinite(stddev) && std::isfinite(mean)))
+    fail(at, fmt::format("randomNormal: mean {}, deviation {}", mean, stddev));
+  // Box and Muller 1958.
+  const Tensor first = Operand(1.0, at) - Operand(unitNumbers(shape, at), at);
+  const Tensor turn = Operand(unitNumbers(shape, at), at) * Operand(6.283185307179586, at);
+  const Tensor square = Operand(log(At(first, at)), at) * Operand(-2.0, at);
+  const Tensor normal = Operand(sqrt(At(square, at)), at) * Operand(cos(At(turn, at)), at);
+  const Tensor scaled = Operand(normal, at) * Operand(stddev, at);
+  return Operand(scaled, at) + Operand(mean, at);
+}
+
+Tensor randomBernoulli(const Shape &shape, double p, Line at) {
+  checkProbability(p, at, "randomBernoulli");
+  if (p == 0 || p == 1)
+    return full(shape, p, f32, at);
+  return cast(At(select(happens(shape, p, at), Operand(1.0, at), Operand(0.0, at)), at), f32);
+}
+
+Tensor dropout(const At &x, double p) {
+  const RankedTensorType type = typeOf(floats(x, "dropout", /*hasRows=*/false));
+  const Line at = x.at;
+  if (!(p >= 0 && p < 1))
+    fail(at, fmt::format("dropout: a probability of {}; it is at least 0 and below 1", p));
+  Recorder &recorder = Recorder::current();
+  if (p == 0 || !recorder.isTraining())
+    return x.tensor;
+  Shape shape({});
+  shape.rank = static_cast<int>(type.getRank());
+  llvm::copy(type.getShape(), shape.sizes);
+  const Tensor scaled = Operand(cast(x, f32), at) * Operand(1 / (1 - p), at);
+  const Tensor kept = select(happens(shape, p, at), Operand(0.0, at), Operand(scaled, at));
+  return cast(At(kept, at), x.tensor.type(at));
+}
+
+} // namespace nano::frontend

@@ -1,0 +1,79 @@
+// More functions of the model-building API: of elements, of bits, along rows, and random numbers.
+// A part of Frontend.h, which includes it.
+#pragma once
+
+#include "compiler/Frontend.h"
+
+namespace nano::frontend {
+
+//===- Elements ----------------------------------------------------------------===//
+
+Tensor abs(const At &x);
+Tensor sign(const At &x);  ///< 1, −1, or x where that is 0; no gradient
+Tensor floor(const At &x); ///< down; no gradient, as of ceil and round
+Tensor ceil(const At &x);
+Tensor round(const At &x); ///< to the nearest, the even one of two
+Tensor erf(const At &x);
+/// x·Φ(x) = x/2·(1 + erf(x/√2)), in f32, rounded to x's type.
+Tensor gelu(const At &x);
+/// Its approximation x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))), which GPT-2 has.
+Tensor geluTanh(const At &x);
+
+// Integers, i32 alone. Shapes go together as those of arithmetic.
+Tensor operator%(const Operand &a, const Operand &b); ///< a − b·⌊a/b⌋, of b's sign; b is not 0
+Tensor operator&(const Operand &a, const Operand &b);
+Tensor operator|(const Operand &a, const Operand &b);
+Tensor operator^(const Operand &a, const Operand &b);
+Tensor operator<<(const Operand &a, const Operand &b); ///< by b mod 32 bits
+Tensor operator>>(const Operand &a, const Operand &b); ///< likewise; zeros come in from the left
+
+/// The same bits as another type: f32 as i32, bf16 as u16, and back. No gradient. An f32 in two
+/// pieces, a bf16 that is cut off and not rounded, and the 16 bits behind it:
+///
+///   const Tensor whole = bitcast((cast(bitcast(w, u16), i32) << 16) | cast(low, i32), f32);
+///   w = bitcast(cast(bitcast(whole, i32) >> 16, u16), bf16);
+///   low = cast(bitcast(whole, i32), u16);                          // the lower 16 bits
+Tensor bitcast(const At &x, DType type);
+
+/// Dimensions in another order: dimension k of the result is dimension order[k] of x.
+Tensor transpose(const At &x, const Axes &order);
+
+//===- Rows --------------------------------------------------------------------===//
+
+/// ln Σ eˣ over the last dimensions, which stay with size 1; in f32, without overflow. Of the
+/// logits of a `crossEntropy` before it, it is what that has computed: a z-loss costs nothing.
+Tensor logSumExp(const At &x, const Axes &axes);
+/// The first index of the largest number along the last dimension, which stays with size 1: i32.
+/// At most 2²⁴ columns.
+Tensor argmax(const At &x);
+/// y[…, j] = x[…, indices[…, j]] of x […, C] and i32 [.., k]; 0 where an index is not in [0, C).
+/// For small k: every column of the result looks at all of x's. The gradient goes back to where
+/// the numbers came from.
+Tensor takeAlong(const At &x, const Tensor &indices);
+struct TopK {
+  Tensor values, indices; ///< […, k], of x's type and i32, the largest first
+};
+/// The k largest numbers of the last dimension, which are finite, and their indices; of equal ones
+/// the first. For small k, at most 64: the rows are looked at k times.
+TopK topK(const At &x, int64_t k);
+
+//===- Random numbers ----------------------------------------------------------===//
+
+// In the training program alone. A number depends on the run's seed, the sequence's number in the
+// run (step · sequences of a batch + sequence of the batch), the use (the calls in the program's
+// order) and the element's position, by Philox 4x32-10: it is the same for any number of ranks and
+// after a resume, and is computed again in the backward pass instead of being kept.
+
+/// 32 random bits an element: i32.
+Tensor randomBits(const Shape &shape, Line at = Line::here());
+/// f32, uniform in [low, high), in 2²⁴ steps.
+Tensor randomUniform(const Shape &shape, double low = 0, double high = 1, Line at = Line::here());
+/// f32, normal, at most 5.8 deviations from the mean.
+Tensor randomNormal(const Shape &shape, double mean = 0, double stddev = 1, Line at = Line::here());
+/// f32: 1 with probability p, else 0.
+Tensor randomBernoulli(const Shape &shape, double p, Line at = Line::here());
+/// x/(1 − p) with probability 1 − p, else 0, element by element; x itself in validation and
+/// sampling, and where p is 0.
+Tensor dropout(const At &x, double p);
+
+} // namespace nano::frontend

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""The front end's functions, each in a model of its own: the loss and both parameters' gradients of
+one step in f32 against plain double precision, whose gradients are finite differences. Tolerance:
+2e-6 of the loss, 2e-5 of a gradient's norm, to which the differences add about 1e-9."""
+
+import math
+import os
+import struct
+
+from harness import (
+    RunTest,
+    distance,
+    main,
+    read_safetensors,
+    run_command,
+    train_losses,
+    write_shard,
+)
+
+ROWS, COLUMNS = 16, 12
+MODEL = """#include "compiler/Frontend.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const int64_t T = 16, C = 12;
+  const auto group = adam("all", {.lr = 0.1, .beta1 = 0.5});
+  const Tensor rows = param("rows", {T, C}, f32, normal(0, 1), group);
+  const Tensor w = param("w", {C}, f32, normal(0, 1), group);
+  auto loss = [&](Tensor tokens, Tensor) {
+    const Tensor x = rows[tokens];
+    const auto f = [&]() -> Tensor { CODE; };
+    return reshape(f(), {T});
+  };
+  training({.vocabSize = T, .eosToken = 0, .globalBatch = T, .numIterations = 1});
+  train(T, Loss::sum, loss);
+  validate(T, Loss::mean, loss);
+}
+"""
+
+
+def bits(x):
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
+def upper(x):
+    return struct.unpack("<f", struct.pack("<I", bits(x) & 0xFFFF0000))[0]
+
+
+def gelu_tanh(x):
+    return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def largest(x, count):
+    return sorted(range(len(x)), key=lambda i: (-x[i], i))[:count]
+
+
+def dot(a, b):
+    return math.fsum(p * q for p, q in zip(a, b))
+
+
+def log_sum_exp(x):
+    return math.log(math.fsum(map(math.exp, x)))
+
+
+# What a row comes to in C++, and in Python of x, w and the row's token.
+CASES = {
+    "gelu": (
+        "return sum(gelu(x) * w, -1)",
+        lambda x, w, t: dot([v / 2 * (1 + math.erf(v / math.sqrt(2))) for v in x], w),
+    ),
+    "geluTanh": ("return sum(geluTanh(x) * w, -1)", lambda x, w, t: dot(map(gelu_tanh, x), w)),
+    "erf": ("return sum(erf(x) * w, -1)", lambda x, w, t: dot(map(math.erf, x), w)),
+    "abs": ("return sum(abs(x) * w, -1)", lambda x, w, t: dot(map(abs, x), w)),
+    "whole": (
+        "return sum((floor(x) + 2.0 * ceil(x) + 3.0 * round(3.0 * x) + sign(x)) * w, -1)"
+        " + 0.0 * sum(x, -1)",
+        lambda x, w, t: dot(
+            [math.floor(v) + 2 * math.ceil(v) + 3 * round(3 * v) + math.copysign(1, v) for v in x],
+            w,
+        ),
+    ),
+    "logSumExp": (
+        "return logSumExp(x * w, -1)",
+        lambda x, w, t: log_sum_exp([a * b for a, b in zip(x, w)]),
+    ),
+    "topK": (
+        "const TopK top = topK(x, 3);"
+        "return sum((top.values + 0.25 * cast(top.indices, f32)) * slice(w, 0, 0, 3), -1)"
+        " + 0.0 * sum(w)",
+        lambda x, w, t: dot([x[i] + 0.25 * i for i in largest(x, 3)], w),
+    ),
+    "argmax": (
+        "return sum(cast(argmax(x), f32) * w, -1) + 0.0 * sum(x, -1)",
+        lambda x, w, t: math.fsum(w) * largest(x, 1)[0],
+    ),
+    "takeAlong": (
+        "const Tensor which = (iota({T, 3}, 1) * 5 + reshape(tokens, {T, 1})) % C;"
+        "return sum(takeAlong(x * w, which), -1)",
+        lambda x, w, t: math.fsum(x[i] * w[i] for i in [(5 * j + t) % COLUMNS for j in range(3)]),
+    ),
+    "transpose": (
+        "return sum(reshape(transpose(reshape(x, {T, 3, 4}), {0, 2, 1}), {T, C}) * w, -1)",
+        lambda x, w, t: dot([x[4 * i + j] for j in range(4) for i in range(3)], w),
+    ),
+    "bits": (
+        "const Tensor b = bitcast(x, i32);"
+        "const Tensor high = cast(b >> 16, u16);"
+        "const Tensor kept = cast(bitcast(high, bf16), f32);"
+        "const Tensor same = bitcast((cast(high, i32) << 16) | cast(cast(b, u16), i32), f32);"
+        "return sum((kept + 2.0 * same) * w, -1) + 0.0 * sum(x, -1)",
+        lambda x, w, t: dot([upper(v) + 2 * v for v in x], w),
+    ),
+    "integers": (
+        "const Tensor n = (36313 * tokens ^ 27191 * (tokens + 1)) % 377279;"
+        "return sum(x * w, -1) * reshape(cast(n & 15, f32), {T, 1})",
+        lambda x, w, t: dot(x, w) * ((36313 * t ^ 27191 * (t + 1)) % 377279 & 15),
+    ),
+}
+# Whose gradients end at whole numbers and at bits: x's is zero.
+FLAT = ("whole", "argmax", "bits")
+
+
+class Functions(RunTest):
+    def expected(self, function, rows, w, name):
+        """The loss, and its gradients by rows and w."""
+
+        def loss(rows, w):
+            parts = [rows[at : at + COLUMNS] for at in range(0, len(rows), COLUMNS)]
+            return math.fsum(function(x, w, t) for t, x in enumerate(parts))
+
+        def slope(at, index):
+            step, sides = 1e-6, []
+            for sign in (1, -1):
+                moved = [list(rows), list(w)]
+                moved[at][index] += sign * step
+                sides.append(loss(*moved))
+            return (sides[0] - sides[1]) / (2 * step)
+
+        by_rows = [0 if name in FLAT else slope(0, i) for i in range(len(rows))]
+        return loss(rows, w), by_rows, [slope(1, i) for i in range(len(w))]
+
+    def test_functions(self):
+        write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+        for name, (code, function) in CASES.items():
+            with self.subTest(name):
+                source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(MODEL.replace("CODE", code))
+                done = run_command("nanoc", "compile", source, "-o", plan, "--target", "cpu")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                _, start = self.train(plan, name + "-start", "--steps", 0)
+                log, _ = self.train(plan, name, "--steps", 1, "--save", self.path(name))
+                state = os.path.join(self.path(name), "step-000001", "optimizer.safetensors")
+                start, state = read_safetensors(start), read_safetensors(state)
+                loss, rows, w = self.expected(function, start["rows"], list(start["w"]), name)
+                found = train_losses(log)[0] * ROWS
+                self.assertLessEqual(abs(found - loss), 2e-6 * max(1, abs(loss)) * ROWS, name)
+                # Adam's first moment after one step is (1 − β₁)·gradient.
+                for parameter, wanted in (("rows", rows), ("w", w)):
+                    gradient = [value / 0.5 for value in state[parameter + ".adam_m"]]
+                    if not any(wanted):
+                        self.assertFalse(any(gradient), parameter)
+                    else:
+                        self.assertLessEqual(distance(gradient, wanted), 2e-5, parameter)
+
+
+if __name__ == "__main__":
+    main()
