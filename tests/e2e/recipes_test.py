@@ -56,9 +56,9 @@ os.execv({program!r}, [{program!r}, *words, "--target", "cpu"])
 TOKENS = """#!{python}
 import os, sys
 words = sys.argv[1:]
-place = words.index("--tokenizer-dir")
-assert os.path.isdir(words[place + 1]) and words[place - 2 : place] == ["--tokenizer", "bpe"]
-words[place - 1 : place + 2] = ["bytes"]
+place = words.index("--tokenizer-json")
+assert os.path.isfile(words[place + 1])
+words[place : place + 2] = ["--tokenizer", "bytes"]
 os.execv({python!r}, [{python!r}, {program!r}, *words])
 """
 HF = """#!{python}
