@@ -1,7 +1,7 @@
 // Delayed scaling: scales are states that `update` makes of the largest magnitudes of the last steps.
 // RUN: nano-opt %s --split-input-file --nano-scale-products | FileCheck %s
 
-// CHECK: nano.state @w.fp8_scale_g : tensor<f32> {init = #nano.init<"constant", [2.441406e-04]>, role = #nano.role<optimizer>}
+// CHECK: nano.state @w.fp8_scale_g : tensor<f32> {init = #nano.init<"constant", [2.44140625E-4]>, role = #nano.role<optimizer>}
 // CHECK: nano.state @w.fp8_amax_g : tensor<4xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<optimizer>}
 // CHECK: nano.state @fp8.w.amax_g : tensor<f32> {{.*}}role<gradient>
 // CHECK: nano.state @w.fp8_scale_x : tensor<f32> {init = #nano.init<"constant", [1.000000e+00]>
