@@ -183,9 +183,14 @@ std::vector<std::string> unequalParts(const plan::Plan &a, const plan::Plan &b) 
   compare("buffers", a.buffers, b.buffers);
   compare("programs", a.programs, b.programs);
   compare("training", a.training, b.training);
+  compare("later stages", a.laterStages, b.laterStages);
+  compare("checkpoints of other programs", a.interchange, b.interchange);
+  compare("data of initial values", a.data, b.data);
   compare("groups of ranks", a.group, b.group);
   compare("arena", a.arenaBytes, b.arenaBytes);
   compare("scalars' buffer", a.scalarBuffer, b.scalarBuffer);
+  if (parts.empty() && a != b)
+    parts.emplace_back("something else");
   return parts;
 }
 
@@ -271,8 +276,9 @@ Result<bool> compare(const DiffOptions &options) {
   auto total = [&](const char *what, const std::string &x, const std::string &y) {
     fmt::print("  {:22} {}\n", what, change(x, y));
   };
-  fmt::print("\na step on {} rank{} by the rates of {}\n", *world, *world == 1 ? "" : "s",
-             machine->name);
+  fmt::print("\na step{} on {} rank{} by the rates of {}\n",
+             a.plan.laterStages.empty() && b.plan.laterStages.empty() ? "" : " of the first stage",
+             *world, *world == 1 ? "" : "s", machine->name);
   total("predicted", secondsText(a.step.seconds), secondsText(b.step.seconds));
   total("launches", countText(a.step.total.launches), countText(b.step.total.launches));
   total("moved", bytesText(a.step.total.bytes), bytesText(b.step.total.bytes));
