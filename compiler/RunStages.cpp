@@ -38,12 +38,15 @@ static void keepStage(ModuleOp module, ArrayRef<RunStage> stages, int64_t stage)
   const bool isHome = stage == homeOf(stages);
   for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
     const bool isOfAll = !function->hasAttr(graph::inStagesAttrName);
-    if (isOfAll ? !isHome : !graph::isInStage(function, stage)) {
+    // Events set states of which every stage's program is checked.
+    auto role = function->getAttrOfType<StringAttr>(graph::roleAttrName);
+    const bool isKept = isOfAll ? isHome || role == "event" : graph::isInStage(function, stage);
+    if (!isKept) {
       function.erase();
       continue;
     }
+    function.setSymName(graph::nameInStages(function, stages));
     function->removeAttr(graph::inStagesAttrName);
-    function.setSymName(function->getAttrOfType<StringAttr>(graph::roleAttrName).getValue());
   }
   module->setAttr(graph::trainingAttrName, stages[size_t(stage)].training);
   module->setAttr(graph::runStageAttrName, builder.getI64IntegerAttr(stage));
@@ -109,6 +112,19 @@ public:
 
 private:
   int64_t stageCount() const { return int64_t(stages.size()); }
+
+  /// A name with that of a stage behind it.
+  StringAttr nameOfStage(StringAttr name, int64_t stage) {
+    return StringAttr::get(target.getContext(), name.getValue() + "." + stages[size_t(stage)].name);
+  }
+
+  /// Lets a module's programs use a state or an input under its new name.
+  static void rename(ModuleOp module, StringAttr old, StringAttr name) {
+    for (auto program : module.getOps<step::ProgramOp>())
+      for (auto state : program.getBody().front().getOps<step::StateOp>())
+        if (state.getSymbolAttr().getAttr() == old)
+          state.setSymbolAttr(FlatSymbolRefAttr::get(name));
+  }
 
   /// Adds the declarations of a kind that the target lacks, behind its own.
   template <typename OpTy> LogicalResult joinDeclarations(ModuleOp module) {
@@ -186,8 +202,7 @@ private:
 
   /// Gives an input of some stages a name of its own there.
   void renameInput(StringAttr old, ArrayRef<int64_t> in) {
-    auto name = StringAttr::get(target.getContext(),
-                                old.getValue() + "." + stages[size_t(in.front())].name);
+    const StringAttr name = nameOfStage(old, in.front());
     for (int64_t stage : in) {
       ModuleOp module = modules[size_t(stage)];
       for (auto input : module.getOps<step::InputOp>())
@@ -195,10 +210,7 @@ private:
           input.setSymNameAttr(name);
           graph::setStages(input, in);
         }
-      for (auto program : module.getOps<step::ProgramOp>())
-        for (auto state : program.getBody().front().getOps<step::StateOp>())
-          if (state.getSymbolAttr().getAttr() == old)
-            state.setSymbolAttr(FlatSymbolRefAttr::get(name));
+      rename(module, old, name);
     }
   }
 

@@ -17,7 +17,7 @@ namespace nano {
 /// Makes `module`, as the front end records it, that of the run's first stage and returns those of
 /// the others, in order. Each has what all stages share, and of the programs its own, under the
 /// names of their roles; what is recorded for all stages goes with the one of the longest
-/// sequences. A run of one stage stays as it is.
+/// sequences, events with each. A run of one stage stays as it is.
 std::vector<mlir::OwningOpRef<mlir::ModuleOp>> partRunStages(mlir::ModuleOp module);
 
 /// Puts scheduled programs of all stages into the first one's module. Equal kernels, equal programs

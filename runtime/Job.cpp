@@ -193,18 +193,18 @@ Status Job::openTraining() {
   const plan::Documents &documents = training.documents;
   const BatchRule rule = {documents.rule, documents.shuffle, start.seed(),
                           int32_t(training.eosToken)};
-  // A batch of each stage of this run must fit into the shards; the first one is at hand last.
-  Result<BatchReader> created = badInput("");
-  std::vector<plan::StageSteps> stages = plan::stagesOf(plan, firstStep, steps);
-  for (auto part = stages.rbegin(); part != stages.rend(); ++part) {
-    Result<BatchShape> shape = batchShape(part->begin);
+  // The reader begins with the first step's; a batch of each later stage must fit too.
+  for (const plan::StageSteps &part : plan::stagesOf(plan, firstStep, steps)) {
+    Result<BatchShape> shape = batchShape(part.begin);
     if (!shape)
-      return badInput(fmt::format("step {}: {}", part->begin + 1, shape.error().message));
-    created = BatchReader::create(trainShards, rule, *shape, "--train", *position);
+      return badInput(fmt::format("step {}: {}", part.begin + 1, shape.error().message));
+    Result<BatchReader> created =
+        BatchReader::create(trainShards, rule, *shape, "--train", *position);
     if (!created)
       return created.error();
+    if (!reader)
+      reader = std::move(*created);
   }
-  reader = std::move(*created);
   return ok();
 }
 

@@ -6,7 +6,7 @@ and resumes, on any number of ranks, on the CPU and the emulator."""
 import os
 import unittest.mock
 
-from harness import RunTest, main, overrides, read_bytes, run_command, tokens, train_losses, val_losses, write_shard
+from harness import RunTest, main, overrides, read_bytes, read_safetensors, run_command, tokens, train_losses, val_losses, write_shard
 
 STEPS = 10
 ENDS = (3, 6, 9, 10)
@@ -22,7 +22,7 @@ class Stages(RunTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        for name, count, seed in (("t_0", 2500, 1), ("t_1", 4000, 2), ("v", 600, 3)):
+        for name, count, seed in (("t_0", 2500, 1), ("t_1", 12000, 2), ("v", 600, 3)):
             write_shard(os.path.join(cls.scratch.name, name + ".bin"), tokens(count, seed))
         cls.staged = cls.build("staged.plan", adam_every=1)
 
@@ -67,6 +67,19 @@ class Stages(RunTest):
         self.trained(self.staged, "to5", "--steps", 5, "--save", save)
         log, _ = self.trained(alone, "val5", "--steps", 5, "--resume", save, *validation)
         self.assertEqual(val_losses(log), val_losses(wanted)[:1])
+
+    def test_documents_by_stage(self):
+        """Documents are cut at a length that follows the stage."""
+        sizes = {"adam_every": 1, "documents": "cut"}
+        save, resume = self.path("cut"), ("--resume", self.path("cut"))
+        wanted, whole = self.trained(self.build("cut.plan", **sizes), "cut")
+        first = self.build("cut0.plan", only=0, **sizes)
+        log, _ = self.trained(first, "cut0", "--steps", ENDS[0], "--save", save)
+        later = self.build("cut1.plan", only=1, **sizes)
+        more, _ = self.trained(later, "cut1", "--steps", ENDS[1], *resume)
+        self.assertEqual(train_losses(log) + train_losses(more), train_losses(wanted)[: ENDS[1]])
+        contiguous, _ = self.trained(self.staged, "contiguous")
+        self.assertNotEqual(train_losses(wanted), train_losses(contiguous))
 
     def test_resume_in_every_stage(self):
         _, whole = self.trained(self.staged, "uncut")
@@ -122,6 +135,18 @@ class Stages(RunTest):
             wanted = run_command("nanorun", alone, *sample).stdout.split()[-20:]
             self.assertEqual(len(found), 20)
             self.assertEqual(found, wanted)
+
+    def test_events_in_every_stage(self):
+        """Events run after the steps of all stages; the one of step 3 sees what four have counted."""
+        for when, hits in ((3, 4), (1, 2), (0, 1)):
+            plan = self.path("events.plan")
+            model = "tests/compiler/Inputs/staged-events.cpp"
+            self.ran("nanoc", "compile", model, "--target", "cpu", "-o", plan, "-D", f"when={when}")
+            self.assertEqual(sum(name.startswith("event") for name in self.programs(plan)), 2)
+            save = self.path(f"events{when}")
+            self.trained(plan, "events", "--save", save)
+            states = read_safetensors(os.path.join(save, "step-000006", "optimizer.safetensors"))
+            self.assertEqual((states["steps"][0], states["hits"][0]), (6, hits))
 
     def test_emulator(self):
         sizes = {"unit": 16, "num_iterations": 4, "adam_every": 1}

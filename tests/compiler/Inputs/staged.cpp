@@ -1,6 +1,6 @@
-// A transformer of one layer whose run has the four stages of the speedrun's record 89, scaled down:
-// sequence length, windows, attention scale, rotary frequencies and the loss's targets change with
-// the stage, Adam takes its steps over two.
+// A transformer of one layer whose run has the four stages of the speedrun's record 89, scaled
+// down: sequence length, windows, attention scale, rotary frequencies and the loss's targets change
+// with the stage, Adam takes its steps over two.
 #include "compiler/Frontend.h"
 
 using namespace nano::frontend;
@@ -15,6 +15,7 @@ NANO_MODEL {
   const auto dtype = hyper("dtype", {f32, bf16}, "compute type");
   const int only = hyper("only", {"all", "0", "1", "2", "3"}, "the stages that the run has") - 1;
   const int sizes = hyper("sizes", {"four", "equal"}, "what stages differ in");
+  const int rule = hyper("documents", {"contiguous", "cut"}, "how batches are cut");
   const Dist dist = distHyper();
   const int64_t Dh = D / H;
 
@@ -33,8 +34,13 @@ NANO_MODEL {
 
   const Sched s = step();
   // ρ of the stages, falling to 0.15 from the middle of the run on.
-  const double ends[3] = {double(stages[0].until), double(stages[1].until), double(stages[2].until)};
+  const double ends[3] = {double(stages[0].until), double(stages[1].until),
+                          double(stages[2].until)};
   const Sched rho = select(s < ends[0], 1.0, select(s < ends[1], 1.52, 1.73));
+  // The longest document of a sequence grows with the second stage.
+  if (rule == 1)
+    documents(
+        {.rule = Documents::Cut, .longest = select(s < ends[0], double(unit) / 2, double(unit))});
   const Sched c = max(0.0, min(1.0, (s - 0.4 * scheduled) / (0.6 * scheduled)));
   const Sched rate = rho * (1 - c) + 0.15 * c;
 
@@ -64,7 +70,8 @@ NANO_MODEL {
     const Tensor cosine = cos(theta), sine = sin(theta);
     auto rope = [&](Tensor x) {
       const auto [first, second] = split<2>(x, 2);
-      return cast(concat({first * cosine + second * sine, second * cosine - first * sine}, 2), dtype);
+      return cast(concat({first * cosine + second * sine, second * cosine - first * sine}, 2),
+                  dtype);
     };
     const Tensor t = iota({T}), documentStart = cummax(select(tokens == 256, t, 0.0));
 
