@@ -112,14 +112,15 @@ Status EmulatorDevice::allocateBuffers() {
     return failed("out of memory for the emulator's checks; set NANO_EMULATOR=fast");
 
   std::set<uint32_t> kept = {plan.scalarBuffer};
-  for (const plan::Training *stage : plan::stagesOf(plan))
+  for (const plan::Training *stage : plan::stagesOf(plan)) {
     kept.insert({stage->tokensBuffer, stage->targetsBuffer, stage->valTokensBuffer,
                  stage->valTargetsBuffer, stage->genTokensBuffer});
+    for (const auto *columns : {&stage->columns, &stage->valColumns})
+      for (const plan::Column &column : *columns)
+        kept.insert(column.buffer);
+  }
   for (const plan::State &state : plan.states)
     kept.insert(state.buffer);
-  for (const auto *columns : {&plan.training.columns, &plan.training.valColumns})
-    for (const plan::Column &column : *columns)
-      kept.insert(column.buffer);
   for (const plan::Program &program : plan.programs) {
     std::set<uint32_t> &list = voidAtStart[program.name];
     for (const Command &command : program.commands)
