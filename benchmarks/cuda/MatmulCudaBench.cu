@@ -13,17 +13,20 @@ using Chunk = nano::Vec<nano::bf16, 8>;
 
 constexpr int multiprocessors = 132; // of an H100 or H200
 
-template <int Rows, int Columns, int Inner, bool TransposeB, class E = nano::bf16,
+template <int Rows, int Width, int Inner, bool TransposeB, class E = nano::bf16,
           bool TransposeA = false, class A = E>
 struct Shape {
   using ElementA = A;
   using ElementB = E;
   using Result = nano::bf16;
-  static constexpr int rows = Rows, columns = Columns, inner = Inner;
-  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false;
+  static constexpr int rows = Rows, columns = Width, inner = Inner;
+  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false,
+                        copies = false;
+  struct Columns {};
+  NANO_DEVICE Columns loadColumns(int) const { return {}; }
   static constexpr auto launch(bool sums, bool isWide) {
     return nano::matmulLaunch(
-        {Rows, Columns, Inner, TransposeA, TransposeB, int(sizeof(E)), sums, isWide},
+        {Rows, Width, Inner, TransposeA, TransposeB, int(sizeof(E)), sums, isWide},
         multiprocessors);
   }
   static constexpr int blocks = int(launch(false, false).blocks);
@@ -36,12 +39,14 @@ struct Shape {
 template <class S> struct Square : S {
   struct Others {};
   static constexpr const char *name = "relu squared";
+  using Columns = typename S::Columns;
   static constexpr int sums = 0;
   /// Elements of twelve times the root mean square have their rounding in it, twice.
   static constexpr double tolerance = 0.2;
   nano::bf16 *y;
   NANO_DEVICE Others load(int, int) const { return {}; }
-  NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &) const {
+  NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &,
+                         const Columns &) const {
     const auto positive = nano::maximum(product, 0.0f);
     nano::store<8>(y + row * S::columns + column, positive * positive);
   }
@@ -57,12 +62,18 @@ template <class S> struct Root : S {
   struct Others {
     nano::Held<nano::bf16, 8> square;
   };
+  static constexpr bool copies = true;
+  using Columns = typename S::Columns;
   const nano::bf16 *square;
   nano::bf16 *y;
+  NANO_DEVICE void copy(int row, int column, Others *to) const {
+    nano::copyAsync<16>(to, square + row * S::columns + column);
+  }
   NANO_DEVICE Others load(int row, int column) const {
     return {nano::hold<8>(square + row * S::columns + column)};
   }
-  NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &others) const {
+  NANO_DEVICE void store(int row, int column, const Chunk &product, const Others &others,
+                         const Columns &) const {
     const auto of = others.square.elements();
     const auto root = nano::to<nano::bf16>(nano::approximateSqrt(nano::to<float>(of)));
     const auto half = product * root;
@@ -76,6 +87,7 @@ template <class S> struct Root : S {
 /// y ← A·B, and of every 128 columns the sum of e^(30·sigmoid(y/208) − 30), as gpt124m's loss.
 template <class S> struct Loss : S {
   static constexpr const char *name = "with sums for a loss";
+  using Columns = typename S::Columns;
   /// One rounding of elements of five times the root mean square.
   static constexpr double tolerance = 4e-2;
   static constexpr int sums = 1, parts = S::columns / Tiles::sumColumns;
@@ -84,7 +96,8 @@ template <class S> struct Loss : S {
   nano::bf16 *y;
   float *totals;
   NANO_DEVICE Others load(int, int) const { return {}; }
-  NANO_DEVICE auto store(int row, int column, const Chunk &product, const Others &) const {
+  NANO_DEVICE auto store(int row, int column, const Chunk &product, const Others &,
+                         const Columns &) const {
     nano::store<8>(y + row * S::columns + column, product);
     return nano::splat<1>(
         nano::sum(nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>(product), slope)));
@@ -99,6 +112,7 @@ template <class S> struct Loss : S {
 /// y ← y + A·B in f32, as a weight's gradient.
 template <class S> struct Addend : S {
   static constexpr const char *name = "added";
+  using Columns = typename S::Columns;
   static constexpr int sums = 0;
   /// Of products of 8 bits the tensor cores keep 13 bits behind the point: some 6e-5 where 128 at a
   /// time are added up in f32, and 7e-4 if 4096 were not.
@@ -107,8 +121,8 @@ template <class S> struct Addend : S {
   struct Others {};
   float *y;
   NANO_DEVICE Others load(int, int) const { return {}; }
-  NANO_DEVICE void store(int row, int column, const nano::Vec<float, 4> &product,
-                         const Others &) const {
+  NANO_DEVICE void store(int row, int column, const nano::Vec<float, 4> &product, const Others &,
+                         const Columns &) const {
     nano::addTo<4>(y + row * S::columns + column, product);
   }
   static double reference(double product, double addend) { return product + addend; }

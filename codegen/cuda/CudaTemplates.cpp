@@ -133,7 +133,8 @@ public:
          {"ElementA",   "ElementB",   "Result",  "rows",      "columns",      "inner",
           "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
           "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
-          "column",     "part",       "product", "others",    "totals"})
+          "column",     "part",       "product", "others",    "totals",       "Columns",
+          "columns",    "copies",     "copy",    "to",        "loadColumns"})
       names.take(word);
     if (!isWellFormed(k))
       return;
@@ -198,27 +199,16 @@ public:
                                members[k.operands[3]]));
       text += "  NANO_DEVICE float scale() const {\n" + printer.out + "  }\n";
     }
-    std::string held, loads;
-    for (int64_t i : matrices()) {
-      held += fmt::format(" nano::Held<{}, {}> {};",
-                          TemplateKernel::elementOf(k.kernel.getArgument(i)), lanes(), members[i]);
-      loads += fmt::format("    others.{0} = nano::hold<{1}>({0} + ({2}));\n", members[i], lanes(),
-                           offset(i));
-    }
-    text += fmt::format("  struct Others {{{}}};\n", held.empty() ? "" : held + " ");
-    text += loads.empty() ? "  NANO_DEVICE Others load(int, int) const { return {}; }\n"
-                          : "  NANO_DEVICE Others load(int row, int column) const {\n    "
-                            "Others others;\n" +
-                                loads + "    return others;\n  }\n";
+    text += othersText() + columnsText();
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
     const std::string opening =
         fmt::format("  NANO_DEVICE {} store(", columnSum      ? cudaType(summandType())
                                                : sums.empty() ? "void"
                                                               : totals);
-    text +=
-        fmt::format("{}int row, int column, const {} &product,\n{:{}}const Others &{}) const {{\n",
-                    opening, cudaType(epilogue.getArgumentTypes()[0]), "", opening.size(),
-                    loads.empty() ? "" : "others");
+    text += fmt::format("{}int row, int column, const {} &product,\n{:{}}const Others &{}, const "
+                        "Columns &{}) const {{\n",
+                        opening, cudaType(epilogue.getArgumentTypes()[0]), "", opening.size(),
+                        matrices().empty() ? "" : "others", rows().empty() ? "" : "columns");
     std::string statements;
     if (failed(storeStatements(statements)))
       return failure();
@@ -249,14 +239,61 @@ private:
   int64_t rankOf(unsigned argument) const {
     return cast<MemRefType>(k.kernel.getArgument(argument).getType()).getRank();
   }
-  /// The matrices that the epilogue reads, which are asked for ahead; each argument once. What all
-  /// rows share is near when it is needed.
-  SmallVector<int64_t> matrices() const {
+  /// The matrices that the epilogue reads, which are asked for ahead, and what all rows share,
+  /// which is read once for many; each argument once.
+  SmallVector<int64_t> matrices() const { return ofRank(2); }
+  SmallVector<int64_t> rows() const { return ofRank(1); }
+  SmallVector<int64_t> ofRank(int64_t rank) const {
     SmallVector<int64_t> arguments;
     for (int64_t i : others())
-      if (rankOf(i) == 2 && !llvm::is_contained(arguments, i))
+      if (rankOf(i) == rank && !llvm::is_contained(arguments, i))
         arguments.push_back(i);
     return arguments;
+  }
+  std::string elementOf(unsigned argument) const {
+    return TemplateKernel::elementOf(k.kernel.getArgument(argument));
+  }
+
+  /// Others and what brings them.
+  std::string othersText() {
+    std::string held, loads;
+    for (int64_t i : matrices()) {
+      held += fmt::format(" nano::Held<{}, {}> {};", elementOf(i), lanes(), members[i]);
+      loads += fmt::format("    others.{0} = nano::hold<{1}>({0} + ({2}));\n", members[i], lanes(),
+                           offset(i));
+    }
+    std::string text = fmt::format("  struct Others {{{}}};\n", held.empty() ? "" : held + " ");
+    text += loads.empty() ? "  NANO_DEVICE Others load(int, int) const { return {}; }\n"
+                          : "  NANO_DEVICE Others load(int row, int column) const {\n    "
+                            "Others others;\n" +
+                                loads + "    return others;\n  }\n";
+    const SmallVector<int64_t> arguments = matrices();
+    const bool copies = arguments.size() == 1 && bytesOf(arguments[0]) == 16;
+    text += fmt::format("  static constexpr bool copies = {};\n", copies);
+    if (copies)
+      text += fmt::format("  NANO_DEVICE void copy(int row, int column, Others *to) const {{\n"
+                          "    nano::copyAsync<16>(to, {} + ({}));\n  }}\n",
+                          members[arguments[0]], offset(arguments[0]));
+    return text;
+  }
+  /// Of the neighbours that the epilogue is called for.
+  int64_t bytesOf(unsigned argument) {
+    auto type = cast<MemRefType>(k.kernel.getArgument(argument).getType());
+    return lanes() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  }
+  /// Columns and what reads them.
+  std::string columnsText() {
+    std::string held, reads;
+    for (int64_t i : rows()) {
+      held += fmt::format(" nano::Vec<{}, {}> {};", elementOf(i), lanes(), members[i]);
+      reads += fmt::format("{}nano::read<{}>({} + column)", reads.empty() ? "" : ", ", lanes(),
+                           members[i]);
+    }
+    if (held.empty())
+      return "  struct Columns {};\n  NANO_DEVICE Columns loadColumns(int) const { return {}; }\n";
+    return fmt::format("  struct Columns {{{} }};\n  NANO_DEVICE Columns loadColumns(int column) "
+                       "const {{\n    return {{{}}};\n  }}\n",
+                       held, reads);
   }
   /// True of 8-bit factors, which are followed by their scales.
   static bool isScaled(const TemplateKernel &k) { return k.shape[5] == 1; }
@@ -295,11 +332,12 @@ private:
         printer.define(epilogue.getArgument(i), "others." + name + ".elements()");
         continue;
       }
+      if (rankOf(argument) == 1) {
+        printer.define(epilogue.getArgument(i), "columns." + name);
+        continue;
+      }
       std::string number = printer.names.take(name + "_value");
-      const bool isOfColumns = rankOf(argument) == 1;
-      printer.line(fmt::format("const auto {} = nano::read{}({}{});", number,
-                               isOfColumns ? fmt::format("<{}>", lanes()) : "", name,
-                               isOfColumns ? " + column" : ""));
+      printer.line(fmt::format("const auto {} = nano::read({});", number, name));
       printer.define(epilogue.getArgument(i), number);
     }
     if (failed(printer.block(epilogue.getBody().front())))

@@ -14,9 +14,14 @@
 //   Others                             what else an epilogue reads for eight neighbours of a row,
 //                                      or four of f32, which is Held: it comes long before it is
 //                                      used
-//   load(row, column) → Others and store(row, column, products, others)
+//   Columns                            what it reads that all rows have in common, for as many
+//                                      columns: it is read once for the rows of a part
+//   load(row, column) → Others, loadColumns(column) → Columns, and
+//   store(row, column, products, others, columns)
 //                                      for the eight or four columns from `column` on; all of them
 //                                      exist
+//   copies, copy(row, column, &others) whether Others is 16 bytes that a thread can copy to shared
+//                                      memory; likewise
 //   sums                               how many sums along rows the epilogue makes. Where it makes
 //                                      some, store returns what the eight columns add to them,
 //                                      Vec<float, sums>, and
@@ -45,18 +50,26 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
   Multiplier<P> multiplier(warp);
   Products<P> products(x);
   Epilogue<P> epilogue(x, warp);
+  constexpr int inPart = pieces / Tiles::parts;
+  // Ends a piece. Where registers are left, because nothing else is read, the products of the next
+  // one are read before the tensor cores get more to do.
+  constexpr bool readsAhead = !Epilogue<P>::hasOthers;
   auto finish = [&](int piece) {
-    constexpr int inPart = pieces / Tiles::parts;
-    if (piece % inPart == 0)
-      syncWarp(); // the part is there
-    epilogue.readPiece(piece);
-    // The next parts are on their way while this one is computed with.
-    if (const int next = (piece + 1) / inPart + Stages::held - 1;
-        (piece + 1) % inPart == 0 && next < Tiles::parts) {
-      syncWarp();
-      products.share(next);
-    }
+    if (!readsAhead)
+      epilogue.readPiece(piece);
     epilogue.finishPiece(piece);
+    const int next = piece + 1;
+    if (next == pieces)
+      return;
+    if (next % inPart == 0) {
+      syncWarp(); // this part has been read, and others are there
+      if (const int part = next / inPart + Stages::held - 1; part < Tiles::parts)
+        products.share(part);
+      if constexpr (Stages::held == 1)
+        syncWarp();
+    }
+    if (readsAhead)
+      epilogue.readPiece(next);
   };
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
@@ -74,6 +87,8 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
             finish(piece);
       }
     }
+    if constexpr (Stages::copied > 0)
+      epilogue.begin(work.row(pair), work.column(pair));
 #pragma unroll 1
     for (; step < Stages::steps; ++step)
       multiplier.multiply(step);
@@ -91,7 +106,11 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
 #pragma unroll
       for (int part = 0; part < Stages::held; ++part)
         products.share(part);
-      epilogue.begin(work.row(pair), work.column(pair));
+      if constexpr (Stages::copied == 0)
+        epilogue.begin(work.row(pair), work.column(pair));
+      syncWarp();
+      if (readsAhead)
+        epilogue.readPiece(0);
     }
   }
   if constexpr (!Stages::handsOver)

@@ -64,15 +64,24 @@ private:
 /// rows: four rows at once, 128 bytes of each by eight lanes.
 template <class P> class Epilogue {
   using Tiles = MatmulTiles;
-  /// Chunks of a lane whose operands are on their way: a part's where parts are gone through in a
-  /// loop, else those of more than a step along the inner dimension, or of one step where sums
-  /// along columns take their registers.
-  static constexpr unsigned ahead = MatmulStages<P>::handsOver ? 4 : P::addsColumns ? 1 : 2;
+  using Stages = MatmulStages<P>;
 
 public:
   static constexpr int halves = 2 * Tiles::parts, pieces = 2 * halves;
   static constexpr bool hasOthers = sizeof(typename P::Others) > 1;
 
+private:
+  static constexpr int inPart = pieces / Tiles::parts;
+  /// Chunks of a lane whose operands are on their way: those that shared memory has room for; a
+  /// part's where parts are gone through in a loop; else two, or one where sums along columns take
+  /// registers and so do two chunks in one step along the inner dimension.
+  static constexpr bool hasFew = P::addsColumns && Stages::steps < pieces;
+  static constexpr int inRegisters = Stages::handsOver ? 4
+                                     : hasFew          ? 1
+                                                       : 2,
+                       ahead = Stages::copied > 0 ? Stages::copied : inRegisters;
+
+public:
   /// `warp` is the one that has multiplied.
   NANO_DEVICE Epilogue(const P &x, int warp) : x(x), warp(warp) {}
 
@@ -81,8 +90,9 @@ public:
     firstRow = tileRow + warp * 16 + laneIndex() / 8;
     firstColumn = tileColumn + laneIndex() % 8 * 8;
 #pragma unroll
-    for (int piece = 0; piece < int(ahead); ++piece)
+    for (int piece = 0; piece < ahead; ++piece)
       load(piece);
+    loadColumns(0);
   }
   /// Reads the lane's chunks of a half from shared memory: as words, from which the compiler widens
   /// with one instruction an element.
@@ -96,12 +106,16 @@ public:
   NANO_DEVICE void readPiece(int piece) { readChunk(piece / 2, piece % 2); }
   NANO_DEVICE void finishPiece(int piece) {
     const int half = piece / 2;
+    if constexpr (Stages::copied > 0)
+      copyAsyncWait<ahead - 1>();
     if (exists(half, piece % 2))
       store(half, piece % 2);
     if constexpr (P::addsColumns)
-      if ((piece + 1) % (pieces / Tiles::parts) == 0)
+      if ((piece + 1) % inPart == 0)
         storeColumns(half);
     loadAfter(piece);
+    if ((piece + 1) % inPart == 0)
+      loadColumnsAfter(half / 2);
   }
   /// Stores the half, or the part, that has been read; they come in order, and whether `half` is
   /// even is known when the kernel is compiled.
@@ -112,12 +126,15 @@ public:
       storeTotals(half);
     loadAfter(2 * half);
     loadAfter(2 * half + 1);
+    if (half % 2 == 1)
+      loadColumnsAfter(half / 2);
   }
   NANO_DEVICE void finishPart(int part) {
     static_assert(P::sums > 0 && !hasOthers);
     storeRows<2>(2 * part);
     if ((part + 1) % sumParts == 0)
       storeTotals(2 * part);
+    loadColumnsAfter(part);
   }
 
 private:
@@ -142,25 +159,51 @@ private:
       if (isRegular || exists(half + i / 2, i % 2))
         store(half + i / 2, i % 2);
   }
+  /// Every piece is a group of copies, also one that does not exist.
   NANO_DEVICE void load(int piece) {
-    if (exists(piece / 2, piece % 2))
-      others[unsigned(piece) % ahead] = x.load(row(piece / 2, piece % 2), column(piece / 2));
+    const bool isThere = exists(piece / 2, piece % 2);
+    if constexpr (Stages::copied > 0) {
+      if (isThere)
+        x.copy(row(piece / 2, piece % 2), column(piece / 2), Stages::others(warp, piece));
+      copyAsyncCommit();
+    } else if (isThere) {
+      others[unsigned(piece) % unsigned(ahead)] =
+          x.load(row(piece / 2, piece % 2), column(piece / 2));
+    }
   }
   NANO_DEVICE void loadAfter(int piece) {
-    if (piece + int(ahead) < pieces)
-      load(piece + int(ahead));
+    if (piece + ahead < pieces)
+      load(piece + ahead);
+    else if constexpr (Stages::copied > 0)
+      copyAsyncCommit();
+  }
+  /// What rows have in common, for the lane's columns of a part.
+  NANO_DEVICE void loadColumns(int part) {
+    if (exists(2 * part, 0))
+      columns = x.loadColumns(column(2 * part));
+  }
+  NANO_DEVICE void loadColumnsAfter(int part) {
+    if (part + 1 < Tiles::parts)
+      loadColumns(part + 1);
+  }
+  /// What else is read for a piece.
+  NANO_DEVICE typename P::Others othersOf(int piece) const {
+    if constexpr (Stages::copied > 0)
+      return *Stages::others(warp, piece);
+    else
+      return others[unsigned(piece) % unsigned(ahead)];
   }
   NANO_DEVICE void store(int half, int i) {
     const Vec<bf16, 8> chunk = elementsOf<bf16>(chunks[unsigned(half) % 2][i]);
-    const auto &other = others[unsigned(2 * half + i) % ahead];
+    const auto other = othersOf(2 * half + i);
     if constexpr (P::addsColumns) {
-      const auto summands = x.store(row(half, i), column(half), chunk, other);
+      const auto summands = x.store(row(half, i), column(half), chunk, other, columns);
       ofColumns = half % 2 == 0 && i == 0 ? summands : ofColumns + summands;
     } else if constexpr (P::sums == 0) {
-      x.store(row(half, i), column(half), chunk, other);
+      x.store(row(half, i), column(half), chunk, other, columns);
     } else {
-      totals[unsigned(half) % 2][i] =
-          totals[unsigned(half) % 2][i] + x.store(row(half, i), column(half), chunk, other);
+      totals[unsigned(half) % 2][i] = totals[unsigned(half) % 2][i] +
+                                      x.store(row(half, i), column(half), chunk, other, columns);
     }
   }
   /// Adds up the summands of four lanes, which have the same eight columns. With both exchanges a
@@ -218,7 +261,8 @@ private:
   static_assert(!P::addsColumns || (P::sums == 0 && P::rows % sumRows == 0));
 
   Vec<uint32_t, 4> chunks[2][2]; ///< of two halves
-  typename P::Others others[ahead];
+  typename P::Others others[Stages::copied > 0 ? 1 : ahead];
+  typename P::Columns columns;
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
   Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
   int firstRow = 0, firstColumn = 0;
@@ -257,10 +301,13 @@ public:
         chunks[i] = shared(part, i);
       if (part + 1 < parts)
         share(part + 1, sums);
+      typename P::Columns ofRows = {};
+      if (exists(part, 0))
+        ofRows = x.loadColumns(column(part));
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         if (exists(part, i))
-          x.store(row(i), column(part), chunks[i], others[part % ahead][i]);
+          x.store(row(i), column(part), chunks[i], others[part % ahead][i], ofRows);
       if (part + ahead < parts)
         load(part + ahead);
     }

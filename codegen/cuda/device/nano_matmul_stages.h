@@ -25,7 +25,17 @@ template <class P> struct MatmulStages {
   static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
   static_assert(!P::transposeA || addsUp);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
-  static constexpr int count = Tiles::stages, held = Tiles::heldParts;
+  static constexpr int count = Tiles::stages;
+  /// Pieces of an epilogue whose other operands are on their way to shared memory, to the place of
+  /// one of two parts of products; 0: they come to registers, or there are none. A thread that
+  /// waits for one of several loads to registers waits for all of them, not so for copies. Sums
+  /// along columns leave no registers for the products that would have no place.
+  static constexpr int copied = []() -> int {
+    if constexpr (P::copies && P::sums == 0 && !P::addsColumns && !isWide)
+      return Tiles::partBytes / (32 * int(sizeof(typename P::Others)));
+    return 0;
+  }();
+  static constexpr int held = copied > 0 ? Tiles::heldParts - 1 : Tiles::heldParts;
   Mbarrier full[count], empty[count];
   Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];
 
@@ -35,7 +45,12 @@ template <class P> struct MatmulStages {
   static NANO_DEVICE uint8_t *b(int stage) { return a(stage) + Tiles::aBytes; }
   /// A warp's products on their way: 16 rows of 128 bytes.
   static NANO_DEVICE uint8_t *part(int warp, int part) {
-    return a(count) + (warp * held + part % held) * Tiles::partBytes;
+    return a(count) + (warp * Tiles::heldParts + part % held) * Tiles::partBytes;
+  }
+  /// What else the lane's epilogue of a piece reads.
+  static NANO_DEVICE typename P::Others *others(int warp, int piece) {
+    return reinterpret_cast<typename P::Others *>(part(warp, 0) + Tiles::partBytes) +
+           (piece % copied * 32 + laneIndex());
   }
   static NANO_DEVICE MatmulStages &get() {
     return *reinterpret_cast<MatmulStages *>(part(Tiles::warps, 0));

@@ -160,9 +160,16 @@ step.program @scatter_transposed {
 // CHECK-NEXT:      others.y = nano::hold<8>(y + (row * 3072 + column));
 // CHECK-NEXT:      return others;
 // CHECK-NEXT:    }
+// CHECK-NEXT:    static constexpr bool copies = true;
+// CHECK-NEXT:    NANO_DEVICE void copy(int row, int column, Others *to) const {
+// CHECK-NEXT:      nano::copyAsync<16>(to, y + (row * 3072 + column));
+// CHECK-NEXT:    }
+// CHECK-NEXT:    struct Columns { nano::Vec<float, 8> bias; };
+// CHECK-NEXT:    NANO_DEVICE Columns loadColumns(int column) const {
+// CHECK-NEXT:      return {nano::read<8>(bias + column)};
+// CHECK-NEXT:    }
 // CHECK-NEXT:    NANO_DEVICE void store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
-// CHECK-NEXT:                           const Others &others) const {
-// CHECK-NEXT:      const auto bias_value = nano::read<8>(bias + column);
+// CHECK-NEXT:                           const Others &others, const Columns &columns) const {
 // CHECK-NEXT:      const auto c_value = nano::read(c);
 // CHECK:           nano::store<8>(z + (row * 3200 + column),
 // CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), product);
@@ -236,8 +243,11 @@ step.program @product {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    struct Others {};
 // CHECK-NEXT:    NANO_DEVICE Others load(int, int) const { return {}; }
+// CHECK-NEXT:    static constexpr bool copies = false;
+// CHECK-NEXT:    struct Columns {};
+// CHECK-NEXT:    NANO_DEVICE Columns loadColumns(int) const { return {}; }
 // CHECK-NEXT:    NANO_DEVICE nano::Vec<float, 1> store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
-// CHECK-NEXT:                                          const Others &) const {
+// CHECK-NEXT:                                          const Others &, const Columns &) const {
 // CHECK-NEXT:      const auto exp = nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>(product),
 // CHECK-NEXT:          0.004811252f);
 // CHECK-NEXT:      nano::store<8>(p + (row * 50304 + column), product);
