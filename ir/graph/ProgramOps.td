@@ -166,7 +166,7 @@ def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
 def Nano_ReportedOp : Nano_Op<"reported", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "a report that programs leave in a state";
   let description = [{
-    From element `at` on the state `symbol`, f32, holds what programs found of the tensors that the `nano.report`s of this name are about, in a form that several programs' numbers
+    symbol[at + i] = the report's i-th number: what programs found of the tensors that the `nano.report`s of this name are about, in f32 and in a form that several programs' numbers
     combine in:
 
     | kind | numbers | of several programs |

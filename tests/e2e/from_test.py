@@ -119,7 +119,7 @@ class From(RunTest):
         self.assertEqual(count, 1, pattern)
         with open(file, "w", encoding="utf-8") as target:
             target.write(changed)
-        return self.compile_to("edited.plan", file, "--from", stage, "--target", "cpu")
+        return self.compile_to(f"edited-{stage}.plan", file, "--from", stage, "--target", "cpu")
 
     def losses(self, plan):
         log, _ = self.train(plan, "run", "--steps", 3)

@@ -193,7 +193,9 @@ TEST(States, CopiesOfWhatIsThere) {
   ASSERT_TRUE(copyStates(plan, {&plan.states[0], &plan.states[1]}, read, write));
   const std::vector<float> turned = {1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 1.00390625F};
   ASSERT_EQ(held["turned"].size(), 48U);
-  EXPECT_EQ(std::memcmp(held["turned"].data(), turned.data(), 48), 0);
+  std::vector<float> heldTurned(12);
+  std::memcpy(heldTurned.data(), held["turned"].data(), 48);
+  EXPECT_EQ(heldTurned, turned);
   std::vector<uint16_t> rounded(12);
   std::transform(turned.begin(), turned.end(), rounded.begin(), toBf16);
   ASSERT_EQ(held["last"].size(), 24U);
