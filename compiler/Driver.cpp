@@ -8,6 +8,7 @@
 #include "codegen/cpu/NativeCode.h"
 #include "codegen/cuda/CudaEmitter.h"
 #include "compiler/CrashMessage.h"
+#include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
@@ -274,7 +275,7 @@ private:
   /// Begins with the model file.
   void begin(const PipelineOptions &pipeline) {
     begin("host compiler");
-    const ModelFile file(options.model);
+    const ModelFile file(options.model, options.verbose);
     source = file.source();
     begin("trace");
     loadDialects(context);
@@ -559,10 +560,10 @@ template <typename Work> int guarded(const Work &work) {
     work();
     return Done;
   } catch (const ModelError &error) {
-    fmt::print(stderr, "nanoc: {}\n", error.what());
+    fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), error.column));
     return BadInput;
   } catch (const StageError &error) {
-    fmt::print(stderr, "nanoc: {}\n", error.what());
+    fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), 0));
     return error.isBadInput ? BadInput : RunFailed;
   } catch (const std::bad_alloc &) {
     throw; // main says so
@@ -610,9 +611,9 @@ int compileModel(const CompileOptions &options) {
   });
 }
 
-int listParameters(const std::string &path, const Overrides &overrides) {
+int listParameters(const std::string &path, const Overrides &overrides, bool isVerbose) {
   return guarded([&] {
-    const ModelFile file(path);
+    const ModelFile file(path, isVerbose);
     MLIRContext context;
     loadDialects(context);
     const TracedModel model = trace(context, file, overrides);

@@ -31,6 +31,7 @@ struct CompileOptions {
   bool reportFp8 = false;
   bool reportIndices = false;
   bool timing = false;
+  bool verbose = false; ///< all that the host compiler says of a model file
 };
 
 /// What plans are for unless told: "cuda" when built where the CUDA toolkit is, else "cpu".
@@ -45,7 +46,8 @@ int compileModel(const CompileOptions &options);
 
 /// `nanoc params`: hyperparameters and parameters as tables on stdout.
 int listParameters(const std::string &model,
-                   const std::vector<std::pair<std::string, std::string>> &overrides);
+                   const std::vector<std::pair<std::string, std::string>> &overrides,
+                   bool isVerbose);
 
 /// `nanoc stages`: the stage table on stdout.
 int listStages();

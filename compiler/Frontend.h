@@ -7,6 +7,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <source_location>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,9 +27,9 @@ namespace nano::frontend {
 /// one.
 struct Line {
   const char *file;
-  unsigned line;
-  static Line here(const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
-    return {file, line};
+  unsigned line, column;
+  static Line here(const std::source_location &at = std::source_location::current()) {
+    return {at.file_name(), at.line(), at.column()};
   }
 };
 
@@ -363,6 +364,9 @@ public:
   template <typename F>
   ScoreFunction(const F &function)
       : context(&function), call([](const void *context, Tensor s, Tensor q, Tensor k, Tensor h) {
+          static_assert(
+              requires(const F &f, Tensor x) { Tensor(f(x, x, x, x)); },
+              "write [&](Tensor score, Tensor query, Tensor key, Tensor head) { return score; }");
           return (*static_cast<const F *>(context))(s, q, k, h);
         }) {}
   const void *context = nullptr;
@@ -408,6 +412,9 @@ Init recordNumbers(int64_t count, const void *context, double (*call)(const void
                    Line at);
 /// `element(i)`, a number, for every i in [0, count): element i in row-major order.
 template <typename F> Init constants(int64_t count, const F &element, Line at = Line::here()) {
+  static_assert(
+      requires(const F &f, int64_t i) { static_cast<double>(f(i)); },
+      "write [&](int64_t i) { return number; }");
   return recordNumbers(
       count, &element,
       [](const void *context, int64_t i) {
@@ -423,6 +430,8 @@ Init recordBlocks(int64_t count, const void *context, Init (*call)(const void *,
 /// row-major order, starts; a single number or random. Elements have the random numbers that they
 /// would have if all were of that kind.
 template <typename F> Init byBlocks(int64_t count, const F &block, Line at = Line::here()) {
+  static_assert(
+      requires(const F &f, int64_t i) { Init(f(i)); }, "write [&](int64_t i) { return init; }");
   return recordBlocks(
       count, &block,
       [](const void *context, int64_t i) -> Init { return (*static_cast<const F *>(context))(i); },
@@ -497,6 +506,7 @@ void set(const At &state, const Operand &value);
 void recordEvent(const Sched *when, const void *context, void (*call)(const void *), Line at);
 /// `update()` runs after the update of every step: an average of parameters, for example.
 template <typename F> void afterStep(const F &update, Line at = Line::here()) {
+  static_assert(requires(const F &f) { f(); }, "write [&] { … }");
   recordEvent(
       nullptr, &update, [](const void *context) { (*static_cast<const F *>(context))(); }, at);
 }
@@ -505,6 +515,7 @@ template <typename F> void afterStep(const F &update, Line at = Line::here()) {
 /// lines. Nothing is compiled and nothing waits; a run that goes on from a checkpoint of any step
 /// does what the whole run does.
 template <typename F> void at(const Sched &when, const F &event, Line at = Line::here()) {
+  static_assert(requires(const F &f) { f(); }, "write [&] { … }");
   recordEvent(&when, &event, [](const void *context) { (*static_cast<const F *>(context))(); }, at);
 }
 
@@ -533,151 +544,11 @@ Fp8 fp8Hyper(Line at = Line::here());
 /// changes without recompilation.
 Tensor scalar(const Name &name, const Sched &value, DType type, Line at = Line::here());
 
-//===- Training ----------------------------------------------------------------===//
-
-/// How several ranks share a step. Muon's matrices are orthogonalised by one rank of a group each,
-/// with either.
-enum class Dist : uint8_t {
-  allreduce, ///< gradients are summed on every rank; each keeps all of Adam's states
-  zero2,     ///< of large parameters each rank of a group sums, keeps and updates a part
-};
-/// Declares the hyperparameter dist and returns its value.
-inline Dist distHyper(Line at = Line::here()) {
-  return static_cast<Dist>(
-      hyper("dist", {"allreduce", "zero2"}, "how ranks share gradients and optimizer states", at));
-}
-
-struct Training {
-  int64_t vocabSize;     ///< tokens are below this
-  int64_t eosToken;      ///< begins a document
-  int64_t globalBatch;   ///< tokens of one optimizer step over all ranks; not needed where every
-                         ///< stage says its own
-  int64_t numIterations; ///< N
-  double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
-  Dist dist = Dist::allreduce;
-  /// Adam takes a step on every so many optimizer steps, with the mean gradient of these; a run
-  /// that ends between two of them leaves the last gradients unused.
-  int64_t adamEvery = 1;
-  /// The optimizers' updates and the last micro-batch of a step are one program, so that each hides
-  /// what the other communicates. A loss that is not finite is then found after the update. One
-  /// rank that walks over more than two micro-batches communicates nothing: its updates stay a
-  /// program of their own.
-  bool joinUpdate = false;
-  Optimizer logged = {}; ///< whose learning rate logs show; default: the first optimizer's
-};
-void training(const Training &how, Line at = Line::here());
-
-/// What of a tensor a run reports: the mean of its elements, √Σx², max |x|, or how many lie where.
-enum class Report : uint8_t { mean, norm, max, histogram };
-/// A line of the run's log, where `nanoc compile --reports` asks for it by name, else nothing: once
-/// a step, of all micro-batches and ranks together. Inside `train`; what it is given in `validate`
-/// and `generate` is ignored. Names are unique: `report({"acts.", i}, x, Report::norm)`.
-void report(const Name &name, const At &x, Report kind = Report::mean);
-/// Steps of the run that have sizes of their own.
-struct Stage {
-  int64_t until = 0;       ///< it ends before step `until`, counted from 0; 0, of the last one: N
-  int64_t globalBatch = 0; ///< tokens of one of its steps over all ranks; 0: Training::globalBatch
-};
-void beginStage(const Name &name, const Stage &how, Line at);
-void endStage(Line at);
-/// One of several stages of the run, in the order of their steps: what `programs` records is run in
-/// them alone, with the sequence lengths and numbers that it records. Each has a training program;
-/// validation and sampling programs may be recorded in each, or once outside of them for all.
-/// Parameters, optimizer states and schedules are those of the run: s and N are those of all its
-/// steps.
-///
-///   stage("short", {.until = 423}, [&] { train(16384, Loss::sum, lossWith(128)); });
-///   stage("long", {.globalBatch = 8 * 32768}, [&] { train(32768, Loss::sum, lossWith(384)); });
-template <typename F>
-void stage(const Name &name, const Stage &how, const F &programs, Line at = Line::here()) {
-  beginStage(name, how, at);
-  programs();
-  endStage(at);
-}
-
-/// How a sequence's loss is made of its tokens' losses.
-enum class Loss : uint8_t { sum, mean };
-
-/// How batches of the training data are cut into sequences of T tokens and a target for the last.
-/// docs/data.md has the rules to the token. Validation is always contiguous.
-struct Documents {
-  enum Rule : uint8_t {
-    Contiguous, ///< tokens as they lie in the file, wherever documents begin
-    Aligned,    ///< every sequence begins with a document and goes on as tokens lie
-    Cut,        ///< documents one after the other; what does not fit is cut off and not used
-    Packed,     ///< whole documents one after the other; what stays free is padding
-  };
-  Rule rule = Contiguous;
-  /// Cut, Packed: a document's tokens at most, rounded to the nearest integer at every step; what
-  /// is beyond is not used. Default: no limit.
-  Sched longest = {};
-  /// Cut, Packed: files, and documents in each, in an order of its own for every seed and epoch.
-  bool shuffle = false;
-};
-/// States it; without it batches are contiguous.
-void documents(const Documents &how, Line at = Line::here());
-
-/// Which element of a column goes with position t of a sequence.
-enum class Place : uint8_t {
-  target, ///< that of the token which is the target at t
-  input,  ///< that of the token which is the input at t
-};
-inline constexpr Place OfTarget = Place::target, OfInput = Place::input;
-
-/// What a column holds in the data's files: f32, bf16, i32 or u8.
-struct ColumnType {
-  struct U8 {};
-  ColumnType(DType type) : type(type) {}
-  ColumnType(U8) : isByte(true) {}
-  DType type = DType::i32;
-  bool isByte = false;
-};
-inline constexpr ColumnType::U8 u8;
-
-/// In a training or validation program: a column of the data beside the tokens, [T] of that type,
-/// u8 as i32; zero in padding. The column `in_document` (u8) is in no file: 1 for a document's
-/// tokens, 0 for padding.
-Tensor column(const char *name, const ColumnType &type, Place place = OfTarget,
-              Line at = Line::here());
-
-void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
-                Tensor (*call)(const void *, Tensor, Tensor), Line at);
-void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
-                  Line at);
-
-/// The training program: `tokenLosses(tokens, targets)` maps i32 [T] and i32 [T] to every token's
-/// loss, f32 [T].
-template <typename F>
-void train(int64_t tokens, Loss loss, const F &tokenLosses, Line at = Line::here()) {
-  recordLoss(
-      false, tokens, loss, &tokenLosses,
-      [](const void *context, Tensor x, Tensor y) {
-        return (*static_cast<const F *>(context))(x, y);
-      },
-      at);
-}
-/// The validation program, on sequences of its own length.
-template <typename F>
-void validate(int64_t tokens, Loss loss, const F &tokenLosses, Line at = Line::here()) {
-  recordLoss(
-      true, tokens, loss, &tokenLosses,
-      [](const void *context, Tensor x, Tensor y) {
-        return (*static_cast<const F *>(context))(x, y);
-      },
-      at);
-}
-/// The sampling program: `logits(tokens)` maps i32 [T] to f32 [T, V']; row t predicts the token
-/// after position t.
-template <typename F> void generate(int64_t tokens, const F &logits, Line at = Line::here()) {
-  recordLogits(
-      tokens, &logits,
-      [](const void *context, Tensor x) { return (*static_cast<const F *>(context))(x); }, at);
-}
-
 } // namespace nano::frontend
 
 #include "compiler/FrontendFunctions.h"
 #include "compiler/FrontendInterchange.h"
+#include "compiler/FrontendTraining.h"
 
 /// The model: `NANO_MODEL { … }`, once a file.
 #define NANO_MODEL extern "C" void nanoModel()

@@ -3,6 +3,7 @@
 
 #include "compiler/CrashMessage.h"
 #include "compiler/Frontend.h"
+#include "compiler/HostMessages.h"
 #include "runtime/plan/InputFile.h"
 
 #include <fmt/format.h>
@@ -12,9 +13,12 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <spawn.h>
 #include <sstream>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -77,23 +81,54 @@ std::vector<std::string> hostCompiler() {
   return command;
 }
 
-void run(const std::vector<std::string> &command, const std::string &model) {
-  std::vector<char *> arguments;
-  for (const std::string &word : command)
-    arguments.push_back(const_cast<char *>(word.c_str()));
-  arguments.push_back(nullptr);
+/// The environment, but with messages in English and ASCII, which hostErrors reads.
+std::vector<std::string> plainEnvironment() {
+  std::vector<std::string> variables;
+  for (char **variable = environ; *variable; ++variable)
+    if (!std::string_view(*variable).starts_with("LC_ALL="))
+      variables.emplace_back(*variable);
+  variables.emplace_back("LC_ALL=C");
+  return variables;
+}
+
+std::vector<char *> pointersTo(const std::vector<std::string> &words) {
+  std::vector<char *> pointers;
+  for (const std::string &word : words)
+    pointers.push_back(const_cast<char *>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// Whether the command succeeds; what it says goes to a file.
+bool run(const std::vector<std::string> &command, const std::string &messages) {
+  const std::vector<std::string> variables = plainEnvironment();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const std::unique_ptr<posix_spawn_file_actions_t, decltype(&posix_spawn_file_actions_destroy)>
+      destroyed(&actions, posix_spawn_file_actions_destroy);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, messages.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child = 0;
-  if (const int error =
-          posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ))
+  if (const int error = posix_spawnp(&child, command[0].c_str(), &actions, nullptr,
+                                     pointersTo(command).data(), pointersTo(variables).data()))
     throw ModelError(
         fmt::format("{}: the host compiler cannot be started: {}; install one or set CXX",
                     command[0], std::strerror(error)));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw ModelError(
-        fmt::format("{}: does not compile; the message of {} stands above", model, command[0]));
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// What a model file includes to say its ops.
+std::string declarationsOf(const fs::path &root) {
+  std::string all;
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(root / "compiler", ignored))
+    if (const std::string name = entry.path().filename().string();
+        name.starts_with("Frontend") && name.ends_with(".h"))
+      all += textOf(entry.path().string());
+  return all;
 }
 
 /// What a terminate handler can see.
@@ -134,7 +169,7 @@ void *load(const std::string &library, const std::string &model, const std::stri
 
 } // namespace
 
-ModelFile::ModelFile(const std::string &path) : text(textOf(path)) {
+ModelFile::ModelFile(const std::string &path, bool isVerbose) : text(textOf(path)) {
   const fs::path root = sourceRoot();
   const TemporaryDirectory directory;
   const std::string library = (directory.path / "model.so").string();
@@ -144,10 +179,21 @@ ModelFile::ModelFile(const std::string &path) : text(textOf(path)) {
   const std::string prefix = fmt::format("-fmacro-prefix-map={}/=", root.string());
   for (const std::string &word :
        {std::string("-std=c++20"), std::string("-O0"), std::string("-fPIC"), std::string("-shared"),
+        std::string("-ftabstop=1"), // columns are characters
         "-I" + root.string(), prefix, std::string("-x"), std::string("c++"), path,
         std::string("-o"), library})
     command.push_back(word);
-  run(command, path);
+  const std::string messages = (directory.path / "messages").string();
+  const bool compiles = run(command, messages);
+  const std::string said = textOf(messages);
+  const std::string errors =
+      compiles || isVerbose ? "" : hostErrors(said, path, text, declarationsOf(root));
+  fmt::print(stderr, "{}", errors.empty() ? said : errors);
+  if (!compiles)
+    throw ModelError(
+        fmt::format("{}: does not compile; {}", path,
+                    errors.empty() ? fmt::format("the message of {} stands above", command[0])
+                                   : fmt::format("--verbose shows all that {} says", command[0])));
 
   void *opened = load(library, path, directory.path.string());
   loaded.body = reinterpret_cast<void (*)()>(dlsym(opened, "nanoModel"));

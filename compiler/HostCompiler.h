@@ -15,9 +15,10 @@ using frontend::ModelError;
 /// texts of the model may outlive this object.
 class ModelFile {
 public:
-  /// Compiles with $CXX, or c++. The compiler's own messages go to stderr. Throws ModelError when
-  /// the file cannot be read, does not compile, or defines no NANO_MODEL.
-  explicit ModelFile(const std::string &path);
+  /// Compiles with $CXX, or c++. Of its messages what hostErrors keeps goes to stderr, or all with
+  /// `isVerbose`. Throws ModelError when the file cannot be read, does not compile, or defines no
+  /// NANO_MODEL.
+  explicit ModelFile(const std::string &path, bool isVerbose = false);
 
   /// Body and defaults; the caller adds overrides.
   frontend::TraceInput input() const { return loaded; }

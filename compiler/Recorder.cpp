@@ -26,7 +26,7 @@ uint32_t nextSerial() {
 } // namespace
 
 void fail(Line at, const std::string &message) {
-  throw ModelError(fmt::format("{}:{}: {}", at.file, at.line, message));
+  throw ModelError(fmt::format("{}:{}: {}", at.file, at.line, message), at.column);
 }
 
 const char *nameOf(DType type) {

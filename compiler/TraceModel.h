@@ -24,7 +24,9 @@ struct Defaults;
 /// A mistake in a model file or in a value given for it: one line, `models/x.cpp:41: matmul: …`.
 class ModelError : public std::runtime_error {
 public:
-  using std::runtime_error::runtime_error;
+  explicit ModelError(const std::string &message, unsigned column = 0)
+      : std::runtime_error(message), column(column) {}
+  unsigned column; ///< as Line::here() finds it; 0: unknown
 };
 
 /// Static FP8 scales from a file.

@@ -149,7 +149,7 @@ protected:
   /// Everything up to the plans; `optimized` are the modules after the compiler's stage of that
   /// name, for one rank.
   void compile();
-  void compile(std::vector<OwningOpRef<ModuleOp>> modules, const PipelineOptions &pipeline);
+  void compile(const std::vector<OwningOpRef<ModuleOp>> &modules, const PipelineOptions &pipeline);
   /// Runs one of the compiler's stages on the program of a stage of the run, or of all.
   void runOn(ModuleOp module, const Stage &stage, const PipelineOptions &pipeline);
   /// The stage of the run that a step is of.
@@ -232,7 +232,7 @@ void RandomModels::compile() {
     for (OwningOpRef<ModuleOp> &module : shared)
       modules.push_back(module->clone());
     pipeline.world = world;
-    compile(std::move(modules), pipeline);
+    compile(modules, pipeline);
     if (HasFatalFailure())
       return;
   }
@@ -265,15 +265,15 @@ void RandomModels::runOn(ModuleOp module, const Stage &stage, const PipelineOpti
     optimized.push_back(module.clone());
 }
 
-void RandomModels::compile(std::vector<OwningOpRef<ModuleOp>> modules,
+void RandomModels::compile(const std::vector<OwningOpRef<ModuleOp>> &modules,
                            const PipelineOptions &pipeline) {
   for (const Stage &stage : stages())
-    for (OwningOpRef<ModuleOp> &module : modules)
+    for (const OwningOpRef<ModuleOp> &module : modules)
       if (stage.scope == Stage::Scope::WorldPart)
-        runOn(*module, stage, pipeline);
+        runOn(module.get(), stage, pipeline);
   SmallVector<ModuleOp> parts;
-  for (OwningOpRef<ModuleOp> &module : modules)
-    parts.push_back(*module);
+  for (const OwningOpRef<ModuleOp> &module : modules)
+    parts.push_back(module.get());
   ASSERT_TRUE(succeeded(joinRunStages(parts)));
   ModuleOp module = parts.front();
   for (const Stage &stage : stages())

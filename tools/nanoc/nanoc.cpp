@@ -308,11 +308,14 @@ int run(int argc, char **argv) {
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");
   compile->add_flag("--timing", options.timing, "Says how many seconds each phase took");
+  const char *verbose = "Shows all that the host compiler says of a model file";
+  compile->add_flag("--verbose", options.verbose, verbose);
 
   CLI::App *params =
       app.add_subcommand("params", "Lists the model's hyperparameters and parameters");
   params->add_option("MODEL.cpp", options.model, "The model file")->required()->type_name("");
   addOverrides(*params, overrides);
+  params->add_flag("--verbose", options.verbose, verbose);
 
   CLI::App *stages =
       app.add_subcommand("stages", "Lists the stages of the compiler, for --stop-after");
@@ -338,7 +341,7 @@ int run(int argc, char **argv) {
       return nano::listStages();
     options.overrides = parseOverrides(overrides);
     if (params->parsed())
-      return nano::listParameters(options.model, options.overrides);
+      return nano::listParameters(options.model, options.overrides, options.verbose);
     checkCompile(*compile, options);
     checkWorlds(options.worlds);
     checkBytes("--chunk-bytes", options.chunkBytes);

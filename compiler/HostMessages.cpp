@@ -1,0 +1,150 @@
+// Reads the messages of g++ and clang++: "FILE:LINE:COLUMN: error: …", notes behind their error,
+// and "required from here" before an error inside a header.
+#include "compiler/HostMessages.h"
+
+#include "compiler/Excerpt.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <regex>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+namespace nano {
+
+namespace {
+
+/// An error, at a line of the model.
+struct HostError {
+  unsigned line = 0, column = 0; ///< 0: unknown
+  bool isInHeader = false;
+  std::string text;
+  std::string candidate; ///< the first declaration that does not fit, if the compiler names one
+};
+
+/// Names as a model's author writes them.
+std::string plain(std::string text) {
+  for (const char *qualifier : {"nano::frontend::", "std::__cxx11::"})
+    for (size_t at; (at = text.find(qualifier)) != std::string::npos;)
+      text.erase(at, std::string_view(qualifier).size());
+  return text;
+}
+
+/// Errors of the model by line; one of a header stands at the model's line that leads there,
+/// once.
+std::vector<HostError> errorsIn(const std::string &messages, const std::string &path) {
+  static const std::regex message(R"(^(.+?):(\d+):(\d+): +(error|fatal error|note): (.*)$)");
+  static const std::regex leadsThere(R"(^(.+?):(\d+):(\d+): +required from here$)");
+  static const std::regex candidate(R"(^candidate: '([^']*\(.*)'$)");
+  static const std::regex assertion(R"(^static assertion failed(?: due to requirement '.*')?: )");
+  std::vector<HostError> errors;
+  HostError origin; // g++ says before an error of a header where it comes from, clang++ behind it
+  std::set<unsigned> lines;
+  std::istringstream text(messages);
+  std::smatch match;
+  for (std::string line; std::getline(text, line);) {
+    const bool isOrigin = std::regex_match(line, match, leadsThere);
+    if (!isOrigin && !std::regex_match(line, match, message))
+      continue;
+    const bool isHere = match[1] == path;
+    HostError place;
+    place.line = static_cast<unsigned>(std::stoul(match[2]));
+    place.column = static_cast<unsigned>(std::stoul(match[3]));
+    if (isOrigin) {
+      if (isHere)
+        origin = place;
+      continue;
+    }
+    const std::string said = match[5];
+    if (match[4] != "note") {
+      errors.push_back(isHere ? place : origin);
+      errors.back().isInHeader = !isHere;
+      errors.back().text = plain(std::regex_replace(said, assertion, ""));
+    } else if (!errors.empty()) {
+      HostError &error = errors.back();
+      if (error.line == 0 && isHere && said.ends_with("requested here"))
+        error.line = place.line, error.column = place.column;
+      if (std::smatch found; error.candidate.empty() && std::regex_match(said, found, candidate))
+        error.candidate = plain(found[1]);
+    }
+  }
+  std::erase_if(errors, [&](const HostError &error) {
+    const bool isNew = lines.insert(error.line).second;
+    return error.line == 0 || (error.isInHeader && !isNew);
+  });
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const HostError &a, const HostError &b) { return a.line < b.line; });
+  return errors;
+}
+
+/// How many letters must be changed, inserted or left out.
+size_t distance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row.back();
+}
+
+/// Names that `declarations` declares with parameters, as near to `name` as any is.
+std::vector<std::string> nearest(const std::string &name, const std::string &declarations) {
+  static const std::regex comment(R"(//[^\n]*)"), declared(R"(\b([A-Za-z_]\w*)\()");
+  const std::string code = std::regex_replace(declarations, comment, "");
+  size_t least = std::max<size_t>(1, name.size() / 4);
+  std::set<std::string> found;
+  for (std::sregex_iterator at(code.begin(), code.end(), declared), end; at != end; ++at) {
+    const size_t apart = distance(name, (*at)[1]);
+    if (apart < least)
+      found.clear();
+    if (apart <= least)
+      found.insert((*at)[1]);
+    least = std::min(least, apart);
+  }
+  return {found.begin(), found.end()};
+}
+
+/// What to do about an error; empty where its text says so.
+std::string hintFor(const HostError &error, const std::string &declarations) {
+  static const std::regex unknown(
+      R"('(\w+)' was not declared in this scope|use of undeclared identifier '(\w+)')");
+  std::smatch match;
+  if (std::regex_match(error.text, match, unknown)) {
+    const std::vector<std::string> names =
+        nearest(match[1].matched ? match[1] : match[2], declarations);
+    return names.empty() ? "; docs/language.md says what there is"
+                         : fmt::format("; is it {}?", fmt::join(names, " or "));
+  }
+  const bool isCall = error.text.starts_with("no matching function for call to");
+  return isCall && !error.candidate.empty() ? "; it is declared as " + error.candidate : "";
+}
+
+} // namespace
+
+std::string hostErrors(const std::string &messages, const std::string &path,
+                       const std::string &source, const std::string &declarations) {
+  const std::vector<HostError> errors = errorsIn(messages, path);
+  const size_t shown = std::min<size_t>(errors.size(), 5);
+  std::string text;
+  for (const HostError &error : std::span(errors).first(shown))
+    text +=
+        fmt::format("{}:{}: {}{}\n{}", path, error.line, error.text, hintFor(error, declarations),
+                    excerpt(source, error.line, error.column, Column::Exact));
+  if (shown < errors.size())
+    text += fmt::format("{} more, which --verbose shows\n", errors.size() - shown);
+  return text;
+}
+
+} // namespace nano

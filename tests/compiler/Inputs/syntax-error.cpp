@@ -1,3 +1,0 @@
-#include "compiler/Frontend.h"
-NANO_MODEL { nano::frontend::hyper("seq_len";
-}
