@@ -240,18 +240,15 @@ LogicalResult PlanWriter::states() {
     state.buffer = addBuffer(op.getSymName(), *offset, type, op.getLoc());
     index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {state.buffer, 0};
     if (FlatSymbolRefAttr optimizer = op.getOptimizerAttr()) {
-      Operation *group = symbols.lookup(optimizer.getAttr());
-      auto adam = dyn_cast_or_null<graph::AdamOp>(group);
-      auto muon = dyn_cast_or_null<graph::MuonOp>(group);
-      if (!adam && !muon)
-        return op.emitOpError("optimizer ")
-               << optimizer << " is neither a nano.adam nor a nano.muon";
-      state.optimizer = adam ? "adam" : "muon";
-      StringRef lr = adam ? adam.getLr() : muon.getLr();
+      auto group = symbols.lookup<graph::OptimizerOp>(optimizer.getAttr());
+      if (!group)
+        return op.emitOpError("optimizer ") << optimizer << " is no nano.optimizer";
+      state.optimizer = group.getKind();
+      StringRef lr = group.getLr();
       auto schedule =
           llvm::find_if(plan.scalars, [&](const Scalar &scalar) { return scalar.name == lr; });
       if (schedule == plan.scalars.end())
-        return group->emitOpError("learning rate @") << lr << " is no nano.scalar";
+        return group.emitOpError("learning rate @") << lr << " is no nano.scalar";
       state.learningRate = evaluate(schedule->value, atStart);
     }
     plan.states.push_back(std::move(state));

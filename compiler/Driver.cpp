@@ -256,6 +256,7 @@ private:
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
     pipeline.reportFp8 = options.reportFp8;
+    pipeline.reportUpdates = options.reportUpdates;
     pipeline.reportIndices = options.reportIndices;
     return pipeline;
   }

@@ -29,6 +29,7 @@ struct CompileOptions {
   bool printPipeline = false;     ///< print the passes up to `stopAfter` and do nothing else
   bool reportMemory = false;
   bool reportFp8 = false;
+  bool reportUpdates = false;
   bool reportIndices = false;
   bool timing = false;
   bool verbose = false; ///< all that the host compiler says of a model file

@@ -170,6 +170,8 @@ public:
   uint32_t id = 0; ///< 0: none
 };
 
+/// Whether the schedule is the number 0 at every step.
+bool isZero(const Sched &a);
 Sched step();       ///< s, counted from 0
 Sched iterations(); ///< N, the number of steps of the whole run
 
@@ -216,6 +218,7 @@ public:
   /// The size of a dimension; negative ones count from the last.
   int64_t size(int64_t axis, Line at = Line::here()) const;
   DType type(Line at = Line::here()) const;
+  Shape shape(Line at = Line::here()) const;
   /// x[i]: position i of the first dimension, which disappears.
   Tensor operator[](const Index &i) const;
   /// table[ids]: `gather`.
@@ -232,10 +235,12 @@ struct At {
   Line at;
 };
 
-/// A tensor or a number as an argument.
+/// A tensor or a number as an argument; or a schedule, which is a single f32 that changes from step
+/// to step without recompilation.
 struct Operand {
   Operand(const Tensor &tensor, Line at = Line::here()) : tensor(tensor), at(at) {}
   Operand(double number, Line at = Line::here()) : number(number), isNumber(true), at(at) {}
+  Operand(const Sched &schedule, Line at = Line::here());
   Tensor tensor;
   double number = 0;
   bool isNumber = false;
@@ -341,6 +346,8 @@ Tensor gather(const At &table, const Tensor &ids);
 /// a·b over the last two dimensions, [.., M, K] × [.., K, N], operands of one float type;
 /// accumulated in f32.
 Tensor matmul(const At &a, const Tensor &b);
+/// The last two dimensions exchanged; costs nothing in an operand of `matmul`.
+Tensor transpose(const At &x);
 /// x·Wᵀ, [T, K] × [N, K]ᵀ, with W converted to x's type.
 Tensor linear(const At &x, const Tensor &weight);
 
@@ -444,23 +451,6 @@ public:
   uint32_t model = 0, id = 0;
 };
 
-struct Adam {
-  Sched lr = {};
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
-};
-/// Adam with decoupled weight decay. Its learning rate becomes the scalar `lr.<name>`.
-Optimizer adam(const char *name, const Adam &how, Line at = Line::here());
-
-struct Muon {
-  Sched lr = {}, momentum = {};
-  DType computeType = f32;
-  int64_t steps = 5;
-  double coefficients[3] = {3.4445, -4.7750, 2.0315};
-};
-/// Muon, for parameters that are matrices (the last two dimensions). Scalars: `lr.<name>`,
-/// `momentum.<name>`.
-Optimizer muon(const char *name, const Muon &how, Line at = Line::here());
-
 /// Declares a parameter. `name` is its name in checkpoints; `type` the type that it is stored in.
 Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
              const Optimizer &optimizer, Line at = Line::here());
@@ -548,6 +538,7 @@ Tensor scalar(const Name &name, const Sched &value, DType type, Line at = Line::
 
 #include "compiler/FrontendFunctions.h"
 #include "compiler/FrontendInterchange.h"
+#include "compiler/FrontendOptimizers.h"
 #include "compiler/FrontendTraining.h"
 
 /// The model: `NANO_MODEL { … }`, once a file.

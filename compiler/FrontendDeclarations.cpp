@@ -106,6 +106,7 @@ Sched node(SchedNode::Kind kind, std::initializer_list<Sched> operands = {}, dou
 } // namespace
 
 Sched::Sched(double number) : id(node(SchedNode::Number, {}, number).id) {}
+bool isZero(const Sched &a) { return Recorder::current().numberOf(a) == 0.0; }
 Sched step() { return node(SchedNode::Step); }
 Sched iterations() { return node(SchedNode::Iterations); }
 Sched operator+(const Sched &a, const Sched &b) { return node(SchedNode::Add, {a, b}); }
@@ -128,12 +129,6 @@ Sched select(const SchedLess &less, const Sched &x, const Sched &y) {
 
 //===- Parameters, optimizers, programs ----------------------------------------===//
 
-Optimizer adam(const char *name, const Adam &how, Line at) {
-  return Recorder::current().adam(name, how, at);
-}
-Optimizer muon(const char *name, const Muon &how, Line at) {
-  return Recorder::current().muon(name, how, at);
-}
 Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
              const Optimizer &optimizer, Line at) {
   return Recorder::current().param(name.text, shape, type, init, optimizer, at);

@@ -73,11 +73,27 @@ Tensor product(const At &a, const Tensor &b, bool transposed) {
   SmallVector<int64_t> shape(x.getShape());
   shape.back() = y.getDimSize(transposed ? rank - 2 : rank - 1);
   const RankedTensorType result = recorder.tensorType(shape, x.getElementType(), a.at, what);
-  return recorder.handle(
-      recorder.op<graph::MatmulOp>(a.at, result, left, right, false, transposed));
+  auto transposes = [](Value &operand) {
+    auto transpose = operand.getDefiningOp<graph::TransposeOp>();
+    if (transpose)
+      operand = transpose.getX();
+    return bool(transpose);
+  };
+  const bool leftTransposed = transposes(left), rightTransposed = transposes(right);
+  return recorder.handle(recorder.op<graph::MatmulOp>(a.at, result, left, right, leftTransposed,
+                                                      rightTransposed != transposed));
 }
 } // namespace
 
+Tensor transpose(const At &x) {
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, "transpose");
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  if (shape.size() < 2)
+    fail(x.at, fmt::format("transpose: takes matrices, not {}", describe(value)));
+  std::swap(shape[shape.size() - 2], shape.back());
+  return recorder.handle(recorder.op<graph::TransposeOp>(x.at, typeOf(value).clone(shape), value));
+}
 Tensor matmul(const At &a, const Tensor &b) { return product(a, b, false); }
 Tensor linear(const At &x, const Tensor &weight) { return product(x, weight, true); }
 

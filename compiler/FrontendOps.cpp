@@ -159,6 +159,14 @@ DType Tensor::type(Line at) const {
   return Recorder::dtypeOf(Recorder::current().typeOf(*this, at, "type").getElementType());
 }
 
+Shape Tensor::shape(Line at) const {
+  const ArrayRef<int64_t> sizes = Recorder::current().typeOf(*this, at, "shape").getShape();
+  Shape shape({}, at);
+  for (int64_t size : sizes)
+    shape.sizes[shape.rank++] = size;
+  return shape;
+}
+
 Tensor Tensor::operator[](const Index &i) const {
   Recorder &recorder = Recorder::current();
   const Value whole = recorder.value(*this, i.at, "[]");

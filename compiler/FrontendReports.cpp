@@ -62,6 +62,11 @@ void Recorder::report(const std::string &name, const At &x, Report kind) {
   const std::string what = fmt::format("report '{}'", name);
   if (isOwn(name))
     fail(at, fmt::format("{}: the name is the compiler's own; choose another", what));
+  if (update)
+    fail(at,
+         fmt::format("{}: inside an optimizer's equations; --reports norms reports what updates "
+                     "do",
+                     what));
   if (outerProgram != 0)
     fail(at,
          fmt::format("{}: inside a score function; report what attention takes or gives", what));

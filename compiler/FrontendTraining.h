@@ -8,10 +8,10 @@ namespace nano::frontend {
 
 //===- Training ----------------------------------------------------------------===//
 
-/// How several ranks share a step. Muon's matrices are orthogonalised by one rank of a group each,
-/// with either.
+/// How several ranks share a step. Matrices whose updates have products are updated by one rank of
+/// a group each, with either.
 enum class Dist : uint8_t {
-  allreduce, ///< gradients are summed on every rank; each keeps all of Adam's states
+  allreduce, ///< gradients are summed on every rank; each keeps all states of the others
   zero2,     ///< of large parameters each rank of a group sums, keeps and updates a part
 };
 /// Declares the hyperparameter dist and returns its value.
@@ -28,9 +28,6 @@ struct Training {
   int64_t numIterations; ///< N
   double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
   Dist dist = Dist::allreduce;
-  /// Adam takes a step on every so many optimizer steps, with the mean gradient of these; a run
-  /// that ends between two of them leaves the last gradients unused.
-  int64_t adamEvery = 1;
   /// The optimizers' updates and the last micro-batch of a step are one program, so that each hides
   /// what the other communicates. A loss that is not finite is then found after the update. One
   /// rank that walks over more than two micro-batches communicates nothing: its updates stay a

@@ -91,8 +91,10 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
 /// The optimizers, as the program `update` or as the end of `last`.
 void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
-  // graph ops, so that fusion sees Adam and Newton–Schulz like anything else.
-  passes.addPass(createExpandOptimizers());
+  // graph ops, so that fusion sees the equations like anything else.
+  ExpandOptimizersOptions expand;
+  expand.report = options.reportUpdates;
+  passes.addPass(createExpandOptimizers(expand));
   // Norms are of what the updates have become on this number of ranks; reports of the updates, the
   // model's too, stand among their ops.
   if (options.reports) {

@@ -2,7 +2,6 @@
 #include "compiler/Recorder.h"
 
 #include "compiler/CrashMessage.h"
-#include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Reports.h"
 #include "ir/graph/RunStages.h"
@@ -126,10 +125,44 @@ int Recorder::hyper(const char *name, ArrayRef<std::string> allowed, const char 
 
 //===- Schedules ---------------------------------------------------------------===//
 
+/// The node's value, of operands that are numbers.
+static std::optional<double> folded(SchedNode::Kind kind, double a, double b) {
+  switch (kind) {
+  case SchedNode::Add:
+    return a + b;
+  case SchedNode::Sub:
+    return a - b;
+  case SchedNode::Mul:
+    return a * b;
+  case SchedNode::Div:
+    return a / b;
+  case SchedNode::Neg:
+    return -a;
+  case SchedNode::Sqrt:
+    return std::sqrt(a);
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<double> Recorder::numberOf(const Sched &schedule) const {
+  if (schedule.id != 0 && scheds[schedule.id].kind == SchedNode::Number)
+    return scheds[schedule.id].number;
+  return std::nullopt;
+}
+
 Sched Recorder::sched(SchedNode node) {
-  scheds.push_back(node);
+  auto isNumber = [&](uint32_t id) { return scheds[id].kind == SchedNode::Number; };
+  if (node.operands[0] != 0 && isNumber(node.operands[0]) &&
+      (node.operands[1] == 0 || isNumber(node.operands[1])))
+    if (std::optional<double> number =
+            folded(node.kind, scheds[node.operands[0]].number, scheds[node.operands[1]].number))
+      node = {SchedNode::Number, *number, {}};
+  auto [found, isNew] = schedIds.try_emplace(node, static_cast<uint32_t>(scheds.size()));
+  if (isNew)
+    scheds.push_back(node);
   Sched handle;
-  handle.id = static_cast<uint32_t>(scheds.size() - 1);
+  handle.id = found->second;
   return handle;
 }
 
@@ -233,8 +266,8 @@ Tensor Recorder::scalar(const char *name, const Sched &value, DType type, Line a
 
 //===- Optimizers and parameters -----------------------------------------------===//
 
-void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) {
-  if (program != 0)
+void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at, bool ofProgram) {
+  if (program != 0 && !ofProgram)
     fail(at, fmt::format("{}: '{}' is declared inside a program; declare it before", what, symbol));
   if (symbol.empty())
     fail(at, fmt::format("{}: the name is empty", what));
@@ -256,41 +289,8 @@ void Recorder::takeSymbol(const std::string &symbol, const char *what, Line at) 
          fmt::format("{}: the name '{}' is taken by line {}", what, symbol, entry->second.line));
 }
 
-Optimizer Recorder::adam(const char *name, const Adam &how, Line at) {
-  if (std::string rule = graph::brokenRuleOfAdam(how.beta1, how.beta2, how.eps, how.weightDecay);
-      !rule.empty())
-    fail(at, "adam: " + rule);
-  const std::string lr = std::string("lr.") + name;
-  declareScalar(lr, how.lr, f32, "adam", at);
-  takeSymbol(name, "adam", at);
-  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
-  graph::AdamOp::create(builder, location(at), builder.getStringAttr(name),
-                        FlatSymbolRefAttr::get(builder.getContext(), lr), number(how.beta1),
-                        number(how.beta2), number(how.eps), number(how.weightDecay));
-  optimizers.push_back({name, "adam", lr});
-  return {model, static_cast<uint32_t>(optimizers.size())};
-}
-
-Optimizer Recorder::muon(const char *name, const Muon &how, Line at) {
-  if (std::string rule = graph::brokenRuleOfMuon(how.steps, how.coefficients); !rule.empty())
-    fail(at, "muon: " + rule);
-  if (how.computeType != f32 && how.computeType != bf16)
-    fail(at, fmt::format("muon: computeType can be f32 or bf16, not {}", nameOf(how.computeType)));
-  const std::string lr = std::string("lr.") + name, momentum = std::string("momentum.") + name;
-  declareScalar(lr, how.lr, f32, "muon", at);
-  declareScalar(momentum, how.momentum, f32, "muon", at);
-  takeSymbol(name, "muon", at);
-  MLIRContext *context = builder.getContext();
-  graph::MuonOp::create(
-      builder, location(at), builder.getStringAttr(name), FlatSymbolRefAttr::get(context, lr),
-      FlatSymbolRefAttr::get(context, momentum), builder.getI64IntegerAttr(how.steps),
-      builder.getDenseF64ArrayAttr(how.coefficients), TypeAttr::get(elementType(how.computeType)));
-  optimizers.push_back({name, "muon", lr});
-  return {model, static_cast<uint32_t>(optimizers.size())};
-}
-
-const Recorder::OptimizerRecord &Recorder::optimizerOf(const Optimizer &optimizer, const char *what,
-                                                       Line at) const {
+Recorder::OptimizerRecord &Recorder::optimizerOf(const Optimizer &optimizer, const char *what,
+                                                 Line at) {
   if (optimizer.model != model)
     fail(at, fmt::format("{}: not an optimizer of this model", what));
   return optimizers[optimizer.id - 1];
@@ -300,15 +300,17 @@ Tensor Recorder::param(const char *name, const Shape &shape, DType type, const I
                        const Optimizer &optimizer, Line at) {
   countOp(at);
   const std::string what = fmt::format("param '{}'", name);
-  const OptimizerRecord &group = optimizerOf(optimizer, what.c_str(), at);
+  OptimizerRecord &group = optimizerOf(optimizer, what.c_str(), at);
   const RankedTensorType tensor = storedType(shape, type, false, what, at);
-  if (group.kind == "muon" && shape.rank < 2)
-    fail(at,
-         fmt::format("{}: Muon updates matrices; the shape is {}", what, text(tensor.getShape())));
   const graph::InitAttr start = initOf(init, tensor, what, at);
   parameters.push_back({name, text(tensor.getShape()), nameOf(type), initText(init),
                         fmt::format("{} ({})", group.name, group.kind)});
-  return declareState(name, tensor, graph::Role::Parameter, start, group.name, at);
+  // Its name first: those of the update's states begin with it.
+  const Tensor handle = declareState(name, tensor, graph::Role::Parameter, start, {}, at);
+  auto state = module->lookupSymbol<graph::StateOp>(name);
+  state.setOptimizer(recordUpdate(group, name, tensor, at));
+  state->moveBefore(module->getBody(), module->getBody()->end());
+  return handle;
 }
 
 //===- Training ----------------------------------------------------------------===//
@@ -326,9 +328,6 @@ void Recorder::training(const Training &training, Line at) {
   if (!(training.gradClip >= 0) || !std::isfinite(training.gradClip))
     fail(at,
          fmt::format("training: gradClip = {} must be finite and not negative", training.gradClip));
-  if (training.adamEvery < 1 || training.adamEvery > training.numIterations)
-    fail(at, fmt::format("training: adamEvery = {} must be 1 to numIterations, {}",
-                         training.adamEvery, training.numIterations));
   how = training;
   howAt = at;
 }
@@ -354,7 +353,6 @@ DictionaryAttr Recorder::trainingOf(const StageRecord &stage) {
       boolean("val_loss_is_sum", stage.validate.lossIsSum),
       builder.getNamedAttr("log_scalar", builder.getStringAttr(logged.lrSymbol)),
       builder.getNamedAttr("grad_clip", builder.getF64FloatAttr(how->gradClip)),
-      integer("adam_every", how->adamEvery),
       boolean("join_update", how->joinUpdate),
       builder.getNamedAttr("dist",
                            builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
@@ -400,9 +398,10 @@ TracedModel Recorder::finish() {
              "training: globalBatch {} is not a multiple of the {} tokens of a training sequence",
              how->globalBatch, outside.train.tokens));
   if (optimizers.empty())
-    missing("has no optimizer", "adam or muon, and param,");
+    missing("has no optimizer", "optimizer, or one of models/optimizers.h, and param,");
   if (parameters.empty())
     missing("has no parameters", "param");
+  checkPhases();
 
   (*module)->setAttr(graph::modelAttrName, builder.getStringAttr(input.name));
   SmallVector<graph::RunStage> run;

@@ -40,7 +40,7 @@ Tensor Recorder::declareState(const char *name, RankedTensorType type, graph::Ro
   Tensor handle;
   handle.program = model;
   handle.id = static_cast<uint32_t>(declared.size());
-  declared.push_back({name, type, {}});
+  declared.push_back({.symbol = name, .type = type, .loaded = {}, .isState = true});
   return handle;
 }
 

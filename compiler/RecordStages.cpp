@@ -112,12 +112,15 @@ std::vector<Recorder::StageRecord> Recorder::runStages() {
                                 stage.generate.tokens, all[0].name, all[0].generate.tokens));
     // The mean gradient of several steps is that of their sequences where all have as many.
     const int64_t sequences = batch / stage.train.tokens;
-    if (i > 0 && begin % how->adamEvery != 0 &&
-        sequences != all[i - 1].how.globalBatch / all[i - 1].train.tokens)
-      failIn(stage, fmt::format("it begins at step {}, among the {} steps whose gradients Adam "
-                                "takes together, and has another number of sequences a step than "
-                                "the one before it; begin it at a multiple of {}",
-                                begin, how->adamEvery, how->adamEvery));
+    if (i == 0 || sequences == all[i - 1].how.globalBatch / all[i - 1].train.tokens)
+      continue;
+    for (const OptimizerRecord &group : optimizers)
+      if (begin % group.every != 0)
+        failIn(stage, fmt::format("it begins at step {}, among the {} steps whose gradients "
+                                  "optimizer '{}' takes together, and has another number of "
+                                  "sequences a step than the one before it; begin it at a multiple "
+                                  "of {}",
+                                  begin, group.every, group.name, group.every));
   }
   return all;
 }

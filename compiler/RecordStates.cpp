@@ -33,6 +33,10 @@ Tensor Recorder::state(const char *name, const Shape &shape, DType type, const I
 void Recorder::set(const At &state, const Operand &value) {
   if (program == 0)
     fail(state.at, "set: states are set inside train, afterStep and at only");
+  if (update)
+    fail(state.at, fmt::format("set: the update of '{}' sets its own parameter and states only, by "
+                               "the update's own set",
+                               update->parameter));
   if (outerProgram != 0)
     fail(state.at, "set: a score function computes from its four arguments and numbers alone");
   if (state.tensor.program != model ||

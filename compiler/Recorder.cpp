@@ -17,13 +17,12 @@ namespace nano::frontend {
 
 namespace {
 thread_local Recorder *running = nullptr;
+} // namespace
 
-/// Distinct for every model and program of the process, so that a handle tells where it belongs.
 uint32_t nextSerial() {
   static uint32_t serial = 0;
   return ++serial;
 }
-} // namespace
 
 void fail(Line at, const std::string &message) {
   throw ModelError(fmt::format("{}:{}: {}", at.file, at.line, message), at.column);
@@ -118,9 +117,10 @@ void Recorder::countOp(Line at) {
   // Some ten times what gpt124m has.
   constexpr int64_t limit = int64_t(1) << 16;
   if (++opCount > limit)
-    fail(at, fmt::format("the model asks for sizes that do not fit: more than {} ops and "
-                         "parameters; give it fewer layers",
-                         limit));
+    fail(update ? update->at : at,
+         fmt::format("the model asks for sizes that do not fit: more than {} ops and "
+                     "parameters; give it fewer layers",
+                     limit));
 }
 
 Tensor Recorder::handle(Value value) {
@@ -141,8 +141,9 @@ Value Recorder::value(const Tensor &tensor, Line at, const char *what) {
   if (tensor.program == 0)
     fail(at, fmt::format("{}: this tensor was never given a value", what));
   if (program == 0)
-    fail(at,
-         fmt::format("{}: tensors are computed inside train, validate and generate only", what));
+    fail(at, fmt::format("{}: tensors are computed inside train, validate, generate and the "
+                         "equations of optimizers only",
+                         what));
   if (tensor.program == program)
     return values[tensor.id];
   if (outerProgram != 0 && (tensor.program == model || tensor.program == outerProgram))
@@ -154,6 +155,10 @@ Value Recorder::value(const Tensor &tensor, Line at, const char *what) {
                      "scalars can be used in every program",
                      what));
   Declared &declaration = declared[tensor.id];
+  if (update && declaration.isState)
+    fail(at, fmt::format("{}: the update of '{}' reads '{}'; it computes from its own parameter, "
+                         "gradient and states, and from scalars",
+                         what, update->parameter, declaration.symbol));
   if (declaration.isUnset && !declaration.setAt)
     fail(at, fmt::format("{}: state '{}' is read before it is set; set it above this line, or give "
                          "it an initial value",

@@ -14,8 +14,12 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <bit>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace nano::frontend {
@@ -23,6 +27,8 @@ namespace nano::frontend {
 /// Throws ModelError `file:line: message`.
 [[noreturn]] void fail(Line at, const std::string &message);
 
+/// Distinct for every model and program of the process, so that a handle tells where it belongs.
+uint32_t nextSerial();
 /// "f32", "bf16", …
 const char *nameOf(DType type);
 /// "[49152, 768]"
@@ -53,6 +59,14 @@ struct SchedNode {
   Kind kind;
   double number = 0;
   uint32_t operands[4] = {};
+
+  bool operator<(const SchedNode &other) const {
+    auto key = [](const SchedNode &node) {
+      return std::tuple(node.kind, std::bit_cast<uint64_t>(node.number), node.operands[0],
+                        node.operands[1], node.operands[2], node.operands[3]);
+    };
+    return key(*this) < key(other);
+  }
 };
 
 class Recorder {
@@ -121,12 +135,23 @@ public:
   int hyper(const char *name, llvm::ArrayRef<std::string> allowed, const char *about, Line at);
 
   Sched sched(SchedNode node);
+  /// The number that a schedule is at every step, if it is made of numbers alone.
+  std::optional<double> numberOf(const Sched &schedule) const;
   /// Declares a `nano.scalar`.
   void declareScalar(const std::string &symbol, const Sched &value, DType type, const char *what,
                      Line at);
   Tensor scalar(const char *name, const Sched &value, DType type, Line at);
-  Optimizer adam(const char *name, const Adam &how, Line at);
-  Optimizer muon(const char *name, const Muon &how, Line at);
+  /// What a model file's equations compute, and what frees them.
+  struct Equations {
+    std::shared_ptr<const void> context;
+    void (*call)(const void *, Update &) = nullptr;
+  };
+  Optimizer optimizer(const char *name, const OptimizerOptions &how, Equations equations, Line at);
+  Tensor updateState(const Update &update, const char *name, DType type, const Shape *shape,
+                     const Init &start, Line at);
+  void setUpdate(const Tensor &old, const Operand &value);
+  /// The schedule as a single f32, a scalar of the model that the compiler names.
+  Tensor scheduled(const Sched &schedule, Line at);
   Tensor param(const char *name, const Shape &shape, DType type, const Init &init,
                const Optimizer &optimizer, Line at);
   Tensor frozen(const char *name, const Shape &shape, DType type, const Init &init, Line at);
@@ -173,6 +198,7 @@ private:
     mlir::Value loaded;             ///< in the program being recorded
     bool isUnset = false;           ///< a state without initial value
     std::optional<Line> setAt = {}; ///< in the program being recorded
+    bool isState = false;           ///< a parameter, state or table; the others are scalars
   };
   /// Declares a nano.state and returns its handle.
   Tensor declareState(const char *name, mlir::RankedTensorType type, graph::Role role,
@@ -190,7 +216,36 @@ private:
   std::string initText(const Init &init) const;
   struct OptimizerRecord {
     std::string name, kind, lrSymbol;
+    int64_t every = 1;
+    Cut cut = Cut::any;
+    Equations equations = {};
+    Line at = {};
+    std::vector<graph::OptimizerOp> updates = {}; ///< one for each form that its parameters have
   };
+  /// What is known of a parameter's update while its equations are recorded.
+  struct UpdateRecord {
+    struct Value {
+      std::string name; ///< of a state; empty: the parameter
+      Tensor handle;    ///< its old value
+      mlir::RankedTensorType type;
+      double init = 0;
+      mlir::Value next; ///< what it was set to
+      Line at = {};
+    };
+    std::string parameter;
+    Line at; ///< where the parameter is declared
+    mlir::Block *body = nullptr;
+    std::vector<Value> values; ///< the parameter, then the states
+  };
+  /// Records the update of a parameter and returns the name of the op that holds it.
+  std::string recordUpdate(OptimizerRecord &group, const char *parameter,
+                           mlir::RankedTensorType type, Line at);
+  /// Checks what the steps between two of each optimizer are together.
+  void checkPhases() const;
+  /// Fails where the equations cannot be cut as the model asks.
+  void checkCut(graph::OptimizerOp op, const OptimizerRecord &group, Line at) const;
+  /// Finishes the op that the equations were recorded in.
+  void endUpdate(graph::OptimizerOp op, OptimizerRecord &group, Line at);
 
   /// A column that a program takes behind tokens and targets.
   struct ColumnRecord {
@@ -215,8 +270,9 @@ private:
   void finishEvents();
   /// A schedule's number where it depends on no step.
   double numberOf(uint32_t sched, Line at) const;
-  void takeSymbol(const std::string &symbol, const char *what, Line at);
-  const OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at) const;
+  /// A name of the module's, which must be new. Programs declare none, but what is `ofProgram`.
+  void takeSymbol(const std::string &symbol, const char *what, Line at, bool ofProgram = false);
+  OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at);
   void useSched(const Sched &sched, const char *what, Line at) const;
   mlir::Value emitSched(uint32_t id, mlir::OpBuilder &body, mlir::Block &block, mlir::Location loc,
                         llvm::DenseMap<uint32_t, mlir::Value> &done);
@@ -246,7 +302,11 @@ private:
   std::vector<std::vector<double>> numberSets; ///< of initial values
   std::vector<std::vector<Init>> blockSets;    ///< of initial values
   std::vector<SchedNode> scheds{SchedNode{}};
+  std::map<SchedNode, uint32_t> schedIds; ///< equal schedules are one
+  int unnamedSchedules = 0;
+  llvm::DenseMap<uint32_t, Tensor> implicit; ///< scalars that the compiler has named, by schedule
   std::vector<OptimizerRecord> optimizers;
+  UpdateRecord *update = nullptr; ///< while a parameter's update is recorded
   std::vector<HyperparameterRecord> hyperparameters;
   std::vector<ParameterRecord> parameters;
   llvm::StringMap<Line> symbols;

@@ -1,7 +1,7 @@
 // The NanoGPT speedrun's 124M model and its training step, as MODEL.md states them: value
 // embeddings, skip connections, sliding windows over packed documents, Muon for the matrices and
 // Adam for the rest.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 
@@ -40,7 +40,8 @@ NANO_MODEL {
       muon("blocks",
            {.lr = 0.05 * decay, .momentum = 0.85 + 0.10 * min(s / 300, 1.0), .computeType = dtype});
   auto group = [&](const char *name, double lr) {
-    return adam(name, {.lr = lr * decay, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10});
+    return adam(name,
+                {.lr = lr * decay, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10, .every = adamEvery});
   };
   const auto embeddings = group("embeddings", 0.6), head = group("head", 0.22),
              scalars = group("scalars", 0.04);
@@ -149,7 +150,6 @@ NANO_MODEL {
             .globalBatch = batch,
             .numIterations = steps,
             .dist = dist,
-            .adamEvery = adamEvery,
             .joinUpdate = update == 1,
             .logged = matrices});
   train(T, Loss::sum, loss);

@@ -1,6 +1,6 @@
 // GPT-2 as llm.c trains it: LayerNorm, biases, GELU (tanh), learned positions, the head tied to the
 // embedding, and AdamW with warm-up, cosine decay, clipping, and weight decay on matrices only.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

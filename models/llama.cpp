@@ -1,7 +1,7 @@
 // Llama 2 and 3, TinyLlama, Mistral: RMSNorm, rotary positions, grouped queries (fewer heads of
 // keys and values), SwiGLU, no biases, AdamW. Parameters have HuggingFace's names and shapes. The
 // default sizes are TinyLlama's, 1.1 B.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

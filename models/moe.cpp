@@ -4,7 +4,7 @@
 // HuggingFace's names and shapes. No token is dropped: every expert computes all tokens, and what
 // was not routed to it counts 0, so that a step does E/k times the work of the chosen experts. The
 // default sizes are small ones, 8 experts of which 2 are chosen: 0.3 B, 0.1 B of them for a token.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

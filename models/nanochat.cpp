@@ -2,7 +2,7 @@
 // and, after they turn, of queries and keys, relu², logits within ±15, no biases; Muon for the
 // layers' matrices, Adam for embedding and head. Parameters have HuggingFace's names and shapes.
 // The default sizes are those of depth 20, 560 M.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

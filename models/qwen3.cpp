@@ -1,7 +1,7 @@
 // Qwen3, dense: as Llama, but every head's query and key are normalised, with a scale, before they
 // turn, heads have a size of their own, and the head may be the embedding. AdamW. Parameters have
 // HuggingFace's names and shapes. The default sizes are those of Qwen3-0.6B.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

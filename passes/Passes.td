@@ -79,28 +79,34 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
 //===- optimizer/ ----------------------------------------------------------------------------------------------------===//
 
 def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
-  let summary = "writes Adam and Muon out as a graph program `update`, with their states";
+  let summary = "writes the equations of optimizers out as a graph program `update`, with their states";
   let description = [{
     Appends to the function with role "update", or adds it: it reads every gradient, scales the sum by the scalar @grad_scale = 1/(sequences in the global
     batch), clips all gradients together to the norm `grad_clip` of `nano.training` where that is not 0, and stores new parameters and optimizer
-    states, as the equations of `nano.adam` and `nano.muon` say. Declares the states `<parameter>.adam_m`, `<parameter>.adam_v` and
-    `<parameter>.muon_b`, zero at the start, and the scalars @grad_scale, `<optimizer>.bias1` = 1/(1 − β₁ᵗ), `<optimizer>.bias2` = 1/√(1 − β₂ᵗ).
+    states, as the equations of each parameter's `nano.optimizer` say. Declares the states `<parameter>.<state>` and the scalar @grad_scale. The equations are gone afterwards.
 
-    With `adam_every` = k of `nano.training` there are two programs: Adam's updates, with the mean gradient of k steps, are in that of the last phase only. With `join_update` the
+    Optimizers that take a step on every k-th step read the mean gradient of k steps, in a program of the phases in which they take one. With `join_update` the
     updates do not become programs of their own but the end of the programs with role "last", where there are such.
 
+    What the equations allow is found from their ops: element-wise ones update element by element, sums over the last dimension need rows, sums over the last two dimensions
+    and products whole matrices; leading dimensions hold several.
+
     Where nano-distribute has left a rank only a part of a gradient (a state with `nano.sharding`), the optimizer states are sharded alike, the rank computes the part's update and
-    `nano.all_gather` brings the parts together: every rank stores all parameters. The norm for clipping sums the parts of all ranks.
+    `nano.all_gather` brings the parts together: every rank stores all parameters. What travels is the value of fewest bytes after all products from which, with the parameter,
+    every rank computes the rest. The norm for clipping sums the parts of all ranks.
 
-    Matrices of one size, updated with the same steps, coefficients and compute type, are one batch of Newton–Schulz, up to `max-batch-elements`
-    numbers: a batch holds a few copies of itself in memory. Batches of equal smaller sides, four times that number at most, go through it step by step together: the
-    polynomials of their A = X·Xᵀ (or Xᵀ·X) are one product of a stack of them all.
+    Matrices of one size whose equations go through the same products are one batch of these, up to `max-batch-elements`
+    numbers: a batch holds a few copies of itself in memory. Batches that have products of one matrix in common, polynomials of Gram matrices for example, four times that number at most,
+    go through theirs step by step together: each such product is one of a stack of them all.
 
-    Errors: a model without parameters; a parameter without a gradient; a Muon parameter of fewer than two dimensions; a negative `grad_clip`; a name
+    With `report` a remark says of each parameter how it is updated, where, and why.
+
+    Errors: a model without parameters; a parameter without a gradient, or whose optimizer has no equations; a negative `grad_clip`; a share of no parameter; a name
     above that is taken: by the model, or because this pass has run before.
   }];
   let options = [Option<"maxBatchElements", "max-batch-elements", "int64_t", "1 << 25",
-                        "the most numbers that one batch of Newton–Schulz holds, unless a single parameter has more">];
+                        "the most numbers that one batch of matrices holds, unless a single parameter has more">,
+                 Option<"report", "report", "bool", "false", "a remark on every parameter">];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
@@ -124,28 +130,29 @@ def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
     `nano.group`. A rank walks over A = global_batch/(seq_len·world) micro-batches: `first`, A − 2 times `next`, then `last`, which is made from `first` where A = 1
     and else from `next`; what is not run is dropped, and gradients that live in no two programs are no accumulators. Only `last` communicates:
 
-    - Muon's matrices of one size form banks, in the order in which backward completes them. Of each S consecutive ones the rank at place p of its group gets the p-th: a
-      round. The bank's gradient is a state [rounds, rows, cols] with the attribute `nano.sharding`; zeros fill the last round. `dist = "allreduce"` of `nano.training` sums a round over all ranks and
-      takes a part, `"zero2"` scatters the sum inside the group and adds over the groups.
-    - With `zero2` the gradient of an Adam parameter of at least `min-shard` elements that S·8 divides is one such shard of n/S elements. A remark names large ones that cannot be.
+    - Matrices of one size whose updates have products and are alike form banks, in the order in which backward completes them. Of each S consecutive ones the rank at place p of its group
+      gets the p-th: a round. The bank's gradient is a state [rounds, rows, cols] with the attribute `nano.sharding`; zeros fill the last round. `dist = "allreduce"` of `nano.training` sums a
+      round over all ranks and takes a part, `"zero2"` scatters the sum inside the group and adds over the groups.
+    - With `zero2` the gradient of a parameter of at least `min-shard` elements that S·8 divides, and whose update has no products and can be cut into S parts, is one such shard of n/S elements.
+      A remark names large ones that cannot be.
     - All others are summed over all ranks.
 
-    With `adam_every` = k of `nano.training` steps have k phases: the gradients of Adam's parameters add up over k steps, on each rank for itself, and only the last phase communicates
-    them. Programs that do not run in all phases have the attribute `nano.phases`.
+    The gradients of optimizers that take a step on every k-th step add up over k steps, on each rank for itself, and only the last of these communicates them: steps have phases.
+    Programs that do not run in all phases have the attribute `nano.phases`.
 
     @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank no program is copied for `last`: where A > 2 `next` is the last program
     too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
 
     A state of the model's own that the training program stores is, by its `nano.over_ranks`, in `last` the mean or the maximum over all ranks, or sharded: a rank's part of a whole [world, …].
 
-    Errors: a `world`, `max-group` or `min-shard` below 1; no `seq_len` and `global_batch`; a batch that is no whole number of sequences a rank; a strategy that is none; an `adam_every` below 1; a missing program; a name for a gradient
+    Errors: a `world`, `max-group` or `min-shard` below 1; no `seq_len` and `global_batch`; a batch that is no whole number of sequences a rank; a strategy that is none; a parameter whose optimizer has no equations; a missing program; a name for a gradient
     that is taken.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     Option<"world", "world", "int64_t", "1", "number of ranks">,
     Option<"maxGroup", "max-group", "int64_t", "8", "the most ranks that share optimizer states: those of one machine">,
-    Option<"minShard", "min-shard", "int64_t", "1 << 15", "zero2: elements of the smallest Adam parameter that is sharded">];
+    Option<"minShard", "min-shard", "int64_t", "1 << 15", "zero2: elements of the smallest parameter that is cut">];
 }
 
 //===- fp8/ ----------------------------------------------------------------------------------------------------------===//
@@ -463,9 +470,9 @@ def BatchLaunches : Pass<"nano-batch-launches", "::mlir::ModuleOp"> {
   let summary = "merges independent launches of one kernel into one launch over several sets of operands, and drops those whose result a live buffer already holds";
   let description = [{
     ```mlir
-    step.launch @adam(%a, %g)              step.launch @adam(%a, %g, %b, %h) {segments = 2}
+    step.launch @decay(%a, %g)             step.launch @decay(%a, %g, %b, %h) {segments = 2}
     step.launch @norm(%h, %n)        ⇒     step.launch @norm(%h, %n)
-    step.launch @adam(%b, %h)
+    step.launch @decay(%b, %h)
     ```
 
     Launches that compute what an earlier one has computed, in a buffer that still holds it, are dropped first. Then two sweeps, from the start and from the end of a program, let

@@ -137,8 +137,8 @@ Status Job::openStart() {
   if (steps > firstStep && firstStep % round() != 0)
     return badInput(fmt::format(
         "--resume {}: it was saved after step {}, and this plan keeps gradients over {} steps; "
-        "resume what was saved after whole rounds of them, or compile with the adam_every of the "
-        "run that saved it",
+        "resume what was saved after whole rounds of them, or compile with what the run that "
+        "saved it took for its optimizers' steps",
         options.start.resume, firstStep, round()));
   if (!options.save.empty() && steps > firstStep && steps % round() != 0)
     return badInput(fmt::format(

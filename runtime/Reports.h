@@ -33,7 +33,7 @@ public:
   /// one that the plan does not report.
   static Result<ShownReports> create(const plan::Plan &plan, const std::vector<std::string> &names);
 
-  /// "  acts 0.0123  grad_norm/adam 1.2", of those among `facts`; what is not among them stays as
+  /// "  acts 0.0123  grad_norm/blocks 1.2", of those among `facts`; what is not among them stays as
   /// it was.
   std::string text(const std::vector<ReportFacts> &facts);
 

@@ -1,9 +1,12 @@
 // Steps that differ from each other in turn: which programs run in which of them.
 #pragma once
 
+#include "ir/graph/Nano.h"
 #include "ir/graph/Program.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
+
+#include <numeric>
 
 namespace nano::graph {
 
@@ -11,11 +14,18 @@ namespace nano::graph {
 /// of phase s mod the number of phases; without the attribute a program runs in all of them.
 inline constexpr llvm::StringLiteral phasesAttrName = "nano.phases";
 
-/// How many phases there are: one Adam step in so many, `adam_every` of `nano.training`.
+/// How many phases there are: the least number of steps after which all optimizers are where they
+/// began.
 inline int64_t phaseCount(mlir::ModuleOp module) {
-  auto training = module->getAttrOfType<mlir::DictionaryAttr>(trainingAttrName);
-  auto count = training ? training.getAs<mlir::IntegerAttr>("adam_every") : mlir::IntegerAttr();
-  return count ? count.getInt() : 1;
+  int64_t count = 1;
+  for (auto optimizer : module.getOps<OptimizerOp>())
+    count = std::lcm(count, static_cast<int64_t>(optimizer.getEvery()));
+  return count;
+}
+
+/// Whether the optimizer takes a step in steps of that phase.
+inline bool stepsIn(OptimizerOp optimizer, int64_t phase) {
+  return (phase + 1) % static_cast<int64_t>(optimizer.getEvery()) == 0;
 }
 
 /// True when the function or program runs in steps of that phase.

@@ -10,7 +10,7 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
   let summary = "mutable state of the program";
   let description = [{
     A tensor that lives from step to step. `role` says what for: a parameter; an optimizer's state or one of the model's own, which its programs write; the accumulator
-    of a gradient; a constant, which nothing writes and no file holds; the numbers of a report. `init` is its value before the first step. `optimizer` names the `nano.adam` or `nano.muon` that updates a
+    of a gradient; a constant, which nothing writes and no file holds; the numbers of a report. `init` is its value before the first step. `optimizer` names the `nano.optimizer` that updates a
     parameter; one without is frozen: it has no gradient and no optimizer state. Symbols are the names in checkpoints.
 
     A state that the training program writes has the attribute `nano.over_ranks`: `"equal"`, what is written is the same on every rank; `"mean"` or `"max"`, the last micro-batch of a
@@ -21,7 +21,7 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
 
     Operands: none.
 
-    Errors: an optimizer of what is no parameter; an optimizer that is neither a `nano.adam` nor a `nano.muon`; a constant initial
+    Errors: an optimizer of what is no parameter; an optimizer that is no `nano.optimizer`, or whose equations update another type; a constant initial
     value with a number of elements other than 1 or the state's, or data or blocks of another, or of i16 that is no whole number from 0 to 65535; a copy of what is no parameter, constant or state of the model, that has another shape, or that is
     a copy of the state itself, by whatever way; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
     in order, overlap or end after the whole; an unknown `nano.over_ranks`, or one of another role than optimizer.
@@ -33,16 +33,16 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
     ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
       nano.yield %step : f64
     }
-    nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+    nano.optimizer @embeds of "embeds" lr @lr {inits = array<f64: 0.0>, kind = "momentum", states = ["momentum"]}
     nano.state @embed.weight : tensor<257x64xbf16>
         {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
-    nano.state @embed.weight.adam_m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+    nano.state @embed.weight.momentum : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
     nano.state @grad.embed.weight : tensor<257x64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
     nano.state @frozen.weight : tensor<64x257xf32> {role = #nano.role<parameter>, init = #nano.init<"transpose", [] of @embed.weight>}
     nano.state @amax : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>, nano.over_ranks = "max"}
     nano.state @prefix : tensor<4xi32> {role = #nano.role<constant>, init = #nano.init<"data", [] data dense<[3, -1, 0, 2]> : tensor<4xi32>>}
-    nano.state @head.adam_m : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.sharding =
-        {parts = 8 : i64, ranks = "group", chunk = 2056 : i64, pieces = [{name = "head.weight.adam_m", shape = array<i64: 257, 64>, offset = 0 : i64} ]}}
+    nano.state @head.momentum : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+        {parts = 8 : i64, ranks = "group", chunk = 2056 : i64, pieces = [{name = "head.weight.momentum", shape = array<i64: 257, 64>, offset = 0 : i64} ]}}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Nano_Tensor>:$type, Nano_Role:$role, Nano_InitAttr:$init,
@@ -85,60 +85,58 @@ def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, N
   let hasRegionVerifier = 1;
 }
 
-def Nano_AdamOp : Nano_Op<"adam", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
-  let summary = "a group of parameters updated by Adam with decoupled weight decay";
+def Nano_OptimizerOp : Nano_Op<"optimizer", [Symbol, IsolatedFromAbove, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
+  let summary = "how a parameter is updated, as equations";
   let description = [{
-    At step t = s + 1, with g the gradient: m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
-    p ← p − lr·( m/(1−β₁ᵗ) / (√v/√(1−β₂ᵗ) + eps) + weight_decay·p ). Kingma & Ba 2015; Loshchilov & Hutter 2019. States are kept in the
-    parameter's stored type; arithmetic is f32, and p moves by the new m and v as they are before they are rounded for keeping.
-    `nano-expand-optimizers` writes it out.
+    (p, s₁, s₂, …) ← body(p, g, s₁, s₂, …), once a step, or in the last of each `every` steps: p is the parameter, g the mean gradient of the global batch in f32 (over
+    `every` steps, clipped where the model asks for it), sᵢ the states that the parameter owns, `states` their names behind the parameter's, `inits` what their elements are before the
+    first update. The body may load scalars: schedules of the step. Parameters of equal types in one group that are updated by the same equations name one op.
+    `group` is the optimizer's name in the model file, `kind` what it calls the equations; `lr` names the `nano.scalar` that logs show as the group's learning rate.
+    `nano-expand-optimizers` writes the bodies out, for all parameters, and leaves none; what needs no update yet may have none.
 
-    Operands: none. `lr` names a `nano.scalar` of type f32.
+    `cut` says what the model asks of the equations: that pieces of a parameter can be updated apart from each other, single `elements`, `rows` along the last
+    dimension or `matrices` of the last two; or that each rank updates it `whole`. Without it the compiler finds out.
 
-    Errors: no such scalar; β₁ or β₂ outside [0, 1); eps that is not positive; negative weight decay; what is 0 (eps) or not finite as f32.
+    Operands: none.
+
+    Errors: no such scalar, or one that is not f32; `every` below 1; names of states that are empty or repeat, or not one number for each in `inits`, or one that is
+    not finite; a `cut` that is none of these; a body that does not take p, g and the states, or does not yield p and the states again; g that is not f32 of p's shape; ops in it that are
+    neither pure nor a `nano.load` of a scalar.
 
     Example:
 
     ```mlir
-    nano.scalar @lr : f32 {
+    nano.scalar @lr.blocks : f32 {
     ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
       nano.yield %step : f64
     }
-    nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-    ```
-  }];
-  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$lr, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
-                       F64Attr:$weight_decay);
-  let assemblyFormat = "$sym_name `lr` $lr attr-dict";
-  let hasVerifier = 1;
-}
-
-def Nano_MuonOp : Nano_Op<"muon", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
-  let summary = "a group of matrices updated by Muon";
-  let description = [{
-    b ← b + (1−μ)(g − b), u = g + μ(b − g), O = NS5(u), p ← p − lr·√max(1, rows/cols)·O, rows and cols those of the last two axes; leading axes hold
-    independent matrices. NS5 in `compute_type`: transpose if rows > cols; X ← X/(‖X‖_F + 1e-7); `steps` times A = X·Xᵀ, B = b·A + c·A·A, X ← a·X + B·X with
-    `coefficients` (a, b, c); transpose back. Jordan et al. 2024. The buffer b is f32. `nano-expand-optimizers` writes it out.
-
-    Operands: none. `lr` and `momentum` (μ) name `nano.scalar`s of type f32.
-
-    Errors: no such scalar; a number of coefficients other than 3, or one that is not finite as f32; steps other than 1 to 100; a compute type other than f32 and bf16.
-
-    Example:
-
-    ```mlir
-    nano.scalar @lr : f32 {
-    ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
-      nano.yield %step : f64
+    nano.optimizer @blocks of "blocks" lr @lr.blocks {inits = array<f64: 0.0>, kind = "momentum", states = ["momentum"]} by {
+    ^bb0(%p: tensor<8x4xf32>, %g: tensor<8x4xf32>, %m: tensor<8x4xf32>):
+      %c = nano.constant 0.9 : tensor<8x4xf32>
+      %0 = nano.mul %m, %c : tensor<8x4xf32>
+      %1 = nano.add %0, %g : tensor<8x4xf32>
+      %rate = nano.load @lr.blocks : tensor<f32>
+      %2 = nano.broadcast %rate dims [] : tensor<f32> -> tensor<8x4xf32>
+      %3 = nano.mul %1, %2 : tensor<8x4xf32>
+      %4 = nano.sub %p, %3 : tensor<8x4xf32>
+      nano.yield %4, %1 : tensor<8x4xf32>, tensor<8x4xf32>
     }
-    nano.muon @matrices lr @lr momentum @lr
-        {steps = 5, coefficients = array<f64: 3.4445, -4.775, 2.0315>, compute_type = bf16}
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$lr, FlatSymbolRefAttr:$momentum, I64Attr:$steps,
-                       DenseF64ArrayAttr:$coefficients, TypeAttr:$compute_type);
-  let assemblyFormat = "$sym_name `lr` $lr `momentum` $momentum attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$group, FlatSymbolRefAttr:$lr, StrAttr:$kind, DefaultValuedAttr<I64Attr, "1">:$every,
+                       StrArrayAttr:$states, DenseF64ArrayAttr:$inits, OptionalAttr<StrAttr>:$cut);
+  let regions = (region MaxSizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `of` $group `lr` $lr attr-dict (`by` $body^)?";
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the equations are there; not after nano-expand-optimizers.
+    bool hasEquations() { return !getBody().empty(); }
+    /// The name of a parameter's state.
+    std::string stateName(::llvm::StringRef parameter, unsigned i) {
+      return (parameter + "." + ::llvm::cast<::mlir::StringAttr>(getStates()[i]).getValue()).str();
+    }
+  }];
 }
 
 def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {

@@ -9,7 +9,7 @@
 namespace nano::graph {
 
 /// Discardable attribute of a `nano.state`:
-/// {parts = 8 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "w.adam_m", shape =
+/// {parts = 8 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "w.momentum", shape =
 /// array<i64: 4, 8>, offset = 0 : i64}]}.
 inline constexpr llvm::StringLiteral shardingAttrName = "nano.sharding";
 

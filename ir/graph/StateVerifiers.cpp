@@ -137,10 +137,15 @@ LogicalResult StateOp::verify() {
 }
 
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
-  FlatSymbolRefAttr optimizer = getOptimizerAttr();
-  if (optimizer &&
-      !isa_and_present<AdamOp, MuonOp>(table.lookupNearestSymbolFrom(*this, optimizer)))
-    return emitOpError("optimizer ") << optimizer << " is neither a nano.adam nor a nano.muon";
+  if (FlatSymbolRefAttr symbol = getOptimizerAttr()) {
+    auto optimizer = table.lookupNearestSymbolFrom<OptimizerOp>(*this, symbol);
+    if (!optimizer)
+      return emitOpError("optimizer ") << symbol << " is no nano.optimizer";
+    if (optimizer.hasEquations() && optimizer.getBody().getArgument(0).getType() != getTensorType())
+      return emitOpError("optimizer ")
+             << symbol << " updates " << optimizer.getBody().getArgument(0).getType()
+             << ", the parameter is " << getTensorType();
+  }
   // Along the copies up to what is none.
   StateOp copy = *this;
   for (llvm::SmallPtrSet<Operation *, 4> seen; isCopy(copy.getInit());) {

@@ -1,7 +1,6 @@
 // What must hold of each op of the `nano` dialect, with the message that a user of the front end or
 // of nano-opt reads.
 #include "ir/graph/Nano.h"
-#include "ir/graph/OptimizerRules.h"
 #include "ir/graph/Shapes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -118,48 +117,6 @@ LogicalResult ScalarOp::verifyRegions() {
     if (!isa_and_present<arith::ArithDialect, math::MathDialect>(op.getDialect()))
       return emitOpError("body holds ") << op.getName() << ", which is of neither arith nor math";
   return success();
-}
-
-LogicalResult AdamOp::verify() {
-  const std::string rule =
-      brokenRuleOfAdam(getBeta1().convertToDouble(), getBeta2().convertToDouble(),
-                       getEps().convertToDouble(), getWeightDecay().convertToDouble());
-  return rule.empty() ? success() : LogicalResult(emitOpError(rule));
-}
-
-LogicalResult MuonOp::verify() {
-  const std::string rule = brokenRuleOfMuon(static_cast<int64_t>(getSteps()), getCoefficients());
-  if (!rule.empty())
-    return emitOpError(rule);
-  if (!getComputeType().isF32() && !getComputeType().isBF16())
-    return emitOpError("compute_type must be f32 or bf16, is ") << getComputeType();
-  return success();
-}
-
-namespace {
-
-/// `symbol`, the optimizer's `what`, names a nano.scalar of type f32.
-LogicalResult verifySchedule(Operation *op, SymbolTableCollection &table, StringRef what,
-                             FlatSymbolRefAttr symbol) {
-  auto scalar = table.lookupNearestSymbolFrom<ScalarOp>(op, symbol);
-  if (!scalar)
-    return op->emitOpError(what) << ": no scalar named " << symbol;
-  if (!scalar.getType().isF32())
-    return op->emitOpError(what) << ": scalar " << symbol << " must be f32, is "
-                                 << scalar.getType();
-  return success();
-}
-
-} // namespace
-
-LogicalResult AdamOp::verifySymbolUses(SymbolTableCollection &table) {
-  return verifySchedule(*this, table, "lr", getLrAttr());
-}
-
-LogicalResult MuonOp::verifySymbolUses(SymbolTableCollection &table) {
-  if (failed(verifySchedule(*this, table, "lr", getLrAttr())))
-    return failure();
-  return verifySchedule(*this, table, "momentum", getMomentumAttr());
 }
 
 namespace {

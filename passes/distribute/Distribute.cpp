@@ -14,9 +14,10 @@
 // that backward hides it. Gradients whose optimizers are worth sharing are left as shards
 // (GradientShards.h); the optimizers, next, see from the gradients' states what is theirs to do.
 //
-// With `adam_every` = k the steps have k phases: Adam's gradients accumulate over k steps, locally,
-// and only the last of them communicates and uses them. States of the model's own, which its
-// training program writes, meet in the last micro-batch too, or are kept by rank (OwnStates.h).
+// Gradients of an optimizer that takes a step on every k-th step accumulate over k steps, locally,
+// and only the last of them communicates and uses them: steps have phases. States of the model's
+// own, which its training program writes, meet in the last micro-batch too, or are kept by rank
+// (OwnStates.h).
 //
 // On the graph, where a gradient is one named value; after the scaling of 8-bit products, which is
 // the same for every number of ranks; before the optimizers are written out, because a shard's
@@ -28,6 +29,8 @@
 #include "passes/distribute/OwnStates.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <map>
 
 namespace nano {
 #define GEN_PASS_DEF_DISTRIBUTE
@@ -98,7 +101,8 @@ private:
                     function_ref<void(func::FuncOp, int64_t)> finish);
 
   int64_t phases = 1;
-  llvm::StringSet<> adams; ///< gradients of Adam's parameters
+  /// Gradients of optimizers of every so many steps, more than one.
+  std::map<int64_t, llvm::StringSet<>> accumulated;
 };
 
 FailureOr<int64_t> Distribute::microBatches() {
@@ -147,10 +151,15 @@ void Distribute::makeVariants(func::FuncOp base, StringRef role, function_ref<in
                               function_ref<void(func::FuncOp, int64_t)> finish) {
   SmallVector<std::pair<int64_t, SmallVector<int64_t>>> variants; // key, phases
   for (int64_t phase = 0; phase < phases; ++phase) {
-    if (variants.empty() || variants.back().first != key(phase))
-      variants.push_back({key(phase), {}});
-    variants.back().second.push_back(phase);
+    auto *variant =
+        llvm::find_if(variants, [&](const auto &known) { return known.first == key(phase); });
+    if (variant == variants.end())
+      variant = &variants.emplace_back(key(phase), SmallVector<int64_t>());
+    variant->second.push_back(phase);
   }
+  // The one that runs last in a round of phases is the base itself.
+  llvm::stable_sort(variants,
+                    [](const auto &a, const auto &b) { return a.second.back() < b.second.back(); });
   OpBuilder builder(base);
   for (auto &[unused, of] : variants) {
     func::FuncOp program = base;
@@ -173,22 +182,35 @@ LogicalResult Distribute::makePrograms(int64_t microBatches) {
   if (!first || !next)
     return module.emitError("no functions with the roles \"first\" and \"next\": "
                             "nano-split-accumulation comes first");
-  // In all phases but the first, the first micro-batch adds to Adam's gradients too. Only the last
-  // phase communicates them, so that `last` comes in two forms. One rank communicates nothing; but
-  // an update that becomes the end of `last` differs in the last phase too.
+  // In all phases but an optimizer's first, the first micro-batch adds to its gradients too. Only
+  // the optimizer's last phase communicates them, so that `last` comes in several forms. One rank
+  // communicates nothing; but an update that becomes the end of `last` differs by phase too.
   auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
   auto join = training ? training.getAs<BoolAttr>("join_update") : BoolAttr();
   const bool isAlike = world == 1 && !(join && join.getValue());
-  auto accumulates = [](int64_t phase) { return int64_t(phase > 0); };
-  auto closes = [&](int64_t phase) { return int64_t(phase + 1 == phases || isAlike); };
+  // A bit for each number of steps between two of an optimizer.
+  auto bits = [&](function_ref<bool(int64_t)> isSet) {
+    int64_t result = 0;
+    for (const auto &[every, gradients] : accumulated)
+      result = 2 * result + int64_t(isSet(every));
+    return result;
+  };
+  auto accumulates = [&](int64_t phase) {
+    return bits([&](int64_t every) { return phase % every > 0; });
+  };
+  auto closes = [&](int64_t phase) {
+    return bits([&](int64_t every) { return isAlike || (phase + 1) % every == 0; });
+  };
   auto addUp = [&](func::FuncOp program, int64_t phase) {
-    if (accumulates(phase))
-      addToStates(program, adams);
+    for (const auto &[every, gradients] : accumulated)
+      if (phase % every > 0)
+        addToStates(program, gradients);
   };
   if (microBatches == 1) {
     next.erase();
     makeVariants(
-        first, "last", [&](int64_t phase) { return 2 * closes(phase) + accumulates(phase); },
+        first, "last",
+        [&](int64_t phase) { return (closes(phase) << accumulated.size()) + accumulates(phase); },
         addUp);
     return success();
   }
@@ -213,17 +235,18 @@ LogicalResult Distribute::distribute() {
   if (failed(how))
     return failure();
   phases = phaseCount(module);
-  adams.clear();
-  if (phases < 1)
-    return module.emitError(trainingAttrName)
-           << ": adam_every is " << phases << ", must be at least 1";
+  accumulated.clear();
   llvm::StringSet<> kept;
   SymbolTable symbols(module);
   for (auto state : module.getOps<StateOp>())
     if (state.isTrained()) {
       kept.insert(gradientSymbol(state.getSymName()));
-      if (isa<AdamOp>(symbols.lookup(*state.getOptimizer())))
-        adams.insert(gradientSymbol(state.getSymName()));
+      auto optimizer = symbols.lookup<OptimizerOp>(*state.getOptimizer());
+      if (!optimizer.hasEquations())
+        return state.emitOpError("its optimizer ")
+               << state.getOptimizerAttr() << " has no equations";
+      if (const auto every = static_cast<int64_t>(optimizer.getEvery()); every > 1)
+        accumulated[every].insert(gradientSymbol(state.getSymName()));
     }
   if (failed(makePrograms(*count)))
     return failure();
@@ -242,8 +265,13 @@ LogicalResult Distribute::distribute() {
     GradientSharer sharer(module, {world, group, *how, minShard});
     for (auto function : module.getOps<func::FuncOp>())
       if (auto role = function->getAttrOfType<StringAttr>(roleAttrName); role && role == "last")
-        if (failed(sharer.run(function, runsInPhase(function, phases - 1))))
-          return failure();
+        // In each of its phases the same optimizers take a step.
+        for (int64_t phase = 0; phase < phases; ++phase)
+          if (runsInPhase(function, phase)) {
+            if (failed(sharer.run(function, phase)))
+              return failure();
+            break;
+          }
     for (const std::string &name : sharer.sharded())
       kept.erase(name);
     for (const std::string &name : sharer.shards())

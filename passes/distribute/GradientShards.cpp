@@ -2,6 +2,7 @@
 #include "passes/distribute/GradientShards.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Phases.h"
 
 using namespace mlir;
 using namespace nano::graph;
@@ -12,17 +13,22 @@ namespace nano::distribute {
 static constexpr int64_t shardAlignment = 8;
 
 GradientSharer::GradientSharer(ModuleOp module, Topology topology)
-    : module(module), topology(topology) {}
+    : module(module), topology(topology), symbols(module) {}
 
-int64_t GradientSharer::Completed::matrices() const {
-  StateOp state = parameter;
-  ArrayRef<int64_t> shape = state.getTensorType().getShape();
-  return ShapedType::getNumElements(shape.drop_back(2));
+const UpdateForm &GradientSharer::formOf(StateOp parameter) {
+  auto op = symbols.lookup<OptimizerOp>(*parameter.getOptimizer());
+  auto known = llvm::find_if(forms, [&](auto &form) { return form.first == op; });
+  if (known != forms.end())
+    return known->second;
+  return forms.emplace_back(op, UpdateForm(op)).second;
 }
 
-LogicalResult GradientSharer::run(func::FuncOp last, bool adam) {
+RankedTensorType GradientSharer::Bank::stack(int64_t matrices) const {
+  return form().typeOf(form().body().getArgument(1), matrices);
+}
+
+LogicalResult GradientSharer::run(func::FuncOp last, int64_t phase) {
   banks.clear();
-  SymbolTable symbols(module);
   llvm::StringMap<StateOp> parameters; // by gradient
   for (auto state : module.getOps<StateOp>())
     if (state.isTrained())
@@ -30,38 +36,43 @@ LogicalResult GradientSharer::run(func::FuncOp last, bool adam) {
 
   for (StoreOp store : llvm::to_vector(last.getOps<StoreOp>())) {
     StateOp parameter = parameters.lookup(store.getSymbol());
-    if (!parameter)
+    if (!parameter || !stepsIn(symbols.lookup<OptimizerOp>(*parameter.getOptimizer()), phase))
       continue;
-    Completed completed{parameter, store};
-    Operation *optimizer = symbols.lookup(*parameter.getOptimizer());
-    auto muon = dyn_cast<MuonOp>(optimizer);
-    if (!muon && !adam)
-      continue;
-    const int64_t elements = completed.type().getNumElements();
-    if (topology.group > 1 && muon && completed.type().getRank() >= 2) {
-      addToBank(completed, muon);
-    } else if (topology.group > 1 && topology.strategy == Strategy::Zero2 && !muon &&
-               elements >= topology.minShard) {
+    const UpdateForm &form = formOf(parameter);
+    Completed completed{parameter, store, &form};
+    const bool mayCut = topology.group > 1 && form.op().getCut() != "whole" && form.isStackable();
+    if (mayCut && form.hasProducts()) {
+      addToBank(completed);
+    } else if (mayCut && topology.strategy == Strategy::Zero2 &&
+               completed.type().getNumElements() >= topology.minShard) {
       if (failed(sharePart(completed)))
         return failure();
     } else {
       sumWhole(completed);
     }
   }
-  llvm::DenseMap<Operation *, int64_t> numbers;
+  llvm::StringMap<int64_t> numbers;
   for (Bank &bank : banks)
-    if (failed(shareBank(bank, numbers[bank.muon]++)))
+    if (failed(shareBank(bank, numbers[OptimizerOp(bank.form().op()).getGroup()]++)))
       return failure();
   return success();
 }
 
-void GradientSharer::addToBank(Completed completed, MuonOp muon) {
-  ArrayRef<int64_t> matrix = completed.type().getShape().take_back(2);
+void GradientSharer::addToBank(Completed completed) {
+  const UpdateForm &form = *completed.form;
+  const SmallVector<Operation *> apart = form.computedApart(form.gathered(/*apart=*/true));
   auto *bank = llvm::find_if(banks, [&](Bank &candidate) {
-    return candidate.muon == muon && ArrayRef<int64_t>(candidate.matrix) == matrix;
+    const UpdateForm &first = candidate.form();
+    return &first == &form ||
+           (OptimizerOp(first.op()).getEvery() == OptimizerOp(form.op()).getEvery() &&
+            OptimizerOp(first.op()).getStates() == OptimizerOp(form.op()).getStates() &&
+            OptimizerOp(first.op()).getInits() == OptimizerOp(form.op()).getInits() &&
+            first.typeOf(first.body().getArgument(1), 1) ==
+                form.typeOf(form.body().getArgument(1), 1) &&
+            areAlike(first, first.computedApart(first.gathered(/*apart=*/true)), form, apart));
   });
   if (bank == banks.end()) {
-    banks.push_back({muon, SmallVector<int64_t>(matrix), {}});
+    banks.emplace_back();
     bank = &banks.back();
   }
   bank->members.push_back(completed);
@@ -115,11 +126,19 @@ LogicalResult GradientSharer::declare(const std::string &name, RankedTensorType 
 LogicalResult GradientSharer::sharePart(Completed completed) {
   RankedTensorType type = completed.type();
   const int64_t elements = type.getNumElements();
-  const int64_t unit = topology.group * shardAlignment;
-  if (elements % unit != 0) {
-    completed.parameter.emitRemark()
-        << "'" << completed.parameter.getSymName() << "': its gradient and optimizer states are "
-        << "whole on every rank: " << elements << " elements are not a multiple of " << unit;
+  const int64_t unit = topology.group * shardAlignment, units = completed.form->units();
+  if (elements % unit != 0 || units % topology.group != 0) {
+    InFlightDiagnostic remark = completed.parameter.emitRemark()
+                                << "'" << completed.parameter.getSymName()
+                                << "': its gradient and optimizer states are "
+                                << "whole on every rank: ";
+    if (elements % unit != 0)
+      remark << elements << " elements are not a multiple of " << unit;
+    else
+      remark << "it is updated " << completed.form->unitName() << " by "
+             << completed.form->unitName() << ", and " << units << " are not a multiple of "
+             << topology.group;
+    remark.report();
     sumWhole(completed);
     return success();
   }
@@ -139,7 +158,7 @@ LogicalResult GradientSharer::sharePart(Completed completed) {
 }
 
 Value GradientSharer::shareRound(Bank &bank, int64_t begin, OpBuilder &builder) {
-  const int64_t end = begin + topology.group, rows = bank.matrix[0], columns = bank.matrix[1];
+  const int64_t end = begin + topology.group;
   struct Taken {
     Completed member;
     int64_t from, count;
@@ -159,40 +178,37 @@ Value GradientSharer::shareRound(Bank &bank, int64_t begin, OpBuilder &builder) 
   builder.setInsertionPoint(taken.back().member.store);
   SmallVector<Value> parts;
   int64_t missing = topology.group;
-  Type element = Float32Type::get(module.getContext());
   for (Taken &part : taken) {
     Location location = part.member.store.getLoc();
     GraphBuilder g(builder, location);
     const int64_t all = part.member.matrices();
-    Value matrices = g.reshape(part.member.store.getValue(), {all, rows, columns});
+    Value matrices = g.reshape(part.member.store.getValue(), bank.stack(all).getShape());
     if (part.count < all)
-      matrices = SliceOp::create(
-          builder, location, RankedTensorType::get({part.count, rows, columns}, element), matrices,
-          builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(part.from));
+      matrices =
+          SliceOp::create(builder, location, bank.stack(part.count), matrices,
+                          builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(part.from));
     parts.push_back(matrices);
     missing -= part.count;
   }
   Location location = FusedLoc::get(module.getContext(), locations);
   GraphBuilder g(builder, location);
   if (missing > 0)
-    parts.push_back(g.constant(0, RankedTensorType::get({missing, rows, columns}, element)));
+    parts.push_back(g.constant(0, bank.stack(missing)));
   Value round = parts.front();
   if (parts.size() > 1)
-    round = ConcatOp::create(builder, location,
-                             RankedTensorType::get({topology.group, rows, columns}, element), parts,
+    round = ConcatOp::create(builder, location, bank.stack(topology.group), parts,
                              builder.getI64IntegerAttr(0));
   return share(builder, location, round);
 }
 
 LogicalResult GradientSharer::shareBank(Bank &bank, int64_t number) {
-  const int64_t rows = bank.matrix[0], columns = bank.matrix[1];
-  Sharding sharding{topology.group, RankSet::group, rows * columns, {}};
+  const int64_t size = bank.form().unitElements(); // of a matrix
+  Sharding sharding{topology.group, RankSet::group, size, {}};
   int64_t matrices = 0;
   SmallVector<Location> locations;
   for (Completed &member : bank.members) {
     sharding.pieces.push_back({member.store.getSymbol().str(),
-                               SmallVector<int64_t>(member.type().getShape()),
-                               matrices * rows * columns});
+                               SmallVector<int64_t>(member.type().getShape()), matrices * size});
     matrices += member.matrices();
     locations.push_back(member.parameter.getLoc());
   }
@@ -204,9 +220,10 @@ LogicalResult GradientSharer::shareBank(Bank &bank, int64_t number) {
   Location location = FusedLoc::get(module.getContext(), locations);
   Value whole = shares.front();
   if (rounds > 1)
-    whole = ConcatOp::create(builder, location, tensorType(whole).clone({rounds, rows, columns}),
-                             shares, builder.getI64IntegerAttr(0));
-  const std::string name = gradientSymbol((bank.muon.getSymName() + ".bank" + Twine(number)).str());
+    whole = ConcatOp::create(builder, location, bank.stack(rounds), shares,
+                             builder.getI64IntegerAttr(0));
+  const std::string name =
+      gradientSymbol((OptimizerOp(bank.form().op()).getGroup() + ".bank" + Twine(number)).str());
   if (failed(declare(name, tensorType(whole), sharding, location)))
     return failure();
   GraphBuilder(builder, location).store(whole, name);

@@ -3,9 +3,11 @@
 
 #include "ir/graph/Program.h"
 #include "ir/graph/Sharding.h"
+#include "passes/optimizer/UpdateForm.h"
 
 #include "llvm/ADT/StringSet.h"
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -17,25 +19,29 @@ struct Topology {
   int64_t world = 1; ///< ranks
   int64_t group = 1; ///< ranks that share optimizer states; divides `world`
   Strategy strategy = Strategy::AllReduce;
-  int64_t minShard = 1; ///< Zero2: elements of the smallest Adam parameter that is shared
+  int64_t minShard = 1; ///< Zero2: elements of the smallest parameter that is cut
 };
 
 /// Rewrites programs of the last micro-batch for several ranks: what one stores to a parameter's
 /// gradient becomes
 ///
 ///   whole   the sum over all ranks, in the same state;
-///   bank    of Muon's matrices of one size, a rank's share [rounds, rows, cols]: of each S
-///           consecutive matrices, in the order in which backward completes them, the rank at
-///           place p of its group has the p-th. For S = 2 and the matrices a, b, c:
+///   bank    of matrices whose updates have products, of one size and alike, a rank's share
+///           [rounds, rows, cols]: of each S consecutive matrices, in the order in which backward
+///           completes them, the rank at place p of its group has the p-th. For S = 2 and the
+///           matrices a, b, c:
 ///
 ///             %0 = nano.concat %a, %b              : tensor<2×r×c>   as soon as b is complete
 ///             %1 = nano.reduce_scatter %0 parts 2 over group : … -> tensor<1×r×c>
 ///             %2 = nano.concat %c, %zero
 ///             %3 = nano.reduce_scatter %2 parts 2 over group
 ///             %4 = nano.concat %1, %3 : tensor<2×r×c>
-///             nano.store %4, @grad.muon.bank0      with `nano.sharding`
+///             nano.store %4, @grad.blocks.bank0     with `nano.sharding`
 ///
-///   part    (Zero2) an S-th of the elements of a large Adam parameter, @grad.<parameter>.part.
+///   part    (Zero2) an S-th of the elements or rows of a large parameter whose update has no
+///           products, @grad.<parameter>.part.
+///
+/// What a matrix is, and what may be cut where, is UpdateForm's answer.
 ///
 /// AllReduce takes its share of a bank after a sum over all ranks (all_reduce, shard); Zero2
 /// scatters the sum inside the group and adds the shares of all groups (reduce_scatter, all_reduce
@@ -44,8 +50,8 @@ class GradientSharer {
 public:
   GradientSharer(mlir::ModuleOp module, Topology topology);
 
-  /// Without `adam` the gradients of Adam's parameters are left as they are.
-  mlir::LogicalResult run(mlir::func::FuncOp last, bool adam);
+  /// Leaves the gradients of optimizers that take no step in `phase` as they are.
+  mlir::LogicalResult run(mlir::func::FuncOp last, int64_t phase);
   /// Gradients of parameters that are no longer whole, and the states that hold shares.
   const std::vector<std::string> &sharded() const { return shardedNames; }
   const std::vector<std::string> &shards() const { return shardNames; }
@@ -55,19 +61,22 @@ private:
   struct Completed {
     graph::StateOp parameter;
     graph::StoreOp store;
-    int64_t matrices() const;
+    const UpdateForm *form;
+    int64_t matrices() const { return form->units(); }
     mlir::RankedTensorType type() { return parameter.getTensorType(); }
   };
-  /// Matrices of one size that one optimizer updates.
+  /// Matrices of one size that are updated alike.
   struct Bank {
-    graph::MuonOp muon;
-    mlir::SmallVector<int64_t> matrix;
     mlir::SmallVector<Completed> members;
+    const UpdateForm &form() const { return *members.front().form; }
+    /// So many matrices, f32.
+    mlir::RankedTensorType stack(int64_t matrices) const;
   };
 
-  void addToBank(Completed completed, graph::MuonOp muon);
+  const UpdateForm &formOf(graph::StateOp parameter);
+  void addToBank(Completed completed);
   mlir::LogicalResult shareBank(Bank &bank, int64_t number);
-  /// This rank's matrix [1, rows, cols] of the S ones from `begin` on, with zeros for what is
+  /// This rank's matrix of the S ones from `begin` on, with zeros for what is
   /// missing, before the store that completes the last of them, where `builder` then stands.
   mlir::Value shareRound(Bank &bank, int64_t begin, mlir::OpBuilder &builder);
   mlir::LogicalResult sharePart(Completed completed);
@@ -81,6 +90,8 @@ private:
 
   mlir::ModuleOp module;
   Topology topology;
+  mlir::SymbolTable symbols;
+  std::deque<std::pair<graph::OptimizerOp, UpdateForm>> forms;
   mlir::SmallVector<Bank> banks;
   std::vector<std::string> shardedNames, shardNames;
 };

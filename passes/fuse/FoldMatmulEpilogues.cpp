@@ -11,6 +11,7 @@
 // nano-split-accumulation, whose adds it turns into products that accumulate.
 #include "ir/graph/GraphBuilder.h"
 #include "passes/Passes.h"
+#include "passes/fuse/MatmulEpilogues.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -171,9 +172,7 @@ template <typename Product> struct FoldMixedAdd : OpRewritePattern<CastOp> {
 struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatmulEpilogues> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<FoldAdd<MatmulOp>, FoldCast<MatmulOp>, FoldMixedAdd<MatmulOp>, FoldScale<MatmulOp>,
-                 FoldAdd<ScaledMatmulOp>, FoldCast<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>,
-                 FoldScale<ScaledMatmulOp>>(&getContext());
+    nano::populateMatmulEpilogues(patterns);
     // No constant folding or CSE: recomputed forward values must stay apart from the originals.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false);
@@ -183,3 +182,9 @@ struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatm
 };
 
 } // namespace
+
+void nano::populateMatmulEpilogues(RewritePatternSet &patterns) {
+  patterns.add<FoldAdd<MatmulOp>, FoldCast<MatmulOp>, FoldMixedAdd<MatmulOp>, FoldScale<MatmulOp>,
+               FoldAdd<ScaledMatmulOp>, FoldCast<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>,
+               FoldScale<ScaledMatmulOp>>(patterns.getContext());
+}

@@ -1,20 +1,20 @@
-// nano-expand-optimizers: writes Adam and Muon out as the graph program `update`, with their states
-// and scalars.
+// nano-expand-optimizers: writes the equations of all optimizers out as the graph program `update`,
+// with their states.
 //
 // After it, `update` reads every gradient, scales it to the mean over the sequences of the global
-// batch, clips where the model asks for it, and stores new parameters and optimizer states.
-// Newton–Schulz is matrix products and element-wise ops that fusion sees; matrices of one size go
-// through it together, as one batch:
+// batch, clips where the model asks for it, and stores new parameters and optimizer states. The
+// ops are those of the equations, which fusion sees like any others; matrices that go through the
+// same products do so together, as one batch:
 //
-//   @a : [768, 768], @b : [3, 768, 768], … ⇒ concat : [4, 768, 768] ⇒ NS5 ⇒ slices
+//   @a : [768, 768], @b : [3, 768, 768], … ⇒ concat : [4, 768, 768] ⇒ products ⇒ slices
 //
-// because a product of single matrices is too small for a GPU. Batches of matrices whose smaller
-// sides are equal share the products that read only these (NewtonSchulz.h). Where a rank has only a
-// share of a gradient (distribute/GradientShards.h), its optimizer states are that share's, and
-// what it computes for its share all ranks gather:
+// because a product of single matrices is too small for a GPU. Batches that share products of equal
+// matrices are written side by side (UpdateBatches.h). Where a rank has only a share of a gradient
+// (distribute/GradientShards.h), its optimizer states are that share's, and what it computes for
+// its share all ranks gather:
 //
-//   @grad.muon.bank0 : [rounds, 768, 768] ⇒ NS5 ⇒ a gather for each round ⇒ slices, for all ranks
-//   @grad.head.part : [n/S] ⇒ Adam on that part of the parameter ⇒ gather ⇒ the parameter
+//   @grad.blocks.bank0 : [rounds, 768, 768] ⇒ products ⇒ a gather for each round ⇒ slices, for all
+//   @grad.head.part : [n/S] ⇒ the update of that part of the parameter ⇒ gather ⇒ the parameter
 //
 // With `join_update` of `nano.training` the updates do not become a program but the end of `last`,
 // so that the schedule can hide what they communicate behind the backward pass, and what that
@@ -27,15 +27,13 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
-#include "passes/optimizer/MuonBatches.h"
-#include "passes/optimizer/NewtonSchulz.h"
+#include "passes/optimizer/ParameterUpdate.h"
+#include "passes/optimizer/UpdateBatches.h"
 #include "passes/optimizer/UpdateProgram.h"
+#include "passes/optimizer/UpdateReport.h"
+#include "passes/optimizer/UpdateStates.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "llvm/ADT/StringSet.h"
-
-#include <cmath>
+#include <deque>
 
 namespace nano {
 #define GEN_PASS_DEF_EXPANDOPTIMIZERS
@@ -51,9 +49,9 @@ namespace {
 /// Writes the updates of one module's parameters.
 class OptimizerExpander {
 public:
-  OptimizerExpander(ModuleOp module, int64_t maxBatchElements)
-      : module(module), symbols(module), declarations(module.getBodyRegion()),
-        phases(phaseCount(module)), maxBatchElements(maxBatchElements), batches(maxBatchElements) {
+  OptimizerExpander(ModuleOp module, int64_t maxBatchElements, bool reports)
+      : reports(reports), module(module), symbols(module), phases(phaseCount(module)),
+        maxBatchElements(maxBatchElements) {
     for (auto state : module.getOps<StateOp>()) {
       if (state.isTrained())
         parameters.push_back(state);
@@ -69,87 +67,124 @@ public:
   LogicalResult run() {
     if (parameters.empty())
       return emitModelError(module) << "the model has no parameters: declare them with param(...)";
-    declarations.setInsertionPointAfter(parameters.back());
     FailureOr<double> limit = gradientClip();
-    if (failed(limit) || failed(check()) || failed(declareGradScale()))
+    if (failed(limit) || failed(check()))
       return failure();
-
-    for (StateOp parameter : parameters)
-      if (auto muon = dyn_cast<MuonOp>(symbols.lookup(*parameter.getOptimizer()))) {
-        if (Share *share = shareFor(parameter))
-          share->members.push_back({parameter, muon, parameter.getTensorType()});
-        else
-          batches.add({parameter, muon, parameter.getTensorType()});
-      }
-
-    // Of several phases only the last one has Adam's updates.
-    func::FuncOp update = updateProgram(module);
-    if (phases > 1) {
-      OpBuilder builder(update);
-      auto early = cast<func::FuncOp>(builder.clone(*update));
-      early.setSymName("update_0");
-      update.setSymName("update_" + std::to_string(phases - 1));
-      early->setAttr(phasesAttrName,
-                     builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(phases - 1))));
-      update->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr({phases - 1}));
-      if (failed(write(early, *limit, false)))
-        return failure();
+    UpdateStates declarations(module, parameters.back());
+    states = &declarations;
+    if (failed(declarations.declareGradScale()))
+      return failure();
+    for (StateOp parameter : parameters) {
+      const UpdatedParameter member{parameter, &formOf(parameter)};
+      if (Share *share = shareFor(parameter))
+        share->members.push_back(member);
     }
-    if (failed(write(update, *limit, true)))
-      return failure();
+    for (Share &share : shares)
+      if (share.members.empty())
+        return share.gradient.emitOpError("is the share of no parameter's gradient");
+    for (auto &[update, phase] : programs())
+      if (failed(write(update, phase, *limit)))
+        return failure();
+    if (reports)
+      for (StateOp parameter : parameters)
+        reportUpdate(parameter, formOf(parameter),
+                     shareFor(parameter) ? &shareFor(parameter)->sharding : nullptr,
+                     stackOf.lookup(parameter.getSymName()));
+    for (auto op : module.getOps<OptimizerOp>())
+      op.getBody().getBlocks().clear(); // written out
     return joinUpdates(module);
   }
 
 private:
-  /// Writes the updates into one program: Muon's and, with `adam`, Adam's.
-  LogicalResult write(func::FuncOp update, double limit, bool adam) {
+  /// A program for each choice of optimizers that take a step in the same phases, with one of its
+  /// phases.
+  SmallVector<std::pair<func::FuncOp, int64_t>> programs() {
+    func::FuncOp update = updateProgram(module);
+    SmallVector<SmallVector<int64_t>> variants; // phases
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      auto *found = llvm::find_if(variants, [&](ArrayRef<int64_t> known) {
+        return llvm::all_of(forms, [&](auto &form) {
+          return stepsIn(OptimizerOp(form.first), known.front()) ==
+                 stepsIn(OptimizerOp(form.first), phase);
+        });
+      });
+      if (found == variants.end())
+        variants.push_back({phase});
+      else
+        found->push_back(phase);
+    }
+    SmallVector<std::pair<func::FuncOp, int64_t>> made;
+    OpBuilder builder(update);
+    for (ArrayRef<int64_t> of : variants) {
+      func::FuncOp program = update;
+      if (variants.size() > 1) {
+        // The last variant is the program itself, the others stand before it.
+        if (of.data() != variants.back().data())
+          program = cast<func::FuncOp>(builder.clone(*update));
+        program.setSymName("update_" + std::to_string(of.front()));
+        program->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr(of));
+      }
+      made.push_back({program, of.front()});
+    }
+    return made;
+  }
+
+  /// Writes the updates of the optimizers that take a step in that phase into one program.
+  LogicalResult write(func::FuncOp update, int64_t phase, double limit) {
     OpBuilder builder(update.front().getTerminator());
     GraphBuilder g(builder, module.getLoc());
+    auto steps = [&](StateOp parameter) { return stepsIn(formOf(parameter).op(), phase); };
     scale = loadScalar(g, gradScaleSymbol);
+    scales.clear();
     if (limit > 0)
-      clip(builder, limit, adam);
-    if (adam && failed(updateWithAdam(builder)))
-      return failure();
-    if (failed(updateBanks(builder)))
-      return failure();
-    for (const MuonBatches::Set &set : batches.sets())
-      if (failed(updateWithMuon(builder, set)))
-        return failure();
-    return success();
-  }
-
-  AdamOp adamOf(StateOp parameter) {
-    return dyn_cast<AdamOp>(symbols.lookup(*parameter.getOptimizer()));
-  }
-
-  LogicalResult updateWithAdam(OpBuilder &builder) {
-    Value ofStep = scale;
-    if (phases > 1) // the mean over the steps
-      scale = GraphBuilder(builder, module.getLoc()).mul(scale, 1.0 / double(phases));
+      clip(builder, limit, steps);
     // Parts of large parameters first: their gathers are the longest.
-    for (bool shared : {true, false})
-      for (StateOp parameter : parameters) {
-        AdamOp adam = adamOf(parameter);
-        Share *share = shareFor(parameter);
-        if (adam && (share != nullptr) == shared &&
-            failed(updateWithAdam(builder, parameter, adam, share)))
+    for (StateOp parameter : parameters)
+      if (Share *share = shareFor(parameter);
+          share && steps(parameter) && !formOf(parameter).hasProducts())
+        if (failed(updatePart(builder, *share)))
           return failure();
-      }
-    scale = ofStep;
+    UpdateBatches batches(maxBatchElements);
+    for (StateOp parameter : parameters) {
+      if (shareFor(parameter) || !steps(parameter))
+        continue;
+      if (formOf(parameter).hasProducts())
+        batches.add({parameter, &formOf(parameter)});
+      else if (failed(updateAlone(builder, parameter)))
+        return failure();
+    }
+    if (failed(updateBanks(builder, steps)))
+      return failure();
+    for (const UpdateBatches::Set &set : batches.sets())
+      if (failed(updateSet(builder, set)))
+        return failure();
     return success();
   }
 
   //===- What there is to update -----------------------------------------===//
 
-  /// A gradient of which this rank has a part: of one parameter for Adam, of several for Muon.
+  /// A gradient of which this rank has a part: of one parameter, or of several whose equations have
+  /// products.
   struct Share {
     StateOp gradient;
     Sharding sharding;
-    MuonBatch members; ///< Muon's, in no order
+    UpdateBatch members; ///< in no order
+    bool isBank() const { return members.front().form->hasProducts(); }
   };
   Share *shareFor(StateOp parameter) {
     auto found = shareOf.find(gradientSymbol(parameter.getSymName()));
     return found == shareOf.end() ? nullptr : &shares[found->second];
+  }
+
+  const UpdateForm &formOf(StateOp parameter) {
+    auto op = symbols.lookup<OptimizerOp>(*parameter.getOptimizer());
+    auto known = llvm::find_if(forms, [&](auto &form) { return form.first == op; });
+    if (known != forms.end())
+      return known->second;
+    return forms.emplace_back(op, UpdateForm(op)).second;
+  }
+  const UpdateForm &formOf(StringRef parameter) {
+    return formOf(symbols.lookup<StateOp>(parameter));
   }
 
   /// The largest norm of all gradients together; 0: no limit.
@@ -167,108 +202,20 @@ private:
     for (StateOp parameter : parameters) {
       if (!shareFor(parameter) && !symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName())))
         return parameter.emitOpError("has no gradient: nano-differentiate comes first");
-      if (isa<MuonOp>(symbols.lookup(*parameter.getOptimizer())) &&
-          parameter.getTensorType().getRank() < 2)
-        return parameter.emitOpError("Muon updates matrices; the parameter has ")
-               << parameter.getTensorType().getRank() << " dimensions: give it an Adam optimizer";
+      auto op = symbols.lookup<OptimizerOp>(*parameter.getOptimizer());
+      if (!op.hasEquations())
+        return parameter.emitOpError("its optimizer ")
+               << parameter.getOptimizerAttr() << " has no equations";
     }
+    for (auto op : module.getOps<OptimizerOp>())
+      if (op.hasEquations())
+        simplifyEquations(op);
+    for (StateOp parameter : parameters)
+      formOf(parameter);
     return success();
   }
 
-  //===- Declarations ----------------------------------------------------===//
-
-  /// A symbol that this pass adds must be new to the model; false when this pass has added it.
-  FailureOr<bool> claim(Operation *owner, StringRef name) {
-    if (!declared.insert(name).second)
-      return false;
-    Operation *holder = symbols.lookup(name);
-    if (!holder)
-      return true;
-    InFlightDiagnostic error = emitModelError(owner)
-                               << "the name @" << name << " is taken: the optimizer needs it";
-    error.attachNote(holder->getLoc()) << "taken here";
-    return failure();
-  }
-
-  /// Declares a scalar whose body `fill` builds from (step, iterations, sequences, world), all f64.
-  LogicalResult declareScalar(Operation *owner, StringRef name,
-                              function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> fill) {
-    FailureOr<bool> isNew = claim(owner, name);
-    if (failed(isNew) || !*isNew)
-      return failure(failed(isNew));
-    ImplicitLocOpBuilder builder(owner->getLoc(), declarations);
-    auto scalar = ScalarOp::create(builder, name, builder.getF32Type());
-    declarations.setInsertionPointAfter(scalar);
-    SmallVector<Type> types(4, builder.getF64Type());
-    Block *body = builder.createBlock(&scalar.getBody(), {}, types,
-                                      SmallVector<Location>(4, owner->getLoc()));
-    Value result = fill(builder, body->getArguments());
-    YieldOp::create(builder, result);
-    return success();
-  }
-
-  LogicalResult declareGradScale() {
-    return declareScalar(module, gradScaleSymbol,
-                         [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                           Value one = arith::ConstantOp::create(b, b.getF64FloatAttr(1));
-                           return arith::DivFOp::create(b, one, args[2]);
-                         });
-  }
-
-  /// 1/(1 − βᵗ) or its square root, t = step + 1; one scalar a group.
-  FailureOr<std::string> biasCorrection(AdamOp adam, StringRef suffix, const APFloat &beta,
-                                        bool squareRoot) {
-    std::string name = (adam.getSymName() + "." + suffix).str();
-    if (failed(declareScalar(adam, name, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-          Value one = arith::ConstantOp::create(b, b.getF64FloatAttr(1));
-          Value base = arith::ConstantOp::create(b, b.getF64FloatAttr(beta.convertToDouble()));
-          Value steps = args[0]; // of Adam
-          if (phases > 1) {
-            Value every = arith::ConstantOp::create(b, b.getF64FloatAttr(double(phases)));
-            steps = math::FloorOp::create(b, arith::DivFOp::create(b, steps, every));
-          }
-          Value power = math::PowFOp::create(b, base, arith::AddFOp::create(b, steps, one));
-          Value rest = arith::SubFOp::create(b, one, power);
-          if (squareRoot)
-            rest = math::SqrtOp::create(b, rest);
-          return arith::DivFOp::create(b, one, rest);
-        })))
-      return failure();
-    return name;
-  }
-
-  /// Declares an optimizer state, zero at the start, where it is not there yet.
-  FailureOr<std::string> declareState(StateOp owner, const Twine &called, RankedTensorType type,
-                                      DictionaryAttr sharding = {}) {
-    std::string name = called.str();
-    FailureOr<bool> isNew = claim(owner, name);
-    if (failed(isNew))
-      return failure();
-    if (!*isNew)
-      return name;
-    auto zero = InitAttr::get(declarations.getContext(), "constant",
-                              declarations.getDenseF64ArrayAttr({0.0}));
-    auto state = StateOp::create(declarations, owner.getLoc(), name, type, Role::Optimizer, zero,
-                                 FlatSymbolRefAttr());
-    if (sharding)
-      state->setAttr(shardingAttrName, sharding);
-    declarations.setInsertionPointAfter(state);
-    return name;
-  }
-  /// The same for a share: it is sharded as the gradient is, its pieces are called
-  /// `<parameter>.<suffix>`.
-  FailureOr<std::string> declareState(const Share &share, const Twine &called, StringRef suffix,
-                                      Type element) {
-    Sharding sharding = share.sharding;
-    const size_t prefix = gradientSymbol("").size();
-    for (Sharding::Piece &piece : sharding.pieces)
-      piece.name = piece.name.substr(prefix) + "." + suffix.str();
-    StateOp gradient = share.gradient;
-    return declareState(gradient, called, gradient.getTensorType().clone(element),
-                        sharding.attribute(module.getContext()));
-  }
-
-  //===- Updates ---------------------------------------------------------===//
+  //===- Gradients and states ----------------------------------------------===//
 
   Value loadScalar(GraphBuilder &g, StringRef symbol) {
     return g.load(symbol, RankedTensorType::get({}, Float32Type::get(module.getContext())));
@@ -283,29 +230,42 @@ private:
     return symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName()));
   }
 
+  /// The mean gradient of the steps between two of the optimizer.
+  Value meanGradient(GraphBuilder &g, OpBuilder &builder, StateOp gradient, OptimizerOp op) {
+    const auto every = static_cast<int64_t>(op.getEvery());
+    Value factor = scale;
+    if (every > 1) {
+      Value &known = scales[every];
+      if (!known)
+        known = GraphBuilder(builder, module.getLoc()).mul(scale, 1.0 / double(every));
+      factor = known;
+    }
+    return g.mul(load(g, gradient), factor);
+  }
+
   /// scale ← scale · min(1, limit / ‖scale·gradients‖₂), the norm over all gradients that the
-  /// program uses together; with `adam`, Adam's too.
-  void clip(OpBuilder &builder, double limit, bool adam) {
+  /// program uses together.
+  void clip(OpBuilder &builder, double limit, function_ref<bool(StateOp)> steps) {
     Value sum;
-    auto add = [&](Location location, StateOp gradient, bool isAdams) {
-      if (isAdams && !adam)
-        return;
+    auto add = [&](Location location, StateOp gradient, OptimizerOp op) {
+      const auto every = static_cast<double>(op.getEvery());
       GraphBuilder g(builder, location);
       Value grad = load(g, gradient);
       Value squares = g.sumAll(g.mul(grad, grad));
-      if (isAdams && phases > 1)
-        squares = g.mul(squares, 1.0 / double(phases * phases));
+      if (every > 1)
+        squares = g.mul(squares, 1.0 / (every * every));
       sum = sum ? g.add(sum, squares) : squares;
     };
     // What each rank has a part of, then what all have, so that all ranks add the same numbers.
     for (Share &share : shares)
-      add(share.gradient.getLoc(), share.gradient, share.members.empty());
+      if (steps(share.members.front().state))
+        add(share.gradient.getLoc(), share.gradient, share.members.front().form->op());
     if (sum)
       sum = AllReduceOp::create(builder, module.getLoc(), sum.getType(), sum, Combiner::sum,
                                 shares.front().sharding.ranks);
     for (StateOp parameter : parameters)
-      if (!shareFor(parameter))
-        add(parameter.getLoc(), wholeGradient(parameter), bool(adamOf(parameter)));
+      if (!shareFor(parameter) && steps(parameter))
+        add(parameter.getLoc(), wholeGradient(parameter), formOf(parameter).op());
     if (!sum)
       return;
     GraphBuilder g(builder, module.getLoc());
@@ -313,250 +273,358 @@ private:
     scale = g.mul(scale, g.select(Predicate::gt, norm, bound, g.div(bound, norm), one));
   }
 
-  /// Updates the parameter, or, with `share`, this rank's part of it.
-  LogicalResult updateWithAdam(OpBuilder &builder, StateOp parameter, AdamOp adam, Share *share) {
-    Location location = parameter.getLoc();
-    GraphBuilder g(builder, location);
-    RankedTensorType stored = parameter.getTensorType();
-    Type element = stored.getElementType();
-    double beta1 = adam.getBeta1().convertToDouble(), beta2 = adam.getBeta2().convertToDouble();
-    auto declare = [&](StringRef suffix) {
-      return share ? declareState(*share, parameter.getSymName() + "." + suffix, suffix, element)
-                   : declareState(parameter, parameter.getSymName() + "." + suffix, stored);
-    };
-    FailureOr<std::string> nameM = declare("adam_m"), nameV = declare("adam_v");
-    FailureOr<std::string> bias1 = biasCorrection(adam, "bias1", adam.getBeta1(), false);
-    FailureOr<std::string> bias2 = biasCorrection(adam, "bias2", adam.getBeta2(), true);
-    if (failed(nameM) || failed(nameV) || failed(bias1) || failed(bias2))
+  //===- Parameters as they are --------------------------------------------===//
+
+  /// The update of a whole parameter.
+  FailureOr<ParameterUpdate> updateOf(OpBuilder &builder, StateOp parameter) {
+    const UpdateForm &form = formOf(parameter);
+    SmallVector<std::string> names;
+    for (size_t i = 0; i < form.op().getStates().size(); ++i) {
+      FailureOr<std::string> name = states->declare(parameter, form, static_cast<unsigned>(i));
+      if (failed(name))
+        return failure();
+      names.push_back(*name);
+    }
+    ParameterUpdate update(builder, parameter.getLoc(), form, 0, names);
+    update.emitter.set(form.body().getArgument(0), [this, &builder, parameter]() mutable {
+      GraphBuilder g(builder, parameter.getLoc());
+      return load(g, parameter);
+    });
+    update.emitter.set(form.body().getArgument(1), [this, &builder, parameter, &form]() mutable {
+      GraphBuilder g(builder, parameter.getLoc());
+      return meanGradient(g, builder, wholeGradient(parameter), form.op());
+    });
+    return update;
+  }
+
+  /// Stores what is not stored yet of a whole parameter's update.
+  void finish(OpBuilder &builder, StateOp parameter, ParameterUpdate &update) {
+    Value next = update.next();
+    update.storeStates([](Value) { return true; });
+    GraphBuilder(builder, parameter.getLoc()).store(next, parameter.getSymName());
+  }
+
+  LogicalResult updateAlone(OpBuilder &builder, StateOp parameter) {
+    FailureOr<ParameterUpdate> update = updateOf(builder, parameter);
+    if (failed(update))
       return failure();
-
-    Value grad = g.mul(load(g, share ? share->gradient : wholeGradient(parameter)), scale);
-    RankedTensorType mine = tensorType(grad).clone(element);
-    Value p = load(g, parameter);
-    if (share) {
-      Value flat = g.reshape(p, {stored.getNumElements()});
-      p = ShardOp::create(builder, location, mine, flat, share->sharding.parts,
-                          share->sharding.ranks);
-    }
-    p = g.toF32(p);
-    Value m = g.toF32(g.load(*nameM, mine));
-    Value v = g.toF32(g.load(*nameV, mine));
-    m = g.mul(m, beta1);
-    m = g.add(m, g.mul(grad, 1 - beta1));
-    v = g.mul(v, beta2);
-    v = g.add(v, g.mul(g.mul(grad, grad), 1 - beta2));
-    Value unbiasedM = g.mul(m, loadScalar(g, *bias1));
-    Value unbiasedRoot = g.mul(g.sqrt(v), loadScalar(g, *bias2));
-    Value direction = g.div(unbiasedM, g.add(unbiasedRoot, adam.getEps().convertToDouble()));
-    if (double decay = adam.getWeightDecay().convertToDouble(); decay != 0)
-      direction = g.add(direction, g.mul(p, decay));
-    p = g.sub(p, g.mul(direction, loadScalar(g, adam.getLr())));
-    g.store(g.cast(m, element), *nameM);
-    g.store(g.cast(v, element), *nameV);
-    p = g.cast(p, element);
-    if (share) {
-      RankedTensorType flat = stored.clone({stored.getNumElements()});
-      p = AllGatherOp::create(builder, location, flat, p, share->sharding.parts,
-                              share->sharding.ranks);
-      p = g.reshape(p, stored.getShape());
-    }
-    g.store(p, parameter.getSymName());
+    finish(builder, parameter, *update);
     return success();
   }
 
-  //===- Muon ------------------------------------------------------------===//
-
-  /// Stores the new momentum of matrices in the state `nameB`; their Nesterov momentum divided by
-  /// the Frobenius norm of each, in the compute type.
-  Value normalizedMomentum(OpBuilder &builder, Location location, StateOp gradient,
-                           const std::string &nameB, MuonOp muon) {
-    GraphBuilder g(builder, location);
-    RankedTensorType type = gradient.getTensorType();
-    Value momentum = loadScalar(g, muon.getMomentum());
-    Value grad = g.mul(load(g, gradient), scale);
-    Value b = g.load(nameB, type);
-    Value keep = g.sub(g.scalar(1), momentum);
-    b = g.add(b, g.mul(g.sub(grad, b), keep));
-    g.store(b, nameB);
-    Value nesterov = g.add(grad, g.mul(g.sub(b, grad), momentum));
-
-    int64_t rank = type.getRank();
-    Value x = g.toF32(g.cast(nesterov, muon.getComputeType()));
-    Value norm = g.sqrt(g.reduce(Combiner::sum, g.mul(x, x), {rank - 2, rank - 1}));
-    auto leading = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
-    return g.cast(g.div(x, g.broadcast(g.add(norm, 1e-7), type.getShape(), leading)),
-                  muon.getComputeType());
+  /// The whole parameter from `gathered`, a value of its equations.
+  void updateFrom(OpBuilder &builder, StateOp parameter, Value value, Value gathered) {
+    const UpdateForm &form = formOf(parameter);
+    GraphBuilder g(builder, parameter.getLoc());
+    UpdateEmitter emitter(builder, parameter.getLoc(), form);
+    emitter.set(form.body().getArgument(0),
+                [&, parameter]() mutable { return load(g, parameter); });
+    emitter.set(value, g.reshape(gathered, tensorType(value).getShape()));
+    g.store(emitter.get(form.results().front()), parameter.getSymName());
   }
 
-  /// p ← p − lr·√max(1, rows/cols)·direction
-  void takeStep(OpBuilder &builder, MuonParameter parameter, Value direction) {
-    StateOp state = parameter.state;
-    GraphBuilder g(builder, state.getLoc());
-    RankedTensorType stored = parameter.type;
-    ArrayRef<int64_t> matrix = parameter.matrix();
-    Value rate = loadScalar(g, parameter.muon.getLr());
-    if (matrix[0] > matrix[1])
-      rate = g.mul(rate, std::sqrt(static_cast<double>(matrix[0]) / matrix[1]));
-    Value p = g.toF32(g.load(state.getSymName(), stored));
-    p = g.sub(p, g.mul(g.toF32(direction), rate));
-    g.store(g.cast(p, stored.getElementType()), state.getSymName());
-  }
+  //===- Batches of matrices -----------------------------------------------===//
 
-  /// Updates the parameters of batches that go through Newton–Schulz together.
-  LogicalResult updateWithMuon(OpBuilder &builder, ArrayRef<MuonBatch> set) {
-    SmallVector<Value> stacks;
+  /// What the core of a batch reads, as stacks of all its units.
+  UpdateEmitter stacked(OpBuilder &builder, const UpdateBatch &batch,
+                        ArrayRef<ParameterUpdate *> updates) {
+    const UpdateForm &form = *batch.front().form;
     SmallVector<Location> locations;
-    for (const MuonBatch &batch : set) {
-      FailureOr<Value> stack = stackedMomenta(builder, batch);
-      if (failed(stack))
-        return failure();
-      stacks.push_back(*stack);
-      locations.push_back(stack->getLoc());
+    int64_t units = 0;
+    for (const UpdatedParameter &parameter : batch) {
+      locations.push_back(StateOp(parameter.state).getLoc());
+      units += parameter.form->units();
     }
-    SmallVector<Value> directions = orthogonalize(
-        builder, FusedLoc::get(builder.getContext(), locations), stacks, set.front().front().muon);
-    for (auto [batch, direction] : llvm::zip_equal(set, directions))
-      takeSteps(builder, batch, direction);
-    return success();
+    const Location location = FusedLoc::get(builder.getContext(), locations);
+    UpdateEmitter stack(builder, location, form, units);
+    for (auto [i, input] : llvm::enumerate(form.coreInputs())) {
+      SmallVector<Value> parts;
+      for (auto [parameter, update] : llvm::zip_equal(batch, updates)) {
+        const Value own = parameter.form->coreInputs()[i];
+        const Value value = update->emitter.get(own);
+        parts.push_back(
+            GraphBuilder(builder, value.getLoc())
+                .reshape(value, parameter.form->typeOf(own, parameter.form->units()).getShape()));
+      }
+      stack.set(input, ConcatOp::create(builder, location, stack.typeOf(input), parts,
+                                        builder.getI64IntegerAttr(0)));
+    }
+    return stack;
   }
 
-  /// The normalized momenta of a batch: as the parameter is where there is one, else in a stack.
-  FailureOr<Value> stackedMomenta(OpBuilder &builder, const MuonBatch &batch) {
-    SmallVector<Value> momenta;
-    SmallVector<Location> locations;
-    int64_t count = 0;
-    for (const MuonParameter &parameter : batch) {
-      StateOp state = parameter.state;
-      FailureOr<std::string> nameB = declareState(
-          state, state.getSymName() + ".muon_b", state.getTensorType().clone(builder.getF32Type()));
-      if (failed(nameB))
-        return failure();
-      momenta.push_back(normalizedMomentum(builder, state.getLoc(), wholeGradient(state), *nameB,
-                                           parameter.muon));
-      locations.push_back(state.getLoc());
-      count += parameter.count();
-    }
-    if (batch.size() == 1)
-      return momenta.front();
-    for (auto [parameter, x] : llvm::zip_equal(batch, momenta))
-      x = GraphBuilder(builder, x.getLoc()).reshape(x, batch.front().stack(parameter.count()));
-    auto type = RankedTensorType::get(batch.front().stack(count),
-                                      tensorType(momenta.front()).getElementType());
-    return ConcatOp::create(builder, FusedLoc::get(builder.getContext(), locations), type, momenta,
-                            builder.getI64IntegerAttr(0))
-        .getResult();
-  }
-
-  /// Each parameter of a batch takes its part of `directions`.
-  void takeSteps(OpBuilder &builder, const MuonBatch &batch, Value directions) {
-    if (batch.size() == 1)
-      return takeStep(builder, batch.front(), directions);
+  /// Gives each parameter of a batch its part of what the core has computed.
+  void unstack(OpBuilder &builder, const UpdateBatch &batch, UpdateEmitter &stack,
+               ArrayRef<ParameterUpdate *> updates) {
     int64_t offset = 0;
-    for (const MuonParameter &parameter : batch) {
-      StateOp state = parameter.state;
-      RankedTensorType type = tensorType(directions).clone(batch.front().stack(parameter.count()));
-      Value slice =
-          SliceOp::create(builder, state.getLoc(), type, directions, builder.getI64IntegerAttr(0),
-                          builder.getI64IntegerAttr(offset));
-      offset += parameter.count();
-      slice = GraphBuilder(builder, state.getLoc()).reshape(slice, parameter.type.getShape());
-      takeStep(builder, parameter, slice);
+    for (auto [parameter, update] : llvm::zip_equal(batch, updates)) {
+      const UpdateForm &form = *parameter.form;
+      const Location location = StateOp(parameter.state).getLoc();
+      for (auto [output, own] :
+           llvm::zip_equal(batch.front().form->coreOutputs(), form.coreOutputs())) {
+        Value slice =
+            SliceOp::create(builder, location, form.typeOf(own, form.units()), stack.get(output),
+                            builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(offset));
+        update->emitter.set(
+            own, GraphBuilder(builder, location).reshape(slice, tensorType(own).getShape()));
+      }
+      offset += form.units();
     }
   }
 
-  /// NS5 of this rank's matrices of a bank, `mine` [rounds, rows, cols], in batches of at most
-  /// `maxBatchElements` numbers; each round is gathered as soon as its batch is done. The result
-  /// holds all matrices of the bank in their order, [rounds·parts, rows, cols].
-  Value gatherRounds(OpBuilder &builder, const Share &share, Value mine, MuonOp muon) {
-    Location location = share.gradient->getLoc();
-    const Sharding &sharding = share.sharding;
-    RankedTensorType type = tensorType(mine);
-    const int64_t rounds = type.getDimSize(0), rows = type.getDimSize(1),
-                  columns = type.getDimSize(2);
-    auto part = [&](Value whole, int64_t from, int64_t count) -> Value {
-      if (count == tensorType(whole).getDimSize(0))
-        return whole;
-      return SliceOp::create(builder, location, type.clone({count, rows, columns}), whole,
-                             builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(from));
+  /// Updates the parameters of batches that go through their products together.
+  LogicalResult updateSet(OpBuilder &builder, const UpdateBatches::Set &set) {
+    std::deque<ParameterUpdate> all;
+    std::deque<UpdateEmitter> stacks;
+    SmallVector<SmallVector<ParameterUpdate *>> updates; // by batch
+    SmallVector<UpdateEmitter *> cores;
+    SmallVector<Location> locations;
+    for (const UpdateBatch &batch : set) {
+      auto &own = updates.emplace_back();
+      for (const UpdatedParameter &parameter : batch) {
+        FailureOr<ParameterUpdate> update = updateOf(builder, parameter.state);
+        if (failed(update))
+          return failure();
+        own.push_back(&all.emplace_back(*update));
+        own.back()->storeEarlyStates();
+        for (Value input : parameter.form->coreInputs())
+          own.back()->emitter.get(input);
+        locations.push_back(StateOp(parameter.state).getLoc());
+      }
+      cores.push_back(batch.size() == 1 ? &own.front()->emitter
+                                        : &stacks.emplace_back(stacked(builder, batch, own)));
+    }
+    for (const UpdateBatch &batch : set)
+      for (const UpdatedParameter &parameter : batch)
+        stackOf[StateOp(parameter.state).getSymName()] = static_cast<int64_t>(batch.size());
+    writeCores(builder, FusedLoc::get(builder.getContext(), locations), cores);
+    for (auto [batch, core, own] : llvm::zip_equal(set, cores, updates)) {
+      if (batch.size() > 1)
+        unstack(builder, batch, *core, own);
+      for (auto [parameter, update] : llvm::zip_equal(batch, own))
+        finish(builder, parameter.state, *update);
+    }
+    return success();
+  }
+
+  //===- Shares ------------------------------------------------------------===//
+
+  /// The update of the units that this rank has.
+  FailureOr<ParameterUpdate> updateOf(OpBuilder &builder, Share &share, int64_t units) {
+    const UpdateForm &form = *share.members.front().form;
+    SmallVector<std::string> names;
+    for (size_t i = 0; i < form.op().getStates().size(); ++i) {
+      FailureOr<std::string> name = states->declare(
+          share.gradient, share.sharding, form, static_cast<unsigned>(i), units,
+          [&](StringRef parameter) -> const UpdateForm & { return formOf(parameter); });
+      if (failed(name))
+        return failure();
+      names.push_back(*name);
+    }
+    const Location location = share.gradient.getLoc();
+    ParameterUpdate update(builder, location, form, units, names);
+    Block &body = form.body();
+    update.emitter.set(body.getArgument(1), [=, this, &builder, &share, &form]() {
+      GraphBuilder g(builder, location);
+      return g.reshape(meanGradient(g, builder, share.gradient, form.op()),
+                       form.typeOf(form.body().getArgument(1), units).getShape());
+    });
+    update.emitter.set(body.getArgument(0), [=, this, &builder, &share]() {
+      return share.isBank() ? unitsOfBank(builder, share, units)
+                            : unitsOfPart(builder, share, units);
+    });
+    return update;
+  }
+
+  /// This rank's units of a parameter that ranks share.
+  Value unitsOfPart(OpBuilder &builder, Share &share, int64_t units) {
+    StateOp parameter = share.members.front().state;
+    const UpdateForm &form = *share.members.front().form;
+    GraphBuilder g(builder, parameter.getLoc());
+    const RankedTensorType type = parameter.getTensorType();
+    const int64_t elements = type.getNumElements();
+    Value flat = g.reshape(load(g, parameter), {elements});
+    Value part =
+        ShardOp::create(builder, parameter.getLoc(), type.clone({elements / share.sharding.parts}),
+                        flat, share.sharding.parts, share.sharding.ranks);
+    return g.reshape(part, form.typeOf(form.body().getArgument(0), units).getShape());
+  }
+
+  /// The place of a parameter's first unit in a bank.
+  int64_t placeOf(const Share &share, const UpdatedParameter &member) {
+    StateOp state = member.state;
+    const auto *piece = llvm::find_if(share.sharding.pieces, [&](const Sharding::Piece &one) {
+      return one.name == gradientSymbol(state.getSymName());
+    });
+    return piece->offset / member.form->unitElements();
+  }
+
+  /// This rank's units of the parameters of a bank, zeros for what is missing to whole rounds.
+  Value unitsOfBank(OpBuilder &builder, Share &share, int64_t rounds) {
+    const Location location = share.gradient.getLoc();
+    const UpdateForm &first = *share.members.front().form;
+    const RankedTensorType one = first.typeOf(first.body().getArgument(0), 1);
+    auto stack = [&](int64_t units) {
+      SmallVector<int64_t> shape(one.getShape());
+      shape[0] = units;
+      return one.clone(shape);
     };
-    const int64_t most = std::max<int64_t>(1, maxBatchElements / (rows * columns));
+    UpdateBatch members = share.members;
+    llvm::sort(members, [&](const UpdatedParameter &a, const UpdatedParameter &b) {
+      return placeOf(share, a) < placeOf(share, b);
+    });
+    SmallVector<Value> parts;
+    int64_t count = 0;
+    for (UpdatedParameter &member : members) {
+      GraphBuilder g(builder, member.state.getLoc());
+      parts.push_back(g.reshape(load(g, member.state), stack(member.form->units()).getShape()));
+      count += member.form->units();
+    }
+    GraphBuilder g(builder, location);
+    const int64_t all = rounds * share.sharding.parts;
+    if (count < all)
+      parts.push_back(g.constant(0, stack(all - count)));
+    Value whole =
+        ConcatOp::create(builder, location, stack(all), parts, builder.getI64IntegerAttr(0));
+    SmallVector<Value> mine;
+    for (int64_t round = 0; round < rounds; ++round)
+      mine.push_back(
+          ShardOp::create(builder, location, stack(1),
+                          part(builder, whole, round * share.sharding.parts, share.sharding.parts),
+                          share.sharding.parts, share.sharding.ranks));
+    return joined(builder, location, mine);
+  }
+
+  /// `count` of the first dimension, from `from` on.
+  static Value part(OpBuilder &builder, Value whole, int64_t from, int64_t count) {
+    const RankedTensorType type = tensorType(whole);
+    if (count == type.getDimSize(0))
+      return whole;
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = count;
+    return SliceOp::create(builder, whole.getLoc(), type.clone(shape), whole,
+                           builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(from));
+  }
+
+  /// All along the first dimension.
+  static Value joined(OpBuilder &builder, Location location, ArrayRef<Value> parts) {
+    if (parts.size() == 1)
+      return parts.front();
+    SmallVector<int64_t> shape(tensorType(parts.front()).getShape());
+    shape[0] = 0;
+    for (Value part : parts)
+      shape[0] += tensorType(part).getDimSize(0);
+    return ConcatOp::create(builder, location, tensorType(parts.front()).clone(shape), parts,
+                            builder.getI64IntegerAttr(0));
+  }
+
+  /// Updates this rank's part of a parameter; all ranks gather what they need of each other.
+  LogicalResult updatePart(OpBuilder &builder, Share &share) {
+    const UpdatedParameter member = share.members.front();
+    const UpdateForm &form = *member.form;
+    FailureOr<ParameterUpdate> update =
+        updateOf(builder, share, form.units() / share.sharding.parts);
+    if (failed(update))
+      return failure();
+    const Value value = form.gathered(/*apart=*/false);
+    Value mine = update->emitter.get(value);
+    update->storeStates([](Value) { return true; });
+    Value all = AllGatherOp::create(builder, StateOp(member.state).getLoc(),
+                                    form.typeOf(value, form.units()), mine, share.sharding.parts,
+                                    share.sharding.ranks);
+    updateFrom(builder, member.state, value, all);
+    return success();
+  }
+
+  /// Writes the products and what follows for this rank's units of a bank, in batches of at most
+  /// `maxBatchElements` numbers; each round of what is gathered travels as soon as its batch is
+  /// done. Returns `value` of all units of the bank in their order.
+  Value gatherRounds(OpBuilder &builder, const Share &share, ParameterUpdate &update,
+                     int64_t rounds, Value value) {
+    const Location location = share.gradient->getLoc();
+    const UpdateForm &form = *share.members.front().form;
+    const SmallVector<Operation *> apart = form.computedApart(value);
+    const int64_t most = std::max<int64_t>(1, maxBatchElements / form.unitElements());
     SmallVector<Value> gathered;
+    SmallVector<SmallVector<Value>> late(form.results().size() - 1); // new states, by batch
     for (int64_t begin = 0; begin < rounds; begin += most) {
       const int64_t count = std::min(most, rounds - begin);
-      Value batch = orthogonalize(builder, location, {part(mine, begin, count)}, muon).front();
+      UpdateEmitter some(builder, location, form, count);
+      UpdateEmitter &emitter = count == rounds ? update.emitter : some;
+      if (count != rounds)
+        for (Operation *op : apart)
+          for (Value operand : op->getOperands())
+            if (form.isAfterProducts(op->getResult(0)) && form.isVarying(operand) &&
+                !form.isAfterProducts(operand))
+              some.set(operand, part(builder, update.emitter.get(operand), begin, count));
+      writeCores(builder, location, {&emitter});
+      Value batch = emitter.get(value);
       for (int64_t round = 0; round < count; ++round)
-        gathered.push_back(
-            AllGatherOp::create(builder, location, type.clone({sharding.parts, rows, columns}),
-                                part(batch, round, 1), sharding.parts, sharding.ranks));
+        gathered.push_back(AllGatherOp::create(
+            builder, location, form.typeOf(value, share.sharding.parts),
+            part(builder, batch, round, 1), share.sharding.parts, share.sharding.ranks));
+      for (auto [values, next] : llvm::zip_equal(late, form.results().drop_front()))
+        if (form.isAfterProducts(next))
+          values.push_back(emitter.get(next));
     }
-    if (rounds == 1)
-      return gathered.front();
-    return ConcatOp::create(builder, location, type.clone({rounds * sharding.parts, rows, columns}),
-                            gathered, builder.getI64IntegerAttr(0));
+    for (auto [values, next] : llvm::zip_equal(late, form.results().drop_front()))
+      if (!values.empty())
+        update.emitter.set(next, joined(builder, location, values));
+    update.storeStates([](Value) { return true; });
+    return joined(builder, location, gathered);
   }
 
-  /// The banks of Muon's matrices. What all ranks do with the results of one bank comes after the
-  /// next one's Newton–Schulz, so that the results travel meanwhile.
-  LogicalResult updateBanks(OpBuilder &builder) {
-    const size_t prefix = gradientSymbol("").size();
-    auto applySteps = [&](const Share *share, Value directions) {
-      for (const MuonParameter &parameter : share->members) {
-        const int64_t size = parameter.matrix()[0] * parameter.matrix()[1];
-        const auto *piece = llvm::find_if(share->sharding.pieces, [&](const Sharding::Piece &one) {
-          return one.name == gradientSymbol(StateOp(parameter.state).getSymName());
-        });
-        Location location = StateOp(parameter.state).getLoc();
-        SmallVector<int64_t> shape{parameter.count(), parameter.matrix()[0], parameter.matrix()[1]};
-        Value slice = directions;
-        if (shape[0] != tensorType(directions).getDimSize(0))
-          slice = SliceOp::create(builder, location, tensorType(directions).clone(shape),
-                                  directions, builder.getI64IntegerAttr(0),
-                                  builder.getI64IntegerAttr(piece->offset / size));
-        GraphBuilder g(builder, location);
-        takeStep(builder, parameter, g.reshape(slice, parameter.type.getShape()));
-      }
+  /// The banks of matrices. What all ranks do with the results of one bank comes after the next
+  /// one's products, so that the results travel meanwhile.
+  LogicalResult updateBanks(OpBuilder &builder, function_ref<bool(StateOp)> steps) {
+    auto apply = [&](const Share &share, Value all) {
+      for (const UpdatedParameter &member : share.members)
+        updateFrom(builder, member.state, member.form->gathered(/*apart=*/true),
+                   part(builder, all, placeOf(share, member), member.form->units()));
     };
     const Share *waiting = nullptr;
     Value waitingFor;
     for (Share &share : shares) {
-      if (share.members.empty())
+      if (!share.isBank() || !steps(share.members.front().state))
         continue;
-      StateOp gradient = share.gradient;
-      MuonOp muon = share.members.front().muon;
-      FailureOr<std::string> nameB = declareState(
-          share, gradient.getSymName().substr(prefix) + ".muon_b", "muon_b", builder.getF32Type());
-      if (failed(nameB))
+      const UpdateForm &form = *share.members.front().form;
+      const int64_t rounds = share.gradient.getTensorType().getNumElements() / form.unitElements();
+      FailureOr<ParameterUpdate> update = updateOf(builder, share, rounds);
+      if (failed(update))
         return failure();
-      Value mine = normalizedMomentum(builder, gradient.getLoc(), gradient, *nameB, muon);
-      Value directions = gatherRounds(builder, share, mine, muon);
+      update->storeEarlyStates();
+      for (Value input : form.coreInputs())
+        update->emitter.get(input);
+      Value all = gatherRounds(builder, share, *update, rounds, form.gathered(/*apart=*/true));
       if (waiting)
-        applySteps(waiting, waitingFor);
+        apply(*waiting, waitingFor);
       waiting = &share;
-      waitingFor = directions;
+      waitingFor = all;
     }
     if (waiting)
-      applySteps(waiting, waitingFor);
+      apply(*waiting, waitingFor);
     return success();
   }
 
+  bool reports;
+  llvm::StringMap<int64_t> stackOf; ///< how many parameters' matrices are multiplied together
   ModuleOp module;
   SymbolTable symbols;
-  OpBuilder declarations; ///< where scalars are declared
   SmallVector<StateOp> parameters;
-  int64_t phases; ///< Adam's parameters take a step in the last of them
+  int64_t phases;
   int64_t maxBatchElements;
+  UpdateStates *states = nullptr;
+  std::deque<std::pair<OptimizerOp, UpdateForm>> forms;
   SmallVector<Share> shares;
   llvm::StringMap<int> shareOf; ///< by the name of a gradient
-  MuonBatches batches;
-  llvm::StringSet<> declared;
-  Value scale; ///< what a summed gradient is multiplied by, rank 0
+  Value scale;                  ///< what a gradient summed over one step is multiplied by, rank 0
+  llvm::DenseMap<int64_t, Value> scales; ///< the same for optimizers of every so many steps
 };
 
 struct ExpandOptimizers : public nano::impl::ExpandOptimizersBase<ExpandOptimizers> {
   using ExpandOptimizersBase::ExpandOptimizersBase;
 
   void runOnOperation() override {
-    if (failed(OptimizerExpander(getOperation(), maxBatchElements).run()))
+    if (failed(OptimizerExpander(getOperation(), maxBatchElements, report).run()))
       signalPassFailure();
   }
 };

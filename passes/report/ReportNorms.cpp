@@ -13,7 +13,6 @@
 // gradients, so that it serves any optimizer. It comes when they are written out;
 // nano-lower-reports makes of the reports what runs.
 #include "ir/graph/GraphBuilder.h"
-#include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
@@ -32,10 +31,11 @@ using namespace nano::graph;
 
 namespace {
 
-/// The parameters of one optimizer that one program updates.
+/// The parameters of one optimizer of the model file that one program updates.
 struct Group {
   SmallVector<StateOp> parameters;
   SmallVector<Location> locations;
+  int64_t every = 1;    ///< steps whose gradients it takes together
   Value before, change; ///< Σp², Σd²
 };
 
@@ -46,38 +46,27 @@ struct ReportNorms : public nano::impl::ReportNormsBase<ReportNorms> {
     auto wanted = training ? training.getAs<BoolAttr>("report_norms") : BoolAttr();
     if (!wanted || !wanted.getValue())
       return;
-    countPhases();
-    for (auto function : module.getOps<func::FuncOp>())
+    for (auto function : module.getOps<func::FuncOp>()) {
+      auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+      if (role && role == "event") // sets what it likes, by no optimizer
+        continue;
       if (failed(report(function)))
         return signalPassFailure();
+    }
   }
 
 private:
-  void countPhases();
   LogicalResult report(func::FuncOp function);
   void addChange(StoreOp store, Group &group);
   /// The state of the parameter's gradient, the sum over all ranks, or of a part of it.
   StateOp gradientOf(StateOp parameter);
   LogicalResult reportGradients(OpBuilder &builder, StringAttr optimizer, const Group &group);
-
-  /// By optimizer, the phases of a step in which it updates.
-  DenseMap<StringAttr, llvm::SmallSetVector<int64_t, 4>> phasesOf;
 };
 
 /// The parameter that a store updates, or null.
 StateOp parameterOf(StoreOp store) {
   auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(store, store.getSymbolAttr());
-  return state && state.getRole() == Role::Parameter ? state : StateOp();
-}
-
-void ReportNorms::countPhases() {
-  phasesOf.clear();
-  for (auto function : getOperation().getOps<func::FuncOp>())
-    for (auto store : function.getOps<StoreOp>())
-      if (StateOp parameter = parameterOf(store))
-        for (int64_t phase : llvm::seq(phaseCount(getOperation())))
-          if (runsInPhase(function, phase))
-            phasesOf[parameter.getOptimizerAttr().getAttr()].insert(phase);
+  return state && state.isTrained() ? state : StateOp();
 }
 
 /// Adds the squares of the parameter and of its change, before the store.
@@ -120,8 +109,6 @@ LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimi
   if (!module.lookupSymbol<ScalarOp>(gradScaleSymbol))
     return module.emitError("has no scalar @")
            << gradScaleSymbol << ": nano-expand-optimizers comes first";
-  // Where an optimizer waits for gradients of several steps, theirs have been added up.
-  const double steps = double(phaseCount(module)) / double(phasesOf[optimizer].size());
   llvm::SetVector<StateOp> gradients;
   for (StateOp parameter : group.parameters) {
     StateOp gradient = gradientOf(parameter);
@@ -131,7 +118,7 @@ LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimi
   }
   for (StateOp gradient : gradients) {
     GraphBuilder g(builder, gradient.getLoc());
-    Value scale = g.mul(g.load(gradScaleSymbol, number), 1 / steps);
+    Value scale = g.mul(g.load(gradScaleSymbol, number), 1 / double(group.every));
     Value x = g.mul(g.load(gradient.getSymName(), gradient.getTensorType()), scale);
     std::optional<Sharding> sharding = shardingOf(gradient);
     ReportOp::create(
@@ -145,7 +132,10 @@ LogicalResult ReportNorms::report(func::FuncOp function) {
   llvm::MapVector<StringAttr, Group> groups;
   for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
     if (StateOp parameter = parameterOf(store)) {
-      Group &group = groups[parameter.getOptimizerAttr().getAttr()];
+      auto optimizer =
+          SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(store, parameter.getOptimizerAttr());
+      Group &group = groups[optimizer.getGroupAttr()];
+      group.every = static_cast<int64_t>(optimizer.getEvery());
       group.parameters.push_back(parameter);
       group.locations.push_back(parameter.getLoc());
       addChange(store, group);

@@ -1,9 +1,9 @@
 // nano-batch-launches: merges independent launches of one kernel into one launch over several sets
 // of operands.
 //
-//   step.launch @adam(%a, %g)              step.launch @adam(%a, %g, %b, %h) {segments = 2}
+//   step.launch @decay(%a, %g)              step.launch @decay(%a, %g, %b, %h) {segments = 2}
 //   step.launch @norm(%h, %n)        →     step.launch @norm(%h, %n)
-//   step.launch @adam(%b, %h)
+//   step.launch @decay(%b, %h)
 //
 // Launches that compute what an earlier one has computed are removed first (EqualLaunches.h).
 //

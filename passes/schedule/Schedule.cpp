@@ -3,11 +3,11 @@
 //   step.launch @grad(%x, %g)              step.launch @grad(%x, %g)
 //   step.launch @grad(%y, %h)              step.record 0
 //   step.all_reduce %g               →     step.wait 0 {stream = 1}
-//   step.launch @adam(%p, %g)              step.all_reduce %g {stream = 1}
+//   step.launch @decay(%p, %g)             step.all_reduce %g {stream = 1}
 //                                          step.record 1 {stream = 1}
 //                                          step.launch @grad(%y, %h)
 //                                          step.wait 1
-//                                          step.launch @adam(%p, %g)
+//                                          step.launch @decay(%p, %g)
 //
 // Collectives go to stream 1; copies, fills and shards to stream 2 where that pays; all else goes
 // to stream 0. The commands of a program become a graph of tasks with estimated seconds (Costs),

@@ -64,7 +64,7 @@ struct Expr {
 /// buffer `Plan::scalarBuffer`, so that one captured step serves all steps. Evaluated in f64, then
 /// rounded to `type` (I32: nearest, ties to even).
 struct Scalar {
-  std::string name;        ///< e.g. "lr.muon", "window"; unique
+  std::string name;        ///< e.g. "lr.blocks", "window"; unique
   DType type = DType::F32; ///< F32 or I32
   uint64_t offset = 0;     ///< bytes from the start of the scalar buffer
   Expr value;
@@ -147,7 +147,7 @@ struct State {
     Constant,  ///< tables: nothing writes them, and they are in no file
   };
   std::string name; ///< parameter: its checkpoint name; optimizer state: "<parameter>.<state>",
-                    ///< e.g. "embed.weight.adam_m"
+                    ///< e.g. "embed.weight.momentum"
   Role role = Role::Parameter;
   DType type = DType::F32;
   std::vector<int64_t> shape;
@@ -155,7 +155,7 @@ struct State {
   Init init;
   std::optional<Sharding>
       sharding;            ///< optimizer states and gradients; none: all ranks hold the same
-  std::string optimizer;   ///< trained parameters: "adam", "muon", …; else empty
+  std::string optimizer;   ///< trained parameters: what the model calls its equations; else empty
   double learningRate = 0; ///< parameters: initial learning rate
   Location location;
   bool operator==(const State &) const = default;

@@ -11,9 +11,10 @@ TEST(StageErrors, EachIsNamed) {
   // A model whose stages are those of `declare`, which gets what a stage of T tokens records.
   using Record = std::function<std::function<void()>(int64_t)>;
   auto staged = [](std::function<void(const Record &)> declare, Training how = {10, 0, 0, 8},
-                   bool validates = true) {
-    return saidBy([declare = std::move(declare), how, validates] {
-      const Tensor table = param("table", {10, 16}, f32, normal(0, 1), someGroup());
+                   bool validates = true, int64_t every = 1) {
+    return saidBy([declare = std::move(declare), how, validates, every] {
+      const Tensor table =
+          param("table", {10, 16}, f32, normal(0, 1), adam("group", {.lr = 0.1, .every = every}));
       auto loss = [=](Tensor tokens, Tensor targets) {
         return crossEntropy(linear(table[tokens], table), targets);
       };
@@ -130,20 +131,18 @@ TEST(StageErrors, EachIsNamed) {
             "stage 's8': its sampling program has sequences of 8 tokens, that of stage 's4' has 4; "
             "give all stages the same");
 
-  // A round of Adam's steps over stages with other numbers of sequences.
-  Training rounds{10, 0, 0, 8};
-  rounds.adamEvery = 2;
+  // Gradients of several steps, over stages with other numbers of sequences.
   auto changing = [](int64_t at) {
     return [at](const Record &of) {
       stage("a", {at, 8}, of(4));
       stage("b", {0, 16}, of(4));
     };
   };
-  EXPECT_EQ(staged(changing(3), rounds),
-            "stage 'b': it begins at step 3, among the 2 steps whose gradients Adam takes "
-            "together, and has another number of sequences a step than the one before it; begin "
-            "it at a multiple of 2");
-  EXPECT_EQ(staged(changing(4), rounds), none);
+  EXPECT_EQ(staged(changing(3), {10, 0, 0, 8}, true, 2),
+            "stage 'b': it begins at step 3, among the 2 steps whose gradients optimizer 'group' "
+            "takes together, and has another number of sequences a step than the one before it; "
+            "begin it at a multiple of 2");
+  EXPECT_EQ(staged(changing(4), {10, 0, 0, 8}, true, 2), none);
 }
 
 } // namespace

@@ -1,9 +1,9 @@
 // What the front end says of a model that a test traces.
 #pragma once
 
-#include "compiler/Frontend.h"
 #include "compiler/Registration.h"
 #include "compiler/TraceModel.h"
+#include "models/optimizers.h"
 
 #include "mlir/IR/MLIRContext.h"
 

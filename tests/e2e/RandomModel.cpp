@@ -2,7 +2,9 @@
 // the sequence's length, and filled in for each program.
 #include "tests/e2e/RandomModel.h"
 
+#include "models/optimizers.h"
 #include "tests/e2e/ModelText.h"
+#include "tests/support/Declarations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -55,15 +57,37 @@ private:
     return "bf16";
   }
 
+  /// The schedules, the optimizers and the parameters.
+  void declare() {
+    namespace f = nano::frontend;
+    // An ε of the size of gradients: a step then follows a small gradient instead of its sign.
+    const f::Optimizer adams = f::adam("adams", {.lr = 1e-2,
+                                                 .beta1 = 0.9,
+                                                 .beta2 = 0.95,
+                                                 .eps = 1e-2,
+                                                 .weightDecay = 0.1,
+                                                 .every = model.laterSeqLen > 0 ? 2 : 1});
+    const f::Optimizer muons =
+        f::muon("muons", {.lr = 1e-2,
+                          .momentum = 0.9,
+                          .computeType = model.hasBf16 ? f::DType::bf16 : f::DType::f32});
+    f::scalar("window", f::step() + 5.0, f::DType::i32);
+    for (const Declared &one : declared) {
+      f::Shape shape({});
+      for (int64_t size : one.shape)
+        shape.sizes[shape.rank++] = size;
+      f::param(one.name.c_str(), shape, one.element == "f32" ? f::DType::f32 : f::DType::bf16,
+               f::normal(one.mean, one.deviation), one.isMuon ? muons : adams);
+    }
+  }
+
   //===- Parameters --------------------------------------------------------===//
 
   Value parameter(const Shape &shape, const std::string &element, double deviation,
                   double mean = 0) {
     std::string name = "p" + std::to_string(parameters++);
     bool isMuon = shape.size() >= 2 && element == "f32" && chance(50);
-    states += "  nano.state @" + name + " : " + typeOf(shape, element) +
-              " {role = #nano.role<parameter>, init = #nano.init<\"normal\", [" + number(mean) +
-              ", " + number(deviation) + "]>, optimizer = @" + (isMuon ? "muons" : "adams") + "}\n";
+    declared.push_back({name, shape, element, mean, deviation, isMuon});
     return op(shape, element, "nano.load @" + name + " : ");
   }
   Value embed(int64_t width) {
@@ -475,8 +499,6 @@ private:
     auto size = [](const char *name, int64_t value) {
       return std::string(name) + " = " + std::to_string(value) + " : i64, ";
     };
-    static constexpr const char *scalarHead =
-        " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):\n";
     static constexpr const char *bySequence =
         " {\n  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64, %sequence: f64, "
         "%low: f64, %high: f64):\n";
@@ -488,8 +510,9 @@ private:
       return "{" + size("seq_len", length) + size("val_seq_len", model.valSeqLen) +
              size("gen_seq_len", model.genSeqLen) + size("global_batch", length * model.sequences) +
              size("num_iterations", 10) + size("vocab_size", model.vocabulary) +
-             size("eos_token", 0) + (model.laterSeqLen > 0 ? size("adam_every", 2) : "") +
-             "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr\", grad_clip = " +
+             size("eos_token", 0) +
+             "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr.adams\", "
+             "grad_clip = " +
              clip + " : f64, dist = \"" + dist + "\"}";
     };
     std::string stages, programs = lossProgram("train", "train", model.seqLen);
@@ -504,28 +527,12 @@ private:
     }
     model.text =
         "module attributes {nano.model = \"random\", nano.hyperparameters = [], " + stages +
-        "nano.training = " + training(model.seqLen) + "} {\n  nano.scalar @lr : f32" + scalarHead +
-        "    %c = arith.constant 1.000000e-02 : f64\n    nano.yield %c : f64\n  }\n"
-        "  nano.scalar @momentum : f32" +
-        scalarHead +
-        "    %c = arith.constant 9.000000e-01 : f64\n    nano.yield %c : f64\n  }\n"
-        "  nano.scalar @window : i32" +
-        scalarHead +
-        "    %c = arith.constant 5.000000e+00 : f64\n    %w = arith.addf %step, %c : f64\n"
-        "    nano.yield %w : f64\n  }\n"
-        "  nano.scalar @sequence : i32" +
-        bySequence +
+        "nano.training = " + training(model.seqLen) + "} {\n" + declarations([&] { declare(); }) +
+        "  nano.scalar @sequence : i32" + bySequence +
         "    %n = arith.mulf %step, %sequences : f64\n    %s = arith.addf %n, %sequence : f64\n"
         "    nano.yield %s : f64\n  }\n"
         "  nano.scalar @seed : i32" +
-        bySequence +
-        "    nano.yield %low : f64\n  }\n"
-        // An ε of the size of gradients: a step then follows a small gradient instead of its sign.
-        "  nano.adam @adams lr @lr {beta1 = 9.000000e-01 : f64, beta2 = 9.500000e-01 : f64, "
-        "eps = 1.000000e-02 : f64, weight_decay = 1.000000e-01 : f64}\n"
-        "  nano.muon @muons lr @lr momentum @momentum {coefficients = array<f64: 3.4445, -4.775, "
-        "2.0315>, compute_type = " +
-        (model.hasBf16 ? "bf16" : "f32") + ", steps = 5 : i64}\n" + states + programs +
+        bySequence + "    nano.yield %low : f64\n  }\n" + programs +
         lossProgram("validate", "validate", model.valSeqLen) +
         filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " + typeOf(logits.shape, "f32") +
                    " attributes {nano.role = \"generate\"} {\n" + forward + "    return " +
@@ -537,7 +544,14 @@ private:
   std::mt19937_64 random;
   RandomModel model;
   int64_t bf16Percent = 0, parameters = 0, uses = 0;
-  std::string states;
+  struct Declared {
+    std::string name;
+    Shape shape;
+    std::string element;
+    double mean, deviation;
+    bool isMuon;
+  };
+  std::vector<Declared> declared;
   Value position;
   std::vector<Value> pool;
   std::vector<size_t> chosen; ///< places in the pool of values that something was made of

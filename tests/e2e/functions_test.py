@@ -18,7 +18,7 @@ from harness import (
 )
 
 ROWS, COLUMNS = 16, 12
-MODEL = """#include "compiler/Frontend.h"
+MODEL = """#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const int64_t T = 16, C = 12;

@@ -31,7 +31,7 @@ GPT124M = {
     "dtype": "bf16",
 }
 CUT = """
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const auto all = adam("all", {.lr = 0.1});

@@ -14,7 +14,7 @@ from harness import RunTest, main, read_safetensors, run_command, write_shard
 
 ROWS = 8192
 EPSILON = 2.0**-23
-MODEL = """#include "compiler/Frontend.h"
+MODEL = """#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {{
   const auto group = adam("all", {{.lr = 0.1, .beta1 = 0.5}});

@@ -19,7 +19,7 @@ from harness import (
 
 TOKENS, WIDTH = 64, 48
 # Every token's row, of which an element counts with probability 3/4.
-MODEL = """#include "compiler/Frontend.h"
+MODEL = """#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const int64_t T = 64, C = 48;

@@ -10,14 +10,14 @@ import struct
 
 from harness import RunTest, main, read_bytes, read_safetensors, run_command
 
-MODEL = """#include "compiler/Frontend.h"
+MODEL = """#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const int64_t T = 32, D = 16, V = 257;
   const Dist dist = distHyper();
   const auto every = hyper("adam_every", 1, "steps");
   const auto clip = hyper("clip", 0.0, "largest norm");
-  const auto vectors = adam("vectors", {.lr = 0.01, .beta1 = 0.75});
+  const auto vectors = adam("vectors", {.lr = 0.01, .beta1 = 0.75, .every = every});
   const auto matrices = muon("matrices", {.lr = 0.02, .momentum = 0.5});
   const Tensor table = param("table", {V, D}, f32, normal(0, 1), vectors);
   const Tensor gain = param("gain", {D}, f32, constant(1), vectors);
@@ -39,7 +39,7 @@ NANO_MODEL {
     return losses;
   };
   training({.vocabSize = V, .eosToken = 256, .globalBatch = 8 * T, .numIterations = 20,
-            .gradClip = clip, .dist = dist, .adamEvery = every});
+            .gradClip = clip, .dist = dist});
   train(T, Loss::mean, loss);
   validate(T, Loss::mean, loss);
 }

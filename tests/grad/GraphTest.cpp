@@ -30,13 +30,13 @@ struct WholeGraphTest : testing::TestWithParam<Graph> {
       names.push_back(name.str());
       states += ("nano.state @" + name + " : tensor<" + type +
                  "> {role = #nano.role<parameter>, init = #nano.init<\"normal\", [0.0, 0.7]>, "
-                 "optimizer = @adam}\n")
+                 "optimizer = @all}\n")
                     .str();
     }
     module = parseSourceString<ModuleOp>(
         "nano.scalar @lr : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n  nano.yield %s : "
         "f64\n}\n"
-        "nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}\n" +
+        "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = []}\n" +
             states +
             "func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> "
             "attributes {nano.role = \"train\"} {" +

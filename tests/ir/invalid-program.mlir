@@ -46,7 +46,7 @@ nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"
 
 // -----
 
-// expected-error @below {{optimizer @nothing is neither a nano.adam nor a nano.muon}}
+// expected-error @below {{optimizer @nothing is no nano.optimizer}}
 nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @nothing}
 
 // -----
@@ -106,7 +106,7 @@ nano.scalar @lr : f32 {
 // -----
 
 // expected-error @below {{lr: no scalar named @lr}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []}
 
 // -----
 
@@ -115,52 +115,78 @@ nano.scalar @lr : i32 {
   nano.yield %step : f64
 }
 // expected-error @below {{lr: scalar @lr must be f32, is 'i32'}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []}
 
 // -----
 
-// expected-error @below {{beta1 = 1 must lie in [0, 1)}}
-nano.adam @g lr @lr {beta1 = 1.0, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error @below {{every is 0, must be at least 1}}
+nano.optimizer @g of "g" lr @lr {every = 0 : i64, inits = array<f64>, kind = "x", states = []}
 
 // -----
 
-// expected-error @below {{beta2 = -0.5 must lie in [0, 1)}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = -0.5, eps = 1.0e-10, weight_decay = 0.0}
+// expected-error @below {{1 states, 2 initial values}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64: 0.0, 0.0>, kind = "x", states = ["m"]}
 
 // -----
 
-// expected-error @below {{eps = 0 must be positive}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 0.0, weight_decay = 0.0}
+// expected-error @below {{state 'm' repeats}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64: 0.0, 0.0>, kind = "x", states = ["m", "m"]}
 
 // -----
 
-// expected-error @below {{weight decay = -1 must not be negative}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = -1.0}
+// expected-error @below {{state '' has no name}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64: 0.0>, kind = "x", states = [""]}
 
 // -----
 
-// expected-error @below {{weight decay = inf is not finite as f32}}
-nano.adam @g lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0x7FF0000000000000 : f64}
+// expected-error @below {{an initial value is not finite}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64: 0x7FF0000000000000>, kind = "x", states = ["m"]}
 
 // -----
 
-// expected-error @below {{a coefficient = 1e+39 is not finite as f32}}
-nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 1.0e39>, compute_type = f32}
+// expected-error @below {{cut is 'halves', must be elements, rows, matrices or whole}}
+nano.optimizer @g of "g" lr @lr {cut = "halves", inits = array<f64>, kind = "x", states = []}
 
 // -----
 
-// expected-error @below {{it needs three coefficients, has 2}}
-nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0>, compute_type = f32}
+// expected-error @below {{body takes 1 tensors; wanted are 2: parameter, gradient, states}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>):
+  nano.yield %p : tensor<2xf32>
+}
 
 // -----
 
-// expected-error @below {{steps = -3 must be 1 to 100}}
-nano.muon @g lr @lr momentum @lr {steps = -3, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+// expected-error @below {{body must take tensors}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>, %g: f32):
+  nano.yield %p : tensor<2xf32>
+}
 
 // -----
 
-// expected-error @below {{compute_type must be f32 or bf16, is 'f64'}}
-nano.muon @g lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f64}
+// expected-error @below {{gradient is 'tensor<2xbf16>'; wanted is f32 of the parameter's shape [2]}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>, %g: tensor<2xbf16>):
+  nano.yield %p : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{body must yield the parameter and the states, of their types}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64: 0.0>, kind = "x", states = ["m"]} by {
+^bb0(%p: tensor<2xf32>, %g: tensor<2xf32>, %m: tensor<f32>):
+  nano.yield %p : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{body holds nano.all_reduce, which no update can}}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>, %g: tensor<2xf32>):
+  %s = nano.all_reduce %g : tensor<2xf32>
+  nano.yield %p : tensor<2xf32>
+}
 
 // -----
 
@@ -168,8 +194,26 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-// expected-error @below {{momentum: no scalar named @mu}}
-nano.muon @g lr @lr momentum @mu {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>, %g: tensor<2xf32>):
+  // expected-error @below {{in an optimizer's equations loads no scalar: @m}}
+  %m = nano.load @m : tensor<2xf32>
+  nano.yield %m : tensor<2xf32>
+}
+nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+nano.scalar @lr : f32 {
+^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+  nano.yield %step : f64
+}
+nano.optimizer @g of "g" lr @lr {inits = array<f64>, kind = "x", states = []} by {
+^bb0(%p: tensor<2xf32>, %g: tensor<2xf32>):
+  nano.yield %p : tensor<2xf32>
+}
+// expected-error @below {{optimizer @g updates 'tensor<2xf32>', the parameter is 'tensor<3xf32>'}}
+nano.state @w : tensor<3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @g}
 
 // -----
 

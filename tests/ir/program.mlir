@@ -17,10 +17,20 @@ nano.scalar @window : i32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %world : f64
 }
-// CHECK: nano.adam @embeds lr @lr {beta1 = 8.000000e-01 : f64, beta2 = {{.*}} : f64, eps = 1.000000e-10 : f64, weight_decay = 0.000000e+00 : f64}
-nano.adam @embeds lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-// CHECK: nano.muon @matrices lr @lr momentum @lr {coefficients = array<f64: 3.444500e+00, -4.775000e+00, 2.031500e+00>, compute_type = bf16, steps = 5 : i64}
-nano.muon @matrices lr @lr momentum @lr {steps = 5, coefficients = array<f64: 3.4445, -4.775, 2.0315>, compute_type = bf16}
+// CHECK: nano.optimizer @none of "none" lr @lr {inits = array<f64>, kind = "none", states = []}{{$}}
+nano.optimizer @none of "none" lr @lr {inits = array<f64>, kind = "none", states = []}
+// CHECK: nano.optimizer @embeds of "embeds" lr @lr {cut = "elements", every = 2 : i64, inits = array<f64: 5.000000e-01>, kind = "lion", states = ["m"]} by {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<257x64xbf16>, %[[G:.*]]: tensor<257x64xf32>, %[[M:.*]]: tensor<257x64xf32>):
+// CHECK-NEXT: %[[RATE:.*]] = nano.load @lr : tensor<f32>
+// CHECK: nano.yield %{{.*}}, %[[G]] : tensor<257x64xbf16>, tensor<257x64xf32>
+nano.optimizer @embeds of "embeds" lr @lr {every = 2 : i64, kind = "lion", cut = "elements", inits = array<f64: 0.5>, states = ["m"]} by {
+^bb0(%p: tensor<257x64xbf16>, %g: tensor<257x64xf32>, %m: tensor<257x64xf32>):
+  %rate = nano.load @lr : tensor<f32>
+  %wide = nano.broadcast %rate dims [] : tensor<f32> -> tensor<257x64xf32>
+  %step = nano.mul %m, %wide : tensor<257x64xf32>
+  %next = nano.cast %step : tensor<257x64xf32> -> tensor<257x64xbf16>
+  nano.yield %next, %g : tensor<257x64xbf16>, tensor<257x64xf32>
+}
 // CHECK: nano.state @embed.weight : tensor<257x64xbf16> {init = #nano.init<"normal", [0.000000e+00, 1.000000e+00]>, optimizer = @embeds, role = #nano.role<parameter>}
 nano.state @embed.weight : tensor<257x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @embeds}
 // CHECK: nano.state @m : tensor<2xf32> {init = #nano.init<"constant", [1.000000e+00, 0.000000e+00]>, role = #nano.role<optimizer>}

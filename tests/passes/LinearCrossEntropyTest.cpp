@@ -74,11 +74,12 @@ std::string moduleText(const Head &head) {
   auto state = [&](const std::string &name, const std::string &type, const char *deviation) {
     return "nano.state @" + name + " : " + type +
            " {role = #nano.role<parameter>, init = #nano.init<\"normal\", [0.0, " + deviation +
-           "]>, optimizer = @adam}\n";
+           "]>, optimizer = @all}\n";
   };
   return "nano.scalar @lr : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n  nano.yield %s : "
          "f64\n}\n"
-         "nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}\n" +
+         "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = "
+         "[]}\n" +
          state("embed", w, "1.0") + state("head", stored, "0.8") +
          "func.func @train(%tokens: " + ids + ", %targets: " + ids +
          ") -> tensor<f32> attributes {nano.role = \"train\"} {\n"

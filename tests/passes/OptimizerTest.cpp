@@ -1,14 +1,15 @@
-// nano-expand-optimizers, run through the interpreter, against Adam, AdamW and Muon written in
-// double precision from the equations of the model.
+// Adam, AdamW and Muon of models/optimizers.h, written out by nano-expand-optimizers and run
+// through the interpreter, against the same in double precision.
 #include "ir/graph/Program.h"
+#include "models/optimizers.h"
 #include "passes/Passes.h"
+#include "tests/support/Declarations.h"
 #include "tests/support/Interpreter.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -118,59 +119,36 @@ struct Parameter {
 constexpr AdamConstants adamConstants{0.8, 0.95, 1e-10, 0};
 constexpr AdamConstants adamwConstants{0.9, 0.95, 1e-8, 0.25};
 
-std::string moduleText(const std::vector<Parameter> &parameters, double clip,
-                       const std::string &computeType) {
-  auto schedule = [](const std::string &name, const std::string &numerator,
-                     const std::string &offset) {
-    return "nano.scalar @" + name +
-           " : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n"
-           "%one = arith.constant 1.0 : f64\n%a = arith.constant " +
-           numerator + " : f64\n%o = arith.constant " + offset +
-           " : f64\n%t = arith.addf %s, %one : f64\n%x = arith.divf %a, %t : f64\n"
-           "%y = arith.addf %o, %x : f64\nnano.yield %y : f64\n}\n";
-  };
-  std::string text = "module attributes {nano.training = {grad_clip = " + std::to_string(clip) +
-                     " : f64}} {\n" + schedule("lr", "0.1", "0.0") +
-                     schedule("mu", "-0.5", "0.95") +
-                     "nano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, "
-                     "weight_decay = 0.0}\n"
-                     "nano.adam @adamw lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, "
-                     "weight_decay = 0.25}\n"
-                     "nano.muon @muon lr @lr momentum @mu {steps = 5, coefficients = array<f64: "
-                     "3.4445, -4.7750, 2.0315>, compute_type = " +
-                     computeType + "}\n";
+/// The optimizers of models/optimizers.h and the parameters.
+void declare(const std::vector<Parameter> &parameters, const std::string &computeType) {
+  using namespace nano::frontend;
+  const Sched t = step() + 1, lr = 0.1 / t;
+  const std::map<std::string, Optimizer> optimizers{
+      {"adam", nano::frontend::adam("adam", {.lr = lr, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10})},
+      {"adamw", adamW("adamw", {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .weightDecay = 0.25})},
+      {"muon", nano::frontend::muon("muon", {.lr = lr,
+                                             .momentum = 0.95 - 0.5 / t,
+                                             .computeType = computeType == "bf16" ? bf16 : f32})}};
   for (const Parameter &p : parameters) {
-    std::string shape = p.type.substr(0, p.type.rfind('x'));
-    text += "nano.state @" + p.name + " : tensor<" + p.type +
-            "> {role = #nano.role<parameter>, init = #nano.init<\"normal\", [0.0, 1.0]>, "
-            "optimizer = @" +
-            p.optimizer + "}\nnano.state @grad." + p.name + " : tensor<" + shape +
-            "xf32> {role = #nano.role<gradient>, init = #nano.init<\"normal\", [0.0, 4.0]>}\n";
+    Shape shape({});
+    SmallVector<StringRef> sizes;
+    StringRef(p.type).split(sizes, 'x');
+    for (StringRef size : ArrayRef(sizes).drop_back())
+      size.getAsInteger(10, shape.sizes[shape.rank++]);
+    param(p.name.c_str(), shape, sizes.back() == "bf16" ? bf16 : f32, normal(0, 1),
+          optimizers.at(p.optimizer));
   }
-  return text + "}\n";
 }
 
-/// The value of a scalar's body at a step.
-double evaluate(ScalarOp scalar, double step) {
-  llvm::DenseMap<Value, double> values;
-  Block &body = scalar.getBody().front();
-  for (auto [argument, value] :
-       llvm::zip_equal(body.getArguments(), std::array{step, 100.0, sequences, 1.0}))
-    values[argument] = value;
-  for (Operation &op : body.without_terminator()) {
-    auto operand = [&](unsigned i) { return values.at(op.getOperand(i)); };
-    values[op.getResult(0)] =
-        llvm::TypeSwitch<Operation *, double>(&op)
-            .Case([](arith::ConstantOp c) {
-              return cast<FloatAttr>(c.getValue()).getValueAsDouble();
-            })
-            .Case([&](arith::AddFOp) { return operand(0) + operand(1); })
-            .Case([&](arith::SubFOp) { return operand(0) - operand(1); })
-            .Case([&](arith::DivFOp) { return operand(0) / operand(1); })
-            .Case([&](math::PowFOp) { return std::pow(operand(0), operand(1)); })
-            .Case([&](math::SqrtOp) { return std::sqrt(operand(0)); });
-  }
-  return values.at(body.getTerminator()->getOperand(0));
+std::string moduleText(const std::vector<Parameter> &parameters, double clip,
+                       const std::string &computeType) {
+  std::string text = "module attributes {nano.training = {grad_clip = " + std::to_string(clip) +
+                     " : f64}} {\n" +
+                     nano::test::declarations([&] { declare(parameters, computeType); });
+  for (const Parameter &p : parameters)
+    text += "nano.state @grad." + p.name + " : tensor<" + p.type.substr(0, p.type.rfind('x')) +
+            "xf32> {role = #nano.role<gradient>, init = #nano.init<\"normal\", [0.0, 4.0]>}\n";
+  return text + "}\n";
 }
 
 class OptimizerTest : public testing::Test {
@@ -192,7 +170,7 @@ protected:
   /// Runs `update` of step `step`, counted from 0.
   void update(int step) {
     for (auto scalar : module->getOps<ScalarOp>()) {
-      double value = evaluate(scalar, step);
+      double value = nano::test::evaluate(scalar, step, 100, sequences, 1);
       if (options.arithmetic == Arithmetic::rounded)
         value = roundTo(value, scalar.getType());
       states[scalar.getSymName().str()] = TensorValue{{}, {value}};

@@ -51,12 +51,12 @@ module attributes {nano.model = "small", nano.group = 2 : i64, nano.hyperparamet
     %lr = arith.mulf %base, %m : f64
     nano.yield %lr : f64
   }
-  nano.muon @matrices lr @lr momentum @lr {steps = 5 : i64, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
+  nano.optimizer @matrices of "matrices" lr @lr {inits = array<f64: 0.0>, kind = "momenta", states = ["b"]}
   nano.state @w : tensor<2x4x8xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.5, 2.0]>, optimizer = @matrices}
   nano.state @grad.w : tensor<2x4x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @bank : tensor<2x32xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 32 : i64, pieces = [{name = "w.muon_b", shape = array<i64: 2, 4, 8>, offset = 0 : i64},
-                                                                         {name = "v.muon_b", shape = array<i64: 32>, offset = 96 : i64}]}}
+    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 32 : i64, pieces = [{name = "w.b", shape = array<i64: 2, 4, 8>, offset = 0 : i64},
+                                                                         {name = "v.b", shape = array<i64: 32>, offset = 96 : i64}]}}
 )mlir";
 
 const char *const programs = R"mlir(
@@ -194,7 +194,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   const nano::plan::State &w = plan.states[0], &g = plan.states[1];
   EXPECT_EQ(w.name, "w");
   EXPECT_EQ(w.role, nano::plan::State::Role::Parameter);
-  EXPECT_EQ(w.optimizer, "muon");
+  EXPECT_EQ(w.optimizer, "momenta");
   EXPECT_DOUBLE_EQ(w.learningRate, 0.05);
   EXPECT_EQ(w.init.kind, nano::plan::Init::Kind::Normal);
   EXPECT_EQ(w.init.mean, 0.5);
@@ -205,7 +205,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(g.init.values, std::vector<double>{0.0});
   EXPECT_FALSE(g.sharding);
   const nano::plan::Sharding bank{
-      nano::plan::Ranks::Group, 2, 32, {{"w.muon_b", {2, 4, 8}, 0}, {"v.muon_b", {32}, 96}}};
+      nano::plan::Ranks::Group, 2, 32, {{"w.b", {2, 4, 8}, 0}, {"v.b", {32}, 96}}};
   EXPECT_TRUE(plan.states[2].sharding == bank);
 
   ASSERT_EQ(plan.kernels.size(), 1u);
@@ -334,11 +334,11 @@ TEST_F(PlanWriterTest, phases) {
   EXPECT_EQ(phase(text, 8), (StepPrograms{"", "", "last", "update"}));
 }
 
-/// Adam on every second step: programs that run in one phase of two only, and an update that is the
-/// end of `last`.
+/// An optimizer on every second step: programs that run in one phase of two only, and an update
+/// that is the end of `last`.
 TEST_F(PlanWriterTest, phasesOfSeveralSteps) {
-  std::string text = replaced(std::string(header) + programs,
-                              "global_batch =", "adam_every = 2 : i64, global_batch =");
+  std::string text = replaced(std::string(header) + programs, "{inits = array<f64: 0.0>",
+                              "{every = 2 : i64, inits = array<f64: 0.0>");
   text = replaced(text, "step.program @first attributes {", R"mlir(
   step.program @first_1 attributes {role = "first", nano.phases = array<i64: 1>} {
     %loss = step.state @train.loss : memref<f32>

@@ -304,6 +304,8 @@ int run(int argc, char **argv) {
       ->type_name("OUT.json");
   compile->add_flag("--report-fp8", options.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
+  compile->add_flag("--report-updates", options.reportUpdates,
+                    "Says how each parameter is updated, on which rank, and why");
   compile->add_flag("--report-indices", options.reportIndices,
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");

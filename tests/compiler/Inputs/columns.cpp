@@ -1,5 +1,5 @@
 // A model whose loss is what its columns say: every type, both places, every rule for documents.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

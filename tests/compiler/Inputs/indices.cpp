@@ -1,6 +1,6 @@
 // Embeddings of tokens and of positions and a loss, whose indices hyperparameters move out of their
 // tables.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

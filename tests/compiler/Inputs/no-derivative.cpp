@@ -1,4 +1,4 @@
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const auto group = adam("all", {.lr = 0.1});

@@ -1,5 +1,5 @@
 // A model that reports of each kind; -D mistake=WORD makes a mistake of its own.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

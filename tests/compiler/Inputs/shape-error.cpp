@@ -1,4 +1,4 @@
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const Tensor w = param("w", {12, 8}, f32, constant(0), adam("all", {.lr = 0.1}));

@@ -1,5 +1,5 @@
 // A model of a few lines that uses most of what the front end has.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

@@ -1,5 +1,5 @@
 // A table in two stages, with events after every step and after one of them.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

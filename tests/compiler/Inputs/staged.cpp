@@ -1,7 +1,7 @@
 // A transformer of one layer whose run has the four stages of the speedrun's record 89, scaled
 // down: sequence length, windows, attention scale, rotary frequencies and the loss's targets change
 // with the stage, Adam takes its steps over two.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 
@@ -46,7 +46,8 @@ NANO_MODEL {
 
   const auto matrices =
       muon("matrices", {.lr = 0.02 * rate, .momentum = 0.85 + 0.1 * min(s / 300, 1.0)});
-  const auto rest = adam("rest", {.lr = 0.01 * rate, .beta1 = 0.8, .beta2 = 0.95});
+  const auto rest =
+      adam("rest", {.lr = 0.01 * rate, .beta1 = 0.8, .beta2 = 0.95, .every = adamEvery});
   const double b = sqrt(3.0) * 0.5 / sqrt(D);
   const Tensor embed = param("embed.weight", {V, D}, f32, normal(0, 0.5), rest);
   const Tensor qkv = param("attn.qkv", {3 * D, D}, f32, uniform(-b, b), matrices);
@@ -111,7 +112,6 @@ NANO_MODEL {
             .globalBatch = only < 0 ? 0 : 8 * stages[only].T,
             .numIterations = N,
             .dist = dist,
-            .adamEvery = adamEvery,
             .logged = matrices});
   auto programs = [&](int k) {
     const Table &stage = stages[k];

@@ -1,5 +1,5 @@
 // Of three columns that the programs name they use one.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

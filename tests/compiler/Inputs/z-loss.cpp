@@ -1,5 +1,5 @@
 // A loss that keeps the logits' log-sum-exp small beside that of the tokens.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

@@ -1,6 +1,6 @@
 // Parameters and states of every kind on a small model: what tests/e2e/states_test.py checks of
 // them.
-#include "compiler/Frontend.h"
+#include "models/optimizers.h"
 
 using namespace nano::frontend;
 

@@ -2,7 +2,9 @@
 // same parameters and optimizer states as with one rank, on random parameters and numbers of ranks.
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
+#include "models/optimizers.h"
 #include "passes/Passes.h"
+#include "tests/support/Declarations.h"
 #include "tests/support/Interpreter.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -21,10 +23,14 @@ using nano::test::TensorValue;
 
 namespace {
 
+/// The optimizers of models/optimizers.h: whose equations have no products, then those of matrices.
+const std::vector<std::string> elementwise{"adam", "adam", "lion", "sgd", "adafactor", "rows"};
+const std::vector<std::string> ofMatrices{"muon", "muon", "normuon", "slow", "reading"};
+
 struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
-  bool isMuon;
+  std::string optimizer;
   std::string type() const {
     std::string text = "tensor<";
     for (int64_t size : shape)
@@ -39,27 +45,64 @@ struct Case {
   int64_t sequences; ///< micro-batches of a step, over all ranks
   std::string dist;
   double clip;
-  int64_t adamEvery;
+  int64_t every; ///< steps between two of the optimizers that have no products
   int64_t steps;
 };
 
+/// The optimizers and the parameters.
+void declare(const Case &model) {
+  using namespace nano::frontend;
+  const int64_t every = model.every;
+  // Counted in updates, so that the mean over steps is the same as a larger batch.
+  const Sched t = floor(step() / double(every)) + 2, lr = 0.05 / t;
+  const std::map<std::string, Optimizer> optimizers{
+      {"adam",
+       adam("adam", {.lr = lr, .beta1 = 0.8, .beta2 = 0.95, .weightDecay = 0.125, .every = every})},
+      {"lion", lion("lion", {.lr = lr, .weightDecay = 0.5, .every = every})},
+      {"sgd", sgd("sgd", {.lr = lr, .momentum = 0.9, .nesterov = true, .every = every})},
+      {"adafactor", adafactor("adafactor", {.lr = lr, .every = every})},
+      // A step of the same length for each row.
+      {"rows", optimizer("rows", {.lr = lr, .every = every},
+                         [](Update u) {
+                           const Tensor v =
+                               u.state("v", f32, {u.parameter.size(0), 1}, constant(0.5));
+                           const Tensor next = 0.5 * v + 0.5 * mean(square(u.gradient), -1);
+                           u.set(v, next);
+                           u.set(u.parameter - u.lr * (u.gradient * rsqrt(next + 1e-6)));
+                         })},
+      {"muon", muon("muon", {.lr = lr, .momentum = 0.9 - 0.1 / t})},
+      {"slow", muon("slow", {.lr = 0.5 * lr, .momentum = 0.9 - 0.1 / t})},
+      {"normuon", norMuon("normuon", {.lr = lr, .momentum = 0.95, .decay = 2.0})},
+      // One whose products read the parameter, and that cuts it other than by its own shape.
+      {"reading", optimizer("reading", {.lr = lr}, [](Update u) {
+         const auto rows = u.parameter.size(-2), columns = u.parameter.size(-1);
+         const auto count = u.parameter.rank() == 2 ? 1 : u.parameter.size(0);
+         const Shape stack = {count, columns, rows}; // other matrices in the same memory
+         const Tensor m = u.state("m", f32);
+         const Tensor next = 0.5 * m + 0.5 * u.gradient;
+         const Tensor x = reshape(u.parameter, stack), y = reshape(next, stack);
+         const Tensor product = matmul(matmul(x, transpose(y)), y);
+         u.set(m, next);
+         u.set(u.parameter - u.lr * reshape(product / (1.0 + sum(product * product, {-2, -1})),
+                                            u.parameter.shape()));
+       })}};
+  for (const Parameter &p : model.parameters) {
+    Shape shape({});
+    for (int64_t size : p.shape)
+      shape.sizes[shape.rank++] = size;
+    param(p.name.c_str(), shape, f32, normal(0, 1), optimizers.at(p.optimizer));
+  }
+}
+
 /// A model whose programs take the parameters' gradients as arguments.
 std::string moduleText(const Case &model) {
-  std::string text =
-      "module attributes {nano.training = {seq_len = 1 : i64, global_batch = " +
-      std::to_string(model.sequences) + " : i64, dist = \"" + model.dist +
-      "\", adam_every = " + std::to_string(model.adamEvery) +
-      " : i64, grad_clip = " + std::to_string(model.clip) +
-      " : f64}} {\nnano.scalar @lr : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n"
-      "nano.yield %s : f64\n}\nnano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, "
-      "weight_decay = 0.125}\nnano.muon @muon lr @lr momentum @lr {steps = 5, coefficients = "
-      "array<f64: 3.4445, -4.7750, 2.0315>, compute_type = f32}\n";
+  std::string text = "module attributes {nano.training = {seq_len = 1 : i64, global_batch = " +
+                     std::to_string(model.sequences) + " : i64, dist = \"" + model.dist +
+                     "\", grad_clip = " + std::to_string(model.clip) + " : f64}} {\n" +
+                     nano::test::declarations([&] { declare(model); });
   std::string arguments, first, next;
   for (const Parameter &p : model.parameters) {
-    text += "nano.state @" + p.name + " : " + p.type() +
-            " {role = #nano.role<parameter>, init = #nano.init<\"normal\", [0.0, 1.0]>, optimizer "
-            "= @" +
-            (p.isMuon ? "muon" : "adam") + "}\nnano.state @grad." + p.name + " : " + p.type() +
+    text += "nano.state @grad." + p.name + " : " + p.type() +
             " {role = #nano.role<gradient>, init = #nano.init<\"constant\", [0.0]>}\n";
     arguments += (arguments.empty() ? "%" : ", %") + p.name + ": " + p.type();
     first += "nano.store %" + p.name + ", @grad." + p.name + " : " + p.type() + "\n";
@@ -130,23 +173,21 @@ protected:
   }
 
   Case drawCase() {
-    const int64_t adamEvery = std::max<int64_t>(1, draw(-1, 3));
-    Case model{{},
-               24,
-               draw(0, 1) ? "zero2" : "allreduce",
-               draw(0, 1) ? 0.5 : 0.0,
-               adamEvery,
-               2 * adamEvery + 1};
+    const int64_t every = std::max<int64_t>(1, draw(-1, 3));
+    Case model{{},    24,           draw(0, 1) ? "zero2" : "allreduce", draw(0, 1) ? 0.5 : 0.0,
+               every, 2 * every + 1};
     for (int64_t i = 0, count = draw(3, 9); i < count; ++i) {
       std::vector<int64_t> shape;
-      const bool isMuon = draw(0, 2) != 0;
-      if (isMuon)
+      const bool isMatrix = draw(0, 2) != 0;
+      const auto &choice = isMatrix ? ofMatrices : elementwise;
+      if (isMatrix)
         shape = draw(0, 1) ? std::vector<int64_t>{3, 5} : std::vector<int64_t>{6, 2};
       else
         shape = {draw(0, 1) ? 16 * draw(1, 6) : draw(1, 40), 4};
-      if (isMuon && draw(0, 1))
+      if (isMatrix && draw(0, 1))
         shape.insert(shape.begin(), draw(2, 4));
-      model.parameters.push_back({"p" + std::to_string(i), shape, isMuon});
+      model.parameters.push_back(
+          {"p" + std::to_string(i), shape, choice[draw(0, int64_t(choice.size()) - 1)]});
     }
     return model;
   }
@@ -219,14 +260,12 @@ private:
     nano::test::initializeStates(module, states, initial);
     const int64_t count = model.sequences / world;
     for (int64_t step = 0; step < model.steps; ++step) {
-      const int64_t phase = step % model.adamEvery, adamStep = step / model.adamEvery;
-      for (auto scalar : module.getOps<ScalarOp>()) {
-        const StringRef name = scalar.getSymName();
-        const double value = name == "lr"              ? 0.5 / double(adamStep + 2)
-                             : name == gradScaleSymbol ? 1.0 / double(model.sequences)
-                                                       : 1.0 + 1.0 / double(adamStep + 1);
-        states[name.str()] = TensorValue{{}, {value}};
-      }
+      const int64_t phase = step % phaseCount(module);
+      for (auto scalar : module.getOps<ScalarOp>())
+        states[scalar.getSymName().str()] =
+            TensorValue{{},
+                        {nano::test::evaluate(scalar, double(step), 100, double(model.sequences),
+                                              double(world))}};
       for (int64_t micro = 0; micro < count; ++micro) {
         // Sequence j of the batch belongs to micro-batch ⌊j/world⌋ of rank j mod world.
         std::mt19937_64 drawn(step * model.sequences + micro * world + rank);
@@ -260,7 +299,8 @@ private:
 };
 
 /// Sums in another order: a few times 2⁻⁵² of numbers near 1, which Newton–Schulz multiplies by up
-/// to 3.4 in each of its steps and Adam's first steps by the inverse of small gradients.
+/// to 3.4 (8.2 once, of the Polar Express) in each of its steps and Adam's first steps by the
+/// inverse of small gradients.
 constexpr double tolerance = 1e-9;
 
 TEST_P(DistributeTest, UpdatesAsOneRankDoes) {
@@ -287,16 +327,17 @@ TEST_P(DistributeTest, UpdatesAsOneRankDoes) {
   }
 }
 
-/// Adam on every second step: the same as steps of twice the batch.
-TEST_P(DistributeTest, AdamsMeanOverStepsIsThatOfALargerBatch) {
+/// A step on every second step: the same as steps of twice the batch.
+TEST_P(DistributeTest, TheMeanOverStepsIsThatOfALargerBatch) {
   Case model = drawCase();
   for (Parameter &parameter : model.parameters)
-    parameter.isMuon = false;
-  model.adamEvery = 1;
+    if (llvm::is_contained(ofMatrices, parameter.optimizer))
+      parameter.optimizer = "adam";
+  model.every = 1;
   model.steps = 2;
   StateMap larger, smaller;
   run(model, 2, 8, larger);
-  model.adamEvery = 2;
+  model.every = 2;
   model.steps = 4;
   model.sequences /= 2;
   run(model, 4, 2, smaller);

@@ -11,11 +11,28 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.muon @muon lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
-  nano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-  nano.state @w : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon} loc("model.cpp":7:0)
-  nano.state @u : tensor<4x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon} loc("model.cpp":8:0)
-  nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam} loc("model.cpp":9:0)
+  nano.optimizer @grams of "grams" lr @lr {inits = array<f64>, kind = "grams", states = []} by {
+  ^bb0(%p: tensor<4x2x3xf32>, %g: tensor<4x2x3xf32>):
+    %gram = nano.matmul %g, %g {transpose_b} : (tensor<4x2x3xf32>, tensor<4x2x3xf32>) -> tensor<4x2x2xf32>
+    %step = nano.matmul %gram, %g : (tensor<4x2x2xf32>, tensor<4x2x3xf32>) -> tensor<4x2x3xf32>
+    %next = nano.sub %p, %step : tensor<4x2x3xf32>
+    nano.yield %next : tensor<4x2x3xf32>
+  }
+  nano.optimizer @grams.1 of "grams" lr @lr {inits = array<f64>, kind = "grams", states = []} by {
+  ^bb0(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>):
+    %gram = nano.matmul %g, %g {transpose_b} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+    %step = nano.matmul %gram, %g : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %next = nano.sub %p, %step : tensor<2x3xf32>
+    nano.yield %next : tensor<2x3xf32>
+  }
+  nano.optimizer @plain of "plain" lr @lr {inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<16x8xf32>, %g: tensor<16x8xf32>):
+    %next = nano.sub %p, %g : tensor<16x8xf32>
+    nano.yield %next : tensor<16x8xf32>
+  }
+  nano.state @w : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @grams.1} loc("model.cpp":7:0)
+  nano.state @u : tensor<4x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @grams} loc("model.cpp":8:0)
+  nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @plain} loc("model.cpp":9:0)
   nano.state @grad.w : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.u : tensor<4x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.head : tensor<16x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -57,7 +74,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 }
 
 // CHECK: module attributes {nano.group = 4 : i64, nano.training = {{.*}}, nano.world = 4 : i64}
-// CHECK: nano.state @grad.muon.bank0 : tensor<2x2x3xf32> {init = #nano.init<"constant", [0.000000e+00]>, nano.sharding = {chunk = 6 : i64, parts = 4 : i64,
+// CHECK: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {init = #nano.init<"constant", [0.000000e+00]>, nano.sharding = {chunk = 6 : i64, parts = 4 : i64,
 // CHECK-SAME: pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 4, 2, 3>}, {name = "grad.w", offset = 24 : i64, shape = array<i64: 2, 3>}], ranks = "group"}, role = #nano.role<gradient>}
 // CHECK-LABEL: func.func @first
 // CHECK-NOT: nano.all_reduce
@@ -78,7 +95,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 // CHECK-NEXT: %[[SW:.*]] = nano.all_reduce %[[ROUND]] : tensor<4x2x3xf32>
 // CHECK-NEXT: %[[MW:.*]] = nano.shard %[[SW]] parts 4 over group
 // CHECK-NEXT: %[[MINE:.*]] = nano.concat %[[MU]], %[[MW]] dim 0 : {{.*}} -> tensor<2x2x3xf32>
-// CHECK-NEXT: nano.store %[[MINE]], @grad.muon.bank0 : tensor<2x2x3xf32>
+// CHECK-NEXT: nano.store %[[MINE]], @grad.grams.bank0 : tensor<2x2x3xf32>
 // CHECK-NEXT: return
 // CHECK-LABEL: func.func @update
 // CHECK: nano.all_reduce %{{.*}} by max : tensor<f32>
@@ -104,7 +121,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 
 // Six ranks, two micro-batches: groups of three; `next` becomes `last`.
 // GROUPS: nano.group = 3 : i64
-// GROUPS: nano.state @grad.muon.bank0 : tensor<2x2x3xf32>
+// GROUPS: nano.state @grad.grams.bank0 : tensor<2x2x3xf32>
 // GROUPS: func.func @first
 // GROUPS-NOT: func.func @next
 // GROUPS: func.func @last
@@ -124,5 +141,5 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 // SINGLE: nano.store %{{.*}}, @grad.head
 // SINGLE-NOT: nano.store %{{.*}}, @grad.w
 // SINGLE-NOT: nano.store %{{.*}}, @grad.u
-// SINGLE: nano.store %{{.*}}, @grad.muon.bank0
+// SINGLE: nano.store %{{.*}}, @grad.grams.bank0
 // SINGLE: func.func @update

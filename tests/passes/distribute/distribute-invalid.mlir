@@ -20,8 +20,14 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
 
 // -----
 
-// expected-error @below {{nano.training: adam_every is 0, must be at least 1}}
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, adam_every = 0 : i64}} {
+module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64}} {
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.optimizer @none of "none" lr @lr {inits = array<f64>, kind = "none", states = []}
+  // expected-error @below {{its optimizer @none has no equations}}
+  nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @none}
 }
 
 // -----
@@ -37,17 +43,37 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-  // expected-remark @below {{'odd': its gradient and optimizer states are whole on every rank: 70 elements are not a multiple of 32}}
-  nano.state @odd : tensor<7x10xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
-  nano.state @grad.odd : tensor<7x10xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.optimizer @odd of "odd" lr @lr {inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<7x10xf32>, %g: tensor<7x10xf32>):
+    %next = nano.sub %p, %g : tensor<7x10xf32>
+    nano.yield %next : tensor<7x10xf32>
+  }
+  nano.optimizer @plain of "plain" lr @lr {inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<64xf32>, %g: tensor<64xf32>):
+    %next = nano.sub %p, %g : tensor<64xf32>
+    nano.yield %next : tensor<64xf32>
+  }
+  nano.optimizer @rows of "rows" lr @lr {inits = array<f64>, kind = "rows", states = []} by {
+  ^bb0(%p: tensor<6x16xf32>, %g: tensor<6x16xf32>):
+    %sum = nano.reduce sum %g dims [1] : tensor<6x16xf32> -> tensor<6xf32>
+    %wide = nano.broadcast %sum dims [0] : tensor<6xf32> -> tensor<6x16xf32>
+    %next = nano.sub %p, %wide : tensor<6x16xf32>
+    nano.yield %next : tensor<6x16xf32>
+  }
+  // expected-remark @below {{'odd.w': its gradient and optimizer states are whole on every rank: 70 elements are not a multiple of 32}}
+  nano.state @odd.w : tensor<7x10xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @odd}
+  nano.state @grad.odd.w : tensor<7x10xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  // expected-remark @below {{'six': its gradient and optimizer states are whole on every rank: it is updated row by row, and 6 are not a multiple of 4}}
+  nano.state @six : tensor<6x16xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @rows}
+  nano.state @grad.six : tensor<6x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   // expected-error @below {{the name @grad.w.part is taken: distribution needs it}}
-  nano.state @w : tensor<64xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
+  nano.state @w : tensor<64xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @plain}
   nano.state @grad.w : tensor<64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   // expected-note @below {{taken here}}
   nano.state @grad.w.part : tensor<64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-  func.func @first(%x: tensor<7x10xf32>, %y: tensor<64xf32>) attributes {nano.role = "first"} {
-    nano.store %x, @grad.odd : tensor<7x10xf32>
+  func.func @first(%x: tensor<7x10xf32>, %y: tensor<64xf32>, %z: tensor<6x16xf32>) attributes {nano.role = "first"} {
+    nano.store %z, @grad.six : tensor<6x16xf32>
+    nano.store %x, @grad.odd.w : tensor<7x10xf32>
     nano.store %y, @grad.w : tensor<64xf32>
     return
   }

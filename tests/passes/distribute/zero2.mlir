@@ -1,18 +1,33 @@
 // RUN: nano-opt %s "--nano-distribute=world=2 min-shard=64" | FileCheck %s --check-prefixes=CHECK,NODE
 // RUN: nano-opt %s "--nano-distribute=world=4 max-group=2 min-shard=64" | FileCheck %s --check-prefixes=CHECK,NODES
 
-// Adam's large parameter: this rank's half of the sum; a small one: the whole sum. Muon's three matrices: two rounds of two, the second with zeros. Over several groups of ranks
+// A large parameter that is updated element by element: this rank's half of the sum; a small one: the whole sum. Three matrices whose updates have products: two rounds of two, the second with zeros. Over several groups of ranks
 // the parts of all of them are added.
 module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2"}} {
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.muon @muon lr @lr momentum @lr {steps = 5, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
-  nano.adam @adam lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-  nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
-  nano.state @gain : tensor<32xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
-  nano.state @u : tensor<3x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon}
+  nano.optimizer @grams of "grams" lr @lr {inits = array<f64>, kind = "grams", states = []} by {
+  ^bb0(%p: tensor<3x2x3xf32>, %g: tensor<3x2x3xf32>):
+    %gram = nano.matmul %g, %g {transpose_b} : (tensor<3x2x3xf32>, tensor<3x2x3xf32>) -> tensor<3x2x2xf32>
+    %step = nano.matmul %gram, %g : (tensor<3x2x2xf32>, tensor<3x2x3xf32>) -> tensor<3x2x3xf32>
+    %next = nano.sub %p, %step : tensor<3x2x3xf32>
+    nano.yield %next : tensor<3x2x3xf32>
+  }
+  nano.optimizer @plain of "plain" lr @lr {inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<16x8xf32>, %g: tensor<16x8xf32>):
+    %next = nano.sub %p, %g : tensor<16x8xf32>
+    nano.yield %next : tensor<16x8xf32>
+  }
+  nano.optimizer @gains of "plain" lr @lr {inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<32xf32>, %g: tensor<32xf32>):
+    %next = nano.sub %p, %g : tensor<32xf32>
+    nano.yield %next : tensor<32xf32>
+  }
+  nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @plain}
+  nano.state @gain : tensor<32xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @gains}
+  nano.state @u : tensor<3x2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @grams}
   nano.state @grad.head : tensor<16x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.gain : tensor<32xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.u : tensor<3x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -38,7 +53,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
 }
 
 // CHECK-DAG: nano.state @grad.head.part : tensor<64xf32> {{.*}}nano.sharding = {chunk = 64 : i64, parts = 2 : i64, pieces = [{name = "grad.head", offset = 0 : i64, shape = array<i64: 16, 8>}], ranks = "group"}
-// CHECK-DAG: nano.state @grad.muon.bank0 : tensor<2x2x3xf32> {{.*}}nano.sharding = {chunk = 6 : i64, parts = 2 : i64, pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 3, 2, 3>}], ranks = "group"}
+// CHECK-DAG: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {{.*}}nano.sharding = {chunk = 6 : i64, parts = 2 : i64, pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 3, 2, 3>}], ranks = "group"}
 // NODES-NOT: func.func @first
 
 // CHECK-LABEL: func.func @last
@@ -50,7 +65,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
 // NODE-NEXT: %[[ROUND:.*]] = nano.concat %[[B]], %[[ZERO]] dim 0
 // NODE-NEXT: %[[PB:.*]] = nano.reduce_scatter %[[ROUND]] parts 2 over group : (tensor<2x2x3xf32>) -> tensor<1x2x3xf32>
 // NODE-NEXT: %[[BANK:.*]] = nano.concat %[[PA]], %[[PB]] dim 0
-// NODE-NEXT: nano.store %[[BANK]], @grad.muon.bank0 : tensor<2x2x3xf32>
+// NODE-NEXT: nano.store %[[BANK]], @grad.grams.bank0 : tensor<2x2x3xf32>
 // NODE: %[[H:.*]] = nano.add %{{.*}} : tensor<16x8xf32>
 // NODE-NEXT: %[[FLAT:.*]] = nano.reshape %[[H]] : tensor<16x8xf32> -> tensor<128xf32>
 // NODE-NEXT: %[[PART:.*]] = nano.reduce_scatter %[[FLAT]] parts 2 over group : (tensor<128xf32>) -> tensor<64xf32>

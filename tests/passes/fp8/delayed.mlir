@@ -49,7 +49,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "delayed", history = 4 : i64, margin = 0.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -98,7 +98,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "delayed", history = 1 : i64, margin = 1.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

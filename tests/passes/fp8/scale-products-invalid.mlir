@@ -4,7 +4,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "fast"}}
@@ -16,7 +16,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = "current"}
@@ -28,7 +28,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static"}}
@@ -40,7 +40,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static", scales = array<f64: 1.0, 0.0, 1.0>}}
@@ -52,7 +52,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{nano.fp8: a history of 0 steps}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "delayed", history = 0 : i64}}
@@ -64,7 +64,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{a margin of 1.000000e+02; at least 1, and at most 64 either way}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "current", margin = 100.0 : f64}}
@@ -77,7 +77,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -88,7 +88,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{the name @fp8.w is taken: FP8 scaling needs it}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
@@ -131,7 +131,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{the name @w.fp8_scale_g is taken: FP8 scaling needs it}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}

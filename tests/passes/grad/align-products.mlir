@@ -62,7 +62,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @all lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
+nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<101x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, nano.fp8 = {recipe = "current", history = 16 : i64, margin = 0.0 : f64}}
 func.func @fp8(%x: tensor<16x32xbf16>) -> tensor<16x101xbf16> {
   %v = nano.load @w : tensor<101x32xf32>

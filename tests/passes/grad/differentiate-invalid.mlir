@@ -9,7 +9,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @used : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 // expected-error@+1 {{parameter "never.used": the loss does not depend on it; use it in the training function or remove it}}
 nano.state @never.used : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
@@ -47,7 +47,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<f32>
@@ -62,7 +62,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<f32>
@@ -77,7 +77,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<f32>
@@ -101,7 +101,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{parameter "stopped": stopGradient stands on every way to the loss, so that it has no gradient; declare it with frozen(...)}}
 nano.state @stopped : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {

@@ -2,7 +2,7 @@
 // RUN: nano-opt %s -nano-differentiate -split-input-file -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefix=LINE
 
 // A parameter's gradient accumulates in a state of its own. Backward ops have the line of the op that they are the derivative of.
-// CHECK-LABEL: nano.adam @adam
+// CHECK-LABEL: nano.optimizer @adam
 // CHECK:       nano.state @w : tensor<4xf32> {{.*}}role = #nano.role<parameter>
 // CHECK-NEXT:  nano.state @grad.w : tensor<4xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<gradient>}
 // CHECK-LABEL: func.func @train
@@ -26,7 +26,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<4xf32> loc("model.cpp":6:3)
@@ -61,7 +61,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @embed : tensor<5x4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @w1 : tensor<3x4x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @w2 : tensor<12x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
@@ -100,7 +100,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<6xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<6xf32>
@@ -145,7 +145,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @x : tensor<6x2x4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%first: tensor<6xi32>, %last: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %x = nano.load @x : tensor<6x2x4xbf16>
@@ -175,7 +175,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<f32>
@@ -193,7 +193,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32>, tensor<1xi32>) attributes {nano.role = "train"} {
   %w = nano.load @w : tensor<4xf32>
@@ -226,7 +226,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
-nano.adam @adam lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @embed : tensor<7x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @frozen : tensor<5x4xf32> {role = #nano.role<parameter>, init = #nano.init<"sign", [1.0]>}
 func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {

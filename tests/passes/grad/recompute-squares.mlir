@@ -28,7 +28,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
@@ -63,7 +63,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
@@ -96,7 +96,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
@@ -127,7 +127,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
@@ -156,7 +156,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {nano.fp8 = {recipe = "current", margin = 0.0}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
@@ -181,7 +181,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {nano.fp8 = {recipe = "best"}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}

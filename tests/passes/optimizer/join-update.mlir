@@ -1,15 +1,25 @@
 // RUN: nano-opt %s --nano-expand-optimizers | FileCheck %s
 
-// Updates become the end of the programs of the last micro-batches of the same phases: Adam's of the last of two phases.
-module attributes {nano.training = {adam_every = 2 : i64, join_update = true}} {
+// Updates become the end of the programs of the last micro-batches of the same phases: those of an optimizer on every second step of the last of two phases.
+module attributes {nano.training = {join_update = true}} {
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @adam lr @lr {beta1 = 0.5, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-  nano.muon @muon lr @lr momentum @lr {steps = 1, coefficients = array<f64: 1.0, 2.0, 3.0>, compute_type = f32}
-  nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @adam}
-  nano.state @u : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @muon}
+  nano.optimizer @slow of "slow" lr @lr {every = 2 : i64, inits = array<f64>, kind = "sgd", states = []} by {
+  ^bb0(%p: tensor<8xf32>, %g: tensor<8xf32>):
+    %next = nano.sub %p, %g : tensor<8xf32>
+    nano.yield %next : tensor<8xf32>
+  }
+  nano.optimizer @grams of "grams" lr @lr {inits = array<f64>, kind = "grams", states = []} by {
+  ^bb0(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>):
+    %gram = nano.matmul %g, %g {transpose_b} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+    %step = nano.matmul %gram, %g : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %next = nano.sub %p, %step : tensor<2x3xf32>
+    nano.yield %next : tensor<2x3xf32>
+  }
+  nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @slow}
+  nano.state @u : tensor<2x3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @grams}
   nano.state @grad.v : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.u : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @fp8.v : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

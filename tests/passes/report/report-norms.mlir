@@ -1,8 +1,8 @@
 // RUN: nano-opt %s -split-input-file --nano-report-norms | FileCheck %s
 
-// Adam on every second step and Muon on each: two optimizers, two phases. Adam's gradient of two
-// steps has been added up; Muon's lies in parts.
-module attributes {nano.training = {adam_every = 2 : i64, report_norms = true}, nano.world = 2 : i64, nano.group = 2 : i64} {
+// One optimizer on every second step and one on each: two phases. The gradient of two steps has been
+// added up; that of the other lies in parts.
+module attributes {nano.training = {report_norms = true}, nano.world = 2 : i64, nano.group = 2 : i64} {
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -11,10 +11,10 @@ module attributes {nano.training = {adam_every = 2 : i64, report_norms = true}, 
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @vectors lr @lr {beta1 = 0.8, beta2 = 0.95, eps = 1.0e-10, weight_decay = 0.0}
-  nano.muon @matrices lr @lr momentum @lr {steps = 5, coefficients = array<f64: 3.4, -4.7, 2.0>, compute_type = bf16}
+  nano.optimizer @vectors of "vectors" lr @lr {every = 2 : i64, inits = array<f64>, kind = "adam", states = []}
+  nano.optimizer @matrices.1 of "matrices" lr @lr {inits = array<f64>, kind = "muon", states = []}
   nano.state @u : tensor<4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @vectors}
-  nano.state @w : tensor<2x2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @matrices}
+  nano.state @w : tensor<2x2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @matrices.1}
   nano.state @grad.u : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   // What one rank has added up, not the sum of all.
   nano.state @grad.w : tensor<2x2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -30,7 +30,7 @@ module attributes {nano.training = {adam_every = 2 : i64, report_norms = true}, 
     // CHECK: %[[D:.*]] = nano.reduce sum %[[D2]] dims [0, 1]
     // CHECK: nano.store %arg0, @w
     nano.store %new, @w : tensor<2x2xf32>
-    // Muon's gradient is one step's.
+    // Its gradient is one step's, and its name the model file's.
     // CHECK: %[[SCALE:.*]] = nano.load @grad_scale
     // CHECK: %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
     // CHECK: nano.mul %[[SCALE]], %[[ONE]]
@@ -59,6 +59,14 @@ module attributes {nano.training = {adam_every = 2 : i64, report_norms = true}, 
     // CHECK: nano.report "param_norm/vectors" norm
     // CHECK: nano.report "update_ratio/vectors" mean
     // CHECK: nano.report "grad_norm/matrices" norm
+    nano.store %new, @w : tensor<2x2xf32>
+    return
+  }
+  // An event sets a parameter, by no optimizer.
+  // CHECK-LABEL: func.func @event_0
+  func.func @event_0(%new: tensor<2x2xf32>) attributes {nano.role = "event"} {
+    // CHECK-NEXT: nano.store
+    // CHECK-NEXT: return
     nano.store %new, @w : tensor<2x2xf32>
     return
   }

@@ -5,7 +5,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
 nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
@@ -24,7 +24,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error @below {{parameter 'w' gets no gradient: nothing is accumulated into @grad.w}}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
 nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -38,7 +38,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
 // expected-error @below {{must have role gradient, element type f32 and the shape of parameter 'w'}}
 nano.state @grad.w : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -53,7 +53,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
 nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
@@ -70,7 +70,7 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
 nano.state @grad.w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @other : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

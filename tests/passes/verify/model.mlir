@@ -7,7 +7,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -39,7 +39,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -61,7 +61,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 0 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -83,7 +83,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -105,7 +105,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -127,7 +127,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -144,7 +144,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -167,7 +167,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-note @below {{the first is here}}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
@@ -195,7 +195,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{function @train must take tokens and targets of type 'tensor<8xi32>' (seq_len)}}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
@@ -217,7 +217,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -239,7 +239,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -265,7 +265,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
     %w = nano.load @w : tensor<8xf32>
@@ -289,7 +289,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{parameter 'v' is not used by the training program: remove it, or use it}}
   nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
@@ -312,7 +312,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{parameter 'v' does not influence the training loss, so it cannot be trained}}
   nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}

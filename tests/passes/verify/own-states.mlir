@@ -7,7 +7,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -54,7 +54,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -83,7 +83,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -112,7 +112,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -140,7 +140,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -169,7 +169,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -201,7 +201,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -232,7 +232,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -264,7 +264,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -302,7 +302,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -340,7 +340,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -378,7 +378,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -410,7 +410,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
@@ -442,7 +442,7 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+  nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
   nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
