@@ -10,6 +10,7 @@ import unittest
 
 import hygiene
 import includes
+import names
 
 
 class PlantedTree(unittest.TestCase):
@@ -177,6 +178,43 @@ class IncludesTest(PlantedTree):
         self.plant("ir/A.cpp", "#include <vector>")
         self.plant("build/ir/A.cpp", '#include "passes/A.h"')
         self.assertEqual(self.run_main(includes)[0], 0)
+
+
+class NamesTest(PlantedTree):
+    def places(self):
+        return [text.split(": ")[0] for text in names.check(self.root)[0]]
+
+    def setUp(self):
+        super().setUp()
+        self.plant(
+            "models/optimizers.h",
+            "inline Optimizer lion(const char *name);",
+            "inline Optimizer polarBear(const char *name);",
+        )
+
+    def test_names_every_form(self):
+        self.plant("passes/A.cpp", "LionOp op;", "a.lion_b", "isa<PolarbearOp>", '"polarbear"')
+        self.plant("ir/A.td", "def Nano_LionOp", "a million lions")
+        self.plant("runtime/A.h", "// what LION does", "isLion()")
+        self.assertEqual(
+            self.places(),
+            ["ir/A.td:1"]
+            + [f"passes/A.cpp:{line}" for line in (1, 2, 3, 4)]
+            + ["runtime/A.h:1", "runtime/A.h:2"],
+        )
+        self.assertEqual(self.run_main(names)[0], 1)
+
+    def test_leaves_models_tests_and_other_words_alone(self):
+        self.plant("models/a.cpp", 'lion("all")')
+        self.plant("tests/a.cpp", 'lion("all")')
+        self.plant("passes/A.cpp", "a million, stallions, lionize")
+        self.assertEqual(self.places(), [])
+        self.assertEqual(self.run_main(names)[0], 0)
+
+    def test_reading_nothing_is_a_finding(self):
+        os.remove(os.path.join(self.root, "models/optimizers.h"))
+        self.plant("passes/A.cpp", "lion")
+        self.assertEqual(self.run_main(names)[0], 1)
 
 
 class HygieneTest(PlantedTree):

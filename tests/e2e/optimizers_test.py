@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Every optimizer of models/optimizers.h in whole runs: 1, 2 and 4 ranks train the same, whatever
+the strategy; a stop and a resume change no bit, on the same number of ranks or, within rounding, on
+another; and the one that docs/optimizers.md writes down line by line is the header's."""
+
+import os
+import re
+
+from harness import ROOT, RunTest, main, overrides, read_bytes, run_command, train_losses
+
+# Matrices, a parameter in bf16 that Zero2 cuts, a stack of matrices and a vector.
+MODEL = """#include "models/optimizers.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const Dist dist = distHyper();
+  const int update = hyper("update", {"apart", "joined"}, "the updates' program");
+  const Sched lr = 0.02 * (1 - step() / iterations());
+  const auto group = OPTIMIZER;
+  const auto vectors = VECTORS;
+  const Tensor table = param("table", {264, 128}, bf16, normal(0, 1), vectors);
+  const Tensor up = param("up", {64, 128}, f32, normal(0, 0.1), group);
+  const Tensor stack = param("stack", {3, 64, 128}, f32, normal(0, 0.1), group);
+  const Tensor down = param("down", {128, 64}, f32, normal(0, 0.1), group);
+  const Tensor head = param("head", {264, 128}, f32, normal(0, 0.1), vectors);
+  const Tensor gain = param("gain", {128}, f32, constant(1), vectors);
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    Tensor x = cast(norm(table[tokens]), f32) * gain;
+    x += linear(relu(linear(x, up)), down);
+    for (int i = 0; i < 3; ++i)
+      x += linear(relu(linear(norm(x), stack[i])), down);
+    return crossEntropy(linear(norm(x), head), targets);
+  };
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
+            .gradClip = 1.0, .dist = dist, .joinUpdate = update == 1});
+  train(128, Loss::mean, loss);
+  validate(128, Loss::mean, loss);
+}
+"""
+OPTIMIZERS = {
+    "adamW": 'adamW("group", {.lr = 0.1 * lr})',
+    "sgd": 'sgd("group", {.lr = lr, .momentum = 0.9, .nesterov = true, .weightDecay = 0.01})',
+    "lion": 'lion("group", {.lr = 0.05 * lr, .weightDecay = 0.1})',
+    "adafactor": 'adafactor("group", {.lr = lr})',
+    "muon": 'muon("group", {.lr = lr, .momentum = 0.9, .computeType = bf16})',
+    "normuon": 'norMuon("group", {.lr = lr, .momentum = 0.9, .decay = 1.2})',
+}
+# Those of vectors and tables beside those of matrices, which take steps at other times.
+VECTORS = {
+    "adamW": 'adamW("vectors", {.lr = 0.1 * lr, .every = 2})',
+    "muon": 'adam("vectors", {.lr = 0.1 * lr, .eps = 1e-4, .every = 2})',
+    "normuon": 'sgd("vectors", {.lr = lr, .momentum = 0.9, .every = 2})',
+}
+STEPS = 8
+
+
+class Optimizers(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+
+    def compiled(self, name, text, sizes, *options):
+        source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        words = (*overrides(sizes), "--target", "cpu", *options)
+        done = run_command("nanoc", "compile", source, "-o", plan, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return plan
+
+    def of(self, name, **sizes):
+        text = MODEL.replace("OPTIMIZER", OPTIMIZERS[name])
+        vectors = VECTORS.get(name, OPTIMIZERS[name].replace("group", "vectors"))
+        text = text.replace("VECTORS", vectors)
+        suffix = "-".join(sizes.values())
+        return self.compiled(f"{name}-{suffix}", text, sizes, "--world", "1,2,4")
+
+    def test_ranks_and_resume(self):
+        for name in OPTIMIZERS:
+            with self.subTest(optimizer=name):
+                plan = self.of(name, dist="zero2", update="apart")
+                runs = {}
+                for ranks in (1, 2, 4):
+                    what = f"{name}{ranks}"
+                    options = ("--gpus", ranks, "--steps", STEPS)
+                    log, found = self.train(plan, what, *options)
+                    self.assertEqual(len(train_losses(log)), STEPS)
+                    self.assertLess(train_losses(log)[-1], train_losses(log)[0], what)
+                    folder = self.path(what)
+                    self.train(plan, what + "-half", "--gpus", ranks, "--steps", 4, "--save", folder)
+                    rest, resumed = self.train(
+                        plan, what + "-rest", *options, "--save", folder, "--resume", folder
+                    )
+                    self.assertEqual(train_losses(rest), train_losses(log)[4:], what)
+                    self.assertEqual(read_bytes(resumed), read_bytes(found), what)
+                    runs[ranks] = (log, found)
+                for ranks in (2, 4):
+                    what = f"{name}, {ranks} ranks"
+                    losses = [train_losses(runs[n][0]) for n in (ranks, 1)]
+                    self.assert_near(*losses, 1e-4, what)
+                    self.assert_parameters_near(runs[ranks][1], runs[1][1], 5e-3)
+                # One rank's checkpoint on four.
+                folder, log = self.path(f"{name}1"), runs[1][0]
+                other, _ = self.train(
+                    plan,
+                    f"{name}-four",
+                    *("--gpus", 4, "--steps", STEPS + 2, "--resume", folder),
+                )
+                self.assertEqual(len(train_losses(other)), 2)
+                longer, _ = self.train(plan, f"{name}-ten", "--gpus", 1, "--steps", STEPS + 2)
+                self.assert_near(train_losses(other), train_losses(longer)[STEPS:], 1e-4, name)
+
+    def test_strategies_and_joined_updates(self):
+        """How the work is shared and where the update stands changes nothing on one rank, and with
+        equal sums nothing on several."""
+        for name in ("adafactor", "normuon"):
+            with self.subTest(optimizer=name):
+                apart = self.of(name, dist="allreduce", update="apart")
+                joined = self.of(name, dist="allreduce", update="joined")
+                zero2 = self.of(name, dist="zero2", update="joined")
+                for ranks in (1, 4):
+                    options = ("--gpus", ranks, "--steps", 4)
+                    logs = [
+                        self.train(plan, f"{name}-{i}-{ranks}", *options)
+                        for i, plan in enumerate((apart, joined, zero2))
+                    ]
+                    self.assertEqual(read_bytes(logs[0][1]), read_bytes(logs[1][1]), name)
+                    if ranks == 1:
+                        self.assertEqual(read_bytes(logs[0][1]), read_bytes(logs[2][1]), name)
+
+    def test_the_page(self):
+        """The blocks of docs/optimizers.md are a model file; what it trains with is the header's."""
+        with open(os.path.join(ROOT, "docs", "optimizers.md"), encoding="utf-8") as file:
+            page = "".join(re.findall(r"^```cpp\n(.*?)^```", file.read(), re.M | re.S))
+        call = 'rowwise("matrices", 0.02 * (1 - step() / iterations()), 0.85 + 0.1 * min(step() / 300, 1.0), 1.2)'
+        self.assertEqual(page.count(call), 1)
+        header = page.replace(
+            call,
+            'norMuon("matrices", {.lr = 0.02 * (1 - step() / iterations()), '
+            ".momentum = 0.85 + 0.1 * min(step() / 300, 1.0), .decay = 1.2})",
+        ).replace("compiler/Frontend.h", "models/optimizers.h")
+        runs = []
+        for name, text in (("page", page), ("header", header)):
+            plan = self.compiled(name, text, {"dist": "zero2"}, "--world", "1,2")
+            for ranks in (1, 2):
+                log, found = self.train(plan, f"{name}{ranks}", "--gpus", ranks, "--steps", STEPS)
+                runs.append((train_losses(log), read_bytes(found)))
+        self.assertLess(runs[0][0][-1], runs[0][0][0])
+        self.assertEqual(runs[0], runs[2])
+        self.assertEqual(runs[1], runs[3])
+
+
+if __name__ == "__main__":
+    main()
