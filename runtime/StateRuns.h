@@ -1,7 +1,8 @@
 // Which elements of which tensors a rank holds, and which of them it writes to a checkpoint.
 //
 // Files know tensors by the names and shapes that states have where one rank holds all of them
-// ("embed.weight.momentum"); a rank of several may hold parts of many in one buffer (plan::Sharding).
+// ("embed.weight.momentum"); a rank of several may hold parts of many in one buffer
+// (plan::Sharding).
 #pragma once
 
 #include "runtime/comm/Communicator.h"

@@ -36,7 +36,8 @@ struct WholeGraphTest : testing::TestWithParam<Graph> {
     module = parseSourceString<ModuleOp>(
         "nano.scalar @lr : f32 {\n^bb0(%s: f64, %n: f64, %q: f64, %w: f64):\n  nano.yield %s : "
         "f64\n}\n"
-        "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = []}\n" +
+        "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = "
+        "[]}\n" +
             states +
             "func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> "
             "attributes {nano.role = \"train\"} {" +
