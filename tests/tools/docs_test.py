@@ -46,6 +46,17 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(page=os.path.relpath(page, ROOT)):
                     self.assertIn(os.path.realpath(page), named)
 
+    def test_worked_examples_quote_the_tree(self):
+        """What contributing.md quotes stands in the file that it links before."""
+        page = os.path.join(ROOT, "docs", "contributing.md")
+        examples = read(page).split("## Worked examples", 1)[1]
+        parts = re.split(r"^```\n(.*?)^```$", examples, flags=re.MULTILINE | re.DOTALL)
+        self.assertGreater(len(parts), 20)
+        for text, quoted in zip(parts[::2], parts[1::2]):
+            path = os.path.join(os.path.dirname(page), re.findall(r"\]\(([^)#\s]+)\)", text)[-1])
+            with self.subTest(file=os.path.relpath(path, ROOT)):
+                self.assertTrue(quoted in read(path), "it does not have:\n" + quoted)
+
     def test_readme_is_short(self):
         words = len(read(os.path.join(ROOT, "README.md")).split())
         self.assertLessEqual(words, README_WORDS, "move details to docs/")
