@@ -10,6 +10,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <fmt/format.h>
 #include <mutex>
 #include <span>
@@ -128,6 +129,8 @@ public:
     changed.notify_all();
     // This thread makes pieces too while it waits.
     while (made(i) != i) {
+      if (thrown)
+        std::rethrow_exception(thrown);
       if (next < pieces.size() && next < i + slots.size()) {
         size_t mine = next++;
         lock.unlock();
@@ -159,7 +162,14 @@ private:
         return;
       size_t mine = next++;
       lock.unlock();
-      make(mine);
+      try {
+        make(mine);
+      } catch (...) { // no memory; whoever takes pieces hears of it
+        lock.lock();
+        thrown = std::current_exception();
+        changed.notify_all();
+        return;
+      }
       lock.lock();
       slots[mine % slots.size()].piece = mine;
       changed.notify_all();
@@ -202,6 +212,7 @@ private:
   size_t next = 0;         ///< to be made
   size_t taken = 0;        ///< in the caller's hands
   bool stopped = false;
+  std::exception_ptr thrown; ///< by a helper
   std::vector<std::thread> helpers;
 };
 

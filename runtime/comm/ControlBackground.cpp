@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -217,39 +218,58 @@ void Control::Impl::pollOnce() {
   }
 }
 
+bool Control::Impl::turn() {
+  pollOnce();
+  std::unique_lock lock(mutex);
+  const Clock::time_point now = Clock::now();
+  if (!leaving)
+    tellActivity();
+  judge();
+  if (leaving && !saidBye)
+    postToAll(Bye, "");
+  saidBye |= leaving;
+  for (auto &[rank, frame] : outgoing)
+    if (Connection &connection = connections[size_t(rank)]; connection.socket)
+      connection.out += frame;
+  outgoing.clear();
+  bool allClosed = true;
+  for (Connection &connection : connections) {
+    if (!connection.socket)
+      continue;
+    allClosed = false;
+    flush(connection);
+    if (leaving && connection.out.empty() && !std::exchange(connection.closed, true))
+      ::shutdown(connection.socket.fd(), SHUT_WR);
+  }
+  // The other end closes when it has read everything; closing first could lose what it has not.
+  if (leaving && (allClosed || now - leftAt > farewell))
+    return false;
+  if (isBroken && !leaving && !stopped && options.stop && now - failedAt > options.grace) {
+    stopped = true;
+    std::string message = why;
+    lock.unlock();
+    options.stop(message);
+  }
+  return true;
+}
+
 void Control::Impl::run() {
-  bool saidBye = false;
-  while (true) {
-    pollOnce();
-    std::unique_lock lock(mutex);
-    const Clock::time_point now = Clock::now();
-    if (!leaving)
-      tellActivity();
-    judge();
-    if (leaving && !saidBye)
-      postToAll(Bye, "");
-    saidBye |= leaving;
-    for (auto &[rank, frame] : outgoing)
-      if (Connection &connection = connections[size_t(rank)]; connection.socket)
-        connection.out += frame;
-    outgoing.clear();
-    bool allClosed = true;
-    for (Connection &connection : connections) {
-      if (!connection.socket)
-        continue;
-      allClosed = false;
-      flush(connection);
-      if (leaving && connection.out.empty() && !std::exchange(connection.closed, true))
-        ::shutdown(connection.socket.fd(), SHUT_WR);
-    }
-    // The other end closes when it has read everything; closing first could lose what it has not.
-    if (leaving && (allClosed || now - leftAt > farewell))
-      return;
-    if (isBroken && !leaving && !stopped && options.stop && now - failedAt > options.grace) {
-      stopped = true;
-      std::string message = why;
-      lock.unlock();
-      options.stop(message);
+  bool goesOn = true;
+  while (goesOn) {
+    try {
+      goesOn = turn();
+    } catch (const std::bad_alloc &) {
+      // What it was about is lost: ranks that go on would wait for each other.
+      std::lock_guard lock(mutex);
+      try {
+        fail(nameOf(options.rank) + " is out of memory", /*tell=*/true);
+      } catch (const std::bad_alloc &) {
+        why = "out of memory"; // fits without any
+        failedAt = Clock::now();
+        isBroken = true;
+        changed.notify_all();
+      }
+      goesOn = !leaving || Clock::now() - leftAt <= farewell;
     }
   }
 }

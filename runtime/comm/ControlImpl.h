@@ -89,7 +89,7 @@ struct Control::Impl {
   std::string why; ///< of the failure
   Clock::time_point failedAt;
   std::atomic<bool> isBroken{false};
-  bool leaving = false, stopped = false;
+  bool leaving = false, saidBye = false, stopped = false;
   Clock::time_point leftAt;
   std::string sentState; ///< what the others heard last
   Clock::time_point sentAt;
@@ -142,6 +142,8 @@ struct Control::Impl {
 
   // The background thread.
   void run();
+  /// Hears, judges and tells once; false when it is done.
+  bool turn();
   void pollOnce();
   void receive(int rank, Connection &connection);
   void handle(int rank, const std::string &message);

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 #include <utility>
 
 namespace nano {
@@ -10,7 +11,15 @@ namespace nano {
 Loader::Loader(BatchReader reader, Share share, std::function<Result<BatchShape>(int64_t)> shapeOf,
                int64_t first, int64_t end)
     : reader(std::move(reader)), share(std::move(share)), shapeOf(std::move(shapeOf)),
-      thread([this, first, end] { run(first, end); }) {}
+      thread([this, first, end] {
+        try {
+          run(first, end);
+        } catch (const std::bad_alloc &) {
+          const std::lock_guard<std::mutex> lock(mutex);
+          isOut = true;
+          isReady.notify_all();
+        }
+      }) {}
 
 Loader::~Loader() {
   {
@@ -23,7 +32,9 @@ Loader::~Loader() {
 
 Result<std::shared_ptr<const LoadedBatch>> Loader::next() {
   std::unique_lock<std::mutex> lock(mutex);
-  isReady.wait(lock, [&] { return !ready.empty(); });
+  isReady.wait(lock, [&] { return !ready.empty() || isOut; });
+  if (ready.empty())
+    return failed("out of memory while batches are read; free some, or use fewer ranks");
   Item item = ready.front();
   if (item) {
     ready.pop_front();

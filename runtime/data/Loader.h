@@ -58,6 +58,7 @@ private:
   std::condition_variable isReady, isWanted;
   std::deque<Item> ready;
   bool isStopping = false;
+  bool isOut = false; ///< of memory: nothing more becomes ready
   std::thread thread;
 };
 

@@ -15,14 +15,11 @@
 namespace nano {
 
 struct FileWriter::State {
-  explicit State(OutputFile file) : file(std::move(file)) { XXH3_64bits_reset(hash); }
-  State(const State &) = delete;
-  State &operator=(const State &) = delete;
-  ~State() { XXH3_freeState(hash); }
+  explicit State(OutputFile file) : file(std::move(file)) { XXH3_64bits_reset(&hash); }
 
   OutputFile file;
   uint64_t size = 0;
-  XXH3_state_t *hash = XXH3_createState();
+  XXH3_state_t hash;
 };
 
 FileWriter::FileWriter(std::unique_ptr<State> state) : state(std::move(state)) {}
@@ -45,7 +42,7 @@ Result<FileWriter> FileWriter::replace(const std::string &path) {
 }
 
 Status FileWriter::append(const void *data, uint64_t count) {
-  XXH3_64bits_update(state->hash, data, count);
+  XXH3_64bits_update(&state->hash, data, count);
   state->size += count;
   return state->file.append(data, count);
 }
@@ -54,7 +51,7 @@ Status FileWriter::finish() { return state->file.finish(); }
 
 bool FileWriter::isStream() const { return state->file.isStream(); }
 uint64_t FileWriter::size() const { return state->size; }
-uint64_t FileWriter::checksum() const { return XXH3_64bits_digest(state->hash); }
+uint64_t FileWriter::checksum() const { return XXH3_64bits_digest(&state->hash); }
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
   Result<FileWriter> file = FileWriter::replace(path);
