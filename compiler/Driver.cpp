@@ -276,7 +276,7 @@ private:
   /// Begins with the model file.
   void begin(const PipelineOptions &pipeline) {
     begin("host compiler");
-    const ModelFile file(options.model, options.verbose);
+    const ModelFile file(options.model, options.verbose, options.knownAs);
     source = file.source();
     begin("trace");
     loadDialects(context);
@@ -502,6 +502,8 @@ private:
     if (const Status status = plan::writePlanFile(plans, options.output); !status)
       throw StageError(status.error().message, status.error().kind == Error::Kind::BadInput);
     timer.end();
+    if (options.quiet)
+      return;
 
     const std::string &name = plans.front().model;
     const bool isSingle = runs.size() == 1;

@@ -169,7 +169,10 @@ void *load(const std::string &library, const std::string &model, const std::stri
 
 } // namespace
 
-ModelFile::ModelFile(const std::string &path, bool isVerbose) : text(textOf(path)) {
+ModelFile::ModelFile(const std::string &given, bool isVerbose, const std::string &knownAs)
+    : text(textOf(given)) {
+  const std::string path =
+      knownAs.empty() ? given : fs::absolute(given).lexically_normal().string();
   const fs::path root = sourceRoot();
   const TemporaryDirectory directory;
   const std::string library = (directory.path / "model.so").string();
@@ -180,8 +183,14 @@ ModelFile::ModelFile(const std::string &path, bool isVerbose) : text(textOf(path
   for (const std::string &word :
        {std::string("-std=c++20"), std::string("-O0"), std::string("-fPIC"), std::string("-shared"),
         std::string("-ftabstop=1"), // columns are characters
-        "-I" + root.string(), prefix, std::string("-x"), std::string("c++"), path,
-        std::string("-o"), library})
+        "-I" + root.string(), prefix})
+    command.push_back(word);
+  if (!knownAs.empty())
+    command.push_back(fmt::format("-fmacro-prefix-map={}={}",
+                                  (fs::path(path).parent_path() / "").string(),
+                                  (fs::path(knownAs).parent_path() / "").string()));
+  for (const std::string &word :
+       {std::string("-x"), std::string("c++"), path, std::string("-o"), library})
     command.push_back(word);
   const std::string messages = (directory.path / "messages").string();
   const bool compiles = run(command, messages);
@@ -203,6 +212,10 @@ ModelFile::ModelFile(const std::string &path, bool isVerbose) : text(textOf(path
   loaded.name = fs::path(path).stem().string();
   loaded.file =
       path.starts_with(root.string() + "/") ? path.substr(root.string().size() + 1) : path;
+  if (!knownAs.empty()) {
+    loaded.folder = fs::path(path).parent_path().string();
+    loaded.file = knownAs;
+  }
 }
 
 std::optional<std::string> modelText(const std::string &file) {

@@ -16,9 +16,11 @@ using frontend::ModelError;
 class ModelFile {
 public:
   /// Compiles with $CXX, or c++. Of its messages what hostErrors keeps goes to stderr, or all with
-  /// `isVerbose`. Throws ModelError when the file cannot be read, does not compile, or defines no
+  /// `isVerbose`. `knownAs`: the path by which locations name the file, and those beside it; empty:
+  /// its own. Throws ModelError when the file cannot be read, does not compile, or defines no
   /// NANO_MODEL.
-  explicit ModelFile(const std::string &path, bool isVerbose = false);
+  explicit ModelFile(const std::string &path, bool isVerbose = false,
+                     const std::string &knownAs = "");
 
   /// Body and defaults; the caller adds overrides.
   frontend::TraceInput input() const { return loaded; }

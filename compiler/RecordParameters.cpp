@@ -102,7 +102,8 @@ Init Recorder::copyOf(const At &source, bool transposed) {
 std::string Recorder::pathOf(const char *path) const {
   if (llvm::sys::path::is_absolute(path))
     return path;
-  llvm::SmallString<128> whole(llvm::sys::path::parent_path(input.file));
+  llvm::SmallString<128> whole(input.folder.empty() ? llvm::sys::path::parent_path(input.file)
+                                                    : llvm::StringRef(input.folder));
   llvm::sys::path::append(whole, path);
   return whole.str().str();
 }

@@ -7,6 +7,7 @@
 #include "ir/graph/ModelError.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "runtime/plan/Digest.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -22,7 +23,6 @@
 #include <mutex>
 #include <numeric>
 #include <thread>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -269,11 +269,11 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index) {
   if (run.dump)
     passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump, dumpError));
   std::error_code ignored;
-  const std::string reproducer =
-      (fs::temp_directory_path(ignored) /
-       fmt::format("nanoc-{}-{}{}-{}.mlir", stage.name.str(),
-                   run.runStage.empty() ? "" : run.runStage + "-", run.options.world, getpid()))
-          .string();
+  const std::string reproducer = (fs::temp_directory_path(ignored) /
+                                  fmt::format("nanoc-{}-{}{}-{}.mlir", stage.name.str(),
+                                              run.runStage.empty() ? "" : run.runStage + "-",
+                                              run.options.world, randomDigits()))
+                                     .string();
   passes.enableCrashReproducerGeneration(reproducer);
   const bool isDone = succeeded(passes.run(module));
   if (dumpError)

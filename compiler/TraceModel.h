@@ -39,6 +39,7 @@ struct ScalesFile {
 struct TraceInput {
   std::string name;                   ///< of the model
   std::string file;                   ///< the model file, for messages
+  std::string folder;                 ///< where paths in it begin; empty: that of `file`
   void (*body)() = nullptr;           ///< what NANO_MODEL defines
   const Defaults *defaults = nullptr; ///< what NANO_DEFAULTS defines, if anything
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value

@@ -4,6 +4,7 @@
 #include "runtime/NonFinite.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/ModelConfig.h"
+#include "runtime/plan/Digest.h"
 #include "runtime/plan/InputFile.h"
 
 #include <algorithm>
@@ -197,8 +198,7 @@ Result<std::vector<std::string>> tokenizerFiles(const std::string &path) {
 Status exportFolder(const plan::Plan &plan, const ReadState &read, const std::string &path,
                     const std::vector<std::string> &beside, bool requireFinite) {
   const std::string target = trimmed(path),
-                    temporary = fmt::format("{}.tmp-{}", target, ::getpid());
-  removeTree(temporary);
+                    temporary = fmt::format("{}.tmp-{}", target, randomDigits());
   if (Status status = makeDirectories(temporary); !status)
     return status;
   auto writeFile = [&](const std::string &name, auto fill) -> Status {

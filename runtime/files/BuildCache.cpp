@@ -1,6 +1,7 @@
 // Entries as files: a header with the length and a checksum, then the bytes.
 #include "runtime/files/BuildCache.h"
 
+#include "runtime/plan/Digest.h"
 #include "runtime/plan/InputFile.h"
 #include "runtime/plan/OutputFile.h"
 
@@ -36,6 +37,11 @@ uint64_t checksumOf(const std::string &key, std::string_view bytes) {
   return XXH3_64bits_digest(&state);
 }
 
+/// Whether nobody but this user can have written it.
+bool isOnlyOurs(const struct stat &found) {
+  return found.st_uid == ::geteuid() && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /// Lines come from several threads that compile.
 std::mutex reporting;
 
@@ -55,30 +61,16 @@ std::string BuildCache::defaultFolder() {
 }
 
 std::string BuildCache::keyOf(const std::vector<std::string_view> &parts) {
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  for (std::string_view part : parts) {
-    uint64_t size = part.size(); // so that moving a byte from one part to the next changes the key
-    XXH3_128bits_update(&state, &size, sizeof size);
-    XXH3_128bits_update(&state, part.data(), part.size());
-  }
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
-  std::string key;
-  for (unsigned char byte : canonical.digest) {
-    key += "0123456789abcdef"[byte >> 4];
-    key += "0123456789abcdef"[byte & 15];
-  }
-  return key;
+  return digestOf(parts);
 }
 
 bool BuildCache::isOwn() {
   struct stat found = {};
   if (::stat(folder.c_str(), &found) != 0)
     return false;
-  const bool isOurs = found.st_uid == ::geteuid();
-  if (isOurs && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+  if (isOnlyOurs(found))
     return true;
+  const bool isOurs = found.st_uid == ::geteuid();
   if (!isForeign.exchange(true))
     say(folder + ": " +
         (isOurs ? "other users may write to this folder of compiled kernels (chmod 700 ends that)"
@@ -95,6 +87,12 @@ std::optional<std::string> BuildCache::find(const std::string &key) {
   struct stat found = {};
   if (::lstat(path.c_str(), &found) != 0)
     return std::nullopt;
+  // It may be older than the folder's present mode.
+  if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && !isOnlyOurs(found)) {
+    say(path + ": this entry of the kernel cache is another user's, or others may write to it; the "
+               "kernel is compiled again");
+    return std::nullopt;
+  }
   const Result<std::string> read = readInput(path, input::cacheEntry);
   if (!read) {
     say(read.error().message + "; the kernel is compiled again");

@@ -17,7 +17,7 @@ using Report = std::function<void(const std::string &)>;
 /// its place and renamed into it, so that whoever opens it finds a whole one. Nothing here fails: a
 /// folder that cannot be used means that nothing is kept. What is no regular file is neither read
 /// nor replaced. Machine code from the cache runs: a folder that another user owns or may write to
-/// is not used, and one that is made here is this user's alone.
+/// is not used, nor an entry that another may have written; the folder is made this user's alone.
 class BuildCache {
 public:
   /// An empty folder's name makes a cache that keeps nothing. `ending`: of its files' names, which
@@ -27,7 +27,8 @@ public:
   /// NANO_CACHE_DIR; else `nano` in XDG_CACHE_HOME or in ~/.cache; empty when none is known, or
   /// when NANO_CACHE_DIR is set and empty.
   static std::string defaultFolder();
-  /// The name of an entry: 32 hexadecimal digits that depend on every byte of every part.
+  /// The name of an entry: 64 hexadecimal digits that depend on every byte of every part, by a hash
+  /// for which nobody can make other parts with the same ones.
   static std::string keyOf(const std::vector<std::string_view> &parts);
 
   /// The entry's bytes; nothing when there is none, or when it is damaged, which is said to the

@@ -1,6 +1,8 @@
 // Files with their checksum, and directories made durable.
 #include "runtime/files/FileWriter.h"
 
+#include "runtime/plan/Digest.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -77,9 +79,9 @@ Status makeDirectories(const std::string &path) {
 Status makeWritableDirectory(const std::string &path) {
   if (Status status = makeDirectories(path); !status)
     return status;
-  std::string probe = fmt::format("{}/.probe-{}", path, ::getpid());
+  std::string probe = fmt::format("{}/.probe-{}", path, randomDigits());
   int descriptor =
-      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0)
     return badInput(
         fmt::format("{}: no file can be created there: {}", path, std::strerror(errno)));

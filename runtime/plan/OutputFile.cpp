@@ -1,6 +1,7 @@
 // Files written by open, write, fsync and rename.
 #include "runtime/plan/OutputFile.h"
 
+#include "runtime/plan/Digest.h"
 #include "runtime/plan/InputFile.h"
 
 #include <cerrno>
@@ -193,9 +194,7 @@ Result<OutputFile> OutputFile::replace(const std::string &path) {
   }
   // A new name, so that nothing that stands there is followed or emptied.
   for (int attempt = 0;; ++attempt) {
-    std::string beside = place->path + ".tmp-" + std::to_string(::getpid());
-    if (attempt > 0)
-      beside += "-" + std::to_string(attempt);
+    std::string beside = place->path + ".tmp-" + randomDigits();
     const int error = file.openFile(beside, O_EXCL | O_NOFOLLOW);
     if (error == EEXIST && attempt < 100)
       continue;

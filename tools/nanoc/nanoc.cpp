@@ -1,15 +1,20 @@
 // nanoc: the compiler's command line.
 #include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
+#include "compiler/Rebuild.h"
 #include "compiler/inspect/Diff.h"
 #include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
+#include "runtime/plan/InputFile.h"
+#include "runtime/plan/Signature.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 namespace {
@@ -62,6 +67,16 @@ void checkCompile(const CLI::App &compile, nano::CompileOptions &options) {
   if (options.locations && options.stopAfter.empty())
     throw CLI::ValidationError("--locations",
                                "it is of the IR of a stage: give --stop-after STAGE");
+  if (compile.count("--sign") > 0 && (options.output.empty() || !options.stopAfter.empty()))
+    throw CLI::ValidationError("--sign", "it is of a plan: give -o OUT.plan, and no --stop-after");
+  if (compile.count("--verify") > 0) {
+    for (const char *option : {"--from", "--stop-after", "--print-pipeline", "--sign",
+                               "--report-schedule", "--timeline", "--dump-ir"})
+      if (compile.count(option) > 0)
+        throw CLI::ValidationError(option, "not together with --verify, which compares a plan");
+    if (compile.count("--world") == 0)
+      options.worlds.clear(); // those of the plan
+  }
   if (options.from.empty())
     return;
   for (const char *option : {"-D", "--fp8-scales", "--reports", "--print-pipeline"})
@@ -197,6 +212,82 @@ struct ScheduleReport {
   }
 };
 
+int report(const nano::Error &error) {
+  fmt::print(stderr, "nanoc: {}\n", error.message);
+  return error.exitStatus();
+}
+
+/// A folder that goes with the object.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "nanoc-XXXXXX").string();
+    if (mkdtemp(pattern.data()))
+      path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty())
+      std::filesystem::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+
+  std::string path;
+};
+
+/// `compile --verify`: makes the plan again and says what differs. Exit status 0 where no byte
+/// does, 1 where one does.
+int verify(const std::string &planPath, const nano::CompileOptions &given) {
+  nano::Result<nano::CompileOptions> options = nano::optionsToRebuild(planPath, given);
+  if (!options)
+    return report(options.error());
+  const TemporaryFolder folder;
+  if (options->output.empty()) {
+    if (folder.path.empty())
+      return report(nano::badInput("--verify: no temporary folder can be made; set TMPDIR to one "
+                                   "that can be written"));
+    options->output = folder.path + "/rebuilt.plan";
+  }
+  if (const int status = nano::compileModel(*options); status != nano::Done)
+    return status;
+  const nano::Result<std::string> wanted = nano::readInput(planPath, nano::input::plan),
+                                  made = nano::readInput(options->output, nano::input::plan);
+  for (const nano::Result<std::string> *file : {&wanted, &made})
+    if (!*file)
+      return report(file->error());
+  if (*wanted == *made) {
+    fmt::print("{}: nanoc makes the same bytes of {}\n", planPath, options->model);
+    return nano::Done;
+  }
+  nano::inspect::DiffOptions compared;
+  compared.a = planPath;
+  compared.b = options->output;
+  const int status = nano::inspect::diff(compared);
+  return std::max<int>(status, nano::RunFailed);
+}
+
+/// `compile --sign`: compiles, and signs the plan where that went well.
+int compileAndSign(const nano::CompileOptions &options, const std::string &keyPath) {
+  // Read first, so that a mistake is told before anything is done.
+  const nano::Result<nano::plan::SigningKey> key = nano::plan::SigningKey::read(keyPath);
+  if (!key)
+    return report(nano::badInput("--sign " + key.error().message));
+  if (const int status = nano::compileModel(options); status != nano::Done)
+    return status;
+  const nano::Status status = nano::plan::signPlanFile(options.output, *key);
+  return status ? nano::Done : report(status.error());
+}
+
+/// `nanoc keygen`
+int makeKeys(const std::string &path) {
+  if (const nano::Status status = nano::plan::makeKeyPair(path); !status)
+    return report(status.error());
+  fmt::print("wrote {}, for nanoc compile --sign and for nobody else to see, and {}.pub, for "
+             "nanorun --trust\n",
+             path, path);
+  return nano::Done;
+}
+
 /// Everything that nanoc does; throws std::bad_alloc.
 int run(int argc, char **argv) {
   CLI::App app("nanoc: compiles a training step written in C++ into a plan for nanorun", "nanoc");
@@ -309,6 +400,18 @@ int run(int argc, char **argv) {
   compile->add_flag("--report-indices", options.reportIndices,
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");
+  std::string signingKey, verified;
+  compile
+      ->add_option("--sign", signingKey,
+                   "Signs the plan with this private key (nanoc keygen), in a file FILE.sig beside "
+                   "it, for nanorun --trust")
+      ->type_name("KEY");
+  compile
+      ->add_option("--verify", verified,
+                   "Compares with that plan, compiled for its target and numbers of ranks with its "
+                   "-D, and says what differs; exit status 1 where it does. Give the other options "
+                   "that it was compiled with")
+      ->type_name("OUT.plan");
   compile->add_flag("--timing", options.timing, "Says how many seconds each phase took");
   const char *verbose = "Shows all that the host compiler says of a model file";
   compile->add_flag("--verbose", options.verbose, verbose);
@@ -318,6 +421,13 @@ int run(int argc, char **argv) {
   params->add_option("MODEL.cpp", options.model, "The model file")->required()->type_name("");
   addOverrides(*params, overrides);
   params->add_flag("--verbose", options.verbose, verbose);
+
+  std::string keyPath;
+  CLI::App *keygen = app.add_subcommand(
+      "keygen", "Makes a key pair to sign plans with: FILE, the private key, and FILE.pub");
+  keygen->add_option("FILE", keyPath, "The private key's file, which must not be there yet")
+      ->required()
+      ->type_name("");
 
   CLI::App *stages =
       app.add_subcommand("stages", "Lists the stages of the compiler, for --stop-after");
@@ -341,6 +451,8 @@ int run(int argc, char **argv) {
       return nano::inspect::explain(explained);
     if (stages->parsed())
       return nano::listStages();
+    if (keygen->parsed())
+      return makeKeys(keyPath);
     options.overrides = parseOverrides(overrides);
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides, options.verbose);
@@ -349,7 +461,10 @@ int run(int argc, char **argv) {
     checkBytes("--chunk-bytes", options.chunkBytes);
     checkBytes("--bucket-bytes", options.bucketBytes);
     schedule.check(options);
-    const int status = nano::compileModel(options);
+    if (!verified.empty())
+      return verify(verified, options);
+    const int status =
+        signingKey.empty() ? nano::compileModel(options) : compileAndSign(options, signingKey);
     return status == nano::Done ? schedule.print(options) : status;
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help

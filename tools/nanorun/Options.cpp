@@ -21,7 +21,7 @@ Ranks on several machines: start one process a rank with mpirun, srun (Slurm) or
 all end within seconds (--rank-timeout where it hangs) with a line that names it, and none with status 0. Give all of them the
 same NANO_JOB_SECRET (openssl rand -hex 32) or --job-secret FILE, so that nobody else joins; mpirun and one machine need none.
 A plan is a program: it runs as you do, so run those whose maker you trust. Shards, parameters, checkpoints and prompts are data,
-which can be refused and nothing else; docs/trust.md says more. --describe executes nothing of a plan.
+which can be refused and nothing else; docs/trust.md says more. --describe executes nothing of a plan, --trust runs signed ones only.
 Exit status: 0 done; 1 the run failed or was interrupted; 2 bad usage or bad input, with one line that says what to do.
 
 nanorun m.plan --train 'data/train_*.bin' --val 'data/val_*.bin' --save runs/a --save-every 100 --log runs/a.jsonl
@@ -238,6 +238,15 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                "OUT.plan.tune.json, which later runs use");
   app.add_flag("--check-commands", train.checkCommands,
                "Wait for every command, so that an error names its command (slow)");
+  app.add_option("--trust", options.trust.keys,
+                 "Run the plan only if the key that belongs to this one has signed it (nanoc "
+                 "keygen, nanoc compile --sign); may be given several times, then one of them")
+      ->type_name("KEY.pub")
+      ->allow_extra_args(false);
+  app.add_option("--rebuild", options.trust.model,
+                 "Run the plan only if the nanoc beside nanorun makes the same bytes of this model "
+                 "file, which it compiles and runs; says what differs and ends with status 1 else")
+      ->type_name("MODEL.cpp");
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
       app.add_option("--sample", sample,

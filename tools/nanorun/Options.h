@@ -5,6 +5,7 @@
 #include "runtime/Trainer.h"
 #include "runtime/comm/Launch.h"
 #include "runtime/plan/Status.h"
+#include "tools/nanorun/PlanTrust.h"
 
 #include <chrono>
 #include <optional>
@@ -17,6 +18,7 @@ struct Options {
   std::string plan;
   std::string backend; ///< "cpu", "cuda" or empty
   std::string device;  ///< "cpu", "cuda", "emulator" or empty
+  PlanTrust trust;
   bool describe = false;
   TrainOptions train;
   LaunchOptions launch;

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -120,7 +121,7 @@ Status logitsOfPrompt(const plan::Plan &plan, const std::string &hash, const Opt
 
 /// Reads the plan, checked against what the command line says of it.
 Result<plan::PlanFile> openPlan(const Options &options) {
-  Result<plan::PlanFile> file = plan::PlanFile::open(options.plan);
+  Result<plan::PlanFile> file = openTrusted(options.plan, options.trust);
   if (!file)
     return file;
   const std::string &target = file->common().target;
@@ -251,9 +252,25 @@ void raiseFileLimit() {
   }
 }
 
+/// What nothing can catch, as where a destructor finds no memory, ends the run with a line too.
+/// Checkpoints are published whole or not at all.
+[[noreturn]] void endUncaught() {
+  const char *line = "nanorun: an error that nothing expects\n";
+  try {
+    if (const std::exception_ptr thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc &) {
+    line = "nanorun: out of memory; free some, or use fewer ranks\n";
+  } catch (...) {
+  }
+  (void)!::write(STDERR_FILENO, line, std::strlen(line));
+  std::_Exit(1);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
+  std::set_terminate(endUncaught);
   raiseFileLimit();
   try {
     Status status = run(argc, argv);

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <regex>
+#include <set>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -136,15 +138,19 @@ TEST(Files, WhatIsNoPlaceForAFile) {
   }
 }
 
-TEST(Files, NothingThatStandsBesideIsTouched) {
+TEST(Files, NobodyCanGuessWhatStandsBeside) {
   ScratchDirectory scratch;
-  const std::string temporary = fmt::format("{}/file.tmp-{}", scratch.path, ::getpid());
-  writeText(scratch / "precious", "precious");
-  fs::create_symlink("precious", temporary);
-  EXPECT_EQ(publish(scratch / "file", "text"), "");
-  EXPECT_EQ(readText(scratch / "file"), "text");
-  EXPECT_EQ(readText(scratch / "precious"), "precious");
-  EXPECT_TRUE(fs::is_symlink(temporary));
+  std::set<std::string> seen;
+  for (int i = 0; i < 2; ++i) {
+    Result<AtomicFile> file = AtomicFile::create(scratch / "file");
+    ASSERT_TRUE(file);
+    const std::vector<std::string> names = namesIn(scratch.path);
+    ASSERT_EQ(names.size(), 1u);
+    EXPECT_TRUE(std::regex_match(names[0], std::regex("file\\.tmp-[0-9a-f]{16}"))) << names[0];
+    seen.insert(names[0]);
+  }
+  EXPECT_EQ(seen.size(), 2u);
+  EXPECT_TRUE(namesIn(scratch.path).empty());
 }
 
 TEST(Files, TheCacheReadsAndReplacesRegularFilesOnly) {
@@ -191,6 +197,47 @@ TEST(Files, TheCacheIsOfItsUserAlone) {
   ASSERT_EQ(said.size(), 1u);
   EXPECT_CONTAINS(said[0], folder + ": other users may write to this folder of compiled kernels");
   EXPECT_EQ(namesIn(folder), std::vector<std::string>{key + ".x"});
+
+  // What another has put there before the folder was closed stays unused.
+  fs::permissions(folder, fs::perms::owner_all);
+  BuildCache closed(folder, ".x", report);
+  EXPECT_EQ(closed.find(key), "bytes");
+  const std::string entry = folder + "/" + key + ".x";
+  fs::permissions(entry, fs::perms::group_write, fs::perm_options::add);
+  EXPECT_FALSE(closed.find(key));
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_CONTAINS(said[1], entry + ": this entry of the kernel cache is another user's, or others");
+  closed.store(key, "bytes");
+  EXPECT_EQ(closed.find(key), "bytes");
+  if (::geteuid() != 0)
+    return;
+  ASSERT_EQ(::chown(entry.c_str(), 1, 1), 0);
+  EXPECT_FALSE(closed.find(key));
+  ASSERT_EQ(said.size(), 3u);
+  ASSERT_EQ(::chown(folder.c_str(), 1, 1), 0);
+  EXPECT_FALSE(closed.find(key));
+  ASSERT_EQ(said.size(), 4u);
+  EXPECT_CONTAINS(said[3], folder + ": this folder of compiled kernels belongs to another user");
+}
+
+/// An entry is of the text that its key was made from: parts that run on elsewhere are others.
+TEST(Files, TheCacheIsBoundToWhatItIsMadeFrom) {
+  const std::string key = BuildCache::keyOf({"flags", "text"});
+  EXPECT_TRUE(std::regex_match(key, std::regex("[0-9a-f]{64}"))) << key;
+  EXPECT_EQ(key, BuildCache::keyOf({"flags", "text"}));
+  for (const std::vector<std::string_view> &parts : {std::vector<std::string_view>{"flags", "texu"},
+                                                     {"flagst", "ext"},
+                                                     {"flags", "text", ""},
+                                                     {"flagstext"},
+                                                     {"text", "flags"}})
+    EXPECT_NE(key, BuildCache::keyOf(parts));
+  ScratchDirectory scratch;
+  BuildCache cache(scratch.path, ".x", nullptr);
+  cache.store(key, "bytes");
+  const std::string other = BuildCache::keyOf({"flags", "other text"});
+  fs::copy_file(scratch / (key + ".x"), scratch / (other + ".x"));
+  EXPECT_FALSE(cache.find(other));
+  EXPECT_EQ(cache.find(key), "bytes");
 }
 
 //===- Reading -----------------------------------------------------------------===//
