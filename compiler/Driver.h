@@ -33,8 +33,8 @@ struct CompileOptions {
   bool reportIndices = false;
   bool timing = false;
   bool verbose = false; ///< all that the host compiler says of a model file
-  std::string knownAs; ///< the path by which the plan names the model file; empty: `model`
-  bool quiet = false;  ///< says nothing about the plan that was written
+  std::string knownAs;  ///< the path by which the plan names the model file; empty: `model`
+  bool quiet = false;   ///< says nothing about the plan that was written
 };
 
 /// What plans are for unless told: "cuda" when built where the CUDA toolkit is, else "cpu".

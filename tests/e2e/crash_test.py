@@ -26,7 +26,7 @@ SEEN = (
     "rename:1:EIO in rank 0 of 1 rank, 2 threads: .*: rank 0 ended without one clear line",
     "rename:2:EIO in .*: lost step-000002",
     "rename:3:EIO in .*: rank 0 ended with status 139",
-    "rename:1:ENOSPC in .*: ended well, with a word",
+    "rename:1:ENOSPC in .*: ended well all the same",
     "rename:2:ENOSPC in .*: step 2 has two losses",
     "rename:3:ENOSPC in .*: lost a checkpoint: .*skipping checkpoint",
 )

@@ -18,6 +18,8 @@ ERRORS = {
     "mkdir": ("ENOSPC",),
     "malloc": ("ENOMEM",),
 }
+# What a run cannot do without: it may not end well where one of these failed.
+NEEDED = ("write", "fsync", "rename", "mkdir")
 # Allocations are counted from the second save on, the others from the start of the program.
 SECOND_SAVE = "2:/.step-"
 WHERE = ((ALONE, 0), (PROCESSES, 0), (PROCESSES, 1))
@@ -38,6 +40,8 @@ class Points:
             for kind, rank in WHERE:
                 for error in ERRORS[call]:
                     self.series(call, error, kind, rank, keep)
+                tried = self.counts[call, kind, rank][0]
+                self.say(f"{call}, rank {rank} of {kind}: {tried} points")
             done = [sum(column) for column in zip(*(self.counts[call, *each] for each in WHERE))]
             self.say(f"{call}: {done[0]} points, {done[2]} wrong")
 
@@ -69,12 +73,12 @@ class Points:
         with open(report, encoding="utf-8") as file:
             what = file.read().strip()
         try:
-            self.check(run, kind, statuses, counts)
+            self.check(fail.partition(":")[0], run, kind, statuses, counts)
         except Wrong as wrong:
             raise Wrong(f"{what}: {wrong}") from None
         return True
 
-    def check(self, run, kind, statuses, counts):
+    def check(self, call, run, kind, statuses, counts):
         run.check_saves()
         if any(statuses):
             for each, status in enumerate(statuses):
@@ -83,6 +87,8 @@ class Points:
             again.must_succeed()
             check_end(again, self.wanted[kind])
         else:
+            if call in NEEDED:
+                raise Wrong("ended well all the same")
             counts[1] += 1
             errors = "".join(run.errors(each) for each in range(len(statuses)))
             if errors:
