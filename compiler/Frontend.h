@@ -459,8 +459,8 @@ Tensor param(const Name &name, const Shape &shape, DType type, const Init &init,
 /// parameter files it is as any other.
 Tensor frozen(const Name &name, const Shape &shape, DType type, const Init &init,
               Line at = Line::here());
-/// A constant tensor, f32, bf16 or i32, that is held once, in the plan, and in no checkpoint: by
-/// `constants(count, …)` or `fromFile(…)` or one number.
+/// A constant tensor, f32, bf16, i32 or u16, that is held once, in the plan, and in no checkpoint:
+/// by `constants(count, …)` or `fromFile(…)` or one number.
 Tensor table(const Name &name, const Shape &shape, DType type, const Init &init,
              Line at = Line::here());
 /// With `element(i)` as element i in row-major order.
@@ -482,9 +482,9 @@ enum class OverRanks : uint8_t {
   max,   ///< or the largest
   each,  ///< every rank keeps its own; checkpoints hold all, for this number of ranks only
 };
-/// Declares a state of the model's own: f32, bf16 or i32, in checkpoints, that programs read as
-/// other tensors and `set`. A rank's micro-batches run one after the other: each reads what the one
-/// before it has set. With `unset()` it must be set in a program before it is read there.
+/// Declares a state of the model's own: f32, bf16, i32 or u16, in checkpoints, that programs read
+/// as other tensors and `set`. A rank's micro-batches run one after the other: each reads what the
+/// one before it has set. With `unset()` it must be set in a program before it is read there.
 Tensor state(const Name &name, const Shape &shape, DType type, const Init &init,
              OverRanks over = OverRanks::equal, Line at = Line::here());
 inline Init unset() { return {Init::Unset, 0, {}}; }

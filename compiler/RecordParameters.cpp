@@ -18,9 +18,9 @@ namespace nano::frontend {
 
 RankedTensorType Recorder::storedType(const Shape &shape, DType type, bool orIntegers,
                                       const std::string &what, Line at) {
-  if (type != f32 && type != bf16 && !(orIntegers && type == i32))
+  if (type != f32 && type != bf16 && !(orIntegers && (type == i32 || type == u16)))
     fail(at, fmt::format("{}: can be stored as {}, not {}", what,
-                         orIntegers ? "f32, bf16 or i32" : "f32 or bf16", nameOf(type)));
+                         orIntegers ? "f32, bf16, i32 or u16" : "f32 or bf16", nameOf(type)));
   return tensorType({shape.sizes, static_cast<size_t>(shape.rank)}, elementType(type), at,
                     what.c_str());
 }
@@ -119,6 +119,10 @@ DenseElementsAttr dataOf(ArrayRef<double> numbers, RankedTensorType type) {
     std::memcpy(raw.data() + end, &element, sizeof element);
   };
   for (double number : numbers) {
+    if (type.getElementType().isInteger(16)) {
+      append(static_cast<uint16_t>(number));
+      continue;
+    }
     if (type.getElementType().isInteger()) {
       append(static_cast<int32_t>(number));
       continue;
@@ -136,6 +140,8 @@ DenseElementsAttr dataOf(ArrayRef<double> numbers, RankedTensorType type) {
 
 /// Whether a number is one of `type`'s, after rounding.
 bool fits(double number, Type type) {
+  if (type.isInteger(16))
+    return number == std::floor(number) && number >= 0 && number <= UINT16_MAX;
   if (type.isInteger())
     return number == std::floor(number) && number >= INT32_MIN && number <= INT32_MAX;
   // Half a unit beyond the largest number of the type rounds to infinity.
@@ -163,9 +169,10 @@ graph::InitAttr Recorder::initOf(const Init &init, RankedTensorType type, const 
       if (!fits(value, element))
         fail(at, fmt::format("{}: the initial value {} is not a number of type {}", what, value,
                              nameOf(dtypeOf(element))));
-  if (element.isInteger() && init.kind != Init::Constant && init.kind != Init::Data &&
-      init.kind != Init::Copy && init.kind != Init::Transpose)
-    fail(at, fmt::format("{}: i32 starts with given numbers or as a copy", what));
+  if (element.isInteger() && init.kind != Init::Constant && init.kind != Init::Unset &&
+      init.kind != Init::Data && init.kind != Init::Copy && init.kind != Init::Transpose)
+    fail(at, fmt::format("{}: {} starts with given numbers or as a copy", what,
+                         nameOf(dtypeOf(element))));
   switch (init.kind) {
   case Init::Constant:
     return attribute("constant", values);

@@ -17,8 +17,9 @@ Tensor Recorder::state(const char *name, const Shape &shape, DType type, const I
   countOp(at);
   const std::string what = fmt::format("state '{}'", name);
   const RankedTensorType tensor = storedType(shape, type, true, what, at);
-  if (type == i32 && (over == OverRanks::mean || over == OverRanks::max))
-    fail(at, fmt::format("{}: ranks combine f32 and bf16; keep i32 equal, or one on each", what));
+  if ((type == i32 || type == u16) && (over == OverRanks::mean || over == OverRanks::max))
+    fail(at, fmt::format("{}: ranks combine f32 and bf16; keep {} equal, or one on each", what,
+                         nameOf(type)));
   if (over == OverRanks::each && init.kind != Init::Constant && init.kind != Init::Unset)
     fail(at, fmt::format("{}: what each rank keeps for itself starts with one number", what));
   const Tensor handle =
@@ -50,12 +51,21 @@ void Recorder::set(const At &state, const Operand &value) {
     fail(state.at, fmt::format("{}: it is set in this program by line {} already; a program sets a "
                                "state once",
                                what, before->line));
+  const bool isU16 = type.getElementType().isInteger(16);
   const bool wantsInteger = value.isNumber && type.getElementType().isInteger();
+  const double least = isU16 ? 0 : -double(INT32_MAX), most = isU16 ? UINT16_MAX : INT32_MAX;
   if (wantsInteger &&
-      (value.number != std::floor(value.number) || std::abs(value.number) > INT32_MAX))
-    fail(state.at, fmt::format("{}: {} is not an i32", what, value.number));
-  const Value stored = value.isNumber ? constant(value.number, type, state.at)
-                                      : this->value(value.tensor, value.at, what.c_str());
+      (value.number != std::floor(value.number) || value.number < least || value.number > most))
+    fail(state.at, fmt::format("{}: {} is not {} {}", what, value.number, isU16 ? "a" : "an",
+                               nameOf(dtypeOf(type.getElementType()))));
+  auto number = [&] {
+    if (!isU16)
+      return constant(value.number, type, state.at);
+    const auto wide = RankedTensorType::get(type.getShape(), builder.getI32Type());
+    return cast(constant(value.number, wide, state.at), type.getElementType(), state.at);
+  };
+  const Value stored =
+      value.isNumber ? number() : this->value(value.tensor, value.at, what.c_str());
   if (stored.getType() != type) {
     auto given = mlir::cast<RankedTensorType>(stored.getType());
     fail(state.at, fmt::format("{}: to {} {}; it is {} {}", what,

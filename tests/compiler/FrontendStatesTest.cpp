@@ -108,7 +108,7 @@ TEST(FrontendStates, Tables) {
                  }),
             "constants: its function threw an exception for 5: no such row");
   EXPECT_EQ(made(f8e4m3, [](int64_t) { return 1.0; }),
-            "table 't': can be stored as f32, bf16 or i32, not f8e4m3");
+            "table 't': can be stored as f32, bf16, i32 or u16, not f8e4m3");
   EXPECT_EQ(saidBy([] { table("t", {20}, f32, normal(0, 1)); }),
             "table 't': holds given numbers; a frozen parameter starts with random ones or as a "
             "copy");
@@ -173,6 +173,26 @@ TEST(FrontendStates, States) {
   EXPECT_EQ(trainSays([](Tensor x, Tensor n, Tensor) { set(x, n); }),
             "set 'x': to i32 []; it is f32 [2]");
   EXPECT_EQ(trainSays([](Tensor, Tensor n, Tensor) { set(n, 0.5); }), "set 'n': 0.5 is not an i32");
+  auto setU16 = [](double number) {
+    return saidBy([&] {
+      const Tensor n = state("n", {}, u16, constant(1));
+      training({.vocabSize = 10, .eosToken = 0, .globalBatch = 8, .numIterations = 6});
+      train(4, Loss::sum, [&](Tensor tokens, Tensor) {
+        set(n, number);
+        return cast(tokens, f32);
+      });
+    });
+  };
+  EXPECT_EQ(setU16(65536), "set 'n': 65536 is not a u16");
+  EXPECT_EQ(setU16(-1), "set 'n': -1 is not a u16");
+  EXPECT_EQ(saidBy([] { state("n", {}, u16, constant(-1)); }),
+            "state 'n': the initial value -1 is not a number of type u16");
+  EXPECT_EQ(saidBy([] { state("n", {}, u16, normal(0, 1)); }),
+            "state 'n': u16 starts with given numbers or as a copy");
+  EXPECT_EQ(saidBy([] { state("n", {}, u16, constant(0), OverRanks::mean); }),
+            "state 'n': ranks combine f32 and bf16; keep u16 equal, or one on each");
+  EXPECT_EQ(saidBy([] { table("t", {2}, u16, [](int64_t i) { return 65535.0 + double(i); }); }),
+            "table 't': the initial value 65536 of element 1 is not a number of type u16");
   EXPECT_EQ(trainSays([](Tensor x, Tensor, Tensor) { set(x + x, 1); }),
             "+: state 'x' is read before it is set; set it above this line, or give it an initial "
             "value");

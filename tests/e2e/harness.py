@@ -119,7 +119,7 @@ def write_shard(path, content, magic=20240520, version=1):
 
 
 def read_safetensors(path):
-    """{name: values} of a file of f32, bf16 and i32 tensors."""
+    """{name: values} of a file of f32, bf16, i32 and u16 tensors."""
     with open(path, "rb") as file:
         raw = file.read()
     size = struct.unpack("<Q", raw[:8])[0]
@@ -133,6 +133,8 @@ def read_safetensors(path):
             found[name] = array.array("f", data[begin:end])
         elif entry["dtype"] == "I32":
             found[name] = array.array("i", data[begin:end])
+        elif entry["dtype"] == "U16":
+            found[name] = array.array("H", data[begin:end])
         elif entry["dtype"] == "BF16":
             halves = array.array("H", data[begin:end])
             widened = struct.pack(f"<{len(halves)}I", *[half << 16 for half in halves])

@@ -7,6 +7,7 @@ and resumed around an event, sampled from, and on the emulator."""
 import glob
 import os
 import re
+import struct
 
 from harness import (
     RunTest,
@@ -20,6 +21,29 @@ from harness import (
     val_losses,
 )
 
+# Numbers of 16 bits beside a parameter.
+HALVES = """#include "compiler/Frontend.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const auto group = adam("all", {.lr = 0.1});
+  const Tensor w = param("w", {4}, f32, normal(0, 1), group);
+  const Tensor low = state("low", {4}, u16, constant(1));
+  const Tensor count = state("count", {}, u16, constant(65533));
+  const Tensor final = state("final", {}, u16, unset());
+  const Tensor one = table("one", {}, u16, [](int64_t) { return 1.0; });
+  auto loss = [&](Tensor tokens, Tensor) {
+    return slice(reshape(w * reshape(cast(tokens, f32), {32, 4}), {128}), 0, 0, 128);
+  };
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 128, .numIterations = 3});
+  train(128, Loss::mean, [&](Tensor tokens, Tensor targets) {
+    set(low, cast(bitcast(w, i32), u16));
+    set(count, cast(cast(count, i32) + cast(one, i32), u16));
+    set(final, 65535);
+    return loss(tokens, targets);
+  });
+  validate(128, Loss::mean, loss);
+}
+"""
 PAGE = "../tests/e2e/Inputs/states"
 V, D, T, BATCH, EVENT = 257, 32, 128, 512, 5
 # States are f32, sums over 128 rows of numbers near 0.05: a few roundings of 6e-8.
@@ -208,6 +232,26 @@ class States(RunTest):
             for name in theirs:
                 self.assertLessEqual(distance(ours[name], theirs[name]), 1e-4, f"{step}: {name}")
         self.run_steps(gpu, "gpu2", 2, "--device", "emulator", "--gpus", 2)
+
+    def test_16_bits(self):
+        """A u16 state keeps the lower bits of a parameter, a table's numbers start another one;
+        checkpoints hold both, and a resumed run goes on from them."""
+        source = self.path("halves.cpp")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(HALVES)
+        plan = self.path("halves.plan")
+        self.ran("nanoc", "compile", source, "-o", plan, "--target", "cpu")
+        _, folder = self.run_steps(plan, "halves", 2)
+        _, again = self.run_steps(plan, "halves-again", 3, "--resume", folder)
+        for folder, steps in ((folder, 2), (again, 3)):
+            states = checkpoint(folder, steps)
+            before = checkpoint(folder if steps == 2 else self.path("halves"), steps - 1)["w"]
+            bits = struct.unpack("<4I", struct.pack("<4f", *before))
+            self.assertEqual(states["low"], [word & 0xFFFF for word in bits])
+            self.assertTrue(any(states["low"]))
+            # 65533 + steps, as numbers of 16 bits.
+            self.assertEqual(states["count"], [(65533 + steps) % 65536])
+            self.assertEqual(states["final"], [65535])
 
 
 if __name__ == "__main__":
