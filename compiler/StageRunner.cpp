@@ -324,6 +324,8 @@ void runReporting(MLIRContext *context, const std::string &name,
   const Reports reports(context);
   const LogicalResult result = work();
   reports.printRemarks();
+  if (failed(result) && reports.isModelError(noRun))
+    throw StageError(reports.error(), true);
   if (failed(result))
     throw StageError(
         fmt::format("{} (stage {})",

@@ -2,6 +2,8 @@
 // and the system's linker.
 #include "codegen/cpu/NativeCode.h"
 
+#include "codegen/CustomKernels.h"
+#include "codegen/cpu/CustomCode.h"
 #include "codegen/cpu/KernelLowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -130,14 +132,13 @@ struct TemporaryDirectory {
 };
 
 /// `ld -shared` over the objects; undefined symbols are errors. `scratch`: definitions of symbols.
+/// `custom`: objects of the model's own kernels in `directory`, which may call the C library.
 static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
-                                   ArrayRef<std::string> scratch, Location loc) {
+                                   ArrayRef<std::string> scratch, ArrayRef<std::string> custom,
+                                   const TemporaryDirectory &directory, Location loc) {
   llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName("ld");
   if (!linker)
     return emitError(loc) << "the linker 'ld' is not on this machine; install the package binutils";
-  TemporaryDirectory directory;
-  if (directory.error)
-    return emitError(loc) << "cannot make a temporary directory: " << directory.error.message();
   std::vector<std::string> arguments = {*linker,
                                         "-shared",
                                         "-z",
@@ -161,6 +162,10 @@ static FailureOr<std::string> link(ArrayRef<llvm::SmallVector<char, 0>> objects,
       os.clear_error();
       return emitError(loc) << "cannot write " << arguments.back() << ": " << message;
     }
+  }
+  if (!custom.empty()) {
+    llvm::append_range(arguments, custom);
+    llvm::append_range(arguments, std::vector<std::string>{"--as-needed", "-lm", "-lc"});
   }
   std::string log = directory.file("log");
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
@@ -213,6 +218,19 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
   };
   Clock::time_point start = Clock::now();
   OwningOpRef<ModuleOp> copy = kernels.clone();
+  TemporaryDirectory directory;
+  if (directory.error)
+    return kernels.emitError("cannot make a temporary directory: ") << directory.error.message();
+  SmallVector<std::string> custom;
+  for (auto kernel : llvm::make_early_inc_range(copy->getOps<func::FuncOp>())) {
+    if (!isCustomKernel(kernel))
+      continue;
+    FailureOr<std::string> object = compileCustomKernel(kernel, target, directory.path.str().str());
+    if (failed(object))
+      return failure();
+    custom.push_back(std::move(*object));
+    kernel.erase();
+  }
   if (failed(lowerKernelsToLlvm(*copy, target)))
     return failure();
   if (times)
@@ -244,7 +262,7 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
     if (auto bytes = function->getAttrOfType<IntegerAttr>("nano.scratch_bytes"))
       scratch.push_back(
           ("--defsym=" + function.getSymName() + ".scratch=" + Twine(bytes.getInt())).str());
-  FailureOr<std::string> code = link(finished, scratch, kernels.getLoc());
+  FailureOr<std::string> code = link(finished, scratch, custom, directory, kernels.getLoc());
   if (failed(code))
     return failure();
   if (times)

@@ -15,6 +15,7 @@ namespace nano::codegen {
 struct NativeCode {
   std::string code; ///< ELF bytes; one exported symbol a kernel, signature as in
                     ///< runtime/plan/Plan.h; no undefined symbols
+                    ///< but those of the C library that the model's own kernels call
   std::vector<std::string> cpuFeatures; ///< as /proc/cpuinfo spells them
 };
 

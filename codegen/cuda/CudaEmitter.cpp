@@ -69,6 +69,8 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
     definitions = *own;
     printer.names.take("x"); // the template's operands
     printer.names.take("maps");
+    if (auto function = kernel->getAttrOfType<StringAttr>("nano.function"))
+      printer.names.take(function.getValue());
   }
   std::string body;
   for (int64_t i = 0; i < arguments; ++i) {

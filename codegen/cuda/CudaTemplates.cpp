@@ -2,6 +2,8 @@
 // attributes.
 #include "codegen/cuda/CudaTemplates.h"
 
+#include "codegen/CustomKernels.h"
+
 #include "mlir/IR/SymbolTable.h"
 
 #include <fmt/format.h>
@@ -415,6 +417,10 @@ FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &inc
       return failure();
     return std::string();
   }
+  if (name == "custom") {
+    includes += "#include \"nano_array.h\"\n";
+    return customText(kernel, "nano.cuda", (kernel.getSymName() + ".cu").str(), includes);
+  }
   if (name == "matmul") {
     includes += "#include \"nano_matmul.h\"\n";
     ProductStruct product(k);
@@ -478,6 +484,10 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
                        "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
                        fmt::join(k.shape.asArrayRef().drop_back(), ", "), k.shape[7] != 0,
                        pointer(k.operand(0)), pointer(kernel.getArgument(k.places(0)[0])));
+  if (name == "custom") {
+    FailureOr<std::string> call = customCall(kernel, "work.begin", "work.end", pointer);
+    return failed(call) ? call : "  " + *call + ";\n";
+  }
   if (name == "matmul")
     return ProductStruct(k).call(printer);
   std::string text;

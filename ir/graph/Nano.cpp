@@ -1,4 +1,5 @@
 // Registration of the `nano` dialect.
+#include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -47,6 +48,9 @@ void NanoDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/graph/NanoOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "ir/graph/CustomOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -1,6 +1,7 @@
 // How many bytes cross memory in a graph program, before and after fusion, and the floor.
 #include "passes/fuse/Traffic.h"
 
+#include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/ProductForm.h"
@@ -46,7 +47,7 @@ bool nano::readsOneColumn(FusedOp fused, unsigned operand) {
 }
 
 bool nano::isCall(Operation *op) {
-  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp,
+  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, CustomOp,
              AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp>(op);
 }
 

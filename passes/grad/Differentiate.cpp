@@ -22,8 +22,10 @@
 //   that feed it give f32 at once instead of rounding to bf16 first.
 // - Nothing is computed for values that depend on no trained parameter: frozen ones (those without
 //   an optimizer) have no gradient, and the products that would make it are never made.
+// - The derivative of a kernel of the model's own is copied out of it, and taken away.
 // - Behind `nano.stop_gradient` there is no gradient; the op itself gives way to its operand, in
 //   every program.
+#include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
@@ -153,6 +155,11 @@ LogicalResult Backward::findRelevant(Value loss) {
     if (!isa<DifferentiableOpInterface>(op))
       return emitModelError(op) << "no derivative of " << op->getName()
                                 << " is known, and the loss depends on parameters through it";
+    if (auto custom = dyn_cast<CustomOp>(op); custom && custom.getDerivative().empty())
+      return emitModelError(op) << "kernel '" << custom.getName()
+                                << "' has no derivative, and the loss depends on parameters "
+                                   "through it; give it .derivative, or what it reads to "
+                                   "stopGradient";
     for (Value result : op->getResults())
       if (isFloat8(tensorType(result).getElementType()) && !isa<QuantizeOp, TransposeOp>(op))
         return emitModelError(op)
@@ -393,6 +400,11 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
     module.walk([](StopGradientOp stop) {
       stop.replaceAllUsesWith(stop.getX());
       stop.erase();
+    });
+    module.walk([](CustomOp custom) {
+      custom.getDerivative().dropAllReferences();
+      custom.getDerivative().getBlocks().clear();
+      custom.setGradientOf({});
     });
     OpBuilder builder(&getContext());
     for (auto &[name, state] : parameters) {

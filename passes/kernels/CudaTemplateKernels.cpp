@@ -1,11 +1,13 @@
 // Kernels for CUDA that are templates of the device library; their launches' sizes are the device
-// library's own constant expressions.
+// library's own constant expressions. Kernels of the model's own are templates too, of either
+// target.
 #include "passes/kernels/CudaTemplateKernels.h"
 
 #include "codegen/cuda/device/nano_attention_shape.h"
 #include "codegen/cuda/device/nano_matmul_shape.h"
 #include "codegen/cuda/device/nano_scatter_shape.h"
 #include "codegen/cuda/device/nano_transpose_shape.h"
+#include "ir/graph/Custom.h"
 #include "ir/step/AttentionFlops.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
@@ -92,6 +94,8 @@ public:
           return task.emitOpError("cannot write ")
                  << step::nameOf(out) << " in place: other blocks read it";
     Operation &op = body.front();
+    if (auto custom = dyn_cast<graph::CustomOp>(op))
+      return this->custom(custom);
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
       return this->attention(attention, attention.getQ(), attention.getScale());
     if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
@@ -250,6 +254,37 @@ private:
               {shape.matrices, shape.p, shape.q, shape.inMatrix, shape.inRow, shape.outMatrix,
                shape.outRow, isVector},
               nano::transposeLaunch(shape, int(bytes)));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// Results that are added to are filled with zeros before.
+  FailureOr<std::vector<TemplateCall>> custom(graph::CustomOp op) {
+    TemplateCall launch;
+    SmallVector<Value> ins;
+    SmallVector<SmallVector<Value>> outs;
+    for (Value operand : op.getInputs())
+      ins.push_back(memrefOf(operand));
+    for (Value result : op->getResults())
+      outs.push_back(memrefsOf(task, result));
+    bind(launch, ins, outs);
+    for (int64_t added : op.getAdded())
+      for (Value out : outs[added]) {
+        step::FillOp::create(program, task.getLoc(), out);
+        launch.reads.push_back(llvm::find(launch.operands, out) - launch.operands.begin());
+      }
+    setLaunch(launch, "custom", {},
+              {int(op.getThreads()), int64_t(op.getIterations()), int(op.getSharedBytes())});
+    launch.stem = op.getName().str();
+    launch.attributes.set("nano.function", op.getNameAttr());
+    launch.attributes.set("nano.added", op.getAddedAttr());
+    launch.attributes.set("nano.grain", op.getGrainAttr());
+    launch.attributes.set("nano.block_iterations", op.getBlockIterationsAttr());
+    if (const double flops = op.getFlops().convertToDouble(); flops > 0)
+      launch.attributes.set(step::flopsAttrName, b.getF64FloatAttr(flops));
+    for (auto [name, text] :
+         {std::pair("nano.cpu", op.getCpuAttr()), std::pair("nano.cuda", op.getCudaAttr())})
+      if (text)
+        launch.attributes.set(name, text);
     return std::vector<TemplateCall>{launch};
   }
 
@@ -526,10 +561,11 @@ FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &
   attributes.set("nano.kernel", b.getUnitAttr());
   attributes.set(step::readsAttrName, b.getDenseI64ArrayAttr(launch.reads));
   attributes.set(step::writesAttrName, b.getDenseI64ArrayAttr(launch.writes));
-  attributes.set("nano.grain", b.getI64IntegerAttr(1));
+  for (const char *name : {"nano.grain", "nano.block_iterations"})
+    if (!attributes.get(name))
+      attributes.set(name, b.getI64IntegerAttr(1));
   attributes.set("nano.scratch_bytes", b.getI64IntegerAttr(launch.sharedBytes));
   attributes.set("nano.threads", b.getI64IntegerAttr(launch.threads));
-  attributes.set("nano.block_iterations", b.getI64IntegerAttr(1));
   attributes.set("nano.summary", b.getStringAttr(launch.epilogue ? summaryOf(task) : launch.stem));
   function->setDiscardableAttrs(attributes.getDictionary(b.getContext()));
   auto isUpdated = [&](int64_t i) {

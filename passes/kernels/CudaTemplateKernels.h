@@ -9,7 +9,7 @@ namespace nano::kernels {
 
 /// A launch of a template. The attributes of its function:
 /// - nano.template: "attention", "attention_grad", "scatter_sort", "scatter_sum", "scan",
-/// "transpose" or "matmul";
+/// "transpose", "matmul" or "custom";
 /// - nano.shape: the template's sizes, in the order of the members of its shape struct; of "matmul"
 /// the blocks of a launch instead of whether there are sums and f32, which the epilogue says;
 /// - nano.operands: the position of each of the op's operands among the function's arguments;
@@ -28,7 +28,9 @@ namespace nano::kernels {
 /// - nano.cluster (matmul): blocks of a cluster;
 /// - nano.tensor_maps (matmul): of each map the position of the argument that it describes,
 /// columns, rows and bytes from row to row of the matrix, columns and rows of a box, bytes of the
-/// swizzle.
+/// swizzle;
+/// - nano.function, nano.cpu, nano.cuda (custom): what the kernel calls, and the texts that define
+/// it for a target; nano.added is as for products, nano.grain and nano.block_iterations the op's.
 struct TemplateCall {
   std::string stem;                        ///< of the kernel's name
   llvm::SmallVector<mlir::Value> operands; ///< memrefs, distinct

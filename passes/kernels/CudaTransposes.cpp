@@ -1,6 +1,7 @@
 // Transposes for CUDA: which tasks are copies, and which others take more than one kernel.
 #include "passes/kernels/CudaTransposes.h"
 
+#include "ir/graph/Custom.h"
 #include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/KernelEmitter.h"
 
@@ -229,8 +230,8 @@ FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
   }
   if (!hasTransposedOutputs(task) || isAlone)
     return SmallVector<step::TaskOp>{task};
-  if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::ScatterAddOp, graph::ScanOp>(
-          body.front()))
+  if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::ScatterAddOp, graph::ScanOp,
+          graph::CustomOp>(body.front()))
     return separateCopies(task, "is one of the device library, which writes rows");
   FailureOr<RowForm> form = RowForm::of(task);
   if (failed(form))

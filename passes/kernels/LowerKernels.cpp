@@ -6,6 +6,8 @@
 #include "passes/kernels/KernelEmitter.h"
 #include "passes/kernels/RowKernel.h"
 
+#include "ir/graph/Custom.h"
+#include "ir/graph/ModelError.h"
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
 
@@ -170,6 +172,8 @@ private:
       for (const Special &candidate : specials)
         if (op.getName().getStringRef() == candidate.op)
           special = &candidate;
+    if (auto custom = dyn_cast<graph::CustomOp>(task.getBody().front().front()))
+      return lowerCustom(task, custom, moduleBuilder);
     if (special && !llvm::hasSingleElement(ops))
       return task.emitOpError("holds ")
              << special->op << " beside other ops; it must be a kernel of its own";
@@ -218,6 +222,16 @@ private:
     launch->setLoc(task.getLoc());
     task.erase();
     return success();
+  }
+
+  /// A kernel of the model's own; one that says nothing for the target is the model's error.
+  LogicalResult lowerCustom(step::TaskOp task, graph::CustomOp op, OpBuilder &moduleBuilder) {
+    if (!(isCuda ? op.getCuda() : op.getCpu()))
+      return graph::emitModelError(op)
+             << "kernel '" << op.getName() << "' has no function for "
+             << (isCuda ? "CUDA: give it .cuda, or compile with --target cpu"
+                        : "the CPU: give it .cpu, or compile with --target cuda");
+    return lowerToTemplates(task, moduleBuilder);
   }
 
   /// Attention, scatter, scan and products are templates of the device library.

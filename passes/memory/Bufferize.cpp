@@ -18,6 +18,7 @@
 //
 // It runs after fusion, which fixes the tensors that exist, and before kernels, whose code depends
 // on strides.
+#include "ir/graph/Custom.h"
 #include "ir/graph/Data.h"
 #include "ir/graph/Phases.h"
 #include "passes/Passes.h"
@@ -55,6 +56,8 @@ Operation *originOf(Value value) {
 
 /// The name of a buffer: the model's for the tensor where its location has one, else the op's kind.
 StringRef bufferName(Operation *origin) {
+  if (auto custom = dyn_cast<CustomOp>(origin))
+    return custom.getName();
   StringRef name;
   origin->getLoc()->walk([&](Location part) {
     if (auto named = dyn_cast<NameLoc>(part))
@@ -89,6 +92,8 @@ private:
                    op.getParts(), op.getRanks());
   }
   void emitTask(Operation &op);
+  /// The task of a kernel of the model's own, whose arrays are contiguous: others are copied.
+  void emitCustom(CustomOp op);
   /// The task of a kernel that begins with a product: what does not lie as the product needs it is
   /// copied.
   void emitProductTask(FusedOp op);
@@ -185,6 +190,8 @@ LogicalResult Bufferizer::emit(Operation &op) {
     emitPart<step::AllGatherOp>(allGather);
   } else if (auto shard = dyn_cast<ShardOp>(op)) {
     emitPart<step::ShardOp>(shard);
+  } else if (auto custom = dyn_cast<CustomOp>(op)) {
+    emitCustom(custom);
   } else {
     emitTask(op);
   }
@@ -287,6 +294,39 @@ void Bufferizer::emitTask(Operation &op) {
   mapping.map(used.getArrayRef(), task.getBody().front().getArguments());
   Operation *clone = builder.clone(op, mapping);
   YieldOp::create(builder, op.getLoc(), clone->getResults());
+}
+
+/// True for an array that is contiguous and begins at a multiple of 16 bytes.
+static bool isArray(MemRefType type) {
+  constexpr int64_t arrayAlignment = 16;
+  return step::isContiguous(type) &&
+         step::layoutOf(type).offset * step::elementBytes(type.getElementType()) % arrayAlignment ==
+             0;
+}
+
+void Bufferizer::emitCustom(CustomOp op) {
+  OpBuilder::InsertionGuard guard(builder);
+  llvm::SetVector<Value> tensors(op.getInputs().begin(), op.getInputs().end());
+  SmallVector<Value> ins, outs;
+  SmallVector<std::pair<Value, Value>> moves;
+  for (Value tensor : tensors)
+    ins.push_back(callOperand(op, tensor, isArray));
+  for (OpResult result : op->getResults()) {
+    const Value place = memref(result);
+    outs.push_back(place);
+    if (isArray(cast<MemRefType>(place.getType())))
+      continue;
+    outs.back() = declare<step::BufferOp>(op.getLoc(), step::memrefOf(typeOf(result)),
+                                          builder.getStringAttr(op.getName()), IntegerAttr());
+    moves.push_back({outs.back(), place});
+  }
+  step::TaskOp task = openTask(op.getLoc(), ins, outs);
+  IRMapping mapping;
+  mapping.map(tensors.getArrayRef(), task.getBody().front().getArguments());
+  YieldOp::create(builder, op.getLoc(), builder.clone(*op, mapping)->getResults());
+  builder.setInsertionPointAfter(task);
+  for (auto [from, to] : moves)
+    emitMove(from, to, op.getLoc());
 }
 
 static bool isDense(MemRefType type) {

@@ -108,6 +108,24 @@ bool readsOtherPlaces(Operation *command) {
   return kernel && kernel->hasAttr("nano.template") && !kernel->hasAttr("nano.epilogue");
 }
 
+/// True for what a kernel of the model's own declares to add to, each of its iterations to elements
+/// of its own.
+bool isAdded(Operation *command, Value operand) {
+  func::FuncOp kernel = kernelOf(command);
+  auto form = kernel ? kernel->getAttrOfType<StringAttr>("nano.template") : StringAttr();
+  if (!form || form != "custom")
+    return false;
+  auto added = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.added");
+  auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");
+  auto launch = cast<step::LaunchOp>(command);
+  for (uint64_t segment = 0; segment < launch.getSegments(); ++segment)
+    for (int64_t result : added.asArrayRef())
+      for (int64_t position : cast<DenseI64ArrayAttr>(results[result]).asArrayRef())
+        if (launch.getSegment(segment)[position] == operand)
+          return true;
+  return false;
+}
+
 /// True when an output at `written` over an input at `read` is an update in place: each element
 /// over itself.
 bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAccess &written) {
@@ -140,7 +158,7 @@ LogicalResult RaceCheck::withinOne(const PlannedCommand &command) {
       return conflict(command.op, written, bothWrite ? "also writes " : "reads ", other);
     }
   for (const PlannedAccess &access : command.accesses)
-    if (access.reads && access.writes &&
+    if (access.reads && access.writes && !isAdded(command.op, access.value) &&
         (isFactor(command.op, access.value) || readsOtherPlaces(command.op)))
       return conflict(command.op, access, "reads ", access);
   return success();
