@@ -538,6 +538,7 @@ Tensor scalar(const Name &name, const Sched &value, DType type, Line at = Line::
 
 #include "compiler/FrontendFunctions.h"
 #include "compiler/FrontendInterchange.h"
+#include "compiler/FrontendKernels.h"
 #include "compiler/FrontendOptimizers.h"
 #include "compiler/FrontendTraining.h"
 

@@ -147,8 +147,7 @@ Value Recorder::value(const Tensor &tensor, Line at, const char *what) {
   if (tensor.program == program)
     return values[tensor.id];
   if (outerProgram != 0 && (tensor.program == model || tensor.program == outerProgram))
-    fail(at, fmt::format("{}: a score function computes from its four arguments and numbers alone",
-                         what));
+    fail(at, fmt::format("{}: {}", what, insideRule));
   if (tensor.program != model)
     fail(at,
          fmt::format("{}: a tensor of another program or model; only this model's parameters and "
@@ -225,6 +224,7 @@ void Recorder::recordScore(Region &region, const ScoreFunction &score, Line at) 
   Block *block = builder.createBlock(&region, region.end(), {number, integer, integer, integer},
                                      {loc, loc, loc, loc});
   outerProgram = program;
+  insideRule = "a score function computes from its four arguments and numbers alone";
   program = nextSerial();
   SmallVector<Tensor> arguments;
   for (Value argument : block->getArguments())

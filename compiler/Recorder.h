@@ -15,12 +15,17 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <bit>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
+
+namespace nano::graph {
+class CustomOp;
+} // namespace nano::graph
 
 namespace nano::frontend {
 
@@ -183,6 +188,12 @@ public:
   /// Notes a report of the training program, and records it where it was asked for.
   void report(const std::string &name, const At &x, Report kind);
 
+  Kernel kernel(const char *name, const KernelCode &code, Line at);
+  /// The text of a file that the model names.
+  const char *textOfFile(const char *path, Line at);
+  /// The results of a kernel of the model's own.
+  Tensors call(const Kernel &kernel, const Tensors &inputs, Line at);
+
   void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                   Tensor (*call)(const void *, Tensor, Tensor), Line at);
   void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
@@ -273,6 +284,8 @@ private:
   /// A name of the module's, which must be new. Programs declare none, but what is `ofProgram`.
   void takeSymbol(const std::string &symbol, const char *what, Line at, bool ofProgram = false);
   OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at);
+  /// Runs the derivative of a kernel in the op's region.
+  void recordDerivative(graph::CustomOp op, const KernelCode &code, Line at);
   void useSched(const Sched &sched, const char *what, Line at) const;
   mlir::Value emitSched(uint32_t id, mlir::OpBuilder &body, mlir::Block &block, mlir::Location loc,
                         llvm::DenseMap<uint32_t, mlir::Value> &done);
@@ -291,9 +304,10 @@ private:
   mlir::OpBuilder builder;
   TraceInput input;
 
-  uint32_t model;            ///< what handles of declarations carry
-  uint32_t program = 0;      ///< what handles of the present program carry; 0: none
-  uint32_t outerProgram = 0; ///< while a score function is recorded: the program around it
+  uint32_t model;                   ///< what handles of declarations carry
+  uint32_t program = 0;             ///< what handles of the present program carry; 0: none
+  uint32_t outerProgram = 0;        ///< while a region of an op is recorded: the program around it
+  const char *insideRule = nullptr; ///< what may be used in that region
   bool recordsTraining = false;
   int64_t randomUses = 0; ///< in the training program
   int64_t opCount = 0;    ///< of all programs, and parameters
@@ -311,6 +325,14 @@ private:
   std::vector<ParameterRecord> parameters;
   llvm::StringMap<Line> symbols;
   std::vector<bool> overrideUsed, defaultUsed;
+
+  struct KernelRecord {
+    std::string name;
+    KernelCode code;
+    std::optional<std::string> cpu, cuda; ///< its texts
+  };
+  std::vector<KernelRecord> kernels;
+  std::deque<std::string> texts; ///< of files
 
   struct Fp8Record {
     Fp8 how;

@@ -1,0 +1,137 @@
+// Kernels of a model's own: functions of C++ and CUDA C++ that a model file brings along and calls
+// like any other operation. docs/kernels.md shows one from the first line to the trained model. A
+// part of compiler/Frontend.h.
+#pragma once
+
+#include "compiler/Frontend.h"
+
+namespace nano::frontend {
+
+/// Several tensors: what a kernel takes or gives, and their gradients.
+class Tensors {
+public:
+  static constexpr int most = 16;
+  Tensors() = default;
+  Tensors(std::initializer_list<Tensor> list, Line at = Line::here());
+  int size() const { return count; }
+  const Tensor &operator[](int i) const { return list[check(i)]; }
+  void add(const Tensor &tensor, Line at = Line::here());
+
+private:
+  int check(int i) const;
+  Tensor list[most];
+  int count = 0;
+};
+
+/// What a kernel does with a result that it gives.
+enum class Access : uint8_t {
+  write, ///< writes every element, and reads none that it has not written
+  add,   ///< finds zeros, reads and writes
+};
+
+/// A result's shape and type.
+struct KernelResult {
+  KernelResult() = default;
+  KernelResult(const Shape &shape, DType type, Access access = Access::write);
+  /// Those of another tensor.
+  KernelResult(const Tensor &like, Access access = Access::write, Line at = Line::here());
+  int rank = 0;
+  int64_t sizes[Shape::maxRank] = {};
+  DType type = DType::f32;
+  Access access = Access::write;
+};
+class KernelResults {
+public:
+  KernelResults(std::initializer_list<KernelResult> list, Line at = Line::here());
+  KernelResult list[Tensors::most];
+  int count = 0;
+};
+
+/// A function that outlives the lines that wrote it: what it captures, it captures by value ([=]).
+template <typename Signature> class Function;
+template <typename Result, typename... Arguments> class Function<Result(Arguments...)> {
+public:
+  Function() = default;
+  template <typename F>
+  Function(F function)
+      : held(new Holder<F>{{1, [](Held *self) { delete static_cast<Holder<F> *>(self); },
+                            [](Held *self, Arguments... arguments) -> Result {
+                              return static_cast<Holder<F> *>(self)->function(arguments...);
+                            }},
+                           function}) {}
+  Function(const Function &other) : held(other.held) {
+    if (held)
+      ++held->users;
+  }
+  Function &operator=(Function other) {
+    Held *const before = held;
+    held = other.held;
+    other.held = before;
+    return *this;
+  }
+  ~Function() {
+    if (held && --held->users == 0)
+      held->release(held);
+  }
+  explicit operator bool() const { return held != nullptr; }
+  Result operator()(Arguments... arguments) const { return held->call(held, arguments...); }
+
+private:
+  struct Held {
+    int users;
+    void (*release)(Held *);
+    Result (*call)(Held *, Arguments...);
+  };
+  template <typename F> struct Holder : Held {
+    F function;
+  };
+  Held *held = nullptr;
+};
+
+/// A kernel's texts and what they do; shapes follow from those of the inputs.
+struct KernelCode {
+  /// C++ that defines a function template of the kernel's name,
+  ///
+  ///   template <class X, class Y> void name(int64_t begin, int64_t end, X x, Y y)
+  ///
+  /// which computes iterations [begin, end): one nano::Array a tensor, inputs before results, in
+  /// their order. `cuda` is called by all threads of a block and writes NANO_DEVICE before its
+  /// functions. A kernel without one of them is for the other target alone.
+  const char *cpu = nullptr, *cuda = nullptr;
+  Function<KernelResults(const Tensors &inputs)> results;
+  /// How many iterations there are, independent of each other: 1 where nothing is said.
+  Function<int64_t(const Tensors &inputs)> iterations;
+  /// The gradients of the inputs, in their order, of their shapes; `Tensor()` for one that has
+  /// none. From these tensors and numbers alone; other kernels may be called. Without it the kernel
+  /// has no derivative.
+  Function<Tensors(const Tensors &inputs, const Tensors &results, const Tensors &gradients)>
+      derivative;
+  int64_t grain = 1;              ///< CPU: iterations that are worth a thread: 10 µs of work
+  int64_t threads = 128;          ///< CUDA: threads of a block, a multiple of 32
+  int64_t iterationsPerBlock = 1; ///< CUDA
+  int64_t sharedBytes = 0;        ///< CUDA: dynamic shared memory of a block
+  double flops = 0;               ///< operations of an iteration, for the schedule
+};
+
+/// A kernel that the model declared: y = k(x, w).
+class Kernel {
+public:
+  /// Calls one that has one result.
+  template <typename... More> Tensor operator()(const At &first, const More &...more) const {
+    return one({first.tensor, more...}, first.at);
+  }
+  /// Calls one of several results.
+  Tensors all(const Tensors &inputs, Line at = Line::here()) const;
+
+  uint32_t model = 0, id = 0;
+
+private:
+  Tensor one(const Tensors &inputs, Line at) const;
+};
+
+/// Declares a kernel; `name` is an identifier.
+Kernel kernel(const char *name, const KernelCode &code, Line at = Line::here());
+/// The text of a file. A path that is not absolute begins in the model file's folder.
+const char *textOfFile(const char *path, Line at = Line::here());
+
+} // namespace nano::frontend

@@ -1,0 +1,232 @@
+// Kernels of the model's own: declarations, calls as nano.custom, and derivatives as regions of it.
+#include "compiler/Recorder.h"
+
+#include "ir/graph/Custom.h"
+#include "runtime/plan/InputFile.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+
+namespace nano::frontend {
+
+//===- What model files hold ---------------------------------------------------===//
+
+Tensors::Tensors(std::initializer_list<Tensor> tensors, Line at) {
+  for (const Tensor &tensor : tensors)
+    add(tensor, at);
+}
+
+void Tensors::add(const Tensor &tensor, Line at) {
+  if (count == most)
+    fail(at, fmt::format("more than {} tensors for a kernel", most));
+  list[count++] = tensor;
+}
+
+int Tensors::check(int i) const {
+  if (i < 0 || i >= count)
+    throw ModelError(fmt::format("tensor {} of a kernel's {}", i, count));
+  return i;
+}
+
+KernelResult::KernelResult(const Shape &shape, DType type, Access access)
+    : rank(shape.rank), type(type), access(access) {
+  for (int i = 0; i < rank; ++i)
+    sizes[i] = shape.sizes[i];
+}
+
+KernelResult::KernelResult(const Tensor &like, Access access, Line at)
+    : rank(like.rank(at)), type(like.type(at)), access(access) {
+  for (int i = 0; i < rank; ++i)
+    sizes[i] = like.size(i, at);
+}
+
+KernelResults::KernelResults(std::initializer_list<KernelResult> results, Line at) {
+  if (results.size() > Tensors::most)
+    fail(at, fmt::format("a kernel has {} results; at most {} are possible", results.size(),
+                         Tensors::most));
+  for (const KernelResult &result : results)
+    list[count++] = result;
+}
+
+Kernel kernel(const char *name, const KernelCode &code, Line at) {
+  return Recorder::current().kernel(name, code, at);
+}
+
+const char *textOfFile(const char *path, Line at) {
+  return Recorder::current().textOfFile(path, at);
+}
+
+Tensors Kernel::all(const Tensors &inputs, Line at) const {
+  return Recorder::current().call(*this, inputs, at);
+}
+
+Tensor Kernel::one(const Tensors &inputs, Line at) const {
+  const Tensors results = all(inputs, at);
+  if (results.size() != 1)
+    fail(at, fmt::format("this kernel has {} results: call it by .all({{…}})", results.size()));
+  return results[0];
+}
+
+//===- Declarations ------------------------------------------------------------===//
+
+const char *Recorder::textOfFile(const char *path, Line at) {
+  Result<std::string> text = readInput(pathOf(path), input::model);
+  if (!text)
+    fail(at, text.error().message);
+  return texts.emplace_back(std::move(*text)).c_str();
+}
+
+Kernel Recorder::kernel(const char *name, const KernelCode &code, Line at) {
+  countOp(at);
+  auto refuse = [&](const std::string &message) {
+    fail(at, fmt::format("kernel '{}': {}", name, message));
+  };
+  if (!graph::isIdentifier(name))
+    refuse("the name is no identifier of C++: letters, digits and _ only");
+  if (llvm::any_of(kernels, [&](const KernelRecord &other) { return other.name == name; }))
+    refuse("there is one of this name already");
+  if (!code.cpu && !code.cuda)
+    refuse("it has neither .cpu nor .cuda");
+  for (auto [text, what] : {std::pair(code.cpu, ".cpu"), std::pair(code.cuda, ".cuda")})
+    if (text && StringRef(text).find(name) == StringRef::npos)
+      refuse(fmt::format("its {} defines no function of that name", what));
+  if (!code.results)
+    refuse("it does not say its .results");
+  if (code.threads < 32 || code.threads > 1024 || code.threads % 32 != 0)
+    refuse(
+        fmt::format(".threads is {}; it must be a multiple of 32 from 32 to 1024", code.threads));
+  for (auto [number, what] :
+       {std::pair(code.grain, ".grain"), std::pair(code.iterationsPerBlock, ".iterationsPerBlock")})
+    if (number < 1 || number > INT32_MAX)
+      refuse(fmt::format("{} is {}; it must be at least 1", what, number));
+  if (code.sharedBytes < 0 || code.sharedBytes > graph::mostCustomSharedBytes)
+    refuse(fmt::format(".sharedBytes is {}; a block has at most {}", code.sharedBytes,
+                       graph::mostCustomSharedBytes));
+  if (!(code.flops >= 0 && code.flops < 1e18))
+    refuse(fmt::format(".flops is {}; it must be a number of at least 0", code.flops));
+  Kernel handle;
+  handle.model = model;
+  handle.id = static_cast<uint32_t>(kernels.size());
+  kernels.push_back({name, code, code.cpu ? std::optional<std::string>(code.cpu) : std::nullopt,
+                     code.cuda ? std::optional<std::string>(code.cuda) : std::nullopt});
+  return handle;
+}
+
+//===- Calls -------------------------------------------------------------------===//
+
+Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
+  if (kernel.model != model)
+    fail(at, "this kernel was never declared: kernel(\"name\", {…}) does");
+  // What it refers to stays where it is, whatever kernels the functions below declare.
+  const KernelRecord record = kernels[kernel.id];
+  const std::string what = fmt::format("kernel '{}'", record.name);
+  SmallVector<Value> operands;
+  for (int i = 0; i < inputs.size(); ++i)
+    operands.push_back(value(inputs[i], at, what.c_str()));
+  if (operands.empty())
+    fail(at, what + ": needs an input at least");
+
+  SmallVector<Type> types;
+  SmallVector<int64_t> added;
+  const KernelResults results = record.code.results(inputs);
+  if (results.count == 0)
+    fail(at, what + ": has no result");
+  for (int i = 0; i < results.count; ++i) {
+    const KernelResult &result = results.list[i];
+    types.push_back(tensorType({result.sizes, static_cast<size_t>(result.rank)},
+                               elementType(result.type), at, what.c_str()));
+    if (result.access == Access::add)
+      added.push_back(i);
+  }
+  const int64_t iterations = record.code.iterations ? record.code.iterations(inputs) : 1;
+  if (iterations < 1 || iterations > INT32_MAX)
+    fail(at, fmt::format("{}: {} iterations; it must have at least 1", what, iterations));
+
+  countOp(at);
+  auto text = [&](const std::optional<std::string> &own) {
+    return own ? builder.getStringAttr(*own) : StringAttr();
+  };
+  const KernelCode &code = record.code;
+  auto op = graph::CustomOp::create(
+      builder, location(at), types, builder.getStringAttr(record.name), operands,
+      builder.getI64IntegerAttr(iterations), text(record.cpu), text(record.cuda),
+      builder.getI64IntegerAttr(code.grain), builder.getI64IntegerAttr(code.threads),
+      builder.getI64IntegerAttr(code.iterationsPerBlock),
+      builder.getI64IntegerAttr(code.sharedBytes), builder.getF64FloatAttr(code.flops),
+      builder.getDenseI64ArrayAttr(added), builder.getDenseI64ArrayAttr({}));
+  // A derivative is differentiated no further, so that it may call the kernel that it is of.
+  if (code.derivative && outerProgram == 0)
+    recordDerivative(op, code, at);
+  Tensors handles;
+  for (Value result : op->getResults())
+    handles.add(handle(result), at);
+  return handles;
+}
+
+void Recorder::recordDerivative(graph::CustomOp op, const KernelCode &code, Line at) {
+  OpBuilder::InsertionGuard guard(builder);
+  const std::string what = fmt::format("the derivative of kernel '{}'", op.getName().str());
+  auto isFloat = [](Value value) {
+    return isa<FloatType>(mlir::cast<RankedTensorType>(value.getType()).getElementType());
+  };
+  SmallVector<Type> types(op->getOperandTypes());
+  llvm::append_range(types, op->getResultTypes());
+  for (Value result : op->getResults())
+    if (isFloat(result))
+      types.push_back(result.getType());
+  const Location loc = location(at);
+  Region &region = op.getDerivative();
+  Block *block =
+      builder.createBlock(&region, region.end(), types, SmallVector<Location>(types.size(), loc));
+  outerProgram = program;
+  insideRule = "the derivative of a kernel computes from its inputs, results, their gradients and "
+               "numbers alone";
+  program = nextSerial();
+  auto *argument = block->args_begin();
+  Tensors inputs, results, gradients;
+  for (size_t i = 0; i < op->getNumOperands(); ++i)
+    inputs.add(handle(*argument++), at);
+  for (size_t i = 0; i < op->getNumResults(); ++i)
+    results.add(handle(*argument++), at);
+  for (Value result : op->getResults())
+    gradients.add(isFloat(result) ? handle(*argument++) : Tensor(), at);
+  const Tensors made = code.derivative(inputs, results, gradients);
+  if (made.size() != inputs.size())
+    fail(at, fmt::format("{} returns {} tensors for {} inputs; return Tensor() for one that has no "
+                         "gradient",
+                         what, made.size(), inputs.size()));
+  SmallVector<Value> yielded;
+  SmallVector<int64_t> positions;
+  for (int i = 0; i < made.size(); ++i) {
+    if (made[i].program == 0)
+      continue;
+    const Value of = op->getOperand(static_cast<unsigned>(i));
+    const Value gradient = value(made[i], at, what.c_str());
+    const auto wanted = mlir::cast<RankedTensorType>(of.getType());
+    const auto given = mlir::cast<RankedTensorType>(gradient.getType());
+    if (!isFloat(of))
+      fail(at, fmt::format("{} returns a gradient of input {}, which is {}: return Tensor() there",
+                           what, i, nameOf(dtypeOf(wanted.getElementType()))));
+    if (given.getShape() != wanted.getShape() || !isFloat(gradient))
+      fail(at, fmt::format("{} returns {} {} for input {}, which is {} {}", what,
+                           nameOf(dtypeOf(given.getElementType())), text(given.getShape()), i,
+                           nameOf(dtypeOf(wanted.getElementType())), text(wanted.getShape())));
+    yielded.push_back(cast(gradient, wanted.getElementType(), at));
+    positions.push_back(i);
+  }
+  graph::YieldOp::create(builder, loc, yielded);
+  for (Operation &inner : *block)
+    if (isa<graph::GatherOp, graph::CrossEntropyOp>(inner))
+      fail(at, fmt::format("{} uses {}, whose indices nothing checks there; read them in a kernel "
+                           "of its own",
+                           what, inner.getName().stripDialect().str()));
+  op.setGradientOf(positions);
+  program = outerProgram;
+  outerProgram = 0;
+  insideRule = nullptr;
+}
+
+} // namespace nano::frontend
