@@ -19,8 +19,9 @@ constexpr uint32_t multipliers[] = {0xd2511f53, 0xcd9e8d57}, weyl[] = {0x9e3779b
 static Value callLibrary(VectorOps &v, ValueRange operands) {
   auto module = v.b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
   Type type = operands.front().getType();
-  const std::string callee =
-      "philox<" + std::to_string(VectorOps::isVector(operands.front()) ? v.lanes : 1) + ">";
+  const std::string callee = VectorOps::isVector(operands.front())
+                                 ? "philox<" + std::to_string(v.lanes) + ">"
+                                 : "philox"; // of numbers
   if (!module.lookupSymbol(callee)) {
     OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
     func::FuncOp::create(atStart, module.getLoc(), callee,

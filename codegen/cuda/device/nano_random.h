@@ -25,7 +25,7 @@ NANO_DEVICE PhiloxBlock philoxBlock(uint32_t c0, uint32_t c1, uint32_t c2, uint3
 }
 
 /// Word (c0 mod 4) of the block of (c0 / 4, c1, c2, c3) and (k0, k1).
-template <int> NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
+NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
   const PhiloxBlock block = philoxBlock(uint32_t(c0) >> 2, c1, c2, c3, k0, k1);
   const int word = c0 & 3;
   return int(word == 0   ? block.word[0]
@@ -60,8 +60,7 @@ NANO_DEVICE Vec<int, N> philox(const Vec<int, N> &c0, const Vec<int, N> &c1, con
   }
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    result.lane[i] =
-        philox<1>(c0.lane[i], c1.lane[i], c2.lane[i], c3.lane[i], k0.lane[i], k1.lane[i]);
+    result.lane[i] = philox(c0.lane[i], c1.lane[i], c2.lane[i], c3.lane[i], k0.lane[i], k1.lane[i]);
   return result;
 }
 
