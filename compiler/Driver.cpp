@@ -10,18 +10,19 @@
 #include "compiler/CrashMessage.h"
 #include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
+#include "compiler/KernelChecks.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
+#include "compiler/StepTraffic.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
 #include "ir/machine/LabelledTimes.h"
 #include "ir/machine/Machine.h"
 #include "ir/step/Step.h"
-#include "passes/fuse/Traffic.h"
 #include "passes/memory/MemoryReport.h"
 #include "runtime/plan/PlanFile.h"
 
@@ -61,18 +62,15 @@ void loadDialects(MLIRContext &context) {
 }
 
 TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &overrides,
-                  const std::string &scales = {}, const std::vector<std::string> &reports = {}) {
+                  const std::string &scales = {}, const std::vector<std::string> &reports = {},
+                  const frontend::KernelTrace &kernels = {}) {
   frontend::TraceInput input = file.input();
   input.overrides = overrides;
   input.reports = reports;
+  input.kernels = kernels;
   if (!scales.empty())
     input.scales = readScalesFile(scales);
   return frontend::traceModel(context, input);
-}
-
-int64_t trainingSize(ModuleOp module, StringRef name) {
-  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
-  return training.getAs<IntegerAttr>(name).getInt();
 }
 
 /// Every number of ranks must divide the sequences of the global batch, in each stage.
@@ -124,51 +122,11 @@ void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &
     throw ModelError("--times: " + llvm::toString(times.takeError()));
 }
 
-//===- What a step moves -------------------------------------------------------===//
-
-/// Kernels, calls and bytes of an optimizer step on one rank.
-struct StepTraffic {
-  int64_t kernels = 0, bytes = 0, floor = 0;
-};
-
 /// The same of a stage of the run.
 struct RunTraffic {
   std::string runStage; ///< empty: the only one
   StepTraffic unfused, fused;
 };
-
-/// Of the step that each of `world` ranks runs: see plan::StepPrograms.
-StepTraffic measureStep(ModuleOp module, int64_t world) {
-  const int64_t microBatches =
-      trainingSize(module, "global_batch") / (trainingSize(module, "seq_len") * world);
-  StepTraffic sum;
-  auto add = [&](func::FuncOp function, int64_t times) {
-    if (!function || times <= 0)
-      return;
-    const Traffic traffic = measureTraffic(function);
-    sum.kernels += times * traffic.kernels;
-    sum.bytes += times * traffic.bytes;
-    sum.floor += times * trafficFloor(function);
-  };
-  // Of the phases the last one, in which every optimizer takes a step.
-  auto programOf = [&](StringRef role) -> func::FuncOp {
-    for (auto function : module.getOps<func::FuncOp>()) {
-      auto own = function->getAttrOfType<StringAttr>(graph::roleAttrName);
-      if (own && own.getValue() == role &&
-          graph::runsInPhase(function, graph::phaseCount(module) - 1))
-        return function;
-    }
-    return {};
-  };
-  func::FuncOp first = programOf("first"), next = programOf("next"), last = programOf("last");
-  if (!last)
-    last = microBatches > 1 ? next : first;
-  add(first, microBatches > 1 ? 1 : 0);
-  add(next, microBatches - 2);
-  add(last, 1);
-  add(programOf("update"), 1);
-  return sum;
-}
 
 /// "1.48 TB", "16.67 GB", "385.2 MB"
 std::string bytesText(int64_t bytes) {
@@ -187,7 +145,9 @@ std::string ranksText(int64_t count) {
 
 class Compilation {
 public:
-  explicit Compilation(const CompileOptions &options) : options(options), worlds(options.worlds) {}
+  /// `checked`: the model whose kernels are checked, instead of being compiled itself.
+  explicit Compilation(const CompileOptions &options, const ModelFile *checked = nullptr)
+      : options(options), worlds(options.worlds), checked(checked) {}
 
   void run() {
     checkTarget(options.target);
@@ -276,18 +236,47 @@ private:
   /// Begins with the model file.
   void begin(const PipelineOptions &pipeline) {
     begin("host compiler");
-    const ModelFile file(options.model, options.verbose, options.knownAs);
+    std::optional<ModelFile> opened;
+    const ModelFile &file =
+        checked ? *checked : opened.emplace(options.model, options.verbose, options.knownAs);
     source = file.source();
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    programs.push_back(
-        trace(context, file, options.overrides, options.fp8Scales, options.reports).module);
+    frontend::KernelTrace kernels{options.target, checked != nullptr, {}};
+    auto traced = [&] {
+      return trace(context, file, options.overrides, options.fp8Scales, options.reports, kernels);
+    };
+    TracedModel model = traced();
+    if (!checked && (kernels.refused = refusedKernels(file, model), !kernels.refused.empty()))
+      model = traced();
+    programs.push_back(std::move(model.module));
     checkWorlds(module(), worlds);
     if (dump)
       dump->write(module(), "frontend");
     runs = {{module(), pipeline, dump ? &*dump : nullptr}};
     partStages();
+  }
+
+  /// Checks kernels of the model's own where that is asked for, or one takes the place of a
+  /// function; returns those that must not.
+  std::set<std::string> refusedKernels(const ModelFile &file, const TracedModel &model) {
+    for (const std::string &remark : model.remarks)
+      fmt::print(stderr, "nanoc: {}\n", remark);
+    const bool replaces = llvm::any_of(
+        model.checks, [](const frontend::KernelCheck &check) { return check.isReplacement; });
+    if (model.checks.empty() || !(replaces || options.checkKernels))
+      return {};
+    begin("kernel checks");
+    const CheckFolder folder;
+    CompileOptions own;
+    own.model = options.model;
+    own.output = folder.plan();
+    own.overrides = options.overrides;
+    own.reports = {"all"};
+    own.target = options.target;
+    Compilation(own, &file).run();
+    return judgeChecks(model.checks, runChecks(folder, options.target));
   }
 
   /// Goes on behind `stage` with the IR of a file, after proving of it what holds after that stage.
@@ -502,7 +491,7 @@ private:
     if (const Status status = plan::writePlanFile(plans, options.output); !status)
       throw StageError(status.error().message, status.error().kind == Error::Kind::BadInput);
     timer.end();
-    if (options.quiet)
+    if (checked || options.quiet)
       return;
 
     const std::string &name = plans.front().model;
@@ -544,6 +533,7 @@ private:
 
   const CompileOptions &options;
   std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
+  const ModelFile *checked;
   MLIRContext context;
   std::string source; ///< the model file's text
   /// What the front end or a file has given, and what has been made of it for stages of the run and

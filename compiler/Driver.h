@@ -31,6 +31,7 @@ struct CompileOptions {
   bool reportFp8 = false;
   bool reportUpdates = false;
   bool reportIndices = false;
+  bool checkKernels = false; ///< --check-kernels
   bool timing = false;
   bool verbose = false; ///< all that the host compiler says of a model file
   std::string knownAs;  ///< the path by which the plan names the model file; empty: `model`

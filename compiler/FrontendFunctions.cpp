@@ -42,6 +42,9 @@ Tensor columnNumbers(RankedTensorType type, DType element, Line at) {
 //===- Activations -------------------------------------------------------------===//
 
 Tensor gelu(const At &x) {
+  if (const auto y = Recorder::current().replacement(
+          "gelu", {x.tensor}, x.at, [at = x.at](const Tensors &in) { return gelu(At(in[0], at)); }))
+    return *y;
   floats(x, "gelu", /*hasRows=*/false);
   const Line at = x.at;
   const Operand wide(cast(x, f32), at);
@@ -52,6 +55,10 @@ Tensor gelu(const At &x) {
 }
 
 Tensor geluTanh(const At &x) {
+  if (const auto y = Recorder::current().replacement(
+          "geluTanh", {x.tensor}, x.at,
+          [at = x.at](const Tensors &in) { return geluTanh(At(in[0], at)); }))
+    return *y;
   floats(x, "geluTanh", /*hasRows=*/false);
   const Line at = x.at;
   auto times = [&](const Operand &a, const Operand &b) { return Operand(a * b, at); };

@@ -23,6 +23,16 @@ private:
   int count = 0;
 };
 
+/// Shapes of several tensors.
+class Shapes {
+public:
+  Shapes() = default;
+  Shapes(std::initializer_list<Shape> list, Line at = Line::here());
+  int ranks[Tensors::most] = {};
+  int64_t sizes[Tensors::most][Shape::maxRank] = {};
+  int count = 0;
+};
+
 /// What a kernel does with a result that it gives.
 enum class Access : uint8_t {
   write, ///< writes every element, and reads none that it has not written
@@ -98,19 +108,26 @@ struct KernelCode {
   /// their order. `cuda` is called by all threads of a block and writes NANO_DEVICE before its
   /// functions. A kernel without one of them is for the other target alone.
   const char *cpu = nullptr, *cuda = nullptr;
-  Function<KernelResults(const Tensors &inputs)> results;
+  Function<KernelResults(const Tensors &inputs)> results = {};
   /// How many iterations there are, independent of each other: 1 where nothing is said.
-  Function<int64_t(const Tensors &inputs)> iterations;
+  Function<int64_t(const Tensors &inputs)> iterations = {};
   /// The gradients of the inputs, in their order, of their shapes; `Tensor()` for one that has
   /// none. From these tensors and numbers alone; other kernels may be called. Without it the kernel
   /// has no derivative.
   Function<Tensors(const Tensors &inputs, const Tensors &results, const Tensors &gradients)>
-      derivative;
+      derivative = {};
+  /// The input, i32, whose elements are indices below `indexBound`: nanoc proves that of them, or
+  /// has the program check them, as those of `gather`. −1: none.
+  int indexInput = -1;
+  Function<int64_t(const Tensors &inputs)> indexBound = {};
   int64_t grain = 1;              ///< CPU: iterations that are worth a thread: 10 µs of work
   int64_t threads = 128;          ///< CUDA: threads of a block, a multiple of 32
   int64_t iterationsPerBlock = 1; ///< CUDA
   int64_t sharedBytes = 0;        ///< CUDA: dynamic shared memory of a block
   double flops = 0;               ///< operations of an iteration, for the schedule
+  /// Shapes of inputs on which checks run the kernel: small ones, since the emulator is slow. Those
+  /// of its use where nothing is said, if they have 2¹⁶ elements at most.
+  Shapes checkedAt = {};
 };
 
 /// A kernel that the model declared: y = k(x, w).
@@ -131,6 +148,21 @@ private:
 
 /// Declares a kernel; `name` is an identifier.
 Kernel kernel(const char *name, const KernelCode &code, Line at = Line::here());
+/// When a kernel takes the place of a function.
+struct Replacement {
+  Function<bool(const Tensors &inputs)> when = {}; ///< by shapes and types; without it: always
+  const char *target = nullptr;                    ///< "cpu" or "cuda"; without it: both
+  /// The largest difference from ours on random inputs, over the largest magnitude of ours; 0:
+  /// 1e-5 of f32, 1e-2 where an input or result is bf16.
+  double tolerance = 0;
+};
+/// From here on the kernel computes what the function of this header does, which is one of
+/// attention (without a score function), crossEntropy, gather, gelu, geluTanh, layerNorm, linear,
+/// logSumExp, matmul and norm; its inputs are the function's tensors, in their order, its one
+/// result and its derivative the function's. nanoc compares both on random inputs when it compiles
+/// the model; where they differ by more than the tolerance it says so and keeps its own.
+void replace(const char *function, const Kernel &by, const Replacement &how = {},
+             Line at = Line::here());
 /// The text of a file. A path that is not absolute begins in the model file's folder.
 const char *textOfFile(const char *path, Line at = Line::here());
 

@@ -31,6 +31,10 @@ void checkRows(Value value, int64_t rows, Line at, const char *what, const char 
 } // namespace
 
 Tensor gather(const At &table, const Tensor &ids) {
+  if (const auto y = Recorder::current().replacement(
+          "gather", {table.tensor, ids}, table.at,
+          [at = table.at](const Tensors &in) { return gather(At(in[0], at), in[1]); }))
+    return *y;
   Recorder &recorder = Recorder::current();
   const Value rows = recorder.value(table, "gather");
   const Value which = recorder.value(ids, table.at, "gather");
@@ -94,8 +98,18 @@ Tensor transpose(const At &x) {
   std::swap(shape[shape.size() - 2], shape.back());
   return recorder.handle(recorder.op<graph::TransposeOp>(x.at, typeOf(value).clone(shape), value));
 }
-Tensor matmul(const At &a, const Tensor &b) { return product(a, b, false); }
-Tensor linear(const At &x, const Tensor &weight) { return product(x, weight, true); }
+Tensor matmul(const At &a, const Tensor &b) {
+  const auto y = Recorder::current().replacement(
+      "matmul", {a.tensor, b}, a.at,
+      [at = a.at](const Tensors &in) { return product(At(in[0], at), in[1], false); });
+  return y ? *y : product(a, b, false);
+}
+Tensor linear(const At &x, const Tensor &weight) {
+  const auto y = Recorder::current().replacement(
+      "linear", {x.tensor, weight}, x.at,
+      [at = x.at](const Tensors &in) { return product(At(in[0], at), in[1], true); });
+  return y ? *y : product(x, weight, true);
+}
 
 //===- Norms -------------------------------------------------------------------===//
 
@@ -135,6 +149,9 @@ Tensor norm(const At &x) { return norm(x, epsilon(f32)); }
 
 Tensor norm(const At &x, double eps) {
   const Line at = x.at;
+  if (const auto y = Recorder::current().replacement(
+          "norm", {x.tensor}, at, [=](const Tensors &in) { return norm(At(in[0], at), eps); }))
+    return *y;
   const Tensor wide = normalisable(x, "norm");
   const Tensor scaled = Operand(wide, at) * Operand(rowScale(wide, eps, at), at);
   return cast(At(scaled, at), x.tensor.type(at));
@@ -142,6 +159,10 @@ Tensor norm(const At &x, double eps) {
 
 Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double eps) {
   const Line at = x.at;
+  if (const auto y = Recorder::current().replacement(
+          "layerNorm", {x.tensor, scale, shift}, at,
+          [=](const Tensors &in) { return layerNorm(At(in[0], at), in[1], in[2], eps); }))
+    return *y;
   auto arg = [&](const Tensor &tensor) { return Operand(tensor, at); };
   const Tensor wide = normalisable(x, "layerNorm");
   for (const Tensor &parameter : {scale, shift})
@@ -159,6 +180,15 @@ Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double e
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   constexpr const char *what = "attention";
   Recorder &recorder = Recorder::current();
+  if (!how.score.call)
+    if (const auto y = recorder.replacement(what, {q.tensor, k, v, how.first, how.last}, q.at,
+                                            [=, at = q.at](const Tensors &in) {
+                                              Attention own = how;
+                                              own.first = in[3];
+                                              own.last = in[4];
+                                              return attention(At(in[0], at), in[1], in[2], own);
+                                            }))
+      return *y;
   const Value query = recorder.value(q, what);
   const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
   if (typeOf(query).getRank() != 3 || !isFloat(query))
@@ -201,6 +231,10 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
 Tensor crossEntropy(const At &logits, const Tensor &targets) {
   constexpr const char *what = "crossEntropy";
   Recorder &recorder = Recorder::current();
+  if (const auto y = recorder.replacement(
+          what, {logits.tensor, targets}, logits.at,
+          [at = logits.at](const Tensors &in) { return crossEntropy(At(in[0], at), in[1]); }))
+    return *y;
   const Value scores = recorder.value(logits, what);
   if (typeOf(scores).getRank() != 2 || dtypeOf(scores) != f32)
     fail(logits.at,

@@ -385,6 +385,10 @@ Tensor maximum(const At &x, const Axes &axes) {
   return reduced("maximum", graph::Combiner::max, x, &axes, false);
 }
 Tensor logSumExp(const At &x, const Axes &axes) {
+  if (const auto y = Recorder::current().replacement(
+          "logSumExp", {x.tensor}, x.at,
+          [axes, at = x.at](const Tensors &in) { return logSumExp(At(in[0], at), axes); }))
+    return *y;
   const int64_t rank = typeOf(floats(x, "logSumExp")).getRank();
   int64_t first = rank;
   for (int i = 0; i < axes.count; ++i)

@@ -422,7 +422,18 @@ TracedModel Recorder::finish() {
   if (failed(verify(*module)))
     throw ModelError(
         fmt::format("{}: the front end made a module that does not verify", input.file));
-  return {std::move(module), std::move(hyperparameters), std::move(parameters), std::move(reports)};
+  TracedModel traced{std::move(module), std::move(hyperparameters), std::move(parameters),
+                     std::move(reports)};
+  for (const CheckRecord &record : checks)
+    traced.checks.push_back(record.check);
+  for (const ReplacementRecord &record : replacements)
+    if (!record.applies && !input.kernels.target.empty())
+      remarks.push_back(fmt::format("{}:{}: remark: replace: kernel '{}' takes the place of {} "
+                                    "nowhere",
+                                    record.at.file, record.at.line, kernels[record.by.id].name,
+                                    record.function));
+  traced.remarks = std::move(remarks);
+  return traced;
 }
 
 //===- Running a body ----------------------------------------------------------===//
@@ -439,7 +450,7 @@ TracedModel traceModel(MLIRContext &context, const TraceInput &input) {
   } catch (...) {
     throw ModelError(fmt::format("{}: the model threw an exception", input.file));
   }
-  return recorder.finish();
+  return input.kernels.recordsChecks ? recorder.recordChecks() : recorder.finish();
 }
 
 } // namespace nano::frontend

@@ -105,6 +105,8 @@ Kernel Recorder::kernel(const char *name, const KernelCode &code, Line at) {
   if (code.sharedBytes < 0 || code.sharedBytes > graph::mostCustomSharedBytes)
     refuse(fmt::format(".sharedBytes is {}; a block has at most {}", code.sharedBytes,
                        graph::mostCustomSharedBytes));
+  if (code.indexInput >= 0 && !code.indexBound)
+    refuse("it has an .indexInput and no .indexBound");
   if (!(code.flops >= 0 && code.flops < 1e18))
     refuse(fmt::format(".flops is {}; it must be a number of at least 0", code.flops));
   Kernel handle;
@@ -156,10 +158,26 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
       builder.getI64IntegerAttr(code.grain), builder.getI64IntegerAttr(code.threads),
       builder.getI64IntegerAttr(code.iterationsPerBlock),
       builder.getI64IntegerAttr(code.sharedBytes), builder.getF64FloatAttr(code.flops),
-      builder.getDenseI64ArrayAttr(added), builder.getDenseI64ArrayAttr({}));
+      builder.getDenseI64ArrayAttr(added), builder.getDenseI64ArrayAttr({}),
+      builder.getDenseI64ArrayAttr({}));
+  if (code.indexInput >= 0) {
+    const int64_t bound = code.indexBound(inputs);
+    if (code.indexInput >= inputs.size() || inputs[code.indexInput].type(at) != i32 || bound < 1)
+      fail(at, fmt::format("{}: .indexInput {} is no i32 input, or below {} is no index", what,
+                           code.indexInput, bound));
+    op.setIndexed({code.indexInput, bound});
+  }
   // A derivative is differentiated no further, so that it may call the kernel that it is of.
   if (code.derivative && outerProgram == 0)
     recordDerivative(op, code, at);
+  const bool hasText = input.kernels.target == "cuda"  ? record.cuda.has_value()
+                       : input.kernels.target == "cpu" ? record.cpu.has_value()
+                                                       : false;
+  if (hasText && outerProgram == 0 && !replacesNothing) {
+    CheckRecord check;
+    check.of = kernel;
+    addCheck(std::move(check), inputs, at);
+  }
   Tensors handles;
   for (Value result : op->getResults())
     handles.add(handle(result), at);
@@ -219,7 +237,9 @@ void Recorder::recordDerivative(graph::CustomOp op, const KernelCode &code, Line
   }
   graph::YieldOp::create(builder, loc, yielded);
   for (Operation &inner : *block)
-    if (isa<graph::GatherOp, graph::CrossEntropyOp>(inner))
+    if (auto custom = dyn_cast<graph::CustomOp>(inner);
+        isa<graph::GatherOp, graph::CrossEntropyOp>(inner) ||
+        (custom && !custom.getIndexed().empty()))
       fail(at, fmt::format("{} uses {}, whose indices nothing checks there; read them in a kernel "
                            "of its own",
                            what, inner.getName().stripDialect().str()));

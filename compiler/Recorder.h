@@ -16,6 +16,7 @@
 
 #include <bit>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -194,6 +195,14 @@ public:
   /// The results of a kernel of the model's own.
   Tensors call(const Kernel &kernel, const Tensors &inputs, Line at);
 
+  void replace(const char *function, const Kernel &by, const Replacement &how, Line at);
+  /// The result of a kernel that takes the place of `function` on these inputs, where one does.
+  /// `ours` is the function itself, on any inputs of such types; it runs with nothing replaced.
+  std::optional<Tensor> replacement(const char *function, const Tensors &inputs, Line at,
+                                    const std::function<Tensor(const Tensors &)> &ours);
+  /// The model that measures what must hold of kernels, as reports.
+  TracedModel recordChecks();
+
   void recordLoss(bool validation, int64_t tokens, Loss loss, const void *context,
                   Tensor (*call)(const void *, Tensor, Tensor), Line at);
   void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void *, Tensor),
@@ -332,6 +341,32 @@ private:
     std::optional<std::string> cpu, cuda; ///< its texts
   };
   std::vector<KernelRecord> kernels;
+  struct ReplacementRecord {
+    std::string function;
+    Kernel by;
+    Replacement how;
+    Line at;
+    bool applies = false; ///< somewhere
+  };
+  std::vector<ReplacementRecord> replacements;
+  bool replacesNothing = false; ///< while a function that a kernel replaces runs itself
+  /// What must hold of a kernel at inputs of these types.
+  struct CheckRecord {
+    KernelCheck check;
+    Kernel of;
+    Line at{};                                  ///< its first use
+    std::vector<mlir::RankedTensorType> inputs; ///< where checks run it
+    std::string function;                       ///< that it replaces
+    std::function<Tensor(const Tensors &)> ours;
+  };
+  std::vector<CheckRecord> checks;
+  std::vector<std::string> remarks;
+  /// Adds a check once, and returns its name; nothing, with a remark, where its inputs are too
+  /// large to run it.
+  std::optional<std::string> addCheck(CheckRecord record, const Tensors &inputs, Line at);
+  /// The number that a check is of, in the training program.
+  Tensor measure(const CheckRecord &record);
+  Tensor measureDerivative(const CheckRecord &record, const Tensors &inputs);
   std::deque<std::string> texts; ///< of files
 
   struct Fp8Record {

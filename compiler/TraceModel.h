@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -36,6 +37,15 @@ struct ScalesFile {
   std::map<std::string, std::array<double, 3>> scales;
 };
 
+/// What a trace does about kernels of the model's own.
+struct KernelTrace {
+  std::string target; ///< "cpu" or "cuda": what kernels replace functions for; empty: neither
+  /// Instead of the model, one whose training program measures what `TracedModel::checks` lists, as
+  /// reports of their names.
+  bool recordsChecks = false;
+  std::set<std::string> refused; ///< checks, by name, whose kernels replace nothing
+};
+
 struct TraceInput {
   std::string name;                   ///< of the model
   std::string file;                   ///< the model file, for messages
@@ -45,6 +55,7 @@ struct TraceInput {
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
   std::optional<ScalesFile> scales;                           ///< --fp8-scales
   std::vector<std::string> reports; ///< --reports: names with wildcards, "norms", "all"
+  KernelTrace kernels;
 };
 
 struct HyperparameterRecord {
@@ -61,11 +72,26 @@ struct ReportRecord {
   std::string name, kind, shape, type;
 };
 
+/// Something that must hold of a kernel of the model's own on random inputs: a number that is at
+/// most `tolerance`.
+struct KernelCheck {
+  std::string name;  ///< of the report; the same in every trace of one model
+  std::string line;  ///< of the first use, "models/x.cpp:41"
+  std::string about; ///< "kernel 'fast_norm' in place of norm, of f32 [64, 768]"
+  double tolerance = 0;
+  /// Against the function that it replaces; else its derivative against finite differences, or,
+  /// without one, that it runs.
+  bool isReplacement = false;
+};
+
 struct TracedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<HyperparameterRecord> hyperparameters;
   std::vector<ParameterRecord> parameters;
   std::vector<ReportRecord> reports;
+  std::vector<KernelCheck> checks = {};
+  /// What is worth telling of replacements, a line each.
+  std::vector<std::string> remarks = {};
 };
 
 /// Runs the body. Throws ModelError; nothing else leaves it, whatever the body throws. `context`

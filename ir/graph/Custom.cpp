@@ -46,6 +46,11 @@ LogicalResult CustomOp::verify() {
   for (int64_t position : getAdded())
     if (position < 0 || position >= getNumResults())
       return emitOpError("adds to result ") << position << " of " << getNumResults();
+  if (ArrayRef<int64_t> indexed = getIndexed(); !indexed.empty()) {
+    if (indexed.size() != 2 || indexed[0] < 0 || indexed[0] >= getNumOperands() ||
+        !tensorType(getOperand(indexed[0])).getElementType().isInteger(32) || indexed[1] < 1)
+      return emitOpError("indexed must be an i32 input and what its elements are below");
+  }
   int64_t last = -1;
   for (int64_t position : getGradientOf()) {
     if (position <= last || position >= getNumOperands() || !isFloat(getOperand(position)))

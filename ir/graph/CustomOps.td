@@ -15,13 +15,15 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
     CPU: a thread calls it for `grain` iterations or more. CUDA: all `threads` threads of a block call it for `block_iterations` iterations, or the
     last ones; the block has `shared_bytes` of dynamic shared memory. `flops`: operations of one iteration, for costs.
 
+    `indexed`, of an input and a number: the elements of the input, i32, are indices below the number, as the ids of `nano.gather`.
+
     Operands: `inputs`, one or more.
 
     Region: `derivative`, optional, is the vector-Jacobian product: a block from (inputs, results, gradients of the float results) to the gradients of the
     inputs that `gradient_of` lists, of their types; the others have none. Differentiation copies it and takes it away.
 
     Errors: no input or no result; a name that is no identifier; neither text; a number of iterations, threads or bytes that is out of range; a position that is no result, or no
-    float input; a region with other arguments or values, or that reads or writes states.
+    float input, or no i32 input; a region with other arguments or values, or that reads or writes states.
 
     Example:
 
@@ -42,7 +44,7 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
                        DefaultValuedAttr<I64Attr, "1">:$grain, DefaultValuedAttr<I64Attr, "128">:$threads,
                        DefaultValuedAttr<I64Attr, "1">:$block_iterations, DefaultValuedAttr<I64Attr, "0">:$shared_bytes,
                        DefaultValuedAttr<F64Attr, "0.0">:$flops, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$added,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$gradient_of);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$gradient_of, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$indexed);
   let results = (outs Variadic<Nano_Tensor>:$outputs);
   let regions = (region AnyRegion:$derivative);
   let assemblyFormat = [{

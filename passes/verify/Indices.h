@@ -1,6 +1,7 @@
 // The ops that take rows or columns of a table by number, and how many there are.
 #pragma once
 
+#include "ir/graph/Custom.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Program.h"
 
@@ -15,7 +16,8 @@ struct Indices {
   llvm::StringRef noun, of; ///< what messages call them and what they count: "indices", "rows"
 };
 
-/// The indices of a gather, a scatter_add or a cross_entropy; nothing for other ops.
+/// The indices of a gather, a scatter_add, a cross_entropy or a kernel of the model's own; nothing
+/// for other ops.
 inline std::optional<Indices> indicesOf(mlir::Operation *op) {
   if (auto gather = llvm::dyn_cast<graph::GatherOp>(op))
     return Indices{&gather.getIdsMutable(), gather.getTable().getType().getDimSize(0), "indices",
@@ -26,6 +28,9 @@ inline std::optional<Indices> indicesOf(mlir::Operation *op) {
   if (auto loss = llvm::dyn_cast<graph::CrossEntropyOp>(op))
     return Indices{&loss.getTargetsMutable(), loss.getLogits().getType().getDimSize(1), "targets",
                    "columns"};
+  if (auto custom = llvm::dyn_cast<graph::CustomOp>(op); custom && !custom.getIndexed().empty())
+    return Indices{&op->getOpOperand(static_cast<unsigned>(custom.getIndexed()[0])),
+                   custom.getIndexed()[1], "indices", "rows"};
   return std::nullopt;
 }
 

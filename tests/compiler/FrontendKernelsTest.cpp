@@ -73,6 +73,8 @@ TEST(FrontendKernels, Declarations) {
             "kernel 'f': .iterationsPerBlock is -1; it must be at least 1");
   EXPECT_EQ(declaring([](KernelCode &c) { c.sharedBytes = 300000; }),
             "kernel 'f': .sharedBytes is 300000; a block has at most 232448");
+  EXPECT_EQ(declaring([](KernelCode &c) { c.indexInput = 1; }),
+            "kernel 'f': it has an .indexInput and no .indexBound");
   EXPECT_EQ(declaring([](KernelCode &c) { c.flops = std::numeric_limits<double>::quiet_NaN(); }),
             "kernel 'f': .flops is nan; it must be a number of at least 0");
   EXPECT_EQ(saidBy([] {
@@ -103,6 +105,11 @@ TEST(FrontendKernels, Calls) {
               c.results = [](const Tensors &) -> KernelResults { return {{{4, 0}, f32}}; };
             }),
             "kernel 'f': every size must be at least 1: [4, 0]");
+  EXPECT_EQ(calling([](KernelCode &c) {
+              c.indexInput = 0;
+              c.indexBound = [](const Tensors &) { return 4; };
+            }),
+            "kernel 'f': .indexInput 0 is no i32 input, or below 4 is no index");
   EXPECT_EQ(calling([](KernelCode &c) { c.iterations = [](const Tensors &) { return 0; }; }),
             "kernel 'f': 0 iterations; it must have at least 1");
   EXPECT_EQ(calling(nothing,
@@ -145,6 +152,21 @@ TEST(FrontendKernels, Derivatives) {
                     }),
             "*: the derivative of a kernel computes from its inputs, results, their gradients and "
             "numbers alone");
+}
+
+TEST(FrontendKernels, Replacements) {
+  auto replacing = [](const char *function, const Replacement &how) {
+    return saidBy([&] { replace(function, kernel("f", soundCode()), how); });
+  };
+  EXPECT_EQ(replacing("crossentropy", {}),
+            "replace: there is no function 'crossentropy' that a kernel can take the place of; the "
+            "nearest are crossEntropy, attention and logSumExp");
+  EXPECT_EQ(replacing("norm", {.target = "tpu"}),
+            "replace: there is no target 'tpu'; there are cpu and cuda");
+  EXPECT_EQ(replacing("norm", {.tolerance = 1.5}),
+            "replace: a tolerance of 1.5; it must lie in [0, 1)");
+  EXPECT_EQ(saidBy([] { replace("norm", Kernel()); }),
+            "replace: this kernel was never declared: kernel(\"name\", {…}) does");
 }
 
 } // namespace

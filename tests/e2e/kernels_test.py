@@ -118,6 +118,36 @@ DERIVATIVE = """.derivative = [](const Tensors &, const Tensors &, const Tensors
       },"""
 
 
+# A norm of rows that sums them in another order, and a derivative that does not repeat it.
+NORM = r"""
+  const char *text = R"(
+template <class X, class Y> NANO_DEVICE void fast_norm(int64_t begin, int64_t end, X x, Y y) {
+  for (int64_t t = begin + threadIdx.x; t < end; t += blockDim.x) {
+    float squares = 0;
+    for (int64_t c = X::size(-1); c-- > 0;)
+      squares += x[t * X::size(-1) + c] * x[t * X::size(-1) + c];
+    const float scale = SCALE / nano::sqrt(squares / X::size(-1) + 1.1920929e-7f);
+    for (int64_t c = 0; c < X::size(-1); ++c)
+      y[t * X::size(-1) + c] = typename Y::Element(x[t * X::size(-1) + c] * scale);
+  }
+}
+)";
+  const Kernel fastNorm = kernel("fast_norm", {
+      .cpu = text,
+      .cuda = text,
+      .results = [](const Tensors &in) -> KernelResults { return {in[0]}; },
+      .iterations = [](const Tensors &in) { return in[0].size(0); },
+      .derivative = [](const Tensors &in, const Tensors &y, const Tensors &dy) -> Tensors {
+        const Tensor scale = rsqrt(mean(square(in[0]), -1) + 1.1920929e-7);
+        return {scale * (dy[0] - y[0] * mean(dy[0] * y[0], -1))};
+      },
+      .iterationsPerBlock = 4,
+  });
+  REPLACE
+"""
+NORM_CODE = "return sum(norm(x) * w, 1) + 0.0 * sum(x, 1)"
+
+
 def twice(body="y[i] = 2 * x[i];", targets=".cpu = text, .cuda = text,", derivative=DERIVATIVE):
     text = TWICE.replace("BODY", body).replace("TARGETS", targets).replace("X *", "in[0].size(0) *")
     return text.replace("DERIVATIVE", derivative)
@@ -233,6 +263,80 @@ class Kernels(RunTest):
             else:
                 with self.assertRaisesRegex(AssertionError, r"twice\(4\): error: identifier \"z\" is undefined"):
                     nvrtc.compile_kernel(nvrtc_of, path)
+
+    def checked(self, source, target, *options):
+        """What nanoc says that checks the model's kernels: (status, stderr)."""
+        words = ("--target", target, *options)
+        done = run_command("nanoc", "compile", source, "-o", source + ".plan", *words)
+        return done.returncode, done.stderr
+
+    def test_checks(self):
+        """--check-kernels: derivatives against finite differences, accesses on the emulator."""
+        code = "return sum(twice(x) * w, 1)"
+        good = self.write("good", SCALED, SCALED_CODE)
+        for target in ("cpu", "cuda"):
+            self.assertEqual(self.checked(good, target, "--check-kernels"), (0, ""))
+        wrong = self.write("wrong", twice(derivative=DERIVATIVE.replace("2.0", "3.0")), code)
+        for target in ("cpu", "cuda"):
+            status, said = self.checked(wrong, target, "--check-kernels")
+            self.assertEqual(status, 2)
+            # <3v, g> for <2v, g>: one of 5 parts; the norm's share is random.
+            self.assertRegex(
+                said,
+                r"^nanoc: .*wrong\.cpp:\d+: kernel 'twice', of f32 \[16, 12\]: its derivative is off by "
+                r"0\.\d\d from finite differences on random inputs, 0\.03 is allowed\n$",
+            )
+            self.assertEqual(self.checked(wrong, target), (0, ""))
+        self.assertEqual(
+            self.checked(self.write("part", twice("if (i % 7 != 3) y[i] = 2 * x[i];"), code), "cuda", "--check-kernels")[0], 2
+        )
+        writes = self.write("writes_too", twice("const_cast<float &>(x[i]) = y[i] = 2 * x[i];"), code)
+        status, said = self.checked(writes, "cuda", "--check-kernels")
+        self.assertEqual(status, 2)
+        self.assertRegex(said, r"writes_too\.cpp:\d+.*twice:4.*which this launch only reads\n$")
+        self.assertEqual(said.count("\n"), 1)
+
+    def test_replacements(self):
+        """A kernel in place of `norm`, where it agrees with it; the same losses and parameters to
+        1e-5."""
+        write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+
+        def source(name, replace, scale="1"):
+            return self.write(name, NORM.replace("REPLACE", replace).replace("SCALE", scale), NORM_CODE)
+
+        plain = self.compiled(source("plain", ""), "cpu")
+        log, parameters = self.train(plain, "plain", "--steps", 1)
+        about = r"^nanoc: .*\.cpp:\d+: remark: kernel 'fast_norm' in place of norm, of f32 \[16, 12\]: it differs by "
+        for target, options in (("cpu", ()), ("cuda", ("--device", "emulator"))):
+            fast = source("fast", 'replace("norm", fastNorm);')
+            status, said = self.checked(fast, target, "--dump-ir", self.path("fast-" + target))
+            self.assertEqual(status, 0, said)
+            self.assertRegex(said, about + r"\d\.\de-0[6-9] on random inputs, 1\.0e-05 is allowed\n$")
+            own, found = self.train(fast + ".plan", "fast" + target, "--steps", 1, *options)
+            self.assert_near(train_losses(own), train_losses(log), 1e-5, target)
+            self.assert_parameters_near(found, parameters, 1e-4)
+            with open(self.path(f"fast-{target}/00-frontend.mlir"), encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn('nano.custom "fast_norm"', text)
+            self.assertNotIn("nano.rsqrt", text.split("derivative")[0])
+        # One that is something else, one for other shapes, one for another target.
+        status, said = self.checked(source("off", 'replace("norm", fastNorm);', "1.01f"), "cpu")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, about + r"1\.0e-02 on random inputs, 1\.0e-05 is allowed: nanoc's own is used\n$")
+        own, _ = self.train(self.path("off.cpp.plan"), "off", "--steps", 1)
+        self.assertEqual(train_losses(own), train_losses(log))
+        for name, how in (
+            ("shapes", ".when = [](const Tensors &in) { return in[0].size(0) > 16; }"),
+            ("target", '.target = "cuda"'),
+        ):
+            status, said = self.checked(source(name, f'replace("norm", fastNorm, {{{how}}});'), "cpu")
+            self.assertEqual(status, 0, said)
+            self.assertRegex(said, r"^nanoc: .*\.cpp:\d+: remark: replace: kernel 'fast_norm' takes the place of norm nowhere\n$")
+        self.refused(
+            source("unknown", 'replace("nrom", fastNorm);'),
+            "cpu",
+            r"unknown\.cpp:\d+: replace: there is no function 'nrom' that a kernel can take the place of; the nearest are norm, .*",
+        )
 
     def refused(self, source, target, says):
         done = run_command("nanoc", "compile", source, "-o", source + ".plan", "--target", target)

@@ -116,3 +116,11 @@ func.func @states(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }
 nano.state @s : tensor<4xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+
+// -----
+
+func.func @indexed(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nano.custom' op indexed must be an i32 input and what its elements are below}}
+  %y = nano.custom "f"(%x) iterations 1 {cuda = "c", indexed = array<i64: 0, 4>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -79,7 +79,8 @@ void checkCompile(const CLI::App &compile, nano::CompileOptions &options) {
   }
   if (options.from.empty())
     return;
-  for (const char *option : {"-D", "--fp8-scales", "--reports", "--print-pipeline"})
+  for (const char *option :
+       {"-D", "--fp8-scales", "--reports", "--check-kernels", "--print-pipeline"})
     if (compile.count(option) > 0)
       throw CLI::ValidationError(option,
                                  "not together with --from, whose IR is of a model already");
@@ -400,6 +401,9 @@ int run(int argc, char **argv) {
   compile->add_flag("--report-indices", options.reportIndices,
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");
+  compile->add_flag("--check-kernels", options.checkKernels,
+                    "Runs the model's own kernels on small random inputs, on the CPU or the "
+                    "emulator, and their derivatives against finite differences");
   std::string signingKey, verified;
   compile
       ->add_option("--sign", signingKey,

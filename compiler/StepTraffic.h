@@ -1,0 +1,18 @@
+// What an optimizer step moves, before and after fusion.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <cstdint>
+
+namespace nano {
+
+/// Kernels, calls and bytes of an optimizer step on one rank.
+struct StepTraffic {
+  int64_t kernels = 0, bytes = 0, floor = 0;
+};
+
+/// Of the step that each of `world` ranks runs: see plan::StepPrograms.
+StepTraffic measureStep(mlir::ModuleOp module, int64_t world);
+
+} // namespace nano
