@@ -17,6 +17,7 @@
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "compiler/StepTraffic.h"
+#include "compiler/explore/PassRecords.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
@@ -313,7 +314,7 @@ private:
   /// Runs the passes of a stage, or its gate.
   void runOnAll(const Stage &stage) {
     try {
-      runStage(stage, runs);
+      runStage(stage, runs, options.passes);
     } catch (const StageError &error) {
       // What others have written is theirs to mend.
       throw StageError(error.what(), error.isBadInput || !options.from.empty());
@@ -491,6 +492,8 @@ private:
     if (const Status status = plan::writePlanFile(plans, options.output); !status)
       throw StageError(status.error().message, status.error().kind == Error::Kind::BadInput);
     timer.end();
+    if (options.passes)
+      options.passes->phases = timer.all();
     if (checked || options.quiet)
       return;
 

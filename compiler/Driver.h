@@ -9,6 +9,10 @@
 
 namespace nano {
 
+namespace explore {
+struct PassRecords;
+} // namespace explore
+
 struct CompileOptions {
   std::string model;  ///< the model file; with `from` the file of IR
   std::string output; ///< the plan file; may be empty with `stopAfter`
@@ -36,6 +40,7 @@ struct CompileOptions {
   bool verbose = false; ///< all that the host compiler says of a model file
   std::string knownAs;  ///< the path by which the plan names the model file; empty: `model`
   bool quiet = false;   ///< says nothing about the plan that was written
+  explore::PassRecords *passes = nullptr; ///< where to put what the passes did; null: nowhere
 };
 
 /// What plans are for unless told: "cuda" when built where the CUDA toolkit is, else "cpu".

@@ -1,6 +1,7 @@
 // Runs the pipeline stage by stage: dumps, seconds, errors by model line, crash reproducers.
 #include "compiler/StageRunner.h"
 
+#include "compiler/PassRecorder.h"
 #include "compiler/TraceModel.h"
 
 #include "codegen/cpu/NativeCode.h"
@@ -57,6 +58,13 @@ std::string Timer::table() const {
   for (const Phase &phase : phases)
     text += fmt::format("  {:<16} {:7.3f} s\n", phase.name, phase.seconds);
   return text + fmt::format("  {:<16} {:7.3f} s\n", "total", total());
+}
+
+std::vector<std::pair<std::string, double>> Timer::all() const {
+  std::vector<std::pair<std::string, double>> seconds;
+  for (const Phase &phase : phases)
+    seconds.emplace_back(phase.name, phase.seconds);
+  return seconds;
 }
 
 //===- Dump --------------------------------------------------------------------===//
@@ -125,6 +133,8 @@ std::string lineText(Location location) {
   return text;
 }
 
+using RecorderPtr = std::unique_ptr<PassRecorder>;
+
 constexpr size_t noRun = ~size_t(0);
 /// The run whose passes this thread was last given to run, an index, or noRun.
 thread_local size_t currentRun = noRun;
@@ -144,8 +154,10 @@ private:
 /// time, on the thread that reports it.
 class Reports {
 public:
-  explicit Reports(MLIRContext *context, size_t count = 0)
-      : ofRuns(count), handler(context, [this](Diagnostic &diagnostic) { note(diagnostic); }) {}
+  /// With `recorders`, one of each run, these are told its remarks too.
+  explicit Reports(MLIRContext *context, size_t count = 0, ArrayRef<RecorderPtr> recorders = {})
+      : ofRuns(count), recorders(recorders),
+        handler(context, [this](Diagnostic &diagnostic) { note(diagnostic); }) {}
 
   /// The first error of a run, or of no run; empty when there was none.
   const std::string &error(size_t run = noRun) const { return reportOf(run).error; }
@@ -189,8 +201,11 @@ private:
   void note(Diagnostic &diagnostic) {
     Report &report = currentRun < ofRuns.size() ? ofRuns[currentRun] : ofNoRun;
     const std::string message = diagnostic.str(), line = lineText(diagnostic.getLocation());
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
       report.remarks.push_back(line + "remark: " + message);
+      if (currentRun < recorders.size())
+        recorders[currentRun]->remark(report.remarks.back());
+    }
     // The other error is what the pass manager adds when it writes a reproducer.
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && report.error.empty() &&
         message.find("detected while processing") == std::string::npos) {
@@ -201,6 +216,7 @@ private:
 
   std::vector<Report> ofRuns;
   Report ofNoRun;
+  ArrayRef<RecorderPtr> recorders;
   ScopedDiagnosticHandler handler;
 };
 
@@ -259,12 +275,15 @@ void forEachInParallel(size_t count, llvm::function_ref<void(size_t)> work) {
 }
 
 /// Runs the passes on one program, the stage's `index`-th; the file with a reproducer when they
-/// fail, else empty.
-std::string runPasses(const Stage &stage, const StageRun &run, size_t index) {
+/// fail, else empty. `recorder` may be null.
+std::string runPasses(const Stage &stage, const StageRun &run, size_t index,
+                      PassRecorder *recorder) {
   ModuleOp module = run.module;
   PassManager passes(module.getContext());
   stage.addPasses(passes, run.options);
   passes.addInstrumentation(std::make_unique<MarkRun>(index));
+  if (recorder)
+    passes.addInstrumentation(recorder->instrumentation());
   std::exception_ptr dumpError;
   if (run.dump)
     passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump, dumpError));
@@ -283,11 +302,23 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index) {
 
 } // namespace
 
-void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
+void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords *records) {
+  std::vector<RecorderPtr> recorders;
+  for (const StageRun &run : records ? runs : ArrayRef<StageRun>()) {
+    explore::PassRecord blank;
+    blank.stage = stage.name.str();
+    blank.runStage = run.runStage;
+    blank.world = stage.isForEachWorld() ? run.options.world : 0;
+    recorders.push_back(std::make_unique<PassRecorder>(run.module, std::move(blank),
+                                                       /*compares=*/run.options.world ==
+                                                           runs.front().options.world));
+  }
   // One for all: the context tells every error to the newest handler.
-  Reports reports(runs.front().module->getContext(), runs.size());
+  Reports reports(runs.front().module->getContext(), runs.size(), recorders);
   std::vector<std::string> reproducers(runs.size());
-  auto work = [&](size_t i) { reproducers[i] = runPasses(stage, runs[i], i); };
+  auto work = [&](size_t i) {
+    reproducers[i] = runPasses(stage, runs[i], i, records ? recorders[i].get() : nullptr);
+  };
   // What is told does not depend on which thread came first.
   std::vector<size_t> order(runs.size());
   std::iota(order.begin(), order.end(), 0);
@@ -298,6 +329,14 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs) {
     forEachInParallel(runs.size(), work);
   }
 
+  if (records) {
+    std::vector<std::vector<explore::PassRecord>> all;
+    for (const RecorderPtr &recorder : recorders)
+      all.push_back(recorder->take());
+    addRecords(*records, std::move(all));
+    records->stages.push_back(
+        {stage.name.str(), stage.summary.str(), lineOpsOf(runs.front().module)});
+  }
   const auto failed = llvm::find_if(order, [&](size_t run) { return !reproducers[run].empty(); });
   if (failed == order.end())
     return;

@@ -4,6 +4,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/Stages.h"
+#include "compiler/explore/PassRecords.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace llvm {
@@ -29,6 +31,8 @@ public:
   double total() const;
   /// "host compiler   0.61 s" a line.
   std::string table() const;
+  /// The phases that have ended, with their seconds.
+  std::vector<std::pair<std::string, double>> all() const;
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -86,8 +90,10 @@ struct StageRun {
 /// names the reproducer, and stage and number of ranks when there are several programs: the
 /// smallest that fails, with its own first error. Remarks are told at the end in the order of the
 /// numbers of ranks, and one that several programs get is told once, with the stages of the run
-/// that it is of where that is not all.
-void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs);
+/// that it is of where that is not all. Where `records` are wanted, the stage and what its passes
+/// did are added to them; IR is compared for the first number of ranks.
+void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs,
+              explore::PassRecords *records = nullptr);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a
 /// failure of stage `name`.

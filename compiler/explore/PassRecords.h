@@ -1,0 +1,55 @@
+// What a compilation tells the page of its passes: plain structs, which the driver fills.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nano::explore {
+
+/// Lines of IR before and after a pass, with what is the same around them.
+struct Region {
+  int64_t lineBefore = 0, lineAfter = 0; ///< 1-based, of the first line
+  std::string lead;                      ///< the lines before, which are the same in both
+  std::string before, after;             ///< lines, each with its newline; of many the first ones
+  int64_t linesLeftOut = 0;              ///< of both
+  /// Names of values that both sides have: %12 before is %15 after.
+  std::vector<std::pair<std::string, std::string>> same;
+};
+
+/// A function, program or kernel that a pass has changed.
+struct FunctionChange {
+  std::string name;
+  int64_t opsBefore = 0, opsAfter = 0; ///< 0 where there is none
+  std::vector<Region> regions;         ///< the first ones of those that changed
+  int64_t regionsLeftOut = 0;          ///< changed regions that are not in `regions`
+};
+
+/// A pass on one program.
+struct PassRecord {
+  std::string stage, pass; ///< as `nanoc stages` and nano-opt call them
+  std::string runStage;    ///< the stage of the run; empty: all of it
+  int64_t world = 0;       ///< 0: of all numbers of ranks
+  double seconds = 0;
+  int64_t opsBefore = 0, opsAfter = 0;
+  std::vector<std::string> remarks;      ///< "models/x.cpp:41: remark: …"
+  std::vector<FunctionChange> functions; ///< of the first number of ranks; else empty
+};
+
+/// The ops that stand for a model line after a stage: "models/x.cpp:41" → "nano.matmul" → 12.
+using LineOps = std::map<std::string, std::map<std::string, int64_t>>;
+
+struct StageRecord {
+  std::string name, summary;
+  LineOps ops; ///< of the first number of ranks
+};
+
+struct PassRecords {
+  std::vector<PassRecord> passes; ///< in the order of the pipeline; of one pass by program
+  std::vector<StageRecord> stages;
+  std::vector<std::pair<std::string, double>> phases; ///< all of the compilation, seconds
+};
+
+} // namespace nano::explore
