@@ -2,6 +2,7 @@
 #include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
 #include "compiler/Rebuild.h"
+#include "compiler/explore/Explore.h"
 #include "compiler/inspect/Diff.h"
 #include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
@@ -71,7 +72,7 @@ void checkCompile(const CLI::App &compile, nano::CompileOptions &options) {
     throw CLI::ValidationError("--sign", "it is of a plan: give -o OUT.plan, and no --stop-after");
   if (compile.count("--verify") > 0) {
     for (const char *option : {"--from", "--stop-after", "--print-pipeline", "--sign",
-                               "--report-schedule", "--timeline", "--dump-ir"})
+                               "--report-schedule", "--timeline", "--explore", "--dump-ir"})
       if (compile.count(option) > 0)
         throw CLI::ValidationError(option, "not together with --verify, which compares a plan");
     if (compile.count("--world") == 0)
@@ -177,6 +178,35 @@ CLI::App *addExplain(CLI::App &app, nano::inspect::ExplainOptions &options) {
       ->type_name("");
   command->add_option("OUT.plan", options.plan, "The plan")->required()->type_name("");
   addView(*command, options);
+  return command;
+}
+
+CLI::App *addExplore(CLI::App &app, nano::explore::Options &options) {
+  CLI::App *command = app.add_subcommand(
+      "explore", "Writes one HTML file that shows a plan and its runs in a browser");
+  command->add_option("OUT.plan", options.plan, "The plan")->required()->type_name("");
+  command
+      ->add_option("B.plan", options.other,
+                   "Another one: what differs, as nanoc diff says it, is shown too")
+      ->type_name("");
+  command
+      ->add_option("--run", options.runs,
+                   "A log of nanorun --log; several are shown over each other (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("LOG.jsonl");
+  command
+      ->add_option("--profile", options.profile,
+                   "A trace of nanorun --profile with this plan: measured beside predicted times")
+      ->type_name("STEP.json");
+  command
+      ->add_option("--machine", options.machine,
+                   "By whose rates times are predicted: a JSON file, or one of " +
+                       nano::simulate::machineNames() +
+                       "; default: h100-infiniband for cuda, cpu for cpu")
+      ->type_name("NAME|FILE.json");
+  command->add_option("-o,--output", options.output, "The page; default: OUT.html")
+      ->type_name("FILE.html");
   return command;
 }
 
@@ -289,6 +319,34 @@ int makeKeys(const std::string &path) {
   return nano::Done;
 }
 
+/// The page that `compile` writes beside the plan.
+struct Exploration {
+  std::string page; ///< a file; empty: none
+  nano::explore::PassRecords passes;
+
+  /// Has the compilation fill `passes`.
+  void prepare(nano::CompileOptions &compile) {
+    if (page.empty())
+      return;
+    if (compile.output.empty() || !compile.stopAfter.empty())
+      throw CLI::ValidationError("--explore",
+                                 "it is of a plan: give -o OUT.plan, and no --stop-after");
+    compile.passes = &passes;
+  }
+
+  /// Returns an exit status.
+  int write(const nano::CompileOptions &compile) const {
+    if (page.empty())
+      return nano::Done;
+    nano::explore::Options options;
+    options.plan = compile.output;
+    options.machine = compile.machine;
+    options.output = page;
+    options.passes = &passes;
+    return nano::explore::run(options);
+  }
+};
+
 /// Everything that nanoc does; throws std::bad_alloc.
 int run(int argc, char **argv) {
   CLI::App app("nanoc: compiles a training step written in C++ into a plan for nanorun", "nanoc");
@@ -394,6 +452,13 @@ int run(int argc, char **argv) {
                    "Writes the predicted step as a trace for ui.perfetto.dev, one row a stream and "
                    "rank")
       ->type_name("OUT.json");
+  Exploration exploration;
+  compile
+      ->add_option(
+          "--explore", exploration.page,
+          "Writes one HTML file that shows the compilation in a browser: what nanoc explore "
+          "shows of the plan, and what each pass did")
+      ->type_name("OUT.html");
   compile->add_flag("--report-fp8", options.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
   compile->add_flag("--report-updates", options.reportUpdates,
@@ -442,6 +507,8 @@ int run(int argc, char **argv) {
   CLI::App *diff = addDiff(app, compared);
   nano::inspect::ExplainOptions explained;
   CLI::App *explain = addExplain(app, explained);
+  nano::explore::Options explored;
+  CLI::App *explore = addExplore(app, explored);
 
   try {
     app.parse(argc, argv);
@@ -453,6 +520,8 @@ int run(int argc, char **argv) {
       return nano::inspect::diff(compared);
     if (explain->parsed())
       return nano::inspect::explain(explained);
+    if (explore->parsed())
+      return nano::explore::run(explored);
     if (stages->parsed())
       return nano::listStages();
     if (keygen->parsed())
@@ -467,8 +536,11 @@ int run(int argc, char **argv) {
     schedule.check(options);
     if (!verified.empty())
       return verify(verified, options);
-    const int status =
+    exploration.prepare(options);
+    int status =
         signingKey.empty() ? nano::compileModel(options) : compileAndSign(options, signingKey);
+    if (status == nano::Done)
+      status = exploration.write(options);
     return status == nano::Done ? schedule.print(options) : status;
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help
