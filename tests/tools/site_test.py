@@ -142,9 +142,10 @@ class SetupTest(SiteTest):
         self.assertRegex(
             result.stdout,
             "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: installing "
-            "with apt-get: libopenmpi-dev openmpi-bin\nsetup: everything is present\n$",
+            "with apt-get: libopenmpi-dev openmpi-bin\nsetup: installing with apt-get: chromium\n"
+            "setup: everything is present\n$",
         )
-        self.assertEqual(len(self.calls()), 4)
+        self.assertEqual(len(self.calls()), 6)
         self.assertNotIn("--bpe", result.stdout)
         os.unlink(self.path("calls"))
         self.assertEqual(
@@ -158,7 +159,7 @@ class SetupTest(SiteTest):
             names = file.read().split()
         for name in ("g++", "clang-22", "lld-22", "libmlir-22-dev", "libdnnl-dev"):
             self.assertIn(name, names)
-        for name in ("libgtest-dev", "libbenchmark-dev", "clang-tidy-22", "libopenmpi-dev"):
+        for name in ("libgtest-dev", "libbenchmark-dev", "clang-tidy-22", "libopenmpi-dev", "chromium"):
             self.assertNotIn(name, names)
         self.assertEqual(self.setup("--training", "--check").returncode, 0)
         check = self.setup("--check")
@@ -198,6 +199,11 @@ class SetupTest(SiteTest):
             "going on without libopenmpi-dev openmpi-bin: ranks under mpirun are left out",
             result.stderr,
         )
+        self.write("unknown", "chromium")
+        self.write("installed")
+        result = self.setup()
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("going on without chromium: tests of nanoc explore's pages", result.stderr)
         self.assertEqual(self.setup("--check").returncode, 0)
 
     def test_no_network(self):

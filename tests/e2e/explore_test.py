@@ -1,0 +1,469 @@
+#!/usr/bin/env python3
+"""nanoc explore and nanoc compile --explore: the page in headless Chromium, every view of it, beside
+what nanorun --describe, nanoc explain, nanoc simulate and the compilation itself say."""
+
+import base64
+import collections
+import json
+import os
+import re
+import sys
+import unittest
+import zlib
+
+import browser
+from harness import GPT2, GPT124M, RunTest, main, overrides, read_bytes, run_command
+
+SIZES = {**GPT2, "num_layers": 2, "dtype": "bf16"}
+# A model whose names are markup: what it calls a parameter stands in buffers, labels and tables.
+HOSTILE = '</script><img src=x onerror="document.title=1">'
+
+
+def document(path):
+    """The document that a page holds."""
+    page = read_bytes(path).decode()
+    text = re.search(r'<script id="document" type="text/plain">([^<]*)</script>', page)[1]
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+class Pages(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+        cls.plan, cls.page = (os.path.join(cls.scratch.name, name) for name in ("a.plan", "a.html"))
+        done = run_command("nanoc", "compile", "models/gpt2.cpp", "-o", cls.plan, *overrides(SIZES),
+                           "--target", "cuda", "--world", "1,2", "--report-memory",
+                           "--explore", cls.page)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        cls.said = done.stdout
+
+    def refused(self, message, *arguments):
+        done = run_command("nanoc", *arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(message, done.stderr)
+
+
+class Files(Pages):
+    def test_it_says_where_the_page_is(self):
+        size = os.path.getsize(self.page)
+        self.assertRegex(self.said, rf"{self.page}: {size / 1e3:.2f} kB, to open in a browser\n")
+        text = self.ran("nanoc", "explore", self.plan)
+        self.assertTrue(text.startswith(self.path("a.html")))
+
+    def test_document(self):
+        """Buffers, commands and kernels are those of the plan."""
+        page = self.path("b.html")
+        self.ran("nanoc", "explore", self.plan, "-o", page)
+        found, text = document(page), self.ran("nanorun", "--describe", self.plan)
+        self.assertEqual(text.split()[1], found["hash"])
+        worlds = re.split(r"^worlds ", text, flags=re.M)[1:]
+        self.assertEqual([each["world"] for each in found["variants"]], [1, 2])
+        for variant, described in zip(found["variants"], worlds):
+            places = re.findall(r"^  (\S+)  \S+  (\d+) bytes .* at (\d+)", described, re.M)
+            buffers = variant["buffers"]
+            self.assertEqual(
+                sorted(zip(buffers["name"], buffers["bytes"], buffers["at"])),
+                sorted((name, int(size), int(at)) for name, size, at in places))
+            self.assertIn(f"arena {variant['arena']} bytes", described)
+        self.assertNotIn("passes", found)
+        self.assertEqual(found["source"], read_bytes("models/gpt2.cpp").decode())
+
+    def test_errors(self):
+        missing, text = self.path("missing.plan"), self.path("text.plan")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("no plan\n")
+        self.refused(f"nanoc: {missing}: cannot be read", "explore", missing)
+        self.refused(f"nanoc: {text}: not a plan", "explore", text)
+        self.refused("OUT.plan is required", "explore")
+        self.refused("--machine: ", "explore", self.plan, "--machine", "toaster")
+        self.refused("nothing/x.html", "explore", self.plan, "-o", self.path("nothing/x.html"))
+        self.refused(f"nanoc: {missing}: cannot be read", "explore", self.plan, "--run", missing)
+        self.refused(f"nanoc: {text}:1: is not JSON", "explore", self.plan, "--run", text)
+        self.refused(f"nanoc: {text}: is not JSON", "explore", self.plan, "--profile", text)
+        for lines, message in (
+            ('{"step": 1}\n', ':1: is no line of nanorun --log: it has no "event"'),
+            ('{"event": "step", "step": 1}\n', ":1: a log of nanorun --log begins with its run"),
+            ('{"event": "run"}\n\n{"event": "val"}\n', ':3: event val has no "step"'),
+            ("", ": is empty"),
+        ):
+            log = self.path("bad.jsonl")
+            with open(log, "w", encoding="utf-8") as file:
+                file.write(lines)
+            self.refused(log + message, "explore", self.plan, "--run", log)
+        profile = self.path("bad.json")
+        for content, message in (
+            ({}, "is not of nanorun --profile"),
+            ({"otherData": {"plan_hash": "1234", "world": 1}, "traceEvents": []},
+             "is a profile of another plan, 1234; this one is "),
+        ):
+            with open(profile, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            self.refused(f"{profile}: {message}", "explore", self.plan, "--profile", profile)
+        model = ("compile", "models/gpt2.cpp", *overrides(SIZES), "--explore", self.path("x.html"))
+        self.refused("--explore: it is of a plan", *model, "--stop-after", "fuse")
+
+    def test_no_lines(self):
+        """IR without model lines makes a plan that says what is missing."""
+        ir, bare, plan = self.path("k.mlir"), self.path("bare.mlir"), self.path("k.plan")
+        text = self.ran("nanoc", "compile", "models/gpt2.cpp", *overrides(SIZES), "--target", "cuda",
+                        "--stop-after", "kernels", "--locations")
+        with open(ir, "w", encoding="utf-8") as file:
+            file.write(text)
+        text = self.ran("nano-opt", ir, "--strip-debuginfo", "--mlir-print-debuginfo")
+        with open(bare, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = run_command("nanoc", "compile", bare, "--from", "kernels", "--target", "cuda", "-o", plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(f"{plan}: its kernels name no model lines, which explore shows, and it lacks the "
+                     "model's text; compile the model file", "explore", plan)
+
+
+@unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
+class Views(Pages):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+        self.assertEqual([url for url in self.browser.requests
+                          if not url.startswith(("file:", "data:", "about:"))], [])
+
+    def open(self, place="", page=None):
+        self.browser.open(page or self.page, place)
+        return self.browser
+
+    def explain(self, what):
+        return self.ran("nanoc", "explain", what, self.plan, "--lines", 1000)
+
+    def test_summary(self):
+        page = self.open()
+        self.assertEqual(page.evaluate("document.title"), "gpt2 for cuda")
+        table = self.ran("nanoc", "simulate", self.plan)
+        rows = page.rows("worlds")
+        self.assertEqual([row[0] for row in rows], ["1", "2"])
+        for row in rows:
+            line = next(each.split() for each in table.splitlines() if each.split()[:1] == row[:1])
+            self.assertAlmostEqual(milliseconds(row[2]), float(line[1]), delta=0.0011)
+        self.assertIn(["num_layers", "2", "given with -D"], page.rows("hyperparameters"))
+        # Every view is reached by its link, and a copied address leads to the same place.
+        links = page.evaluate("[...document.querySelectorAll('#views a')].map(a => a.hash)")
+        self.assertEqual(links, ["#/summary", "#/pipeline", "#/model", "#/memory", "#/schedule", "#/run"])
+        for link in links:
+            page.click(f'#views a[href="{link}"]')
+            page.shown(link)
+            self.assertEqual(page.evaluate("document.getElementById('view').dataset.view"), link[2:])
+
+    def test_line(self):
+        page = self.open("#/model")
+        self.assertEqual(page.evaluate("document.querySelectorAll('#source li').length"),
+                         read_bytes("models/gpt2.cpp").decode().count("\n"))
+        line = "models/gpt2.cpp:99"
+        page.click(f'#source a[data-line="{line}"]')
+        page.wait("document.querySelector('#panel h2')")
+        self.assertEqual(page.text("#panel h2"), line)
+        text = self.explain("gpt2.cpp:99")
+        wanted = re.search(r"^what runs for it: (\d+) launches a step, ([\d.]+ \S+) predicted "
+                           r"\(([\d.]+%) of all\), (.*) moved", text, re.M)
+        cost = page.text("#cost")
+        for part in (f"{wanted[1]} launches a step", f"{wanted[2]} predicted", f"({wanted[3]} of all)",
+                     f"{wanted[4]} moved"):
+            self.assertIn(part, cost)
+        listed = re.findall(r"^  (\S+): [\d.]+ \w+$", text[text.index("\nbuffers, ") :], re.M)
+        page.evaluate("document.querySelectorAll('#panel .more').forEach(more => more.click())")
+        self.assertEqual(sorted(row[0] for row in page.rows("buffers")), sorted(listed))
+        runs = re.findall(r"^  (\w+\[\d+\]) ", text, re.M)
+        self.assertEqual(sorted(row[0] for row in page.rows("own") + page.rows("fused")), sorted(runs))
+        # Its ops after each stage begin as the model has them, and end as commands.
+        ops = dict(page.rows("ops"))
+        self.assertIn("nano.matmul", ops["model"])
+        self.assertIn("step.", ops["schedule"])
+        address = page.evaluate("location.hash")
+        self.open(address)
+        self.assertEqual((page.text("#panel h2"), page.text("#cost")), (line, cost))
+
+    def test_kernel_and_back(self):
+        name = next(each["name"] for each in document(self.page)["kernels"]
+                    if "attention_grad" in each["name"])
+        page = self.open(f"#/model?kernel={name}")
+        text = self.explain(name)
+        self.assertIn(re.search(r"(\d+ threads a block)", text)[1], page.text("#resources"))
+        predicted = re.search(r"a step, ([\d.]+ \S+) predicted", text)[1]
+        self.assertIn(f"{predicted} predicted", page.text("#cost"))
+        self.assertIn(f"\n{name}(const __grid_constant__ ", page.text("#text"))
+        lines = re.findall(r"^  from (\S+:\d+)", text, re.M)
+        self.assertEqual(page.texts("#lines a"), lines)
+        page.click("#lines a")
+        page.wait("document.querySelector('#panel h2')?.innerText.includes('.cpp:')")
+        self.assertEqual(page.text("#panel h2"), lines[0])
+        self.assertIn(name, [row[0] for row in page.rows("kernels")])
+
+    def test_memory(self):
+        """The peak is that of the compilation's report, and a click on a rectangle shows its buffer."""
+        said = self.said[: self.said.index("gpt2, 2 ranks: ")]
+        report = re.search(r"^program last: .* floor of ([\d.]+ \wB)\n  most are in use at step\.\w+ @?"
+                           r"(\w*) \((\S+)\):\n((?:  .*\n)*)", said, re.M)
+        page = self.open("#/memory?program=last")
+        self.assertEqual(page.text("#peak strong"), report[1])
+        self.assertIn(f" {report[2]} ({report[3]}), beside ", page.text("#peak"))
+        wanted = sorted((line, name, int(count or 1)) for name, count, line in
+                        re.findall(r"%  (\w+)(?: × (\d+))?  (\S+)$", report[4], re.M))
+        page.evaluate("document.querySelectorAll('#holders .more').forEach(more => more.click())")
+        found = collections.Counter((row[4], re.fullmatch(r"last/(\w+)(?:#\d+)?", row[0])[1])
+                                    for row in page.rows("holders"))
+        self.assertEqual(sorted((*key, count) for key, count in found.items()), wanted)
+        total = sum(byte_count(row[2]) for row in page.rows("holders"))
+        self.assertAlmostEqual(total, byte_count(report[1]), delta=0.01 * total)
+        # The largest holder, pressed on the canvas.
+        name = page.rows("holders")[0][0]
+        x, y = page.evaluate(f"""(() => {{
+          const canvas = document.getElementById('memory'), chart = canvas.chart;
+          canvas.scrollIntoView();
+          const box = canvas.getBoundingClientRect(), range = chart.range;
+          for (let y = 1; y < chart.height; y += 2)
+            for (let x = chart.left + 1; x < canvas.clientWidth; x += 4)
+              if (chart.options.find(chart.fromX(x), chart.fromY(y))?.buffer.name === {json.dumps(name)})
+                return [box.x + x, box.y + y];
+        }})()""")
+        page.press(x, y)
+        page.wait("document.getElementById('buffer')")
+        self.assertEqual(page.text("#panel h2"), f"Buffer {name}")
+        text = self.explain(name)
+        self.assertIn(re.search(r"^  (\S+, [\d.]+ \wB at \d+) of an arena", text, re.M)[1],
+                      page.text("#buffer"))
+        uses = re.findall(r"^  (last\[\d+\]) ", text, re.M)
+        self.assertEqual([row[0] for row in page.rows("uses")], uses)
+        shared = re.findall(r"^  (\S+): ", text[text.index("its bytes belong to") :], re.M)
+        page.evaluate("document.querySelectorAll('#sharing .more').forEach(more => more.click())")
+        self.assertEqual(sorted(row[0] for row in page.rows("sharing")), sorted(shared))
+
+    def test_schedule(self):
+        page = self.open("#/schedule?world=2")
+        table = self.ran("nanoc", "simulate", self.plan, "--gpus", 2)
+        step = next(line.split() for line in table.splitlines() if line.split()[:1] == ["2"])
+        found = re.findall(r"([\d.]+ (?:ms|µs|s))", page.text("#step"))
+        for shown, wanted in zip(found[:4], (step[1], step[3], step[5], step[4])):
+            self.assertAlmostEqual(milliseconds(shown), float(wanted), delta=0.0011)
+        path = re.findall(r"^ +([\d.]+) ms +[\d.]+%  (\S+:\d+)$",
+                          table[table.index("critical path") : table.index("copies of a step")], re.M)
+        rows = {row[0]: milliseconds(row[1]) for row in page.rows("path")}
+        for time, line in path:
+            self.assertAlmostEqual(rows[line], float(time), delta=0.0011)
+        # Waits: each names two commands on different streams that the description has.
+        waits = page.rows("waits")
+        self.assertTrue(waits)
+        self.assertTrue(any("all_reduce" in row[1] + row[2] for row in waits), waits)
+        for row in waits:
+            self.assertRegex(row[3], r" (reads|overwrites) ")
+        # Moving and scaling by keys, and the menu of ranks.
+        page.evaluate("document.getElementById('schedule').focus()")
+        before = page.evaluate("document.getElementById('schedule').chart.range.x")
+        for key in ("+", "ArrowRight"):
+            page.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if key == "+" else "")
+        after = page.evaluate("document.getElementById('schedule').chart.range.x")
+        self.assertAlmostEqual(after[1] - after[0], 0.7 * (before[1] - before[0]), delta=1)
+        page.evaluate("(() => { const menu = document.querySelector('select[name=world]');"
+                      "menu.value = '1'; menu.dispatchEvent(new Event('change')); })()")
+        page.wait("location.hash.includes('world=1')")
+        page.wait("document.getElementById('step').innerText.includes('on 1 rank ')")
+
+    def test_pipeline(self):
+        """The passes are those that --print-pipeline names; what they changed is in the IR."""
+        page = self.open("#/pipeline")
+        text = self.ran("nanoc", "compile", "models/gpt2.cpp", *overrides(SIZES), "--target", "cuda",
+                        "--print-pipeline")
+        wanted = re.findall(r"[(,]([a-z][\w-]*)(?=[{,)])", re.sub(r"\{[^}]*\}", "{}", text))
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('a[data-pass]')].map(a => a.dataset.pass)"),
+                         wanted)
+        # The only pass of its stage: what it changed stands in the IR before and after.
+        name = "nano-split-accumulation"
+        before, after = (
+            {line.strip() for line in self.ran(
+                "nanoc", "compile", "models/gpt2.cpp", *overrides(SIZES), "--target", "cuda",
+                "--stop-after", stage).splitlines()}
+            for stage in ("differentiate", "accumulate"))
+        page.click(f"a[data-pass={name}]")
+        page.wait("document.querySelector('#panel h2')")
+        self.assertEqual(page.text("#panel h2"), name)
+        page.evaluate("document.querySelectorAll('#changes details').forEach(each => each.open = true)")
+        page.wait("[...document.querySelectorAll('#changes details')].every(each => each.childElementCount > 1)")
+        for kind, ir, other in (("removed", before, after), ("added", after, before)):
+            lines = {line.strip() for text in page.texts(f"#changes .{kind}") for line in text.splitlines()}
+            self.assertEqual(lines - ir, set(), kind)
+            self.assertTrue(lines - other, kind)
+        self.assertRegex(page.text("#pass"), r"^Stage accumulate, .* [\d,]+ ops before, [\d,]+ after\.$")
+        prose = page.text("#prose")
+        page_text = read_bytes("docs/passes.md").decode()
+        self.assertIn(re.search(r"### `-nano-split-accumulation`\n\n_(.*)_", page_text)[1].replace("`", ""), prose)
+        # The same value lights up on both sides.
+        lit = page.evaluate("""(() => {
+          for (const region of document.querySelectorAll('.region')) {
+            const value = [...region.querySelectorAll('.removed .value')].find(e => e.dataset.value.startsWith('= ')
+              && [...region.querySelectorAll('.added .value')].some(o => o.dataset.value === e.dataset.value));
+            if (!value) continue;
+            value.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
+            return region.querySelectorAll('.added .value.same').length;
+          }
+          return -1;
+        })()""")
+        self.assertNotEqual(lit, 0)
+
+    def test_run(self):
+        plan = self.compile("gpt2", {**SIZES, "dtype": "f32", "num_iterations": 6}, "run.plan",
+                            "--reports", "norms")
+        logs = []
+        for seed in (1, 2):
+            log, _ = self.train(plan, f"run{seed}", "--seed", seed, "--val", self.path("v.bin"),
+                                "--val-every", 3, *(("--profile", self.path("p.json")) if seed == 1 else ()))
+            logs.append([line for line in log if line["event"] == "step"])
+        page = self.path("run.html")
+        runs = [word for seed in (1, 2) for word in ("--run", self.path(f"run{seed}.jsonl"))]
+        self.ran("nanoc", "explore", plan, *runs, "--profile", self.path("p.json"), "-o", page)
+        view = self.open("#/run", page)
+        rows = view.rows("runs")
+        self.assertEqual([row[1] for row in rows], ["this one", "this one"])
+        for row, steps in zip(rows, logs):
+            self.assertAlmostEqual(float(row[6]), steps[-1]["train_loss"], delta=6e-5)
+        # The curves are the logs' numbers, one beside the other; means are of neighbours.
+        graph = "document.querySelector('[data-plot=train_loss]').graph"
+        for step in range(6):
+            values = view.evaluate(f"[1, 2].map(run => {graph}.getValue({step}, run))")
+            for value, steps in zip(values, logs):
+                self.assertAlmostEqual(value, steps[step]["train_loss"], places=6)
+        view.evaluate("(() => { const input = document.getElementById('smooth'); input.value = 3;"
+                      "input.dispatchEvent(new Event('change')); })()")
+        mean = sum(each["train_loss"] for each in logs[0][1:4]) / 3
+        self.assertAlmostEqual(view.evaluate(f"{graph}.getValue(2, 1)"), mean, places=6)
+        self.assertIn("smooth=3", view.evaluate("location.hash"))
+        plots = view.evaluate("[...document.querySelectorAll('figure')].map(f => f.dataset.plot)")
+        for name in ("train_loss", "val_loss", "lr", "step_ms", "steps by milliseconds"):
+            self.assertIn(name, plots)
+        self.assertTrue(any(name.startswith("grad_norm/") for name in plots), plots)
+        view.go("#/schedule")
+        self.assertIn("Measured below: step 6 on ", view.text("#profile"))
+        trace = json.loads(read_bytes(self.path("p.json")))
+        count = sum(event["ph"] == "X" for event in trace["traceEvents"])
+        self.assertEqual(view.evaluate("document.getElementById('schedule').chart.options.rows"
+                                       ".filter(row => row[0].startsWith('rank 0')).length"), 1)
+        self.assertEqual(len(document(page)["profile"]["rows"]), count)
+
+    def test_comparison(self):
+        other = self.compile("gpt2", {**SIZES, "grad_clip": 0}, "other.plan", "--target", "cuda",
+                             "--world", "1,2")
+        both, same = self.path("both.html"), self.path("same.html")
+        self.ran("nanoc", "explore", self.plan, other, "-o", both)
+        done = run_command("nanoc", "diff", self.plan, other, "--lines", 100000)
+        text = done.stdout
+        page = self.open("#/compare", both)
+        self.assertEqual(page.texts("#parts li"), re.findall(r"^on .* (?:differ in .*|equal)$", text, re.M))
+        self.assertEqual(page.rows("changed"), [["grad_clip", "1", "0"]])
+        totals = dict(page.rows("totals"))
+        for what in ("predicted", "launches", "moved", "arena", "kernels"):
+            wanted = re.search(rf"^  {what} +(.*)$", text, re.M)[1]
+            self.assertEqual(totals[what].replace("→", "->").replace(",", ""), wanted)
+        lines = text[text.index("\nby model line\n") : text.index("\nby kernel or call\n")]
+        named = re.findall(r"^  (models/\S+|\(no line\))  ", lines, re.M)
+        self.assertEqual([row[0] for row in page.rows("lines")],
+                         [name.replace("(no line)", "no line") for name in named])
+        kernels = re.findall(r"^  ([ +-]) (\w+): ", text[text.index("\nkernels (") :], re.M)
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('#kernels details')].map(d => d.dataset.kernel)"),
+                         [name for _, name in kernels])
+        name = next(name for sign, name in kernels if sign == "-")
+        page.click(f"#kernels details[data-kernel={name}] summary")
+        page.wait(f"document.querySelector('#kernels details[data-kernel={name}] .removed')")
+        self.assertIn(f"{name}(", page.text(f"#kernels details[data-kernel={name}]"))
+        self.ran("nanoc", "explore", self.plan, self.plan, "-o", same)
+        self.assertIn("equal in every byte", self.open("#/compare", same).text("#equal"))
+        four = self.compile("gpt2", {**SIZES, "global_batch": 1024}, "four.plan", "--target", "cuda",
+                            "--world", "4")
+        self.refused("they have no number of ranks in common", "explore", self.plan, four)
+
+    def test_dark(self):
+        dark = browser.Browser(dark=True)
+        try:
+            dark.open(self.page, "#/memory")
+            back = dark.evaluate("getComputedStyle(document.body).backgroundColor")
+            light = self.open("#/memory").evaluate("getComputedStyle(document.body).backgroundColor")
+            self.assertNotEqual(back, light)
+            corner = ("(() => { const canvas = document.getElementById('memory'); canvas.chart.draw();"
+                      "return [...canvas.getContext('2d').getImageData(1, canvas.height - 2, 1, 1).data]; })()")
+            self.assertEqual("rgb({}, {}, {})".format(*dark.evaluate(corner)[:3]), back)
+        finally:
+            dark.close()
+
+    def test_hostile_names(self):
+        """Names with markup in them stay text."""
+        source = read_bytes("models/gpt2.cpp").decode()
+        self.assertIn('"wte.weight"', source)
+        name = HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
+        model, plan, page = (self.path(f) for f in ("hostile.cpp", "hostile.plan", "hostile.html"))
+        with open(model, "w", encoding="utf-8") as file:
+            file.write(source.replace('"wte.weight"', f'"{name}"'))
+        done = run_command("nanoc", "compile", model, "-o", plan, *overrides(SIZES), "--target", "cuda",
+                           "--explore", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        log = self.path("hostile.jsonl")
+        with open(log, "w", encoding="utf-8") as file:
+            for line in ({"event": "run", "device": HOSTILE, "world": 1, "plan_hash": HOSTILE},
+                         {"event": "step", "step": 1, "train_loss": 1.0, HOSTILE: 2.0},
+                         {"event": "reports", "step": 1, "reports": {HOSTILE: 1.0}}):
+                file.write(json.dumps(line) + "\n")
+        text = read_bytes(page).decode()
+        self.assertNotIn("onerror", text)
+        self.ran("nanoc", "explore", plan, "--run", log, "-o", self.path("run.html"))
+        for path, places in ((page, ("summary", "pipeline?pass=3", "model", "memory", "schedule")),
+                             (self.path("run.html"), ("run",))):
+            for place in places:
+                view = self.open(f"#/{place}", path)
+                self.assertEqual(view.evaluate("document.querySelectorAll('img').length"), 0, place)
+                self.assertEqual(view.evaluate("document.title"), "hostile for cuda")
+        self.assertIn(HOSTILE, view.text("#view"))
+        view = self.open("#/memory", page)
+        self.assertIn(HOSTILE, [row[0] for row in view.rows("kept")])
+        view.evaluate("[...document.querySelectorAll('#kept a')]"
+                      f".find(a => a.innerText === {json.dumps(HOSTILE)}).click()")
+        view.wait("document.getElementById('buffer')")
+        self.assertEqual(view.text("#panel h2"), f"Buffer {HOSTILE}")
+
+
+class Large(RunTest):
+    def test_size(self):
+        """gpt124m for four numbers of ranks stays below six megabytes, with its passes."""
+        page = self.path("g.html")
+        self.compile("gpt124m", {**GPT124M, "global_batch": 2048}, "g.plan", "--target", "cuda",
+                     "--world", "1,2,4,8", "--explore", page)
+        self.assertLess(os.path.getsize(page), 6e6)
+        if not browser.find():
+            self.skipTest("no Chromium: tools/setup installs it")
+        view = browser.Browser()
+        try:
+            for place in ("summary", "pipeline?pass=10", "model?line=models/gpt124m.cpp:142",
+                          "memory?world=8", "schedule?world=8"):
+                view.open(page, f"#/{place}")
+            self.assertEqual(view.errors, [])
+        finally:
+            view.close()
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def milliseconds(text):
+    value, unit = text.split()
+    return float(value) * {"s": 1e3, "ms": 1, "µs": 1e-3}[unit]
+
+
+def byte_count(text):
+    value, unit = text.split()
+    return float(value) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()
