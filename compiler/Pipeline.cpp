@@ -55,7 +55,10 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   addDifferentiatedGate(passes, options);
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it
   // merges equal ops across a program.
-  passes.addPass(createRecompute());
+  RecomputeOptions recompute;
+  recompute.saveBytes = options.saveBytes;
+  recompute.machine = machineOf(options);
+  passes.addPass(createRecompute(recompute));
 }
 
 /// A step's micro-batches as programs: `first`, `next`.

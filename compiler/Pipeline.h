@@ -19,6 +19,7 @@ struct PipelineOptions {
                        ///< schedules and of products; empty: h100-infiniband for cuda, cpu for cpu
   std::string times;   ///< a file of nanorun --times, for the schedule; empty: none
   int64_t bucketBytes = 25 << 20; ///< the most bytes that a bucket of collectives holds
+  int64_t saveBytes = 0;  ///< held less at the price of products that the backward pass repeats
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
   std::string products = "auto"; ///< cuda: which products generated kernels compute, as
                                  ///< nano-fuse-products says

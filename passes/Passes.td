@@ -65,14 +65,22 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     kernels of their own. Of a transformer's layer remain the residual stream, the product that gives q, k and v, the attention's result with its statistics, and the
     product before the activation, or the activation itself where that is relu².
 
+    With `save-bytes`, and where the model marks ops with `nano.recompute`, products, attention and what else is kept are made again as well: once, before their first use in the backward pass.
+    `save-bytes` are what a step must hold less at the place where most is held; those values go that free most bytes there for a second, by the rates of `machine`.
+    The same ops run on the same operands, so that no result changes.
+
     No CSE may follow: it would merge a recomputed value with the kept one.
 
-    Remarks, with `report`: every value that is kept, with its bytes and why.
+    Remarks: what products and attention make again, by model line, with bytes and predicted milliseconds; with `report` every value that is kept, with its bytes.
+
+    Errors: a machine that cannot be read; negative `save-bytes`.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     Option<"maxSites", "max-sites", "int64_t", "4", "a value that more stretches of the backward pass need is kept">,
     Option<"maxOps", "max-ops", "int64_t", "256", "a value that takes more ops to recompute is kept">,
+    Option<"saveBytes", "save-bytes", "int64_t", "0", "how many bytes less to hold than cheap ops spare, at the price of products and attention">,
+    Option<"machine", "machine", "std::string", "\"cpu\"", "rates by which these are priced: a machine's name or JSON file">,
     Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];
 }
 

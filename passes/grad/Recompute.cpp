@@ -25,6 +25,11 @@
 // attention's result with its statistics, and the product before the activation, or the activation
 // itself where that is relu²; norms, rotations and other activations are recomputed.
 //
+// 7. What still is kept and can be made again by products or attention is let go where the model
+//    marks the ops that make it (`nano.recompute`), and where `save-bytes` says that too much is
+//    held: by most bytes for a predicted second (KeepLess). It is made once, before its first use
+//    in the backward pass, and lives until the last one.
+//
 // A stretch of the backward pass is what lies between two ops that are kernels of their own
 // (products, attention, scatters); recomputed ops stand before their first use in it and are shared
 // within it, not beyond: what one kernel recomputes, no other must read. A parameter's gradient
@@ -36,9 +41,12 @@
 #include "ir/graph/Program.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
+#include "passes/grad/CheapOps.h"
+#include "passes/grad/KeepLess.h"
 #include "passes/grad/Squares.h"
 
 #include "llvm/Support/DebugLog.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #define DEBUG_TYPE "nano-recompute"
 
@@ -50,29 +58,10 @@ namespace nano {
 using namespace mlir;
 using namespace nano;
 using namespace nano::graph;
+using nano::grad::isCheap;
+using nano::grad::isTransparent;
 
 namespace {
-
-/// Ops whose result is another look at the operand, or can be one inside any kernel, and has no
-/// fewer bytes.
-bool isTransparent(Operation *op) {
-  if (auto cast = dyn_cast<CastOp>(op))
-    return tensorType(cast.getResult()).getElementTypeBitWidth() >=
-           tensorType(cast.getX()).getElementTypeBitWidth();
-  return isa<ReshapeOp, SliceOp, BroadcastOp>(op);
-}
-
-bool isCheap(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return !llvm::is_contained(reduce.getDims(), 0);
-  if (auto gather = dyn_cast<GatherOp>(op)) {
-    Operation *table = gather.getTable().getDefiningOp();
-    if (auto cast = dyn_cast_if_present<CastOp>(table))
-      table = cast.getX().getDefiningOp();
-    return isa_and_present<LoadOp>(table);
-  }
-  return op->hasTrait<ElementwiseOp>() || isTransparent(op) || isa<RotateOp>(op);
-}
 
 /// Ops that are kernels of their own and so end a stretch of the backward pass.
 bool endsStretch(Operation *op) {
@@ -84,7 +73,9 @@ public:
   Recomputation(func::FuncOp function, int64_t maxSites, int64_t maxOps)
       : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
 
-  LogicalResult run();
+  /// `saveBytes` is what must be held less than cheap ops alone spare; `machine` prices what that
+  /// takes.
+  LogicalResult run(int64_t saveBytes, const machine::Machine &machine);
   void report(bool asRemarks);
 
 private:
@@ -98,6 +89,8 @@ private:
   SmallVector<Operation *> sinkable(Operation *op);
   DenseSet<Value> recomputedFor(ArrayRef<Value> values);
   void delayProducts();
+  void keepLess(int64_t saveBytes, const machine::Machine &machine);
+  void tell(ArrayRef<Remade> remade);
   void recompute();
   Value materialize(OpBuilder &builder, Value value, DenseMap<Value, Value> &copies);
 
@@ -115,6 +108,10 @@ private:
   DenseSet<Value> kept;
   /// Kept however cheaply they could be recomputed.
   DenseSet<Value> pinned;
+  /// Ops that the backward pass runs once more for all that reads their results there, products
+  /// and attention among them, and what it has made so far of these results.
+  DenseSet<Operation *> again;
+  DenseMap<Value, Value> made;
   /// Roots of kept squares, for the backward pass alone.
   SmallVector<SqrtOp> roots;
   /// Bytes to keep in addition, and ops to run, for the backward pass to have a value.
@@ -370,16 +367,18 @@ void Recomputation::delayProducts() {
 /// `value` as the backward pass gets it at the builder's place.
 Value Recomputation::materialize(OpBuilder &builder, Value value, DenseMap<Value, Value> &copies) {
   Operation *op = value.getDefiningOp();
-  if (isThere(value) || !op || !forward.contains(op) || !isCheap(op))
+  const bool isOnce = again.contains(op);
+  if (isThere(value) || !op || !forward.contains(op) || (!isOnce && !isCheap(op)))
     return value;
-  if (Value copy = copies.lookup(value))
+  if (Value copy = (isOnce ? made : copies).lookup(value))
     return copy;
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, materialize(builder, operand, copies));
-  Value copy = builder.clone(*op, mapping)->getResult(0);
-  copies[value] = copy;
-  return copy;
+  Operation *copy = builder.clone(*op, mapping);
+  for (auto [result, own] : llvm::zip_equal(op->getResults(), copy->getResults()))
+    (isOnce ? made : copies)[result] = own;
+  return mapping.lookup(value);
 }
 
 void Recomputation::recompute() {
@@ -401,7 +400,56 @@ void Recomputation::recompute() {
     }
 }
 
-LogicalResult Recomputation::run() {
+/// Lets go of values that take products or attention to make again, where the model asks for it or
+/// too much is held.
+void Recomputation::keepLess(int64_t saveBytes, const machine::Machine &machine) {
+  DenseSet<Value> held = kept;
+  held.insert_range(there);
+  KeepLess less(block, forward, std::move(held), machine);
+  less.dropMarked();
+  if (saveBytes > 0)
+    less.save(saveBytes);
+  again = less.again();
+  for (const Remade &remade : less.remade()) {
+    kept.erase(remade.value);
+    there.erase(remade.value);
+  }
+  tell(less.remade());
+}
+
+/// A remark for each model line and kind of op.
+void Recomputation::tell(ArrayRef<Remade> remade) {
+  struct Sum {
+    Location location;
+    StringRef name;
+    int64_t count = 0, bytes = 0;
+    double seconds = 0;
+    bool isAsked = false;
+  };
+  std::vector<std::pair<std::string, Sum>> sums;
+  for (const Remade &one : remade) {
+    Operation *op = one.value.getDefiningOp();
+    const StringRef name = op->getName().stripDialect();
+    std::string key;
+    llvm::raw_string_ostream(key) << name << op->getLoc() << one.isAsked;
+    auto found = llvm::find_if(sums, [&](const auto &other) { return other.first == key; });
+    if (found == sums.end())
+      found = sums.insert(sums.end(), {key, Sum{op->getLoc(), name}});
+    Sum &sum = found->second;
+    ++sum.count;
+    sum.bytes += one.bytes;
+    sum.seconds += one.seconds;
+    sum.isAsked = one.isAsked;
+  }
+  for (const auto &[key, sum] : sums)
+    mlir::emitRemark(sum.location)
+        << "made again in the backward pass" << (sum.isAsked ? ", as the model asks" : "") << ": "
+        << sum.name << " × " << sum.count << ", "
+        << llvm::formatv("{0:f2}", 1e-6 * double(sum.bytes)).str() << " MB, in "
+        << llvm::formatv("{0:f3}", 1e3 * sum.seconds).str() << " ms of a micro-batch";
+}
+
+LogicalResult Recomputation::run(int64_t saveBytes, const machine::Machine &machine) {
   findForward();
   if (failed(takeRoots()))
     return failure();
@@ -410,6 +458,7 @@ LogicalResult Recomputation::run() {
   weigh();
   keepShared();
   delayProducts();
+  keepLess(saveBytes, machine);
   recompute();
   return success();
 }
@@ -453,8 +502,17 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
       getOperation().emitError("no function of role \"train\" to recompute in");
       return signalPassFailure();
     }
+    if (saveBytes < 0) {
+      getOperation().emitError("save-bytes must not be negative, is ") << saveBytes.getValue();
+      return signalPassFailure();
+    }
+    llvm::Expected<nano::machine::Machine> rates = nano::machine::load(machine.getValue());
+    if (!rates) {
+      getOperation().emitError(llvm::toString(rates.takeError()));
+      return signalPassFailure();
+    }
     Recomputation recomputation(function, maxSites, maxOps);
-    if (failed(recomputation.run()))
+    if (failed(recomputation.run(saveBytes, *rates)))
       return signalPassFailure();
     recomputation.report(report);
   }

@@ -1,0 +1,56 @@
+// RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=save-bytes=1 -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: nano-opt %s -nano-differentiate -cse -nano-recompute -split-input-file 2> /dev/null | FileCheck %s --check-prefix=KEPT
+// RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=save-bytes=100000 -split-input-file 2> /dev/null | FileCheck %s
+
+// Two layers. Of the first one tanh, 16,384 bytes, is made again from the table's rows: once for all that reads it there. The second layer's is held
+// when the backward pass begins, whatever is done about it, and stays; so it is when everything is to be saved.
+// CHECK-LABEL: func.func @train
+// CHECK:         %[[A1:.*]] = nano.tanh
+// CHECK:         %[[A2:.*]] = nano.tanh
+// CHECK:         nano.reduce sum
+// CHECK:         nano.matmul %{{.*}}, %[[A2]] {transpose_a}
+// CHECK-NEXT:    nano.accumulate %{{.*}}, @grad.w4
+// CHECK:         nano.accumulate %{{.*}}, @grad.w3
+// CHECK:         %[[X:.*]] = nano.gather
+// CHECK-NEXT:    %[[H:.*]] = nano.matmul %[[X]], %{{.*}} {transpose_b}
+// CHECK-NEXT:    %[[AGAIN:.*]] = nano.tanh %[[H]]
+// CHECK-NEXT:    nano.matmul %{{.*}}, %[[AGAIN]] {transpose_a}
+// CHECK-NEXT:    nano.accumulate %{{.*}}, @grad.w2
+// CHECK-NOT:     nano.tanh
+// CHECK:         nano.mul %[[AGAIN]], %[[AGAIN]]
+// CHECK-NOT:     nano.tanh
+// CHECK:         return
+// KEPT-LABEL: func.func @train
+// KEPT:         nano.reduce sum
+// KEPT-NOT:     nano.tanh
+// KEPT:         return
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
+  nano.yield %s : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w1 : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w2 : tensor<16x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w3 : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w4 : tensor<16x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @embed : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %e = nano.load @embed : tensor<16x16xf32>
+  %x0 = nano.gather %e, %tokens : (tensor<16x16xf32>, tensor<128xi32>) -> tensor<128x16xf32>
+  %w1 = nano.load @w1 : tensor<32x16xf32>
+  %h1 = nano.matmul %x0, %w1 {transpose_b} : (tensor<128x16xf32>, tensor<32x16xf32>) -> tensor<128x32xf32>
+  // expected-remark-re@+1 {{made again in the backward pass: tanh × 1, 0.02 MB, in {{[0-9.]+}} ms of a micro-batch}}
+  %a1 = nano.tanh %h1 : tensor<128x32xf32>
+  %w2 = nano.load @w2 : tensor<16x32xf32>
+  %p1 = nano.matmul %a1, %w2 {transpose_b} : (tensor<128x32xf32>, tensor<16x32xf32>) -> tensor<128x16xf32>
+  %x1 = nano.add %x0, %p1 : tensor<128x16xf32>
+  %w3 = nano.load @w3 : tensor<32x16xf32>
+  %h2 = nano.matmul %x1, %w3 {transpose_b} : (tensor<128x16xf32>, tensor<32x16xf32>) -> tensor<128x32xf32>
+  %a2 = nano.tanh %h2 : tensor<128x32xf32>
+  %w4 = nano.load @w4 : tensor<16x32xf32>
+  %p2 = nano.matmul %a2, %w4 {transpose_b} : (tensor<128x32xf32>, tensor<16x32xf32>) -> tensor<128x16xf32>
+  %x2 = nano.add %x1, %p2 : tensor<128x16xf32>
+  %sq = nano.mul %x2, %x2 : tensor<128x16xf32>
+  %loss = nano.reduce sum %sq dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
