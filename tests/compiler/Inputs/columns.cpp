@@ -10,6 +10,7 @@ NANO_MODEL {
       hyper("rule", {"contiguous", "aligned", "cut", "packed"}, "how batches are cut");
   const auto longest = hyper("longest", 0.0, "most tokens of a document after step 2; 0: none");
   const int shuffle = hyper("shuffle", {"no", "yes"}, "whether documents are");
+  const int staged = hyper("staged", {"no", "yes"}, "after step 3 sequences twice as long");
   const Optimizer group = adam("all", {.lr = 0.0});
   const Tensor scale = param("scale", {1}, f32, constant(1), group);
   documents({.rule = Documents::Rule(rule),
@@ -24,6 +25,11 @@ NANO_MODEL {
     return scale * (cast(whole, f32) + weight * 0.5 + cast(half, f32));
   };
   training({.vocabSize = 50, .eosToken = 0, .globalBatch = batch, .numIterations = 8});
-  train(T, Loss::mean, loss);
+  if (staged) {
+    stage("short", {.until = 3}, [&] { train(T, Loss::mean, loss); });
+    stage("long", {}, [&] { train(2 * T, Loss::mean, loss); });
+  } else {
+    train(T, Loss::mean, loss);
+  }
   validate(T, Loss::sum, loss);
 }
