@@ -1,5 +1,5 @@
 // What a trained model makes of given tokens: the perplexity of token shards, the logits of a
-// prompt.
+// prompt, the log-probabilities of documents.
 #pragma once
 
 #include "runtime/LoneProgram.h"
@@ -38,5 +38,15 @@ Result<std::vector<int32_t>> readTokens(const std::string &option, const std::st
 Status writeLogits(const plan::Plan &plan, const std::string &planHash,
                    const std::vector<int32_t> &prompt, const std::string &path,
                    const LoneOptions &options, const MakeDevice &makeDevice, Console &console);
+
+/// Writes to a .npy file, f32, what the sampling program gives each token of the training file or
+/// folder `data` from those of its document before it: the logarithm of its probability, 0 for a
+/// document's first token and for what lies before the first document. Each document is read alone,
+/// from position 0 on. BadInput: a plan without the program, bad data, a document that is longer
+/// than the program's sequence and one, a bad start or file; Failed: logits that are not finite.
+Status writeLogProbabilities(const plan::Plan &plan, const std::string &planHash,
+                             const std::string &data, const std::string &path,
+                             const LoneOptions &options, const MakeDevice &makeDevice,
+                             Console &console);
 
 } // namespace nano

@@ -4,12 +4,13 @@
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import unittest
 
 from folders import FolderTest, header_of
-from harness import BIN, read_safetensors, run_command, tokens, val_losses, write_shard
+from harness import BIN, read_bytes, read_safetensors, run_command, tokens, val_losses, write_shard
 
 
 class Trained(FolderTest):
@@ -53,6 +54,61 @@ class Trained(FolderTest):
         done = run_command("nanorun", *given, "--logits", out)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--prompt-tokens: 9 tokens; the plan's program takes 8", done.stderr)
+
+    def test_log_probabilities(self):
+        """Of every document by itself, from the logits of its tokens; a column of training data."""
+        folder, prompt, out = self.folder("gpt2", "scores"), self.path("s.txt"), self.path("s.st")
+        data, column = self.path("s_0.bin"), self.path("s.npy")
+        documents = [[32, 1, 2, 3], [32], [32, *range(8)], [32, 5]]
+        write_shard(data, [7, 7] + sum(documents, []))
+        given = (self.gpt2, "--init", folder)
+
+        def run(*words):
+            done = run_command("nanorun", *given, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        run("--score", data, "--logprobs", column)
+        wanted = [0, 0]
+        for document in documents:
+            wanted.append(0)
+            if len(document) == 1:
+                continue
+            with open(prompt, "w", encoding="utf-8") as file:
+                file.write(" ".join(map(str, document[:-1])))
+            run("--prompt-tokens", prompt, "--logits", out)
+            logits = read_safetensors(out)["logits"]
+            for t, token in enumerate(document[1:]):
+                row = logits[33 * t : 33 * (t + 1)]
+                wanted.append(row[token] - math.log(math.fsum(map(math.exp, row))))
+        raw = read_bytes(column)
+        self.assertEqual(raw[:8], b"\x93NUMPY\x01\x00")
+        begin = 10 + struct.unpack("<H", raw[8:10])[0]
+        self.assertEqual(begin % 64, 0)
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(wanted)},), }}"
+        self.assertEqual(raw[10:begin].decode().split("  ")[0].strip(), header)
+        found = struct.unpack(f"<{len(wanted)}f", raw[begin:])
+        for a, b in zip(found, wanted):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+        self.assertEqual(found[:3], (0, 0, 0))
+
+        def refused(message, *words):
+            done = run_command("nanorun", *given, *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr.splitlines()[-1], message)
+
+        both = ("--score", data, "--logprobs", column)
+        refused("--logprobs: needs --score FILE", "--logprobs", column)
+        refused("--score: needs --logprobs FILE.npy", "--score", data)
+        refused("--train: not together with --logprobs", *both, "--train", data)
+        write_shard(self.path("s_1.bin"), [32, 1])
+        refused("2 files; give one", "--score", self.path("s_*.bin"), "--logprobs", column)
+        write_shard(data, [32, *range(9)])
+        refused("the document at token 0 has 10 tokens, and the plan's program takes 9; compile", *both)
+        write_shard(data, [1, 2])
+        refused("no document begins in it: it holds no token 32, the model's eos_token", *both)
+        write_shard(data, [32, 33])
+        refused("token 33 at position 1 is outside the plan's vocabulary of 33", *both)
+        self.assertEqual(read_bytes(column), raw)
 
     def test_text(self):
         """A sample as text is its ids, decoded: by bytes, and by pieces with blanks and bytes."""

@@ -46,7 +46,7 @@ std::string isTemperature(const std::string &text) {
 }
 
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
-/// --logits.
+/// --logits, --logprobs.
 Status checkTogether(const CLI::App &app, const Options &options) {
   const char *trainOnly[] = {"--train",
                              "--val",
@@ -73,7 +73,7 @@ Status checkTogether(const CLI::App &app, const Options &options) {
                              "--data-from-start",
                              "--tensorboard",
                              "--show"};
-  const char *insteads[] = {"--sample", "--perplexity", "--logits"};
+  const char *insteads[] = {"--sample", "--perplexity", "--logits", "--logprobs"};
   const char *instead = nullptr;
   for (const char *name : insteads)
     if (app.count(name) > 0) {
@@ -92,6 +92,9 @@ Status checkTogether(const CLI::App &app, const Options &options) {
     return badInput("--prompt-tokens: only together with --sample N or --logits FILE");
   if (!options.logits.empty() && options.promptTokens.empty())
     return badInput("--logits: needs --prompt-tokens FILE");
+  if (options.logprobs.empty() != options.score.empty())
+    return badInput(options.score.empty() ? "--logprobs: needs --score FILE"
+                                          : "--score: needs --logprobs FILE.npy");
   return ok();
 }
 
@@ -265,6 +268,12 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--logits", options.logits,
                  "Instead of training, write the logits that follow each token of --prompt-tokens")
       ->type_name("FILE.safetensors");
+  app.add_option("--score", options.score, "The training file, or folder, of --logprobs")
+      ->type_name("FILE|FOLDER");
+  app.add_option("--logprobs", options.logprobs,
+                 "Instead of training, write the logarithm of the probability of each token of "
+                 "--score FILE after those of its document before it, as a column of training data")
+      ->type_name("FILE.npy");
   app.add_option("--temperature", options.temperature, "Of the sample; 0 takes the likeliest token")
       ->type_name("T")
       ->check(isTemperature)

@@ -28,6 +28,8 @@ struct Options {
   double temperature = 0.8;
   std::string perplexity; ///< pattern of shards; given: measure instead of training
   std::string logits;     ///< file; given: the logits of the prompt instead of training
+  std::string logprobs;   ///< file; given: log-probabilities of `score` instead of training
+  std::string score;      ///< a training file or folder
 };
 
 /// The options, or no value when --help or --version was asked for and printed. BadInput: one line.

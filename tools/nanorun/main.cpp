@@ -119,6 +119,12 @@ Status logitsOfPrompt(const plan::Plan &plan, const std::string &hash, const Opt
                      console);
 }
 
+Status scoreTokens(const plan::Plan &plan, const std::string &hash, const Options &options) {
+  Console console(stderr, Console::isTerminal(stderr));
+  return writeLogProbabilities(plan, hash, options.score, options.logprobs, loneOptions(options),
+                               deviceOf(options), console);
+}
+
 /// Reads the plan, checked against what the command line says of it.
 Result<plan::PlanFile> openPlan(const Options &options) {
   Result<plan::PlanFile> file = openTrusted(options.plan, options.trust);
@@ -224,8 +230,9 @@ Status run(int argc, char **argv) {
   if (!*parsed)
     return ok();
   const Options &options = **parsed;
-  const bool measures = !options.perplexity.empty(), asksLogits = !options.logits.empty();
-  if (!options.describe && !options.sample && !measures && !asksLogits)
+  const bool measures = !options.perplexity.empty(), asksLogits = !options.logits.empty(),
+             scores = !options.logprobs.empty();
+  if (!options.describe && !options.sample && !measures && !asksLogits && !scores)
     return trainWithRanks(options);
   Result<plan::PlanFile> file = openPlan(options);
   if (!file)
@@ -240,6 +247,8 @@ Status run(int argc, char **argv) {
     return printPerplexity(*plan, file->hash(), options);
   if (asksLogits)
     return logitsOfPrompt(*plan, file->hash(), options);
+  if (scores)
+    return scoreTokens(*plan, file->hash(), options);
   return sampleTokens(*plan, file->hash(), options);
 }
 
