@@ -1,6 +1,6 @@
 // LoRA (Hu et al. 2021) on the Llama page: its parameters are frozen, and beside chosen matrices W
 // two small ones are trained: y = x·Wᵀ + α/r·(x·Aᵀ)·Bᵀ. Names and initial values are peft's.
-// `nanorun --init` takes the base and the adapters from a file.
+// `nanorun --init` takes the base from a HuggingFace folder, or base and adapters from a file.
 #include "compiler/Frontend.h"
 
 using namespace nano::frontend;
@@ -45,6 +45,8 @@ struct Parameters {
                    uniform(-bound, bound), group, at);
     made.b =
         param({layer.text, ".lora_B.weight"}, {shape.sizes[0], rank}, f32, constant(0), group, at);
+    notImported(made.a); // a folder is the base
+    notImported(made.b);
     return made;
   }
 

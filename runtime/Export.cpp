@@ -244,4 +244,12 @@ Status exportFolder(const plan::Plan &plan, const ReadState &read, const std::st
   return status;
 }
 
+std::vector<std::string> notExported(const plan::Plan &plan) {
+  std::vector<std::string> names;
+  for (const plan::ForeignParameter &parameter : plan.interchange.parameters)
+    if (parameter.parts.empty())
+      names.push_back(parameter.name);
+  return names;
+}
+
 } // namespace nano

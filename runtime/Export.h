@@ -24,4 +24,7 @@ Result<std::vector<std::string>> tokenizerFiles(const std::string &path);
 Status exportFolder(const plan::Plan &plan, const ReadState &read, const std::string &path,
                     const std::vector<std::string> &beside, bool requireFinite);
 
+/// Parameters that no such folder holds, as the model states: those of LoRA's adapters.
+std::vector<std::string> notExported(const plan::Plan &plan);
+
 } // namespace nano

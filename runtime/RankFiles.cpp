@@ -59,6 +59,11 @@ Status Rank::writeFile(const char *option, const std::string &path,
   if (Status status = file->publish(); !status)
     return status;
   job.console.say(fmt::format("wrote {}", path));
+  if (const std::vector<std::string> left = notExported(plan); !left.empty())
+    job.console.say(
+        fmt::format("{}: without {} parameters that the model says other programs lack, "
+                    "{} first (--dump-params writes them)",
+                    path, left.size(), left.front()));
   return ok();
 }
 
@@ -131,6 +136,11 @@ Status Rank::exportParameters() {
       !status)
     return Error{status.error().kind, "--export-hf " + status.error().message};
   job.console.say(fmt::format("wrote {}", path));
+  if (const std::vector<std::string> left = notExported(plan); !left.empty())
+    job.console.say(
+        fmt::format("{}: without {} parameters that the model says other programs lack, "
+                    "{} first (--dump-params writes them)",
+                    path, left.size(), left.front()));
   return ok();
 }
 

@@ -279,9 +279,35 @@ class Interchange(FolderTest):
         self.assertIn(
             "not there, as the model states, and left at their initial values: extra", said
         )
+        self.assertIn("cut-out: without 1 parameters that the model says other programs lack", said)
         again = read_safetensors(self.path("cut-out") + "/model.safetensors")
         first = read_safetensors(folder + "/model.safetensors")
         self.assertEqual({n.replace("m.", "", 1): v for n, v in first.items()}, again)
+
+    def test_adapters_on_a_base(self):
+        """LoRA begins with a folder as it is, in bf16, and with adapters that add nothing."""
+        changes = {"base_dtype": "bf16", "lora_rank": 2, "num_iterations": 6, "learning_rate": 0.1}
+        plan = self.compile("lora", {**LLAMA, **changes}, "lora.plan")
+        folder, shard = self.folder("llama", "base", kind="BF16"), self.path("base_0.bin")
+        write_shard(shard, tokens(600, 1, 33, 32))
+        found, said = self.taken(plan, folder)
+        adapters = [name for name in found if ".lora_" in name]
+        self.assertEqual(len(adapters), 4)  # q and v of one layer
+        self.assert_taken("llama", {n: v for n, v in found.items() if n not in adapters})
+        self.assertTrue(all(set(found[n]) == {0} for n in adapters if "lora_B" in n))
+        self.assertTrue(all(len(set(found[n])) > 1 for n in adapters if "lora_A" in n))
+        self.assertIn("left at their initial values: model.layers.0.self_attn.q_proj.lora_A", said)
+        self.assertNotIn("converted", said)
+        dumped, out = self.path("tuned.st"), self.path("base-again")
+        words = ("--train", shard, "--dump-params", dumped, "--export-hf", out)
+        said = self.ran("nanorun", plan, "--init", folder, *words)
+        self.assertIn("base-again: without 4 parameters that the model says other programs lack", said)
+        tuned = read_safetensors(dumped)
+        self.assertEqual([n for n in found if found[n] != tuned[n]], adapters)
+        self.assertEqual({n: tuned[n] for n in found if n not in adapters},
+                         read_safetensors(out + "/model.safetensors"))  # fmt: skip
+        # A file has the adapters too.
+        self.assertEqual(self.taken(plan, dumped)[0], tuned)
 
     # ===- What is refused -------------------------------------------------------===#
 
