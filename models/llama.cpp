@@ -21,6 +21,22 @@ struct Parameters {
 };
 #endif
 
+#ifndef NANO_LLAMA_OBJECTIVE
+/// What a training sequence minimizes: the mean of what this makes of its tokens' cross-entropies,
+/// f32 [T]. A page that includes this one may have another (models/grpo.cpp).
+struct Objective {
+  const int masked = hyper("loss_mask", {"no", "yes"},
+                           "whether those targets alone count that the data's column mask has");
+  Tensor operator()(const Tensor &losses) const {
+    if (!masked)
+      return losses;
+    // So that the mean over the sequence is that over the targets that count.
+    const Tensor counts = cast(column("mask", u8), f32);
+    return losses * counts * (double(losses.size(0)) / max(sum(counts), 1.0));
+  }
+};
+#endif
+
 NANO_MODEL {
   const auto vocab = hyper("vocab_size", 32000, "tokens");
   const auto L = hyper("num_layers", 22, "layers");
@@ -63,8 +79,7 @@ NANO_MODEL {
                             "whether each epoch has its own order of documents; cut and packed");
   const int apart = hyper("document_mask", {"no", "yes"},
                           "whether the keys before a document are hidden from it");
-  const int masked = hyper("loss_mask", {"no", "yes"},
-                           "whether those targets alone count that the data's column mask has");
+  const Objective objective;
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
   enum { Off, Head, Mlp, All };
   const int fp8 = hyper("fp8", {"off", "head", "mlp", "all"},
@@ -172,12 +187,7 @@ NANO_MODEL {
     return cast(linear(scaledNorm(x, lastNorm), head), f32);
   };
   auto loss = [&](Tensor tokens, Tensor targets) {
-    const Tensor losses = crossEntropy(logits(tokens), targets);
-    if (!masked)
-      return losses;
-    // So that the mean over the sequence is that over the targets that count.
-    const Tensor counts = cast(column("mask", u8), f32);
-    return losses * counts * (double(tokens.size(0)) / max(sum(counts), 1.0));
+    return objective(crossEntropy(logits(tokens), targets));
   };
 
   // HuggingFace's folders: LlamaForCausalLM, and MistralForCausalLM, which differs in that a query
