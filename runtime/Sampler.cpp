@@ -48,36 +48,40 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
   Device &device = (*lone)->device();
   const plan::Training &training = (*lone)->training();
 
-  Random random(options.start.seed, "sample");
   const size_t prompt = tokens.size();
-  std::vector<int32_t> window(size_t(training.genSeqLen));
+  std::vector<int32_t> window(size_t(training.genSeqLen)), found;
   std::vector<float> logits(size_t(training.vocabSize));
-  for (int64_t i = 0; i < options.count; ++i) {
-    size_t used = std::min(window.size(), tokens.size());
-    std::fill(std::copy(tokens.end() - std::ptrdiff_t(used), tokens.end(), window.begin()),
-              window.end(), 0);
-    if (Status status = device.write(training.genTokensBuffer, 0, window.data(),
-                                     window.size() * sizeof(int32_t));
-        !status)
-      return status.error();
-    if (Status status = (*lone)->run(
-            training.genChecks, fmt::format("token {}, after step {}", i + 1, (*lone)->step()));
-        !status)
-      return status.error();
-    uint64_t row = uint64_t(used - 1) * uint64_t(training.logitsColumns) * sizeof(float);
-    if (Status status =
-            device.read(training.logitsBuffer, row, logits.data(), logits.size() * sizeof(float));
-        !status)
-      return status.error();
-    Result<int32_t> token = chooseToken(logits, options.temperature, random.unit(uint64_t(i)));
-    if (!token)
-      return token.error();
-    tokens.push_back(*token);
-    if (options.take)
-      if (Status status = options.take(*token); !status)
+  for (int64_t drawn = 0; drawn < options.samples; ++drawn) {
+    Random random(options.start.seed, drawn == 0 ? "sample" : fmt::format("sample/{}", drawn));
+    tokens.resize(prompt);
+    for (int64_t i = 0; i < options.count; ++i) {
+      size_t used = std::min(window.size(), tokens.size());
+      std::fill(std::copy(tokens.end() - std::ptrdiff_t(used), tokens.end(), window.begin()),
+                window.end(), 0);
+      if (Status status = device.write(training.genTokensBuffer, 0, window.data(),
+                                       window.size() * sizeof(int32_t));
+          !status)
         return status.error();
+      if (Status status = (*lone)->run(
+              training.genChecks, fmt::format("token {}, after step {}", i + 1, (*lone)->step()));
+          !status)
+        return status.error();
+      uint64_t row = uint64_t(used - 1) * uint64_t(training.logitsColumns) * sizeof(float);
+      if (Status status =
+              device.read(training.logitsBuffer, row, logits.data(), logits.size() * sizeof(float));
+          !status)
+        return status.error();
+      Result<int32_t> token = chooseToken(logits, options.temperature, random.unit(uint64_t(i)));
+      if (!token)
+        return token.error();
+      tokens.push_back(*token);
+      found.push_back(*token);
+      if (options.take)
+        if (Status status = options.take(*token); !status)
+          return status.error();
+    }
   }
-  return std::vector<int32_t>(tokens.begin() + std::ptrdiff_t(prompt), tokens.end());
+  return found;
 }
 
 } // namespace nano

@@ -15,7 +15,8 @@
 namespace nano {
 
 struct SampleOptions {
-  int64_t count = 0;        ///< tokens to generate
+  int64_t count = 0;        ///< tokens to generate, of each sample
+  int64_t samples = 1;      ///< one after the other, from the same prompt
   std::string promptFile;   ///< token ids as text; empty: the plan's end-of-document token, or 0
                             ///< where it has none
   double temperature = 0.8; ///< logits are divided by it; 0: always the likeliest token
@@ -26,9 +27,9 @@ struct SampleOptions {
   std::function<Status(int32_t token)> take = {};
 };
 
-/// The generated tokens, without the prompt. The model sees the last genSeqLen tokens; run-time
-/// scalars have their values of the checkpoint's step, or of the last step when there is no
-/// checkpoint. BadInput: a plan without the program, a bad prompt or start.
+/// The generated tokens of all samples, without the prompt. The model sees the last genSeqLen
+/// tokens; run-time scalars have their values of the checkpoint's step, or of the last step when
+/// there is no checkpoint. BadInput: a plan without the program, a bad prompt or start.
 Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &planHash,
                                     const SampleOptions &options, const MakeDevice &makeDevice,
                                     Console &console);

@@ -131,6 +131,12 @@ class CommandLine(RunTest):
         self.assertNotEqual(sample("--seed", 1), sample("--seed", 2))
         likeliest = ("--temperature", 0)
         self.assertEqual(sample("--seed", 1, *likeliest), sample("--seed", 2, *likeliest))
+        # Several: the first is the one alone, and each its own.
+        words = ("--resume", saves, "--sample", 40, "--threads", 1, "--seed", 1, "--samples", 3)
+        lines = self.ran("nanorun", self.plan, *words).splitlines()
+        self.assertEqual([int(word) for word in lines[0].split()], sample("--seed", 1))
+        self.assertEqual(([len(line.split()) for line in lines], len(set(lines))), ([40] * 3, 3))
+        self.refused("nanorun", self.plan, "--samples", 3, says="--samples: only together with")
         # Twelve steps on tokens below 64 are enough to know that there are no others.
         self.assertGreater(sum(token < 64 for token in sample("--temperature", 0.5)), 30)
 

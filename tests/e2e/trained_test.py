@@ -145,6 +145,12 @@ class Trained(FolderTest):
         text = b"".join(words[i] for i in ids)
         self.assertEqual(self.sampled(given, pieces), text.removeprefix(b" ") + b"\n")
 
+        done = run_command("nanorun", *given, "--samples", 2)
+        first, second = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
+        self.assertEqual((first, len(second)), (ids, 40))
+        both = [b"".join(words[i] for i in found).removeprefix(b" ") for found in (ids, second)]
+        self.assertEqual(self.sampled((*given, "--samples", 2), pieces), b"\n".join(both) + b"\n")
+
         for change, message in (
             ({"decoder": {"type": "WordPiece"}}, "its decoder {.*WordPiece.*} is not known"),
             ({"model": {}}, "is not a tokenizer of HuggingFace's"),

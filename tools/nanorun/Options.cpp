@@ -86,6 +86,8 @@ Status checkTogether(const CLI::App &app, const Options &options) {
       return badInput(fmt::format("{}: not together with {}, which does not train", name, instead));
   if (app.count("--temperature") > 0 && !options.sample)
     return badInput("--temperature: only together with --sample N");
+  if (app.count("--samples") > 0 && !options.sample)
+    return badInput("--samples: only together with --sample N");
   if (app.count("--tokenizer") > 0 && instead && !options.sample)
     return badInput(fmt::format("--tokenizer: not together with {}", instead));
   if (app.count("--prompt-tokens") > 0 && !options.sample && options.logits.empty())
@@ -257,6 +259,10 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                      "their text as it comes")
           ->type_name("N")
           ->check(CLI::Range(int64_t(1), most).description(""));
+  app.add_option("--samples", options.samples, "With --sample: so many samples, a line each")
+      ->type_name("K")
+      ->check(CLI::Range(int64_t(1), most).description(""))
+      ->capture_default_str();
   app.add_option("--prompt-tokens", options.promptTokens,
                  "Token ids that the sample goes on from, or whose logits are wanted; default: an "
                  "end of document")

@@ -24,6 +24,7 @@ struct Options {
   LaunchOptions launch;
   std::chrono::milliseconds rankTimeout = std::chrono::minutes(10);
   std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training
+  int64_t samples = 1;           ///< of so many tokens each
   std::string promptTokens;
   double temperature = 0.8;
   std::string perplexity; ///< pattern of shards; given: measure instead of training

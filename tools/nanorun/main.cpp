@@ -52,6 +52,7 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   Console console(stderr, Console::isTerminal(stderr));
   SampleOptions sampleOptions;
   sampleOptions.count = *options.sample;
+  sampleOptions.samples = options.samples;
   sampleOptions.promptFile = options.promptTokens;
   sampleOptions.temperature = options.temperature;
   sampleOptions.start = options.train.start;
@@ -66,8 +67,14 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   }
   // What a tokenizer takes away at a text's beginning is there where a prompt precedes.
   bool isStart = options.promptTokens.empty();
+  int64_t taken = 0;
   if (tokenizer)
     sampleOptions.take = [&](int32_t token) -> Status {
+      if (taken > 0 && taken % sampleOptions.count == 0) {
+        std::fputc('\n', stdout);
+        isStart = options.promptTokens.empty();
+      }
+      ++taken;
       Result<std::string> bytes = tokenizer->bytes(token);
       if (!bytes)
         return bytes.error();
@@ -85,7 +92,11 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
       sample(plan, hash, sampleOptions, deviceOf(options), console);
   if (!tokens)
     return tokens.error();
-  fmt::print("{}\n", tokenizer ? "" : fmt::format("{}", fmt::join(*tokens, " ")));
+  if (tokenizer)
+    fmt::print("\n");
+  else
+    for (auto begin = tokens->begin(); begin != tokens->end(); begin += *options.sample)
+      fmt::print("{}\n", fmt::join(begin, begin + *options.sample, " "));
   if (std::fflush(stdout) != 0)
     return failed("standard output cannot be written");
   return ok();
