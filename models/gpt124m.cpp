@@ -5,6 +5,27 @@
 
 using namespace nano::frontend;
 
+#ifndef NANO_SPEEDRUN_RECORD
+/// What records of the speedrun do differently: where the numbers are that weigh streams, and which
+/// Adam there is. A page that includes this one may have another (models/speedrun26.cpp).
+struct Record {
+  using Numbers = Tensor;
+  static constexpr const char *groupName = "scalars";
+  int64_t layers;
+  Optimizer group;
+  Numbers valueMix(int64_t i) const {
+    return param({"blocks.", i, ".attn.lambdas"}, {2}, f32, constant(0.5), group);
+  }
+  Numbers mix(int64_t i) const {
+    return param({"blocks.", i, ".lambdas"}, {2}, f32, constants({1, 0}), group);
+  }
+  Numbers skips() const { return param("skip_weights", {layers / 2}, f32, constant(1), group); }
+  static Optimizer adam(const char *name, const Adam &how) {
+    return nano::frontend::adam(name, how);
+  }
+};
+#endif
+
 NANO_MODEL {
   const auto vocab = hyper("vocab_size", 50257, "tokens; the head is padded to a multiple of 128");
   const auto L = hyper("num_layers", 12, "layers: even, at least 6", 6);
@@ -27,42 +48,51 @@ NANO_MODEL {
                            "optimizers as a program of their own, or as the end of the last "
                            "micro-batch's, which hides more communication");
   const auto adamEvery = hyper("adam_every", 1, "optimizer steps for each step of Adam");
+  const int rule =
+      hyper("documents", {"contiguous", "aligned"}, "where training sequences begin: docs/data.md");
+  const int padsTables =
+      hyper("pad_tables", {"no", "yes"}, "whether embeddings are padded like the head");
+  const auto cooldown = hyper("cooldown", 0.4, "part of the steps in which the rate falls to 0.1");
+  const auto adamEps = hyper("adam_eps", 1e-10, "Adam's ε");
   require(L % 2 == 0, "num_layers must be even");
   require(Dh % 4 == 0, "head_dim must be a multiple of 4");
   require(T % 128 == 0 && valT % 128 == 0, "seq_len and val_seq_len must be multiples of 128");
 
   // Schedules at step s of N. The window is counted in blocks of 128 positions.
   const Sched s = step(), N = iterations();
-  const Sched decay = min(1.0, 0.1 + 0.9 * max(1 - s / N, 0.0) / 0.4);
+  const Sched decay = min(1.0, 0.1 + 0.9 * max(1 - s / N, 0.0) / cooldown);
   const Tensor window = scalar("window", ceil(max(1728 * s / N, 1.0) / 128), i32);
 
   const auto matrices =
       muon("blocks",
            {.lr = 0.05 * decay, .momentum = 0.85 + 0.10 * min(s / 300, 1.0), .computeType = dtype});
   auto group = [&](const char *name, double lr) {
-    return adam(name,
-                {.lr = lr * decay, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10, .every = adamEvery});
+    return Record::adam(
+        name, {.lr = lr * decay, .beta1 = 0.8, .beta2 = 0.95, .eps = adamEps, .every = adamEvery});
   };
   const auto embeddings = group("embeddings", 0.6), head = group("head", 0.22),
-             scalars = group("scalars", 0.04);
+             scalars = group(Record::groupName, 0.04);
 
   // Parameters.
   const double b = sqrt(3.0) * 0.5 / sqrt(D);
   struct Layer {
-    Tensor qkv, valueMix, project, mlpIn, mlpOut, mix;
+    Tensor qkv, project, mlpIn, mlpOut;
+    Record::Numbers valueMix, mix;
   };
+  const Record record{L, scalars};
+  const int64_t padded = (vocab + 127) / 128 * 128, rows = padsTables ? padded : vocab;
   List<Layer> layers(L);
-  const Tensor embed = param("embed.weight", {vocab, D}, dtype, normal(0, 1), embeddings);
+  const Tensor embed = param("embed.weight", {rows, D}, dtype, normal(0, 1), embeddings);
   Tensor valueEmbeds[3];
   for (int k = 0; k < 3; ++k)
     valueEmbeds[k] =
-        param({"value_embeds.", k, ".weight"}, {vocab, H * Dh}, dtype, normal(0, 1), embeddings);
+        param({"value_embeds.", k, ".weight"}, {rows, H * Dh}, dtype, normal(0, 1), embeddings);
   for (int i = 0; i < L; ++i) {
     Layer &layer = layers[i];
     if (i != 7) {
       layer.qkv =
           param({"blocks.", i, ".attn.qkv_w"}, {3, H * Dh, D}, f32, uniform(-b, b), matrices);
-      layer.valueMix = param({"blocks.", i, ".attn.lambdas"}, {2}, f32, constant(0.5), scalars);
+      layer.valueMix = record.valueMix(i);
       layer.project =
           param({"blocks.", i, ".attn.c_proj.weight"}, {D, H * Dh}, f32, constant(0), matrices);
     }
@@ -70,11 +100,10 @@ NANO_MODEL {
         param({"blocks.", i, ".mlp.c_fc.weight"}, {4 * D, D}, f32, uniform(-b, b), matrices);
     layer.mlpOut =
         param({"blocks.", i, ".mlp.c_proj.weight"}, {D, 4 * D}, f32, constant(0), matrices);
-    layer.mix = param({"blocks.", i, ".lambdas"}, {2}, f32, constants({1, 0}), scalars);
+    layer.mix = record.mix(i);
   }
-  const Tensor lmHead =
-      param("lm_head.weight", {(vocab + 127) / 128 * 128, D}, f32, constant(0), head);
-  const Tensor skipWeights = param("skip_weights", {L / 2}, f32, constant(1), scalars);
+  const Tensor lmHead = param("lm_head.weight", {padded, D}, f32, constant(0), head);
+  const Record::Numbers skipWeights = record.skips();
 
   if (fp8 == Head || fp8 == All)
     fp8Products(lmHead, {.recipe = Fp8::Static,
@@ -145,6 +174,7 @@ NANO_MODEL {
   };
   auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
 
+  documents({.rule = Documents::Rule(rule)});
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

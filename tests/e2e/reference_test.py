@@ -14,8 +14,9 @@ gradient is nearly zero moves by lr · sign(noise) in either run."""
 import json
 import unittest
 
-from harness import GPT2, GPT124M, LLAMA, RunTest, main, overrides
-from harness import read_safetensors, run_command, train_losses, val_losses
+from data_test import Reader
+from harness import EOS, GPT2, GPT124M, LLAMA, RunTest, main, overrides
+from harness import read_safetensors, run_command, tokens, train_losses, val_losses
 
 STEPS = 20
 VAL_TOKENS = 1024
@@ -65,6 +66,34 @@ class Reference(RunTest):
 
     def test_gpt124m(self):
         self.compare("gpt124m", GPT124M)
+
+    def test_speedrun26(self):
+        """Adam's ε as large as its denominators tells where it stands; the schedule cools down within
+        the run; sequences begin at documents, which a third reader finds too."""
+        sizes = {**GPT124M, "num_layers": 8, "num_iterations": 24, "adam_eps": 0.1}
+        self.compare("speedrun26", sizes)
+        contents = [{"tokens": tokens(count, seed)} for count, seed in ((6000, 1), (9000, 2))]
+        reader = Reader(contents, "aligned", eos=EOS)
+        plan = self.compile("speedrun26", sizes, "26.plan", "--world", "1,2")
+        shards, seen = set(), {}
+        for step in range(1, STEPS + 1):
+            for row in reader.next(2, 256, 0):
+                self.assertEqual(reader.token(row[0]), EOS)
+            shards.add(reader.shard)
+            seen[step] = [reader.shard, reader.position, reader.epoch]
+        self.assertEqual(shards, {0, 1})
+        losses = []
+        for world in (1, 2):
+            saves = self.path(f"saves26-{world}")
+            log, _ = self.train(plan, f"26-{world}", "--gpus", world, "--steps", STEPS, "--save",
+                                saves, "--save-every", 5)  # fmt: skip
+            for step in range(5, STEPS + 1, 5):
+                with open(f"{saves}/step-{step:06}/manifest.json", encoding="utf-8") as file:
+                    data = json.load(file)["data"]
+                place = [int(data["file"][2]), data["position"], data["epoch"]]
+                self.assertEqual(place, seen[step], f"{world} ranks, step {step}")
+            losses.append(train_losses(log))
+        self.assert_near(losses[1], losses[0], 1e-5, "2 ranks, step")
 
     def test_llama(self):
         self.compare("llama", LLAMA)

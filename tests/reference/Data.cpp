@@ -68,13 +68,9 @@ ShardReader::ShardReader(std::vector<std::string> files, int64_t batchTokens, in
   tokens = readShard(this->files[0], vocabSize);
 }
 
-std::vector<Sequence> ShardReader::next(int64_t sequenceLength) {
+template <typename F> void ShardReader::passShards(const F &isLeft) {
   size_t left = 0;
   bool startsAgain = false;
-  const auto isLeft = [&] {
-    const auto size = int64_t(tokens.size());
-    return position == 0 ? batchTokens + 1 > size : position + batchTokens + 1 >= size;
-  };
   while (isLeft()) {
     require(++left <= files.size(), files[0] + (files.size() > 1 ? " and its neighbours" : "") +
                                         ": no shard holds a batch of " +
@@ -90,14 +86,42 @@ std::vector<Sequence> ShardReader::next(int64_t sequenceLength) {
     ++wrapCount;
     notes << "past the last shard: starting again at " << files[0] << "\n";
   }
+}
 
+Sequence ShardReader::sequenceAt(int64_t start, int64_t length) const {
+  const auto first = tokens.begin() + start;
+  return {{first, first + length}, {first + 1, first + length + 1}};
+}
+
+std::vector<Sequence> ShardReader::next(int64_t sequenceLength) {
+  passShards([&] {
+    const auto size = int64_t(tokens.size());
+    return position == 0 ? batchTokens + 1 > size : position + batchTokens + 1 >= size;
+  });
   std::vector<Sequence> sequences;
-  for (int64_t start = position; start < position + batchTokens; start += sequenceLength) {
-    const auto first = tokens.begin() + start;
-    sequences.push_back({{first, first + sequenceLength}, {first + 1, first + sequenceLength + 1}});
-  }
+  for (int64_t start = position; start < position + batchTokens; start += sequenceLength)
+    sequences.push_back(sequenceAt(start, sequenceLength));
   position += batchTokens;
   return sequences;
+}
+
+std::vector<Sequence> ShardReader::nextAligned(int64_t sequenceLength, int64_t document) {
+  passShards([&] { return position + 2 * batchTokens + 1 >= int64_t(tokens.size()); });
+  const size_t wanted = size_t(batchTokens / sequenceLength);
+  std::vector<Sequence> sequences;
+  int64_t least = position;
+  for (int64_t at = position; at < position + 2 * batchTokens; ++at) {
+    if (tokens[at] != document || at < least)
+      continue;
+    if (sequences.size() == wanted) {
+      position = at;
+      return sequences;
+    }
+    sequences.push_back(sequenceAt(at, sequenceLength));
+    least = at + sequenceLength;
+  }
+  throw InputError(files[shard] + ": too few documents begin from token " +
+                   std::to_string(position) + " on");
 }
 
 } // namespace nano::reference

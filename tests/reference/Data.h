@@ -30,11 +30,20 @@ public:
   /// The next batch cut into sequences of `sequenceLength`, which divides batchTokens. InputError
   /// when no shard is long enough for a batch.
   std::vector<Sequence> next(int64_t sequenceLength);
+  /// The next batch of sequences that begin at documents, with the token `document`: of the
+  /// beginnings in the two batches' tokens from the position on, the first, and then each that lies
+  /// at least a sequence behind the one before; the position becomes the next such one. A shard
+  /// that does not hold so many tokens, and two more, is left. InputError where there are too few.
+  std::vector<Sequence> nextAligned(int64_t sequenceLength, int64_t document);
 
   /// How often the reader has started again at the first shard.
   int64_t wraps() const { return wrapCount; }
 
 private:
+  /// Goes on to a shard of which, from the position on, the batch can be made.
+  template <typename F> void passShards(const F &isLeft);
+  Sequence sequenceAt(int64_t start, int64_t length) const;
+
   std::vector<std::string> files;
   int64_t batchTokens, vocabSize;
   std::ostream &notes;

@@ -6,6 +6,7 @@
 #include "tests/reference/Gpt2.h"
 #include "tests/reference/Llama.h"
 #include "tests/reference/Safetensors.h"
+#include "tests/reference/Speedrun26.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -24,9 +25,9 @@ struct Options {
 };
 
 void declare(CLI::App &app, Options &options) {
-  app.add_option("model", options.model, "gpt124m, gpt2 or llama")
+  app.add_option("model", options.model, "gpt124m, speedrun26, gpt2 or llama")
       ->required()
-      ->check(CLI::IsMember({"gpt124m", "gpt2", "llama"}));
+      ->check(CLI::IsMember({"gpt124m", "speedrun26", "gpt2", "llama"}));
   app.add_option("--init", options.init, "initial parameters (safetensors)");
   app.add_option("--train", options.train, "pattern of the training shards");
   app.add_option("--steps", options.steps, "optimizer steps")->check(CLI::NonNegativeNumber);
@@ -46,9 +47,11 @@ void declare(CLI::App &app, Options &options) {
 }
 
 std::unique_ptr<Model> makeModel(const Options &options) {
-  const bool isGpt2 = options.model == "gpt2", isLlama = options.model == "llama";
+  const bool isGpt2 = options.model == "gpt2", isLlama = options.model == "llama",
+             is26 = options.model == "speedrun26";
   Hyperparameters values = isLlama  ? llamaHyperparameters()
                            : isGpt2 ? gpt2Hyperparameters()
+                           : is26   ? speedrun26Hyperparameters()
                                     : gpt124mHyperparameters();
   for (const std::string &assignment : options.overrides)
     values.override(assignment);
@@ -61,6 +64,8 @@ std::unique_ptr<Model> makeModel(const Options &options) {
     return std::make_unique<Llama>(std::move(values));
   if (isGpt2)
     return std::make_unique<Gpt2>(std::move(values));
+  if (is26)
+    return std::make_unique<Speedrun26>(std::move(values));
   return std::make_unique<Gpt124m>(std::move(values));
 }
 
@@ -99,10 +104,13 @@ void run(const Options &options, std::ostream &out, std::ostream &err) {
   };
 
   OptimizerState state;
-  for (int64_t step = 0; step < options.steps; ++step)
-    report(
-        step + 1, "train_loss",
-        trainStep(*model, parameters, state, reader.next(model->sizes().integer("seq_len")), step));
+  const int64_t length = model->sizes().integer("seq_len");
+  for (int64_t step = 0; step < options.steps; ++step) {
+    const std::vector<Sequence> batch =
+        model->beginsAtDocuments() ? reader.nextAligned(length, model->sizes().integer("eos_token"))
+                                   : reader.next(length);
+    report(step + 1, "train_loss", trainStep(*model, parameters, state, batch, step));
+  }
   if (!options.val.empty())
     report(options.steps, "val_loss", validate(*model, parameters, options, err));
   if (!options.dumpParams.empty())
@@ -115,10 +123,10 @@ std::string firstLine(const std::string &text) { return text.substr(0, text.find
 } // namespace
 
 int runReference(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err) {
-  CLI::App app(
-      "Trains gpt124m, gpt2 or llama in double precision with plain loops: the oracle for the "
-      "compiler's f32 results.",
-      "nano-reference");
+  CLI::App app("Trains gpt124m, speedrun26, gpt2 or llama in double precision with plain loops: "
+               "the oracle for the "
+               "compiler's f32 results.",
+               "nano-reference");
   Options options;
   declare(app, options);
   try {

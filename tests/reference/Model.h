@@ -46,6 +46,9 @@ public:
   };
   virtual Normal randomValue(const std::string &name, int64_t index) const = 0;
 
+  /// Whether training sequences begin at documents, see ShardReader::nextAligned.
+  virtual bool beginsAtDocuments() const { return false; }
+
   /// The hyperparameters vocab_size, seq_len, val_seq_len, global_batch and num_iterations are
   /// known to every model.
   const Hyperparameters &sizes() const { return hyperparameters; }
@@ -74,8 +77,9 @@ void clipAndAdamW(const Hyperparameters &sizes, Tensors &parameters, Tensors &gr
 /// Parameters drawn by Model::randomValue; the same for the same seed.
 Tensors fillRandomly(const Model &model, uint64_t seed);
 
-/// The hyperparameters of the model "gpt124m", "gpt2" or "llama" with their defaults.
+/// The hyperparameters of the model "gpt124m", "speedrun26", "gpt2" or "llama" with their defaults.
 Hyperparameters gpt124mHyperparameters();
+Hyperparameters speedrun26Hyperparameters();
 Hyperparameters gpt2Hyperparameters();
 Hyperparameters llamaHyperparameters();
 

@@ -4,6 +4,7 @@
 #include "tests/reference/Gpt2.h"
 #include "tests/reference/Llama.h"
 #include "tests/reference/Ops.h"
+#include "tests/reference/Speedrun26.h"
 
 #include <gtest/gtest.h>
 
@@ -255,6 +256,40 @@ TEST(Gpt124m, Schedules) {
   EXPECT_NEAR(Gpt124m::muonMomentum(0), 0.85, 1e-15);
   EXPECT_NEAR(Gpt124m::muonMomentum(150), 0.90, 1e-15);
   EXPECT_NEAR(Gpt124m::muonMomentum(900), 0.95, 1e-15);
+}
+
+TEST(Gradients, Speedrun26) {
+  Hyperparameters values = speedrun26Hyperparameters();
+  for (const char *assignment : {"vocab_size=19", "num_heads=2", "head_dim=8", "model_dim=12",
+                                 "seq_len=384", "global_batch=384", "eos_token=18", "num_layers=8"})
+    values.override(assignment);
+  const Speedrun26 model(values);
+  const Sequence sequence = randomSequence(384, 18);
+  Tensors parameters = roughParameters(model), gradients = zeros(model.parameterShapes());
+  EXPECT_EQ(parameters["scalars"].shape, (Shape{40}));
+  EXPECT_EQ(parameters["value_embeds.1.weight"].shape, (Shape{128, 16}));
+  model.tokenLossSum(parameters, sequence, 0, &gradients);
+  // All others are Gpt124m's.
+  Tensors scalarsOnly{{"scalars", parameters["scalars"]}};
+  expectGradients(scalarsOnly, gradients, 30, [&] {
+    parameters["scalars"] = scalarsOnly["scalars"];
+    return model.tokenLossSum(parameters, sequence, 0, nullptr);
+  });
+  // Unused: skips beyond the fourth, those of v in layer 7, of ve where there is none.
+  const Vec &scalars = gradients["scalars"].data;
+  for (int64_t i = 0; i < 40; ++i) {
+    const int64_t layer = (i - 24) / 2;
+    const bool isUnused = (i >= 4 && i < 8) ||
+                          (i >= 24 && (layer == 7 || (i % 2 == 1 && (layer == 3 || layer == 4))));
+    EXPECT_EQ(scalars[i] == 0, isUnused) << i;
+  }
+}
+
+TEST(Speedrun26, Schedule) {
+  const Speedrun26 model(speedrun26Hyperparameters());
+  EXPECT_EQ(model.learningRateFactor(962), 1);
+  EXPECT_NEAR(model.learningRateFactor(963), 0.1 + 0.9 * (1 - 963.0 / 1750) / 0.45, 1e-15);
+  EXPECT_NEAR(model.learningRateFactor(1750), 0.1, 1e-15);
 }
 
 TEST(Gpt2, Schedule) {
