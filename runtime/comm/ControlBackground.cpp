@@ -259,7 +259,9 @@ void Control::Impl::run() {
     try {
       goesOn = turn();
     } catch (const std::bad_alloc &) {
-      // What it was about is lost: ranks that go on would wait for each other.
+      // What it was about is lost: ranks that go on would wait for each other. There may be none
+      // the next time either.
+      ::poll(nullptr, 0, int(tick.count()));
       std::lock_guard lock(mutex);
       try {
         fail(nameOf(options.rank) + " is out of memory", /*tell=*/true);

@@ -16,7 +16,7 @@ ERRORS = {
     "close": ("EIO",),
     "ftruncate": ("EIO",),
     "mkdir": ("ENOSPC",),
-    "malloc": ("ENOMEM",),
+    "malloc": ("ENOMEM", "+ENOMEM"),
 }
 # What a run cannot do without: it may not end well where one of these failed.
 NEEDED = ("write", "fsync", "rename", "mkdir")
