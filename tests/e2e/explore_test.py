@@ -153,7 +153,8 @@ class Views(Pages):
         self.assertIn(["num_layers", "2", "given with -D"], page.rows("hyperparameters"))
         # Every view is reached by its link, and a copied address leads to the same place.
         links = page.evaluate("[...document.querySelectorAll('#views a')].map(a => a.hash)")
-        self.assertEqual(links, ["#/summary", "#/pipeline", "#/model", "#/memory", "#/schedule", "#/run"])
+        self.assertEqual(links, ["#/summary", "#/pipeline", "#/model", "#/graph", "#/memory",
+                                 "#/schedule", "#/run"])
         for link in links:
             page.click(f'#views a[href="{link}"]')
             page.shown(link)
@@ -202,6 +203,49 @@ class Views(Pages):
         page.wait("document.querySelector('#panel h2')?.innerText.includes('.cpp:')")
         self.assertEqual(page.text("#panel h2"), lines[0])
         self.assertIn(name, [row[0] for row in page.rows("kernels")])
+
+    def test_graph(self):
+        """Folded by layers, searched, and a command's neighbours those that the plan's operands make."""
+        found = document(self.page)
+        program = next(each for each in found["variants"][0]["programs"] if each["name"] == "last")
+        texts, names = found["texts"], found["variants"][0]["buffers"]["name"]
+        kinds = [texts[kind] for kind in program["kind"]]
+        work = [i for i, kind in enumerate(kinds) if kind not in ("record", "wait")]
+        page = self.open("#/graph?program=last")
+        counts = list(map(number, re.findall(r"\d[\d,]*", page.text("#counts"))))
+        self.assertEqual(counts[0], len(work))
+        self.assertLess(counts[1], len(work))
+        rows = page.rows("shown")
+        self.assertEqual(sum(number(row[1]) for row in rows), len(work))
+        self.assertTrue({"h.0", "h.1"} <= {row[0] for row in rows}, rows)
+        # A press on a layer opens it.
+        at = next(i for i, row in enumerate(rows) if row[0] == "h.1")
+        x, y = page.evaluate(f"""(() => {{
+          const chart = document.getElementById('graph').chart, box = chart.canvas.getBoundingClientRect();
+          return [box.x + chart.toX(0.2), box.y + chart.toY({at} + 0.5)];
+        }})()""")
+        page.press(x, y)
+        page.wait("location.hash.includes('open=')")
+        page.wait(f"document.querySelectorAll('#shown tbody tr').length > {len(rows)}")
+        parts = [row[0] for row in page.rows("shown")]
+        self.assertTrue({"attn", "mlp"} & set(parts[at + 1 :]), parts)
+        page.open(self.page, "#/graph?program=last&open=all")
+        self.assertEqual([row[1] for row in page.rows("shown")].count("1") >= 1, True)
+        self.assertGreater(number(re.search(r"(\d[\d,]*) shown", page.text("#counts"))[1]), len(work))
+        # The neighbours of a command.
+        index = next(i for i in work if "attention_grad" in texts[program["worker"][i]])
+        wanted = {}
+        for buffer in program["reads"][index]:
+            writer = next((i for i in reversed(work) if i < index and buffer in program["writes"][i]), None)
+            if writer is not None:
+                wanted[f"last[{writer}]"] = names[buffer]
+        page.open(self.page, f"#/graph?program=last&command={index}")
+        self.assertEqual({row[0] for row in page.rows("producers")}, set(wanted))
+        self.assertTrue(wanted)
+        self.assertTrue(page.rows("consumers"))
+        page.open(self.page, "#/graph?program=last&search=attention")
+        matching = [i for i in work if "attention" in texts[program["worker"][i]] + texts[program["label"][i]]]
+        self.assertIn(f", {len(matching)} found", page.text("#counts"))
 
     def test_memory(self):
         """The peak is that of the compilation's report, and a click on a rectangle shows its buffer."""
@@ -416,7 +460,8 @@ class Views(Pages):
         text = read_bytes(page).decode()
         self.assertNotIn("onerror", text)
         self.ran("nanoc", "explore", plan, "--run", log, "-o", self.path("run.html"))
-        for path, places in ((page, ("summary", "pipeline?pass=3", "model", "memory", "schedule")),
+        for path, places in ((page, ("summary", "pipeline?pass=3", "model", "graph?open=all", "memory",
+                                     "schedule")),
                              (self.path("run.html"), ("run",))):
             for place in places:
                 view = self.open(f"#/{place}", path)
@@ -431,6 +476,46 @@ class Views(Pages):
         self.assertEqual(view.text("#panel h2"), f"Buffer {HOSTILE}")
 
 
+@unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
+class Others(RunTest):
+    """Pages of other plans than a GPU's of one stage."""
+
+    def setUp(self):
+        self.browser = browser.Browser()
+        self.addCleanup(self.browser.close)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+
+    def test_stages_of_a_run(self):
+        plan, path = self.path("s.plan"), self.path("s.html")
+        done = run_command("nanoc", "compile", "tests/compiler/Inputs/staged.cpp", "-D", "unit=32", "-o", plan,
+                           "--target", "cpu", "--world", "1,2", "--explore", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        table = self.ran("nanoc", "simulate", plan)
+        wanted = [(line.split()[0], line.split()[-1], line.split()[1]) for line in table.splitlines()
+                  if re.match(r" +[12] .* s\d$", line)]
+        self.assertEqual(len(wanted), 8)
+        page = self.browser
+        page.open(path)
+        rows = page.rows("worlds")
+        self.assertEqual([tuple(row[:2]) for row in rows], [each[:2] for each in wanted])
+        for row, (_, _, step) in zip(rows, wanted):
+            self.assertAlmostEqual(milliseconds(row[2]), float(step), delta=0.0011)
+        page.open(path, "#/schedule?world=2")
+        self.assertEqual(page.texts("select[name=stage] option"), ["s0", "s1", "s2", "s3"])
+        page.evaluate("(() => { const menu = document.querySelector('select[name=stage]');"
+                      "menu.value = '2'; menu.dispatchEvent(new Event('change')); })()")
+        page.wait("location.hash.includes('stage=2')")
+        step = next(float(step) for world, stage, step in wanted if (world, stage) == ("2", "s2"))
+        self.assertAlmostEqual(milliseconds(re.search(r"take ([\d.]+ \S+):", page.text("#step"))[1]), step, delta=0.0011)
+        # What is chosen stays chosen from view to view.
+        page.click("#views a[href*=pipeline]")
+        page.wait("document.getElementById('view').dataset.view === 'pipeline'")
+        self.assertIn("stage=2", page.evaluate("location.hash"))
+        self.assertTrue(all("(s2)" in text or "(s" not in text for text in page.texts("a[data-pass]")))
+
+
 class Large(RunTest):
     def test_size(self):
         """gpt124m for four numbers of ranks stays below six megabytes, with its passes."""
@@ -443,7 +528,7 @@ class Large(RunTest):
         view = browser.Browser()
         try:
             for place in ("summary", "pipeline?pass=10", "model?line=models/gpt124m.cpp:142",
-                          "memory?world=8", "schedule?world=8"):
+                          "graph?open=all", "memory?world=8", "schedule?world=8"):
                 view.open(page, f"#/{place}")
             self.assertEqual(view.errors, [])
         finally:

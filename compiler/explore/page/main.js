@@ -3,6 +3,7 @@ import {readDocument} from 'data';
 import {h} from 'dom';
 import {addressOf, go, place} from 'place';
 import {showComparison} from 'compare';
+import {showGraph} from 'graph';
 import {showMemory} from 'memory';
 import {showModel} from 'model';
 import {showPipeline} from 'pipeline';
@@ -14,6 +15,7 @@ const views = [
   ['summary', 'Summary', showSummary],
   ['pipeline', 'Pipeline', showPipeline],
   ['model', 'Model', showModel],
+  ['graph', 'Graph', showGraph],
   ['memory', 'Memory', showMemory],
   ['schedule', 'Schedule', showSchedule],
   ['run', 'Runs', showRuns],
