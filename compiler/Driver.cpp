@@ -11,6 +11,7 @@
 #include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/KernelChecks.h"
+#include "compiler/PassRecorder.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
@@ -405,6 +406,8 @@ private:
     for (const StageRun &run : runs) {
       if (stage.name == "kernels" && run.dump && options.target == "cpu")
         run.dump->writeKernels(run.module);
+      if (stage.name == "kernels" && options.passes && options.target == "cpu")
+        addKernels(*options.passes, run.module);
       if (stage.name == "memory")
         checkArena(run.module, options.model);
     }

@@ -1,9 +1,11 @@
 // Prints a program's functions before and after every pass, and keeps what differs.
 #include "compiler/PassRecorder.h"
 
+#include "codegen/cpu/NativeCode.h"
 #include "compiler/explore/LineDiff.h"
 #include "ir/step/Step.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Pass/Pass.h"
@@ -237,6 +239,13 @@ explore::LineOps lineOpsOf(ModuleOp module) {
       ++ops[line][op->getName().getStringRef().str()];
   });
   return ops;
+}
+
+void addKernels(explore::PassRecords &records, ModuleOp module) {
+  for (auto kernels : module.getOps<ModuleOp>())
+    for (auto kernel : kernels.getOps<func::FuncOp>())
+      if (auto [entry, isNew] = records.kernels.try_emplace(kernel.getName().str()); isNew)
+        entry->second = codegen::kernelText(kernel);
 }
 
 void addRecords(explore::PassRecords &records, std::vector<std::vector<PassRecord>> runs) {

@@ -35,6 +35,9 @@ private:
 /// The ops of the program by model line.
 explore::LineOps lineOpsOf(mlir::ModuleOp module);
 
+/// Adds the text of the program's kernels that the records do not have.
+void addKernels(explore::PassRecords &records, mlir::ModuleOp module);
+
 /// Adds the passes of a stage to the records: of each pass all programs, in their order. All have
 /// run the same passes.
 void addRecords(explore::PassRecords &records, std::vector<std::vector<explore::PassRecord>> runs);

@@ -49,6 +49,7 @@ struct StageRecord {
 struct PassRecords {
   std::vector<PassRecord> passes; ///< in the order of the pipeline; of one pass by program
   std::vector<StageRecord> stages;
+  std::map<std::string, std::string> kernels;         ///< for the CPU: the loops of each, by name
   std::vector<std::pair<std::string, double>> phases; ///< all of the compilation, seconds
 };
 

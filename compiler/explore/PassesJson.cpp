@@ -92,6 +92,10 @@ void writePasses(OStream &json, const PassRecords &records, Texts &texts) {
   });
   writeArray(json, "passes", records.passes,
              [&](const PassRecord &pass) { writePass(json, pass); });
+  json.attributeObject("kernels", [&] {
+    for (const auto &[name, text] : records.kernels)
+      json.attribute(utf8(name), utf8(text));
+  });
   std::set<std::string> names;
   for (const PassRecord &pass : records.passes)
     names.insert(pass.pass);

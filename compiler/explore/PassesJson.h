@@ -6,8 +6,8 @@
 
 namespace nano::explore {
 
-/// Attributes of an object: "phases", "stages", "passes" and "prose", what docs/passes.md says of
-/// each of these passes.
+/// Attributes of an object: "phases", "stages", "passes", "kernels" and "prose", what
+/// docs/passes.md says of each of these passes.
 void writePasses(llvm::json::OStream &json, const PassRecords &records, Texts &texts);
 
 } // namespace nano::explore

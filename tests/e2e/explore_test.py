@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 import browser
-from harness import GPT2, GPT124M, RunTest, main, overrides, read_bytes, run_command
+from harness import GPT2, GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
 
 SIZES = {**GPT2, "num_layers": 2, "dtype": "bf16"}
 # A model whose names are markup: what it calls a parameter stands in buffers, labels and tables.
@@ -514,6 +514,28 @@ class Others(RunTest):
         page.wait("document.getElementById('view').dataset.view === 'pipeline'")
         self.assertIn("stage=2", page.evaluate("location.hash"))
         self.assertTrue(all("(s2)" in text or "(s" not in text for text in page.texts("a[data-pass]")))
+
+    def test_included_files_and_native_kernels(self):
+        """gpt_tiny's lines are those of the file that it includes; its kernels are loops."""
+        page, whole, bare = self.browser, self.path("t.html"), self.path("u.html")
+        plan = self.compile("gpt_tiny", TINY, "t.plan", "--explore", whole)
+        self.ran("nanoc", "explore", plan, "-o", bare)
+        source = read_bytes("models/gpt124m.cpp").decode().splitlines()
+        line = 1 + next(i for i, text in enumerate(source) if "attention(rope(norm(q))" in text)
+        place = f"#/model?line=models%2Fgpt124m.cpp%3A{line}"
+        page.open(whole, place)
+        self.assertIn("attention(rope(norm(q))", page.text("#source a[aria-current]"))
+        page.click("#kernels a")
+        page.wait("document.getElementById('text')")
+        self.assertIn("scf.for", page.text("#text"))
+        page.open(bare, place)
+        self.assertIn("The plan holds the text of gpt_tiny's own file only", page.text(".missing"))
+        self.assertEqual(page.text("#panel h2"), f"models/gpt124m.cpp:{line}")
+        page.click("#kernels a")
+        page.wait("document.getElementById('text')")
+        self.assertIn("Its code in the plan is native", page.text("#text"))
+        page.open(bare, "#/pipeline")
+        self.assertIn("A plan does not hold what the passes did", page.text(".missing"))
 
 
 class Large(RunTest):

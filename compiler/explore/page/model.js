@@ -132,9 +132,9 @@ function kernelPanel({doc, variant}, kernel, runs, all) {
       : h('p', {id: 'cost'}, 'No program of a step launches it: it is of validation, sampling or a measurement.'),
     measured(doc, 7, kernel.name)];
   panel.push(table('Its launches', commandHeads, own.map(run => commandRow(variant, run)), {most: 20, id: 'own'}));
-  const text = doc.sources[kernel.source];
-  panel.push(text ? h('div', {}, h('h3', {}, kernel.source), h('pre', {id: 'text', tabindex: 0}, text))
-    : h('p', {className: 'missing'}, 'Its code in the plan is native; nanoc compile --dump-ir writes the loops that it was made of.'));
+  const text = doc.sources[kernel.source] ?? doc.passes?.kernels[kernel.name];
+  panel.push(text ? h('div', {}, h('h3', {}, kernel.source || 'The loops that its native code was made of'), h('pre', {id: 'text', tabindex: 0}, text))
+    : h('p', {className: 'missing', id: 'text'}, 'Its code in the plan is native; nanoc compile --explore has the loops that it was made of.'));
   return panel;
 }
 
