@@ -114,7 +114,9 @@ class Grpo(RunTest):
         self.blend(initial["ref_logprob"], initial["start"], 0.4)
         for name in COLUMNS[2:]:
             path = f"{folder}/{name}.npy"
-            self.ran("nanorun", plan, "--init", initial[name], "--score", folder, "--logprobs", path)
+            self.ran(
+                "nanorun", plan, "--init", initial[name], "--score", folder, "--logprobs", path
+            )
             columns[name] = read_npy(path)
             self.assert_scores(columns[name], columns["tokens"], read_parameters(initial[name]))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""docs/recipes/, followed literally: the commands of a page are run as they stand, one after the
-other in one shell, by programs of this build on the CPU. Of the first block, which sets what is the
-reader's, the values are others here: bytes for tokens, small sizes. The page's own are compiled too, as far
-as the model. Every option is looked up in --help."""
+"""docs/recipes/, followed literally: the commands of a page are run as they stand, one block after
+the other, by programs of this build on the CPU. Of the first block, which sets what is the reader's,
+the values are others here: bytes for tokens, small sizes. The page's own are compiled too, as far as
+the model. Every option is looked up in --help."""
 
 import json
 import math
@@ -48,8 +48,8 @@ CONFIG = {
     "rope_theta": 10000.0,
     "tie_word_embeddings": False,
 }
-# In the place of what a cluster has: as many processes as asked for, with the variables that tell each
-# who it is.
+# In the place of what a cluster has: as many processes as asked for, with the variables that tell
+# each who it is.
 TORCHRUN = """#!{python}
 import os, subprocess, sys
 words = sys.argv[1:]
@@ -181,7 +181,9 @@ class Recipes(RunTest):
         tensors = {}
         for name, shape in shapes.items():
             count = math.prod(shape)
-            values = [1.0] * count if "norm" in name else [source.gauss(0, 0.1) for _ in range(count)]
+            values = (
+                [1.0] * count if "norm" in name else [source.gauss(0, 0.1) for _ in range(count)]
+            )
             tensors[name] = ("F32", shape, packed(values, "F32"))
         os.mkdir(self.at("base"))
         write_file(self.at("base/model.safetensors"), tensors)
@@ -220,7 +222,9 @@ class Recipes(RunTest):
             "ADAPTERS": "-D lora_rank=8 -D lora_alpha=16 -D lora_targets=all -D base_dtype=f32",
             "RUN": "-D global_batch=256 -D num_iterations=60 -D learning_rate=1e-2 -D warmup_iters=5",
         }, lambda block: "merge.py" in block and not has_torch)  # fmt: skip
-        self.assertIn("left at their initial values: model.layers.0.self_attn.q_proj.lora_A", said[1])
+        self.assertIn(
+            "left at their initial values: model.layers.0.self_attn.q_proj.lora_A", said[1]
+        )
         before, after, *merged = perplexities(said)
         self.assertLess(after, 0.8 * before)
         if has_torch:
@@ -301,18 +305,24 @@ class Recipes(RunTest):
     def test_options(self):
         """Those that prose names too."""
         helps = [("nanoc", "--help-all"), ("nanorun", "--help")]
-        tools = [("nano-tokens", sub, "--help") for sub in ("encode", "info", "show", "ids", "decode")]
+        tools = [
+            ("nano-tokens", sub, "--help") for sub in ("encode", "info", "show", "ids", "decode")
+        ]
         text = "".join(run_command(*words).stdout for words in helps)
         for tool, *words in (*tools, ("nano-grpo", "--help")):
             command = [sys.executable, os.path.join(ROOT, "tools", tool), *words]
-            text += subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+            text += subprocess.run(
+                command, capture_output=True, encoding="utf-8", check=True
+            ).stdout
         known = set(re.findall(r"--[a-z][a-z0-9-]*", text))
         # Of torchrun and sbatch.
         known |= {"--nproc-per-node", "--no-python", "--job-name", "--nodes", "--ntasks-per-node",
                   "--gpus-per-node", "--signal"}  # fmt: skip
         hyper = set()
         for model in ("llama", "lora", "sft", "grpo"):
-            listed = run_command("nanoc", "params", f"models/{model}.cpp").stdout.split("parameters\n")[1]
+            listed = run_command("nanoc", "params", f"models/{model}.cpp").stdout.split(
+                "parameters\n"
+            )[1]
             hyper |= set(re.findall(r"^  (\w+) ", listed, re.M))
         names = sorted(name for name in os.listdir(RECIPES) if name != "README.md")
         for name in names:
@@ -321,7 +331,11 @@ class Recipes(RunTest):
                 self.assertIn(option, known, name)
             for override in re.findall(r"-D (\w+)=", content):
                 self.assertIn(override, hyper, name)
-        followed = [method.removeprefix("test_") + ".md" for method in dir(self) if method.startswith("test_")]
+        followed = [
+            method.removeprefix("test_") + ".md"
+            for method in dir(self)
+            if method.startswith("test_")
+        ]
         self.assertEqual(names, sorted(set(followed) - {"options.md"}))
 
 
