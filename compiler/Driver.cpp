@@ -265,6 +265,9 @@ private:
   std::set<std::string> refusedKernels(const ModelFile &file, const TracedModel &model) {
     for (const std::string &remark : model.remarks)
       fmt::print(stderr, "nanoc: {}\n", remark);
+    if (options.checkKernels)
+      for (const std::string &remark : model.unchecked)
+        fmt::print(stderr, "nanoc: {}\n", remark);
     const bool replaces = llvm::any_of(
         model.checks, [](const frontend::KernelCheck &check) { return check.isReplacement; });
     if (model.checks.empty() || !(replaces || options.checkKernels))

@@ -43,7 +43,8 @@ Tensor columnNumbers(RankedTensorType type, DType element, Line at) {
 
 Tensor gelu(const At &x) {
   if (const auto y = Recorder::current().replacement(
-          "gelu", {x.tensor}, x.at, [at = x.at](const Tensors &in) { return gelu(At(in[0], at)); }))
+          "gelu", {x.tensor}, 0, x.at,
+          [at = x.at](const Tensors &in) { return gelu(At(in[0], at)); }))
     return *y;
   floats(x, "gelu", /*hasRows=*/false);
   const Line at = x.at;
@@ -56,7 +57,7 @@ Tensor gelu(const At &x) {
 
 Tensor geluTanh(const At &x) {
   if (const auto y = Recorder::current().replacement(
-          "geluTanh", {x.tensor}, x.at,
+          "geluTanh", {x.tensor}, 0, x.at,
           [at = x.at](const Tensors &in) { return geluTanh(At(in[0], at)); }))
     return *y;
   floats(x, "geluTanh", /*hasRows=*/false);

@@ -68,7 +68,7 @@ public:
                             [](Held *self, Arguments... arguments) -> Result {
                               return static_cast<Holder<F> *>(self)->function(arguments...);
                             }},
-                           function}) {}
+                           static_cast<F &&>(function)}) {}
   Function(const Function &other) : held(other.held) {
     if (held)
       ++held->users;

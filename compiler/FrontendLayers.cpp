@@ -32,7 +32,7 @@ void checkRows(Value value, int64_t rows, Line at, const char *what, const char 
 
 Tensor gather(const At &table, const Tensor &ids) {
   if (const auto y = Recorder::current().replacement(
-          "gather", {table.tensor, ids}, table.at,
+          "gather", {table.tensor, ids}, 0, table.at,
           [at = table.at](const Tensors &in) { return gather(At(in[0], at), in[1]); }))
     return *y;
   Recorder &recorder = Recorder::current();
@@ -100,13 +100,13 @@ Tensor transpose(const At &x) {
 }
 Tensor matmul(const At &a, const Tensor &b) {
   const auto y = Recorder::current().replacement(
-      "matmul", {a.tensor, b}, a.at,
+      "matmul", {a.tensor, b}, 0, a.at,
       [at = a.at](const Tensors &in) { return product(At(in[0], at), in[1], false); });
   return y ? *y : product(a, b, false);
 }
 Tensor linear(const At &x, const Tensor &weight) {
   const auto y = Recorder::current().replacement(
-      "linear", {x.tensor, weight}, x.at,
+      "linear", {x.tensor, weight}, 0, x.at,
       [at = x.at](const Tensors &in) { return product(At(in[0], at), in[1], true); });
   return y ? *y : product(x, weight, true);
 }
@@ -150,7 +150,7 @@ Tensor norm(const At &x) { return norm(x, epsilon(f32)); }
 Tensor norm(const At &x, double eps) {
   const Line at = x.at;
   if (const auto y = Recorder::current().replacement(
-          "norm", {x.tensor}, at, [=](const Tensors &in) { return norm(At(in[0], at), eps); }))
+          "norm", {x.tensor}, eps, at, [=](const Tensors &in) { return norm(At(in[0], at), eps); }))
     return *y;
   const Tensor wide = normalisable(x, "norm");
   const Tensor scaled = Operand(wide, at) * Operand(rowScale(wide, eps, at), at);
@@ -160,7 +160,7 @@ Tensor norm(const At &x, double eps) {
 Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double eps) {
   const Line at = x.at;
   if (const auto y = Recorder::current().replacement(
-          "layerNorm", {x.tensor, scale, shift}, at,
+          "layerNorm", {x.tensor, scale, shift}, eps, at,
           [=](const Tensors &in) { return layerNorm(At(in[0], at), in[1], in[2], eps); }))
     return *y;
   auto arg = [&](const Tensor &tensor) { return Operand(tensor, at); };
@@ -181,8 +181,8 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
   constexpr const char *what = "attention";
   Recorder &recorder = Recorder::current();
   if (!how.score.call)
-    if (const auto y = recorder.replacement(what, {q.tensor, k, v, how.first, how.last}, q.at,
-                                            [=, at = q.at](const Tensors &in) {
+    if (const auto y = recorder.replacement(what, {q.tensor, k, v, how.first, how.last}, how.scale,
+                                            q.at, [=, at = q.at](const Tensors &in) {
                                               Attention own = how;
                                               own.first = in[3];
                                               own.last = in[4];
@@ -232,7 +232,7 @@ Tensor crossEntropy(const At &logits, const Tensor &targets) {
   constexpr const char *what = "crossEntropy";
   Recorder &recorder = Recorder::current();
   if (const auto y = recorder.replacement(
-          what, {logits.tensor, targets}, logits.at,
+          what, {logits.tensor, targets}, 0, logits.at,
           [at = logits.at](const Tensors &in) { return crossEntropy(At(in[0], at), in[1]); }))
     return *y;
   const Value scores = recorder.value(logits, what);

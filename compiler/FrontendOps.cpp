@@ -386,7 +386,7 @@ Tensor maximum(const At &x, const Axes &axes) {
 }
 Tensor logSumExp(const At &x, const Axes &axes) {
   if (const auto y = Recorder::current().replacement(
-          "logSumExp", {x.tensor}, x.at,
+          "logSumExp", {x.tensor}, axes.count, x.at,
           [axes, at = x.at](const Tensors &in) { return logSumExp(At(in[0], at), axes); }))
     return *y;
   const int64_t rank = typeOf(floats(x, "logSumExp")).getRank();

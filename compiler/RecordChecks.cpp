@@ -91,7 +91,8 @@ void Recorder::replace(const char *function, const Kernel &by, const Replacement
   replacements.push_back({function, by, how, at});
 }
 
-std::optional<Tensor> Recorder::replacement(const char *function, const Tensors &inputs, Line at,
+std::optional<Tensor> Recorder::replacement(const char *function, const Tensors &inputs,
+                                            double number, Line at,
                                             const std::function<Tensor(const Tensors &)> &ours) {
   if (replacements.empty() || replacesNothing || program == 0 || outerProgram != 0)
     return std::nullopt;
@@ -111,6 +112,7 @@ std::optional<Tensor> Recorder::replacement(const char *function, const Tensors 
     CheckRecord check;
     check.of = record.by;
     check.function = function;
+    check.number = number;
     check.ours = ours;
     check.check.isReplacement = true;
     check.check.tolerance = record.how.tolerance;
@@ -171,7 +173,7 @@ std::optional<std::string> Recorder::addCheck(CheckRecord record, const Tensors 
   if (check.tolerance == 0)
     check.tolerance = check.isReplacement ? (isNarrow ? 1e-2 : 1e-5) : (isNarrow ? 0.2 : 0.03);
   for (const CheckRecord &other : checks)
-    if (other.check.about == check.about)
+    if (other.check.about == check.about && other.number == record.number)
       return other.check.name;
   if (elements > mostElements) {
     const std::string remark =
@@ -179,8 +181,9 @@ std::optional<std::string> Recorder::addCheck(CheckRecord record, const Tensors 
                     "of {} at most",
                     check.line, check.about, elements,
                     check.isReplacement ? ", and replaces nothing" : "", mostElements);
-    if (check.isReplacement && !llvm::is_contained(remarks, remark))
-      remarks.push_back(remark);
+    std::vector<std::string> &told = check.isReplacement ? remarks : unchecked;
+    if (!llvm::is_contained(told, remark))
+      told.push_back(remark);
     return std::nullopt;
   }
   check.name = fmt::format("check.{}", checks.size());

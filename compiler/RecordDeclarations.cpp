@@ -433,6 +433,7 @@ TracedModel Recorder::finish() {
                                     record.at.file, record.at.line, kernels[record.by.id].name,
                                     record.function));
   traced.remarks = std::move(remarks);
+  traced.unchecked = std::move(unchecked);
   return traced;
 }
 

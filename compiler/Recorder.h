@@ -197,9 +197,10 @@ public:
 
   void replace(const char *function, const Kernel &by, const Replacement &how, Line at);
   /// The result of a kernel that takes the place of `function` on these inputs, where one does.
+  /// `number`: what the function is given beside tensors; of another number it is checked again.
   /// `ours` is the function itself, on any inputs of such types; it runs with nothing replaced.
-  std::optional<Tensor> replacement(const char *function, const Tensors &inputs, Line at,
-                                    const std::function<Tensor(const Tensors &)> &ours);
+  std::optional<Tensor> replacement(const char *function, const Tensors &inputs, double number,
+                                    Line at, const std::function<Tensor(const Tensors &)> &ours);
   /// The model that measures what must hold of kernels, as reports.
   TracedModel recordChecks();
 
@@ -357,10 +358,11 @@ private:
     Line at{};                                  ///< its first use
     std::vector<mlir::RankedTensorType> inputs; ///< where checks run it
     std::string function;                       ///< that it replaces
+    double number = 0;                          ///< given to it
     std::function<Tensor(const Tensors &)> ours;
   };
   std::vector<CheckRecord> checks;
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks, unchecked; ///< as those of TracedModel
   /// Adds a check once, and returns its name; nothing, with a remark, where its inputs are too
   /// large to run it.
   std::optional<std::string> addCheck(CheckRecord record, const Tensors &inputs, Line at);

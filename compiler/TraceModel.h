@@ -92,6 +92,8 @@ struct TracedModel {
   std::vector<KernelCheck> checks = {};
   /// What is worth telling of replacements, a line each.
   std::vector<std::string> remarks = {};
+  /// The same of kernels that no check can be made of.
+  std::vector<std::string> unchecked = {};
 };
 
 /// Runs the body. Throws ModelError; nothing else leaves it, whatever the body throws. `context`

@@ -22,7 +22,7 @@ from harness import (
 )
 
 # Numbers of 16 bits beside a parameter.
-HALVES = """#include "compiler/Frontend.h"
+HALVES = """#include "models/optimizers.h"
 using namespace nano::frontend;
 NANO_MODEL {
   const auto group = adam("all", {.lr = 0.1});
