@@ -79,6 +79,12 @@ Status makeDirectories(const std::string &path) {
 Status makeWritableDirectory(const std::string &path) {
   if (Status status = makeDirectories(path); !status)
     return status;
+  // One without a name, where the file system has such: a kill leaves nothing.
+  const int nameless = ::open(path.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (nameless >= 0) {
+    ::close(nameless);
+    return ok();
+  }
   std::string probe = fmt::format("{}/.probe-{}", path, randomDigits());
   int descriptor =
       ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
