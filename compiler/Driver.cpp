@@ -12,6 +12,7 @@
 #include "compiler/HostCompiler.h"
 #include "compiler/KernelChecks.h"
 #include "compiler/PassRecorder.h"
+#include "compiler/MemoryLimit.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
@@ -254,9 +255,12 @@ private:
       model = traced();
     programs.push_back(std::move(model.module));
     checkWorlds(module(), worlds);
+    PipelineOptions limited = pipeline;
+    if (options.maxMemory > 0)
+      chooseWithin(limited, file);
     if (dump)
       dump->write(module(), "frontend");
-    runs = {{module(), pipeline, dump ? &*dump : nullptr}};
+    runs = {{module(), limited, dump ? &*dump : nullptr}};
     partStages();
   }
 
@@ -282,6 +286,20 @@ private:
     own.target = options.target;
     Compilation(own, &file).run();
     return judgeChecks(model.checks, runChecks(folder, options.target));
+  }
+
+  /// Finds what fits into --max-memory, and goes on with that.
+  void chooseWithin(PipelineOptions &pipeline, const ModelFile &file) {
+    begin("fit memory");
+    MemoryRequest request;
+    request.model = file.input().name;
+    request.limit = options.maxMemory;
+    request.worlds = worlds;
+    request.pipeline = pipeline;
+    request.trace = [&](int64_t) { return OwningOpRef<ModuleOp>(module().clone()); };
+    const MemoryAnswer answer = chooseMemory(request);
+    pipeline.saveBytes = answer.choice.saveBytes;
+    frontier = answer.frontier;
   }
 
   /// Goes on behind `stage` with the IR of a file, after proving of it what holds after that stage.
@@ -515,6 +533,7 @@ private:
                  static_cast<double>(fused.bytes) / static_cast<double>(fused.floor));
     if (traffic.empty()) // it went on from fused IR
       fmt::print("{}: {} kernels\n", name, plans.front().kernels.size());
+    fmt::print("{}", frontier);
     for (const StageRun &run : runs) {
       const memory::MemorySummary held = memory::summarizeMemory(run.module);
       const std::string who =
@@ -552,6 +571,7 @@ private:
   std::optional<IrDump> dump;
   std::deque<IrDump> dumps; ///< in folders of it
   Timer timer;
+  std::string frontier;            ///< with --max-memory: what was tried
   std::vector<RunTraffic> traffic; ///< of the first number of ranks
   std::vector<plan::Plan> plans;
 };

@@ -21,6 +21,7 @@ struct CompileOptions {
   std::vector<std::string> reports;                           ///< --reports; empty: none
   std::string target;             ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1}; ///< with `from`, empty: those that the IR is for
+  int64_t maxMemory = 0;          ///< --max-memory, bytes a rank; 0: no limit
   int64_t chunkBytes = 0;         ///< --chunk-bytes; 0: the compiler chooses
   int64_t bucketBytes = 25 << 20; ///< --bucket-bytes; 0: no buckets
   std::string machine;            ///< --machine; empty: by target, see PipelineOptions

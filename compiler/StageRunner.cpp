@@ -302,7 +302,8 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index,
 
 } // namespace
 
-void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords *records) {
+void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords *records,
+              bool tells) {
   std::vector<RecorderPtr> recorders;
   for (const StageRun &run : records ? runs : ArrayRef<StageRun>()) {
     explore::PassRecord blank;
@@ -325,7 +326,10 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords 
   llvm::stable_sort(
       order, [&](size_t a, size_t b) { return runs[a].options.world < runs[b].options.world; });
   {
-    const llvm::scope_exit tell([&] { reports.printRemarks(runs, order); });
+    const llvm::scope_exit tell([&] {
+      if (tells)
+        reports.printRemarks(runs, order);
+    });
     forEachInParallel(runs.size(), work);
   }
 

@@ -91,9 +91,10 @@ struct StageRun {
 /// smallest that fails, with its own first error. Remarks are told at the end in the order of the
 /// numbers of ranks, and one that several programs get is told once, with the stages of the run
 /// that it is of where that is not all. Where `records` are wanted, the stage and what its passes
-/// did are added to them; IR is compared for the first number of ranks.
+/// did are added to them; IR is compared for the first number of ranks. With `tells` false no
+/// remark is told.
 void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs,
-              explore::PassRecords *records = nullptr);
+              explore::PassRecords *records = nullptr, bool tells = true);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a
 /// failure of stage `name`.

@@ -1,6 +1,7 @@
 // nanoc: the compiler's command line.
 #include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
+#include "compiler/MemoryLimit.h"
 #include "compiler/Rebuild.h"
 #include "compiler/explore/Explore.h"
 #include "compiler/inspect/Diff.h"
@@ -81,7 +82,7 @@ void checkCompile(const CLI::App &compile, nano::CompileOptions &options) {
   if (options.from.empty())
     return;
   for (const char *option :
-       {"-D", "--fp8-scales", "--reports", "--check-kernels", "--print-pipeline"})
+       {"-D", "--fp8-scales", "--reports", "--check-kernels", "--print-pipeline", "--max-memory"})
     if (compile.count(option) > 0)
       throw CLI::ValidationError(option,
                                  "not together with --from, whose IR is of a model already");
@@ -421,6 +422,13 @@ int run(int argc, char **argv) {
   compile->add_flag("--print-pipeline", options.printPipeline,
                     "Prints the passes of all stages, or up to --stop-after, for nano-opt "
                     "--pass-pipeline='…' on what --stop-after model prints, and does nothing else");
+  std::string maxMemory;
+  compile
+      ->add_option("--max-memory", maxMemory,
+                   "The most that a rank may hold: chooses what is computed twice, and the "
+                   "micro-batch where the model allows it, by predicted time, and prints what was "
+                   "tried")
+      ->type_name("BYTES|20GB");
   compile
       ->add_option(
           "--chunk-bytes", options.chunkBytes,
@@ -531,6 +539,8 @@ int run(int argc, char **argv) {
       return nano::listParameters(options.model, options.overrides, options.verbose);
     checkCompile(*compile, options);
     checkWorlds(options.worlds);
+    if (!maxMemory.empty() && (options.maxMemory = nano::parseBytes(maxMemory)) == 0)
+      throw CLI::ValidationError("--max-memory " + maxMemory, "write bytes, as in 20GB or 512MB");
     checkBytes("--chunk-bytes", options.chunkBytes);
     checkBytes("--bucket-bytes", options.bucketBytes);
     schedule.check(options);

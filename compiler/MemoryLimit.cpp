@@ -1,0 +1,340 @@
+// Trials, and the search among them.
+#include "compiler/MemoryLimit.h"
+
+#include "codegen/PlanWriter.h"
+#include "compiler/HostCompiler.h"
+#include "compiler/RunStages.h"
+#include "compiler/StageRunner.h"
+#include "compiler/Stages.h"
+#include "compiler/simulate/Costs.h"
+#include "compiler/simulate/Simulator.h"
+#include "ir/graph/RunStages.h"
+#include "ir/machine/Machine.h"
+#include "passes/memory/MemoryReport.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+using namespace mlir;
+
+namespace nano {
+
+int64_t parseBytes(const std::string &text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc())
+    return 0;
+  const std::string_view unit(end, size_t(text.data() + text.size() - end));
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  for (const auto &[name, size] : units)
+    if (unit == name) {
+      const double bytes = number * size;
+      return bytes >= 1 && bytes <= 0x1p60 ? int64_t(std::llround(bytes)) : 0;
+    }
+  return 0;
+}
+
+namespace {
+
+/// A choice on one number of ranks.
+struct Trial {
+  MemoryChoice choice;
+  int64_t world = 1;
+  memory::MemorySummary held;
+  double step = 0; ///< predicted seconds of a step, the mean over the run
+  int64_t arena() const { return held.arena; }
+  int64_t states() const {
+    return held.parameters + held.optimizer + held.gradients + held.constants + held.inputs;
+  }
+};
+
+std::string gigabytes(int64_t bytes) {
+  return bytes < 1000000000 ? fmt::format("{:.1f} MB", 1e-6 * double(bytes))
+                            : fmt::format("{:.2f} GB", 1e-9 * double(bytes));
+}
+
+class Search {
+public:
+  explicit Search(const MemoryRequest &request) : request(request), worlds(request.worlds) {
+    llvm::Expected<machine::Machine> loaded = machine::load(machineOf(request.pipeline));
+    if (!loaded)
+      throw ModelError("--machine: " + llvm::toString(loaded.takeError()));
+    machine = std::move(*loaded);
+  }
+
+  MemoryAnswer run();
+
+private:
+  /// What was tried, of the choices that were not tried before.
+  void evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds);
+  double predict(ModuleOp module, int64_t world);
+  /// The trial of a choice on the number of ranks that holds most.
+  const Trial *find(const MemoryChoice &choice) const;
+  bool fits(const Trial &trial) const { return trial.arena() <= request.limit; }
+  const Trial *fastest() const;
+  void checkStates(const Trial &trial) const;
+  /// Looks for the least that must be saved with so many tokens in a micro-batch.
+  void searchSaving(int64_t microBatch);
+  [[noreturn]] void refuse() const;
+  std::string frontier(const Trial &chosen) const;
+
+  const MemoryRequest &request;
+  std::vector<int64_t> worlds;
+  machine::Machine machine;
+  int64_t world = 1; ///< the number of ranks that holds most
+  std::vector<Trial> trials;
+};
+
+double Search::predict(ModuleOp module, int64_t ranks) {
+  codegen::PlanParts parts;
+  parts.target = request.pipeline.target;
+  parts.world = ranks;
+  double seconds = 0;
+  runReporting(module.getContext(), "plan", [&]() -> LogicalResult {
+    FailureOr<plan::Plan> plan = codegen::writePlan(module, std::move(parts));
+    if (failed(plan))
+      return failure();
+    const simulate::Costs costs = simulate::costsOf(*plan, machine, ranks, {});
+    const int64_t steps = std::max<int64_t>(1, plan->training.numIterations);
+    for (const plan::StageSteps &part : plan::stagesOf(*plan, 0, steps)) {
+      simulate::Settings settings;
+      settings.world = ranks;
+      settings.stage = part.stage;
+      seconds += double(part.end - part.begin) / double(steps) *
+                 simulate::simulate(*plan, machine, costs, settings).step;
+    }
+    return success();
+  });
+  return seconds;
+}
+
+void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds) {
+  struct Part {
+    Trial trial;
+    SmallVector<ModuleOp> stages; ///< of the run
+  };
+  std::vector<OwningOpRef<ModuleOp>> programs;
+  std::vector<Part> parts;
+  std::vector<StageRun> runs;
+  for (const MemoryChoice &choice : choices)
+    for (int64_t ranks : onWorlds) {
+      if (llvm::any_of(trials, [&](const Trial &trial) {
+            return trial.choice == choice && trial.world == ranks;
+          }))
+        continue;
+      Part &part = parts.emplace_back();
+      part.trial.choice = choice;
+      part.trial.world = ranks;
+      programs.push_back(request.trace(choice.microBatch));
+      part.stages.push_back(*programs.back());
+      for (OwningOpRef<ModuleOp> &other : partRunStages(part.stages.front()))
+        part.stages.push_back(*programs.emplace_back(std::move(other)));
+      for (ModuleOp module : part.stages) {
+        StageRun &run = runs.emplace_back(StageRun{module, request.pipeline});
+        run.options.world = ranks;
+        run.options.saveBytes = choice.saveBytes;
+      }
+    }
+  if (parts.empty())
+    return;
+  for (const Stage &stage : stages()) {
+    if (stage.scope == Stage::Scope::World && runs.size() != parts.size()) {
+      runs.clear();
+      for (Part &part : parts) {
+        runReporting(part.stages.front().getContext(), "memory",
+                     [&] { return joinRunStages(part.stages); });
+        runs.push_back({part.stages.front(), request.pipeline});
+        runs.back().options.world = part.trial.world;
+      }
+    }
+    runStage(stage, runs, nullptr, false);
+    if (stage.name == "memory")
+      break;
+  }
+  for (Part &part : parts) {
+    part.trial.held = memory::summarizeMemory(part.stages.front());
+    part.trial.step = predict(part.stages.front(), part.trial.world);
+    trials.push_back(std::move(part.trial));
+  }
+}
+
+const Trial *Search::find(const MemoryChoice &choice) const {
+  for (const Trial &trial : trials)
+    if (trial.choice == choice && trial.world == world)
+      return &trial;
+  return nullptr;
+}
+
+const Trial *Search::fastest() const {
+  const Trial *best = nullptr;
+  for (const Trial &trial : trials)
+    if (trial.world == world && fits(trial) &&
+        (!best || std::pair(trial.step, trial.choice.saveBytes) <
+                      std::pair(best->step, best->choice.saveBytes)))
+      best = &trial;
+  return best;
+}
+
+void Search::checkStates(const Trial &trial) const {
+  if (trial.states() <= request.limit)
+    return;
+  throw ModelError(fmt::format(
+      "--max-memory: {} is less than what {} holds from step to step on {} rank{}, {}: parameters "
+      "{}, optimizer states {}, gradients {}; allow more, or share them among more ranks (--world, "
+      "-D dist=zero2 where the model has it)",
+      gigabytes(request.limit), request.model, trial.world, trial.world == 1 ? "" : "s",
+      gigabytes(trial.states()), gigabytes(trial.held.parameters), gigabytes(trial.held.optimizer),
+      gigabytes(trial.held.gradients)));
+}
+
+void Search::searchSaving(int64_t microBatch) {
+  const Trial whole = *find({microBatch, 0});
+  if (fits(whole))
+    return;
+  // All that can be saved, and what has to be if the estimate is right.
+  const int64_t most = whole.arena(), need = whole.arena() - request.limit;
+  evaluate({{microBatch, need}, {microBatch, most}}, world);
+  int64_t low = 0, high = most;
+  if (!fits(*find({microBatch, need}))) {
+    low = need;
+    if (!fits(*find({microBatch, most})))
+      high = 0; // more may be made again than is good for memory: something between may fit
+  } else {
+    high = need;
+  }
+  constexpr int rounds = 4;
+  for (int round = 0; round < rounds; ++round) {
+    const Trial *below = find({microBatch, low});
+    int64_t next = 0, other = 0;
+    if (high == 0) {
+      next = low + std::max<int64_t>(below->arena() - request.limit, request.limit / 64);
+      other = next + (next - low);
+    } else {
+      const int64_t missing = std::max<int64_t>(0, below->arena() - request.limit);
+      next = std::min(low + std::max(missing, (high - low) / 8), low + (high - low) / 2);
+      other = low + (high - low) * 3 / 4;
+      if (high - low < request.limit / 128)
+        return;
+    }
+    evaluate({{microBatch, next}, {microBatch, other}}, world);
+    for (int64_t tried : {other, next}) {
+      const Trial *trial = find({microBatch, tried});
+      if (fits(*trial))
+        high = high == 0 ? tried : std::min(high, tried);
+    }
+    for (int64_t tried : {next, other})
+      if (!fits(*find({microBatch, tried})) && (high == 0 || tried < high))
+        low = std::max(low, tried);
+  }
+}
+
+MemoryAnswer Search::run() {
+  SmallVector<MemoryChoice> asGiven;
+  for (int64_t tokens : request.microBatches)
+    asGiven.push_back({tokens, 0});
+  if (asGiven.empty())
+    asGiven.push_back({});
+  evaluate(asGiven.front(), worlds);
+  const Trial *largest = trials.data();
+  for (const Trial &trial : trials) {
+    checkStates(trial);
+    if (trial.arena() > largest->arena())
+      largest = &trial;
+  }
+  world = largest->world;
+  if (!fits(*largest)) {
+    evaluate(asGiven, world);
+    for (const MemoryChoice &choice : asGiven) {
+      // What is saved costs time: a micro-batch that is slower without than another one with need
+      // not be tried.
+      const Trial *best = fastest();
+      if (!best || find(choice)->step < best->step)
+        searchSaving(choice.microBatch);
+    }
+  }
+  const Trial *best = fastest();
+  if (!best)
+    refuse();
+  // Another number of ranks may hold more with that choice.
+  const MemoryChoice choice = best->choice;
+  evaluate(choice, worlds);
+  for (const Trial &trial : trials)
+    if (trial.choice == choice && !fits(trial)) {
+      world = trial.world;
+      evaluate(asGiven, world);
+      for (const MemoryChoice &other : asGiven)
+        searchSaving(other.microBatch);
+      if (!fastest())
+        refuse();
+      break;
+    }
+  best = fastest();
+  return {best->choice, frontier(*best)};
+}
+
+void Search::refuse() const {
+  const Trial *least = nullptr;
+  for (const Trial &trial : trials)
+    if (trial.world == world && (!least || trial.arena() < least->arena()))
+      least = &trial;
+  const auto largest = llvm::max_element(
+      least->held.programs, [](const auto &a, const auto &b) { return a.bytes < b.bytes; });
+  const std::string name = largest == least->held.programs.end() ? "" : largest->name;
+  const bool isTraining = llvm::is_contained({"first", "next", "last", "update", "measure"},
+                                             llvm::StringRef(name).split('.').first);
+  throw ModelError(fmt::format(
+      "--max-memory: {} is too little for {} on {} rank{}: at least {} with all made again that "
+      "can be, {} of it from step to step, and {}; allow more, or give {}",
+      gigabytes(request.limit), request.model, world, world == 1 ? "" : "s",
+      gigabytes(least->arena()), gigabytes(least->states()), memory::peakLine(least->held, 2),
+      isTraining ? "a micro-batch fewer tokens, or share states among more ranks"
+                 : fmt::format("the program '{}' fewer tokens", name)));
+}
+
+std::string Search::frontier(const Trial &chosen) const {
+  std::vector<const Trial *> rows;
+  for (const Trial &trial : trials)
+    if (trial.world == world && llvm::none_of(trials, [&](const Trial &other) {
+          return other.world == world && other.arena() <= trial.arena() &&
+                 other.step <= trial.step &&
+                 (other.arena() < trial.arena() || other.step < trial.step ||
+                  other.choice.saveBytes < trial.choice.saveBytes);
+        }))
+      rows.push_back(&trial);
+  std::sort(rows.begin(), rows.end(),
+            [](const Trial *a, const Trial *b) { return a->arena() > b->arena(); });
+  double fastestStep = std::numeric_limits<double>::infinity();
+  for (const Trial *row : rows)
+    fastestStep = std::min(fastestStep, row->step);
+  std::string text =
+      fmt::format("{}: memory of a rank against the predicted step, of {} trial{}, on {} of {}:\n",
+                  request.model, trials.size(), trials.size() == 1 ? "" : "s",
+                  world == 1 ? "1 rank" : fmt::format("{} ranks", world), machine.name);
+  for (const Trial *row : rows) {
+    const std::string cut =
+        row->choice.microBatch ? fmt::format("  micro-batch {}", row->choice.microBatch) : "";
+    const std::string saving =
+        row->choice.saveBytes
+            ? fmt::format("  products made again to save {}", gigabytes(row->choice.saveBytes))
+            : "  no product made again";
+    text += fmt::format("{:>12} {:>12.3f} ms  {:>+6.1f}%{}{}{}\n", gigabytes(row->arena()),
+                        1e3 * row->step, 100 * (row->step / fastestStep - 1), cut, saving,
+                        row == &chosen ? "  <- chosen" : "");
+  }
+  return text;
+}
+
+} // namespace
+
+MemoryAnswer chooseMemory(const MemoryRequest &request) { return Search(request).run(); }
+
+} // namespace nano

@@ -1,0 +1,53 @@
+// --max-memory: how a step is cut and what is computed twice so that a rank holds no more.
+//
+// A choice is a number of tokens in a micro-batch, where the model says that it may be chosen, and
+// bytes that nano-recompute has to save; chunks of the head follow from both by themselves
+// (nano-chunk-rows). A trial takes a choice through all stages up to the plan of memory, without
+// native code, and predicts its step with the simulator. Trials that do not depend on each other
+// run side by side.
+#pragma once
+
+#include "compiler/Pipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace nano {
+
+/// Bytes as people write them: "20GB", "512MB", "1.5GB", "12GiB" or a plain number. 0 where the
+/// text is none of these, or no whole number of bytes between 1 and 2^60.
+int64_t parseBytes(const std::string &text);
+
+struct MemoryChoice {
+  int64_t microBatch = 0; ///< tokens; 0: as the model says
+  int64_t saveBytes = 0;  ///< PipelineOptions::saveBytes
+  bool operator==(const MemoryChoice &other) const = default;
+};
+
+struct MemoryRequest {
+  std::string model;           ///< its name, for messages
+  int64_t limit = 0;           ///< bytes a rank
+  std::vector<int64_t> worlds; ///< numbers of ranks, for each of which it holds
+  PipelineOptions pipeline;
+  std::vector<int64_t> microBatches; ///< tokens that may be tried beside 0, which stands first
+  /// The front end's program with so many tokens in a micro-batch.
+  std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t microBatch)> trace;
+};
+
+struct MemoryAnswer {
+  MemoryChoice choice;
+  std::string frontier; ///< lines for people: memory against predicted time of what was tried
+};
+
+/// The fastest choice, as predicted, whose arena is within the limit on every number of ranks.
+/// Throws ModelError, one line, where none is: what is held, by whom, and what to change; and
+/// StageError as the stages do.
+MemoryAnswer chooseMemory(const MemoryRequest &request);
+
+} // namespace nano

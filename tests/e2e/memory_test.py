@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""--max-memory: what is made again in the backward pass changes no bit, the limit holds for every
+number of ranks and stage, and what cannot fit is refused in one line."""
+
+import os
+import re
+
+from harness import LLAMA, TINY, RunTest, main, overrides, read_bytes, run_command, train_losses
+
+STEPS = 3
+LONG = {**TINY, "seq_len": 256, "val_seq_len": 128, "global_batch": 1024}
+# Two layers whose inputs are dropped here and there, and a state of the model's own that counts.
+DROPOUT = """#include "compiler/Frontend.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const int64_t T = 256, C = 64;
+  const auto group = adam("all", {.lr = 0.01});
+  const Tensor rows = param("rows", {257, C}, f32, normal(0, 0.3), group);
+  List<Tensor> in(4), out(4);
+  for (int i = 0; i < 4; ++i) {
+    in[i] = param({"in.", i}, {4 * C, C}, f32, normal(0, 0.1), group);
+    out[i] = param({"out.", i}, {C, 4 * C}, f32, normal(0, 0.1), group);
+  }
+  const Tensor seen = state("seen", {}, f32, constant(0));
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    Tensor x = rows[tokens];
+    for (int i = 0; i < 4; ++i)
+      x += dropout(linear(dropout(tanh(linear(dropout(x, 0.1), in[i])), 0.25), out[i]), 0.1);
+    set(seen, seen + 1.0);
+    return crossEntropy(linear(x, rows), targets);
+  };
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 4 * T, .numIterations = 8});
+  train(T, Loss::mean, loss);
+  validate(T, Loss::mean, [&](Tensor tokens, Tensor targets) {
+    return crossEntropy(linear(rows[tokens], rows), targets);
+  });
+}
+"""
+# Model, sizes, and the limit as a share of the memory that it takes without.
+CASES = {
+    "gpt_tiny, f32": ("gpt_tiny", {**LONG, "dtype": "f32"}, 0.8),
+    "gpt_tiny, bf16": ("gpt_tiny", {**LONG, "dtype": "bf16"}, 0.85),
+    "llama, bf16": ("llama", {**LLAMA, "dtype": "bf16"}, 0.9),
+    "gpt_tiny, FP8 delayed": (
+        "gpt_tiny",
+        {**LONG, "seq_len": 512, "dtype": "bf16", "fp8": "mlp", "fp8_recipe": "delayed"},
+        0.93,
+    ),
+}
+
+
+def arenas(text):
+    """Megabytes of each number of ranks, in the order of the lines."""
+    units = {"kB": 1e-3, "MB": 1, "GB": 1e3}
+    found = re.findall(r": arena ([0-9.]+) (kB|MB|GB) a rank", text)
+    return [float(number) * units[unit] for number, unit in found]
+
+
+class MaxMemory(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+        with open(os.path.join(cls.scratch.name, "dropout.cpp"), "w", encoding="utf-8") as file:
+            file.write(DROPOUT)
+
+    def compiled(self, source, sizes, name, *options):
+        """Path of the plan, what nanoc printed, and its remarks."""
+        plan = self.path(name + ".plan")
+        words = (source, "-o", plan, "--target", "cpu", *overrides(sizes), *options)
+        done = run_command("nanoc", "compile", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return plan, done.stdout, done.stderr
+
+    def check(self, source, sizes, share):
+        """The same bits with less memory."""
+        whole, text, _ = self.compiled(source, sizes, "whole")
+        before = arenas(text)[0]
+        limit = share * before
+        less, text, remarks = self.compiled(source, sizes, "less", "--max-memory", f"{limit:.3f}MB")
+        self.assertLessEqual(arenas(text)[0], limit)
+        self.assertIn("<- chosen", text)
+        self.assertRegex(remarks, r"made again in the backward pass: \w+ × \d+, [0-9.]+ MB, in")
+        options = ("--steps", STEPS, "--seed", 3)
+        wanted, parameters = self.train(whole, "whole", *options)
+        found, again = self.train(less, "less", *options)
+        self.assertEqual(train_losses(found), train_losses(wanted))
+        self.assertEqual(read_bytes(again), read_bytes(parameters))
+        return text, remarks
+
+    def test_same_bits(self):
+        for name, (model, sizes, share) in CASES.items():
+            with self.subTest(name):
+                self.check(f"models/{model}.cpp", sizes, share)
+
+    def test_random_numbers_and_states(self):
+        """The same elements are dropped when they are made again, and a state is set once."""
+        _, remarks = self.check(self.path("dropout.cpp"), {}, 0.9)
+        self.assertRegex(remarks, "dropout.cpp:16: remark: made again in the backward pass: tanh")
+
+    def test_ranks(self):
+        sizes = {**LONG, "dtype": "f32", "dist": "zero2"}
+        worlds = ("--world", "1,2")
+        whole, text, _ = self.compiled("models/gpt_tiny.cpp", sizes, "whole", *worlds)
+        limit = 0.85 * max(arenas(text))
+        maximum = ("--max-memory", f"{limit:.3f}MB")
+        less, text, _ = self.compiled("models/gpt_tiny.cpp", sizes, "less", *worlds, *maximum)
+        self.assertEqual(len(arenas(text)), 2)
+        self.assertLessEqual(max(arenas(text)), limit)
+        for world in (1, 2):
+            options = ("--steps", STEPS, "--seed", 3, "--gpus", world)
+            _, wanted = self.train(whole, "whole", *options)
+            _, found = self.train(less, "less", *options)
+            self.assertEqual(read_bytes(found), read_bytes(wanted))
+
+    def test_fits_as_it_is(self):
+        """Nothing is made again where there is room: the plan is the one without a limit."""
+        whole, _, _ = self.compiled("models/gpt_tiny.cpp", LONG, "whole")
+        roomy, text, remarks = self.compiled(
+            "models/gpt_tiny.cpp", LONG, "roomy", "--max-memory", "1GB"
+        )
+        self.assertEqual(read_bytes(roomy), read_bytes(whole))
+        self.assertIn("of 1 trial,", text)
+        self.assertEqual(remarks, "")
+
+    def test_errors(self):
+        """One line that says what does not fit, and what to change."""
+        for limit, pattern in (
+            ("0", r"--max-memory 0: write bytes, as in 20GB or 512MB"),
+            ("20 GB", r"--max-memory 20 GB: write bytes"),
+            ("lots", r"--max-memory lots: write bytes"),
+            (
+                "100kB",
+                r"--max-memory: 0\.1 MB is less than what gpt_tiny holds from step to step on 1 rank, "
+                r"[0-9.]+ MB: parameters [0-9.]+ MB, optimizer states [0-9.]+ MB, gradients [0-9.]+ MB; "
+                r"allow more, or share them among more ranks",
+            ),
+            (
+                "2.5MB",
+                r"--max-memory: 2\.5 MB is too little for gpt_tiny on 1 rank: at least [0-9.]+ MB .* "
+                r"from step to step, and \w+ holds [0-9.]+ MB at .*; allow more, or give",
+            ),
+        ):
+            with self.subTest(limit):
+                plan = self.path("refused.plan")
+                words = ("models/gpt_tiny.cpp", "-o", plan, "--target", "cpu", *overrides(LONG))
+                done = run_command("nanoc", "compile", *words, "--max-memory", limit)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, pattern)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertFalse(os.path.exists(plan))
+        done = run_command(
+            *("nanoc", "compile", "--from", "model", "x.mlir", "-o", self.path("x.plan")),
+            *("--max-memory", "1GB"),
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--max-memory: not together with --from", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
