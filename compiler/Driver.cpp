@@ -11,8 +11,8 @@
 #include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/KernelChecks.h"
-#include "compiler/PassRecorder.h"
 #include "compiler/MemoryLimit.h"
+#include "compiler/PassRecorder.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
@@ -247,17 +247,17 @@ private:
     loadDialects(context);
     codegen::loadNativeDialects(context);
     frontend::KernelTrace kernels{options.target, checked != nullptr, {}};
-    auto traced = [&] {
-      return trace(context, file, options.overrides, options.fp8Scales, options.reports, kernels);
+    auto traced = [&](const Overrides &overrides) {
+      return trace(context, file, overrides, options.fp8Scales, options.reports, kernels);
     };
-    TracedModel model = traced();
+    TracedModel model = traced(options.overrides);
     if (!checked && (kernels.refused = refusedKernels(file, model), !kernels.refused.empty()))
-      model = traced();
+      model = traced(options.overrides);
     programs.push_back(std::move(model.module));
     checkWorlds(module(), worlds);
     PipelineOptions limited = pipeline;
     if (options.maxMemory > 0)
-      chooseWithin(limited, file);
+      chooseWithin(limited, file.input().name, model.microBatch, traced);
     if (dump)
       dump->write(module(), "frontend");
     runs = {{module(), limited, dump ? &*dump : nullptr}};
@@ -288,17 +288,31 @@ private:
     return judgeChecks(model.checks, runChecks(folder, options.target));
   }
 
-  /// Finds what fits into --max-memory, and goes on with that.
-  void chooseWithin(PipelineOptions &pipeline, const ModelFile &file) {
+  /// Finds what fits into --max-memory, and goes on with that; `traced` records the model with
+  /// other hyperparameters.
+  void chooseWithin(PipelineOptions &pipeline, const std::string &name,
+                    const std::optional<frontend::MicroBatchRecord> &microBatch,
+                    llvm::function_ref<TracedModel(const Overrides &)> traced) {
     begin("fit memory");
     MemoryRequest request;
-    request.model = file.input().name;
+    request.model = name;
     request.limit = options.maxMemory;
     request.worlds = worlds;
     request.pipeline = pipeline;
-    request.trace = [&](int64_t) { return OwningOpRef<ModuleOp>(module().clone()); };
+    request.trace = [&](int64_t tokens) -> OwningOpRef<ModuleOp> {
+      if (tokens == 0)
+        return module().clone();
+      Overrides overrides = options.overrides;
+      overrides.emplace_back(microBatch->hyper, std::to_string(tokens));
+      return std::move(traced(overrides).module);
+    };
+    if (microBatch && !microBatch->isGiven)
+      request.microBatches = microBatchesToTry(microBatch->tokens, microBatch->row,
+                                               trainingSize(module(), "global_batch"), worlds);
     const MemoryAnswer answer = chooseMemory(request);
     pipeline.saveBytes = answer.choice.saveBytes;
+    if (answer.choice.microBatch > 0)
+      programs.front() = request.trace(answer.choice.microBatch);
     frontier = answer.frontier;
   }
 

@@ -76,4 +76,25 @@ Tensor randomBernoulli(const Shape &shape, double p, Line at = Line::here());
 /// sampling, and where p is 0.
 Tensor dropout(const At &x, double p);
 
+//===- Memory ------------------------------------------------------------------===//
+
+void beginRecompute(Line at);
+void endRecompute();
+/// What `make()` computes in the training program is not kept for the backward pass, which makes it
+/// again, to the bit: all but what is read outside of it, its result above all. Elsewhere it is
+/// `make()` alone. Cheap values need it not, and `nanoc compile --max-memory` finds the others.
+///
+///   x = recompute([&] { return x + linear(gelu(linear(norm(x), in)), out); });
+template <typename F> auto recompute(const F &make, Line at = Line::here()) {
+  beginRecompute(at);
+  auto result = make();
+  endRecompute();
+  return result;
+}
+
+/// Training sequences are rows of `row` tokens that do not see each other, of which every loss is a
+/// token's own; how many rows a sequence has, the hyperparameter `hyper`, changes nothing but the
+/// order of sums. `nanoc compile --max-memory` may then choose it where it is not given by -D.
+void microBatch(const char *hyper, int64_t row, Line at = Line::here());
+
 } // namespace nano::frontend

@@ -43,6 +43,17 @@ int64_t parseBytes(const std::string &text) {
   return 0;
 }
 
+std::vector<int64_t> microBatchesToTry(int64_t tokens, int64_t row, int64_t globalBatch,
+                                       ArrayRef<int64_t> worlds) {
+  std::vector<int64_t> sizes{0};
+  const int64_t most = *std::max_element(worlds.begin(), worlds.end());
+  for (int64_t size : {globalBatch / most, tokens / 2, tokens / 4})
+    if (size > 0 && size != tokens && size % row == 0 && !llvm::is_contained(sizes, size) &&
+        llvm::all_of(worlds, [&](int64_t world) { return globalBatch % (size * world) == 0; }))
+      sizes.push_back(size);
+  return sizes;
+}
+
 namespace {
 
 /// A choice on one number of ranks.
@@ -211,19 +222,22 @@ void Search::searchSaving(int64_t microBatch) {
   } else {
     high = need;
   }
-  constexpr int rounds = 4;
+  constexpr int rounds = 3;
   for (int round = 0; round < rounds; ++round) {
-    const Trial *below = find({microBatch, low});
+    const int64_t missing = find({microBatch, low})->arena() - request.limit;
     int64_t next = 0, other = 0;
     if (high == 0) {
-      next = low + std::max<int64_t>(below->arena() - request.limit, request.limit / 64);
+      next = low + std::max<int64_t>(missing, request.limit / 64);
       other = next + (next - low);
     } else {
-      const int64_t missing = std::max<int64_t>(0, below->arena() - request.limit);
-      next = std::min(low + std::max(missing, (high - low) / 8), low + (high - low) / 2);
-      other = low + (high - low) * 3 / 4;
       if (high - low < request.limit / 128)
         return;
+      // Where a line from one to the other meets the limit, and a little more.
+      const int64_t spare = request.limit - find({microBatch, high})->arena();
+      const double share = double(missing) / double(std::max<int64_t>(1, missing + spare));
+      next = low + std::clamp<int64_t>(int64_t(share * double(high - low)), (high - low) / 16,
+                                       (high - low) * 7 / 8);
+      other = next + (high - next) / 8;
     }
     evaluate({{microBatch, next}, {microBatch, other}}, world);
     for (int64_t tried : {other, next}) {
@@ -241,8 +255,6 @@ MemoryAnswer Search::run() {
   SmallVector<MemoryChoice> asGiven;
   for (int64_t tokens : request.microBatches)
     asGiven.push_back({tokens, 0});
-  if (asGiven.empty())
-    asGiven.push_back({});
   evaluate(asGiven.front(), worlds);
   const Trial *largest = trials.data();
   for (const Trial &trial : trials) {

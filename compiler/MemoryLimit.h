@@ -30,12 +30,18 @@ struct MemoryChoice {
   bool operator==(const MemoryChoice &other) const = default;
 };
 
+/// The sizes of a micro-batch that are worth a trial beside `tokens`, which stands first as 0: half
+/// and a quarter of it, and what makes a step one micro-batch, as far as they are whole rows and
+/// every number of ranks can share `globalBatch` in them.
+std::vector<int64_t> microBatchesToTry(int64_t tokens, int64_t row, int64_t globalBatch,
+                                       llvm::ArrayRef<int64_t> worlds);
+
 struct MemoryRequest {
   std::string model;           ///< its name, for messages
   int64_t limit = 0;           ///< bytes a rank
   std::vector<int64_t> worlds; ///< numbers of ranks, for each of which it holds
   PipelineOptions pipeline;
-  std::vector<int64_t> microBatches; ///< tokens that may be tried beside 0, which stands first
+  std::vector<int64_t> microBatches{0}; ///< tokens that may be tried; first 0
   /// The front end's program with so many tokens in a micro-batch.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t microBatch)> trace;
 };

@@ -422,6 +422,7 @@ TracedModel Recorder::finish() {
   if (failed(verify(*module)))
     throw ModelError(
         fmt::format("{}: the front end made a module that does not verify", input.file));
+  std::optional<MicroBatchRecord> micro = finishMicroBatch();
   TracedModel traced{std::move(module), std::move(hyperparameters), std::move(parameters),
                      std::move(reports)};
   for (const CheckRecord &record : checks)
@@ -434,6 +435,7 @@ TracedModel Recorder::finish() {
                                     record.function));
   traced.remarks = std::move(remarks);
   traced.unchecked = std::move(unchecked);
+  traced.microBatch = std::move(micro);
   return traced;
 }
 

@@ -176,6 +176,9 @@ public:
   void fp8Products(const At &weight, const Fp8 &how);
   Fp8 fp8Hyper(Line at);
   void training(const Training &how, Line at);
+  void beginRecompute(Line at);
+  void endRecompute();
+  void microBatch(const char *name, int64_t row, Line at);
   void beginStage(const std::string &name, const Stage &how, Line at);
   void endStage(Line at);
   void documents(const Documents &how, Line at);
@@ -287,6 +290,8 @@ private:
   void finishInterchange();
   /// Whether norms of the updates are asked for. Throws for what --reports names and is not there.
   bool finishReports() const;
+  /// Checks what was said of micro-batches.
+  std::optional<MicroBatchRecord> finishMicroBatch();
   /// Writes the steps of events, which are known when the training is.
   void finishEvents();
   /// A schedule's number where it depends on no step.
@@ -310,7 +315,15 @@ private:
   mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
   void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
 
+  /// Marks the training program's ops inside of `recompute`.
+  struct RecomputeMark : mlir::OpBuilder::Listener {
+    void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override;
+    int depth = 0;
+    int64_t region = 0; ///< the number of the present one, or the last
+  };
+
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  RecomputeMark recomputeMark;
   mlir::OpBuilder builder;
   TraceInput input;
 
@@ -387,6 +400,8 @@ private:
     Line at;
   };
   std::vector<EventRecord> events;
+  std::optional<MicroBatchRecord> microBatchRecord;
+  Line microBatchAt{};
   std::optional<Training> how;
   Line howAt{};
   std::optional<Documents> cut;

@@ -72,6 +72,14 @@ struct ReportRecord {
   std::string name, kind, shape, type;
 };
 
+/// A hyperparameter that says how many tokens a micro-batch has, and that may be chosen.
+struct MicroBatchRecord {
+  std::string hyper;
+  int64_t row = 1;      ///< it is a multiple of so many tokens
+  int64_t tokens = 0;   ///< its value
+  bool isGiven = false; ///< by -D
+};
+
 /// Something that must hold of a kernel of the model's own on random inputs: a number that is at
 /// most `tolerance`.
 struct KernelCheck {
@@ -94,6 +102,7 @@ struct TracedModel {
   std::vector<std::string> remarks = {};
   /// The same of kernels that no check can be made of.
   std::vector<std::string> unchecked = {};
+  std::optional<MicroBatchRecord> microBatch = {};
 };
 
 /// Runs the body. Throws ModelError; nothing else leaves it, whatever the body throws. `context`

@@ -146,6 +146,7 @@ NANO_MODEL {
   for (const char *name : {"bos_token_id", "eos_token_id"})
     config(name, eos, {.check = ConfigRule::Nothing});
 
+  microBatch("seq_len", block);
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

@@ -243,6 +243,8 @@ NANO_MODEL {
               "rope_parameters.original_max_position_embeddings", original, "rope_original_block");
 
   documents({.rule = Documents::Rule(rule), .shuffle = shuffle == 1});
+  if (!masked && rule == Documents::Contiguous)
+    microBatch("seq_len", block);
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

@@ -125,6 +125,7 @@ NANO_MODEL {
   config("rope_scaling.rope_type", "default",
          {.also = {"rope_scaling.type", "rope_parameters.rope_type"}, .absent = "default"});
 
+  microBatch("seq_len", block);
   training({.vocabSize = vocab,
             .eosToken = eos,
             .globalBatch = batch,

@@ -2,6 +2,7 @@
 #include "passes/grad/KeepLess.h"
 
 #include "ir/graph/Nano.h"
+#include "ir/graph/Recomputed.h"
 #include "ir/graph/Values.h"
 #include "passes/grad/CheapOps.h"
 
@@ -37,7 +38,7 @@ Value rootOf(Value value) {
 
 KeepLess::KeepLess(Block &block, const DenseSet<Operation *> &forward, DenseSet<Value> heldValues,
                    const machine::Machine &machine)
-    : forward(forward), held(std::move(heldValues)), machine(machine) {
+    : block(block), forward(forward), held(std::move(heldValues)), machine(machine) {
   int64_t place = 0;
   for (Operation &op : block)
     places[&op] = place++;
@@ -212,11 +213,23 @@ void KeepLess::drop(Value value, bool isAsked) {
 }
 
 void KeepLess::dropMarked() {
-  auto isMarked = [](Operation *op) { return op->hasAttr(recomputeAttrName); };
+  auto regionOf = [](Operation *op) { return op->getAttr(recomputeAttrName); };
+  // Whether ops of its region alone read a value in the forward pass, in whatever view of it.
+  auto isInside = [&](Value value) {
+    const Attribute region = regionOf(value.getDefiningOp());
+    SmallVector<Value> views{value};
+    while (!views.empty())
+      for (Operation *user : views.pop_back_val().getUsers()) {
+        const bool isForward = forward.contains(user);
+        if (user == block.getTerminator() || (isForward && regionOf(user) != region))
+          return false;
+        if (isForward && isTransparent(user))
+          views.push_back(user->getResult(0));
+      }
+    return true;
+  };
   for (Value value : values)
-    if (isMarked(value.getDefiningOp()) && !backward.lookup(value).isEmpty() &&
-        llvm::all_of(value.getUsers(),
-                     [&](Operation *user) { return !forward.contains(user) || isMarked(user); }) &&
+    if (regionOf(value.getDefiningOp()) && !backward.lookup(value).isEmpty() && isInside(value) &&
         makingOf(value).isPossible)
       drop(value, true);
 }

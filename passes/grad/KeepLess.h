@@ -42,7 +42,8 @@ public:
   KeepLess(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &forward,
            llvm::DenseSet<mlir::Value> held, const machine::Machine &machine);
 
-  /// Lets go of the results of ops that the model marks, where nothing but such ops reads them.
+  /// Lets go of the results of ops that the model marks, where nothing outside of their region
+  /// reads them.
   void dropMarked();
   /// Lets go of values until the peak is `saveBytes` below what it was, or nothing lowers it.
   void save(int64_t saveBytes);
@@ -84,19 +85,17 @@ private:
   /// Bytes less at `place` when `value` goes, what that keeps alive there instead taken off.
   int64_t freedAt(int64_t place, mlir::Value value, const Making &making) const;
 
+  mlir::Block &block;
   const llvm::DenseSet<mlir::Operation *> &forward;
   llvm::DenseSet<mlir::Value> held;
   const machine::Machine &machine;
   llvm::DenseMap<mlir::Operation *, int64_t> places;
-  int64_t firstProduct = -1; ///< of the backward pass: what it reads has just been made
-  llvm::SmallVector<mlir::Value> values;            ///< held at first, in the order of the program
+  int64_t firstProduct = -1;             ///< of the backward pass: what it reads has just been made
+  llvm::SmallVector<mlir::Value> values; ///< held at first, in the order of the program
   llvm::DenseMap<mlir::Value, int64_t> lastForward; ///< the last forward op that reads a value
   llvm::DenseMap<mlir::Value, Range> backward;      ///< where the backward pass reads it
   llvm::DenseSet<mlir::Operation *> made;
   std::vector<Remade> chosen;
 };
-
-/// The unit attribute of ops whose results the model wants made again.
-inline constexpr llvm::StringLiteral recomputeAttrName = "nano.recompute";
 
 } // namespace nano

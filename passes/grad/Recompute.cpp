@@ -26,9 +26,9 @@
 // itself where that is relu²; norms, rotations and other activations are recomputed.
 //
 // 7. What still is kept and can be made again by products or attention is let go where the model
-//    marks the ops that make it (`nano.recompute`), and where `save-bytes` says that too much is
-//    held: by most bytes for a predicted second (KeepLess). It is made once, before its first use
-//    in the backward pass, and lives until the last one.
+//    marks the ops that make it (`nano.recompute`; what leaves such a region is kept), and where
+//    `save-bytes` says that too much is held: by most bytes for a predicted second (KeepLess). It
+//    is made once, before its first use in the backward pass, and lives until the last one.
 //
 // A stretch of the backward pass is what lies between two ops that are kernels of their own
 // (products, attention, scatters); recomputed ops stand before their first use in it and are shared
@@ -39,6 +39,7 @@
 // No CSE may follow: it would undo this. Every step is linear in the number of ops.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/Recomputed.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
 #include "passes/grad/CheapOps.h"
@@ -198,6 +199,17 @@ void Recomputation::findNeeded() {
     for (Value operand : firstProduct->getOperands())
       if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
         pinned.insert(operand);
+  // What leaves a region that the model marks, so that what is inside is made again from there.
+  for (Operation *op : forward) {
+    const Attribute region = op->getAttr(recomputeAttrName);
+    if (!region || isTransparent(op))
+      continue;
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return forward.contains(user) && user->getAttr(recomputeAttrName) != region;
+          }))
+        pinned.insert(result);
+  }
   kept.insert_range(pinned);
 }
 
@@ -414,6 +426,8 @@ void Recomputation::keepLess(int64_t saveBytes, const machine::Machine &machine)
     kept.erase(remade.value);
     there.erase(remade.value);
   }
+  for (Operation &op : block)
+    op.removeAttr(recomputeAttrName);
   tell(less.remade());
 }
 

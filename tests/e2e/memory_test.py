@@ -12,6 +12,7 @@ LONG = {**TINY, "seq_len": 256, "val_seq_len": 128, "global_batch": 1024}
 # Two layers whose inputs are dropped here and there, and a state of the model's own that counts.
 DROPOUT = """#include "compiler/Frontend.h"
 using namespace nano::frontend;
+template <typename F> Tensor plainly(const F &make) { return make(); }
 NANO_MODEL {
   const int64_t T = 256, C = 64;
   const auto group = adam("all", {.lr = 0.01});
@@ -25,7 +26,9 @@ NANO_MODEL {
   auto loss = [&](Tensor tokens, Tensor targets) {
     Tensor x = rows[tokens];
     for (int i = 0; i < 4; ++i)
-      x += dropout(linear(dropout(tanh(linear(dropout(x, 0.1), in[i])), 0.25), out[i]), 0.1);
+      x = REGION([&] {
+        return x + dropout(linear(dropout(tanh(linear(dropout(x, 0.1), in[i])), 0.25), out[i]), 0.1);
+      });
     set(seen, seen + 1.0);
     return crossEntropy(linear(x, rows), targets);
   };
@@ -38,7 +41,6 @@ NANO_MODEL {
 """
 # Model, sizes, and the limit as a share of the memory that it takes without.
 CASES = {
-    "gpt_tiny, f32": ("gpt_tiny", {**LONG, "dtype": "f32"}, 0.8),
     "gpt_tiny, bf16": ("gpt_tiny", {**LONG, "dtype": "bf16"}, 0.85),
     "llama, bf16": ("llama", {**LLAMA, "dtype": "bf16"}, 0.9),
     "gpt_tiny, FP8 delayed": (
@@ -61,8 +63,10 @@ class MaxMemory(RunTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.make_shards()
-        with open(os.path.join(cls.scratch.name, "dropout.cpp"), "w", encoding="utf-8") as file:
-            file.write(DROPOUT)
+        for name, region in (("dropout", "plainly"), ("marked", "recompute")):
+            path = os.path.join(cls.scratch.name, name + ".cpp")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(DROPOUT.replace("REGION", region))
 
     def compiled(self, source, sizes, name, *options):
         """Path of the plan, what nanoc printed, and its remarks."""
@@ -96,7 +100,45 @@ class MaxMemory(RunTest):
     def test_random_numbers_and_states(self):
         """The same elements are dropped when they are made again, and a state is set once."""
         _, remarks = self.check(self.path("dropout.cpp"), {}, 0.9)
-        self.assertRegex(remarks, "dropout.cpp:16: remark: made again in the backward pass: tanh")
+        self.assertRegex(remarks, "dropout.cpp:18: remark: made again in the backward pass: tanh")
+
+    def test_marked_regions(self):
+        """What the model marks is made again without a limit, with the same bits; what comes out of a
+        region is kept."""
+        whole, text, _ = self.compiled(self.path("dropout.cpp"), {}, "whole")
+        before = arenas(text)[0]
+        marked, text, remarks = self.compiled(self.path("marked.cpp"), {}, "marked")
+        self.assertLess(arenas(text)[0], 0.9 * before)
+        self.assertRegex(
+            remarks, r"marked.cpp:18: remark: made again .* pass, as the model asks: tanh × 4,"
+        )
+        self.assertNotIn("add ×", remarks)
+        options = ("--steps", STEPS, "--seed", 3)
+        _, wanted = self.train(whole, "whole", *options)
+        _, found = self.train(marked, "marked", *options)
+        self.assertEqual(read_bytes(found), read_bytes(wanted))
+
+    def test_micro_batches(self):
+        """Fewer rows in a micro-batch are chosen where the model allows it and they are fast enough;
+        the order of the sums is all that changes. A length that is given stays."""
+        sizes = {**LLAMA, "seq_len": 512, "val_seq_len": 64, "global_batch": 1024}
+        given, text, _ = self.compiled("models/llama.cpp", sizes, "given")
+        limit = f"{0.72 * arenas(text)[0]:.3f}MB"
+        free = {name: size for name, size in sizes.items() if name != "seq_len"}
+        source = self.path("free.cpp")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include "models/llama.cpp"\nNANO_DEFAULTS({"seq_len", 512});\n')
+        cut, text, _ = self.compiled(source, free, "cut", "--max-memory", limit)
+        self.assertRegex(text, r"micro-batch (256|128).* <- chosen")
+        self.assertLessEqual(arenas(text)[0], float(limit[:-2]))
+        options = ("--steps", STEPS, "--seed", 3)
+        log, wanted = self.train(given, "given", *options)
+        cut_log, found = self.train(cut, "cut", *options)
+        self.assert_near(train_losses(cut_log), train_losses(log), 1e-5, "loss")
+        self.assert_parameters_near(found, wanted, 1e-4)
+        words = ("models/llama.cpp", "-o", self.path("no.plan"), "--target", "cpu")
+        done = run_command("nanoc", "compile", *words, *overrides(sizes), "--max-memory", limit)
+        self.assertNotIn("micro-batch", done.stdout)
 
     def test_ranks(self):
         sizes = {**LONG, "dtype": "f32", "dist": "zero2"}
@@ -149,6 +191,25 @@ class MaxMemory(RunTest):
                 self.assertRegex(done.stderr, pattern)
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertFalse(os.path.exists(plan))
+        for said, error in (
+            ('microBatch("rows", 4);', "microBatch: there is no hyperparameter 'rows'"),
+            ('microBatch("C", 64);', "microBatch: C is 64, the training sequence has 256 tokens"),
+            ('microBatch("T", 100);', "microBatch: 256 tokens are no rows of 100"),
+            ('microBatch("T", 0);', "microBatch: rows of 0 tokens"),
+            ('microBatch("T", 4); microBatch("T", 4);', "microBatch: said twice"),
+            ("recompute([&] { return rows; });", "recompute: outside of a program"),
+        ):
+            with self.subTest(said):
+                source = self.path("wrong.cpp")
+                text = DROPOUT.replace("REGION", "plainly").replace(
+                    "const int64_t T = 256, C = 64;",
+                    'const auto T = hyper("T", 256, "tokens"), C = hyper("C", 64, "columns");',
+                )
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(text.replace("  training(", f"  {said}\n  training("))
+                done = run_command("nanoc", "compile", source, "-o", self.path("wrong.plan"))
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"wrong.cpp:23: {error}", done.stderr)
         done = run_command(
             *("nanoc", "compile", "--from", "model", "x.mlir", "-o", self.path("x.plan")),
             *("--max-memory", "1GB"),

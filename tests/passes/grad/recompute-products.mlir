@@ -54,3 +54,44 @@ func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<
   %loss = nano.reduce sum %sq dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// Two regions that the model marks: what is made and read in one is made again; what the next one reads of it, the sum, is kept.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT:     nano.recompute
+// CHECK:         %[[SUM:.*]] = nano.add
+// CHECK:         nano.reduce sum
+// CHECK:         nano.matmul %[[SUM]]
+// CHECK-NEXT:    nano.tanh
+// CHECK:         nano.accumulate %{{.*}}, @grad.w2
+// CHECK:         nano.gather
+// CHECK-NEXT:    nano.matmul
+// CHECK-NEXT:    nano.tanh
+// CHECK:         return
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
+  nano.yield %s : f64
+}
+nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.state @w1 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w2 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @embed : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+func.func @train(%tokens: tensor<64xi32>, %targets: tensor<64xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  %e = nano.load @embed : tensor<16x16xf32>
+  %x0 = nano.gather %e, %tokens : (tensor<16x16xf32>, tensor<64xi32>) -> tensor<64x16xf32>
+  %w1 = nano.load @w1 : tensor<16x16xf32>
+  %h1 = nano.matmul %x0, %w1 {transpose_b, nano.recompute = 1} : (tensor<64x16xf32>, tensor<16x16xf32>) -> tensor<64x16xf32>
+  // expected-remark-re@+1 {{made again in the backward pass, as the model asks: tanh × 1, 0.00 MB, in {{[0-9.]+}} ms of a micro-batch}}
+  %a1 = nano.tanh %h1 {nano.recompute = 1} : tensor<64x16xf32>
+  %s1 = nano.mul %a1, %a1 {nano.recompute = 1} : tensor<64x16xf32>
+  %x1 = nano.add %x0, %s1 {nano.recompute = 1} : tensor<64x16xf32>
+  %w2 = nano.load @w2 : tensor<16x16xf32>
+  %h2 = nano.matmul %x1, %w2 {transpose_b, nano.recompute = 2} : (tensor<64x16xf32>, tensor<16x16xf32>) -> tensor<64x16xf32>
+  // expected-remark-re@+1 {{made again in the backward pass, as the model asks: tanh × 1, 0.00 MB, in {{[0-9.]+}} ms of a micro-batch}}
+  %a2 = nano.tanh %h2 {nano.recompute = 2} : tensor<64x16xf32>
+  %s2 = nano.mul %a2, %a2 {nano.recompute = 2} : tensor<64x16xf32>
+  %x2 = nano.add %x1, %s2 {nano.recompute = 2} : tensor<64x16xf32>
+  %loss = nano.reduce sum %x2 dims [0, 1] : tensor<64x16xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
