@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace nano {
 
-static int64_t trainingSize(ModuleOp module, StringRef name) {
+int64_t trainingSize(ModuleOp module, StringRef name) {
   auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
   return training.getAs<IntegerAttr>(name).getInt();
 }

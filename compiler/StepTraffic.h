@@ -12,6 +12,9 @@ struct StepTraffic {
   int64_t kernels = 0, bytes = 0, floor = 0;
 };
 
+/// A number of the module's `nano.training`: "global_batch", "seq_len", … in tokens.
+int64_t trainingSize(mlir::ModuleOp module, llvm::StringRef name);
+
 /// Of the step that each of `world` ranks runs: see plan::StepPrograms.
 StepTraffic measureStep(mlir::ModuleOp module, int64_t world);
 
