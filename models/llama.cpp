@@ -27,6 +27,8 @@ struct Parameters {
 struct Objective {
   const int masked = hyper("loss_mask", {"no", "yes"},
                            "whether those targets alone count that the data's column mask has");
+  /// Whether that is the mean of the means of a sequence's rows, however many it has.
+  bool isMeanOfRows() const { return !masked; }
   Tensor operator()(const Tensor &losses) const {
     if (!masked)
       return losses;
@@ -243,7 +245,7 @@ NANO_MODEL {
               "rope_parameters.original_max_position_embeddings", original, "rope_original_block");
 
   documents({.rule = Documents::Rule(rule), .shuffle = shuffle == 1});
-  if (!masked && rule == Documents::Contiguous)
+  if (objective.isMeanOfRows() && rule == Documents::Contiguous)
     microBatch("seq_len", block);
   training({.vocabSize = vocab,
             .eosToken = eos,
