@@ -10,7 +10,7 @@ from harness import LLAMA, TINY, RunTest, main, overrides, read_bytes, run_comma
 STEPS = 3
 LONG = {**TINY, "seq_len": 256, "val_seq_len": 128, "global_batch": 1024}
 # Two layers whose inputs are dropped here and there, and a state of the model's own that counts.
-DROPOUT = """#include "compiler/Frontend.h"
+DROPOUT = """#include "models/optimizers.h"
 using namespace nano::frontend;
 template <typename F> Tensor plainly(const F &make) { return make(); }
 NANO_MODEL {
