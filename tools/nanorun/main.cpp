@@ -275,13 +275,14 @@ void raiseFileLimit() {
 /// What nothing can catch, as where a destructor finds no memory, ends the run with a line too.
 /// Checkpoints are published whole or not at all.
 [[noreturn]] void endUncaught() {
-  const char *line = "nanorun: an error that nothing expects\n";
+  const char *line = "nanorun: it was ended without an error\n";
   try {
     if (const std::exception_ptr thrown = std::current_exception())
       std::rethrow_exception(thrown);
   } catch (const std::bad_alloc &) {
     line = "nanorun: out of memory; free some, or use fewer ranks\n";
   } catch (...) {
+    line = "nanorun: an error that nothing expects\n";
   }
   (void)!::write(STDERR_FILENO, line, std::strlen(line));
   std::_Exit(1);

@@ -50,10 +50,12 @@ __attribute__((constructor)) static void start(void) {
     return;
   char name[16] = "", mark[16] = "", rest[2] = "";
   const char *number = strchr(wanted, ':');
-  if (number && sscanf(wanted, "%15[a-z]:%ld", name, &first) == 2) {
-    const char *end = strchr(number + 1, ':');
-    last = end && end[-1] == '+' ? __LONG_MAX__ : first;
-    if (end && sscanf(end, ":%15[A-Z]%1s", mark, rest) == 1)
+  if (number && sscanf(wanted, "%15[a-z]:", name) == 1) {
+    char *end = NULL;
+    first = strtol(number + 1, &end, 10);
+    last = *end == '+' ? __LONG_MAX__ : first;
+    end += *end == '+';
+    if (sscanf(end, ":%15[A-Z]%1s", mark, rest) == 1)
       error = !strcmp(mark, "ENOSPC")   ? ENOSPC
               : !strcmp(mark, "EIO")    ? EIO
               : !strcmp(mark, "ENOMEM") ? ENOMEM
@@ -108,7 +110,7 @@ static bool failsOn(enum Call call, int file) {
   return path[0] == '/' && fails(call, path);
 }
 
-#define REAL(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
+#define REAL(function) ((__typeof__(&(function)))dlsym(RTLD_NEXT, #function))
 
 ssize_t write(int file, const void *data, size_t count) {
   return failsOn(Write, file) ? -1 : REAL(write)(file, data, count);
@@ -138,7 +140,7 @@ int renameat2(int oldFolder, const char *old, int newFolder, const char *new, un
 }
 
 /// The mode of files that are made comes last.
-#define OPEN(name, parameters, arguments)                                                          \
+#define OPEN(name, parameters, ...)                                                                \
   int name parameters {                                                                            \
     mode_t mode = 0;                                                                               \
     if (flags & (O_CREAT | __O_TMPFILE)) {                                                         \
@@ -147,12 +149,12 @@ int renameat2(int oldFolder, const char *old, int newFolder, const char *new, un
       mode = va_arg(list, mode_t);                                                                 \
       va_end(list);                                                                                \
     }                                                                                              \
-    return fails(Open, path) ? -1 : REAL(name) arguments;                                          \
+    return fails(Open, path) ? -1 : REAL(name)(__VA_ARGS__);                                       \
   }
-OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
-OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
-OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
-OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPEN(open, (const char *path, int flags, ...), path, flags, mode)
+OPEN(open64, (const char *path, int flags, ...), path, flags, mode)
+OPEN(openat, (int folder, const char *path, int flags, ...), folder, path, flags, mode)
+OPEN(openat64, (int folder, const char *path, int flags, ...), folder, path, flags, mode)
 
 DIR *opendir(const char *path) { return fails(Open, path) ? NULL : REAL(opendir)(path); }
 
@@ -174,8 +176,11 @@ int ftruncate64(int file, off64_t size) {
 }
 
 int mkdir(const char *path, mode_t mode) {
-  if (from && strstr(path, from) && fromLeft > 0 && --fromLeft == 0)
-    atomic_store(&counts, true);
+  if (from && strstr(path, from) && fromLeft > 0) {
+    --fromLeft;
+    if (fromLeft == 0)
+      atomic_store(&counts, true);
+  }
   return fails(Mkdir, path) ? -1 : REAL(mkdir)(path, mode);
 }
 
