@@ -73,7 +73,7 @@ nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
-nano.adam @a lr @lr {beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.0}
+nano.optimizer @a of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @embed : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
