@@ -295,7 +295,7 @@ Tensor Recorder::measure(const CheckRecord &record) {
 }
 
 TracedModel Recorder::recordChecks() {
-  const Line at{input.file.c_str(), 1};
+  const Line at{input.file.c_str(), 1, 0};
   TraceInput own = input;
   own.overrides.clear();
   own.defaults = nullptr;

@@ -307,7 +307,7 @@ Tensor Recorder::param(const char *name, const Shape &shape, DType type, const I
                         fmt::format("{} ({})", group.name, group.kind)});
   // Its name first: those of the update's states begin with it.
   const Tensor handle = declareState(name, tensor, graph::Role::Parameter, start, {}, at);
-  auto state = module->lookupSymbol<graph::StateOp>(name);
+  auto state = cast<graph::StateOp>(declared[handle.id].op);
   state.setOptimizer(recordUpdate(group, name, tensor, at));
   state->moveBefore(module->getBody(), module->getBody()->end());
   return handle;

@@ -127,8 +127,6 @@ std::string Recorder::recordUpdate(OptimizerRecord &group, const char *parameter
 
   program = nextSerial();
   values.clear();
-  for (Declared &declaration : declared)
-    declaration.loaded = {};
   UpdateRecord record;
   record.parameter = parameter;
   record.at = at;

@@ -33,14 +33,14 @@ Tensor Recorder::declareState(const char *name, RankedTensorType type, graph::Ro
                                              : "state",
              at);
   MLIRContext *context = builder.getContext();
-  graph::StateOp::create(builder, location(at), builder.getStringAttr(name), TypeAttr::get(type),
-                         graph::RoleAttr::get(context, role), init,
-                         optimizer.empty() ? FlatSymbolRefAttr()
-                                           : FlatSymbolRefAttr::get(context, optimizer));
+  auto state = graph::StateOp::create(
+      builder, location(at), builder.getStringAttr(name), TypeAttr::get(type),
+      graph::RoleAttr::get(context, role), init,
+      optimizer.empty() ? FlatSymbolRefAttr() : FlatSymbolRefAttr::get(context, optimizer));
   Tensor handle;
   handle.program = model;
   handle.id = static_cast<uint32_t>(declared.size());
-  declared.push_back({.symbol = name, .type = type, .loaded = {}, .isState = true});
+  declared.push_back({.symbol = name, .type = type, .loaded = {}, .isState = true, .op = state});
   return handle;
 }
 

@@ -26,8 +26,8 @@ Tensor Recorder::state(const char *name, const Shape &shape, DType type, const I
       declareState(name, tensor, graph::Role::Optimizer, initOf(init, tensor, what, at), {}, at);
   declared[handle.id].isUnset = init.kind == Init::Unset;
   static constexpr const char *words[] = {"equal", "mean", "max", "each"};
-  module->lookupSymbol(name)->setAttr(graph::overRanksAttrName,
-                                      builder.getStringAttr(words[static_cast<int>(over)]));
+  declared[handle.id].op->setAttr(graph::overRanksAttrName,
+                                  builder.getStringAttr(words[static_cast<int>(over)]));
   return handle;
 }
 
@@ -75,6 +75,7 @@ void Recorder::set(const At &state, const Operand &value) {
   countOp(state.at);
   graph::StoreOp::create(builder, location(state.at), stored, declared[id].symbol);
   declared[id].loaded = stored;
+  declared[id].loadedIn = program;
   declared[id].setAt = state.at;
 }
 

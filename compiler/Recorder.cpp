@@ -162,8 +162,10 @@ Value Recorder::value(const Tensor &tensor, Line at, const char *what) {
     fail(at, fmt::format("{}: state '{}' is read before it is set; set it above this line, or give "
                          "it an initial value",
                          what, declaration.symbol));
-  if (!declaration.loaded)
+  if (declaration.loadedIn != program) {
     declaration.loaded = op<graph::LoadOp>(at, declaration.type, declaration.symbol);
+    declaration.loadedIn = program;
+  }
   return declaration.loaded;
 }
 
@@ -263,10 +265,8 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   recordsTraining = isReporting;
   randomUses = 0;
   values.clear();
-  for (Declared &declaration : declared) {
-    declaration.loaded = {};
+  for (Declared &declaration : declared)
     declaration.setAt.reset();
-  }
   return function;
 }
 

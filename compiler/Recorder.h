@@ -219,10 +219,12 @@ private:
   struct Declared {
     std::string symbol;
     mlir::RankedTensorType type;
-    mlir::Value loaded;             ///< in the program being recorded
+    mlir::Value loaded;             ///< in the program `loadedIn`
     bool isUnset = false;           ///< a state without initial value
     std::optional<Line> setAt = {}; ///< in the program being recorded
     bool isState = false;           ///< a parameter, state or table; the others are scalars
+    uint32_t loadedIn = 0;
+    mlir::Operation *op = nullptr; ///< of a state
   };
   /// Declares a nano.state and returns its handle.
   Tensor declareState(const char *name, mlir::RankedTensorType type, graph::Role role,
