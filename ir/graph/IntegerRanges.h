@@ -28,7 +28,8 @@ struct IntegerRange {
 std::string toString(const IntegerRange &range);
 
 /// Goes over a function's block once, from the first op to the last. What overflows may be any
-/// number; so may what comes from floats, from scalars and from states, but not from tables. x − x/c·c, the remainder, is 0 … c − 1.
+/// number; so may what comes from floats, scalars and states, but not from tables. The remainder
+/// x − x/c·c is 0 … c − 1.
 ///
 ///   %t = nano.iota 0 : tensor<128xi32>                       // 0 to 127
 ///   %s = nano.add %tokens, %three_hundred                    // 300 to 556 of 257 tokens

@@ -5,9 +5,9 @@
 
 namespace nano::graph {
 
-/// Attribute of ops of the training program, i64: the region that they lie in. Their results are not
-/// kept for the backward pass, unless ops outside of the region read them. nano-recompute takes it
-/// away.
+/// Attribute of ops of the training program, i64: the region that they lie in. Their results are
+/// not kept for the backward pass, unless ops outside of the region read them. nano-recompute takes
+/// it away.
 inline constexpr llvm::StringLiteral recomputeAttrName = "nano.recompute";
 
 } // namespace nano::graph

@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 import browser
-from harness import GPT2, GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
+from harness import GPT2, GPT124M, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
 
 SIZES = {**GPT2, "num_layers": 2, "dtype": "bf16"}
 # A model whose names are markup: what it calls a parameter stands in buffers, labels and tables.
@@ -69,7 +69,7 @@ class Files(Pages):
                 sorted((name, int(size), int(at)) for name, size, at in places))
             self.assertIn(f"arena {variant['arena']} bytes", described)
         self.assertNotIn("passes", found)
-        self.assertEqual(found["source"], read_bytes("models/gpt2.cpp").decode())
+        self.assertEqual(found["source"], read_bytes(os.path.join(ROOT, "models/gpt2.cpp")).decode())
 
     def test_errors(self):
         missing, text = self.path("missing.plan"), self.path("text.plan")
@@ -163,7 +163,7 @@ class Views(Pages):
     def test_line(self):
         page = self.open("#/model")
         self.assertEqual(page.evaluate("document.querySelectorAll('#source li').length"),
-                         read_bytes("models/gpt2.cpp").decode().count("\n"))
+                         read_bytes(os.path.join(ROOT, "models/gpt2.cpp")).decode().count("\n"))
         line = "models/gpt2.cpp:99"
         page.click(f'#source a[data-line="{line}"]')
         page.wait("document.querySelector('#panel h2')")
@@ -342,7 +342,7 @@ class Views(Pages):
             self.assertTrue(lines - other, kind)
         self.assertRegex(page.text("#pass"), r"^Stage accumulate, .* [\d,]+ ops before, [\d,]+ after\.$")
         prose = page.text("#prose")
-        page_text = read_bytes("docs/passes.md").decode()
+        page_text = read_bytes(os.path.join(ROOT, "docs/passes.md")).decode()
         self.assertIn(re.search(r"### `-nano-split-accumulation`\n\n_(.*)_", page_text)[1].replace("`", ""), prose)
         # The same value lights up on both sides.
         lit = page.evaluate("""(() => {
@@ -442,7 +442,7 @@ class Views(Pages):
 
     def test_hostile_names(self):
         """Names with markup in them stay text."""
-        source = read_bytes("models/gpt2.cpp").decode()
+        source = read_bytes(os.path.join(ROOT, "models/gpt2.cpp")).decode()
         self.assertIn('"wte.weight"', source)
         name = HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
         model, plan, page = (self.path(f) for f in ("hostile.cpp", "hostile.plan", "hostile.html"))
@@ -520,7 +520,7 @@ class Others(RunTest):
         page, whole, bare = self.browser, self.path("t.html"), self.path("u.html")
         plan = self.compile("gpt_tiny", TINY, "t.plan", "--explore", whole)
         self.ran("nanoc", "explore", plan, "-o", bare)
-        source = read_bytes("models/gpt124m.cpp").decode().splitlines()
+        source = read_bytes(os.path.join(ROOT, "models/gpt124m.cpp")).decode().splitlines()
         line = 1 + next(i for i, text in enumerate(source) if "attention(rope(norm(q))" in text)
         place = f"#/model?line=models%2Fgpt124m.cpp%3A{line}"
         page.open(whole, place)

@@ -311,8 +311,8 @@ TEST(Loader, SameBatches) {
   ASSERT_TRUE(reader);
   for (int rank : {0, 1}) {
     Loader loader(
-        *reader, {rank, 2, noColumns, true}, [](int64_t) { return Result<BatchShape>(BatchShape{4, 16}); },
-        0, 12);
+        *reader, {rank, 2, noColumns, true},
+        [](int64_t) { return Result<BatchShape>(BatchShape{4, 16}); }, 0, 12);
     BatchReader plain = *reader;
     for (int step = 0; step < 10; ++step) {
       auto loaded = loader.next();
