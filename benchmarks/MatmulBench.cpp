@@ -74,8 +74,7 @@ public:
     plan.model = "bench";
     plan.target = "cpu";
     plan.worlds = {1};
-    Command command;
-    command.kind = Command::Kind::Matmul;
+    plan::Matmul command;
     bool scaled = type == DType::F8E4M3FN;
     command.aType = command.bType = type;
     command.cType = scaled ? DType::BF16 : type;
@@ -93,13 +92,13 @@ public:
     command.c = {buffer("c", command.cType, shape.batch * shape.m * shape.n), 0, true, true};
     command.d = command.c;
     if (scaled) {
-      command.scaled = true;
-      command.scaleA = {buffer("scale_a", DType::F32, shape.m * shape.k), 0};
-      command.scaleB = {buffer("scale_b", DType::F32, shape.n * shape.k), 0};
+      plan::MatmulScales &scales = command.scales.emplace();
+      scales.a = {buffer("scale_a", DType::F32, shape.m * shape.k), 0};
+      scales.b = {buffer("scale_b", DType::F32, shape.n * shape.k), 0};
       if (kind.blocks)
-        command.scaleBlock = command.scaleRowsB = 128;
+        scales.block = scales.rowsB = 128;
     }
-    plan.programs.push_back({"main", {command}, 1, 0});
+    plan.programs.push_back({"main", {{command}}, 1, 0});
     if (Status status = plan::validate(plan); !status)
       fail(status.error());
     auto loaded = loadDevice(plan, group.communicator(0), {});

@@ -227,8 +227,7 @@ int main(int argc, char **argv) {
   // The same products at the same places, and nothing else.
   plan::Plan products = whole;
   for (plan::Program &program : products.programs)
-    std::erase_if(program.commands,
-                  [](const Command &each) { return each.kind != Command::Kind::Matmul; });
+    std::erase_if(program.commands, [](const Command &each) { return !each.is<plan::Matmul>(); });
 
   Runner stepRunner(whole, threads), productRunner(products, threads);
   for (int step = 0; step < steps; ++step) {
@@ -248,18 +247,18 @@ int main(int argc, char **argv) {
       if (found == stepRunner.best.end())
         continue;
       const int64_t runs = stepRunner.runsOf(program.name);
-      if (command.kind == Command::Kind::Matmul) {
+      if (const auto *product = command.as<plan::Matmul>()) {
         inStep += found->second;
-        flops += 2.0 * double(command.m) * double(command.n) * double(command.k) *
-                 double(command.batch) * double(runs);
+        flops += 2.0 * double(product->m) * double(product->n) * double(product->k) *
+                 double(product->batch) * double(runs);
         continue;
       }
       others += found->second;
       std::string name = command.label.substr(0, command.label.find(' '));
       std::string what = name;
-      if (command.kind == Command::Kind::Launch) {
-        name = whole.kernels[command.kernel].name;
-        what = name + "  " + whole.kernels[command.kernel].summary;
+      if (const auto *launch = command.as<plan::Launch>()) {
+        name = whole.kernels[launch->kernel].name;
+        what = name + "  " + whole.kernels[launch->kernel].summary;
       }
       Row &row = rows[name];
       row.what = what;

@@ -89,30 +89,30 @@ private:
     return ref;
   }
 
-  LogicalResult launch(step::LaunchOp op, Command &command);
-  void matmul(step::MatmulOp op, Command &command);
-  void moves(Command::Kind kind, ArrayRef<step::Access> accesses, size_t counted, Command &command);
-  /// A command between wholes and parts: pairs of a source and a target.
-  template <typename OpTy>
-  LogicalResult parts(Command::Kind kind, OpTy op, ValueRange pieces, Command &command);
+  FailureOr<plan::Launch> launch(step::LaunchOp op);
+  plan::Matmul matmul(step::MatmulOp op);
+  plan::AllReduce allReduce(step::AllReduceOp op);
+  /// A command between wholes and parts: pairs of a source and a target; `pieces` are the parts.
+  template <typename Action, typename OpTy> Action exchange(OpTy op, ValueRange pieces);
+  FailureOr<Command::Action> action(step::StepCommandOpInterface op);
 
   const PlanIndex &index;
   const step::KernelTable &kernels;
 };
 
-LogicalResult CommandWriter::launch(step::LaunchOp op, Command &command) {
+FailureOr<plan::Launch> CommandWriter::launch(step::LaunchOp op) {
   StringAttr name = op.getKernelAttr().getAttr();
   const step::KernelInfo *kernel = kernels.find(name);
   auto found = index.kernels.find(name);
   if (!kernel || found == index.kernels.end())
     return op.emitOpError("no kernel of the plan is called ") << op.getKernelAttr();
-  command.kind = Command::Kind::Launch;
-  command.kernel = found->second;
+  plan::Launch launch;
+  launch.kernel = found->second;
   SmallVector<step::Access> accesses = step::accessesOf(op, kernels);
   size_t arguments = accesses.size() / op.getSegments();
   std::optional<ArrayRef<int64_t>> iterations = op.getIterations();
   for (uint64_t i = 0; i < op.getSegments(); ++i) {
-    Command::Segment segment;
+    plan::Launch::Segment &segment = launch.segments.emplace_back();
     segment.iterations = iterations ? (*iterations)[i] : kernel->iterations;
     for (auto [j, access] : llvm::enumerate(ArrayRef(accesses).slice(i * arguments, arguments))) {
       Ref operand = ref(access.buffer, access.reads, access.writes);
@@ -121,136 +121,135 @@ LogicalResult CommandWriter::launch(step::LaunchOp op, Command &command) {
       segment.args.push_back(operand);
     }
     segment.grain = kernel->grain;
-    command.segments.push_back(std::move(segment));
   }
-  return success();
+  return launch;
 }
 
-void CommandWriter::matmul(step::MatmulOp op, Command &command) {
-  command.kind = Command::Kind::Matmul;
+plan::Matmul CommandWriter::matmul(step::MatmulOp op) {
+  plan::Matmul matmul;
   step::MatrixLayout a = *step::matrixLayout(typeOf(op.getA())),
                      b = *step::matrixLayout(typeOf(op.getB())),
                      c = *step::matrixLayout(typeOf(op.getC()));
-  command.transposeA = op.getTransposeA();
-  command.transposeB = op.getTransposeB();
-  command.m = c.rows;
-  command.n = c.columns;
-  command.k = command.transposeA ? a.rows : a.columns;
-  command.batch = c.batch;
-  command.a = ref(op.getA(), true, false);
-  command.b = ref(op.getB(), true, false);
-  command.c = ref(op.getC(), false, true);
-  command.aType = dtypeOf(typeOf(op.getA()).getElementType());
-  command.bType = dtypeOf(typeOf(op.getB()).getElementType());
-  command.cType = dtypeOf(typeOf(op.getC()).getElementType());
-  command.lda = a.leading;
-  command.ldb = b.leading;
-  command.ldc = c.leading;
-  command.strideA = a.batchStride;
-  command.strideB = b.batchStride;
-  command.strideC = c.batchStride;
-  command.alpha = op.getAlpha().convertToDouble();
-  command.beta = 0;
+  matmul.transposeA = op.getTransposeA();
+  matmul.transposeB = op.getTransposeB();
+  matmul.m = c.rows;
+  matmul.n = c.columns;
+  matmul.k = matmul.transposeA ? a.rows : a.columns;
+  matmul.batch = c.batch;
+  matmul.a = ref(op.getA(), true, false);
+  matmul.b = ref(op.getB(), true, false);
+  matmul.c = ref(op.getC(), false, true);
+  matmul.aType = dtypeOf(typeOf(op.getA()).getElementType());
+  matmul.bType = dtypeOf(typeOf(op.getB()).getElementType());
+  matmul.cType = dtypeOf(typeOf(op.getC()).getElementType());
+  matmul.lda = a.leading;
+  matmul.ldb = b.leading;
+  matmul.ldc = c.leading;
+  matmul.strideA = a.batchStride;
+  matmul.strideB = b.batchStride;
+  matmul.strideC = c.batchStride;
+  matmul.alpha = op.getAlpha().convertToDouble();
   if (op.getD()) {
     step::MatrixLayout d = *step::matrixLayout(typeOf(op.getD()));
-    command.d = ref(op.getD(), true, false);
-    command.ldd = d.leading;
-    command.strideD = d.batchStride;
-    command.beta = op.getBeta().convertToDouble();
+    matmul.d = ref(op.getD(), true, false);
+    matmul.ldd = d.leading;
+    matmul.strideD = d.batchStride;
+    matmul.beta = op.getBeta().convertToDouble();
   }
   if (!op.getScaleA())
-    return;
-  command.scaled = true;
-  command.scaleA = ref(op.getScaleA(), true, false);
-  command.scaleB = ref(op.getScaleB(), true, false);
+    return matmul;
+  plan::MatmulScales &scales = matmul.scales.emplace();
+  scales.a = ref(op.getScaleA(), true, false);
+  scales.b = ref(op.getScaleB(), true, false);
   ArrayRef<int64_t> scalesA = typeOf(op.getScaleA()).getShape(),
                     scalesB = typeOf(op.getScaleB()).getShape();
   if (!scalesA.empty()) {
-    const unsigned outerA = command.transposeA ? 1 : 0, outerB = command.transposeB ? 0 : 1;
-    command.scaleBlock = graph::ScaledMatmulOp::blockSize;
-    command.scaleRowsA = command.m / scalesA[outerA];
-    command.scaleRowsB = command.n / scalesB[outerB];
+    const unsigned outerA = matmul.transposeA ? 1 : 0, outerB = matmul.transposeB ? 0 : 1;
+    scales.block = graph::ScaledMatmulOp::blockSize;
+    scales.rowsA = matmul.m / scalesA[outerA];
+    scales.rowsB = matmul.n / scalesB[outerB];
     auto strides = [](MemRefType type, unsigned outer) -> std::array<int64_t, 2> {
       const SmallVector<int64_t> each = type.getStridesAndOffset().first;
       return {each[outer], each[1 - outer]};
     };
-    command.scaleStridesA = strides(typeOf(op.getScaleA()), outerA);
-    command.scaleStridesB = strides(typeOf(op.getScaleB()), outerB);
+    scales.stridesA = strides(typeOf(op.getScaleA()), outerA);
+    scales.stridesB = strides(typeOf(op.getScaleB()), outerB);
   }
+  return matmul;
 }
 
-/// Collectives, fills and copies: one operand an access, a count for each of the first `counted`.
-void CommandWriter::moves(Command::Kind kind, ArrayRef<step::Access> accesses, size_t counted,
-                          Command &command) {
-  command.kind = kind;
-  command.type = dtypeOf(typeOf(accesses.front().buffer).getElementType());
-  for (const step::Access &access : accesses) {
-    command.refs.push_back(ref(access.buffer, access.reads, access.writes));
-    if (command.counts.size() < counted)
-      command.counts.push_back(typeOf(access.buffer).getNumElements());
-  }
+plan::AllReduce CommandWriter::allReduce(step::AllReduceOp op) {
+  plan::AllReduce reduce;
+  reduce.ranks = planRanks(op.getRanks());
+  reduce.maximum = op.getCombiner() == graph::Combiner::max;
+  reduce.type = dtypeOf(typeOf(op.getBuffers().front()).getElementType());
+  for (Value buffer : op.getBuffers())
+    reduce.parts.push_back({ref(buffer, true, true), typeOf(buffer).getNumElements()});
+  return reduce;
 }
 
-template <typename OpTy>
-LogicalResult CommandWriter::parts(Command::Kind kind, OpTy op, ValueRange pieces,
-                                   Command &command) {
-  moves(kind, step::accessesOf(op, kernels), 0, command);
-  command.ranks = planRanks(op.getRanks());
-  for (Value piece : pieces)
-    command.counts.push_back(typeOf(piece).getNumElements());
-  return success();
+template <typename Action, typename OpTy>
+Action CommandWriter::exchange(OpTy op, ValueRange pieces) {
+  Action exchange;
+  exchange.ranks = planRanks(op.getRanks());
+  exchange.type = dtypeOf(typeOf(pieces.front()).getElementType());
+  for (auto [in, out, piece] : llvm::zip(op.getIns(), op.getOuts(), pieces))
+    exchange.moves.push_back(
+        {ref(in, true, false), ref(out, false, true), typeOf(piece).getNumElements()});
+  return exchange;
+}
+
+FailureOr<Command::Action> CommandWriter::action(step::StepCommandOpInterface op) {
+  using Action = FailureOr<Command::Action>;
+  return llvm::TypeSwitch<Operation *, Action>(op)
+      .Case<step::LaunchOp>([&](auto launchOp) -> Action {
+        FailureOr<plan::Launch> result = launch(launchOp);
+        if (failed(result))
+          return failure();
+        return Command::Action(std::move(*result));
+      })
+      .Case<step::MatmulOp>([&](auto matmulOp) { return Command::Action(matmul(matmulOp)); })
+      .Case<step::AllReduceOp>([&](auto reduce) { return Command::Action(allReduce(reduce)); })
+      .Case<step::ReduceScatterOp>([&](auto scatter) {
+        return Command::Action(exchange<plan::ReduceScatter>(scatter, scatter.getOuts()));
+      })
+      .Case<step::AllGatherOp>([&](auto gather) {
+        return Command::Action(exchange<plan::AllGather>(gather, gather.getIns()));
+      })
+      .Case<step::ShardOp>([&](auto shard) {
+        return Command::Action(exchange<plan::Shard>(shard, shard.getOuts()));
+      })
+      .Case<step::FillOp>([&](auto fill) {
+        const MemRefType type = typeOf(fill.getBuffer());
+        return Command::Action(plan::Fill{dtypeOf(type.getElementType()),
+                                          ref(fill.getBuffer(), false, true),
+                                          type.getNumElements()});
+      })
+      .Case<step::CopyOp>([&](auto copy) {
+        const MemRefType type = typeOf(copy.getSource());
+        return Command::Action(
+            plan::Copy{dtypeOf(type.getElementType()), ref(copy.getSource(), true, false),
+                       ref(copy.getTarget(), false, true), type.getNumElements()});
+      })
+      .Case<step::RecordOp>([](auto record) {
+        return Command::Action(plan::RecordEvent{uint32_t(record.getEvent())});
+      })
+      .Case<step::WaitOp>(
+          [](auto wait) { return Command::Action(plan::WaitEvent{uint32_t(wait.getEvent())}); })
+      .Default([](Operation *other) -> Action {
+        return other->emitOpError("has no form in a plan: nano-lower-kernels runs first");
+      });
 }
 
 FailureOr<Command> CommandWriter::write(step::StepCommandOpInterface op) {
+  FailureOr<Command::Action> made = action(op);
+  if (failed(made))
+    return failure();
   Command command;
+  command.action = std::move(*made);
   command.stream = uint32_t(op.getStream());
   command.label = step::labelOf(op);
   command.location = planLocation(op.getLoc());
-  SmallVector<step::Access> accesses = step::accessesOf(op, kernels);
-  auto event = [&](Command::Kind kind, uint64_t number) {
-    command.kind = kind;
-    command.event = uint32_t(number);
-    return success();
-  };
-  LogicalResult result =
-      llvm::TypeSwitch<Operation *, LogicalResult>(op)
-          .Case<step::LaunchOp>([&](auto launchOp) { return launch(launchOp, command); })
-          .Case<step::MatmulOp>([&](auto matmulOp) {
-            matmul(matmulOp, command);
-            return success();
-          })
-          .Case<step::AllReduceOp>([&](auto reduce) {
-            moves(Command::Kind::AllReduce, accesses, accesses.size(), command);
-            command.ranks = planRanks(reduce.getRanks());
-            command.maximum = reduce.getCombiner() == graph::Combiner::max;
-            return success();
-          })
-          .Case<step::ReduceScatterOp>([&](auto scatter) {
-            return parts(Command::Kind::ReduceScatter, scatter, scatter.getOuts(), command);
-          })
-          .Case<step::AllGatherOp>([&](auto gather) {
-            return parts(Command::Kind::AllGather, gather, gather.getIns(), command);
-          })
-          .Case<step::ShardOp>([&](auto shard) {
-            return parts(Command::Kind::Shard, shard, shard.getOuts(), command);
-          })
-          .Case<step::FillOp>([&](auto) {
-            moves(Command::Kind::Fill, accesses, 1, command);
-            return success();
-          })
-          .Case<step::CopyOp>([&](auto) {
-            moves(Command::Kind::Copy, accesses, 1, command);
-            return success();
-          })
-          .Case<step::RecordOp>(
-              [&](auto record) { return event(Command::Kind::RecordEvent, record.getEvent()); })
-          .Case<step::WaitOp>(
-              [&](auto wait) { return event(Command::Kind::WaitEvent, wait.getEvent()); })
-          .Default([](Operation *other) {
-            return other->emitOpError("has no form in a plan: nano-lower-kernels runs first");
-          });
-  if (failed(result))
-    return failure();
   return command;
 }
 
@@ -269,8 +268,8 @@ FailureOr<plan::Program> planProgram(step::ProgramOp program, const PlanIndex &i
     if (failed(command))
       return failure();
     result.streams = std::max(result.streams, command->stream + 1);
-    if (isa<step::RecordOp>(op))
-      result.events = std::max(result.events, command->event + 1);
+    if (const auto *record = command->as<plan::RecordEvent>())
+      result.events = std::max(result.events, record->event + 1);
     result.commands.push_back(std::move(*command));
   }
   return result;

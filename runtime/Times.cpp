@@ -35,7 +35,7 @@ std::string timesText(const plan::Plan &plan, const std::string &planHash,
       const CommandTime &time = *found->second;
       ordered_json entry = {{"program", program.name},
                             {"command", i},
-                            {"kind", nameOf(command.kind)},
+                            {"kind", nameOf(command.action)},
                             {"label", command.label}};
       if (command.location.line)
         entry["at"] = fmt::format("{}:{}", command.location.file, command.location.line);
@@ -43,14 +43,14 @@ std::string timesText(const plan::Plan &plan, const std::string &planHash,
       entry["ms"] = 1e3 * time.seconds;
       if (ranks.size() > 1)
         entry["rank_ms"] = rankTimes.at(&command);
-      if (command.kind == Command::Kind::Launch) {
-        entry["kernel"] = plan.kernels[command.kernel].name;
-        entry["summary"] = plan.kernels[command.kernel].summary;
+      if (const auto *launch = command.as<plan::Launch>()) {
+        entry["kernel"] = plan.kernels[launch->kernel].name;
+        entry["summary"] = plan.kernels[launch->kernel].summary;
       }
-      if (command.kind == Command::Kind::Matmul) {
-        entry["shape"] = {command.m, command.n, command.k, command.batch};
-        double operations = 2.0 * double(command.m) * double(command.n) * double(command.k) *
-                            double(command.batch) * double(time.runs);
+      if (const auto *matmul = command.as<plan::Matmul>()) {
+        entry["shape"] = {matmul->m, matmul->n, matmul->k, matmul->batch};
+        double operations = 2.0 * double(matmul->m) * double(matmul->n) * double(matmul->k) *
+                            double(matmul->batch) * double(time.runs);
         if (time.seconds > 0)
           entry["gflops"] = 1e-9 * operations / time.seconds;
       }

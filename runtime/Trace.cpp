@@ -28,23 +28,28 @@ struct Sums {
 
 /// Of the trace's "kernels": a launch's kernel, a product's shape, else the kind.
 std::string groupOf(const plan::Plan &plan, const Command &command) {
-  if (command.kind == Command::Kind::Launch)
-    return plan.kernels[command.kernel].name;
-  if (command.kind != Command::Kind::Matmul)
-    return nameOf(command.kind);
-  std::string batch = command.batch > 1 ? fmt::format(" batch {}", command.batch) : "";
-  return fmt::format("matmul {}x{}x{}{} {}{}*{}{}->{}", command.m, command.n, command.k, batch,
-                     plan::nameOf(command.aType), command.transposeA ? "T" : "",
-                     plan::nameOf(command.bType), command.transposeB ? "T" : "",
-                     plan::nameOf(command.cType));
+  if (const auto *launch = command.as<plan::Launch>())
+    return plan.kernels[launch->kernel].name;
+  const auto *matmul = command.as<plan::Matmul>();
+  if (!matmul)
+    return nameOf(command.action);
+  std::string batch = matmul->batch > 1 ? fmt::format(" batch {}", matmul->batch) : "";
+  return fmt::format("matmul {}x{}x{}{} {}{}*{}{}->{}", matmul->m, matmul->n, matmul->k, batch,
+                     plan::nameOf(matmul->aType), matmul->transposeA ? "T" : "",
+                     plan::nameOf(matmul->bType), matmul->transposeB ? "T" : "",
+                     plan::nameOf(matmul->cType));
 }
 
 double rateOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
-  DType a = command.aType, b = command.bType;
-  if (command.kind == Command::Kind::Launch) {
-    const std::vector<plan::TensorMap> &maps = plan.kernels[command.kernel].tensorMaps;
-    a = maps.empty() ? DType::F32 : maps.front().type;
-    b = maps.empty() ? DType::F32 : maps.back().type;
+  DType a = DType::F32, b = DType::F32;
+  if (const auto *matmul = command.as<plan::Matmul>()) {
+    a = matmul->aType;
+    b = matmul->bType;
+  } else if (const auto *launch = command.as<plan::Launch>()) {
+    if (const auto &maps = plan.kernels[launch->kernel].tensorMaps; !maps.empty()) {
+      a = maps.front().type;
+      b = maps.back().type;
+    }
   }
   if (plan::isFloat8(a) && plan::isFloat8(b))
     return rates.f8Flops;
@@ -57,8 +62,8 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
   ordered_json args = ordered_json::object();
   if (command.location.line)
     args["at"] = fmt::format("{}:{}", command.location.file, command.location.line);
-  if (command.kind == Command::Kind::Launch) {
-    const plan::Kernel &kernel = plan.kernels[command.kernel];
+  if (const auto *launch = command.as<plan::Launch>()) {
+    const plan::Kernel &kernel = plan.kernels[launch->kernel];
     args["kernel"] = kernel.name;
     args["summary"] = kernel.summary;
     std::string lines;
@@ -67,8 +72,8 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
     if (!lines.empty())
       args["at"] = lines;
   }
-  if (command.kind == Command::Kind::Matmul)
-    args["shape"] = {command.m, command.n, command.k, command.batch};
+  if (const auto *matmul = command.as<plan::Matmul>())
+    args["shape"] = {matmul->m, matmul->n, matmul->k, matmul->batch};
   CommandWork work = workOf(plan, command);
   args["bytes"] = work.bytes;
   args["flops"] = work.flops;
@@ -127,7 +132,7 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
       ordered_json args = {{"program", programs.at(&command)->name}};
       args.update(argumentsOf(plan, span, rates));
       events.push_back({{"name", command.label.empty() ? group : command.label},
-                        {"cat", nameOf(command.kind)},
+                        {"cat", nameOf(command.action)},
                         {"ph", "X"},
                         {"ts", 1e6 * (span.start - origin)},
                         {"dur", 1e6 * span.seconds},

@@ -25,7 +25,6 @@ namespace {
 
 using llvm::json::OStream;
 using plan::Command;
-using Kind = Command::Kind;
 
 int64_t nanoseconds(double seconds) { return std::llround(1e9 * seconds); }
 
@@ -184,16 +183,19 @@ void Writer::writeCommands(const plan::Plan &plan, const plan::Program &program,
                            const std::vector<simulate::Cost> &costs) {
   const auto &all = program.commands;
   const simulate::CostOptions options;
-  column("kind", all, [&](const Command &each) { return text(plan::nameOf(each.kind)); });
+  column("kind", all, [&](const Command &each) { return text(plan::nameOf(each.action)); });
   column("stream", all, [](const Command &each) { return each.stream; });
   column("label", all, [&](const Command &each) { return text(each.label); });
   column("line", all, [&](const Command &each) { return text(inspect::lineOf(plan, each)); });
   column("worker", all, [&](const Command &each) { return text(inspect::workerOf(plan, each)); });
-  column("kernel", all,
-         [](const Command &each) { return each.kind == Kind::Launch ? int64_t(each.kernel) : -1; });
+  column("kernel", all, [](const Command &each) {
+    const auto *launch = each.as<plan::Launch>();
+    return launch ? int64_t(launch->kernel) : -1;
+  });
   column("event", all, [](const Command &each) {
-    return each.kind == Kind::RecordEvent || each.kind == Kind::WaitEvent ? int64_t(each.event)
-                                                                          : -1;
+    const auto *record = each.as<plan::RecordEvent>();
+    const auto *wait = each.as<plan::WaitEvent>();
+    return record ? int64_t(record->event) : wait ? int64_t(wait->event) : -1;
   });
   // In picoseconds: they are summed over thousands of launches.
   column("ps", costs, [](const simulate::Cost &each) {

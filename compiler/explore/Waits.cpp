@@ -11,7 +11,6 @@ namespace nano::explore {
 namespace {
 
 using plan::Command;
-using Kind = Command::Kind;
 
 struct Conflict {
   uint32_t buffer;
@@ -30,11 +29,12 @@ public:
     std::map<uint32_t, size_t> records; // by event, the newest
     for (size_t i = 0; i < program.commands.size(); ++i) {
       const Command &command = program.commands[i];
-      if (command.kind == Kind::RecordEvent)
-        records[command.event] = i;
-      if (command.kind != Kind::WaitEvent)
+      if (const auto *event = command.as<plan::RecordEvent>())
+        records[event->event] = i;
+      const auto *event = command.as<plan::WaitEvent>();
+      if (!event)
         continue;
-      if (auto record = records.find(command.event); record != records.end())
+      if (auto record = records.find(event->event); record != records.end())
         if (std::optional<WaitReason> reason = reasonOf(i, record->second))
           reasons.push_back(*reason);
     }
@@ -46,9 +46,7 @@ private:
   /// close to it, and a schedule of thousands of commands has hundreds of events.
   static constexpr size_t mostNear = 64;
 
-  static bool isWork(const Command &command) {
-    return command.kind != Kind::RecordEvent && command.kind != Kind::WaitEvent;
-  }
+  static bool isWork(const Command &command) { return !plan::isEvent(command); }
 
   std::optional<WaitReason> reasonOf(size_t wait, size_t record) const {
     const std::vector<Command> &commands = program.commands;

@@ -204,8 +204,8 @@ void Explainer::explain(const Line &line) const {
     if (lineOf(plan, command) == fmt::format("{}:{}", line.file, line.number)) {
       own.push_back(&run);
       cost += run.all();
-    } else if (command.kind == plan::Command::Kind::Launch) {
-      const auto &lines = plan.kernels[command.kernel].locations;
+    } else if (const auto *launch = command.as<plan::Launch>()) {
+      const auto &lines = plan.kernels[launch->kernel].locations;
       if (std::any_of(lines.begin(), lines.end(),
                       [&](const plan::Location &each) { return isAt(each, line); }))
         fused.push_back(&run);
@@ -260,8 +260,8 @@ void Explainer::explain(const plan::Kernel &kernel) const {
   std::vector<const Run *> runs;
   Cost cost;
   for (const Run &run : step.runs)
-    if (run.command->kind == plan::Command::Kind::Launch &&
-        &plan.kernels[run.command->kernel] == &kernel) {
+    if (const auto *launch = run.command->as<plan::Launch>();
+        launch && &plan.kernels[launch->kernel] == &kernel) {
       runs.push_back(&run);
       cost += run.all();
     }

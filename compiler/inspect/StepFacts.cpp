@@ -15,8 +15,6 @@
 
 namespace nano::inspect {
 
-using Kind = plan::Command::Kind;
-
 Cost &Cost::operator+=(const Cost &other) {
   launches += other.launches;
   seconds += other.seconds;
@@ -54,7 +52,7 @@ Result<StepFacts> stepOf(const plan::Plan &plan, int64_t world, const machine::M
         continue;
       for (size_t i = 0; i < program.commands.size(); ++i) {
         const plan::Command &command = program.commands[i];
-        if (command.kind == Kind::RecordEvent || command.kind == Kind::WaitEvent)
+        if (plan::isEvent(command))
           continue;
         const plan::CommandWork work = plan::workOf(plan, command);
         const double attention = simulate::attentionFlops(plan, command, options.attendedKeys);
@@ -73,20 +71,21 @@ std::string textOf(const plan::Location &location) {
 
 std::string lineOf(const plan::Plan &plan, const plan::Command &command) {
   std::string line = textOf(command.location);
-  if (line.empty() && command.kind == Kind::Launch)
-    if (const auto &lines = plan.kernels[command.kernel].locations; !lines.empty())
+  if (const auto *launch = command.as<plan::Launch>(); launch && line.empty())
+    if (const auto &lines = plan.kernels[launch->kernel].locations; !lines.empty())
       line = textOf(lines.front());
   return line;
 }
 
 std::string workerOf(const plan::Plan &plan, const plan::Command &command) {
-  if (command.kind == Kind::Launch)
-    return plan.kernels[command.kernel].name;
-  if (command.kind != Kind::Matmul)
-    return plan::nameOf(command.kind);
-  return fmt::format("matmul {} {}{}x{}x{}", plan::nameOf(command.aType),
-                     command.batch == 1 ? "" : fmt::format("{} of ", command.batch), command.m,
-                     command.n, command.k);
+  if (const auto *launch = command.as<plan::Launch>())
+    return plan.kernels[launch->kernel].name;
+  const auto *matmul = command.as<plan::Matmul>();
+  if (!matmul)
+    return plan::nameOf(command.action);
+  return fmt::format("matmul {} {}{}x{}x{}", plan::nameOf(matmul->aType),
+                     matmul->batch == 1 ? "" : fmt::format("{} of ", matmul->batch), matmul->m,
+                     matmul->n, matmul->k);
 }
 
 Result<machine::Machine> machineFor(const std::string &name, const std::string &target) {

@@ -6,6 +6,7 @@
 #include "ir/machine/JsonFile.h"
 #include "runtime/plan/InputFile.h"
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/Overload.h"
 #include "llvm/Support/JSON.h"
 
 #include <fmt/format.h>
@@ -24,28 +25,39 @@ namespace {
 
 /// What the time of a command depends on, as text.
 std::string keyOf(const plan::Plan &plan, const Command &command) {
-  std::string key = std::to_string(int(command.kind));
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    key += plan.kernels[command.kernel].name;
-    for (const Command::Segment &segment : command.segments)
-      key += fmt::format(" {}", segment.iterations);
-    break;
-  case Command::Kind::Matmul:
-    key += fmt::format(" {} {} {} {} {}{}{} {}{} {} {} {} {}", command.m, command.n, command.k,
-                       command.batch, int(command.aType), int(command.bType), int(command.cType),
-                       int(command.transposeA), int(command.transposeB), command.lda, command.ldb,
-                       command.ldc, command.beta != 0);
-    break;
-  default:
-    for (int64_t count : command.counts)
+  std::string key = std::to_string(command.action.index());
+  auto moved = [&](plan::DType type, std::initializer_list<int64_t> counts) {
+    for (int64_t count : counts)
       key += fmt::format(" {}", count);
-    key += fmt::format(" {}", int(command.type));
-  }
+    key += fmt::format(" {}", int(type));
+  };
+  std::visit(Overload{
+                 [&](const plan::Launch &launch) {
+                   key += plan.kernels[launch.kernel].name;
+                   for (const plan::Launch::Segment &segment : launch.segments)
+                     key += fmt::format(" {}", segment.iterations);
+                 },
+                 [&](const plan::Matmul &matmul) {
+                   key += fmt::format(" {} {} {} {} {}{}{} {}{} {} {} {} {}", matmul.m, matmul.n,
+                                      matmul.k, matmul.batch, int(matmul.aType), int(matmul.bType),
+                                      int(matmul.cType), int(matmul.transposeA),
+                                      int(matmul.transposeB), matmul.lda, matmul.ldb, matmul.ldc,
+                                      matmul.beta != 0);
+                 },
+                 [&](const plan::Fill &fill) { moved(fill.type, {fill.count}); },
+                 [&](const plan::Copy &copy) { moved(copy.type, {copy.count}); },
+                 [&](const auto &) {
+                   const plan::Exchange exchange = exchangeOf(command).value_or(plan::Exchange());
+                   for (const plan::Move &move : exchange.moves)
+                     key += fmt::format(" {}", move.count);
+                   moved(exchange.type, {});
+                 },
+             },
+             command.action);
   return key;
 }
 
-ElementType typeOf(const Command &product) {
+ElementType typeOf(const plan::Matmul &product) {
   auto isF8 = [](DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; };
   if (product.aType == DType::F32 || product.bType == DType::F32)
     return ElementType::F32;
@@ -72,13 +84,14 @@ Spread spreadOf(plan::Ranks ranks, int64_t world, int64_t group, int64_t perNode
   return {};
 }
 
-double secondsOf(const Command &command, const Machine &machine, const Spread &spread) {
-  Collective kind = command.kind == Command::Kind::AllReduce       ? Collective::AllReduce
-                    : command.kind == Command::Kind::ReduceScatter ? Collective::ReduceScatter
-                                                                   : Collective::AllGather;
+double secondsOf(const Command &command, const plan::Exchange &exchange, const Machine &machine,
+                 const Spread &spread) {
+  Collective kind = command.is<plan::AllReduce>()       ? Collective::AllReduce
+                    : command.is<plan::ReduceScatter>() ? Collective::ReduceScatter
+                                                        : Collective::AllGather;
   double bytes = 0;
-  for (int64_t count : command.counts)
-    bytes += double(count) * double(plan::sizeOf(command.type));
+  for (const plan::Move &move : exchange.moves)
+    bytes += double(move.count) * double(plan::sizeOf(exchange.type));
   if (kind != Collective::AllReduce)
     bytes *= double(spread.members);
   return machine.collective(kind, bytes, spread.members, spread.nodes);
@@ -87,11 +100,12 @@ double secondsOf(const Command &command, const Machine &machine, const Spread &s
 } // namespace
 
 double attentionFlops(const plan::Plan &plan, const Command &command, double keys) {
-  if (command.kind != Command::Kind::Launch)
+  const auto *launch = command.as<plan::Launch>();
+  if (!launch)
     return 0;
   double flops = 0;
-  for (const Command::Segment &segment : command.segments)
-    flops += plan.kernels[command.kernel].flopsPerKey * double(segment.iterations) * keys;
+  for (const plan::Launch::Segment &segment : launch->segments)
+    flops += plan.kernels[launch->kernel].flopsPerKey * double(segment.iterations) * keys;
   return flops;
 }
 
@@ -107,11 +121,12 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     return std::min(options.attendedKeys, double(own->seqLen + 1) / 2);
   };
   auto costOf = [&](const plan::Program &program, const Command &command, double keys) -> Cost {
-    if (command.kind == Command::Kind::RecordEvent || command.kind == Command::Kind::WaitEvent)
+    if (isEvent(command))
       return {};
     if (isCollective(command)) {
-      Spread spread = spreadOf(command.ranks, world, plan.group, machine.ranksPerNode);
-      return {machine.command(), secondsOf(command, machine, spread)};
+      const plan::Exchange exchange = *exchangeOf(command);
+      Spread spread = spreadOf(exchange.ranks, world, plan.group, machine.ranksPerNode);
+      return {machine.command(), secondsOf(command, exchange, machine, spread)};
     }
     const plan::CommandWork work = plan::workOf(plan, command);
     auto taking = [&](double gap, double seconds) -> Cost {
@@ -123,11 +138,11 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     if (options.labelled)
       if (std::optional<double> found = options.labelled->find(program.name, command.label))
         return taking(0, *found);
-    if (command.kind == Command::Kind::Matmul)
-      return taking(machine.command(), machine.product(command.m, command.n, command.k,
-                                                       command.batch, typeOf(command), work.bytes));
-    if (work.flops > 0) {
-      const std::vector<plan::TensorMap> &factors = plan.kernels[command.kernel].tensorMaps;
+    if (const auto *matmul = command.as<plan::Matmul>())
+      return taking(machine.command(), machine.product(matmul->m, matmul->n, matmul->k,
+                                                       matmul->batch, typeOf(*matmul), work.bytes));
+    if (const auto *launch = command.as<plan::Launch>(); launch && work.flops > 0) {
+      const std::vector<plan::TensorMap> &factors = plan.kernels[launch->kernel].tensorMaps;
       const bool isF8 = !factors.empty() && plan::sizeOf(factors.front().type) == 1;
       return taking(machine.command(), machine.kernel(work.bytes, work.flops,
                                                       isF8 ? machine::Arithmetic::ProductF8

@@ -24,7 +24,7 @@ std::string lineOf(const Command &command) {
 }
 
 std::string labelOf(const Command &command) {
-  return command.label.empty() ? plan::nameOf(command.kind) : command.label;
+  return command.label.empty() ? plan::nameOf(command.action) : command.label;
 }
 
 const char *nameOf(Transfer transfer) {
@@ -184,7 +184,7 @@ Status writeTimeline(const std::string &path, const plan::Plan &plan,
             span.transfer == Transfer::None ? &program.commands[span.command] : nullptr;
         json.object([&] {
           json.attribute("name", command ? labelOf(*command) : nameOf(span.transfer));
-          json.attribute("cat", command ? plan::nameOf(command->kind) : "transfer");
+          json.attribute("cat", command ? plan::nameOf(command->action) : "transfer");
           json.attribute("ph", "X");
           json.attribute("ts", 1e6 * span.start);
           json.attribute("dur", 1e6 * (span.finish - span.start));

@@ -83,15 +83,17 @@ std::vector<Item> Simulation::itemsOf(const plan::Program &program,
     Item item;
     item.command = uint32_t(i);
     item.stream = machine.oneAtATime ? 0 : command.stream;
-    item.event = command.event;
-    item.ranks = command.ranks;
     item.cost = own[i];
-    if (command.kind == Command::Kind::RecordEvent)
+    if (const auto *record = command.as<plan::RecordEvent>()) {
       item.kind = Item::Kind::Record;
-    else if (command.kind == Command::Kind::WaitEvent)
+      item.event = record->event;
+    } else if (const auto *wait = command.as<plan::WaitEvent>()) {
       item.kind = Item::Kind::Wait;
-    else if (isCollective(command))
+      item.event = wait->event;
+    } else if (isCollective(command)) {
       item.kind = Item::Kind::Collective;
+      item.ranks = exchangeOf(command)->ranks;
+    }
     if (!machine.oneAtATime || item.kind == Item::Kind::Work || item.kind == Item::Kind::Collective)
       items.push_back(item);
   }

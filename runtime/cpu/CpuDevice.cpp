@@ -6,8 +6,6 @@
 
 namespace nano::cpu {
 
-using plan::Command;
-
 /// A kernel, its operands by segment, and the chunks of its iterations.
 class CpuDevice::Launch : public PreparedLaunch {
 public:
@@ -66,14 +64,14 @@ Status CpuDevice::allocateScratch() {
   return ok();
 }
 
-Result<std::unique_ptr<PreparedLaunch>> CpuDevice::prepareLaunch(const Command &command) {
+Result<std::unique_ptr<PreparedLaunch>> CpuDevice::prepareLaunch(const plan::Launch &command) {
   const std::string &name = plan.kernels[command.kernel].name;
   KernelFn kernel = code->find(name);
   if (!kernel)
     return badInput("the plan's native code lacks kernel '" + name + "'; recompile the model");
   auto launch = std::make_unique<Launch>(*this, kernel);
   int64_t total = 0;
-  for (const Command::Segment &segment : command.segments) {
+  for (const plan::Launch::Segment &segment : command.segments) {
     std::vector<void *> args;
     for (const plan::Ref &ref : segment.args)
       args.push_back(address(ref));

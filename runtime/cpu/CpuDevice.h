@@ -17,7 +17,7 @@ public:
   create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options);
 
 protected:
-  Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Command &command) override;
+  Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Launch &command) override;
 
 private:
   class Launch;

@@ -3,6 +3,7 @@
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/Overload.h"
 
 #include <algorithm>
 #include <chrono>
@@ -45,23 +46,21 @@ Status HostDevice::prepareCommands() {
 
 Status HostDevice::prepare(const Command &command, Prepared &prepared) {
   prepared.command = &command;
-  if (command.kind == Command::Kind::Matmul) {
-    auto product = matmuls.get(problemOf(command));
+  if (const auto *matmul = command.as<plan::Matmul>()) {
+    auto product = matmuls.get(problemOf(*matmul));
     if (!product)
       return product.error();
     prepared.product = *product;
   }
-  if (command.kind == Command::Kind::Launch) {
-    auto launch = prepareLaunch(command);
+  if (const auto *action = command.as<plan::Launch>()) {
+    auto launch = prepareLaunch(*action);
     if (!launch)
       return launch.error();
     prepared.launch = std::move(*launch);
   }
-  if (isCollective(command))
-    for (size_t i = 0; i < command.counts.size(); ++i) {
-      size_t first = command.kind == Command::Kind::AllReduce ? i : 2 * i;
-      prepared.names.push_back(plan::nameOfExchange(plan, command, command.refs[first]));
-    }
+  prepared.exchange = exchangeOf(command).value_or(plan::Exchange());
+  for (const plan::Move &move : prepared.exchange.moves)
+    prepared.names.push_back(plan::nameOfExchange(plan, command, move.from));
   return ok();
 }
 
@@ -130,70 +129,70 @@ Status HostDevice::runCommand(const std::string &name, size_t command) {
   return ok();
 }
 
-MatmulOperands HostDevice::operandsOf(const Command &command) const {
-  MatmulOperands operands{address(command.a), address(command.b), address(command.c)};
-  if (command.beta != 0)
-    operands.d = address(command.d);
-  if (command.scaled) {
-    operands.scaleA = reinterpret_cast<const float *>(address(command.scaleA));
-    operands.scaleB = reinterpret_cast<const float *>(address(command.scaleB));
+MatmulOperands HostDevice::operandsOf(const plan::Matmul &matmul) const {
+  MatmulOperands operands{address(matmul.a), address(matmul.b), address(matmul.c)};
+  if (matmul.beta != 0)
+    operands.d = address(matmul.d);
+  if (matmul.scales) {
+    operands.scaleA = reinterpret_cast<const float *>(address(matmul.scales->a));
+    operands.scaleB = reinterpret_cast<const float *>(address(matmul.scales->b));
   }
   return operands;
 }
 
 Status HostDevice::execute(const Prepared &prepared) {
-  const Command &command = *prepared.command;
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    return prepared.launch->run();
-  case Command::Kind::Matmul:
-    return prepared.product->run(operandsOf(command), matmuls.scratch());
-  case Command::Kind::AllReduce:
-  case Command::Kind::ReduceScatter:
-  case Command::Kind::AllGather:
-    return communicate(prepared);
-  case Command::Kind::Shard: {
-    const int place =
-        placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group)).place;
-    for (size_t i = 0; i < command.counts.size(); ++i) {
-      uint64_t bytes = uint64_t(command.counts[i]) * plan::sizeOf(command.type);
-      team.copy(address(command.refs[2 * i + 1]),
-                address(command.refs[2 * i]) + uint64_t(place) * bytes, bytes);
-    }
-    return ok();
-  }
-  case Command::Kind::Fill:
-    team.zero(address(command.refs[0]), uint64_t(command.counts[0]) * plan::sizeOf(command.type));
-    return ok();
-  case Command::Kind::Copy:
-    team.copy(address(command.refs[1]), address(command.refs[0]),
-              uint64_t(command.counts[0]) * plan::sizeOf(command.type));
-    return ok();
-  case Command::Kind::RecordEvent:
-  case Command::Kind::WaitEvent:
-    return ok();
-  }
-  return failed("unknown kind of command");
+  auto bytesOf = [](plan::DType type, int64_t count) {
+    return uint64_t(count) * plan::sizeOf(type);
+  };
+  return std::visit(
+      Overload{
+          [&](const plan::Launch &) { return prepared.launch->run(); },
+          [&](const plan::Matmul &matmul) {
+            return prepared.product->run(operandsOf(matmul), matmuls.scratch());
+          },
+          [&](const plan::Shard &shard) {
+            const int place =
+                placeOf(shard.ranks, communicator.rank(), communicator.world(), int(plan.group))
+                    .place;
+            for (const plan::Move &move : shard.moves) {
+              const uint64_t bytes = bytesOf(shard.type, move.count);
+              team.copy(address(move.to), address(move.from) + uint64_t(place) * bytes, bytes);
+            }
+            return ok();
+          },
+          [&](const plan::Fill &fill) {
+            team.zero(address(fill.to), bytesOf(fill.type, fill.count));
+            return ok();
+          },
+          [&](const plan::Copy &copy) {
+            team.copy(address(copy.to), address(copy.from), bytesOf(copy.type, copy.count));
+            return ok();
+          },
+          [](const plan::RecordEvent &) { return ok(); },
+          [](const plan::WaitEvent &) { return ok(); },
+          [&](const auto &) { return communicate(prepared); },
+      },
+      prepared.command->action);
 }
 
 Status HostDevice::communicate(const Prepared &prepared) {
   const Command &command = *prepared.command;
-  for (size_t i = 0; i < command.counts.size(); ++i) {
+  const plan::Exchange &exchange = prepared.exchange;
+  const auto *reduce = command.as<plan::AllReduce>();
+  for (size_t i = 0; i < exchange.moves.size(); ++i) {
     const char *name = prepared.names[i].c_str();
-    const int64_t count = command.counts[i];
+    const auto &[from, to, count] = exchange.moves[i];
     Status status = ok();
-    if (command.kind == Command::Kind::AllReduce)
-      status = communicator.allReduce(address(command.refs[i]), count, command.type,
-                                      command.maximum ? Combine::Max : Combine::Sum, command.ranks,
+    if (reduce)
+      status = communicator.allReduce(address(to), count, exchange.type,
+                                      reduce->maximum ? Combine::Max : Combine::Sum, exchange.ranks,
                                       name);
-    else if (command.kind == Command::Kind::ReduceScatter)
-      status =
-          communicator.reduceScatter(address(command.refs[2 * i]), address(command.refs[2 * i + 1]),
-                                     count, command.type, command.ranks, name);
+    else if (command.is<plan::ReduceScatter>())
+      status = communicator.reduceScatter(address(from), address(to), count, exchange.type,
+                                          exchange.ranks, name);
     else
-      status =
-          communicator.allGather(address(command.refs[2 * i]), address(command.refs[2 * i + 1]),
-                                 count, command.type, command.ranks, name);
+      status = communicator.allGather(address(from), address(to), count, exchange.type,
+                                      exchange.ranks, name);
     if (!status)
       return status;
   }

@@ -46,7 +46,7 @@ protected:
   Status prepareCommands();
 
   /// Called when the buffers have their addresses, once for each Launch command.
-  virtual Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Command &command) = 0;
+  virtual Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Launch &command) = 0;
   /// Called when a program starts.
   virtual void begin(const plan::Program &program) {}
   /// Where a buffer starts.
@@ -69,7 +69,9 @@ private:
     const plan::Command *command = nullptr;
     std::unique_ptr<PreparedLaunch> launch; ///< Launch
     Matmul *product = nullptr;              ///< Matmul
-    std::vector<std::string> names; ///< collectives: for each of counts, its buffer and line
+    /// Collectives and Shard, and of each move its buffer and line.
+    plan::Exchange exchange;
+    std::vector<std::string> names;
     uint64_t runs = 0;
     double seconds = 0;
   };
@@ -81,7 +83,7 @@ private:
   Status prepare(const plan::Command &command, Prepared &prepared);
   Status execute(const Prepared &prepared);
   Status communicate(const Prepared &prepared);
-  MatmulOperands operandsOf(const plan::Command &command) const;
+  MatmulOperands operandsOf(const plan::Matmul &matmul) const;
 
   Mapping arena;
   Matmuls matmuls;

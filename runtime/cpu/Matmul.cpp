@@ -278,13 +278,15 @@ private:
 
 } // namespace
 
-MatmulProblem problemOf(const plan::Command &c) {
-  MatmulProblem p = {c.aType,      c.bType,      c.cType,      c.transposeA,    c.transposeB,
-                     c.m,          c.n,          c.k,          c.batch,         c.lda,
-                     c.ldb,        c.ldc,        c.ldd,        c.strideA,       c.strideB,
-                     c.strideC,    c.strideD,    c.alpha,      c.beta,          c.scaled,
-                     c.scaleBlock, c.scaleRowsA, c.scaleRowsB, c.scaleStridesA, c.scaleStridesB,
-                     false};
+MatmulProblem problemOf(const plan::Matmul &c) {
+  const plan::MatmulScales scales = c.scales.value_or(plan::MatmulScales());
+  MatmulProblem p = {c.aType,         c.bType,      c.cType,      c.transposeA,
+                     c.transposeB,    c.m,          c.n,          c.k,
+                     c.batch,         c.lda,        c.ldb,        c.ldc,
+                     c.ldd,           c.strideA,    c.strideB,    c.strideC,
+                     c.strideD,       c.alpha,      c.beta,       c.scales.has_value(),
+                     scales.block,    scales.rowsA, scales.rowsB, scales.stridesA,
+                     scales.stridesB, false};
   p.inPlace = c.beta != 0 && c.c.buffer == c.d.buffer && c.c.offset == c.d.offset &&
               c.ldc == c.ldd && (c.batch == 1 || c.strideC == c.strideD);
   if (c.batch == 1)

@@ -22,7 +22,7 @@ struct MatmulProblem {
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
   int64_t strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   double alpha = 1, beta = 0;
-  bool scaled = false; ///< the operands have scales, f32 (plan::Command)
+  bool scaled = false; ///< the operands have scales, f32 (plan::MatmulScales)
   int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
   std::array<int64_t, 2> scaleStridesA = {}, scaleStridesB = {};
   bool inPlace = false; ///< beta ≠ 0 and D is C
@@ -31,7 +31,7 @@ struct MatmulProblem {
 };
 
 /// The problem of a Matmul command of a valid plan.
-MatmulProblem problemOf(const plan::Command &command);
+MatmulProblem problemOf(const plan::Matmul &matmul);
 
 /// Where a product's operands lie.
 struct MatmulOperands {

@@ -106,33 +106,30 @@ void NcclCollectives::settle(nccl::Outcome outcome, nccl::Comm comm, const char 
   expect(outcome, comm, what);
 }
 
-void NcclCollectives::enqueue(const Command &command, const std::vector<CollectivePart> &parts,
-                              CUstream stream) {
-  nccl::Comm comm = comms.at(nameOf(command.ranks));
+void NcclCollectives::enqueue(const PreparedCollective &collective, CUstream stream) {
+  const Command &command = *collective.command;
+  nccl::Comm comm = comms.at(nameOf(collective.ranks));
   auto pointer = [](CUdeviceptr address) { return std::bit_cast<void *>(address); };
-  const nccl::DataType type = typeOf(command.type);
-  const bool isGroup = parts.size() > 1;
+  const nccl::DataType type = typeOf(collective.type);
+  const bool isGroup = collective.parts.size() > 1;
   nccl::Outcome outcome = nccl::success;
   if (isGroup)
     expect(api.ncclGroupStart(), comm, "ncclGroupStart");
-  for (const CollectivePart &part : parts) {
+  for (const CollectivePart &part : collective.parts) {
     const auto count = size_t(part.count);
     const char *what = "ncclAllReduce";
-    switch (command.kind) {
-    case Command::Kind::ReduceScatter:
+    if (command.is<plan::ReduceScatter>()) {
       what = "ncclReduceScatter";
       outcome = api.ncclReduceScatter(pointer(part.from), pointer(part.to), count, type, nccl::sum,
                                       comm, stream);
-      break;
-    case Command::Kind::AllGather:
+    } else if (command.is<plan::AllGather>()) {
       what = "ncclAllGather";
       outcome = api.ncclAllGather(pointer(part.from), pointer(part.to),
-                                  count * plan::sizeOf(command.type), nccl::uint8, comm, stream);
-      break;
-    default:
+                                  count * plan::sizeOf(collective.type), nccl::uint8, comm, stream);
+    } else {
+      const bool maximum = command.as<plan::AllReduce>()->maximum;
       outcome = api.ncclAllReduce(pointer(part.from), pointer(part.to), count, type,
-                                  command.maximum ? nccl::maximum : nccl::sum, comm, stream);
-      break;
+                                  maximum ? nccl::maximum : nccl::sum, comm, stream);
     }
     if (!isGroup)
       settle(outcome, comm, what);
@@ -190,40 +187,36 @@ HostCollectives::HostCollectives(Staging &staging, Communicator &communicator,
     throw Failure{status.error()};
 }
 
-void HostCollectives::enqueue(const Command &command, const std::vector<CollectivePart> &parts,
+void HostCollectives::enqueue(const PreparedCollective &collective,
                               CUstream /*stream: everything is on the one of `staging`*/) {
-  const Place place =
-      placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group));
+  const Command &command = *collective.command;
+  const plan::Ranks ranks = collective.ranks;
+  const plan::DType type = collective.type;
+  const Place place = placeOf(ranks, communicator.rank(), communicator.world(), int(plan.group));
   // Memory that only grows: every byte of it that is used is written first.
   auto reserve = [](std::vector<std::byte> &memory, uint64_t bytes) {
     memory.resize(std::max<size_t>(memory.size(), bytes));
     return memory.data();
   };
-  for (const CollectivePart &part : parts) {
+  for (const CollectivePart &part : collective.parts) {
     const std::string what = plan::nameOfExchange(plan, command, {part.buffer, 0});
-    const uint64_t bytes = uint64_t(part.count) * plan::sizeOf(command.type);
+    const uint64_t bytes = uint64_t(part.count) * plan::sizeOf(type);
     const uint64_t all = bytes * uint64_t(place.members);
-    const bool isScatter = command.kind == Command::Kind::ReduceScatter;
-    const bool isGather = command.kind == Command::Kind::AllGather;
+    const bool isScatter = command.is<plan::ReduceScatter>();
+    const bool isGather = command.is<plan::AllGather>();
     std::byte *source = reserve(from, isScatter ? all : bytes);
     staging.read(part.from, source, isScatter ? all : bytes);
     std::byte *result = isScatter || isGather ? reserve(to, isGather ? all : bytes) : source;
     Status status = ok();
-    switch (command.kind) {
-    case Command::Kind::ReduceScatter:
-      status = communicator.reduceScatter(source, result, part.count, command.type, command.ranks,
-                                          what.c_str());
-      break;
-    case Command::Kind::AllGather:
-      status = communicator.allGather(source, result, part.count, command.type, command.ranks,
-                                      what.c_str());
-      break;
-    default:
-      status = communicator.allReduce(result, part.count, command.type,
-                                      command.maximum ? Combine::Max : Combine::Sum, command.ranks,
-                                      what.c_str());
-      break;
-    }
+    if (isScatter)
+      status = communicator.reduceScatter(source, result, part.count, type, ranks, what.c_str());
+    else if (isGather)
+      status = communicator.allGather(source, result, part.count, type, ranks, what.c_str());
+    else
+      status = communicator.allReduce(result, part.count, type,
+                                      command.as<plan::AllReduce>()->maximum ? Combine::Max
+                                                                             : Combine::Sum,
+                                      ranks, what.c_str());
     if (!status)
       throw Failure{status.error()};
     staging.write(part.to, result, isGather ? all : bytes);

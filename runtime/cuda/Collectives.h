@@ -16,12 +16,20 @@
 
 namespace nano::cuda {
 
-/// One buffer of a collective: `to` is `from` for an all-reduce; `count` elements as
-/// plan::Command::counts says.
+/// One buffer of a collective: `to` is `from` for an all-reduce; `count` elements as plan::Move
+/// says.
 struct CollectivePart {
   CUdeviceptr from = 0, to = 0;
   int64_t count = 0;
   uint32_t buffer = 0; ///< of the plan's, that of `from`
+};
+
+/// A collective or a Shard with the addresses of its parts.
+struct PreparedCollective {
+  const plan::Command *command = nullptr;
+  plan::Ranks ranks = plan::Ranks::All;
+  plan::DType type = plan::DType::F32;
+  std::vector<CollectivePart> parts;
 };
 
 /// How one rank takes part in collectives among two or more. Functions throw Failure.
@@ -29,8 +37,7 @@ class Collectives {
 public:
   virtual ~Collectives() = default;
   /// Does an AllReduce, ReduceScatter or AllGather, in the stream's order.
-  virtual void enqueue(const plan::Command &command, const std::vector<CollectivePart> &parts,
-                       CUstream stream) = 0;
+  virtual void enqueue(const PreparedCollective &collective, CUstream stream) = 0;
   /// Whether a collective can be recorded into a graph.
   virtual bool isRecordable() const = 0;
   /// Throws when communication has failed.
@@ -53,8 +60,7 @@ public:
   /// everywhere.
   void join(const std::vector<plan::Ranks> &sets);
 
-  void enqueue(const plan::Command &command, const std::vector<CollectivePart> &parts,
-               CUstream stream) override;
+  void enqueue(const PreparedCollective &collective, CUstream stream) override;
   bool isRecordable() const override { return true; }
   void check() override;
   void abort() override;
@@ -81,8 +87,7 @@ class HostCollectives : public Collectives {
 public:
   HostCollectives(Staging &staging, Communicator &communicator, const plan::Plan &plan);
 
-  void enqueue(const plan::Command &command, const std::vector<CollectivePart> &parts,
-               CUstream stream) override;
+  void enqueue(const PreparedCollective &collective, CUstream stream) override;
   bool isRecordable() const override { return false; }
 
 private:

@@ -78,12 +78,12 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
     each.range = rangeName(command);
     each.number = before + uint32_t(i) + 1;
     try {
-      if (command.kind == Command::Kind::Launch)
-        prepareLaunch(command, each);
-      if (command.kind == Command::Kind::Matmul)
-        prepareProduct(command, each);
-      if (isCollective(command) || command.kind == Command::Kind::Shard)
-        prepareCollective(command, each);
+      if (const auto *action = command.as<plan::Launch>())
+        prepare(*action, each);
+      if (const auto *matmul = command.as<plan::Matmul>())
+        prepare(*matmul, each);
+      if (const std::optional<plan::Exchange> exchange = exchangeOf(command))
+        prepare(*exchange, each);
     } catch (const Failure &failure) {
       failIn(prepared, i, failure);
     }
@@ -93,7 +93,7 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
 
 /// Lays out nano::Launch: two 32-bit numbers, then of every segment the operands, the number of
 /// iterations and the first block. Encodes the tensor maps.
-void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const {
+void CudaDevice::prepare(const plan::Launch &command, Prepared &prepared) const {
   const plan::Kernel &kernel = plan.kernels[command.kernel];
   size_t args = command.segments[0].args.size();
   KernelLaunch &launch = prepared.launch;
@@ -101,7 +101,7 @@ void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const
   words.assign(1 + kernel.maxSegments * (args + 2), 0);
   size_t at = 1;
   uint64_t blocks = 0, segments = 0;
-  for (const Command::Segment &segment : command.segments) {
+  for (const plan::Launch::Segment &segment : command.segments) {
     if (segment.iterations == 0)
       continue;
     for (const plan::Ref &ref : segment.args)
@@ -134,15 +134,15 @@ void CudaDevice::prepareLaunch(const Command &command, Prepared &prepared) const
   require(1, launch.maps.size() * sizeof(CUtensorMap), "tensor maps");
 }
 
-void CudaDevice::prepareProduct(const Command &command, Prepared &prepared) {
-  MatmulOperands operands = {address(command.a), address(command.b), address(command.c)};
-  if (command.beta != 0)
-    operands.d = address(command.d);
-  if (command.scaled) {
-    operands.scaleA = address(command.scaleA);
-    operands.scaleB = address(command.scaleB);
+void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
+  MatmulOperands operands = {address(matmul.a), address(matmul.b), address(matmul.c)};
+  if (matmul.beta != 0)
+    operands.d = address(matmul.d);
+  if (matmul.scales) {
+    operands.scaleA = address(matmul.scales->a);
+    operands.scaleB = address(matmul.scales->b);
   }
-  Result<std::unique_ptr<Product>> made = products->make(command, operands);
+  Result<std::unique_ptr<Product>> made = products->make(matmul, operands);
   if (!made)
     throw Failure{made.error()};
   prepared.product = std::move(*made);
@@ -151,21 +151,20 @@ void CudaDevice::prepareProduct(const Command &command, Prepared &prepared) {
 }
 
 /// Finds the parts. A set of one rank exchanges nothing: its parts are copies, as those of Shard.
-void CudaDevice::prepareCollective(const Command &command, Prepared &prepared) const {
+void CudaDevice::prepare(const plan::Exchange &exchange, Prepared &prepared) const {
   const Place place =
-      placeOf(command.ranks, communicator.rank(), communicator.world(), int(plan.group));
-  const bool isReduce = command.kind == Command::Kind::AllReduce;
-  prepared.isExchange = isCollective(command) && place.members > 1;
-  for (size_t i = 0; i < command.counts.size(); ++i) {
-    const plan::Ref &from = command.refs[isReduce ? i : 2 * i];
-    CollectivePart part = {address(from), address(command.refs[isReduce ? i : 2 * i + 1]),
-                           command.counts[i], from.buffer};
-    if (command.kind == Command::Kind::Shard)
-      part.from += uint64_t(place.place) * uint64_t(part.count) * plan::sizeOf(command.type);
+      placeOf(exchange.ranks, communicator.rank(), communicator.world(), int(plan.group));
+  PreparedCollective &collective = prepared.collective;
+  collective = {prepared.command, exchange.ranks, exchange.type, {}};
+  for (const plan::Move &move : exchange.moves) {
+    CollectivePart part = {address(move.from), address(move.to), move.count, move.from.buffer};
+    if (prepared.command->is<plan::Shard>())
+      part.from += uint64_t(place.place) * uint64_t(part.count) * plan::sizeOf(exchange.type);
     if (part.count > 0)
-      prepared.parts.push_back(part);
+      collective.parts.push_back(part);
   }
-  prepared.isExchange &= !prepared.parts.empty();
+  prepared.isExchange =
+      isCollective(*prepared.command) && place.members > 1 && !collective.parts.empty();
 }
 
 void CudaDevice::tune(Product &product) {

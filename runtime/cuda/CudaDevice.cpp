@@ -158,8 +158,9 @@ void CudaDevice::joinRanks() {
   std::vector<plan::Ranks> sets;
   for (auto &[name, prepared] : programs)
     for (const Prepared &each : prepared.commands)
-      if (each.isExchange && std::find(sets.begin(), sets.end(), each.command->ranks) == sets.end())
-        sets.push_back(each.command->ranks);
+      if (each.isExchange &&
+          std::find(sets.begin(), sets.end(), each.collective.ranks) == sets.end())
+        sets.push_back(each.collective.ranks);
   if (sets.empty())
     return;
   std::sort(sets.begin(), sets.end()); // the same order on all ranks
@@ -194,7 +195,7 @@ void CudaDevice::allocate() {
     eventCount = std::max(eventCount, program.events);
     markCount = std::max(markCount, program.commands.size() + program.streams + spareMarks + 2);
     for (const Command &command : program.commands)
-      if (command.kind == Command::Kind::Matmul)
+      if (command.is<plan::Matmul>())
         productStreams = std::max(productStreams, command.stream + 1);
   }
   const bool hasProducts = productStreams > 0;

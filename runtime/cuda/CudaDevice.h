@@ -75,9 +75,9 @@ private:
     std::string range; ///< for NVTX: label and model line
     KernelLaunch launch;
     std::unique_ptr<Product> product;
-    std::vector<CollectivePart> parts; ///< collectives and Shard
-    bool isExchange = false;           ///< a collective among several ranks
-    uint32_t number = 0;               ///< of the plan's commands, from 1 on
+    PreparedCollective collective; ///< collectives and Shard
+    bool isExchange = false;       ///< a collective among several ranks
+    uint32_t number = 0;           ///< of the plan's commands, from 1 on
     uint64_t runs = 0;
     double seconds = 0;
   };
@@ -105,9 +105,9 @@ private:
   void shareTuning();
   void loadKernels(const KernelCode &code);
   void prepareProgram(const plan::Program &program);
-  void prepareLaunch(const plan::Command &command, Prepared &prepared) const;
-  void prepareProduct(const plan::Command &command, Prepared &prepared);
-  void prepareCollective(const plan::Command &command, Prepared &prepared) const;
+  void prepare(const plan::Launch &command, Prepared &prepared) const;
+  void prepare(const plan::Matmul &matmul, Prepared &prepared);
+  void prepare(const plan::Exchange &exchange, Prepared &prepared) const;
   void tune(Product &product);
   void fillWithNoise();
   double secondsOf(const Product &product);

@@ -1,6 +1,7 @@
 // Runs a plan's programs on a GPU: command by command, or as a graph.
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Overload.h"
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -32,51 +33,52 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
   struct Pop {
     ~Pop() { nvtxRangePop(); }
   } pop;
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    return launch(prepared.launch, stream);
-  case Command::Kind::Matmul: {
-    cublasStatus_t status =
-        prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
-    if (status != CUBLAS_STATUS_SUCCESS)
-      throw Failure{
-          cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
-    return;
-  }
-  case Command::Kind::AllReduce:
-  case Command::Kind::ReduceScatter:
-  case Command::Kind::AllGather:
-  case Command::Kind::Shard:
-    if (prepared.isExchange) {
-      if (progress)
-        gpu.check(api.cuMemsetD32Async(progress, prepared.number, 1, stream), "cuMemsetD32Async");
-      return collectives->enqueue(command, prepared.parts, stream);
-    }
-    for (const CollectivePart &part : prepared.parts)
-      if (part.from != part.to)
-        gpu.check(api.cuMemcpyDtoDAsync(part.to, part.from,
-                                        uint64_t(part.count) * plan::sizeOf(command.type), stream),
-                  "cuMemcpyDtoDAsync");
-    return;
-  case Command::Kind::Fill:
-    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
-      gpu.check(api.cuMemsetD8Async(address(command.refs[0]), 0, bytes, stream), "cuMemsetD8Async");
-    return;
-  case Command::Kind::Copy:
-    if (uint64_t bytes = uint64_t(command.counts[0]) * plan::sizeOf(command.type))
-      gpu.check(
-          api.cuMemcpyDtoDAsync(address(command.refs[1]), address(command.refs[0]), bytes, stream),
-          "cuMemcpyDtoDAsync");
-    return;
-  case Command::Kind::RecordEvent:
-    if (withEvents)
-      gpu.check(api.cuEventRecord(events[command.event], stream), "cuEventRecord");
-    return;
-  case Command::Kind::WaitEvent:
-    if (withEvents)
-      gpu.check(api.cuStreamWaitEvent(stream, events[command.event], 0), "cuStreamWaitEvent");
-    return;
-  }
+  auto bytesOf = [](plan::DType type, int64_t count) {
+    return uint64_t(count) * plan::sizeOf(type);
+  };
+  auto copy = [&](CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
+    if (bytes && to != from)
+      gpu.check(api.cuMemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync");
+  };
+  std::visit(
+      Overload{
+          [&](const plan::Launch &) { launch(prepared.launch, stream); },
+          [&](const plan::Matmul &) {
+            cublasStatus_t status =
+                prepared.product->enqueue(workspaceOf(withEvents ? command.stream : 0), stream);
+            if (status != CUBLAS_STATUS_SUCCESS)
+              throw Failure{
+                  cublasLtError(*apis.cublasLt, status, "the product " + prepared.product->key())};
+          },
+          [&](const plan::Fill &fill) {
+            if (const uint64_t bytes = bytesOf(fill.type, fill.count))
+              gpu.check(api.cuMemsetD8Async(address(fill.to), 0, bytes, stream), "cuMemsetD8Async");
+          },
+          [&](const plan::Copy &move) {
+            copy(address(move.to), address(move.from), bytesOf(move.type, move.count));
+          },
+          [&](const plan::RecordEvent &record) {
+            if (withEvents)
+              gpu.check(api.cuEventRecord(events[record.event], stream), "cuEventRecord");
+          },
+          [&](const plan::WaitEvent &wait) {
+            if (withEvents)
+              gpu.check(api.cuStreamWaitEvent(stream, events[wait.event], 0), "cuStreamWaitEvent");
+          },
+          [&](const auto &) { // collectives and Shard
+            const PreparedCollective &collective = prepared.collective;
+            if (prepared.isExchange) {
+              if (progress)
+                gpu.check(api.cuMemsetD32Async(progress, prepared.number, 1, stream),
+                          "cuMemsetD32Async");
+              collectives->enqueue(collective, stream);
+              return;
+            }
+            for (const CollectivePart &part : collective.parts)
+              copy(part.to, part.from, bytesOf(collective.type, part.count));
+          },
+      },
+      command.action);
 }
 
 /// `isFirst`: the libraries load the code of what they run, which counts as the start's.

@@ -8,7 +8,7 @@ namespace {
 bool hasProducts(const nano::plan::Plan &plan) {
   for (const nano::plan::Program &program : plan.programs)
     for (const nano::plan::Command &command : program.commands)
-      if (command.kind == nano::plan::Command::Kind::Matmul)
+      if (command.is<nano::plan::Matmul>())
         return true;
   return false;
 }

@@ -1,4 +1,4 @@
-// cuBLASLt behind the plan's Matmul command.
+// cuBLASLt behind the plan's Matmul matmul.
 #include "runtime/cuda/Matmul.h"
 #include "runtime/plan/Limits.h"
 
@@ -9,7 +9,6 @@
 namespace nano::cuda {
 namespace {
 
-using plan::Command;
 using plan::DType;
 
 /// The first version of cuBLASLt whose f8 products have scales for blocks of their operands.
@@ -35,19 +34,18 @@ cudaDataType typeOf(DType type) {
 
 /// The largest power of two up to 256 that divides an operand's address and, in a batch, the
 /// distance of its matrices.
-uint32_t alignmentOf(CUdeviceptr address, const Command &command, int64_t stride, DType type) {
+uint32_t alignmentOf(CUdeviceptr address, const plan::Matmul &matmul, int64_t stride, DType type) {
   uint64_t bits = address | 256;
-  if (command.batch > 1)
+  if (matmul.batch > 1)
     bits |= uint64_t(stride) * plan::sizeOf(type);
   return uint32_t(bits & ~(bits - 1));
 }
 
-MatmulAlignments alignmentsOf(const Command &command, const MatmulOperands &operands) {
-  MatmulAlignments all = {alignmentOf(operands.a, command, command.strideA, command.aType),
-                          alignmentOf(operands.b, command, command.strideB, command.bType),
-                          alignmentOf(operands.c, command, command.strideC, command.cType), 0};
-  all.d =
-      command.beta != 0 ? alignmentOf(operands.d, command, command.strideD, command.cType) : all.c;
+MatmulAlignments alignmentsOf(const plan::Matmul &matmul, const MatmulOperands &operands) {
+  MatmulAlignments all = {alignmentOf(operands.a, matmul, matmul.strideA, matmul.aType),
+                          alignmentOf(operands.b, matmul, matmul.strideB, matmul.bType),
+                          alignmentOf(operands.c, matmul, matmul.strideC, matmul.cType), 0};
+  all.d = matmul.beta != 0 ? alignmentOf(operands.d, matmul, matmul.strideD, matmul.cType) : all.c;
   return all;
 }
 
@@ -74,10 +72,10 @@ std::array<int64_t, 2> scaleStridesOf(int64_t outer, int64_t blocks, int64_t row
 }
 
 /// Whether the scales of blocks lie as cuBLASLt reads them; it is not told how they lie.
-Status checkScales(const Command &command, const MatmulOperands &operands) {
+Status checkScales(const plan::Matmul &matmul, const MatmulOperands &operands) {
   auto check = [&](const char *name, CUdeviceptr address, int64_t size, int64_t rows,
                    const std::array<int64_t, 2> &strides) -> Status {
-    int64_t outer = size / rows, blocks = command.k / command.scaleBlock;
+    int64_t outer = size / rows, blocks = matmul.k / matmul.scales->block;
     std::array<int64_t, 2> wanted = scaleStridesOf(outer, blocks, rows);
     bool fits = (outer == 1 || strides[0] == wanted[0]) &&
                 (blocks == 1 || strides[1] == wanted[1]) && address % 16 == 0;
@@ -92,18 +90,18 @@ Status checkScales(const Command &command, const MatmulOperands &operands) {
                     text(wanted) + " at 0; recompile the model with --target cuda");
   };
   if (Status left =
-          check("A", operands.scaleA, command.m, command.scaleRowsA, command.scaleStridesA);
+          check("A", operands.scaleA, matmul.m, matmul.scales->rowsA, matmul.scales->stridesA);
       !left)
     return left;
-  return check("B", operands.scaleB, command.n, command.scaleRowsB, command.scaleStridesB);
+  return check("B", operands.scaleB, matmul.n, matmul.scales->rowsB, matmul.scales->stridesB);
 }
 
-std::string productKey(const Command &command, const MatmulOperands &operands) {
+std::string productKey(const plan::Matmul &matmul, const MatmulOperands &operands) {
   auto operand = [](DType type, bool transposed) {
     return std::string(plan::nameOf(type)) + (transposed ? "T" : "");
   };
   auto block = [&](int64_t rows) {
-    return std::to_string(rows) + "x" + std::to_string(command.scaleBlock);
+    return std::to_string(rows) + "x" + std::to_string(matmul.scales->block);
   };
   auto list = [](std::initializer_list<int64_t> values) {
     std::string text;
@@ -111,24 +109,23 @@ std::string productKey(const Command &command, const MatmulOperands &operands) {
       text += (text.empty() ? "" : ",") + std::to_string(value);
     return text;
   };
-  bool adds = command.beta != 0;
-  std::string text = std::to_string(command.m) + "x" + std::to_string(command.n) + "x" +
-                     std::to_string(command.k) + " ";
-  if (command.batch > 1)
-    text += "batch " + std::to_string(command.batch) + " stride " +
-            list({command.strideA, command.strideB, command.strideC, adds ? command.strideD : 0}) +
-            " ";
-  text += operand(command.aType, command.transposeA) + "*" +
-          operand(command.bType, command.transposeB) + "->" + plan::nameOf(command.cType) +
+  bool adds = matmul.beta != 0;
+  std::string text = std::to_string(matmul.m) + "x" + std::to_string(matmul.n) + "x" +
+                     std::to_string(matmul.k) + " ";
+  if (matmul.batch > 1)
+    text += "batch " + std::to_string(matmul.batch) + " stride " +
+            list({matmul.strideA, matmul.strideB, matmul.strideC, adds ? matmul.strideD : 0}) + " ";
+  text += operand(matmul.aType, matmul.transposeA) + "*" +
+          operand(matmul.bType, matmul.transposeB) + "->" + plan::nameOf(matmul.cType) +
           (operands.scaleA ? " scaled" : "") +
-          (command.scaleBlock != 0
-               ? " by blocks of " + block(command.scaleRowsA) + "," + block(command.scaleRowsB)
+          (matmul.scales && matmul.scales->block
+               ? " by blocks of " + block(matmul.scales->rowsA) + "," + block(matmul.scales->rowsB)
                : "") +
           (adds ? operands.d == operands.c ? " added in place" : " added" : "") + " ld " +
-          list({command.lda, command.ldb, command.ldc});
+          list({matmul.lda, matmul.ldb, matmul.ldc});
   if (adds)
-    text += "," + std::to_string(command.ldd);
-  MatmulAlignments align = alignmentsOf(command, operands);
+    text += "," + std::to_string(matmul.ldd);
+  MatmulAlignments align = alignmentsOf(matmul, operands);
   text += " align " + list({align.a, align.b, align.c});
   if (adds)
     text += "," + std::to_string(align.d);
@@ -173,23 +170,23 @@ std::string Products::version() const {
          std::to_string(number % 100);
 }
 
-Result<std::unique_ptr<Product>> Products::make(const Command &command,
+Result<std::unique_ptr<Product>> Products::make(const plan::Matmul &matmul,
                                                 const MatmulOperands &operands) {
-  if (command.scaleBlock != 0) {
+  if (matmul.scales && matmul.scales->block) {
     if (api.cublasLtGetVersion() < firstWithBlockScales)
       return badInput("f8 products with block scales need cuBLASLt 12.9 or later, this is " +
                       version() + "; update it or compile the model with one scale a tensor");
-    if (Status fits = checkScales(command, operands); !fits)
+    if (Status fits = checkScales(matmul, operands); !fits)
       return fits.error();
   }
   std::unique_ptr<Product> product(new Product(api));
   product->handle = handle;
   product->operands = operands;
-  product->alignments = alignmentsOf(command, operands);
-  product->alpha = float(command.alpha);
-  product->beta = float(command.beta);
+  product->alignments = alignmentsOf(matmul, operands);
+  product->alpha = float(matmul.alpha);
+  product->beta = float(matmul.beta);
   product->workspaceBytes = workspace;
-  product->keyText = productKey(command, operands);
+  product->keyText = productKey(matmul, operands);
 
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   const char *doing = "";
@@ -208,15 +205,15 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
   if (status != CUBLAS_STATUS_SUCCESS)
     return cublasLtError(api, status, doing);
   // The library's A is the plan's B, and the other way round.
-  set(CUBLASLT_MATMUL_DESC_TRANSA, command.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, command.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSA, matmul.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, matmul.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (operands.scaleB)
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.scaleB);
   if (operands.scaleA)
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.scaleA);
-  if (command.scaleBlock != 0) {
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scaleModeOf(command.scaleRowsB));
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scaleModeOf(command.scaleRowsA));
+  if (matmul.scales && matmul.scales->block) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scaleModeOf(matmul.scales->rowsB));
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scaleModeOf(matmul.scales->rowsA));
   }
 
   // A row-major rows×columns matrix, as the column-major columns×rows one that it is too.
@@ -225,9 +222,9 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
     step("cublasLtMatrixLayoutCreate",
          api.cublasLtMatrixLayoutCreate(&made, typeOf(type), uint64_t(columns), uint64_t(rows),
                                         leading));
-    if (status != CUBLAS_STATUS_SUCCESS || command.batch == 1)
+    if (status != CUBLAS_STATUS_SUCCESS || matmul.batch == 1)
       return;
-    auto count = int32_t(command.batch);
+    auto count = int32_t(matmul.batch);
     step("cublasLtMatrixLayoutSetAttribute",
          api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
                                               sizeof count));
@@ -235,22 +232,22 @@ Result<std::unique_ptr<Product>> Products::make(const Command &command,
          api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                               &stride, sizeof stride));
   };
-  bool tA = command.transposeA, tB = command.transposeB, adds = command.beta != 0;
-  layout(product->left, command.bType, tB ? command.n : command.k, tB ? command.k : command.n,
-         command.ldb, command.strideB);
-  layout(product->right, command.aType, tA ? command.k : command.m, tA ? command.m : command.k,
-         command.lda, command.strideA);
-  layout(product->addend, command.cType, command.m, command.n, adds ? command.ldd : command.ldc,
-         adds ? command.strideD : command.strideC);
-  layout(product->result, command.cType, command.m, command.n, command.ldc, command.strideC);
+  bool tA = matmul.transposeA, tB = matmul.transposeB, adds = matmul.beta != 0;
+  layout(product->left, matmul.bType, tB ? matmul.n : matmul.k, tB ? matmul.k : matmul.n,
+         matmul.ldb, matmul.strideB);
+  layout(product->right, matmul.aType, tA ? matmul.k : matmul.m, tA ? matmul.m : matmul.k,
+         matmul.lda, matmul.strideA);
+  layout(product->addend, matmul.cType, matmul.m, matmul.n, adds ? matmul.ldd : matmul.ldc,
+         adds ? matmul.strideD : matmul.strideC);
+  layout(product->result, matmul.cType, matmul.m, matmul.n, matmul.ldc, matmul.strideC);
   if (status != CUBLAS_STATUS_SUCCESS)
     return cublasLtError(api, status, doing);
 
   if (Status chosen = choose(*product); !chosen) {
     Error error = chosen.error();
-    if (plan::isFloat8(command.aType) && (tA || !tB))
+    if (plan::isFloat8(matmul.aType) && (tA || !tB))
       error.message += "; f8 products need A as m×k and B as n×k, both with k along rows";
-    else if (command.scaleBlock != 0)
+    else if (matmul.scales && matmul.scales->block)
       error.message += "; block scales need a GPU of architecture sm_90, else compile the model "
                        "with one scale a tensor";
     return error;

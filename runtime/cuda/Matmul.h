@@ -74,8 +74,7 @@ public:
 
   /// The product of a valid Matmul command. BadInput when cuBLASLt cannot compute it; the message
   /// says which types and layouts it has, or what it needs for block scales.
-  Result<std::unique_ptr<Product>> make(const plan::Command &command,
-                                        const MatmulOperands &operands);
+  Result<std::unique_ptr<Product>> make(const plan::Matmul &matmul, const MatmulOperands &operands);
 
   /// The algorithms of later products come from here where it has them. Set before the first
   /// `make`; outlives this object.

@@ -12,15 +12,14 @@ using plan::DType;
 /// Operations a second of an n×n×n product; 0 when cuBLASLt has none.
 double productRate(Gpu &gpu, Products &products, DType type, int64_t n, CUdeviceptr memory,
                    CUdeviceptr workspace, CUstream stream) {
-  plan::Command command;
-  command.kind = plan::Command::Kind::Matmul;
-  command.aType = command.bType = type;
-  command.cType = type == DType::F32 ? DType::F32 : DType::BF16;
-  command.transposeB = true;
-  command.m = command.n = command.k = command.lda = command.ldb = command.ldc = n;
+  plan::Matmul matmul;
+  matmul.aType = matmul.bType = type;
+  matmul.cType = type == DType::F32 ? DType::F32 : DType::BF16;
+  matmul.transposeB = true;
+  matmul.m = matmul.n = matmul.k = matmul.lda = matmul.ldb = matmul.ldc = n;
   uint64_t operand = uint64_t(n) * uint64_t(n) * plan::sizeOf(type);
   MatmulOperands operands = {memory, memory + operand, memory + 2 * operand};
-  Result<std::unique_ptr<Product>> product = products.make(command, operands);
+  Result<std::unique_ptr<Product>> product = products.make(matmul, operands);
   if (!product)
     return 0;
   double seconds = secondsOfRun(gpu, stream, [&] {

@@ -141,7 +141,8 @@ void EmulatorDevice::begin(const plan::Program &program) {
       std::memset(bufferAddress(buffer), 0xff, plan.buffers[buffer].bytes);
 }
 
-Result<std::unique_ptr<cpu::PreparedLaunch>> EmulatorDevice::prepareLaunch(const Command &command) {
+Result<std::unique_ptr<cpu::PreparedLaunch>>
+EmulatorDevice::prepareLaunch(const plan::Launch &command) {
   const plan::Kernel &kernel = plan.kernels[command.kernel];
   auto prepared = std::make_unique<EmulatedLaunch>(*this);
   // nano::Launch: int32 segments, blocks; then by segment its operands, iterations, first block.
@@ -150,7 +151,7 @@ Result<std::unique_ptr<cpu::PreparedLaunch>> EmulatorDevice::prepareLaunch(const
   words.resize(1 + kernel.maxSegments * (args + 2));
   uint64_t blocks = 0;
   for (size_t s = 0; s < command.segments.size(); ++s) {
-    const Command::Segment &segment = command.segments[s];
+    const plan::Launch::Segment &segment = command.segments[s];
     int64_t *word = &words[1 + s * (args + 2)];
     for (const plan::Ref &ref : segment.args) {
       *word++ = reinterpret_cast<int64_t>(address(ref));

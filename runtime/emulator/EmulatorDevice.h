@@ -31,7 +31,7 @@ public:
   std::string describe() const override;
 
 protected:
-  Result<std::unique_ptr<cpu::PreparedLaunch>> prepareLaunch(const plan::Command &command) override;
+  Result<std::unique_ptr<cpu::PreparedLaunch>> prepareLaunch(const plan::Launch &command) override;
   void begin(const plan::Program &program) override;
   std::byte *bufferAddress(uint32_t buffer) const override;
 

@@ -1,6 +1,7 @@
 // The plan as text for people; stable enough to be matched by FileCheck.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/Overload.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -85,6 +86,8 @@ private:
   }
   std::string initial(const Init &init) const;
   std::string sharding(const Sharding &sharding) const;
+  std::string launch(const Launch &launch) const;
+  std::string matmul(const Matmul &matmul) const;
   std::string action(const Command &command) const;
   void interchange();
   void kernels();
@@ -196,8 +199,7 @@ std::string Describer::sharding(const Sharding &sharding) const {
 void Describer::states() {
   line("states:");
   for (const State &state : plan.states) {
-    static constexpr const char *roles[] = {"parameter", "optimizer", "gradient", "constant"};
-    std::string text = "  " + std::string(roles[size_t(state.role)]) + " " + state.name + "  " +
+    std::string text = "  " + std::string(nameOf(state.role)) + " " + state.name + "  " +
                        tensor(state.type, state.shape) + " in " + plan.buffers[state.buffer].name +
                        " = " + initial(state.init);
     if (state.sharding)
@@ -239,66 +241,88 @@ void Describer::kernels() {
   }
 }
 
-std::string Describer::action(const Command &command) const {
-  using Kind = Command::Kind;
-  std::string text;
-  switch (command.kind) {
-  case Kind::Launch: {
-    text = "launch " + plan.kernels[command.kernel].name;
-    for (const Command::Segment &segment : command.segments) {
-      text +=
-          " [" + std::to_string(segment.iterations) + " by " + std::to_string(segment.grain) + "](";
-      for (size_t i = 0; i < segment.args.size(); ++i)
-        text += (i ? ", " : "") + operand(segment.args[i]);
-      text += ")";
-    }
-    return text;
-  }
-  case Kind::Matmul:
-    text = "matmul ";
-    if (command.batch != 1)
-      text += std::to_string(command.batch) + "x ";
-    text += "[" + std::to_string(command.m) + "x" + std::to_string(command.k) + "]*[" +
-            std::to_string(command.k) + "x" + std::to_string(command.n) + "] " +
-            matrix(command.c, command.cType, false) + " = ";
-    if (command.alpha != 1)
-      text += number(command.alpha) + " * ";
-    text += matrix(command.a, command.aType, command.transposeA) + " * " +
-            matrix(command.b, command.bType, command.transposeB);
-    if (command.scaled)
-      text += " scaled by " + operand(command.scaleA) + ", " + operand(command.scaleB);
-    if (command.scaleBlock)
-      text += " for blocks of " + std::to_string(command.scaleRowsA) + "x" +
-              std::to_string(command.scaleBlock) + ", " + std::to_string(command.scaleBlock) + "x" +
-              std::to_string(command.scaleRowsB) + " with strides " +
-              stridesText(command.scaleStridesA) + ", " + stridesText(command.scaleStridesB);
-    if (command.beta != 0)
-      text += " + " + (command.beta != 1 ? number(command.beta) + " * " : "") +
-              matrix(command.d, command.cType, false);
-    return text;
-  case Kind::AllReduce:
-  case Kind::ReduceScatter:
-  case Kind::AllGather:
-  case Kind::Shard:
-  case Kind::Fill:
-  case Kind::Copy:
-    text = nameOf(command.kind);
-    if (command.maximum)
-      text += " by maximum";
-    if (command.ranks != Ranks::All)
-      text += std::string(" over ") + nameOf(command.ranks);
-    for (size_t i = 0; i < command.refs.size(); ++i)
-      text += (i ? ", " : " ") + operand(command.refs[i]);
-    text += " of";
-    for (int64_t count : command.counts)
-      text += " " + std::to_string(count);
-    return text + " " + nameOf(command.type);
-  case Kind::RecordEvent:
-    return "record event " + std::to_string(command.event);
-  case Kind::WaitEvent:
-    return "wait for event " + std::to_string(command.event);
+std::string Describer::launch(const Launch &launch) const {
+  std::string text = "launch " + plan.kernels[launch.kernel].name;
+  for (const Launch::Segment &segment : launch.segments) {
+    text +=
+        " [" + std::to_string(segment.iterations) + " by " + std::to_string(segment.grain) + "](";
+    for (size_t i = 0; i < segment.args.size(); ++i)
+      text += (i ? ", " : "") + operand(segment.args[i]);
+    text += ")";
   }
   return text;
+}
+
+std::string Describer::matmul(const Matmul &matmul) const {
+  std::string text = "matmul ";
+  if (matmul.batch != 1)
+    text += std::to_string(matmul.batch) + "x ";
+  text += "[" + std::to_string(matmul.m) + "x" + std::to_string(matmul.k) + "]*[" +
+          std::to_string(matmul.k) + "x" + std::to_string(matmul.n) + "] " +
+          matrix(matmul.c, matmul.cType, false) + " = ";
+  if (matmul.alpha != 1)
+    text += number(matmul.alpha) + " * ";
+  text += matrix(matmul.a, matmul.aType, matmul.transposeA) + " * " +
+          matrix(matmul.b, matmul.bType, matmul.transposeB);
+  if (matmul.scales) {
+    const MatmulScales &scales = *matmul.scales;
+    text += " scaled by " + operand(scales.a) + ", " + operand(scales.b);
+    if (scales.block)
+      text += " for blocks of " + std::to_string(scales.rowsA) + "x" +
+              std::to_string(scales.block) + ", " + std::to_string(scales.block) + "x" +
+              std::to_string(scales.rowsB) + " with strides " + stridesText(scales.stridesA) +
+              ", " + stridesText(scales.stridesB);
+  }
+  if (matmul.beta != 0)
+    text += " + " + (matmul.beta != 1 ? number(matmul.beta) + " * " : "") +
+            matrix(matmul.d, matmul.cType, false);
+  return text;
+}
+
+std::string Describer::action(const Command &command) const {
+  auto over = [](Ranks ranks) {
+    return ranks == Ranks::All ? "" : std::string(" over ") + nameOf(ranks);
+  };
+  auto of = [](DType type, const std::vector<int64_t> &counts) {
+    std::string text = " of";
+    for (int64_t count : counts)
+      text += " " + std::to_string(count);
+    return text + " " + nameOf(type);
+  };
+  return std::visit(
+      Overload{
+          [&](const Launch &action) { return launch(action); },
+          [&](const Matmul &action) { return matmul(action); },
+          [&](const AllReduce &reduce) {
+            std::string text = reduce.maximum ? "all_reduce by maximum" : "all_reduce";
+            text += over(reduce.ranks);
+            std::vector<int64_t> counts;
+            for (const AllReduce::Part &part : reduce.parts) {
+              text += (counts.empty() ? " " : ", ") + operand(part.buffer);
+              counts.push_back(part.count);
+            }
+            return text + of(reduce.type, counts);
+          },
+          [&](const Exchange &exchange) {
+            std::string text = nameOf(command.action) + over(exchange.ranks);
+            std::vector<int64_t> counts;
+            for (const Move &move : exchange.moves) {
+              text += (counts.empty() ? " " : ", ") + operand(move.from) + ", " + operand(move.to);
+              counts.push_back(move.count);
+            }
+            return text + of(exchange.type, counts);
+          },
+          [&](const Fill &fill) {
+            return "fill " + operand(fill.to) + of(fill.type, {fill.count});
+          },
+          [&](const Copy &copy) {
+            return "copy " + operand(copy.from) + ", " + operand(copy.to) +
+                   of(copy.type, {copy.count});
+          },
+          [](const RecordEvent &record) { return "record event " + std::to_string(record.event); },
+          [](const WaitEvent &wait) { return "wait for event " + std::to_string(wait.event); },
+      },
+      command.action);
 }
 
 void Describer::program(const Program &program) {

@@ -43,23 +43,6 @@ std::string JsonNode::string() const {
   return std::string(tree.string(json));
 }
 
-DType JsonNode::type() const {
-  std::string name = string();
-  for (DType type :
-       {DType::F32, DType::BF16, DType::F8E4M3FN, DType::F8E5M2, DType::I32, DType::U16})
-    if (name == nameOf(type))
-      return type;
-  fail("unknown element type '" + name + "'");
-}
-
-Ranks JsonNode::ranks() const {
-  std::string name = string();
-  for (Ranks ranks : {Ranks::All, Ranks::Group, Ranks::Peers})
-    if (name == nameOf(ranks))
-      return ranks;
-  fail("unknown ranks '" + name + "'");
-}
-
 std::vector<double> JsonNode::numbers() const {
   std::vector<double> values(size());
   for (size_t i = 0; i < values.size(); ++i)
@@ -106,6 +89,13 @@ std::optional<JsonNode> JsonObject::find(const char *key) {
       return JsonNode(node.tree, node.tree.value(node.json, i), &node, key, 0);
     }
   return std::nullopt;
+}
+
+bool JsonObject::has(const char *key) const {
+  for (size_t i = 0; i < node.json.count; ++i)
+    if (keyAt(i) == key)
+      return true;
+  return false;
 }
 
 JsonNode JsonObject::operator[](const char *key) {

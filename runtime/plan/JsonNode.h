@@ -46,9 +46,6 @@ public:
   bool isString() const { return json.kind == JsonValue::Kind::String; }
   bool isArray() const { return json.kind == JsonValue::Kind::Array; }
   std::string string() const;
-  /// Names of the enumerations.
-  DType type() const;
-  Ranks ranks() const;
   template <typename T> std::vector<T> integers() const {
     std::vector<T> values(size());
     for (size_t i = 0; i < values.size(); ++i)
@@ -87,6 +84,8 @@ public:
   }
 
   std::optional<JsonNode> find(const char *key);
+  /// Whether there is such a key; it counts as asked for only by `find`.
+  bool has(const char *key) const;
   /// Throws FieldError when it is missing.
   JsonNode operator[](const char *key);
   /// Throws FieldError for a key that occurs twice or that was not asked for.

@@ -32,8 +32,8 @@ std::string placeOf(const Plan &plan, const Program &program, size_t index) {
   if (!command.label.empty())
     where += " '" + command.label + "'";
   std::vector<Location> locations = {command.location};
-  if (command.kind == Command::Kind::Launch && !command.location.line)
-    locations = plan.kernels[command.kernel].locations;
+  if (const auto *launch = command.as<Launch>(); launch && !command.location.line)
+    locations = plan.kernels[launch->kernel].locations;
   std::string lines;
   for (const Location &location : locations)
     if (location.line)

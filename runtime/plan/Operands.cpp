@@ -1,39 +1,30 @@
 // A command's name and operands.
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/Overload.h"
 
+#include <concepts>
 #include <iterator>
 
 namespace nano::plan {
 
-const char *nameOf(Command::Kind kind) {
-  switch (kind) {
-  case Command::Kind::Launch:
-    return "launch";
-  case Command::Kind::Matmul:
-    return "matmul";
-  case Command::Kind::AllReduce:
-    return "all_reduce";
-  case Command::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Command::Kind::AllGather:
-    return "all_gather";
-  case Command::Kind::Shard:
-    return "shard";
-  case Command::Kind::Fill:
-    return "fill";
-  case Command::Kind::Copy:
-    return "copy";
-  case Command::Kind::RecordEvent:
-    return "record";
-  case Command::Kind::WaitEvent:
-    return "wait";
-  }
-  return "unknown";
+const char *nameOf(const Command::Action &action) {
+  return std::visit(Overload{
+                        [](const Launch &) { return "launch"; },
+                        [](const Matmul &) { return "matmul"; },
+                        [](const AllReduce &) { return "all_reduce"; },
+                        [](const ReduceScatter &) { return "reduce_scatter"; },
+                        [](const AllGather &) { return "all_gather"; },
+                        [](const Shard &) { return "shard"; },
+                        [](const Fill &) { return "fill"; },
+                        [](const Copy &) { return "copy"; },
+                        [](const RecordEvent &) { return "record"; },
+                        [](const WaitEvent &) { return "wait"; },
+                    },
+                    action);
 }
 
 bool isCopy(const Command &command) {
-  return command.kind == Command::Kind::Copy || command.kind == Command::Kind::Fill ||
-         command.kind == Command::Kind::Shard;
+  return command.is<Copy>() || command.is<Fill>() || command.is<Shard>();
 }
 
 std::string nameOfStream(uint32_t stream) {
@@ -42,8 +33,27 @@ std::string nameOfStream(uint32_t stream) {
 }
 
 bool isCollective(const Command &command) {
-  return command.kind == Command::Kind::AllReduce || command.kind == Command::Kind::ReduceScatter ||
-         command.kind == Command::Kind::AllGather;
+  return command.is<AllReduce>() || command.is<ReduceScatter>() || command.is<AllGather>();
+}
+
+bool isEvent(const Command &command) {
+  return command.is<RecordEvent>() || command.is<WaitEvent>();
+}
+
+std::optional<Exchange> exchangeOf(const Command &command) {
+  return std::visit(Overload{
+                        [](const std::derived_from<Exchange> auto &exchange) {
+                          return std::optional<Exchange>(exchange);
+                        },
+                        [](const AllReduce &reduce) {
+                          std::optional<Exchange> exchange({reduce.ranks, reduce.type, {}});
+                          for (const AllReduce::Part &part : reduce.parts)
+                            exchange->moves.push_back({part.buffer, part.buffer, part.count});
+                          return exchange;
+                        },
+                        [](const auto &) { return std::optional<Exchange>(); },
+                    },
+                    command.action);
 }
 
 std::vector<Ref> operandsOf(const Command &command) {
@@ -53,41 +63,40 @@ std::vector<Ref> operandsOf(const Command &command) {
     ref.written = isWritten;
     operands.push_back(ref);
   };
-  switch (command.kind) {
-  case Command::Kind::Launch:
-    for (const Command::Segment &segment : command.segments)
-      operands.insert(operands.end(), segment.args.begin(), segment.args.end());
-    break;
-  case Command::Kind::Matmul:
-    add(command.a, true, false);
-    add(command.b, true, false);
-    if (command.scaled) {
-      add(command.scaleA, true, false);
-      add(command.scaleB, true, false);
-    }
-    if (command.beta != 0)
-      add(command.d, true, false);
-    add(command.c, false, true);
-    break;
-  case Command::Kind::AllReduce:
-    for (const Ref &ref : command.refs)
-      add(ref, true, true);
-    break;
-  case Command::Kind::ReduceScatter:
-  case Command::Kind::AllGather:
-  case Command::Kind::Shard:
-  case Command::Kind::Copy:
-    for (size_t i = 0; i < command.refs.size(); ++i)
-      add(command.refs[i], i % 2 == 0, i % 2 == 1);
-    break;
-  case Command::Kind::Fill:
-    for (const Ref &ref : command.refs)
-      add(ref, false, true);
-    break;
-  case Command::Kind::RecordEvent:
-  case Command::Kind::WaitEvent:
-    break;
-  }
+  auto move = [&](const auto &each) {
+    add(each.from, true, false);
+    add(each.to, false, true);
+  };
+  std::visit(Overload{
+                 [&](const Launch &launch) {
+                   for (const Launch::Segment &segment : launch.segments)
+                     operands.insert(operands.end(), segment.args.begin(), segment.args.end());
+                 },
+                 [&](const Matmul &matmul) {
+                   add(matmul.a, true, false);
+                   add(matmul.b, true, false);
+                   if (matmul.scales) {
+                     add(matmul.scales->a, true, false);
+                     add(matmul.scales->b, true, false);
+                   }
+                   if (matmul.beta != 0)
+                     add(matmul.d, true, false);
+                   add(matmul.c, false, true);
+                 },
+                 [&](const AllReduce &reduce) {
+                   for (const AllReduce::Part &part : reduce.parts)
+                     add(part.buffer, true, true);
+                 },
+                 [&](const Exchange &exchange) {
+                   for (const Move &each : exchange.moves)
+                     move(each);
+                 },
+                 [&](const Copy &copy) { move(copy); },
+                 [&](const Fill &fill) { add(fill.to, false, true); },
+                 [](const RecordEvent &) {},
+                 [](const WaitEvent &) {},
+             },
+             command.action);
   return operands;
 }
 

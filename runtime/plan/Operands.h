@@ -3,6 +3,7 @@
 
 #include "runtime/plan/Plan.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,15 @@ namespace nano::plan {
 
 /// "launch", "matmul", "all_reduce", "reduce_scatter", "all_gather", "shard", "fill", "copy",
 /// "record" or "wait".
-const char *nameOf(Command::Kind kind);
+const char *nameOf(const Command::Action &action);
 /// True when ranks exchange data in it.
 bool isCollective(const Command &command);
+
+/// What an all-reduce, reduce-scatter, all-gather or shard moves, and among whom; an all-reduce's
+/// parts stay where they are. Nothing for other commands.
+std::optional<Exchange> exchangeOf(const Command &command);
+/// True for a record or a wait: nothing is computed.
+bool isEvent(const Command &command);
 
 /// True for what a device's copy engine does: copies, fills and shards.
 bool isCopy(const Command &command);

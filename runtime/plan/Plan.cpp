@@ -44,6 +44,11 @@ const char *nameOf(Ranks ranks) {
   return names[size_t(ranks)];
 }
 
+const char *nameOf(State::Role role) {
+  static constexpr const char *names[] = {"parameter", "optimizer", "gradient", "constant"};
+  return names[size_t(role)];
+}
+
 const char *nameOf(Column::Type type) {
   static constexpr const char *names[] = {"f32", "bf16", "i32", "u8"};
   return names[size_t(type)];

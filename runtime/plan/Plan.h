@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace nano::plan {
@@ -161,6 +162,9 @@ struct State {
   bool operator==(const State &) const = default;
 };
 
+/// The name that files and messages use: "parameter", "optimizer", "gradient", "constant".
+const char *nameOf(State::Role role);
+
 /// The start of a kernel's or library call's operand: bytes into a buffer. Strides are part of the
 /// kernel.
 struct Ref {
@@ -223,39 +227,36 @@ struct Kernel {
   bool operator==(const Kernel &) const = default;
 };
 
-/// One step of a program.
-struct Command {
-  enum class Kind : uint8_t {
-    Launch,
-    Matmul,
-    AllReduce,
-    ReduceScatter,
-    AllGather,
-    Shard,
-    Fill,
-    Copy,
-    RecordEvent,
-    WaitEvent,
-  };
-  Kind kind = Kind::Launch;
-  uint32_t stream = 0;
-  std::string label; ///< for traces and error messages
-  Location location;
-
-  // Launch: the same kernel over several sets of operands (many parameters updated at once); one
-  // set is the common case.
+/// The same kernel over several sets of operands (many parameters updated at once); one set is the
+/// common case.
+struct Launch {
   struct Segment {
     std::vector<Ref> args;
     int64_t iterations = 0; ///< size of the iteration space
     int64_t grain = 1;      ///< the fewest iterations worth giving to one thread
     bool operator==(const Segment &) const = default;
   };
-  uint32_t kernel = 0;
+  uint32_t kernel = 0; ///< index into Plan::kernels
   std::vector<Segment> segments;
+  bool operator==(const Launch &) const = default;
+};
 
-  // Matmul: C[b] = alpha · op(A[b]) · op(B[b]) + beta · D[b], f32 accumulation; op(A) is m×k, op(B)
-  // k×n. Leading dimensions and batch strides in elements, row-major. D, when beta ≠ 0, has C's
-  // type, layout and size; it may be C itself.
+/// The scales of a product of f8 matrices: every element of A and B stands for itself times a
+/// scale, f32. When `block` is 0 each has one scale. Else op(A) has one for rowsA rows and `block`
+/// columns, op(B) one for `block` rows and rowsB columns; what lies between two multiples of
+/// `block` along k is summed in f32 before it is multiplied by its scales and added to the rest.
+/// Neighbours along m, or n, lie strides[0] elements apart, along k strides[1].
+struct MatmulScales {
+  Ref a, b;
+  int64_t block = 0, rowsA = 1, rowsB = 1;
+  std::array<int64_t, 2> stridesA = {}, stridesB = {};
+  bool operator==(const MatmulScales &) const = default;
+};
+
+/// C[b] = alpha · op(A[b]) · op(B[b]) + beta · D[b], f32 accumulation; op(A) is m×k, op(B) k×n.
+/// Leading dimensions and batch strides in elements, row-major. D, when beta ≠ 0, has C's type,
+/// layout and size; it may be C itself.
+struct Matmul {
   Ref a, b, c, d;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   bool transposeA = false, transposeB = false;
@@ -263,32 +264,84 @@ struct Command {
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
   int64_t strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   double alpha = 1, beta = 0;
-  // Scaled products of f8 matrices (batch 1): every element of A and B stands for itself times a
-  // scale, f32. When scaleBlock is 0 each has one scale. Else op(A) has one for scaleRowsA rows and
-  // scaleBlock columns, op(B) one for scaleBlock rows and scaleRowsB columns; what lies between two
-  // multiples of scaleBlock along k is summed in f32 before it is multiplied by its scales and
-  // added to the rest. Neighbours along m, or n, lie scaleStrides[0] elements apart, along k
-  // scaleStrides[1].
-  bool scaled = false;
-  Ref scaleA, scaleB;
-  int64_t scaleBlock = 0, scaleRowsA = 1, scaleRowsB = 1;
-  std::array<int64_t, 2> scaleStridesA = {}, scaleStridesB = {};
+  std::optional<MatmulScales> scales; ///< of f8 matrices, batch 1
+  bool operator==(const Matmul &) const = default;
+};
 
-  // Collectives are among the members of `ranks`, combined in the order of their places, bf16 in
-  // f32 and rounded once. AllReduce: element-wise sum (or maximum), in place over each of `refs`;
-  // counts[i] elements of `type`. ReduceScatter, AllGather, Shard: pairs of a source refs[2i] and a
-  // target refs[2i + 1]; counts[i] elements of one part. ReduceScatter: target ← the part of the
-  // source with this rank's place, summed over the members; AllGather: target ← the members'
-  // sources, by place; Shard: target ← the source's part with this rank's place, no communication.
-  // Fill: every byte of refs[0] (`count` elements) becomes zero. Copy: refs[1] ← refs[0].
+/// Element-wise sum or maximum over the members of `ranks`, combined in the order of their places,
+/// bf16 in f32 and rounded once; in place.
+struct AllReduce {
+  struct Part {
+    Ref buffer;
+    int64_t count = 0; ///< elements
+    bool operator==(const Part &) const = default;
+  };
   Ranks ranks = Ranks::All;
-  bool maximum = false; ///< AllReduce
-  std::vector<Ref> refs;
-  std::vector<int64_t> counts;
+  bool maximum = false;
   DType type = DType::F32;
+  std::vector<Part> parts;
+  bool operator==(const AllReduce &) const = default;
+};
 
-  // RecordEvent / WaitEvent.
+/// Elements that go from one place to another.
+struct Move {
+  Ref from, to;
+  int64_t count = 0; ///< elements of one part
+  bool operator==(const Move &) const = default;
+};
+/// Moves between wholes and the parts of them that the members of `ranks` have, by place.
+struct Exchange {
+  Ranks ranks = Ranks::All;
+  DType type = DType::F32;
+  std::vector<Move> moves;
+  bool operator==(const Exchange &) const = default;
+};
+/// to ← the part of `from` with this rank's place, summed over the members as AllReduce sums.
+struct ReduceScatter : Exchange {};
+/// to ← the members' `from`, by place.
+struct AllGather : Exchange {};
+/// to ← the part of `from` with this rank's place; no communication.
+struct Shard : Exchange {};
+
+/// Every byte of `count` elements becomes zero.
+struct Fill {
+  DType type = DType::F32;
+  Ref to;
+  int64_t count = 0;
+  bool operator==(const Fill &) const = default;
+};
+/// to ← from, which do not overlap.
+struct Copy {
+  DType type = DType::F32;
+  Ref from, to;
+  int64_t count = 0;
+  bool operator==(const Copy &) const = default;
+};
+
+/// Marks a point of the command's stream.
+struct RecordEvent {
   uint32_t event = 0;
+  bool operator==(const RecordEvent &) const = default;
+};
+/// What follows on the command's stream starts after the point that the event marks.
+struct WaitEvent {
+  uint32_t event = 0;
+  bool operator==(const WaitEvent &) const = default;
+};
+
+/// One step of a program.
+struct Command {
+  using Action = std::variant<Launch, Matmul, AllReduce, ReduceScatter, AllGather, Shard, Fill,
+                              Copy, RecordEvent, WaitEvent>;
+  Action action;
+  uint32_t stream = 0;
+  std::string label = {}; ///< for traces and error messages
+  Location location = {};
+
+  template <typename T> bool is() const { return std::holds_alternative<T>(action); }
+  /// The action when it is a T, else null.
+  template <typename T> const T *as() const { return std::get_if<T>(&action); }
+  template <typename T> T *as() { return std::get_if<T>(&action); }
   bool operator==(const Command &) const = default;
 };
 

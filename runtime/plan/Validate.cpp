@@ -3,6 +3,7 @@
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/JsonTree.h"
 #include "runtime/plan/Operands.h"
+#include "runtime/plan/Overload.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Validator.h"
 
@@ -19,9 +20,7 @@ constexpr uint32_t mostStreams = 64;
 constexpr int64_t mostOfRun = int64_t(1) << 53;
 
 /// Of a command that makes sense among several ranks only.
-bool isShared(const Command &command) {
-  return isCollective(command) || command.kind == Command::Kind::Shard;
-}
+bool isShared(const Command &command) { return isCollective(command) || command.is<Shard>(); }
 
 } // namespace
 
@@ -195,34 +194,27 @@ void Validator::events(const Program &program) const {
   std::vector<bool> isRecorded(program.events);
   for (size_t i = 0; i < program.commands.size(); ++i) {
     const Command &command = program.commands[i];
-    if (command.kind == Command::Kind::RecordEvent)
-      isRecorded[command.event] = true;
-    if (command.kind == Command::Kind::WaitEvent && !isRecorded[command.event])
+    if (const auto *record = command.as<RecordEvent>())
+      isRecorded[record->event] = true;
+    if (const auto *wait = command.as<WaitEvent>(); wait && !isRecorded[wait->event])
       fail("command " + std::to_string(i) + " waits for an event that nothing before it records");
   }
 }
 
 void Validator::check(const Command &command, const Program &program) {
-  using Kind = Command::Kind;
   require(command.stream < program.streams, "the stream does not exist");
-  switch (command.kind) {
-  case Kind::Launch:
-    return launch(command);
-  case Kind::Matmul:
-    return matmul(command);
-  case Kind::ReduceScatter:
-  case Kind::AllGather:
-  case Kind::Shard:
-    return exchange(command);
-  case Kind::AllReduce:
-  case Kind::Fill:
-  case Kind::Copy:
-    return moves(command);
-  case Kind::RecordEvent:
-  case Kind::WaitEvent:
-    return require(command.event < program.events, "the event does not exist");
-  }
-  fail("its kind is unknown");
+  auto event = [&](uint32_t number) {
+    require(number < program.events, "the event does not exist");
+  };
+  std::visit(Overload{
+                 [&](const RecordEvent &record) { event(record.event); },
+                 [&](const WaitEvent &wait) { event(wait.event); },
+                 [&](const AllGather &gather) { exchange(gather, /*gathers=*/true); },
+                 [&](const ReduceScatter &scatter) { exchange(scatter, /*gathers=*/false); },
+                 [&](const Shard &shard) { exchange(shard, /*gathers=*/false); },
+                 [&](const auto &action) { check(action); },
+             },
+             command.action);
 }
 
 /// Every step has what each number of ranks runs.

@@ -11,14 +11,14 @@ static bool isFloat(DType type) { return type == DType::F32 || type == DType::BF
 /// One that is not even taken is not absurd either.
 static bool isStride(int64_t stride) { return uint64_t(stride) <= mostArenaBytes; }
 
-void Validator::matmul(const Command &command) const {
-  require(command.m > 0 && command.n > 0 && command.k > 0 && command.batch > 0,
+void Validator::check(const Matmul &matmul) const {
+  require(matmul.m > 0 && matmul.n > 0 && matmul.k > 0 && matmul.batch > 0,
           "a size is not positive");
-  require(command.batch <= INT32_MAX, "the batch has more than 2147483647 matrices");
-  require(!isInteger(command.aType) && !isInteger(command.bType), "an operand is of integers");
-  require(command.cType == DType::F32 || command.cType == DType::BF16,
+  require(matmul.batch <= INT32_MAX, "the batch has more than 2147483647 matrices");
+  require(!isInteger(matmul.aType) && !isInteger(matmul.bType), "an operand is of integers");
+  require(matmul.cType == DType::F32 || matmul.cType == DType::BF16,
           "the result is neither f32 nor bf16");
-  require(std::isfinite(command.alpha) && std::isfinite(command.beta),
+  require(std::isfinite(matmul.alpha) && std::isfinite(matmul.beta),
           "a factor is not a finite number");
   auto operand = [&](const char *what, const Ref &ref, DType type, uint64_t rows, uint64_t columns,
                      int64_t leading, int64_t stride) {
@@ -28,31 +28,32 @@ void Validator::matmul(const Command &command) const {
       fail(std::string(what) + ": the batch stride is negative");
     if (ref.offset % sizeOf(type))
       fail(std::string(what) + ": the offset is not a multiple of the element size");
-    uint64_t last = plus(times(uint64_t(command.batch) - 1, uint64_t(stride)),
+    uint64_t last = plus(times(uint64_t(matmul.batch) - 1, uint64_t(stride)),
                          plus(times(rows - 1, uint64_t(leading)), columns));
     inside(ref, times(last, sizeOf(type)), what);
     if (!isStride(leading) || !isStride(stride))
       fail(std::string(what) + ": rows or matrices are more than 2^46 elements apart");
   };
-  uint64_t m = command.m, n = command.n, k = command.k;
-  operand("A", command.a, command.aType, command.transposeA ? k : m, command.transposeA ? m : k,
-          command.lda, command.strideA);
-  operand("B", command.b, command.bType, command.transposeB ? n : k, command.transposeB ? k : n,
-          command.ldb, command.strideB);
-  operand("C", command.c, command.cType, m, n, command.ldc, command.strideC);
-  require(command.batch == 1 || command.strideC > 0, "C: all matrices of the batch are the same");
-  if (command.beta != 0)
-    operand("D", command.d, command.cType, m, n, command.ldd, command.strideD);
-  if (command.scaled)
-    scales(command);
+  uint64_t m = matmul.m, n = matmul.n, k = matmul.k;
+  operand("A", matmul.a, matmul.aType, matmul.transposeA ? k : m, matmul.transposeA ? m : k,
+          matmul.lda, matmul.strideA);
+  operand("B", matmul.b, matmul.bType, matmul.transposeB ? n : k, matmul.transposeB ? k : n,
+          matmul.ldb, matmul.strideB);
+  operand("C", matmul.c, matmul.cType, m, n, matmul.ldc, matmul.strideC);
+  require(matmul.batch == 1 || matmul.strideC > 0, "C: all matrices of the batch are the same");
+  if (matmul.beta != 0)
+    operand("D", matmul.d, matmul.cType, m, n, matmul.ldd, matmul.strideD);
+  if (matmul.scales)
+    scales(matmul);
 }
 
-void Validator::scales(const Command &command) const {
-  require(isFloat8(command.aType) && isFloat8(command.bType), "it has scales, but no f8 operands");
-  require(command.batch == 1, "it has scales and a batch");
-  int64_t block = command.scaleBlock;
+void Validator::scales(const Matmul &matmul) const {
+  const MatmulScales &scales = *matmul.scales;
+  require(isFloat8(matmul.aType) && isFloat8(matmul.bType), "it has scales, but no f8 operands");
+  require(matmul.batch == 1, "it has scales and a batch");
+  int64_t block = scales.block;
   require(block == 0 || block == 128, "its scales are for blocks of another size than 128");
-  require(block == 0 || command.k % block == 0, "k is not a multiple of the blocks' size");
+  require(block == 0 || matmul.k % block == 0, "k is not a multiple of the blocks' size");
   auto scale = [&](const char *what, const Ref &ref, int64_t outer, int64_t rows,
                    const std::array<int64_t, 2> &strides) {
     uint64_t end = 1; // behind the last scale, in elements
@@ -62,7 +63,7 @@ void Validator::scales(const Command &command) const {
       if (strides[0] < 0 || strides[1] < 0)
         fail(std::string(what) + ": a stride is negative");
       end = plus(end, times(uint64_t(outer / rows - 1), uint64_t(strides[0])));
-      end = plus(end, times(uint64_t(command.k / block - 1), uint64_t(strides[1])));
+      end = plus(end, times(uint64_t(matmul.k / block - 1), uint64_t(strides[1])));
     }
     if (ref.offset % sizeof(float))
       fail(std::string(what) + ": the offset is not a multiple of the element size");
@@ -70,29 +71,29 @@ void Validator::scales(const Command &command) const {
     if (block && !(isStride(strides[0]) && isStride(strides[1])))
       fail(std::string(what) + ": scales are more than 2^46 elements apart");
   };
-  scale("the scale of A", command.scaleA, command.m, command.scaleRowsA, command.scaleStridesA);
-  scale("the scale of B", command.scaleB, command.n, command.scaleRowsB, command.scaleStridesB);
+  scale("the scale of A", scales.a, matmul.m, scales.rowsA, scales.stridesA);
+  scale("the scale of B", scales.b, matmul.n, scales.rowsB, scales.stridesB);
 }
 
-void Validator::moves(const Command &command) const {
-  bool isCopy = command.kind == Command::Kind::Copy;
-  bool isAllReduce = command.kind == Command::Kind::AllReduce;
-  require(isAllReduce || command.refs.size() == (isCopy ? 2 : 1), "wrong number of operands");
-  require(command.counts.size() == (isAllReduce ? command.refs.size() : 1),
-          "wrong number of element counts");
-  require(!isAllReduce || isFloat(command.type), "the element type is neither f32 nor bf16");
-  for (int64_t count : command.counts)
-    require(count >= 0, "a number of elements is negative");
-  for (size_t i = 0; i < command.refs.size(); ++i) {
-    uint64_t count = uint64_t(command.counts[isCopy ? 0 : i]);
-    require(command.refs[i].offset % sizeOf(command.type) == 0,
-            "an offset is not a multiple of the element size");
-    inside(command.refs[i], times(count, sizeOf(command.type)), "an operand");
-  }
-  if (!isCopy)
-    return;
-  uint64_t bytes = uint64_t(command.counts[0]) * sizeOf(command.type);
-  apart(command.refs[0], bytes, command.refs[1], bytes);
+void Validator::elements(const Ref &ref, DType type, int64_t count) const {
+  require(count >= 0, "a number of elements is negative");
+  require(ref.offset % sizeOf(type) == 0, "an offset is not a multiple of the element size");
+  inside(ref, times(uint64_t(count), sizeOf(type)), "an operand");
+}
+
+void Validator::check(const AllReduce &reduce) const {
+  require(isFloat(reduce.type), "the element type is neither f32 nor bf16");
+  for (const AllReduce::Part &part : reduce.parts)
+    elements(part.buffer, reduce.type, part.count);
+}
+
+void Validator::check(const Fill &fill) const { elements(fill.to, fill.type, fill.count); }
+
+void Validator::check(const Copy &copy) const {
+  elements(copy.from, copy.type, copy.count);
+  elements(copy.to, copy.type, copy.count);
+  const uint64_t bytes = uint64_t(copy.count) * sizeOf(copy.type);
+  apart(copy.from, bytes, copy.to, bytes);
 }
 
 /// Both lie inside their buffers.
@@ -102,22 +103,17 @@ void Validator::apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64
           "source and destination overlap");
 }
 
-/// Collectives from a source to a target, one of which is the parts of all members.
-void Validator::exchange(const Command &command) const {
-  require(!command.refs.empty() && command.refs.size() == 2 * command.counts.size(),
-          "it has not two operands for each element count");
-  require(isFloat(command.type), "the element type is neither f32 nor bf16");
-  require(!command.maximum, "only an all-reduce takes the maximum");
-  const bool gathers = command.kind == Command::Kind::AllGather;
-  for (size_t i = 0; i < command.counts.size(); ++i) {
-    require(command.counts[i] >= 0, "a number of elements is negative");
-    const Ref &from = command.refs[2 * i], &to = command.refs[2 * i + 1];
+void Validator::exchange(const Exchange &exchange, bool gathers) const {
+  require(!exchange.moves.empty(), "it has no operands");
+  require(isFloat(exchange.type), "the element type is neither f32 nor bf16");
+  for (const auto &[from, to, count] : exchange.moves) {
+    require(count >= 0, "a number of elements is negative");
     for (const Ref *ref : {&from, &to})
-      require(ref->offset % sizeOf(command.type) == 0,
+      require(ref->offset % sizeOf(exchange.type) == 0,
               "an offset is not a multiple of the element size");
-    const uint64_t part = times(uint64_t(command.counts[i]), sizeOf(command.type));
+    const uint64_t part = times(uint64_t(count), sizeOf(exchange.type));
     for (int64_t world : plan.worlds) {
-      const uint64_t whole = times(part, uint64_t(membersOf(command.ranks, world, plan.group)));
+      const uint64_t whole = times(part, uint64_t(membersOf(exchange.ranks, world, plan.group)));
       inside(from, gathers ? part : whole, "a source");
       inside(to, gathers ? whole : part, "a target");
       apart(from, gathers ? part : whole, to, gathers ? whole : part);

@@ -97,22 +97,22 @@ void Validator::cudaKernels() {
   }
 }
 
-void Validator::launch(const Command &command) const {
-  require(command.kernel < plan.kernels.size(), "the kernel does not exist");
-  require(!command.segments.empty(), "it has no segment");
-  for (const Command::Segment &segment : command.segments) {
+void Validator::check(const Launch &launch) const {
+  require(launch.kernel < plan.kernels.size(), "the kernel does not exist");
+  require(!launch.segments.empty(), "it has no segment");
+  for (const Launch::Segment &segment : launch.segments) {
     require(segment.iterations >= 0, "the number of iterations is negative");
     require(segment.grain >= 1, "the grain is below 1");
     for (const Ref &ref : segment.args)
       inside(ref, ref.bytes, "an operand");
-    reaches(plan.kernels[command.kernel], segment);
+    reaches(plan.kernels[launch.kernel], segment);
   }
   if (plan.target == "cuda")
-    cudaLaunch(command);
+    cudaLaunch(launch);
 }
 
 /// The operands are as many as the kernel's, and each is as long as the kernel reaches.
-void Validator::reaches(const Kernel &kernel, const Command::Segment &segment) const {
+void Validator::reaches(const Kernel &kernel, const Launch::Segment &segment) const {
   if (kernel.reaches.empty())
     fail("kernel " + quoted(kernel.name) + " does not say how far it reaches");
   const size_t operands = kernel.reaches.front().bytes.size();
@@ -130,12 +130,12 @@ void Validator::reaches(const Kernel &kernel, const Command::Segment &segment) c
     inside(segment.args[i], reach->bytes[i], "the reach of an operand");
 }
 
-void Validator::cudaLaunch(const Command &command) const {
-  const Kernel &kernel = plan.kernels[command.kernel];
-  require(command.segments.size() <= kernel.maxSegments, "it has more segments than the kernel");
-  const size_t args = command.segments[0].args.size();
+void Validator::cudaLaunch(const Launch &launch) const {
+  const Kernel &kernel = plan.kernels[launch.kernel];
+  require(launch.segments.size() <= kernel.maxSegments, "it has more segments than the kernel");
+  const size_t args = launch.segments[0].args.size();
   uint64_t blocks = 0;
-  for (const Command::Segment &segment : command.segments) {
+  for (const Launch::Segment &segment : launch.segments) {
     blocks = plus(blocks, uint64_t(segment.iterations) / uint64_t(kernel.iterationsPerBlock) + 1);
     const uint64_t own = uint64_t(segment.iterations / kernel.iterationsPerBlock) +
                          uint64_t(segment.iterations % kernel.iterationsPerBlock != 0);
@@ -153,7 +153,7 @@ void Validator::cudaLaunch(const Command &command) const {
           "its operands need more than the 32764 bytes that a kernel's parameters may have");
 }
 
-void Validator::check(const TensorMap &map, const Command::Segment &segment) const {
+void Validator::check(const TensorMap &map, const Launch::Segment &segment) const {
   require(map.argument < segment.args.size(), "a tensor map is of an operand that does not exist");
   const Ref &ref = segment.args[map.argument];
   require(ref.offset % 16 == 0, "a matrix of a tensor map does not start at a multiple of 16");

@@ -73,14 +73,19 @@ private:
   void events(const Program &program) const;
   void check(const Command &command, const Program &program);
   void check(const Expr &expr, int depth) const;
-  void launch(const Command &command) const;
-  void reaches(const Kernel &kernel, const Command::Segment &segment) const;
-  void cudaLaunch(const Command &command) const;
-  void check(const TensorMap &map, const Command::Segment &segment) const;
-  void matmul(const Command &command) const;
-  void scales(const Command &command) const;
-  void moves(const Command &command) const;
-  void exchange(const Command &command) const;
+  void check(const Launch &launch) const;
+  void reaches(const Kernel &kernel, const Launch::Segment &segment) const;
+  void cudaLaunch(const Launch &launch) const;
+  void check(const TensorMap &map, const Launch::Segment &segment) const;
+  void check(const Matmul &matmul) const;
+  void scales(const Matmul &matmul) const;
+  void check(const AllReduce &reduce) const;
+  void check(const Fill &fill) const;
+  void check(const Copy &copy) const;
+  /// `gathers`: the targets are the parts of all members, else the sources.
+  void exchange(const Exchange &exchange, bool gathers) const;
+  /// `count` elements from the ref's start.
+  void elements(const Ref &ref, DType type, int64_t count) const;
   void apart(const Ref &from, uint64_t fromBytes, const Ref &to, uint64_t toBytes) const;
   bool program(const std::string &name) const;
   bool programAlone(const std::string &name) const;

@@ -13,9 +13,12 @@ inline void sayReaches(plan::Plan &plan) {
   for (plan::Kernel &kernel : plan.kernels)
     kernel.reaches.clear();
   for (const plan::Program &program : plan.programs)
-    for (const plan::Command &command : program.commands)
-      for (const plan::Command::Segment &segment : command.segments) {
-        std::vector<plan::Kernel::Reach> &reaches = plan.kernels[command.kernel].reaches;
+    for (const plan::Command &command : program.commands) {
+      const auto *launch = command.as<plan::Launch>();
+      if (!launch)
+        continue;
+      for (const plan::Launch::Segment &segment : launch->segments) {
+        std::vector<plan::Kernel::Reach> &reaches = plan.kernels[launch->kernel].reaches;
         if (reaches.empty())
           reaches.push_back({0, std::vector<uint64_t>(segment.args.size(), UINT64_MAX)});
         plan::Kernel::Reach &reach = reaches.front();
@@ -25,6 +28,7 @@ inline void sayReaches(plan::Plan &plan) {
           reach.bytes[i] = std::min(reach.bytes[i], plan.buffers[ref.buffer].bytes - ref.offset);
         }
       }
+    }
 }
 
 } // namespace nano::test

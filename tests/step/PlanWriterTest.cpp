@@ -5,6 +5,7 @@
 #include "ir/step/Step.h"
 #include "passes/Passes.h"
 #include "runtime/plan/Expr.h"
+#include "runtime/plan/Operands.h"
 #include "runtime/plan/PlanFile.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -250,8 +251,8 @@ TEST_F(PlanWriterTest, countsPickedElements) {
   ASSERT_TRUE(succeeded(plan));
   std::vector<uint64_t> bytes;
   for (const Command &command : plan->programs[0].commands)
-    if (command.kind == Command::Kind::Launch)
-      bytes.push_back(command.segments[0].args[0].bytes);
+    if (const auto *launched = command.as<nano::plan::Launch>())
+      bytes.push_back(launched->segments[0].args[0].bytes);
   EXPECT_EQ(bytes, (std::vector<uint64_t>{2 * 7 * 4, 64 * 4}));
 }
 
@@ -299,9 +300,9 @@ TEST_F(PlanWriterTest, sharesKernels) {
   EXPECT_TRUE(plans[0].kernels == plans[1].kernels);
   ASSERT_EQ(plans[0].kernels.size(), 2u);
   for (int i : {0, 1}) {
-    const Command &launch = plans[i].programs[0].commands.back();
-    ASSERT_EQ(launch.kind, Command::Kind::Launch);
-    EXPECT_EQ(plans[i].kernels[launch.kernel].name, i ? "thin_" : "scale");
+    const auto *launch = plans[i].programs[0].commands.back().as<nano::plan::Launch>();
+    ASSERT_TRUE(launch);
+    EXPECT_EQ(plans[i].kernels[launch->kernel].name, i ? "thin_" : "scale");
     EXPECT_EQ(plans[i].kernels[i].maxSegments, 2u);
   }
 }
@@ -385,32 +386,33 @@ TEST_F(PlanWriterTest, exchanges) {
   const std::vector<Command> &commands = plan->programs[1].commands;
   ASSERT_EQ(commands.size(), 5u);
   struct Expected {
-    Command::Kind kind;
+    const char *kind;
     Ranks ranks;
     std::string label;
     std::vector<int64_t> counts;
-    size_t refs;
-    bool maximum;
   };
-  const Expected expected[] = {
-      {Command::Kind::ReduceScatter, Ranks::Group, "reduce_scatter a", {32}, 2, false},
-      {Command::Kind::AllReduce, Ranks::Peers, "all_reduce a", {32}, 1, true},
-      {Command::Kind::Shard, Ranks::All, "shard c and 1 more", {8, 2}, 4, false},
-      {Command::Kind::AllGather, Ranks::All, "all_gather @grad.w", {8}, 2, false}};
+  const Expected expected[] = {{"reduce_scatter", Ranks::Group, "reduce_scatter a", {32}},
+                               {"all_reduce", Ranks::Peers, "all_reduce a", {32}},
+                               {"shard", Ranks::All, "shard c and 1 more", {8, 2}},
+                               {"all_gather", Ranks::All, "all_gather @grad.w", {8}}};
   for (auto [i, want] : llvm::enumerate(expected)) {
     const Command &command = commands[i + 1];
-    EXPECT_EQ(command.kind, want.kind) << want.label;
-    EXPECT_EQ(command.ranks, want.ranks) << want.label;
+    EXPECT_STREQ(nano::plan::nameOf(command.action), want.kind);
     EXPECT_EQ(command.label, want.label);
-    EXPECT_EQ(command.counts, want.counts) << want.label;
-    EXPECT_EQ(command.maximum, want.maximum) << want.label;
-    ASSERT_EQ(command.refs.size(), want.refs) << want.label;
-    if (want.refs > 1) {
-      EXPECT_TRUE(command.refs[0].read && !command.refs[0].written) << want.label;
-      EXPECT_TRUE(command.refs[1].written && !command.refs[1].read) << want.label;
+    std::optional<nano::plan::Exchange> exchange = nano::plan::exchangeOf(command);
+    ASSERT_TRUE(exchange) << want.label;
+    EXPECT_EQ(exchange->ranks, want.ranks) << want.label;
+    std::vector<int64_t> counts;
+    for (const nano::plan::Move &move : exchange->moves) {
+      counts.push_back(move.count);
+      EXPECT_TRUE(move.from.read && move.to.written) << want.label;
+      EXPECT_EQ(move.from.written, i == 1) << want.label; // in place
+      EXPECT_EQ(move.to.read, i == 1) << want.label;
     }
+    EXPECT_EQ(counts, want.counts) << want.label;
   }
-  EXPECT_EQ(commands[4].refs[1].offset, 128u);
+  EXPECT_TRUE(commands[2].as<nano::plan::AllReduce>()->maximum);
+  EXPECT_EQ(commands[4].as<nano::plan::AllGather>()->moves[0].to.offset, 128u);
 }
 
 TEST_F(PlanWriterTest, commands) {
@@ -422,12 +424,12 @@ TEST_F(PlanWriterTest, commands) {
 
   const std::vector<Command> &first = plan->programs[0].commands;
   ASSERT_EQ(first.size(), 4u);
-  EXPECT_EQ(first[0].kind, Command::Kind::Fill);
-  EXPECT_EQ(first[0].counts, std::vector<int64_t>{4 * 2 * 3 * 8});
+  ASSERT_TRUE(first[0].is<nano::plan::Fill>());
+  EXPECT_EQ(first[0].as<nano::plan::Fill>()->count, 4 * 2 * 3 * 8);
 
   // y[b] = x[:, b, 2, :]·w[b]ᵀ: rows 48 apart, matrices 24 apart, 16 elements into x.
-  const Command &product = first[1];
-  EXPECT_EQ(product.kind, Command::Kind::Matmul);
+  ASSERT_TRUE(first[1].is<nano::plan::Matmul>());
+  const auto &product = *first[1].as<nano::plan::Matmul>();
   EXPECT_EQ(name(product.a), "first/x");
   EXPECT_EQ(product.a.offset, 64u);
   EXPECT_EQ(std::make_tuple(product.m, product.n, product.k, product.batch),
@@ -442,7 +444,8 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_TRUE(product.c.written);
   EXPECT_FALSE(product.c.read);
 
-  const Command &sum = first[2];
+  ASSERT_TRUE(first[2].is<nano::plan::Matmul>());
+  const auto &sum = *first[2].as<nano::plan::Matmul>();
   EXPECT_TRUE(sum.transposeA);
   EXPECT_EQ(std::make_tuple(sum.m, sum.n, sum.k), std::make_tuple(4, 8, 4));
   EXPECT_EQ(sum.alpha, 0.5);
@@ -452,9 +455,10 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_EQ(std::make_tuple(sum.ldd, sum.strideD), std::make_tuple(8, 32));
 
   // The learning rate is the second scalar: 16 bytes into their buffer.
-  const Command &launch = first[3];
+  EXPECT_EQ(first[3].label, "scale");
+  ASSERT_TRUE(first[3].is<nano::plan::Launch>());
+  const auto &launch = *first[3].as<nano::plan::Launch>();
   ASSERT_EQ(launch.segments.size(), 1u);
-  EXPECT_EQ(launch.label, "scale");
   EXPECT_EQ(launch.segments[0].iterations, 7);
   EXPECT_EQ(launch.segments[0].grain, 16);
   EXPECT_EQ(launch.segments[0].args[0].buffer, plan->scalarBuffer);
@@ -467,16 +471,18 @@ TEST_F(PlanWriterTest, commands) {
   EXPECT_EQ(update.streams, 2u);
   EXPECT_EQ(update.events, 1u);
   ASSERT_EQ(update.commands.size(), 5u);
-  EXPECT_EQ(update.commands[0].kind, Command::Kind::AllReduce);
   EXPECT_EQ(update.commands[0].stream, 1u);
-  EXPECT_EQ(update.commands[0].counts, std::vector<int64_t>{64});
-  EXPECT_EQ(update.commands[1].kind, Command::Kind::RecordEvent);
-  EXPECT_EQ(update.commands[2].kind, Command::Kind::WaitEvent);
-  ASSERT_EQ(update.commands[3].segments.size(), 2u);
-  EXPECT_EQ(update.commands[3].segments[1].iterations, 32);
-  EXPECT_EQ(name(update.commands[3].segments[1].args[1]), "grad.w");
-  EXPECT_EQ(update.commands[4].kind, Command::Kind::Copy);
-  EXPECT_EQ(name(update.commands[4].refs[1]), "w");
+  ASSERT_TRUE(update.commands[0].is<nano::plan::AllReduce>());
+  EXPECT_EQ(update.commands[0].as<nano::plan::AllReduce>()->parts[0].count, 64);
+  EXPECT_TRUE(update.commands[1].is<nano::plan::RecordEvent>());
+  EXPECT_TRUE(update.commands[2].is<nano::plan::WaitEvent>());
+  ASSERT_TRUE(update.commands[3].is<nano::plan::Launch>());
+  const auto &segments = update.commands[3].as<nano::plan::Launch>()->segments;
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[1].iterations, 32);
+  EXPECT_EQ(name(segments[1].args[1]), "grad.w");
+  ASSERT_TRUE(update.commands[4].is<nano::plan::Copy>());
+  EXPECT_EQ(name(update.commands[4].as<nano::plan::Copy>()->to), "w");
 }
 
 /// Scales of one number each, and of blocks that lie as their operands do.
@@ -509,22 +515,25 @@ TEST_F(PlanWriterTest, scaledProducts) {
   ASSERT_TRUE(succeeded(plan));
   const nano::plan::Program &products = plan->programs[0];
   ASSERT_EQ(products.commands.size(), 7u);
-  const Command &one = products.commands[5], &blocks = products.commands[6];
-  EXPECT_EQ(one.aType, DType::F8E5M2);
-  EXPECT_EQ(one.bType, DType::F8E4M3FN);
-  EXPECT_TRUE(one.scaled);
-  EXPECT_EQ(one.scaleBlock, 0);
-  EXPECT_EQ(plan->buffers[one.scaleA.buffer].name, "products/s");
-  EXPECT_EQ(one.scaleB.offset, 12u);
-  EXPECT_TRUE(blocks.scaled);
-  EXPECT_EQ(blocks.scaleBlock, 128);
-  EXPECT_EQ(blocks.scaleRowsA, 1);
-  EXPECT_EQ(blocks.scaleRowsB, 128);
+  const auto *product = products.commands[5].as<nano::plan::Matmul>();
+  ASSERT_TRUE(product && product->scales);
+  EXPECT_EQ(product->aType, DType::F8E5M2);
+  EXPECT_EQ(product->bType, DType::F8E4M3FN);
+  const nano::plan::MatmulScales &one = *product->scales;
+  EXPECT_EQ(one.block, 0);
+  EXPECT_EQ(plan->buffers[one.a.buffer].name, "products/s");
+  EXPECT_EQ(one.b.offset, 12u);
+  product = products.commands[6].as<nano::plan::Matmul>();
+  ASSERT_TRUE(product && product->scales);
+  const nano::plan::MatmulScales &blocks = *product->scales;
+  EXPECT_EQ(blocks.block, 128);
+  EXPECT_EQ(blocks.rowsA, 1);
+  EXPECT_EQ(blocks.rowsB, 128);
   // From row to row and along k: the scale of a has k across its rows, as a has.
-  EXPECT_EQ(blocks.scaleStridesA, (std::array<int64_t, 2>{1, 8}));
-  EXPECT_EQ(blocks.scaleStridesB, (std::array<int64_t, 2>{4, 1}));
-  EXPECT_EQ(plan->buffers[blocks.scaleA.buffer].name, "products/sx");
-  EXPECT_EQ(plan->buffers[blocks.scaleB.buffer].name, "products/sw");
+  EXPECT_EQ(blocks.stridesA, (std::array<int64_t, 2>{1, 8}));
+  EXPECT_EQ(blocks.stridesB, (std::array<int64_t, 2>{4, 1}));
+  EXPECT_EQ(plan->buffers[blocks.a.buffer].name, "products/sx");
+  EXPECT_EQ(plan->buffers[blocks.b.buffer].name, "products/sw");
 }
 
 TEST_F(PlanWriterTest, survivesTheFileFormat) {

@@ -7,7 +7,6 @@ namespace nano::explore {
 namespace {
 
 using plan::Command;
-using Kind = Command::Kind;
 
 /// Four buffers; the last one shares its bytes with the first.
 plan::Plan planOf() {
@@ -23,30 +22,14 @@ plan::Plan planOf() {
 }
 
 Command copy(uint32_t stream, uint32_t from, uint32_t to) {
-  Command command;
-  command.kind = Kind::Copy;
-  command.stream = stream;
-  plan::Ref source, target;
-  source.buffer = from;
-  target.buffer = to;
-  target.written = true;
-  target.read = false;
-  command.refs = {source, target};
-  command.counts = {64};
-  return command;
-}
-
-Command event(Kind kind, uint32_t stream) {
-  Command command;
-  command.kind = kind;
-  command.stream = stream;
-  return command;
+  const plan::Ref target = {to, 0, /*written=*/true, /*read=*/false};
+  return {plan::Copy{plan::DType::F32, {from}, target, 64}, stream};
 }
 
 std::vector<WaitReason> reasonsOf(const Command &before, const Command &after) {
   plan::Program program;
-  program.commands = {before, event(Kind::RecordEvent, before.stream),
-                      event(Kind::WaitEvent, after.stream), after};
+  program.commands = {
+      before, {plan::RecordEvent{0}, before.stream}, {plan::WaitEvent{0}, after.stream}, after};
   program.streams = 2;
   return waitReasons(planOf(), program);
 }

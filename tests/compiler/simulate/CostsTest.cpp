@@ -1,5 +1,6 @@
 // Costs of commands: which rate counts for which, and where a collective's ranks lie.
 #include "compiler/simulate/Costs.h"
+#include "runtime/plan/Overload.h"
 
 #include <gtest/gtest.h>
 
@@ -38,26 +39,24 @@ CostOptions seeing(double keys) {
   return options;
 }
 
-plan::Plan planOf(const Command &command) {
+plan::Plan planOf(const Command::Action &action) {
   plan::Plan plan;
   plan.training.seqLen = 1 << 20;
-  plan.programs.push_back({"last", {command}, 1, 1});
+  plan.programs.push_back({"last", {{action}}, 1, 1});
   return plan;
 }
 
 TEST(Costs, ProductsByTheWiderType) {
-  Command product;
-  product.kind = Command::Kind::Matmul;
+  plan::Matmul product;
   product.m = product.n = 4;
   product.k = 100; // 3200 operations
   auto seconds = [&](DType a, DType b) {
     product.aType = a;
     product.bType = b;
     product.cType = DType::F8E5M2;
-    Command far = product;
     machine::Machine machine = roundMachine();
     machine.memory.points = {{1, 1e9}};
-    return costsOf(planOf(far), machine, 1, {})[0][0];
+    return costsOf(planOf(product), machine, 1, {})[0][0];
   };
   EXPECT_DOUBLE_EQ(seconds(DType::F32, DType::BF16).seconds, 32);
   EXPECT_DOUBLE_EQ(seconds(DType::BF16, DType::BF16).seconds, 16);
@@ -70,7 +69,7 @@ TEST(Costs, ProductsByTheWiderType) {
 }
 
 TEST(Costs, KernelsByTheirBytes) {
-  Command launch;
+  plan::Launch launch;
   launch.segments.push_back({{{0, 0, false, true, 100}, {0, 0, true, true, 50}}, 1, 1});
   plan::Plan plan = planOf(launch);
   plan.buffers.resize(1);
@@ -80,27 +79,23 @@ TEST(Costs, KernelsByTheirBytes) {
 }
 
 TEST(Costs, PartsThatAreCopied) {
-  Command shard;
-  shard.kind = Command::Kind::Shard;
+  plan::Shard shard;
   shard.type = DType::BF16;
-  shard.counts = {20, 5}; // read and written: 100 bytes
+  shard.moves = {{{}, {}, 20}, {{}, {}, 5}}; // read and written: 100 bytes
   EXPECT_DOUBLE_EQ(costOf(planOf(shard)).seconds, 10);
 }
 
 TEST(Costs, WhatKeepsTheMemoryBusy) {
-  Command command;
-  command.kind = Command::Kind::Copy;
-  command.type = DType::F32;
   auto shareOf = [&](int64_t count) {
-    command.counts = {count};
-    return costOf(planOf(command)).memory;
+    return costOf(planOf(plan::Copy{DType::F32, {}, {}, count})).memory;
   };
   EXPECT_DOUBLE_EQ(shareOf(0), 0);
   EXPECT_DOUBLE_EQ(shareOf(1), 0.8 / 1.3); // half a second lies before it
   EXPECT_DOUBLE_EQ(shareOf(100), 1);       // nearly all
-  command.kind = Command::Kind::AllReduce;
-  EXPECT_DOUBLE_EQ(shareOf(100), 0);
-  Command launch;
+  plan::AllReduce reduce;
+  reduce.parts = {{{}, 100}};
+  EXPECT_DOUBLE_EQ(costOf(planOf(reduce)).memory, 0);
+  plan::Launch launch;
   launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
   plan::Plan plan = planOf(launch);
   plan.buffers.resize(1);
@@ -111,7 +106,7 @@ TEST(Costs, WhatKeepsTheMemoryBusy) {
 
 /// A launch of a kernel of five iterations, which reads bf16.
 plan::Plan launchOfFive() {
-  Command launch;
+  plan::Launch launch;
   launch.segments.push_back({{{0, 0, false, true, 20}}, 5, 1});
   plan::Plan plan = planOf(launch);
   plan.buffers.resize(1);
@@ -141,16 +136,18 @@ TEST(Costs, ProductsOfGeneratedKernels) {
 }
 
 TEST(Costs, CollectivesByTheirRanks) {
-  Command command;
-  command.kind = Command::Kind::AllReduce;
-  command.counts = {15, 5}; // 80 bytes
-  command.type = DType::F32;
+  Command::Action action;
   auto seconds = [&](int64_t world, int64_t group, plan::Ranks ranks) {
-    command.ranks = ranks;
-    plan::Plan plan = planOf(command);
+    std::visit(Overload{[&](plan::AllReduce &reduce) { reduce.ranks = ranks; },
+                        [&](plan::ReduceScatter &scatter) { scatter.ranks = ranks; },
+                        [&](plan::AllGather &gather) { gather.ranks = ranks; },
+                        [](const auto &) {}},
+               action);
+    plan::Plan plan = planOf(action);
     plan.group = group;
     return costOf(plan, world).seconds;
   };
+  action.emplace<plan::AllReduce>().parts = {{{}, 15}, {{}, 5}}; // 80 bytes
   using plan::Ranks;
   EXPECT_DOUBLE_EQ(seconds(1, 1, Ranks::All), 0);
   EXPECT_DOUBLE_EQ(seconds(4, 4, Ranks::All), 2 * 0.75 * 80 / 10);
@@ -162,16 +159,15 @@ TEST(Costs, CollectivesByTheirRanks) {
   // Groups of 2: peers are 4 ranks, two in each node.
   EXPECT_DOUBLE_EQ(seconds(8, 2, Ranks::Peers), 2 * 0.75 * 80 / 10);
   // Counts of the others are of a part.
-  command.kind = Command::Kind::ReduceScatter;
+  const std::vector<plan::Move> moves = {{{}, {}, 15}, {{}, {}, 5}};
+  action.emplace<plan::ReduceScatter>().moves = moves;
   EXPECT_DOUBLE_EQ(seconds(4, 4, Ranks::All), 0.75 * 320 / 10);
-  command.kind = Command::Kind::AllGather;
+  action.emplace<plan::AllGather>().moves = moves;
   EXPECT_DOUBLE_EQ(seconds(8, 4, Ranks::Peers), 0.5 * 160 / 5);
 }
 
 TEST(Costs, EventsAreFree) {
-  Command command;
-  command.kind = Command::Kind::RecordEvent;
-  Cost cost = costOf(planOf(command));
+  Cost cost = costOf(planOf(plan::RecordEvent{}));
   EXPECT_EQ(cost.gap + cost.seconds, 0);
 }
 

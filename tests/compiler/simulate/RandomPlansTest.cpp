@@ -13,7 +13,6 @@
 using namespace nano;
 using namespace nano::simulate;
 using plan::Command;
-using Kind = Command::Kind;
 
 namespace {
 
@@ -46,24 +45,20 @@ Case randomCase(std::mt19937 &random) {
     for (int i = 0; i < count; ++i) {
       Command command;
       command.stream = uint32_t(below(int(program.streams)));
-      command.kind = Kind::Launch;
       Cost cost{double(below(2)), double(below(10))};
       switch (below(4)) {
       case 0:
-        command.kind = Kind::RecordEvent;
-        command.event = program.events++;
+        command.action = plan::RecordEvent{program.events++};
         cost = {};
         break;
       case 1:
         if (program.events == 0)
           break;
-        command.kind = Kind::WaitEvent;
-        command.event = uint32_t(below(int(program.events)));
+        command.action = plan::WaitEvent{uint32_t(below(int(program.events)))};
         cost = {};
         break;
       case 2:
-        command.kind = Kind::AllReduce;
-        command.ranks = plan::Ranks(below(3));
+        command.action.emplace<plan::AllReduce>().ranks = plan::Ranks(below(3));
         break;
       default:
         break;
@@ -138,19 +133,19 @@ private:
       const uint32_t i = queues[row % streams][at[row]];
       const Command &command = program.commands[i];
       const Cost cost = given.costs[index][i];
-      if (command.kind == Kind::RecordEvent) {
-        recorded[{rank, command.event}] = now[row];
-      } else if (command.kind == Kind::WaitEvent) {
-        auto found = recorded.find({rank, command.event});
+      if (const auto *record = command.as<plan::RecordEvent>()) {
+        recorded[{rank, record->event}] = now[row];
+      } else if (const auto *wait = command.as<plan::WaitEvent>()) {
+        auto found = recorded.find({rank, wait->event});
         if (found == recorded.end())
           continue;
         now[row] = std::max(now[row], found->second);
-      } else if (command.kind == Kind::AllReduce) {
-        auto &members = came[{i, placeOfSet(command.ranks, rank)}];
+      } else if (const auto *reduce = command.as<plan::AllReduce>()) {
+        auto &members = came[{i, placeOfSet(reduce->ranks, rank)}];
         members[rank] = now[row] + cost.gap;
         size_t wanted = 0;
         for (size_t other = 0; other < world; ++other)
-          wanted += placeOfSet(command.ranks, other) == placeOfSet(command.ranks, rank);
+          wanted += placeOfSet(reduce->ranks, other) == placeOfSet(reduce->ranks, rank);
         if (members.size() < wanted)
           continue;
         double start = 0;

@@ -7,7 +7,6 @@
 
 using namespace nano;
 using namespace nano::simulate;
-using Kind = plan::Command::Kind;
 
 namespace {
 
@@ -36,27 +35,24 @@ public:
     costs.emplace_back();
   }
   /// A command of the last program, named for the tests' convenience by its label.
-  plan::Command &add(const std::string &label, Kind kind, uint32_t stream, double seconds,
-                     double gap = 0) {
-    plan::Command command;
-    command.label = label;
-    command.kind = kind;
-    command.stream = stream;
-    command.location = {"m.cpp", uint32_t(++line)};
-    plan.programs.back().commands.push_back(command);
+  void add(const std::string &label, plan::Command::Action action, uint32_t stream, double seconds,
+           double gap = 0) {
+    plan.programs.back().commands.push_back(
+        {std::move(action), stream, label, {"m.cpp", uint32_t(++line)}});
     costs.back().push_back({gap, seconds});
-    return plan.programs.back().commands.back();
   }
   void work(const std::string &label, double seconds, double gap = 0) {
-    add(label, Kind::Launch, 0, seconds, gap);
+    add(label, plan::Launch(), 0, seconds, gap);
   }
   void reduce(const std::string &label, double seconds, plan::Ranks ranks = plan::Ranks::All) {
-    add(label, Kind::AllReduce, 1, seconds).ranks = ranks;
+    plan::AllReduce action;
+    action.ranks = ranks;
+    add(label, action, 1, seconds);
   }
   /// `waiting` goes on when `recorded` has come here.
   void after(uint32_t recorded, uint32_t waiting) {
-    add("", Kind::RecordEvent, recorded, 0).event = events;
-    add("", Kind::WaitEvent, waiting, 0).event = events++;
+    add("", plan::RecordEvent{events}, recorded, 0);
+    add("", plan::WaitEvent{events++}, waiting, 0);
   }
   Outcome run(const Settings &settings = settingsOf(4)) {
     return simulate::simulate(plan, machine, costs, settings);
@@ -167,9 +163,7 @@ TEST(Simulator, StreamsShareTheMemory) {
   Steps steps;
   steps.program("last");
   steps.plan.programs.back().streams = 3;
-  plan::Command &copy = steps.add("c", Kind::Copy, 2, 4);
-  copy.counts = {8};
-  copy.type = plan::DType::F32;
+  steps.add("c", plan::Copy{plan::DType::F32, {}, {}, 8}, 2, 4);
   steps.costs[0].back().memory = 1;
   steps.work("a", 10);
   steps.program("update");
@@ -303,7 +297,8 @@ TEST(Simulator, OnlyMembersWait) {
   EXPECT_LT(times[(std::pair{0, "group"})].second, times[(std::pair{2, "group"})].first + 1);
   EXPECT_EQ(times[(std::pair{0, "group"})].second, times[(std::pair{1, "group"})].second);
 
-  steps.plan.programs[0].commands.back().ranks = plan::Ranks::Peers; // ranks 1 and 3
+  // Ranks 1 and 3.
+  steps.plan.programs[0].commands.back().as<plan::AllReduce>()->ranks = plan::Ranks::Peers;
   times = timesOf(steps, steps.run(settingsOf(4, {{3, 5}})));
   EXPECT_EQ(times[(std::pair{1, "group"})].second, times[(std::pair{3, "group"})].second);
   EXPECT_LT(times[(std::pair{0, "group"})].second, times[(std::pair{1, "group"})].second);

@@ -75,7 +75,7 @@ struct Operands {
   Scales scaleA, scaleB;
   std::vector<double> sums = {}; ///< [m][n][k/128], of the elements without scales
 
-  void sum(const Command &command) {
+  void sum(const plan::Matmul &command) {
     auto decode = [](const std::vector<std::byte> &bytes, DType type) {
       std::vector<float> values(bytes.size());
       for (size_t i = 0; i < values.size(); ++i)
@@ -94,7 +94,7 @@ struct Operands {
         }
   }
   /// Element (i, j) of the result by these scales, before it is rounded.
-  double result(const Command &command, const std::vector<double> &left,
+  double result(const plan::Matmul &command, const std::vector<double> &left,
                 const std::vector<double> &right, int64_t i, int64_t j) const {
     const int64_t blocks = command.k / 128;
     double total = 0;
@@ -109,7 +109,7 @@ struct Operands {
 };
 
 /// The first element of `found` that these readings do not give, "" when there is none.
-std::string difference(const Command &command, const Operands &operands,
+std::string difference(const plan::Matmul &command, const Operands &operands,
                        const std::vector<std::byte> &found, const Reading &left,
                        const Reading &right) {
   std::vector<double> scalesA = spread(operands.scaleA, left),
@@ -130,7 +130,7 @@ std::string difference(const Command &command, const Operands &operands,
 }
 
 /// The readings that give what was found.
-std::string explanation(const Command &command, const Operands &operands,
+std::string explanation(const plan::Matmul &command, const Operands &operands,
                         const std::vector<std::byte> &found) {
   for (const Reading &left : readings)
     for (const Reading &right : readings)
@@ -146,8 +146,7 @@ std::vector<ProductCase> blockProductCases(int64_t rows) {
   std::vector<ProductCase> cases;
   auto add = [&](const char *name, int64_t rowsA, int64_t rowsB, DType type, int64_t m, int64_t n,
                  int64_t k, double beta = 0) {
-    Command command;
-    command.kind = Command::Kind::Matmul;
+    plan::Matmul command;
     command.m = m, command.n = n, command.k = k;
     command.aType = command.bType = DType::F8E4M3FN;
     command.cType = type;
@@ -155,14 +154,10 @@ std::vector<ProductCase> blockProductCases(int64_t rows) {
     command.lda = command.ldb = k;
     command.ldc = command.ldd = n;
     command.beta = beta;
-    command.scaled = true;
-    command.scaleBlock = 128;
-    command.scaleRowsA = rowsA, command.scaleRowsB = rowsB;
     auto strides = [&](int64_t size, int64_t rows) {
       return rows == 1 ? Strides{1, padded(size)} : Strides{padded(k / 128), 1};
     };
-    command.scaleStridesA = strides(m, rowsA);
-    command.scaleStridesB = strides(n, rowsB);
+    command.scales = {{}, {}, 128, rowsA, rowsB, strides(m, rowsA), strides(n, rowsB)};
     cases.push_back({name, command});
   };
   const DType bf16 = DType::BF16, f32 = DType::F32;
@@ -179,7 +174,7 @@ std::vector<ProductCase> blockProductCases(int64_t rows) {
 }
 
 std::string blockProductError(Device &device, const Plan &plan) {
-  const Command &command = plan.programs[0].commands[0];
+  const auto &command = *plan.programs[0].commands[0].as<plan::Matmul>();
   auto write = [&](const Ref &ref, const void *data, size_t bytes) {
     Status status = device.write(ref.buffer, 0, data, bytes);
     return status ? std::string() : status.error().message;
@@ -191,17 +186,17 @@ std::string blockProductError(Device &device, const Plan &plan) {
     Operands operands = {bytes(command.a, 1),
                          bytes(command.b, 2),
                          bytes(command.c, 3),
-                         {command.m, command.k, command.scaleRowsA, command.scaleStridesA},
-                         {command.n, command.k, command.scaleRowsB, command.scaleStridesB}};
-    operands.scaleA.fill(plan.buffers[command.scaleA.buffer].bytes / 4, run);
-    operands.scaleB.fill(plan.buffers[command.scaleB.buffer].bytes / 4, run + 1);
+                         {command.m, command.k, command.scales->rowsA, command.scales->stridesA},
+                         {command.n, command.k, command.scales->rowsB, command.scales->stridesB}};
+    operands.scaleA.fill(plan.buffers[command.scales->a.buffer].bytes / 4, run);
+    operands.scaleB.fill(plan.buffers[command.scales->b.buffer].bytes / 4, run + 1);
     operands.sum(command);
     const Scales &a = operands.scaleA, &b = operands.scaleB;
     std::string failure = write(command.a, operands.a.data(), operands.a.size()) +
                           write(command.b, operands.b.data(), operands.b.size()) +
                           write(command.c, operands.c.data(), operands.c.size()) +
-                          write(command.scaleA, a.values.data(), 4 * a.values.size()) +
-                          write(command.scaleB, b.values.data(), 4 * b.values.size());
+                          write(command.scales->a, a.values.data(), 4 * a.values.size()) +
+                          write(command.scales->b, b.values.data(), 4 * b.values.size());
     if (!failure.empty())
       return failure;
     if (Status status = device.run(plan.programs[0].name); !status)

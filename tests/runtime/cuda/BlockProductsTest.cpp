@@ -44,11 +44,12 @@ TEST_F(BlockProductsTest, AreComputed) {
 TEST_F(BlockProductsTest, SayHowScalesAreRead) {
   test::ProductCase each = blockProductCases(8).front();
   each.command.k = each.command.lda = each.command.ldb = 512; // scales without padding
-  each.command.scaleStridesB = {4, 1};
+  each.command.scales->stridesB = {4, 1};
   plan::Plan plan = productPlan({each});
   auto device = make(plan);
   ASSERT_TRUE(device) << device.error().message;
-  plan.programs[0].commands[0].scaleStridesB = {1, 2}; // what the test believes
+  plan.programs[0].commands[0].as<plan::Matmul>()->scales->stridesB = {1,
+                                                                       2}; // what the test believes
   EXPECT_CONTAINS(blockProductError(**device, plan),
                   "; it is the product with A's scales read as the plan says and B's read as "
                   "[m][k/128]");
@@ -56,30 +57,30 @@ TEST_F(BlockProductsTest, SayHowScalesAreRead) {
 
 TEST_F(BlockProductsTest, RefuseScalesThatGpusLack) {
   std::vector<test::ProductCase> cases = blockProductCases(128);
-  auto message = [&](const std::function<void(plan::Plan &, plan::Command &)> &change) {
+  auto message = [&](const std::function<void(plan::Plan &, plan::Matmul &)> &change) {
     plan::Plan plan = productPlan({cases.front()});
-    change(plan, plan.programs[0].commands[0]);
+    change(plan, *plan.programs[0].commands[0].as<plan::Matmul>());
     auto device = make(plan);
     EXPECT_FALSE(device);
     Error error = device ? Error() : device.error();
     EXPECT_EQ(error.exitStatus(), 2);
     return error.message;
   };
-  EXPECT_CONTAINS(message([](auto &, auto &command) { command.scaleStridesA = {5, 1}; }),
+  EXPECT_CONTAINS(message([](auto &, auto &command) { command.scales->stridesA = {5, 1}; }),
                   "the 128x5 block scales of A have strides [5,1] at offset 0 from a multiple of "
                   "16 bytes, cuBLASLt reads [1,128] at 0; recompile the model with --target cuda");
-  EXPECT_CONTAINS(message([](auto &, auto &command) { command.scaleStridesB = {5, 1}; }),
+  EXPECT_CONTAINS(message([](auto &, auto &command) { command.scales->stridesB = {5, 1}; }),
                   "the 2x5 block scales of B have strides [5,1] at offset 0 from a multiple of 16 "
                   "bytes, cuBLASLt reads [8,1] at 0");
-  EXPECT_CONTAINS(message([](plan::Plan &plan, plan::Command &command) {
-                    plan.buffers[command.scaleB.buffer].bytes += 4;
-                    command.scaleB.offset = 4;
+  EXPECT_CONTAINS(message([](plan::Plan &plan, plan::Matmul &command) {
+                    plan.buffers[command.scales->b.buffer].bytes += 4;
+                    command.scales->b.offset = 4;
                   }),
                   "strides [8,1] at offset 4 from a multiple of 16 bytes");
   // No scales of 128×128 on both sides.
   EXPECT_CONTAINS(message([](auto &, auto &command) {
-                    command.scaleRowsA = 128;
-                    command.scaleStridesA = {8, 1};
+                    command.scales->rowsA = 128;
+                    command.scales->stridesA = {8, 1};
                   }),
                   "has no algorithm for the product 128x256x640 f8e4m3fn*f8e4m3fnT->bf16 scaled by "
                   "blocks of 128x128,128x128 ld 640,640,256 align 256,256,256 (a test's status); "

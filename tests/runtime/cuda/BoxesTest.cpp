@@ -69,9 +69,9 @@ plan::Plan boxesPlan() {
   plan.kernels = {kernel};
   plan::Program program = {"main", {}, 1, 0};
   for (auto [from, to] : {std::pair(X, Y), std::pair(Y, X), std::pair(X, Y)}) {
-    plan::Command &launch = program.commands.emplace_back();
-    launch.label = "add one";
-    launch.segments = {
+    plan::Command &command = program.commands.emplace_back();
+    command.label = "add one";
+    command.action.emplace<plan::Launch>().segments = {
         {{{from, 0, false, true, 4 * count}, {to, 0, true, false, 4 * count}}, blocks, 1}};
   }
   plan.programs = {program};

@@ -393,7 +393,7 @@ TEST_F(CudaDeviceTest, SaysWhichProductHasNoAlgorithm) {
 
 TEST_F(CudaDeviceTest, RefusesF8ProductsThatGpusLack) {
   test::ProductCase f8 = productCases().back();
-  ASSERT_TRUE(f8.command.scaled);
+  ASSERT_TRUE(f8.command.scales);
   fake.unsupported = CUDA_R_8F_E5M2;
   f8.command.transposeB = false;
   f8.command.ldb = f8.command.n;

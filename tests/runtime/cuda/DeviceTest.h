@@ -102,7 +102,7 @@ inline std::vector<std::vector<float>> runChain(Device &device, int64_t side) {
 inline void checkProducts(Device &device, const plan::Plan &plan) {
   for (const plan::Program &program : plan.programs) {
     SCOPED_TRACE(program.name);
-    const plan::Command &command = program.commands[0];
+    const auto &command = *program.commands[0].as<plan::Matmul>();
     std::vector<std::vector<std::byte>> bytes(plan.buffers.size());
     auto fill = [&](const plan::Ref &ref, uint64_t seed) {
       bytes[ref.buffer] = operandBytes(plan.buffers[ref.buffer], seed);
@@ -116,9 +116,9 @@ inline void checkProducts(Device &device, const plan::Plan &plan) {
       bool isInPlace = command.beta != 0 && command.d.buffer == command.c.buffer;
       if (command.beta != 0 && !isInPlace)
         fill(command.d, 4 * run + 4);
-      if (command.scaled) {
-        ASSERT_TRUE(device.write(command.scaleA.buffer, 0, &scaleA, 4));
-        ASSERT_TRUE(device.write(command.scaleB.buffer, 0, &scaleB, 4));
+      if (command.scales) {
+        ASSERT_TRUE(device.write(command.scales->a.buffer, 0, &scaleA, 4));
+        ASSERT_TRUE(device.write(command.scales->b.buffer, 0, &scaleB, 4));
       }
       Status status = device.run(program.name);
       ASSERT_TRUE(status) << status.error().message;
@@ -129,7 +129,7 @@ inline void checkProducts(Device &device, const plan::Plan &plan) {
       referenceProduct(command, bytes[command.a.buffer].data(), bytes[command.b.buffer].data(),
                        expected.data(),
                        isInPlace ? expected.data() : bytes[command.d.buffer].data(),
-                       command.scaled ? &scaleA : nullptr, command.scaled ? &scaleB : nullptr);
+                       command.scales ? &scaleA : nullptr, command.scales ? &scaleB : nullptr);
       int wrong = 0;
       auto count = int64_t(expected.size() / plan::sizeOf(command.cType));
       for (int64_t i = 0; i < count && wrong < 3; ++i) {

@@ -60,10 +60,9 @@ void setValue(void *data, cudaDataType type, int64_t index, float value) {
 }
 
 std::vector<ProductCase> productCases() {
-  Command plain;
-  plain.kind = Command::Kind::Matmul;
+  plan::Matmul plain;
   plain.m = 48, plain.n = 32, plain.k = 64;
-  auto packed = [](Command command) {
+  auto packed = [](plan::Matmul command) {
     command.lda = command.transposeA ? command.m : command.k;
     command.ldb = command.transposeB ? command.k : command.n;
     command.ldc = command.ldd = command.n;
@@ -77,19 +76,19 @@ std::vector<ProductCase> productCases() {
        {}}};
   for (auto [input, output] : {std::pair(0, 0), std::pair(1, 0), std::pair(1, 1)})
     for (int transposes = 0; transposes < 4; ++transposes) {
-      Command command = plain;
+      plan::Matmul command = plain;
       command.aType = command.bType = input ? DType::BF16 : DType::F32;
       command.cType = output ? DType::BF16 : DType::F32;
       command.transposeA = (transposes & 2) != 0;
       command.transposeB = (transposes & 1) != 0;
       cases.push_back({names[input][output][transposes], packed(command)});
     }
-  Command bf16 = cases.back().command; // both transposed
-  Command gaps = bf16;
+  plan::Matmul bf16 = cases.back().command; // both transposed
+  plan::Matmul gaps = bf16;
   gaps.lda += 16, gaps.ldb += 8, gaps.ldc += 24;
   cases.push_back({"gaps", gaps});
 
-  Command batch = plain;
+  plan::Matmul batch = plain;
   batch.aType = batch.bType = batch.cType = DType::BF16;
   batch.batch = 3;
   batch.transposeB = true;
@@ -98,38 +97,38 @@ std::vector<ProductCase> productCases() {
   batch.strideB = batch.n * batch.ldb;
   batch.strideC = batch.m * batch.ldc;
   cases.push_back({"batch", batch});
-  Command shared = batch;
+  plan::Matmul shared = batch;
   shared.strideB = 0; // one B for all
   cases.push_back({"batch_one_b", shared});
 
-  Command factors = bf16;
+  plan::Matmul factors = bf16;
   factors.transposeA = factors.transposeB = false;
   factors = packed(factors);
   factors.alpha = 0.5, factors.beta = -1.5;
   factors.ldd = factors.n + 16;
   cases.push_back({"added", factors});
-  Command inPlace = factors;
+  plan::Matmul inPlace = factors;
   inPlace.ldd = inPlace.ldc;
   inPlace.beta = 1;
   inPlace.cType = DType::F32;
   cases.push_back({"in_place", inPlace});
-  Command batchAdded = batch;
+  plan::Matmul batchAdded = batch;
   batchAdded.beta = 0.25;
   batchAdded.strideD = batchAdded.strideC + 32;
   cases.push_back({"batch_added", batchAdded});
 
-  Command odd = plain;
+  plan::Matmul odd = plain;
   odd.m = 5, odd.n = 7, odd.k = 3;
   cases.push_back({"odd_f32", packed(odd)});
   odd.aType = odd.bType = odd.cType = DType::BF16;
   cases.push_back({"odd_bf16", packed(odd)});
 
-  Command f8 = plain;
+  plan::Matmul f8 = plain;
   f8.aType = f8.bType = DType::F8E4M3FN;
   f8.cType = DType::BF16;
   f8.transposeB = true;
   cases.push_back({"f8", packed(f8)});
-  f8.scaled = true;
+  f8.scales.emplace();
   cases.push_back({"f8_scaled", packed(f8)});
   f8.cType = DType::F32;
   f8.bType = DType::F8E5M2;
@@ -149,7 +148,7 @@ Plan productPlan(const std::vector<ProductCase> &cases) {
     return Ref{uint32_t(plan.buffers.size() - 1), 0};
   };
   for (const ProductCase &each : cases) {
-    Command command = each.command;
+    plan::Matmul command = each.command;
     std::string name = each.name;
     auto matrix = [&](const char *suffix, DType type, int64_t rows, int64_t leading,
                       int64_t stride) {
@@ -158,9 +157,9 @@ Plan productPlan(const std::vector<ProductCase> &cases) {
     // With the gaps behind the last row or block.
     auto scale = [&](const char *suffix, int64_t outer, int64_t rows,
                      const std::array<int64_t, 2> &strides) {
-      int64_t count = command.scaleBlock == 0 ? 1
-                      : rows == 1             ? command.k / 128 * strides[1]
-                                              : outer * strides[0];
+      int64_t count = command.scales->block == 0 ? 1
+                      : rows == 1                ? command.k / 128 * strides[1]
+                                                 : outer * strides[0];
       return buffer(name + suffix, DType::F32, count);
     };
     command.a = matrix(".a", command.aType, command.transposeA ? command.k : command.m, command.lda,
@@ -174,15 +173,13 @@ Plan productPlan(const std::vector<ProductCase> &cases) {
       command.d = {command.c.buffer, 0};
     else if (command.beta != 0)
       command.d = matrix(".d", command.cType, command.m, command.ldd, command.strideD);
-    if (command.scaled) {
-      command.scaleA = scale(".scale_a", command.m / command.scaleRowsA, command.scaleRowsA,
-                             command.scaleStridesA);
-      command.scaleB = scale(".scale_b", command.n / command.scaleRowsB, command.scaleRowsB,
-                             command.scaleStridesB);
+    if (command.scales) {
+      command.scales->a = scale(".scale_a", command.m / command.scales->rowsA,
+                                command.scales->rowsA, command.scales->stridesA);
+      command.scales->b = scale(".scale_b", command.n / command.scales->rowsB,
+                                command.scales->rowsB, command.scales->stridesB);
     }
-    command.label = name;
-    command.location = {"products.cpp", 7};
-    Program program = {name, {command}, 1, 0};
+    Program program = {name, {{command, 0, name, {"products.cpp", 7}}}, 1, 0};
     plan.programs.push_back(program);
   }
   return plan;
@@ -207,8 +204,8 @@ std::vector<std::byte> operandBytes(const Buffer &buffer, uint64_t seed) {
   return bytes;
 }
 
-void referenceProduct(const Command &command, const void *a, const void *b, void *c, const void *d,
-                      const float *scaleA, const float *scaleB) {
+void referenceProduct(const plan::Matmul &command, const void *a, const void *b, void *c,
+                      const void *d, const float *scaleA, const float *scaleB) {
   float factor = float(command.alpha) * (scaleA ? *scaleA : 1) * (scaleB ? *scaleB : 1);
   for (int64_t batch = 0; batch < command.batch; ++batch)
     for (int64_t i = 0; i < command.m; ++i)

@@ -21,7 +21,7 @@ void setValue(void *data, cudaDataType type, int64_t index, float value);
 /// A product to test, and where its operands lie in the arena of `productPlan`.
 struct ProductCase {
   const char *name;
-  plan::Command command;
+  plan::Matmul command;
 };
 
 /// Every combination of transposes for f32 and bf16 with f32 and bf16 results; gaps between rows;
@@ -38,7 +38,7 @@ std::vector<std::byte> operandBytes(const plan::Buffer &buffer, uint64_t seed);
 
 /// What C must be, row-major with the command's strides, given the operands' bytes; `c` holds what
 /// C held before, and gets the result where the product writes. `d` may be `c`; scales may be null.
-void referenceProduct(const plan::Command &command, const void *a, const void *b, void *c,
+void referenceProduct(const plan::Matmul &command, const void *a, const void *b, void *c,
                       const void *d, const float *scaleA, const float *scaleB);
 
 } // namespace nano::test

@@ -56,49 +56,45 @@ plan::Plan ranksPlan(int world, int group) {
         return plan::Ref{i, 0, written, read, plan.buffers[i].bytes};
     return plan::Ref();
   };
-  auto command = [&](Command::Kind kind, uint32_t stream, const char *label) -> Command & {
-    Command &made = program.commands.emplace_back();
-    made.kind = kind;
-    made.stream = stream;
-    made.label = label;
-    made.location = {"ranks.cpp", ++line};
-    return made;
+  auto add = [&](Command::Action action, uint32_t stream, const char *label) {
+    program.commands.push_back({std::move(action), stream, label, {"ranks.cpp", ++line}});
   };
-  auto move = [&](Command::Kind kind, Ranks ranks, uint32_t stream, const char *label,
-                  const std::vector<std::pair<const char *, const char *>> &pairs,
-                  const std::vector<int64_t> &counts) {
-    Command &made = command(kind, stream, label);
-    made.ranks = ranks;
-    made.counts = counts;
-    for (const auto &[from, to] : pairs) {
-      made.refs.push_back(ref(from, true, false));
-      made.refs.push_back(ref(to, false, true));
-    }
+  auto moves = [&](Ranks ranks, const std::vector<std::pair<const char *, const char *>> &pairs,
+                   const std::vector<int64_t> &counts) {
+    plan::Exchange exchange;
+    exchange.ranks = ranks;
+    for (size_t i = 0; i < pairs.size(); ++i)
+      exchange.moves.push_back(
+          {ref(pairs[i].first, true, false), ref(pairs[i].second, false, true), counts[i]});
+    return exchange;
+  };
+  auto copy = [&](const char *from, const char *to, int64_t count) {
+    return plan::Copy{DType::F32, ref(from, true, false), ref(to, false, true), count};
   };
   auto reduce = [&](Ranks ranks, bool maximum, const char *label,
                     const std::vector<const char *> &names, const std::vector<int64_t> &counts) {
-    Command &made = command(Command::Kind::AllReduce, 1, label);
+    plan::AllReduce made;
     made.ranks = ranks;
     made.maximum = maximum;
-    made.counts = counts;
-    for (const char *name : names)
-      made.refs.push_back(ref(name, true, true));
-    made.type = plan.buffers[made.refs[0].buffer].type;
+    for (size_t i = 0; i < names.size(); ++i)
+      made.parts.push_back({ref(names[i], true, true), counts[i]});
+    made.type = plan.buffers[made.parts[0].buffer.buffer].type;
+    add(made, 1, label);
   };
-  move(Command::Kind::Copy, Ranks::All, 0, "sum is x", {{"x", "sum"}}, {world * part});
-  command(Command::Kind::RecordEvent, 0, "").event = 0;
-  command(Command::Kind::WaitEvent, 1, "").event = 0;
+  add(copy("x", "sum", world * part), 0, "sum is x");
+  add(plan::RecordEvent{0}, 0, "");
+  add(plan::WaitEvent{0}, 1, "");
   reduce(Ranks::All, false, "sums", {"sum", "sum2"}, {world * part, 3});
   reduce(Ranks::All, true, "maxima", {"largest"}, {5});
-  move(Command::Kind::ReduceScatter, Ranks::All, 1, "parts", {{"x", "mine"}, {"x2", "mine2"}},
-       {part, 2});
-  move(Command::Kind::Copy, Ranks::All, 1, "of peers is mine", {{"mine", "of peers"}}, {part});
+  add(plan::ReduceScatter{moves(Ranks::All, {{"x", "mine"}, {"x2", "mine2"}}, {part, 2})}, 1,
+      "parts");
+  add(copy("mine", "of peers", part), 1, "of peers is mine");
   reduce(Ranks::Peers, false, "sum of peers", {"of peers"}, {part});
-  move(Command::Kind::AllGather, Ranks::Group, 1, "gather", {{"mine", "gathered"}}, {part});
+  add(plan::AllGather{moves(Ranks::Group, {{"mine", "gathered"}}, {part})}, 1, "gather");
   reduce(Ranks::All, false, "sum in bf16", {"half"}, {7});
-  command(Command::Kind::RecordEvent, 1, "").event = 1;
-  command(Command::Kind::WaitEvent, 0, "").event = 1;
-  move(Command::Kind::Shard, Ranks::Group, 0, "shard", {{"gathered", "shard"}}, {part});
+  add(plan::RecordEvent{1}, 1, "");
+  add(plan::WaitEvent{1}, 0, "");
+  add(plan::Shard{moves(Ranks::Group, {{"gathered", "shard"}}, {part})}, 0, "shard");
   plan.programs = {program};
   return plan;
 }

@@ -94,40 +94,26 @@ Plan smallPlan(int64_t count) {
   plan.scalars = {{"factor", DType::F32, 0, {Expr::Kind::Constant, 2, "", {}}}};
 
   Program program = {"main", {}, 2, 2};
-  auto command = [&](Command::Kind kind, uint32_t stream, const char *label) -> Command & {
-    Command &made = program.commands.emplace_back();
-    made.kind = kind;
-    made.stream = stream;
-    made.label = label;
-    return made;
+  auto add = [&](Command::Action action, uint32_t stream, const char *label,
+                 plan::Location location = {}) {
+    program.commands.push_back({std::move(action), stream, label, location});
   };
   uint64_t bytes = uint64_t(count) * 4;
-  Command &copy = command(Command::Kind::Copy, 1, "z is x");
-  copy.refs = {{x, 0, false, true, bytes}, {z, 0, true, false, bytes}};
-  copy.counts = {count};
-  command(Command::Kind::RecordEvent, 1, "").event = 1;
-  Command &scale = command(Command::Kind::Launch, 0, "y from x");
-  scale.kernel = 0;
-  scale.location = {"small.cpp", 3};
-  scale.segments = {
-      {{{scalars, 0, false, true, 4}, {x, 0, false, true, bytes}, {y, 0, true, false, bytes}},
-       count,
-       1}};
-  command(Command::Kind::WaitEvent, 0, "").event = 1;
-  Command &add = command(Command::Kind::Launch, 0, "z plus y");
-  add.kernel = 1;
+  auto reads = [&](uint32_t buffer) { return Ref{buffer, 0, false, true, bytes}; };
+  auto writes = [&](uint32_t buffer) { return Ref{buffer, 0, true, false, bytes}; };
+  add(plan::Copy{DType::F32, reads(x), writes(z), count}, 1, "z is x");
+  add(plan::RecordEvent{1}, 1, "");
+  add(plan::Launch{0, {{{{scalars, 0, false, true, 4}, reads(x), writes(y)}, count, 1}}}, 0,
+      "y from x", {"small.cpp", 3});
+  add(plan::WaitEvent{1}, 0, "");
   int64_t part = count / 3;
-  auto segment = [&](int64_t from, int64_t iterations) {
+  auto segment = [&](int64_t from, int64_t iterations) -> plan::Launch::Segment {
     uint64_t at = uint64_t(from) * 4, size = uint64_t(iterations) * 4;
-    add.segments.push_back(
-        {{{y, at, false, true, size}, {z, at, true, true, size}}, iterations, 1});
+    return {{{y, at, false, true, size}, {z, at, true, true, size}}, iterations, 1};
   };
-  segment(0, part);
-  segment(part, 0);
-  segment(part, count - part);
-  Command &fill = command(Command::Kind::Fill, 1, "w is 0");
-  fill.refs = {{w, 0, true, false, bytes}};
-  fill.counts = {count};
+  add(plan::Launch{1, {segment(0, part), segment(part, 0), segment(part, count - part)}}, 0,
+      "z plus y");
+  add(plan::Fill{DType::F32, writes(w), count}, 1, "w is 0");
   plan.programs = {program};
   sayReaches(plan);
   return plan;
@@ -139,44 +125,38 @@ Plan chainPlan(int64_t side) {
   const uint64_t bytes = uint64_t(count) * 4;
   enum : uint32_t { Scalars, X, Y, Z, W };
   Program program = {"chain", {}, 2, 2};
-  auto command = [&](Command::Kind kind, uint32_t stream) -> Command & {
-    Command &made = program.commands.emplace_back();
-    made.kind = kind;
-    made.stream = stream;
-    made.label = "command " + std::to_string(program.commands.size() - 1);
-    return made;
+  auto push = [&](Command::Action action, uint32_t stream = 0) {
+    const std::string label = "command " + std::to_string(program.commands.size());
+    program.commands.push_back({std::move(action), stream, label, {}});
   };
   auto reads = [&](uint32_t buffer) { return Ref{buffer, 0, false, true, bytes}; };
   auto writes = [&](uint32_t buffer) { return Ref{buffer, 0, true, false, bytes}; };
   auto scale = [&](uint32_t from, uint32_t to, uint32_t stream = 0) {
-    Command &made = command(Command::Kind::Launch, stream);
-    made.segments = {{{{Scalars, 0, false, true, 4}, reads(from), writes(to)}, count, 1}};
+    push(plan::Launch{0, {{{{Scalars, 0, false, true, 4}, reads(from), writes(to)}, count, 1}}},
+         stream);
   };
   auto add = [&](uint32_t from, uint32_t to) {
-    Command &made = command(Command::Kind::Launch, 0);
-    made.kernel = 1;
-    made.segments = {{{reads(from), {to, 0, true, true, bytes}}, count, 1}};
+    push(plan::Launch{1, {{{reads(from), {to, 0, true, true, bytes}}, count, 1}}});
   };
   scale(X, Y);
   add(Y, Z);
-  Command &product = command(Command::Kind::Matmul, 0);
+  plan::Matmul product;
   product.a = reads(Y);
   product.b = reads(Z);
   product.c = writes(W);
   product.m = product.n = product.k = product.lda = product.ldb = product.ldc = side;
   product.alpha = 1.0 / double(side);
+  push(product);
   scale(W, X);
-  command(Command::Kind::RecordEvent, 0).event = 0;
+  push(plan::RecordEvent{0});
   add(Y, Z);
-  command(Command::Kind::WaitEvent, 1).event = 0;
+  push(plan::WaitEvent{0}, 1);
   scale(X, W, 1);
-  command(Command::Kind::RecordEvent, 1).event = 1;
+  push(plan::RecordEvent{1}, 1);
   add(Y, Z);
-  command(Command::Kind::WaitEvent, 0).event = 1;
+  push(plan::WaitEvent{1});
   add(W, Z);
-  Command &copy = command(Command::Kind::Copy, 0);
-  copy.refs = {reads(Z), writes(Y)};
-  copy.counts = {count};
+  push(plan::Copy{DType::F32, reads(Z), writes(Y), count});
   scale(Y, X);
   scale(X, W);
   plan.programs = {program};

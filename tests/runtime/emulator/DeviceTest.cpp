@@ -43,7 +43,7 @@ KernelRun segmentsRun() {
   plan::Plan &plan = run.plan();
   plan.kernels[0].maxSegments = 3;
   plan.kernels[0].iterationsPerBlock = 4;
-  plan::Command &launch = plan.programs[0].commands[0];
+  auto &launch = *plan.programs[0].commands[0].as<plan::Launch>();
   launch.segments.resize(3, launch.segments[0]);
   for (size_t s = 0; s < 3; ++s) {
     launch.segments[s].iterations = s == 1 ? 0 : int64_t(5 + s);
@@ -64,7 +64,7 @@ TEST(EmulatorDevice, RunsEverySegment) {
 
 TEST(EmulatorDevice, SkipsALaunchOfNothing) {
   KernelRun run = segmentsRun();
-  for (plan::Command::Segment &segment : run.plan().programs[0].commands[0].segments)
+  for (auto &segment : run.plan().programs[0].commands[0].as<plan::Launch>()->segments)
     segment.iterations = 0;
   EXPECT_EQ(run.run(), "");
   EXPECT_THAT(run.result<float>(1), testing::Each(0.0f));
@@ -90,17 +90,12 @@ TEST(EmulatorDevice, LibraryCallsAndVoidBuffers) {
     plan.arenaBytes += 256;
     std::vector<plan::Command> &commands = plan.programs[0].commands;
     commands.clear();
-    plan::Command copy;
-    copy.kind = plan::Command::Kind::Copy;
-    copy.refs = {{3, 0}, {2, 16, true, false}};
-    copy.counts = {4};
-    commands.push_back(copy);
-    plan::Command product;
-    product.kind = plan::Command::Kind::Matmul;
+    commands.push_back({plan::Copy{plan::DType::F32, {3, 0}, {2, 16, true, false}, 4}});
+    plan::Matmul product;
     product.a = product.b = {1, 0};
     product.c = {2, 0, true, false};
     product.m = product.n = product.k = product.lda = product.ldb = product.ldc = 2;
-    commands.push_back(product);
+    commands.push_back({product});
     EXPECT_EQ(run.run(checked), "");
     auto got = run.result<float>(1);
     EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 4),

@@ -72,10 +72,10 @@ KernelRun::KernelRun(const std::string &file, const std::string &kernel) {
   entry.iterationsPerBlock = 1;
   entry.maxSegments = 1;
   plan.kernels.push_back(entry);
-  plan::Command launch;
+  plan::Launch launch;
   launch.segments.resize(1);
   launch.segments[0].iterations = 1;
-  plan.programs.push_back({"main", {launch}, 1, 0});
+  plan.programs.push_back({"main", {{launch}}, 1, 0});
   // Buffer 0 holds no scalars.
   plan.buffers.push_back({"scalars", 0, 0, plan::DType::F32, {}, {}});
 }
@@ -94,7 +94,8 @@ void KernelRun::add(size_t elementBytes, bool read, bool written) {
                           {int64_t(bytes / plan::sizeOf(type))},
                           {}});
   plan.arenaBytes += (bytes + 255) / 256 * 256;
-  plan.programs[0].commands[0].segments[0].args.push_back({index, 0, written, read});
+  plan.programs[0].commands[0].as<plan::Launch>()->segments[0].args.push_back(
+      {index, 0, written, read});
   // As a state it keeps its contents when the program starts.
   plan::State state;
   state.buffer = index;
@@ -107,7 +108,7 @@ KernelRun &KernelRun::threads(uint32_t count) {
 }
 
 KernelRun &KernelRun::blocks(int64_t count) {
-  planned->programs[0].commands[0].segments[0].iterations = count;
+  planned->programs[0].commands[0].as<plan::Launch>()->segments[0].iterations = count;
   return *this;
 }
 

@@ -190,7 +190,7 @@ TEST(TensorLoads, MatricesAreOperands) {
   EXPECT_THAT(larger.run(), HasSubstr("out of bounds: reads 128 bytes at byte 2112 of buffer "
                                       "'operand0', which has 2048"));
   KernelRun written = loadRun("load_good");
-  plan::Ref &ref = written.plan().programs[0].commands[0].segments[0].args[0];
+  plan::Ref &ref = written.plan().programs[0].commands[0].as<plan::Launch>()->segments[0].args[0];
   ref.written = true;
   ref.read = false;
   EXPECT_THAT(written.run(), HasSubstr("uninitialised: reads 128 bytes at byte 0 of buffer"));

@@ -17,9 +17,7 @@
 namespace nano {
 namespace {
 
-using plan::Command;
 using plan::DType;
-using Kind = Command::Kind;
 using test::PlanBuilder;
 
 /// A device for one rank.
@@ -70,7 +68,7 @@ TEST(CpuDevice, RunsEveryIterationOnceHoweverItIsSplit) {
         PlanBuilder builder;
         uint32_t counts = builder.buffer("counts", DType::I32, {8192});
         uint32_t kernel = builder.kernel("count_runs");
-        Command &launch = builder.command(Kind::Launch);
+        auto &launch = builder.add<plan::Launch>();
         launch.kernel = kernel;
         launch.segments = {{{{counts, 0, true, true}}, iterations, grain},
                            {{{counts, 4 * 5000, true, true}}, 3, 1},
@@ -104,10 +102,10 @@ TEST(CpuDevice, SharesItsThreadsWithOneDnn) {
     uint32_t left = builder.buffer("left", DType::F32, {size * size});
     uint32_t right = builder.buffer("right", DType::F32, {size * size});
     uint32_t product = builder.buffer("product", DType::F32, {size * size});
-    Command &launch = builder.command(Kind::Launch);
+    auto &launch = builder.add<plan::Launch>();
     launch.kernel = builder.kernel("count_runs");
     launch.segments = {{{{counts, 0, true, true}}, 8192, 1}};
-    Command &matmul = builder.command(Kind::Matmul);
+    auto &matmul = builder.add<plan::Matmul>();
     matmul.a = {left, 0}, matmul.b = {right, 0}, matmul.d = {product, 0};
     matmul.c = {product, 0, true, false};
     matmul.aType = matmul.bType = matmul.cType = DType::F32;
@@ -129,7 +127,7 @@ TEST(CpuDevice, PassesOperandsAtTheirOffsets) {
   uint32_t scalars = builder.buffer("scalars", DType::F32, {4});
   uint32_t y = builder.buffer("y", DType::F32, {1000});
   uint32_t kernel = builder.kernel("add_scaled");
-  Command &launch = builder.command(Kind::Launch);
+  auto &launch = builder.add<plan::Launch>();
   launch.kernel = kernel;
   launch.segments = {{{{x, 400}, {scalars, 4}, {y, 40, true, true}}, 500, 16},
                      {{{x, 0}, {scalars, 12}, {y, 3200, true, true}}, 200, 16}};
@@ -155,7 +153,7 @@ TEST(CpuDevice, GivesEachThreadItsOwnScratch) {
   PlanBuilder builder;
   uint32_t out = builder.buffer("out", DType::I32, {512});
   uint32_t kernel = builder.kernel("own_scratch", 1024);
-  Command &launch = builder.command(Kind::Launch);
+  auto &launch = builder.add<plan::Launch>();
   launch.kernel = kernel;
   launch.segments = {{{{out, 0, true, false}}, 512, 1}};
   Single single(builder.plan, 4);
@@ -169,7 +167,7 @@ TEST(CpuDevice, FlushesDenormalsOnEveryThread) {
   uint32_t x = builder.buffer("x", DType::F32, {int64_t(count)});
   uint32_t y = builder.buffer("y", DType::F32, {int64_t(count)});
   uint32_t kernel = builder.kernel("halve");
-  Command &launch = builder.command(Kind::Launch);
+  auto &launch = builder.add<plan::Launch>();
   launch.kernel = kernel;
   launch.segments = {{{{x, 0}, {y, 0, true, false}}, int64_t(count), 1}};
   Single single(builder.plan, 3);
@@ -185,14 +183,8 @@ TEST(CpuDevice, FillsAndCopies) {
   PlanBuilder builder;
   uint32_t x = builder.buffer("x", DType::BF16, {count});
   uint32_t y = builder.buffer("y", DType::BF16, {count});
-  Command &copy = builder.command(Kind::Copy);
-  copy.type = DType::BF16;
-  copy.refs = {{x, 2}, {y, 4, true, false}};
-  copy.counts = {count - 3};
-  Command &fill = builder.command(Kind::Fill);
-  fill.type = DType::BF16;
-  fill.refs = {{x, 20, true, false}};
-  fill.counts = {count - 20};
+  builder.add<plan::Copy>() = {DType::BF16, {x, 2}, {y, 4, true, false}, count - 3};
+  builder.add<plan::Fill>() = {DType::BF16, {x, 20, true, false}, count - 20};
   std::vector<uint16_t> values(count);
   for (int64_t i = 0; i < count; ++i)
     values[size_t(i)] = uint16_t(i * 31 + 1);
@@ -232,7 +224,7 @@ TEST(CpuDevice, TwoPlansDoNotShareCode) {
     uint32_t x = builder.buffer("x", DType::F32, {1});
     uint32_t y = builder.buffer("y", DType::F32, {1});
     uint32_t kernel = builder.kernel("halve");
-    Command &launch = builder.command(Kind::Launch);
+    auto &launch = builder.add<plan::Launch>();
     launch.kernel = kernel;
     launch.segments = {{{{x, 0}, {y, 0, true, false}}, 1, 1}};
     return builder.plan;
@@ -253,9 +245,8 @@ TEST(CpuDevice, RanksAddUpInPlace) {
   PlanBuilder builder;
   uint32_t x = builder.buffer("grads", DType::F32, {10000});
   uint32_t loss = builder.buffer("loss", DType::F32, {1});
-  Command &reduce = builder.command(Kind::AllReduce, "gradients");
-  reduce.refs = {{x, 40, true, true}, {loss, 0, true, true}};
-  reduce.counts = {9990, 1};
+  builder.add<plan::AllReduce>("gradients").parts = {{{x, 40, true, true}, 9990},
+                                                     {{loss, 0, true, true}, 1}};
   LocalGroup group(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank)
@@ -287,17 +278,14 @@ TEST(CpuDevice, RanksShardAndGather) {
   uint32_t shard = builder.buffer("shard", DType::F32, {3000});
   uint32_t sum = builder.buffer("sum", DType::F32, {3000});
   uint32_t all = builder.buffer("all", DType::F32, {4 * 3000});
-  auto add = [&](Kind kind, plan::Ranks ranks, std::vector<plan::Ref> refs) {
-    Command &command = builder.command(kind, "c");
-    command.ranks = ranks;
-    command.refs = std::move(refs);
-    command.counts = {3000};
-    return &command;
+  auto exchange = [](plan::Ranks ranks, uint32_t from, uint32_t to) -> plan::Exchange {
+    return {ranks, DType::F32, {{{from, 0}, {to, 0, true, false}, 3000}}};
   };
-  add(Kind::Shard, plan::Ranks::Group, {{x, 0}, {shard, 0, true, false}});
-  add(Kind::ReduceScatter, plan::Ranks::Group, {{x, 0}, {sum, 0, true, false}});
-  add(Kind::AllGather, plan::Ranks::All, {{sum, 0}, {all, 0, true, false}});
-  add(Kind::AllReduce, plan::Ranks::Peers, {{sum, 0, true, true}})->maximum = true;
+  builder.add<plan::Shard>("c") = {exchange(plan::Ranks::Group, x, shard)};
+  builder.add<plan::ReduceScatter>("c") = {exchange(plan::Ranks::Group, x, sum)};
+  builder.add<plan::AllGather>("c") = {exchange(plan::Ranks::All, sum, all)};
+  builder.add<plan::AllReduce>("c") = {
+      plan::Ranks::Peers, /*maximum=*/true, DType::F32, {{{sum, 0, true, true}, 3000}}};
   LocalGroup group(4);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 4; ++rank)
@@ -332,10 +320,9 @@ TEST(CpuDevice, RanksShardAndGather) {
 TEST(CpuDevice, AFailureNamesTheCommand) {
   PlanBuilder builder;
   uint32_t x = builder.buffer("grads", DType::F32, {8});
-  Command &reduce = builder.command(Kind::AllReduce, "gradients");
-  reduce.location = {"model.cpp", 41};
-  reduce.refs = {{x, 0, true, true}};
-  reduce.counts = {8};
+  auto &reduce = builder.add<plan::AllReduce>("gradients");
+  builder.last().location = {"model.cpp", 41};
+  reduce.parts = {{{x, 0, true, true}, 8}};
   LocalGroup group(2);
   group.abort(1, "it was interrupted");
   auto device = loadDevice(builder.plan, group.communicator(0), {});
@@ -397,9 +384,7 @@ TEST(CpuDevice, MissingDeviceIsAClearLine) {
 TEST(CpuDevice, DescribesItselfAndMeasures) {
   PlanBuilder builder;
   uint32_t x = builder.buffer("x", DType::F32, {1 << 20});
-  Command &fill = builder.command(Kind::Fill, "zero");
-  fill.refs = {{x, 0, true, false}};
-  fill.counts = {1 << 20};
+  builder.add<plan::Fill>("zero") = {DType::F32, {x, 0, true, false}, 1 << 20};
   LocalGroup group(1);
   DeviceOptions options;
   options.threads = 2;

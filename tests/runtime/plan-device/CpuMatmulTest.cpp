@@ -18,7 +18,6 @@
 namespace nano {
 namespace {
 
-using plan::Command;
 using plan::DType;
 using test::PlanBuilder;
 
@@ -89,7 +88,7 @@ std::string multiply(const Case &t, bool check = true) {
   uint32_t bufferB = builder.buffer("b", t.b, {batchB * (rowsB * ldb + t.pad)});
   uint32_t bufferC = builder.buffer("c", t.c, {t.batch * strideC});
   uint32_t bufferD = builder.buffer("d", t.c, {t.batch * strideD});
-  Command &command = builder.command(Command::Kind::Matmul);
+  auto &command = builder.add<plan::Matmul>();
   command.a = {bufferA, 0};
   command.b = {bufferB, 0};
   command.c = {bufferC, 0, true, false};
@@ -296,7 +295,7 @@ void multiplyScaled(const ScaledCase &t) {
   uint32_t bufferA = input("a", a), bufferB = input("b", b), bufferC = input("c", c),
            bufferD = input("d", d), bufferSa = scaleBuffer("scale_a", scales[0]),
            bufferSb = scaleBuffer("scale_b", scales[1]);
-  Command &command = builder.command(Command::Kind::Matmul);
+  auto &command = builder.add<plan::Matmul>();
   command.a = {bufferA, 0};
   command.b = {bufferB, 0};
   command.c = {bufferC, 0, true, false};
@@ -306,11 +305,8 @@ void multiplyScaled(const ScaledCase &t) {
   command.m = t.m, command.n = t.n, command.k = t.k;
   command.lda = lda, command.ldb = ldb, command.ldc = command.ldd = ldc;
   command.alpha = t.alpha, command.beta = t.beta;
-  command.scaled = true;
-  command.scaleA = {bufferSa, 0};
-  command.scaleB = {bufferSb, 0};
-  command.scaleBlock = t.block, command.scaleRowsA = t.rowsA, command.scaleRowsB = t.rowsB;
-  command.scaleStridesA = strides[0], command.scaleStridesB = strides[1];
+  command.scales = {{bufferSa, 0}, {bufferSb, 0}, t.block,   t.rowsA,
+                    t.rowsB,       strides[0],    strides[1]};
   Status valid = plan::validate(builder.plan);
   ASSERT_TRUE(valid) << valid.error().message;
   LocalGroup group(1);

@@ -3,8 +3,10 @@
 #include "runtime/plan/PlanJson.h"
 #include "tests/runtime/plan-device/TestPlans.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <span>
 
@@ -61,16 +63,35 @@ std::ostream &operator<<(std::ostream &os, Text text) {
   return os << (text == Text::Common ? "common" : "variant");
 }
 
+/// The page names every key; those of a training section it calls the fields of `Training`.
+TEST(PlanFields, StandOnTheFormatsPage) {
+  std::ifstream file(NANO_DOCS "/plan-format.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_FALSE(page.empty());
+  std::set<std::string> keys;
+  for (const Json &json : {commonDocument(fullCudaPlan()), document(fullCudaPlan())}) {
+    std::vector<Pointer> list;
+    places(json, Pointer(), list);
+    for (const Pointer &place : list)
+      if (!place.empty() && json.at(place.parent_pointer()).is_object() &&
+          place.parent_pointer() != Pointer("/training"))
+        keys.insert(place.back());
+  }
+  EXPECT_GT(keys.size(), 60u);
+  for (const std::string &key : keys)
+    EXPECT_TRUE(std::regex_search(page, std::regex("[`{ \"]" + key + "[`}?,\"]"))) << key;
+}
+
 /// The texts of a plan for CUDA.
-class PlanFields : public testing::TestWithParam<Text> {
+class PlanFieldsOf : public testing::TestWithParam<Text> {
 protected:
   std::string error(const Json &json) const { return read(json.dump(), GetParam()); }
   Json good = GetParam() == Text::Common ? commonDocument(fullCudaPlan()) : document();
 };
-INSTANTIATE_TEST_SUITE_P(Texts, PlanFields, testing::Values(Text::Common, Text::Variant),
+INSTANTIATE_TEST_SUITE_P(Texts, PlanFieldsOf, testing::Values(Text::Common, Text::Variant),
                          testing::PrintToStringParamName());
 
-TEST_P(PlanFields, EveryFieldHasAType) {
+TEST_P(PlanFieldsOf, EveryFieldHasAType) {
   ASSERT_EQ(error(good), "");
   std::vector<Pointer> list;
   places(good, Pointer(), list);
@@ -90,7 +111,7 @@ TEST_P(PlanFields, EveryFieldHasAType) {
   }
 }
 
-TEST_P(PlanFields, NoFieldMayBeMissing) {
+TEST_P(PlanFieldsOf, NoFieldMayBeMissing) {
   const std::set<std::string> optional = {
       "at",          "label",       "stream",       "transpose", "stride",
       "scale",       "optimizer",   "learningRate", "sources",   "scaleBlocks",
@@ -126,7 +147,7 @@ TEST_P(PlanFields, NoFieldMayBeMissing) {
   EXPECT_GT(removed, GetParam() == Text::Common ? 25 : 150);
 }
 
-TEST_P(PlanFields, NoFieldIsUnknown) {
+TEST_P(PlanFieldsOf, NoFieldIsUnknown) {
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   for (const Pointer &place : list)

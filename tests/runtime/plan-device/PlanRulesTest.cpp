@@ -44,15 +44,21 @@ void expectRefused(const Plan &good, std::span<const Rule> rules) {
 }
 
 TEST(PlanRules, EachIsChecked) {
-  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
-  auto product = [](Plan &plan) -> Command & { return plan.programs[0].commands[2]; };
-  auto reduce = [](Plan &plan) -> Command & { return plan.programs[0].commands[4]; };
-  auto scaled = [](Plan &plan) -> Command & { return plan.programs[0].commands[9]; };
-  auto fill = [](Plan &plan) -> Command & { return plan.programs[0].commands[5]; };
-  auto copy = [](Plan &plan) -> Command & { return plan.programs[0].commands[6]; };
-  auto scatter = [](Plan &plan) -> Command & { return plan.programs[0].commands[10]; };
-  auto gather = [](Plan &plan) -> Command & { return plan.programs[0].commands[11]; };
-  auto shard = [](Plan &plan) -> Command & { return plan.programs[0].commands[12]; };
+  auto launch = [](Plan &plan) -> Launch & { return *plan.programs[0].commands[0].as<Launch>(); };
+  auto product = [](Plan &plan) -> Matmul & { return *plan.programs[0].commands[2].as<Matmul>(); };
+  auto reduce = [](Plan &plan) -> AllReduce & {
+    return *plan.programs[0].commands[4].as<AllReduce>();
+  };
+  auto scaled = [](Plan &plan) -> Matmul & { return *plan.programs[0].commands[9].as<Matmul>(); };
+  auto fill = [](Plan &plan) -> Fill & { return *plan.programs[0].commands[5].as<Fill>(); };
+  auto copy = [](Plan &plan) -> Copy & { return *plan.programs[0].commands[6].as<Copy>(); };
+  auto scatter = [](Plan &plan) -> ReduceScatter & {
+    return *plan.programs[0].commands[10].as<ReduceScatter>();
+  };
+  auto gather = [](Plan &plan) -> AllGather & {
+    return *plan.programs[0].commands[11].as<AllGather>();
+  };
+  auto shard = [](Plan &plan) -> Shard & { return *plan.programs[0].commands[12].as<Shard>(); };
   auto parts = [](Plan &plan) -> Sharding & { return *plan.states[1].sharding; };
   auto mapped = [](Plan &plan, size_t i) -> ForeignParameter & {
     return plan.interchange.parameters[i];
@@ -227,7 +233,7 @@ TEST(PlanRules, EachIsChecked) {
       {"kernel 'halve': its reaches differ in their number of operands",
        [](Plan &p) { p.kernels[1].reaches[0].bytes.pop_back(); }},
       {"command 8 waits for an event that nothing before it records",
-       [](Plan &p) { p.programs[0].commands[7].event = 1; }},
+       [](Plan &p) { p.programs[0].commands[7].as<RecordEvent>()->event = 1; }},
       {"an operand needs 400 bytes at offset 4097",
        [&](Plan &p) { launch(p).segments[0].args[0].offset = 4097; }},
       {"an operand needs 4033 bytes at offset 64",
@@ -239,7 +245,7 @@ TEST(PlanRules, EachIsChecked) {
       {"C: rows or matrices are more than 2^46 elements apart",
        [&](Plan &p) { product(p).batch = 1, product(p).strideC = INT64_MAX; }},
       {"the scale of A: scales are more than 2^46 elements apart",
-       [&](Plan &p) { scaled(p).scaleStridesA[1] = INT64_MAX; }},
+       [&](Plan &p) { scaled(p).scales->stridesA[1] = INT64_MAX; }},
       {"an operand is of integers", [&](Plan &p) { product(p).aType = DType::I32; }},
       {"the result is neither f32 nor bf16", [&](Plan &p) { product(p).cType = DType::F8E5M2; }},
       {"not a finite number",
@@ -253,43 +259,40 @@ TEST(PlanRules, EachIsChecked) {
       {"all matrices of the batch are the same", [&](Plan &p) { product(p).strideC = 0; }},
       {"it has scales, but no f8 operands", [&](Plan &p) { scaled(p).aType = DType::BF16; }},
       {"it has scales and a batch", [&](Plan &p) { scaled(p).batch = 2, scaled(p).strideC = 1; }},
-      {"for blocks of another size than 128", [&](Plan &p) { scaled(p).scaleBlock = 64; }},
+      {"for blocks of another size than 128", [&](Plan &p) { scaled(p).scales->block = 64; }},
       {"k is not a multiple of the blocks' size", [&](Plan &p) { scaled(p).k = 127; }},
       {"the scale of A: the blocks' size does not divide the operand's",
-       [&](Plan &p) { scaled(p).scaleRowsA = 2; }},
+       [&](Plan &p) { scaled(p).scales->rowsA = 2; }},
       {"the scale of B: the blocks' size does not divide the operand's",
-       [&](Plan &p) { scaled(p).scaleRowsB = 128; }},
+       [&](Plan &p) { scaled(p).scales->rowsB = 128; }},
       {"the scale of A: the offset is not a multiple of the element size",
-       [&](Plan &p) { scaled(p).scaleA.offset = 2; }},
+       [&](Plan &p) { scaled(p).scales->a.offset = 2; }},
       {"the scale of B needs 60 bytes at offset 3044",
-       [&](Plan &p) { scaled(p).scaleB.offset = 3044; }},
-      {"the scale of A: a stride is negative", [&](Plan &p) { scaled(p).scaleStridesA[1] = -1; }},
+       [&](Plan &p) { scaled(p).scales->b.offset = 3044; }},
+      {"the scale of A: a stride is negative", [&](Plan &p) { scaled(p).scales->stridesA[1] = -1; }},
       {"the scale of B needs 18446744073709551615 bytes",
-       [&](Plan &p) { scaled(p).scaleStridesB[0] = INT64_MAX; }},
-      {"wrong number of element counts", [&](Plan &p) { reduce(p).counts = {1}; }},
+       [&](Plan &p) { scaled(p).scales->stridesB[0] = INT64_MAX; }},
       {"neither f32 nor bf16", [&](Plan &p) { reduce(p).type = DType::I32; }},
-      {"a number of elements is negative", [&](Plan &p) { reduce(p).counts[0] = -1; }},
-      {"an operand needs 1028 bytes", [&](Plan &p) { reduce(p).counts[0] = 257; }},
-      {"wrong number of operands", [&](Plan &p) { fill(p).refs = {}; }},
-      {"an offset is not a multiple", [&](Plan &p) { fill(p).refs[0].offset = 1; }},
-      {"source and destination overlap",
-       [&](Plan &p) { copy(p).refs[1] = {copy(p).refs[0].buffer, 64}; }},
-      {"it has not two operands", [&](Plan &p) { scatter(p).refs.pop_back(); }},
-      {"it has not two operands",
-       [&](Plan &p) { scatter(p).refs.clear(), scatter(p).counts.clear(); }},
-      {"it has not two operands", [&](Plan &p) { shard(p).counts.push_back(1); }},
+      {"a number of elements is negative", [&](Plan &p) { reduce(p).parts[0].count = -1; }},
+      {"an operand needs 1028 bytes", [&](Plan &p) { reduce(p).parts[0].count = 257; }},
+      {"a number of elements is negative", [&](Plan &p) { fill(p).count = -1; }},
+      {"an offset is not a multiple", [&](Plan &p) { fill(p).to.offset = 1; }},
+      {"an operand needs", [&](Plan &p) { copy(p).count = INT64_MAX; }},
+      {"source and destination overlap", [&](Plan &p) { copy(p).to = {copy(p).from.buffer, 64}; }},
+      {"it has no operands", [&](Plan &p) { scatter(p).moves.clear(); }},
       {"neither f32 nor bf16", [&](Plan &p) { gather(p).type = DType::F8E5M2; }},
-      {"only an all-reduce takes the maximum", [&](Plan &p) { scatter(p).maximum = true; }},
-      {"a number of elements is negative", [&](Plan &p) { scatter(p).counts[1] = -1; }},
-      {"an offset is not a multiple", [&](Plan &p) { gather(p).refs[1].offset = 1; }},
+      {"a number of elements is negative", [&](Plan &p) { scatter(p).moves[1].count = -1; }},
+      {"an offset is not a multiple", [&](Plan &p) { gather(p).moves[0].to.offset = 1; }},
       {"a source needs 1032 bytes at offset 0 of buffer 'embed.weight.grad'",
-       [&](Plan &p) { scatter(p).counts[0] = 129; }},
+       [&](Plan &p) { scatter(p).moves[0].count = 129; }},
       {"a target needs 512 bytes at offset 3588 of buffer 'y'",
-       [&](Plan &p) { gather(p).refs[1] = {8, 3588, true, false}; }},
+       [&](Plan &p) { gather(p).moves[0].to = {8, 3588, true, false}; }},
       {"a source needs 1600 bytes at offset 2500 of buffer 'x'",
-       [&](Plan &p) { shard(p).refs[0].offset = 2500; }},
+       [&](Plan &p) { shard(p).moves[0].from.offset = 2500; }},
       {"command 12: source and destination overlap",
-       [&](Plan &p) { shard(p).refs[1] = {shard(p).refs[0].buffer, 1596, true, false}; }},
+       [&](Plan &p) {
+         shard(p).moves[0].to = {shard(p).moves[0].from.buffer, 1596, true, false};
+       }},
       {"program 'gone' does not exist", [](Plan &p) { p.training.phases[1].update = "gone"; }},
       {"program 'gone' does not exist", [](Plan &p) { p.training.phases[0].next = "gone"; }},
       {"a step lacks its last micro-batch",
@@ -316,7 +319,8 @@ TEST(PlanRules, EachIsChecked) {
          p.buffers[p.training.lossBuffer].bytes = 2, p.buffers[p.training.lossBuffer].shape = {0};
          for (Program &program : p.programs)
            if (program.name != "validate" && program.name != "generate") // they hold no collectives
-             program.commands[4].counts[1] = program.commands[13].counts[0] = 0;
+             program.commands[4].as<AllReduce>()->parts[1].count =
+                 program.commands[13].as<AllReduce>()->parts[0].count = 0;
        }},
       {"buffer 50 does not exist", [](Plan &p) { p.training.targetsBuffer = 50; }},
       {"the validation tokens needs", [](Plan &p) { p.training.valSeqLen = 17; }},
@@ -410,7 +414,7 @@ TEST(PlanRules, EachOfStagesIsChecked) {
 }
 
 TEST(PlanRules, EachOfDeviceCodeIsChecked) {
-  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[0]; };
+  auto launch = [](Plan &plan) -> Launch & { return *plan.programs[0].commands[0].as<Launch>(); };
   const Rule forCpu[] = {
       {"the plan: it has device code", [](Plan &p) { p.sources = {{"a.cu", ""}}; }},
       {"kernel 'halve': it names device code", [](Plan &p) { p.kernels[1].source = "a.cu"; }},
@@ -471,7 +475,7 @@ TEST(PlanRules, EachOfDeviceCodeIsChecked) {
 }
 
 TEST(PlanRules, EachOfTensorMapsIsChecked) {
-  auto launch = [](Plan &plan) -> Command & { return plan.programs[0].commands[1]; };
+  auto launch = [](Plan &plan) -> Launch & { return *plan.programs[0].commands[1].as<Launch>(); };
   auto map = [](Plan &plan) -> TensorMap & { return plan.kernels[1].tensorMaps[0]; };
   const Rule rules[] = {
       {"kernel 'halve': a cluster has not 1 to 8 blocks",

@@ -1,5 +1,6 @@
 // Plans for tests.
 #include "tests/runtime/plan-device/TestPlans.h"
+#include "runtime/plan/Operands.h"
 
 #include "tests/runtime/Reaches.h"
 
@@ -53,14 +54,6 @@ uint32_t PlanBuilder::kernel(const std::string &name, uint64_t scratchBytes) {
   kernel.summary = "a test";
   kernel.scratchBytes = scratchBytes;
   return uint32_t(plan.kernels.size() - 1);
-}
-
-Command &PlanBuilder::command(Command::Kind kind, const std::string &label) {
-  Command command;
-  command.kind = kind;
-  command.label = label;
-  plan.programs[0].commands.push_back(command);
-  return plan.programs[0].commands.back();
 }
 
 namespace {
@@ -187,16 +180,16 @@ Plan fullPlan() {
   plan.programs[0].name = "first";
   plan.programs[0].streams = 2;
   plan.programs[0].events = 3;
-  Command &launch = builder.command(Command::Kind::Launch, "residual");
-  launch.location = {"test.cpp", 20};
+  auto &launch = builder.add<Launch>("residual");
+  builder.last().location = {"test.cpp", 20};
   launch.kernel = addScaled;
   launch.segments = {{{{x, 64, false, true, 400}, {scalars, 0}, {y, 128, true, true}}, 100, 8},
                      {{{x, 1024}, {scalars, 0}, {y, 1024, true, true}}, 50, 1}};
-  Command &launch2 = builder.command(Command::Kind::Launch);
+  auto &launch2 = builder.add<Launch>();
   launch2.kernel = halve;
-  launch2.stream = 1;
+  builder.last().stream = 1;
   launch2.segments = {{{{x, 0}, {y, 0, true, false}}, 16, 4}};
-  Command &product = builder.command(Command::Kind::Matmul, "q·kᵀ");
+  auto &product = builder.add<Matmul>("q·kᵀ");
   product.a = {x, 256};
   product.b = {weights, 0};
   product.c = {y, 0, true, false};
@@ -207,28 +200,20 @@ Plan fullPlan() {
   product.lda = 6, product.ldb = 7, product.ldc = 8, product.ldd = 9;
   product.strideA = 30, product.strideB = 1, product.strideC = 64, product.strideD = 100;
   product.alpha = 0.12, product.beta = -1.5;
-  Command &plain = builder.command(Command::Kind::Matmul);
+  auto &plain = builder.add<Matmul>();
   plain.a = {x, 0};
   plain.b = {x, 0};
   plain.c = {y, 0, true, false};
   plain.m = plain.n = plain.k = plain.lda = plain.ldb = plain.ldc = 16;
   plain.transposeA = true;
-  Command &reduce = builder.command(Command::Kind::AllReduce, "gradients");
-  reduce.refs = {{gradients, 0, true, true}, {loss, 0, true, true}};
-  reduce.counts = {256, 1};
-  Command &fill = builder.command(Command::Kind::Fill);
-  fill.refs = {{weights, 0, true, false}};
-  fill.counts = {256};
-  fill.type = DType::BF16;
-  Command &copy = builder.command(Command::Kind::Copy);
-  copy.refs = {{x, 0}, {y, 0, true, false}};
-  copy.counts = {32};
-  Command &record = builder.command(Command::Kind::RecordEvent);
-  record.event = 2;
-  Command &wait = builder.command(Command::Kind::WaitEvent);
-  wait.event = 2;
-  wait.stream = 1;
-  Command &scaled = builder.command(Command::Kind::Matmul);
+  builder.add<AllReduce>("gradients").parts = {{{gradients, 0, true, true}, 256},
+                                               {{loss, 0, true, true}, 1}};
+  builder.add<Fill>() = {DType::BF16, {weights, 0, true, false}, 256};
+  builder.add<Copy>() = {DType::F32, {x, 0}, {y, 0, true, false}, 32};
+  builder.add<RecordEvent>().event = 2;
+  builder.add<WaitEvent>().event = 2;
+  builder.last().stream = 1;
+  auto &scaled = builder.add<Matmul>();
   scaled.a = {x, 0};
   scaled.b = {x, 1024};
   scaled.c = {y, 0, true, false};
@@ -236,38 +221,27 @@ Plan fullPlan() {
   scaled.transposeB = true;
   scaled.m = 4, scaled.n = 8, scaled.k = 128;
   scaled.lda = scaled.ldb = 128, scaled.ldc = 8;
-  scaled.scaled = true;
-  scaled.scaleA = {logits, 0};
-  scaled.scaleB = {logits, 64};
-  scaled.scaleBlock = 128;
-  scaled.scaleStridesA = {1, 4}, scaled.scaleStridesB = {2, 8};
-  Command &scatter = builder.command(Command::Kind::ReduceScatter, "scatter");
+  scaled.scales = {{logits, 0}, {logits, 64}, 128, 1, 1, {1, 4}, {2, 8}};
+  auto &scatter = builder.add<ReduceScatter>("scatter");
   scatter.ranks = Ranks::Group;
-  scatter.refs = {{gradients, 0}, {y, 0, true, false}, {x, 512}, {y, 1024, true, false}};
-  scatter.counts = {128, 64};
-  Command &gather = builder.command(Command::Kind::AllGather, "gather");
+  scatter.moves = {{{gradients, 0}, {y, 0, true, false}, 128},
+                   {{x, 512}, {y, 1024, true, false}, 64}};
+  auto &gather = builder.add<AllGather>("gather");
   gather.ranks = Ranks::Peers;
-  gather.refs = {{moments, 0}, {weights, 0, true, false}};
-  gather.counts = {128};
   gather.type = DType::BF16;
-  Command &shard = builder.command(Command::Kind::Shard);
-  shard.refs = {{x, 0}, {y, 0, true, false}};
-  shard.counts = {100};
-  Command &largest = builder.command(Command::Kind::AllReduce);
+  gather.moves = {{{moments, 0}, {weights, 0, true, false}, 128}};
+  builder.add<Shard>().moves = {{{x, 0}, {y, 0, true, false}, 100}};
+  auto &largest = builder.add<AllReduce>();
   largest.ranks = Ranks::Group;
   largest.maximum = true;
-  largest.refs = {{loss, 0, true, true}};
-  largest.counts = {1};
+  largest.parts = {{{loss, 0, true, true}, 1}};
   for (const char *name : {"next", "update", "validate", "generate"}) {
     plan.programs.push_back(plan.programs[0]);
     plan.programs.back().name = name;
     // A rank runs these two by itself.
     if (std::string_view(name) == "validate" || std::string_view(name) == "generate")
-      std::erase_if(plan.programs.back().commands, [](const Command &command) {
-        return command.kind == Command::Kind::AllReduce ||
-               command.kind == Command::Kind::ReduceScatter ||
-               command.kind == Command::Kind::AllGather || command.kind == Command::Kind::Shard;
-      });
+      std::erase_if(plan.programs.back().commands,
+                    [](const Command &command) { return exchangeOf(command).has_value(); });
   }
 
   Training &training = plan.training;

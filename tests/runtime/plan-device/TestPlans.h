@@ -32,7 +32,13 @@ public:
   /// The index of the kernel of that name in Kernels.c.
   uint32_t kernel(const std::string &name, uint64_t scratchBytes = 0);
   /// Appends to program "main".
-  plan::Command &command(plan::Command::Kind kind, const std::string &label = "");
+  template <typename Action> Action &add(const std::string &label = "") {
+    plan::Command &command = plan.programs[0].commands.emplace_back();
+    command.label = label;
+    return command.action.emplace<Action>();
+  }
+  /// The command that was added last.
+  plan::Command &last() { return plan.programs[0].commands.back(); }
 
   plan::Plan plan;
 };

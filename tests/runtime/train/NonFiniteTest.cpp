@@ -10,7 +10,6 @@
 namespace nano {
 namespace {
 
-using plan::Command;
 using plan::DType;
 
 /// Memory, and a function for each command of program "main".
@@ -65,19 +64,15 @@ protected:
     plan.kernels.emplace_back().name = "k";
     // partial[0..512) ← input; partial[512..) ← input; output ← partial, by a product.
     for (uint64_t half : {0, 1}) {
-      Command launch;
-      launch.label = "half";
-      launch.location = {"m.cpp", uint32_t(20 + half)};
+      plan::Launch launch;
       launch.segments = {{{{0, 0}, {1, half * 2048, true, false}}, 512, 1}};
-      plan.programs[0].commands.push_back(launch);
+      plan.programs[0].commands.push_back({launch, 0, "half", {"m.cpp", uint32_t(20 + half)}});
     }
-    Command product;
-    product.kind = Command::Kind::Matmul;
-    product.label = "product";
+    plan::Matmul product;
     product.a = {1, 0};
     product.b = {0, 0};
     product.c = {2, 0, true, false};
-    plan.programs[0].commands.push_back(product);
+    plan.programs[0].commands.push_back({product, 0, "product", {}});
   }
   /// Commands that do what they say; `change` is called after command `command`.
   Result<std::optional<NonFinite>> check(size_t command,

@@ -7,7 +7,6 @@
 namespace nano {
 namespace {
 
-using plan::Command;
 using plan::CommandWork;
 using plan::DType;
 
@@ -20,24 +19,15 @@ protected:
     plan.kernels[0].summary = "mul, add";
     plan.kernels[0].locations = {{"m.cpp", 3}, {"m.cpp", 5}};
     plan.programs = {{"first", {}, 2, 0}, {"update", {}, 1, 0}};
-    Command launch;
-    launch.label = "norm";
-    launch.kernel = 0;
-    launch.stream = 1;
+    plan::Launch launch;
     launch.segments = {{{{0, 0, false, true, 6000}, {0, 0, true, true, 1000}}, 1, 1},
                        {{{0, 0, true, false, 2000}}, 1, 1}};
-    Command product;
-    product.kind = Command::Kind::Matmul;
-    product.location = {"m.cpp", 7};
+    plan::Matmul product;
     product.m = 100, product.n = 200, product.k = 50, product.batch = 2;
     product.strideA = 5000, product.strideC = 20000; // one B for both
     product.aType = product.bType = product.cType = DType::BF16;
-    plan.programs[0].commands = {launch, product};
-    Command fill;
-    fill.kind = Command::Kind::Fill;
-    fill.label = "zero";
-    fill.counts = {500};
-    plan.programs[1].commands = {fill};
+    plan.programs[0].commands = {{launch, 1, "norm", {}}, {product, 0, "", {"m.cpp", 7}}};
+    plan.programs[1].commands = {{plan::Fill{DType::F32, {}, 500}, 0, "zero", {}}};
     const auto &first = plan.programs[0].commands;
     spans = {{&first[0], 10, 5e-6},
              {&first[1], 10 + 5e-6, 20e-6},
@@ -58,10 +48,10 @@ TEST_F(TraceTest, CountsWork) {
   CommandWork product = workOf(plan, *spans[1].command);
   EXPECT_EQ(product.flops, 2.0 * 100 * 200 * 50 * 2);
   EXPECT_EQ(product.bytes, 2.0 * (2 * 100 * 50 + 50 * 200 + 2 * 100 * 200));
-  Command added = *spans[1].command;
+  auto added = *spans[1].command->as<plan::Matmul>();
   added.beta = 1;
   added.strideD = 20000;
-  EXPECT_EQ(workOf(plan, added).bytes, product.bytes + 2 * 2 * 100 * 200);
+  EXPECT_EQ(workOf(plan, {added}).bytes, product.bytes + 2 * 2 * 100 * 200);
   EXPECT_EQ(workOf(plan, *spans[2].command).bytes, 2000);
 }
 
@@ -70,11 +60,11 @@ TEST_F(TraceTest, FloorIsTheLongerOfBytesAndOperations) {
   EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 120e-6); // its bytes; operations: 4 µs
   rates.bf16Flops = 1e10;
   EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 400e-6);
-  Command f8 = *spans[1].command;
+  auto f8 = *spans[1].command->as<plan::Matmul>();
   f8.aType = DType::F8E4M3FN;
   f8.bType = DType::F8E5M2;
   rates.f8Flops = 2e9;
-  EXPECT_DOUBLE_EQ(floorOf(plan, f8, rates), 2000e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, {f8}, rates), 2000e-6);
 }
 
 TEST_F(TraceTest, CountsOperationsOfKernels) {

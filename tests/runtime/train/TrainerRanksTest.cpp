@@ -44,13 +44,9 @@ protected:
   /// Gives every program a command that is all of it.
   static void giveCommands(plan::Plan &plan) {
     for (plan::Program &program : plan.programs) {
-      plan::Command all;
-      all.kind = plan::Command::Kind::Fill;
-      all.label = "all of " + program.name;
-      all.location = {"bigram.cpp", 3};
-      all.refs = {{plan.training.lossBuffer, 0, true, false}};
-      all.counts = {1};
-      program.commands = {all};
+      const plan::Ref loss = {plan.training.lossBuffer, 0, true, false};
+      program.commands = {
+          {plan::Fill{plan::DType::F32, loss, 1}, 0, "all of " + program.name, {"bigram.cpp", 3}}};
     }
   }
   /// A plan whose loss is NaN in step 3 at the sequence.
@@ -333,11 +329,8 @@ TEST_F(TrainerRanksTest, IndexOutOfRangeInValidation) {
 TEST_F(TrainerRanksTest, UpdateWithinTheLastProgram) {
   auto join = [](plan::Plan &plan) {
     plan.training.phases[0].update.clear();
-    plan::Command step;
-    step.kind = plan::Command::Kind::Fill;
-    step.refs = {{plan.states[0].buffer, 0, true, false}};
-    step.counts = {1};
-    plan.programs[2].commands.push_back(step); // last
+    const plan::Ref weights = {plan.states[0].buffer, 0, true, false};
+    plan.programs[2].commands.push_back({plan::Fill{plan::DType::F32, weights, 1}}); // last
   };
   options.dumpParams = scratch / "p.safetensors";
   ASSERT_TRUE(run());
@@ -372,7 +365,8 @@ TEST_F(TrainerRanksTest, SearchThatFails) {
 
 TEST_F(TrainerRanksTest, StatesThatMicroBatchesChangeAreNotSavedAfterThem) {
   plan = planWithNan("0");
-  plan.programs[2].commands[0].refs[0].buffer = plan.states[2].buffer; // last: the momentum
+  // last: the momentum
+  plan.programs[2].commands[0].as<plan::Fill>()->to.buffer = plan.states[2].buffer;
   options.save = scratch / "saves";
   options.saveEvery = 1;
   EXPECT_CONTAINS(failure(), "the state before it is in " + options.save + "/step-000002");

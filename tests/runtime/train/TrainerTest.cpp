@@ -461,12 +461,9 @@ TEST_F(TrainerTest, LossThatIsNotFiniteStops) {
 TEST_F(TrainerTest, LossThatIsNotFiniteIsSavedAndFound) {
   auto make = [](const char *nanStep) {
     plan::Plan made = makePlan({}, {{"fake_nan_step", nanStep, true}});
-    plan::Command all;
-    all.kind = plan::Command::Kind::Fill;
-    all.label = "all of it";
-    all.location = {"bigram.cpp", 3};
-    all.refs = {{made.training.lossBuffer, 0, true, false}};
-    all.counts = {1};
+    const plan::Ref loss = {made.training.lossBuffer, 0, true, false};
+    const plan::Command all = {
+        plan::Fill{plan::DType::F32, loss, 1}, 0, "all of it", {"bigram.cpp", 3}};
     for (size_t program : {0, 1}) // first, next
       made.programs[program].commands = {all};
     return made;
