@@ -101,14 +101,18 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
     if (!command)
       continue;
     PlannedCommand planned{&op, command.getStream(), {}};
-    for (const Access &access : accessesOf(command, kernels)) {
+    const SmallVector<Access> accesses = accessesOf(command, kernels);
+    auto launch = dyn_cast<LaunchOp>(op);
+    const size_t ofSegment = launch ? accesses.size() / launch.getSegments() : accesses.size();
+    for (auto [i, access] : llvm::enumerate(accesses)) {
       auto type = cast<MemRefType>(access.buffer.getType());
       auto [strides, offset] = layoutOf(type);
       uint32_t index = indices.at(bufferOf(access.buffer));
       uint64_t bytes = uint64_t(elementBytes(type.getElementType()));
       uint64_t start = result.buffers[index].bytes.start + uint64_t(offset) * bytes;
       planned.accesses.push_back({index, ByteSet::strided(start, type.getShape(), strides, bytes),
-                                  access.buffer, access.reads, access.writes});
+                                  access.buffer, access.reads, access.writes,
+                                  uint32_t(i / ofSegment)});
     }
     result.commands.push_back(std::move(planned));
   }

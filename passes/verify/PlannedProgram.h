@@ -27,6 +27,7 @@ struct PlannedAccess {
   ByteSet bytes;
   mlir::Value value; ///< the operand
   bool reads = false, writes = false;
+  uint32_t segment = 0; ///< of a launch; segments run side by side
 };
 
 struct PlannedCommand {

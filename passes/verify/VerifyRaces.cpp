@@ -6,7 +6,8 @@
 // when this one starts, from the order of its own stream and the events that it waited for. A pair
 // of commands of two streams is concurrent when neither is in the other's clock; no concurrent pair
 // may conflict. Within one command, an output may lie on an input only as a whole, element over
-// element (an update in place); the factors of a product, and what has parts elsewhere, never.
+// element (an update in place), of the same segment of a launch; the factors of a product, and what
+// has parts elsewhere, never.
 // Collectives of one program are all ordered among themselves, so that every rank enters them in
 // one order, whatever the number of ranks. Nothing of the scheduler or the memory planner is used:
 // only streams, events, offsets and layouts.
@@ -127,9 +128,10 @@ bool isAdded(Operation *command, Value operand) {
 }
 
 /// True when an output at `written` over an input at `read` is an update in place: each element
-/// over itself.
+/// over itself. What one segment of a launch reads another must not write: they run side by side.
 bool isInPlace(Operation *command, const PlannedAccess &read, const PlannedAccess &written) {
-  if (read.buffer != written.buffer || !(read.bytes == written.bytes))
+  if (read.segment != written.segment || read.buffer != written.buffer ||
+      !(read.bytes == written.bytes))
     return false;
   if (isFactor(command, read.value) || readsOtherPlaces(command) ||
       isa<step::CopyOp, step::ReduceScatterOp, step::AllGatherOp, step::ShardOp>(command))

@@ -1,7 +1,10 @@
 // Generates and damages step programs.
 #include "tests/step/RandomProgram.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -26,7 +29,8 @@ std::vector<int64_t> elementsOf(MemRefType type) {
 
 class Generator {
 public:
-  Generator(MLIRContext &context, uint32_t seed) : builder(&context), random(seed) {}
+  Generator(MLIRContext &context, uint32_t seed, ProgramSize size)
+      : builder(&context), random(seed), size(size) {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -44,6 +48,7 @@ private:
   };
 
   MemRefType randomType();
+  void addBody(func::FuncOp kernel, ArrayRef<int64_t> reads, ArrayRef<int64_t> writes);
   void declare(ModuleOp module);
   void program(ModuleOp module, StringRef name);
   void command();
@@ -59,15 +64,15 @@ private:
 
   OpBuilder builder;
   std::mt19937 random;
+  ProgramSize size;
   Type f32 = builder.getF32Type();
   std::vector<Storage> storages;
-  Operation *lastDeclaration = nullptr;
 };
 
 MemRefType Generator::randomType() {
   SmallVector<int64_t> shape;
-  for (int64_t rank = 1 + below(3); rank > 0; --rank)
-    shape.push_back(1 + below(8));
+  for (int64_t rank = 1 + below(size.rank); rank > 0; --rank)
+    shape.push_back(1 + below(size.dimension));
   if (chance(50))
     shape.back() *= 16;
   return MemRefType::get(shape, f32);
@@ -203,6 +208,29 @@ void Generator::command() {
   }
 }
 
+/// Every output is the sum of all inputs, element by element.
+void Generator::addBody(func::FuncOp kernel, ArrayRef<int64_t> reads, ArrayRef<int64_t> writes) {
+  OpBuilder::InsertionGuard guard(builder);
+  kernel->setAttr("nano.kernel", builder.getUnitAttr());
+  Block *block = kernel.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  Location loc = kernel.getLoc();
+  const unsigned last = block->getNumArguments() - 1;
+  Value step = arith::ConstantIndexOp::create(builder, loc, 1);
+  auto loop = scf::ForOp::create(builder, loc, block->getArgument(last - 1),
+                                 block->getArgument(last), step);
+  func::ReturnOp::create(builder, loc);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value sum = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  for (int64_t i : reads) {
+    Value element =
+        memref::LoadOp::create(builder, loc, block->getArgument(i), loop.getInductionVar());
+    sum = arith::AddFOp::create(builder, loc, sum, element);
+  }
+  for (int64_t i : writes)
+    memref::StoreOp::create(builder, loc, sum, block->getArgument(i), loop.getInductionVar());
+}
+
 void Generator::declare(ModuleOp module) {
   Location loc = module.getLoc();
   auto init =
@@ -232,14 +260,17 @@ void Generator::declare(ModuleOp module) {
         std::string name =
             (Twine("k") + Twine(inputs) + (inPlace ? "i" : "") + Twine(outputs)).str();
         auto function = func::FuncOp::create(inner, loc, name, builder.getFunctionType(types, {}));
-        function.setPrivate();
         auto reads = llvm::to_vector(llvm::seq<int64_t>(0, inputs)),
              writes = llvm::to_vector(llvm::seq<int64_t>(inputs, count));
         if (inPlace)
           writes.insert(writes.begin(), 0);
-        function->setAttr("nano.reads", builder.getDenseI64ArrayAttr(reads));
-        function->setAttr("nano.writes", builder.getDenseI64ArrayAttr(writes));
+        function->setAttr(readsAttrName, builder.getDenseI64ArrayAttr(reads));
+        function->setAttr(writesAttrName, builder.getDenseI64ArrayAttr(writes));
         function->setAttr("nano.iterations", builder.getI64IntegerAttr(8));
+        if (size.hasBodies)
+          addBody(function, reads, writes);
+        else
+          function.setPrivate();
       }
 }
 
@@ -263,11 +294,11 @@ void Generator::program(ModuleOp module, StringRef name) {
     if (input.getOutput())
       output = input;
   }
-  for (int64_t count = 3 + below(12); count > 0; --count)
+  for (int64_t count = size.buffers + below(size.moreBuffers); count > 0; --count)
     add(BufferOp::create(builder, module.getLoc(), randomType(), "b" + std::to_string(count),
                          IntegerAttr()),
         false);
-  for (int64_t count = 10 + below(50); count > 0; --count)
+  for (int64_t count = size.commands + below(size.moreCommands); count > 0; --count)
     command();
   for (Storage &storage : storages) // the host reads the output
     if (bufferKey(storage.value) == output.getSymNameAttr().getAsOpaquePointer())
@@ -286,8 +317,37 @@ OwningOpRef<ModuleOp> Generator::run() {
 
 } // namespace
 
-OwningOpRef<ModuleOp> randomModule(MLIRContext &context, uint32_t seed) {
-  return Generator(context, seed).run();
+OwningOpRef<ModuleOp> randomModule(MLIRContext &context, uint32_t seed, ProgramSize size) {
+  return Generator(context, seed, size).run();
+}
+
+std::string hideAccess(ModuleOp module, std::mt19937 &random) {
+  auto below = [&](size_t bound) {
+    return std::uniform_int_distribution<size_t>(0, bound - 1)(random);
+  };
+  const KernelTable kernels(module);
+  SmallVector<LaunchOp> launches;
+  module.walk([&](LaunchOp launch) { launches.push_back(launch); });
+  if (launches.empty())
+    return "";
+  const KernelInfo *kernel =
+      kernels.find(launches[below(launches.size())].getKernelAttr().getAttr());
+  const size_t argument = below(kernel->reads.size());
+  // What an argument must not be called: what is left of the truth, or the other thing.
+  const bool reads = kernel->reads[argument], writes = kernel->writes[argument];
+  const bool states = reads && writes ? below(2) == 0 : !reads; // to read it, else to write it
+  SmallVector<int64_t> read, written;
+  for (size_t i = 0; i < kernel->reads.size(); ++i) {
+    if (i == argument ? states : bool(kernel->reads[i]))
+      read.push_back(int64_t(i));
+    if (i == argument ? !states : bool(kernel->writes[i]))
+      written.push_back(int64_t(i));
+  }
+  OpBuilder builder(module.getContext());
+  kernel->function->setAttr(readsAttrName, builder.getDenseI64ArrayAttr(read));
+  kernel->function->setAttr(writesAttrName, builder.getDenseI64ArrayAttr(written));
+  return "kernel @" + SymbolTable::getSymbolName(kernel->function).str() + " states only to " +
+         (states ? "read" : "write") + " argument " + std::to_string(argument);
 }
 
 std::string damage(ModuleOp module, std::mt19937 &random) {

@@ -39,6 +39,7 @@ struct Touch {
   std::vector<int64_t> bytes; ///< in row-major order of the elements
   bool reads, writes, isFactor = false, isSource = false;
   std::vector<int64_t> sorted = {}; ///< the same bytes in increasing order
+  size_t segment = 0;               ///< of a launch
 };
 
 struct Step {
@@ -79,13 +80,16 @@ Unrolled unroll(ModuleOp module, ProgramOp program) {
       continue;
     Step step{&op, command.getStream(), {}};
     auto matmul = dyn_cast<MatmulOp>(op);
-    for (const Access &access : accessesOf(command, kernels)) {
+    const SmallVector<Access> accesses = accessesOf(command, kernels);
+    auto launch = dyn_cast<LaunchOp>(op);
+    for (auto [i, access] : llvm::enumerate(accesses)) {
       Touch touch{bufferKey(access.buffer), addressesOf(access.buffer, result.starts), access.reads,
                   access.writes};
       touch.isFactor = matmul && llvm::is_contained({matmul.getA(), matmul.getB(),
                                                      matmul.getScaleA(), matmul.getScaleB()},
                                                     access.buffer);
       touch.isSource = isa<CopyOp>(op);
+      touch.segment = launch ? i * launch.getSegments() / accesses.size() : 0;
       touch.sorted = touch.bytes;
       std::sort(touch.sorted.begin(), touch.sorted.end());
       step.touches.push_back(std::move(touch));
@@ -146,7 +150,7 @@ std::string races(const Unrolled &program) {
       for (size_t y = x + 1; y < steps[i].touches.size(); ++y) {
         const Touch &a = steps[i].touches[x], &b = steps[i].touches[y];
         bool inPlace = a.buffer == b.buffer && a.bytes == b.bytes && !(a.writes && b.writes) &&
-                       !a.isFactor && !b.isFactor && !a.isSource;
+                       !a.isFactor && !b.isFactor && !a.isSource && a.segment == b.segment;
         if (conflict(a, b) && !inPlace)
           return "command " + std::to_string(i) + " conflicts with itself";
       }

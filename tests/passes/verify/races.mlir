@@ -299,3 +299,23 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.launch @scan(%x) : memref<8xi32>
   }
 }
+
+// -----
+
+// Segments of one launch run side by side: what one reads, another must not write.
+module attributes {step.arena_bytes = 4096 : i64} {
+  module @kernels {
+    func.func private @k(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index) attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+  }
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<8xf32>
+    %z = step.buffer "z" {offset = 512 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.fill %z : memref<8xf32>
+    // In place, each segment over its own.
+    step.launch @k(%x, %x, %z, %z) {segments = 2 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>
+    // expected-error @below {{writes buffer 'x'}}
+    step.launch @k(%x, %y, %z, %x) {segments = 2 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>
+  }
+}
