@@ -58,6 +58,26 @@ class Crash(RunTest):
         self.assertEqual((status, out), (2, ""))
         self.assertIn("is not there; run tools/build first", errors)
 
+    def test_no_plan(self):
+        """What nanoc says when it cannot compile, in one line."""
+        binaries = self.path("binaries")
+        os.mkdir(binaries)
+        for name in os.listdir(BIN):
+            if name != "nanoc":
+                os.symlink(os.path.join(BIN, name), os.path.join(binaries, name))
+        compiler = os.path.join(binaries, "nanoc")
+        for script, says in (
+            (f'CXX=/no/compiler exec {BIN}/nanoc "$@"', "status 2 and no plan .*: nanoc: .*compiler"),
+            ("kill -SEGV $$", "status -11 and no plan .*: it says nothing"),
+        ):
+            with self.subTest(script):
+                with open(compiler, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(compiler, stat.S_IRWXU)
+                status, out, errors = self.call(1, "--points", "none", binaries=binaries)
+                self.assertEqual((status, out, errors.count("\n")), (1, "", 1), errors)
+                self.assertRegex(errors, f"^crash: without any attack: nanoc ends with {says}")
+
     def test_nothing_is_lost(self):
         status, out, errors = self.call(
             5, "--points", "fsync,rename,malloc", "--most", 14, "--seed", 3

@@ -9,7 +9,20 @@ import stat
 import subprocess
 import time
 
-from harness import BIN, LLAMA, ROOT, RunTest, main, overrides, read_bytes, run_command
+from harness import (
+    BIN,
+    LIMIT,
+    LLAMA,
+    ROOT,
+    RunTest,
+    main,
+    overrides,
+    read_bytes,
+    read_log,
+    run_command,
+    train_losses,
+)
+from processes import free_port
 
 SIZES = {**LLAMA, "num_layers": 1}
 
@@ -157,6 +170,63 @@ class Trust(RunTest):
             r"m\.plan: is signed by another key \([0-9a-f]{16}…\) than those of --trust: \S+other"
         )
         self.refused(*train, "--trust", other + ".pub", says=says)
+
+    def ranks(self, plan, name, keys, *options):
+        """One process a rank, each with a key of its own: [(status, output, errors)] by rank."""
+        port, processes = free_port(), []
+        for rank, key in enumerate(keys):
+            words = [os.path.join(BIN, "nanorun"), plan, "--train", self.path("t_*.bin"), *options]
+            words += ["--steps", "2", "--threads", "1", "--trust", key, "--rank-timeout", "60"]
+            words += ["--log", self.path(name + ".jsonl")]
+            environment = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(len(keys)),
+                "MASTER_ADDR": "localhost",
+                "MASTER_PORT": str(port),
+            }
+            process = subprocess.Popen(
+                words,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                env={**os.environ, **environment},
+            )
+            self.addCleanup(process.__exit__, None, None, None)
+            self.addCleanup(process.kill)
+            processes.append(process)
+        outputs = [process.communicate(timeout=LIMIT) for process in processes]
+        return [(process.returncode, *output) for process, output in zip(processes, outputs)]
+
+    def test_ranks_that_are_processes(self):
+        """Each rank holds the plan that it reads itself against its own keys; where one refuses, all
+        end, and say who."""
+        self.make_shards()
+        plan, other = self.path("ranks.plan"), self.path("rank1")
+        words = ["compile", "models/llama.cpp", "-o", plan, "--sign", self.key, "--target", "cpu"]
+        self.ran("nanoc", *words, "--world", "1,2", *overrides(SIZES))
+        self.ran("nanoc", "keygen", other)
+        key, strange = self.key + ".pub", other + ".pub"
+        good = self.ranks(plan, "both", (key, key))
+        self.assertEqual([(status, errors) for status, _, errors in good], [(0, "")] * 2)
+        self.train(plan, "threads", "--gpus", 2, "--steps", 2)
+        self.assertEqual(
+            train_losses(read_log(self.path("both.jsonl"))),
+            train_losses(read_log(self.path("threads.jsonl"))),
+        )
+        for refuses in (0, 1):
+            keys = [strange if rank == refuses else key for rank in range(2)]
+            saves = self.path(f"saves{refuses}")
+            found = self.ranks(plan, f"refused{refuses}", keys, "--save", saves)
+            status, _, errors = found[refuses]
+            self.assertEqual((status, errors.count("\n")), (2, 1), found)
+            self.assertRegex(
+                errors, rf"^nanorun: rank {refuses}: \S+ranks\.plan: is signed by another key "
+            )
+            status, _, errors = found[1 - refuses]
+            self.assertEqual((status, errors.count("\n")), (1, 1), found)
+            self.assertRegex(errors, rf"^nanorun: rank {1 - refuses}: .*rank {refuses}")
+            # Nothing was trained, and nothing saved.
+            self.assertFalse(os.path.exists(os.path.join(saves, "step-000002")))
 
     def test_changed_plans(self):
         """Every byte counts, wherever it stands; nothing of such a plan is parsed."""

@@ -48,7 +48,18 @@ class Setup:
             harness.write_shard(shard, harness.tokens(count, number + 1))
         words = [os.path.join(binaries, "nanoc"), "compile", "models/gpt_tiny.cpp", "-o", self.plan]
         words += ["--target", "cpu", "--world", "1,2", *harness.overrides(SIZES)]
-        subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=300)
+        try:
+            done = subprocess.run(
+                words, cwd=ROOT, capture_output=True, encoding="utf-8", errors="replace", timeout=300
+            )
+        except subprocess.TimeoutExpired:
+            raise Wrong("nanoc does not end: no plan of models/gpt_tiny.cpp within 300 s") from None
+        if done.returncode:
+            # What nanoc says first, as compilers say more below.
+            said = done.stderr.strip().splitlines() or ["it says nothing"]
+            raise Wrong(
+                f"nanoc ends with status {done.returncode} and no plan of models/gpt_tiny.cpp: {said[0]}"
+            )
 
     def fresh(self, name):
         """An empty folder."""
