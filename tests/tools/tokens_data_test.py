@@ -191,8 +191,59 @@ class JsonLinesTest(ToolTest):
         self.succeed(*encode)
         expected = [list(text.encode()) for text in texts]
         self.assertEqual(documents(shard(self.path("q/t_train_000000.bin"))), expected)
-        self.refuse("is no text", *encode, "--overwrite", "--field", "n")
-        self.refuse("no column 'body'", *encode, "--overwrite", "--field", "body")
+        again = (*encode, "--overwrite")
+        self.refuse("column 'n' is int64, no text", *again, "--field", "n")
+        self.refuse(r"no column 'body' \(--field\); there are text, n", *again, "--field", "body")
+        table = pyarrow.table({"text": ["a", None]})
+        pyarrow.parquet.write_table(table, path)
+        self.refuse("row 1 of 'text' is null", *again)
+        os.remove(path)
+        self.refuse("a.parquet: No such file or directory", *again)
+        self.write("a.parquet", "no parquet at all")
+        self.refuse("a.parquet: not a parquet file:", *again)
+
+    def test_parquet_is_read_by_groups(self):
+        """Groups of rows, in order and shuffled; what is held out follows the bytes of the texts, and a
+        group that is damaged is named by its rows."""
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            self.skipTest("no pyarrow")
+        texts = [f"text {i} " + "é" * (i * 7 % 90) for i in range(300)]
+        path = self.path("g.parquet")
+        kinds = {"large_string": pyarrow.large_string()}
+        total = sum(len(text.encode()) for text in texts)
+        encode = ("encode", "--overwrite", "--val-fraction", "0", "--out", self.path("p/t"), path)
+        for kind, options in (
+            ("string", ()),
+            ("string", ("--workers", "2", "--shuffle", "3")),
+            ("large_string", ()),
+            ("dictionary", ()),
+        ):
+            with self.subTest(kind, options=options):
+                column = pyarrow.array(texts, kinds.get(kind, pyarrow.string()))
+                column = column.dictionary_encode() if kind == "dictionary" else column
+                table = pyarrow.table({"n": list(range(300)), "text": column})
+                pyarrow.parquet.write_table(table, path, row_group_size=70, compression="gzip")
+                said = self.succeed(*encode, *options)
+                found = documents(shard(self.path("p/t_train_000000.bin")))
+                wanted = [list(text.encode()) for text in texts]
+                self.assertEqual(found == wanted, "--shuffle" not in options)
+                self.assertEqual(sorted(found), sorted(wanted))
+                self.assertIn(f"{total / (total + 300):.2f} bytes a token", said.decode())
+        encode = ("encode", "--overwrite", "--out", self.path("v/t"), "--val-fraction", "0.25", path)
+        self.succeed(*encode)
+        held = sum(map(len, documents(shard(self.path("v/t_val_000000.bin")))))
+        self.assertAlmostEqual(held / total, 0.25, delta=0.02)
+        with open(path, "rb") as file:
+            content = bytearray(file.read())
+        second = pyarrow.parquet.ParquetFile(path).metadata.row_group(1).column(1)
+        begin = second.dictionary_page_offset or second.data_page_offset
+        content[begin : begin + second.total_compressed_size] = bytes(second.total_compressed_size)
+        with open(path, "wb") as file:
+            file.write(content)
+        self.refuse("g.parquet: rows 70 to 139: ", *encode)
 
 
 class TokenizerJsonTest(ToolTest):

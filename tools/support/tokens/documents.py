@@ -58,18 +58,19 @@ class Corpus:
 
         self.sources = [open_source(path, split, field, template) for path in paths]
         self.order = []  # (file index, begin, end) in the order of writing
-        hashes = []
+        hashes, sizes = [], []
         for index, source in enumerate(self.sources):
             for begin, end, raw in source.places():
                 hashes.append(hash_of(raw))
+                sizes.append(len(raw))
                 self.order.append((index, begin, end))
         if not self.order:
             raise UserError(
                 f"{paths[0]}: the input holds no text"
                 + (f" (nor do {len(paths) - 1} more files)" if paths[1:] else "")
             )
-        self.bytes = sum(end - begin for _, begin, end in self.order)
-        held_out = self.hold_out(hashes, fraction)
+        self.bytes = sum(sizes)
+        held_out = self.hold_out(hashes, sizes, fraction)
         self.order = [
             (*place, value in held_out, value) for place, value in zip(self.order, hashes)
         ]
@@ -77,12 +78,12 @@ class Corpus:
             seed = str(shuffle).encode()
             self.order.sort(key=lambda entry: (hash_of(seed + entry[4]), entry[:2]))
 
-    def hold_out(self, hashes, fraction):
+    def hold_out(self, hashes, lengths, fraction):
         if fraction == 0:
             return set()
         sizes = {}
-        for value, (_, begin, end) in zip(hashes, self.order):
-            sizes[value] = sizes.get(value, 0) + end - begin
+        for value, length in zip(hashes, lengths):
+            sizes[value] = sizes.get(value, 0) + length
         if len(sizes) < 2:
             raise UserError(
                 "the input is one document only and cannot be held out: give more files, a smaller "

@@ -1,6 +1,7 @@
 """Input files as documents: text, JSON lines, parquet. A document is text as bytes, or a chat: pieces
 of text, each with whether a model shall learn to say it."""
 
+import bisect
 import json
 import os
 
@@ -98,12 +99,16 @@ class LinesFile(TextFile):
 
 
 class ParquetFile:
-    """A column of texts of a parquet file, a document a row; read by pyarrow."""
+    """A column of texts of a parquet file, a document a row; read by pyarrow, a group of rows at a
+    time. Of the groups those read last are kept, as shuffled documents lie in all of them."""
+
+    KEPT_BYTES = 1 << 30
 
     def __init__(self, path, field, template):
         if template:
             raise UserError(f"{path}: --chat reads JSON lines; a parquet file's rows are texts")
         try:
+            import pyarrow
             import pyarrow.parquet
         except ImportError:
             raise UserError(
@@ -111,22 +116,54 @@ class ParquetFile:
                 f"{os.path.basename(os.sys.executable)}, or write JSON lines"
             ) from None
         self.path, self.field = path, field
+        with open(path, "rb"):  # an error of the system's, in its words
+            pass
         try:
-            table = pyarrow.parquet.read_table(path, columns=[field], memory_map=True)
-            self.rows = table.column(field)
-        except OSError:
-            raise
+            self.file = pyarrow.parquet.ParquetFile(path, memory_map=True)
         except Exception as error:  # the library's own types
-            raise UserError(f"{path}: no column '{field}' (--field): {one_line(error)}") from None
+            raise UserError(f"{path}: not a parquet file: {one_line(error)}") from None
+        columns = self.file.schema_arrow
+        if field not in columns.names:
+            raise UserError(
+                f"{path}: no column '{field}' (--field); there are {', '.join(columns.names)}"
+            )
+        kind = columns.field(field).type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+            raise UserError(f"{path}: column '{field}' is {kind}, no text")
+        self.starts = [0]  # the first row of each group, and the end
+        for group in range(self.file.num_row_groups):
+            rows = self.file.metadata.row_group(group).num_rows
+            self.starts.append(self.starts[-1] + rows)
+        self.groups = {}  # position to texts, the one read last at the end
+
+    def group(self, position):
+        texts = self.groups.pop(position, None)
+        if texts is None:
+            try:
+                table = self.file.read_row_group(position, columns=[self.field])
+                texts = table.column(0).combine_chunks()
+            except Exception as error:  # the library's own types, and OSError without a name
+                rows = f"rows {self.starts[position]} to {self.starts[position + 1] - 1}"
+                raise UserError(f"{self.path}: {rows}: {one_line(error)}") from None
+        self.groups[position] = texts
+        while len(self.groups) > 1 and self.held() > self.KEPT_BYTES:
+            del self.groups[next(iter(self.groups))]
+        return texts
+
+    def held(self):
+        return sum(texts.nbytes for texts in self.groups.values())
 
     def places(self):
-        for row in range(len(self.rows)):
+        for row in range(self.starts[-1]):
             yield row, row + 1, self.fetch(row, row + 1)
 
     def fetch(self, begin, end):
-        text = self.rows[begin].as_py()
-        if not isinstance(text, str):
-            raise UserError(f"{self.path}: row {begin} of '{self.field}' is no text")
+        position = bisect.bisect_right(self.starts, begin) - 1
+        text = self.group(position)[begin - self.starts[position]].as_py()
+        if text is None:
+            raise UserError(f"{self.path}: row {begin} of '{self.field}' is null, no text")
         return text.encode()
 
     def content(self, raw, place):
