@@ -29,9 +29,11 @@ struct Adam {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weightDecay = 0; ///< decoupled: of the parameter, times the learning rate
   int64_t every = 1;      ///< steps for each step of this optimizer
+  bool epsOfKept = false; ///< ε stands beside the root of v as it is kept, not of the corrected v
 };
-/// Adam: Kingma and Ba 2015, algorithm 1, with bias corrections; weight decay as Loshchilov and
-/// Hutter 2019, algorithm 2, with η_t·α there being `lr` here. States have the parameter's type.
+/// Adam: Kingma and Ba 2015, algorithm 1, with bias corrections, or in the order that ends their
+/// section 2 (`epsOfKept`); weight decay as Loshchilov and Hutter 2019, algorithm 2, with η_t·α
+/// there being `lr` here. States have the parameter's type.
 inline Optimizer adam(const char *name, const Adam &how, Line at = Line::here()) {
   auto isRate = [](double beta) { return beta >= 0 && beta < 1; };
   require(isRate(how.beta1) && isRate(how.beta2), "adam: beta1 and beta2 must lie in [0, 1)", at);
@@ -39,8 +41,9 @@ inline Optimizer adam(const char *name, const Adam &how, Line at = Line::here())
   require(how.weightDecay >= 0 && how.weightDecay < 3.4e38,
           "adam: weightDecay must be an f32 that is not negative", at);
   const Sched t = equations::updateCount(how.every);
-  const Tensor bias1 = scalar({name, ".bias1"}, 1 / (1 - pow(how.beta1, t)), f32, at);
-  const Tensor bias2 = scalar({name, ".bias2"}, 1 / sqrt(1 - pow(how.beta2, t)), f32, at);
+  const Sched one = 1 - pow(how.beta1, t), two = sqrt(1 - pow(how.beta2, t));
+  const Tensor bias1 = scalar({name, ".bias1"}, how.epsOfKept ? two / one : 1 / one, f32, at);
+  const Tensor bias2 = how.epsOfKept ? Tensor() : scalar({name, ".bias2"}, 1 / two, f32, at);
   return optimizer(
       name, {.lr = how.lr, .every = how.every, .kind = "adam"},
       [=](Update u) {
@@ -48,7 +51,8 @@ inline Optimizer adam(const char *name, const Adam &how, Line at = Line::here())
         const Tensor g = u.gradient;
         const Tensor nextM = how.beta1 * m + (1 - how.beta1) * g;
         const Tensor nextV = how.beta2 * v + (1 - how.beta2) * (g * g);
-        Tensor direction = nextM * bias1 / (sqrt(nextV) * bias2 + how.eps);
+        const Tensor root = how.epsOfKept ? sqrt(nextV) : sqrt(nextV) * bias2;
+        Tensor direction = nextM * bias1 / (root + how.eps);
         if (how.weightDecay != 0)
           direction = direction + how.weightDecay * u.parameter;
         u.set(m, nextM);
@@ -251,6 +255,10 @@ struct NorMuon {
   Polynomials polynomials = polarExpress();
   bool columns = false; ///< one second moment a column instead of one a row
   int64_t every = 1;
+  /// Matrices of a parameter [rows, stack·columns]: [rows, columns] each, one behind the other in
+  /// its memory.
+  int64_t stack = 1;
+  DType stateType = f32; ///< of both moments
 };
 /// NorMuon: Li et al. 2025, algorithm 1: Muon whose orthogonalized rows (or columns) are divided by
 /// the root of their own second moment; as the NanoGPT speedrun has it since record 41, so that the
@@ -263,8 +271,15 @@ inline Optimizer norMuon(const char *name, const NorMuon &how, Line at = Line::h
       name, {.lr = how.lr, .every = how.every, .kind = "normuon"},
       [=](Update u) {
         u.require(u.parameter.rank() >= 2, "normuon updates matrices, the last two dimensions");
-        const auto rows = u.parameter.size(-2), columns = u.parameter.size(-1);
-        const Tensor m = u.state("normuon_m", f32), g = u.gradient, w = u.parameter;
+        u.require(how.stack == 1 ||
+                      (u.parameter.rank() == 2 && u.parameter.size(-1) % how.stack == 0),
+                  "normuon: a stack is of one parameter [rows, stack·columns]");
+        const auto rows = u.parameter.size(-2), columns = u.parameter.size(-1) / how.stack;
+        auto matrices = [&](const Tensor &x) {
+          return how.stack == 1 ? x : reshape(x, {how.stack, rows, columns});
+        };
+        const Tensor kept = u.state("normuon_m", how.stateType);
+        const Tensor m = matrices(kept), g = matrices(u.gradient), w = matrices(u.parameter);
         const Tensor nextM = m + (1 - how.momentum) * (g - m);
         const Tensor nesterov = g + how.momentum * (nextM - g);
         const Tensor scaled = nesterov / (1.02 * equations::frobenius(nesterov) + 1e-6);
@@ -272,16 +287,19 @@ inline Optimizer norMuon(const char *name, const NorMuon &how, Line at = Line::h
                                                        how.polynomials, rows > columns),
                               f32);
         const Tensor moment = mean(o * o, how.columns ? -2 : -1);
-        const Tensor v = u.state("normuon_v", f32, moment.shape());
+        const Tensor v = u.state("normuon_v", how.stateType, moment.shape());
         const Tensor nextV = v + (1 - how.beta2) * (moment - v);
         const Tensor even = o * rsqrt(max(nextV, 1e-10));
         Tensor direction =
             even * (equations::frobenius(o) / max(equations::frobenius(even), 1e-10));
         if (!isZero(how.decay)) // cautious: Chen et al. 2025
           direction = direction + select(direction * w >= 0.0, how.decay * u.lr * w, 0.0);
-        u.set(m, nextM);
+        auto asStored = [&](const Tensor &x) {
+          return how.stack == 1 ? x : reshape(x, u.parameter.shape());
+        };
+        u.set(kept, asStored(nextM));
         u.set(v, nextV);
-        u.set(w - u.lr * direction);
+        u.set(asStored(w - u.lr * direction));
       },
       at);
 }

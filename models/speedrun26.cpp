@@ -30,20 +30,9 @@ struct Record {
   Numbers skips() const { return {scalars, 0}; }
   Numbers mix(int64_t i) const { return {scalars, layers + 2 * i}; }
   Numbers valueMix(int64_t i) const { return {scalars, 3 * layers + 2 * i}; }
-  /// p ← p − lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m/(√v + ε), states in the parameter's type.
-  static Optimizer adam(const char *name, const Adam &how) {
-    const Sched t = equations::updateCount(how.every);
-    const Tensor correction =
-        scalar({name, ".correction"}, sqrt(1 - pow(how.beta2, t)) / (1 - pow(how.beta1, t)), f32);
-    return optimizer(name, {.lr = how.lr, .every = how.every, .kind = "adam"}, [=](Update u) {
-      const Tensor m = u.state("adam_m", u.type), v = u.state("adam_v", u.type);
-      const Tensor g = u.gradient;
-      const Tensor nextM = how.beta1 * m + (1 - how.beta1) * g;
-      const Tensor nextV = how.beta2 * v + (1 - how.beta2) * (g * g);
-      u.set(m, nextM);
-      u.set(v, nextV);
-      u.set(u.parameter - u.lr * (correction * nextM / (sqrt(nextV) + how.eps)));
-    });
+  static Optimizer adam(const char *name, Adam how) {
+    how.epsOfKept = true;
+    return nano::frontend::adam(name, how);
   }
 };
 

@@ -28,6 +28,7 @@ MODELS = {
     "gpt124m_fp8": ("gpt124m", "fp8=all"),
     "gpt124m_fused": ("gpt124m", "fp8=all", "--products=fused"),
     "gpt2": ("gpt2",),
+    "speedrun44": ("speedrun44",),
 }
 COLUMNS = "text     registers stack spilled shared instructions kernel"
 NVRTC = nvrtc.library()
@@ -131,6 +132,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_gpt2(self):
         self.check("gpt2")
+
+    def test_speedrun44(self):
+        self.check("speedrun44")
 
 
 def main():

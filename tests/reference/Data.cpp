@@ -124,4 +124,29 @@ std::vector<Sequence> ShardReader::nextAligned(int64_t sequenceLength, int64_t d
                    std::to_string(position) + " on");
 }
 
+std::vector<Sequence> ShardReader::nextCut(int64_t sequenceLength, int64_t document,
+                                           int64_t longest) {
+  std::vector<Sequence> sequences;
+  auto fill = [&] {
+    sequences.clear();
+    auto at = std::find(tokens.begin() + position, tokens.end(), document);
+    while (int64_t(sequences.size()) < batchTokens / sequenceLength) {
+      std::vector<int64_t> row;
+      while (int64_t(row.size()) <= sequenceLength) {
+        if (at == tokens.end())
+          return false;
+        const auto end = std::find(at + 1, tokens.end(), document);
+        row.insert(row.end(), at,
+                   at + std::min({end - at, longest, sequenceLength + 1 - int64_t(row.size())}));
+        at = end;
+      }
+      sequences.push_back({{row.begin(), row.end() - 1}, {row.begin() + 1, row.end()}});
+    }
+    position = at - tokens.begin();
+    return true;
+  };
+  passShards([&] { return !fill(); });
+  return sequences;
+}
+
 } // namespace nano::reference

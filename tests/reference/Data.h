@@ -35,6 +35,10 @@ public:
   /// at least a sequence behind the one before; the position becomes the next such one. A shard
   /// that does not hold so many tokens, and two more, is left. InputError where there are too few.
   std::vector<Sequence> nextAligned(int64_t sequenceLength, int64_t document);
+  /// The next batch of sequences of documents, which begin with the token `document`: of each at
+  /// most `longest` tokens and no more than the sequence and the target of its last token lack;
+  /// what is cut off is not used. A shard that cannot fill the batch is left.
+  std::vector<Sequence> nextCut(int64_t sequenceLength, int64_t document, int64_t longest);
 
   /// How often the reader has started again at the first shard.
   int64_t wraps() const { return wrapCount; }

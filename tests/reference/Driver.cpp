@@ -7,6 +7,7 @@
 #include "tests/reference/Llama.h"
 #include "tests/reference/Safetensors.h"
 #include "tests/reference/Speedrun26.h"
+#include "tests/reference/Speedrun44.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -25,9 +26,9 @@ struct Options {
 };
 
 void declare(CLI::App &app, Options &options) {
-  app.add_option("model", options.model, "gpt124m, speedrun26, gpt2 or llama")
+  app.add_option("model", options.model, "gpt124m, speedrun26, speedrun44, gpt2 or llama")
       ->required()
-      ->check(CLI::IsMember({"gpt124m", "speedrun26", "gpt2", "llama"}));
+      ->check(CLI::IsMember({"gpt124m", "speedrun26", "speedrun44", "gpt2", "llama"}));
   app.add_option("--init", options.init, "initial parameters (safetensors)");
   app.add_option("--train", options.train, "pattern of the training shards");
   app.add_option("--steps", options.steps, "optimizer steps")->check(CLI::NonNegativeNumber);
@@ -48,10 +49,11 @@ void declare(CLI::App &app, Options &options) {
 
 std::unique_ptr<Model> makeModel(const Options &options) {
   const bool isGpt2 = options.model == "gpt2", isLlama = options.model == "llama",
-             is26 = options.model == "speedrun26";
+             is26 = options.model == "speedrun26", is44 = options.model == "speedrun44";
   Hyperparameters values = isLlama  ? llamaHyperparameters()
                            : isGpt2 ? gpt2Hyperparameters()
                            : is26   ? speedrun26Hyperparameters()
+                           : is44   ? speedrun44Hyperparameters()
                                     : gpt124mHyperparameters();
   for (const std::string &assignment : options.overrides)
     values.override(assignment);
@@ -66,6 +68,8 @@ std::unique_ptr<Model> makeModel(const Options &options) {
     return std::make_unique<Gpt2>(std::move(values));
   if (is26)
     return std::make_unique<Speedrun26>(std::move(values));
+  if (is44)
+    return std::make_unique<Speedrun44>(std::move(values));
   return std::make_unique<Gpt124m>(std::move(values));
 }
 
@@ -83,6 +87,20 @@ Real validate(const Model &model, const Tensors &parameters, const Options &opti
     loss += model.tokenLossSum(parameters, sequences[0], options.steps, nullptr);
   }
   return loss / options.valTokens;
+}
+
+std::vector<Sequence> nextBatch(const Model &model, ShardReader &reader) {
+  const Hyperparameters &sizes = model.sizes();
+  const int64_t length = sizes.integer("seq_len");
+  switch (model.documents()) {
+  case Documents::contiguous:
+    break;
+  case Documents::aligned:
+    return reader.nextAligned(length, sizes.integer("eos_token"));
+  case Documents::cut:
+    return reader.nextCut(length, sizes.integer("eos_token"), sizes.integer("longest_document"));
+  }
+  return reader.next(length);
 }
 
 void run(const Options &options, std::ostream &out, std::ostream &err) {
@@ -104,12 +122,9 @@ void run(const Options &options, std::ostream &out, std::ostream &err) {
   };
 
   OptimizerState state;
-  const int64_t length = model->sizes().integer("seq_len");
   for (int64_t step = 0; step < options.steps; ++step) {
-    const std::vector<Sequence> batch =
-        model->beginsAtDocuments() ? reader.nextAligned(length, model->sizes().integer("eos_token"))
-                                   : reader.next(length);
-    report(step + 1, "train_loss", trainStep(*model, parameters, state, batch, step));
+    report(step + 1, "train_loss",
+           trainStep(*model, parameters, state, nextBatch(*model, reader), step));
   }
   if (!options.val.empty())
     report(options.steps, "val_loss", validate(*model, parameters, options, err));
@@ -123,10 +138,11 @@ std::string firstLine(const std::string &text) { return text.substr(0, text.find
 } // namespace
 
 int runReference(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err) {
-  CLI::App app("Trains gpt124m, speedrun26, gpt2 or llama in double precision with plain loops: "
-               "the oracle for the "
-               "compiler's f32 results.",
-               "nano-reference");
+  CLI::App app(
+      "Trains gpt124m, speedrun26, speedrun44, gpt2 or llama in double precision with plain loops: "
+      "the oracle for the "
+      "compiler's f32 results.",
+      "nano-reference");
   Options options;
   declare(app, options);
   try {

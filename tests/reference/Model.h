@@ -18,7 +18,12 @@ struct Sequence {
 struct OptimizerState {
   std::map<std::string, AdamState> adam;
   std::map<std::string, Vec> muon;
+  std::map<std::string, NorMuonState> norMuon;
+  std::map<std::string, Vec> kept; ///< gradients of the step before
 };
+
+/// How training sequences are made of documents: ShardReader::next, nextAligned or nextCut.
+enum class Documents { contiguous, aligned, cut };
 
 class Model {
 public:
@@ -46,8 +51,8 @@ public:
   };
   virtual Normal randomValue(const std::string &name, int64_t index) const = 0;
 
-  /// Whether training sequences begin at documents, see ShardReader::nextAligned.
-  virtual bool beginsAtDocuments() const { return false; }
+  /// A model whose documents are cut has the hyperparameter longest_document.
+  virtual Documents documents() const { return Documents::contiguous; }
 
   /// The hyperparameters vocab_size, seq_len, val_seq_len, global_batch and num_iterations are
   /// known to every model.
@@ -77,9 +82,11 @@ void clipAndAdamW(const Hyperparameters &sizes, Tensors &parameters, Tensors &gr
 /// Parameters drawn by Model::randomValue; the same for the same seed.
 Tensors fillRandomly(const Model &model, uint64_t seed);
 
-/// The hyperparameters of the model "gpt124m", "speedrun26", "gpt2" or "llama" with their defaults.
+/// The hyperparameters of the model "gpt124m", "speedrun26", "speedrun44", "gpt2" or "llama" with
+/// their defaults.
 Hyperparameters gpt124mHyperparameters();
 Hyperparameters speedrun26Hyperparameters();
+Hyperparameters speedrun44Hyperparameters();
 Hyperparameters gpt2Hyperparameters();
 Hyperparameters llamaHyperparameters();
 

@@ -15,6 +15,11 @@ struct AdamState {
   Vec m, v;
 };
 
+/// The first moment of a parameter and the second of its columns.
+struct NorMuonState {
+  Vec m, v;
+};
+
 /// One AdamW update of p at step t (from 1):
 ///   m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  m̂ = m/(1−β₁ᵗ),  v̂ = v/(1−β₂ᵗ),
 ///   p ← p − lr·(m̂/(√v̂ + ε) + wd·p).

@@ -5,6 +5,7 @@
 #include "tests/reference/Llama.h"
 #include "tests/reference/Ops.h"
 #include "tests/reference/Speedrun26.h"
+#include "tests/reference/Speedrun44.h"
 
 #include <gtest/gtest.h>
 
@@ -290,6 +291,68 @@ TEST(Speedrun26, Schedule) {
   EXPECT_EQ(model.learningRateFactor(962), 1);
   EXPECT_NEAR(model.learningRateFactor(963), 0.1 + 0.9 * (1 - 963.0 / 1750) / 0.45, 1e-15);
   EXPECT_NEAR(model.learningRateFactor(1750), 0.1, 1e-15);
+}
+
+TEST(Gradients, Speedrun44) {
+  Hyperparameters values = speedrun44Hyperparameters();
+  for (const char *assignment :
+       {"vocab_size=19", "num_heads=2", "head_dim=8", "model_dim=16", "seq_len=48",
+        "global_batch=48", "eos_token=18", "window_block=4", "num_iterations=7", "extension=1"})
+    values.override(assignment);
+  const Speedrun44 model(values);
+  Sequence sequence = randomSequence(48, 18);
+  sequence.inputs[0] = sequence.inputs[30] = 18;
+  Tensors parameters = roughParameters(model), gradients = zeros(model.parameterShapes());
+  constexpr int64_t step = 2; // of the second stage: windows of 28 and 12
+  model.tokenLossSum(parameters, sequence, step, &gradients);
+  expectGradients(parameters, gradients, 3,
+                  [&] { return model.tokenLossSum(parameters, sequence, step, nullptr); });
+  const Vec &scalars = gradients["scalars"].data;
+  for (int64_t i = 0; i < 64; ++i) {
+    const int64_t layer = (i - 36) / 2;
+    const bool isValue = i >= 36 && i < 60, hasTable = layer == 1 || layer == 2 || layer >= 9;
+    const bool isUnused = (i >= 5 && i < 14) || i >= 62 ||
+                          (isValue && (layer == 0 || layer == 7 || (i % 2 == 1 && !hasTable)));
+    EXPECT_EQ(scalars[i] == 0, isUnused) << i;
+  }
+}
+
+TEST(Speedrun44, Schedules) {
+  const Speedrun44 model(speedrun44Hyperparameters());
+  EXPECT_EQ(model.learningRateFactor(1102), 1);
+  for (auto [step, factor] : {std::pair<int64_t, Real>{1103, 0.999592},
+                              {1500, 0.675510},
+                              {2000, 0.267347},
+                              {2204, 0.100816},
+                              {2205, 0.10018},
+                              {2244, 0.10018}})
+    EXPECT_NEAR(model.learningRateFactor(step), factor, 5e-7) << step;
+  for (auto [step, theta] : {std::pair<int64_t, Real>{0, 0.85},
+                             {150, 0.90},
+                             {300, 0.95},
+                             {2195, 0.95},
+                             {2220, 0.90},
+                             {2244, 0.852}})
+    EXPECT_NEAR(model.momentum(step), theta, 1e-15) << step;
+  const int64_t windows[][3] = {{0, 384, 128},     {734, 384, 128},   {735, 896, 384},
+                                {1470, 1408, 640}, {2204, 1408, 640}, {2205, 1664, 768},
+                                {2244, 1664, 768}, {2245, 2560, 768}};
+  for (auto [step, longWindow, shortWindow] : windows) {
+    EXPECT_EQ(model.window(step, true), longWindow) << step;
+    EXPECT_EQ(model.window(step, false), shortWindow) << step;
+  }
+  const Real scales[] = {0.1, 0.116946, 0.127518, 0.131778},
+             turns[][4] = {{0.408860, 0.167166, 0.0279445, 9.76563e-4},
+                           {0.356011, 0.100042, 0.0123408, 4.18527e-4},
+                           {0.356011, 0.0792315, 0.00796326, 2.66335e-4},
+                           {0.356011, 0.0736302, 0.00676914, 2.25361e-4}};
+  for (int64_t stage = 0; stage < 4; ++stage) {
+    EXPECT_NEAR(model.attentionScale(stage), scales[stage], 5e-7);
+    const Vec frequencies = model.frequencies(stage);
+    const int64_t places[] = {4, 8, 16, 31};
+    for (int i = 0; i < 4; ++i)
+      EXPECT_NEAR(frequencies[places[i]], turns[stage][i], 5e-6 * turns[stage][i]) << stage;
+  }
 }
 
 TEST(Gpt2, Schedule) {

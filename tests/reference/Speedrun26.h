@@ -19,7 +19,7 @@ public:
   Normal randomValue(const std::string &name, int64_t index) const override;
   void update(Tensors &parameters, Tensors &gradients, OptimizerState &state,
               int64_t step) const override;
-  bool beginsAtDocuments() const override { return true; }
+  Documents documents() const override { return Documents::aligned; }
 
   /// m(step/N): 1, then over the last 0.45 of the run linearly down to 0.1.
   Real learningRateFactor(int64_t step) const;
