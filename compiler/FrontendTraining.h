@@ -20,6 +20,13 @@ inline Dist distHyper(Line at = Line::here()) {
       hyper("dist", {"allreduce", "zero2"}, "how ranks share gradients and optimizer states", at));
 }
 
+/// In which type gradients are added up: over micro-batches, the steps of an optimizer's `every`,
+/// and ranks.
+enum class Gradients : uint8_t {
+  wide,   ///< f32
+  stored, ///< that of the parameter: half the bytes for one in bf16, rounded after every addition
+};
+
 struct Training {
   int64_t vocabSize;     ///< tokens are below this
   int64_t eosToken;      ///< begins a document
@@ -28,6 +35,7 @@ struct Training {
   int64_t numIterations; ///< N
   double gradClip = 0;   ///< largest norm of all gradients together; 0: no limit
   Dist dist = Dist::allreduce;
+  Gradients gradients = Gradients::wide;
   /// The optimizers' updates and the last micro-batch of a step are one program, so that each hides
   /// what the other communicates. A loss that is not finite is then found after the update. One
   /// rank that walks over more than two micro-batches communicates nothing: its updates stay a

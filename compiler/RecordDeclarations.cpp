@@ -358,6 +358,8 @@ DictionaryAttr Recorder::trainingOf(const StageRecord &stage) {
                            builder.getStringAttr(how->dist == Dist::zero2 ? "zero2" : "allreduce")),
   };
   addData(stage, sizes);
+  if (how->gradients == Gradients::stored)
+    sizes.push_back(boolean("stored_gradients", true));
   if (finishReports())
     sizes.push_back(boolean("report_norms", true));
   return builder.getDictionaryAttr(sizes);

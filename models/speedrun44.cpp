@@ -24,6 +24,8 @@ NANO_MODEL {
   const auto dtype = hyper("dtype", {bf16, f32}, "activation and compute type");
   const int fp8 = hyper("fp8", {"head", "off"}, "whose matrix products run in FP8 in training");
   const Dist dist = distHyper();
+  const int gradients = hyper("gradients", {"stored", "wide"},
+                              "the type that they are added up in: that of the parameter, or f32");
   const int update = hyper("update", {"apart", "joined"},
                            "optimizers as a program of their own, or as the end of the last "
                            "micro-batch's, which hides more communication");
@@ -202,6 +204,7 @@ NANO_MODEL {
             .globalBatch = batch,
             .numIterations = N,
             .dist = dist,
+            .gradients = gradients == 0 ? Gradients::stored : Gradients::wide,
             .joinUpdate = update == 1,
             .logged = attentions});
   for (int k = 0; k < 4; ++k)

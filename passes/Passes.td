@@ -33,7 +33,7 @@ def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
 def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
   let summary = "appends the backward pass to the training function and accumulates every trained parameter's gradient";
   let description = [{
-    Reverse mode: for every parameter p, ∂loss/∂p is added up by `nano.accumulate %g, @"grad.p"` in the f32 state @"grad.p", which this pass declares. Each op gives its own
+    Reverse mode: for every parameter p, ∂loss/∂p is added up by `nano.accumulate %g, @"grad.p"` in the state @"grad.p", which this pass declares: in f32, or in p's type where the training has `stored_gradients`. Each op gives its own
     derivative (DifferentiableOpInterface); the pass visits ops from last to first and chains them:
 
     ```mlir
@@ -46,7 +46,7 @@ def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
     ```
 
     A gradient is accumulated as soon as it is complete, so that gradients become ready one after the other. Contributions to one value are added in its type; the last step
-    towards the accumulator gives f32 instead of rounding to bf16 first. Nothing is computed for values that depend on no
+    towards an accumulator in f32 gives f32 instead of rounding to bf16 first. Nothing is computed for values that depend on no
     trained parameter: a frozen one, without an optimizer, has no gradient, and a product that only its gradient needs is not made. `nano.stop_gradient` ends the way; then its operand takes
     its place, in every program.
 
@@ -566,7 +566,7 @@ def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
 def VerifyDifferentiated : Pass<"nano-verify-differentiated", "::mlir::ModuleOp"> {
   let summary = "every trained parameter's gradient is accumulated exactly once, frozen ones have none, and every index is proven to lie in its table";
   let description = [{
-    `train` holds one `nano.accumulate %g, @"grad.p"` for every parameter p that has an optimizer, and no other, into a state of role gradient, in f32 and of the parameter's shape. The optimizers read each of them.
+    `train` holds one `nano.accumulate %g, @"grad.p"` for every parameter p that has an optimizer, and no other, into a state of role gradient, in f32 (with `stored_gradients` in the parameter's type) and of the parameter's shape. The optimizers read each of them.
     The ids of every gather and scatter and the targets of every loss are proven to lie in their tables again, on what differentiation has made of them: kernels take no look of their own.
   }];
 }

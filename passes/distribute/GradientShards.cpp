@@ -23,8 +23,9 @@ const UpdateForm &GradientSharer::formOf(StateOp parameter) {
   return forms.emplace_back(op, UpdateForm(op)).second;
 }
 
-RankedTensorType GradientSharer::Bank::stack(int64_t matrices) const {
-  return form().typeOf(form().body().getArgument(1), matrices);
+RankedTensorType GradientSharer::Bank::stack(int64_t matrices) {
+  RankedTensorType wide = form().typeOf(form().body().getArgument(1), matrices);
+  return wide.clone(members.front().element());
 }
 
 LogicalResult GradientSharer::run(func::FuncOp last, int64_t phase) {
@@ -63,6 +64,8 @@ void GradientSharer::addToBank(Completed completed) {
   const SmallVector<Operation *> apart = form.computedApart(form.gathered(/*apart=*/true));
   auto *bank = llvm::find_if(banks, [&](Bank &candidate) {
     const UpdateForm &first = candidate.form();
+    if (candidate.members.front().element() != completed.element())
+      return false;
     return &first == &form ||
            (OptimizerOp(first.op()).getEvery() == OptimizerOp(form.op()).getEvery() &&
             OptimizerOp(first.op()).getStates() == OptimizerOp(form.op()).getStates() &&

@@ -64,13 +64,17 @@ private:
     const UpdateForm *form;
     int64_t matrices() const { return form->units(); }
     mlir::RankedTensorType type() { return parameter.getTensorType(); }
+    /// That the gradient is added up in.
+    mlir::Type element() {
+      return mlir::cast<mlir::RankedTensorType>(store.getValue().getType()).getElementType();
+    }
   };
   /// Matrices of one size that are updated alike.
   struct Bank {
     mlir::SmallVector<Completed> members;
     const UpdateForm &form() const { return *members.front().form; }
-    /// So many matrices, f32.
-    mlir::RankedTensorType stack(int64_t matrices) const;
+    /// So many matrices, as the gradients are added up.
+    mlir::RankedTensorType stack(int64_t matrices);
   };
 
   const UpdateForm &formOf(graph::StateOp parameter);

@@ -1,8 +1,8 @@
 // nano-differentiate: reverse-mode differentiation of the training function.
 //
 // Appends to the function of role "train", for every parameter p, the ops that compute ∂loss/∂p and
-// `nano.accumulate %g, @"grad.p"`, and declares the f32 state @"grad.p". Each op's derivative is
-// its own (DifferentiableOpInterface); here they are chained:
+// `nano.accumulate %g, @"grad.p"`, and declares the state @"grad.p": f32, or with stored gradients
+// of p's type. Each op's derivative is its own (DifferentiableOpInterface); here they are chained:
 //
 //   %w = nano.load @w                                  %w = nano.load @w
 //   %y = nano.mul %x, %w                               %y = nano.mul %x, %w
@@ -18,7 +18,7 @@
 //   backward order, one after the other.
 // - Contributions to one value are added in its type. Slices of one value (q, k and v of one
 //   product) come together in one concat.
-// - A gradient's last step keeps the precision of the f32 accumulator: products, scatters and sums
+// - A gradient's last step keeps the precision of an f32 accumulator: products, scatters and sums
 //   that feed it give f32 at once instead of rounding to bf16 first.
 // - Nothing is computed for values that depend on no trained parameter: frozen ones (those without
 //   an optimizer) have no gradient, and the products that would make it are never made.
@@ -26,6 +26,7 @@
 // - Behind `nano.stop_gradient` there is no gradient; the op itself gives way to its operand, in
 //   every program.
 #include "ir/graph/Custom.h"
+#include "ir/graph/GradientTypes.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
@@ -337,8 +338,11 @@ LogicalResult Backward::run() {
       if (failed(visit(ready.pop_back_val())))
         return failure();
   }
+  auto module = function->getParentOfType<ModuleOp>();
   for (auto &[name, op] : accumulated) {
-    Value gradient = widen(op.getValue(), op.getValue().hasOneUse());
+    Value gradient = op.getValue();
+    if (gradientElement(module, parameters.lookup(name)).isF32())
+      gradient = widen(gradient, gradient.hasOneUse());
     op.getValueMutable().assign(gradient);
     if (Operation *definition = gradient.getDefiningOp())
       op->moveAfter(definition);
@@ -410,7 +414,7 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
     for (auto &[name, state] : parameters) {
       builder.setInsertionPointAfter(state);
       StateOp::create(builder, state.getLoc(), gradientSymbol(name),
-                      state.getTensorType().clone(builder.getF32Type()), Role::Gradient,
+                      state.getTensorType().clone(gradientElement(module, state)), Role::Gradient,
                       InitAttr::get(&getContext(), "constant", builder.getDenseF64ArrayAttr(0.0)),
                       FlatSymbolRefAttr());
     }

@@ -225,7 +225,7 @@ private:
     return g.load(state.getSymName(), state.getTensorType());
   }
 
-  /// The parameter's summed gradient, f32.
+  /// The parameter's summed gradient.
   StateOp wholeGradient(StateOp parameter) {
     return symbols.lookup<StateOp>(gradientSymbol(parameter.getSymName()));
   }
@@ -240,7 +240,7 @@ private:
         known = GraphBuilder(builder, module.getLoc()).mul(scale, 1.0 / double(every));
       factor = known;
     }
-    return g.mul(load(g, gradient), factor);
+    return g.mul(g.toF32(load(g, gradient)), factor);
   }
 
   /// scale ← scale · min(1, limit / ‖scale·gradients‖₂), the norm over all gradients that the
@@ -250,7 +250,7 @@ private:
     auto add = [&](Location location, StateOp gradient, OptimizerOp op) {
       const auto every = static_cast<double>(op.getEvery());
       GraphBuilder g(builder, location);
-      Value grad = load(g, gradient);
+      Value grad = g.toF32(load(g, gradient));
       Value squares = g.sumAll(g.mul(grad, grad));
       if (every > 1)
         squares = g.mul(squares, 1.0 / (every * every));

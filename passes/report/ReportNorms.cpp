@@ -119,7 +119,7 @@ LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimi
   for (StateOp gradient : gradients) {
     GraphBuilder g(builder, gradient.getLoc());
     Value scale = g.mul(g.load(gradScaleSymbol, number), 1 / double(group.every));
-    Value x = g.mul(g.load(gradient.getSymName(), gradient.getTensorType()), scale);
+    Value x = g.mul(g.toF32(g.load(gradient.getSymName(), gradient.getTensorType())), scale);
     std::optional<Sharding> sharding = shardingOf(gradient);
     ReportOp::create(
         builder, gradient.getLoc(), "grad_norm/" + optimizer.str(), ReportKind::norm, x,

@@ -2,10 +2,12 @@
 // frozen ones have none, and every index is proven to lie in its table.
 //
 // After differentiation `train` holds one `nano.accumulate %g, @"grad.<parameter>"` a parameter
-// that has an optimizer, into a state of role gradient and the parameter's shape, in f32. The
-// optimizers, which run next, read every one of these states. Indices that nano-check-indices could
-// not prove are nearest ones that lie inside by now, which the same analysis finds of them, forward
-// and backward: kernels read and write by index without a look.
+// that has an optimizer, into a state of role gradient and the parameter's shape, in f32 or,
+// with stored gradients, its type. The optimizers, which run next, read every one of these states.
+// Indices that nano-check-indices could not prove are nearest ones that lie inside by now, which
+// the same analysis finds of them, forward and backward: kernels read and write by index without a
+// look.
+#include "ir/graph/GradientTypes.h"
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
@@ -60,12 +62,11 @@ LogicalResult VerifyDifferentiated::check(ModuleOp module) {
       return parameter.emitError("parameter '")
              << parameter.getSymName() << "' gets no gradient: nothing is accumulated into @"
              << name;
+    const Type element = gradientElement(module, parameter);
     if (gradient.getRole() != Role::Gradient ||
-        !gradient.getTensorType().getElementType().isF32() ||
-        gradient.getTensorType().getShape() != parameter.getTensorType().getShape())
-      return gradient.emitOpError(
-                 "must have role gradient, element type f32 and the shape of parameter '")
-             << parameter.getSymName() << "'";
+        gradient.getTensorType() != parameter.getTensorType().clone(element))
+      return gradient.emitOpError("must have role gradient, element type ")
+             << element << " and the shape of parameter '" << parameter.getSymName() << "'";
   }
   for (auto &[name, accumulate] : accumulated)
     if (!gradients.contains(name))

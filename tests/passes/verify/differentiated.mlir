@@ -40,7 +40,7 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<8xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-// expected-error @below {{must have role gradient, element type f32 and the shape of parameter 'w'}}
+// expected-error @below {{must have role gradient, element type 'f32' and the shape of parameter 'w'}}
 nano.state @grad.w : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 func.func @train(%x: tensor<4xf32>) attributes {nano.role = "train"} {
   nano.accumulate %x, @grad.w : tensor<4xf32>
