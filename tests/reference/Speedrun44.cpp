@@ -237,7 +237,8 @@ private:
     Vec y(x.size());
     for (size_t start = 0; start < x.size(); start += 2 * half)
       for (int64_t j = 0; j < half; ++j) {
-        const Real theta = Real(start / (2 * half * heads)) * frequencies[j];
+        const int64_t position = int64_t(start) / (2 * half * heads);
+        const Real theta = Real(position) * frequencies[j];
         const Real c = std::cos(theta), s = direction * std::sin(theta);
         y[start + j] = c * x[start + j] + s * x[start + half + j];
         y[start + half + j] = -s * x[start + j] + c * x[start + half + j];
@@ -332,9 +333,10 @@ int64_t Speedrun44::window(int64_t step, bool isLong) const {
 }
 
 Vec Speedrun44::frequencies(int64_t stage) const {
-  Vec result(headDim / 2, 0);
-  for (int64_t j = 0; j < headDim / 4; ++j)
-    result[j] = std::pow(Real(1024), -Real(j) / (headDim / 4 - 1));
+  const int64_t turning = headDim / 4;
+  Vec result(2 * turning, 0);
+  for (int64_t j = 0; j < turning; ++j)
+    result[j] = std::pow(Real(1024), -Real(j) / Real(turning - 1));
   for (int64_t next = 1; next <= stage; ++next) {
     const Real before = longBlocks[next - 1] * sizes().integer("window_block");
     const Real shrink = Real(longBlocks[next - 1]) / longBlocks[next];
@@ -480,7 +482,8 @@ void Speedrun44::update(Tensors &parameters, Tensors &gradients, OptimizerState 
         kept = gradient;
         continue;
       }
-      const Real beta1 = 0.65, beta2 = 0.95, t = Real(step / 2 + 1);
+      const int64_t t = step / 2 + 1;
+      const Real beta1 = 0.65, beta2 = 0.95;
       const Real rate = 0.008 *
                         (isTable(name)       ? 75
                          : name == "scalars" ? 5
