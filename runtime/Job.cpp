@@ -140,10 +140,12 @@ Status Job::openStart() {
         "resume what was saved after whole rounds of them, or compile with what the run that "
         "saved it took for its optimizers' steps",
         options.start.resume, firstStep, round()));
-  if (!options.save.empty() && steps > firstStep && steps % round() != 0)
+  // Where the whole run ends, the gradients of a round that is not whole are never used.
+  if (!options.save.empty() && steps > firstStep && steps % round() != 0 &&
+      steps != training.numIterations)
     return badInput(fmt::format(
         "--save: gradients are kept over {} steps, and a checkpoint can only be made after whole "
-        "rounds of them, not after step {}; ask for --steps {}",
+        "rounds of them or at the end of the run, not after step {}; ask for --steps {}",
         round(), steps, (steps + round() - 1) / round() * round()));
   if (steps == firstStep && (options.fp8Report || !options.calibrate.empty()))
     return badInput(fmt::format("{}: there is no step to measure; ask for more --steps",

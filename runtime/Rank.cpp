@@ -173,12 +173,12 @@ Status Rank::loop() {
       if (isStopping && steps < job.steps && (!saves || steps % job.round() == 0))
         return interrupted(steps);
     }
-    if (saves && isSaveDue && steps % job.round() == 0) {
+    const bool isLast = steps == job.steps;
+    if (saves && isSaveDue && (isLast || steps % job.round() == 0)) {
       if (Status status = save(steps); !status)
         return status;
       isSaveDue = false;
     }
-    const bool isLast = steps == job.steps;
     if (!job.valSequences.empty() && due(job.options.valEvery, steps) && (!isStopping || isLast)) {
       Result<bool> cut = validate(steps);
       if (!cut)

@@ -148,7 +148,8 @@ TEST_F(TrainerRanksTest, CheckpointsAreMadeAfterWholeRounds) {
   options.saveEvery = 4;
   options.steps = 10;
   EXPECT_EQ(failure(), "--save: gradients are kept over 3 steps, and a checkpoint can only be made "
-                       "after whole rounds of them, not after step 10; ask for --steps 12");
+                       "after whole rounds of them or at the end of the run, not after step 10; "
+                       "ask for --steps 12");
   options.steps = 12;
   ASSERT_TRUE(run());
   // Due after 4, 8 and 12.
@@ -194,6 +195,28 @@ TEST_F(TrainerRanksTest, CheckpointsAreMadeAfterWholeRounds) {
   ASSERT_TRUE(run()) << output;
   EXPECT_EQ(updates,
             (std::vector<std::string>{"update", "update.b", "update.c", "update", "update.b"}));
+}
+
+/// A run whose last step is not the last of a round ends with a checkpoint, from which none goes
+/// on.
+TEST_F(TrainerRanksTest, TheEndOfTheRunIsSaved) {
+  for (const char *name : {"update.b", "update.c"}) {
+    plan.training.phases.push_back({"first", "next", "last", name});
+    plan.programs.push_back({name, {}, 1, 0});
+  }
+  plan.training.numIterations = 7;
+  options.save = scratch / "saves";
+  options.saveEvery = 3;
+  options.steps = 7;
+  ASSERT_TRUE(run()) << output;
+  for (const char *name : {"step-000003", "step-000006", "step-000007"})
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(options.save) / name)) << name;
+  options.start.resume = std::exchange(options.save, "");
+  options.saveEvery = 0;
+  ASSERT_TRUE(run()) << output; // nothing to train
+  options.steps = 9;
+  EXPECT_CONTAINS(failure(),
+                  "it was saved after step 7, and this plan keeps gradients over 3 steps");
 }
 
 TEST_F(TrainerRanksTest, WithinARoundTheStateBeforeIsNotSaved) {
