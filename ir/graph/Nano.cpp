@@ -1,6 +1,7 @@
 // Registration of the `nano` dialect.
 #include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Sequence.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -51,6 +52,9 @@ void NanoDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "ir/graph/CustomOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "ir/graph/SequenceOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

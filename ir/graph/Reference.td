@@ -4,5 +4,6 @@
 
 include "ir/graph/CustomOps.td"
 include "ir/graph/NanoOps.td"
+include "ir/graph/SequenceOps.td"
 
 #endif // NANO_IR_GRAPH_REFERENCE_TD

@@ -1,6 +1,8 @@
 // Random instances of every op of the graph dialect that has a derivative.
 #include "tests/grad/Instances.h"
 
+#include "ir/graph/Sequence.h"
+
 #include "llvm/ADT/Sequence.h"
 
 #include <algorithm>
@@ -343,6 +345,33 @@ void crossEntropy(Instance &in) {
   in.op = CrossEntropyOp::create(in.builder, in.location, TypeRange{row, row}, logits, targets);
 }
 
+void recurrence(Instance &in) {
+  RankedTensorType type = in.floatType(in.shape(3, 3));
+  const int64_t which = in.draw(0, 2); // a factor, a term, both
+  const bool adjoint = which != 0 && in.flip();
+  Value a = which != 1 ? in.operand(type) : Value(), b = which != 0 ? in.operand(type) : Value();
+  in.op = RecurrenceOp::create(in.builder, in.location, type, a, b,
+                               in.builder.getF64FloatAttr(adjoint ? 0 : 0.7),
+                               in.flip() ? in.builder.getUnitAttr() : UnitAttr(),
+                               adjoint ? in.builder.getUnitAttr() : UnitAttr());
+}
+
+void bandScores(Instance &in) {
+  const std::vector<int64_t> rows = in.shape(3, 3);
+  Value q = in.operand(in.floatType(rows)), k = in.operand(in.floatType(rows));
+  in.op =
+      BandScoresOp::create(in.builder, in.location,
+                           in.floatType(std::vector{rows[0], rows[1], in.draw(1, rows[0])}), q, k);
+}
+
+void bandProduct(Instance &in) {
+  const std::vector<int64_t> rows = in.shape(3, 3);
+  Value p = in.operand(in.floatType(std::vector{rows[0], rows[1], in.draw(1, rows[0])})),
+        v = in.operand(in.floatType(rows));
+  in.op = BandProductOp::create(in.builder, in.location, in.floatType(rows), p, v,
+                                in.flip() ? in.builder.getUnitAttr() : UnitAttr());
+}
+
 /// No derivative: integers only.
 void scan(Instance &in) {
   Value x = in.indices({in.draw(1, 6)}, 5);
@@ -380,6 +409,9 @@ const Generator *findGenerator(StringRef name) {
       {"nano.attention", attention},
       {"nano.cross_entropy", crossEntropy},
       {"nano.scan", scan},
+      {"nano.recurrence", recurrence},
+      {"nano.band_scores", bandScores},
+      {"nano.band_product", bandProduct},
   };
   for (const UnaryFunction &function : unaryFunctions())
     generators.try_emplace(function.op.str(), unary(function));

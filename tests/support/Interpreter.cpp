@@ -155,8 +155,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runBlock(Block &block,
 FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands operands) {
   bool known = true;
   FailureOr<Values> results = failure();
-  for (auto family :
-       {&Machine::runElementwise, &Machine::runShape, &Machine::runCompute, &Machine::runState}) {
+  for (auto family : {&Machine::runElementwise, &Machine::runShape, &Machine::runCompute,
+                      &Machine::runSequence, &Machine::runState}) {
     known = true;
     results = (this->*family)(op, operands, known);
     if (known)

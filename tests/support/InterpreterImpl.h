@@ -27,6 +27,7 @@ public:
 private:
   /// Ops with matrix products, tables, attention, losses; failure() when `op` is none of them.
   mlir::FailureOr<Values> runCompute(mlir::Operation *op, Operands operands, bool &known);
+  mlir::FailureOr<Values> runSequence(mlir::Operation *op, Operands operands, bool &known);
   mlir::FailureOr<Values> runShape(mlir::Operation *op, Operands operands, bool &known);
   mlir::FailureOr<Values> runElementwise(mlir::Operation *op, Operands operands, bool &known);
   mlir::FailureOr<Values> runState(mlir::Operation *op, Operands operands, bool &known);
