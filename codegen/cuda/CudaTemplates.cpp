@@ -127,6 +127,35 @@ FailureOr<std::string> scatterStruct(TemplateKernel &k) {
       "{};\n  static constexpr bool vectorRows = {};\n}};\n",
       types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
 }
+
+FailureOr<std::string> recurrenceStruct(TemplateKernel &k) {
+  const bool isTotals = k.name == "recurrence_totals";
+  auto initial = k.kernel->getAttrOfType<FloatAttr>("nano.initial");
+  // The last operand of the second launch is the scratch buffer of the first, if there is one.
+  const size_t ins = k.shape && k.shape.size() == 7 ? size_t(k.shape[3] + k.shape[4]) : 0;
+  const bool hasScratch = !isTotals && k.operands && size_t(k.operands.size()) > ins;
+  if (!initial || failed(k.verify(7, ins + hasScratch, 1)))
+    return k.kernel.emitOpError("has not the attributes of template ") << k.name;
+  return fmt::format(
+      "\nstruct Recurrence {{\n  using Element = {};\n  static constexpr int sequences = {}, "
+      "length = {}, channels = {};\n  static constexpr bool hasFactor = {}, hasTerm = {}, "
+      "reverse = {}, adjoint = {};\n  static constexpr float initial = {};\n}};\n",
+      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0,
+      k.shape[4] != 0, k.shape[5] != 0, k.shape[6] != 0,
+      cudaLiteral(
+          FloatAttr::get(Float32Type::get(initial.getContext()), initial.getValueAsDouble())));
+}
+FailureOr<std::string> bandStruct(TemplateKernel &k) {
+  if (failed(k.verify(5, 2, 1)))
+    return failure();
+  return fmt::format(
+      "\nstruct Band {{\n  using First = {};\n  using Second = {};\n  using Result = {};\n  static "
+      "constexpr int tokens = {}, heads = {}, size = {}, width = {};\n  static constexpr bool "
+      "transpose = {};\n}};\n",
+      TemplateKernel::elementOf(k.operand(0)), TemplateKernel::elementOf(k.operand(1)),
+      TemplateKernel::elementOf(k.kernel.getArgument(k.places(0)[0])), k.shape[0], k.shape[1],
+      k.shape[2], k.shape[3], k.shape[4] != 0);
+}
 /// The struct of a product: its sizes, what its epilogue reads and writes, the epilogue.
 class ProductStruct {
 public:
@@ -411,6 +440,14 @@ FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &inc
     includes += "#include \"nano_scatter.h\"\n";
     return scatterStruct(k);
   }
+  if (name == "recurrence_totals" || name == "recurrence") {
+    includes += "#include \"nano_recurrence.h\"\n";
+    return recurrenceStruct(k);
+  }
+  if (name == "band_scores" || name == "band_product") {
+    includes += "#include \"nano_band.h\"\n";
+    return bandStruct(k);
+  }
   if (name == "transpose") {
     includes += "#include \"nano_transpose.h\"\n";
     if (failed(k.verify(8, 1, 1)))
@@ -478,6 +515,29 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
     return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", counts()) +
            member("x", k.operand(0)) + fmt::format("  x.scratch = {};\n", pointer(k.operand(1))) +
            placed({"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
+  if (name == "recurrence_totals" || name == "recurrence") {
+    const bool isTotals = name == "recurrence_totals";
+    SmallVector<const char *> read;
+    if (k.shape[3])
+      read.push_back("a");
+    if (k.shape[4])
+      read.push_back("b");
+    const size_t ins = read.size();
+    std::string text =
+        fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", isTotals ? "" : counts()) +
+        members(read);
+    if (isTotals)
+      return text + fmt::format("  nano::recurrenceTotals<Recurrence>(work.begin, x, {});\n",
+                                pointer(kernel.getArgument(k.places(0)[0])));
+    if (size_t(k.operands.size()) > ins)
+      text += fmt::format("  x.scratch = {};\n", pointer(k.operand(ins)));
+    return text + placed({"h"}) + "  nano::recurrence<Recurrence>(work.begin, x);\n";
+  }
+  if (name == "band_scores" || name == "band_product")
+    return fmt::format("  nano::BandOperands<Band{}> x;\n", counts()) +
+           members({"first", "second"}) + placed({"y"}) +
+           fmt::format("  nano::{}<Band>(work.begin, x);\n",
+                       name == "band_scores" ? "bandScores" : "bandProduct");
   if (name == "transpose")
     return fmt::format("  // Matrices, sizes, and strides of matrices and rows.\n"
                        "  constexpr nano::TransposeShape shape = {{{}}};\n"

@@ -3,6 +3,7 @@
 
 #include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Sequence.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/kernels/RowForm.h"
@@ -48,7 +49,8 @@ bool nano::readsOneColumn(FusedOp fused, unsigned operand) {
 
 bool nano::isCall(Operation *op) {
   return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, CustomOp,
-             AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp>(op);
+             RecurrenceOp, BandScoresOp, BandProductOp, AllReduceOp, ReduceScatterOp, AllGatherOp,
+             ShardOp>(op);
 }
 
 namespace {

@@ -4,10 +4,13 @@
 #include "passes/kernels/CudaTemplateKernels.h"
 
 #include "codegen/cuda/device/nano_attention_shape.h"
+#include "codegen/cuda/device/nano_band_shape.h"
 #include "codegen/cuda/device/nano_matmul_shape.h"
+#include "codegen/cuda/device/nano_recurrence_shape.h"
 #include "codegen/cuda/device/nano_scatter_shape.h"
 #include "codegen/cuda/device/nano_transpose_shape.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/Sequence.h"
 #include "ir/step/AttentionFlops.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
@@ -102,6 +105,12 @@ public:
       return this->attention(grad, grad.getQ(), grad.getScale());
     if (auto scatter = dyn_cast<graph::ScatterAddOp>(op))
       return this->scatter(scatter);
+    if (auto recurrence = dyn_cast<graph::RecurrenceOp>(op))
+      return this->recurrence(recurrence);
+    if (auto scores = dyn_cast<graph::BandScoresOp>(op))
+      return band(op, scores.getQ(), scores.getResult(), /*transpose=*/false);
+    if (auto product = dyn_cast<graph::BandProductOp>(op))
+      return band(op, product.getV(), product.getP(), product.getTranspose());
     return scan(cast<graph::ScanOp>(op));
   }
 
@@ -294,6 +303,55 @@ private:
     setLaunch(launch, "scan", {op.getX().getType().getDimSize(0)},
               {int(scanThreads), 1, 4 * int(scanThreads / 32)});
     launch.attributes.set("nano.maximum", b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// In two launches where a sequence has several chunks: what each does to the state before it,
+  /// then the results.
+  FailureOr<std::vector<TemplateCall>> recurrence(graph::RecurrenceOp op) {
+    auto type = cast<RankedTensorType>(op.getType());
+    const nano::RecurrenceShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2)};
+    SmallVector<Value> ins;
+    for (Value operand : op->getOperands())
+      ins.push_back(memrefOf(operand));
+    std::vector<TemplateCall> launches;
+    auto launch = [&](StringRef name, ArrayRef<SmallVector<Value>> outs) {
+      TemplateCall &call = launches.emplace_back();
+      bind(call, ins, outs);
+      setLaunch(call, name,
+                {shape.sequences, shape.length, shape.channels, bool(op.getA()), bool(op.getB()),
+                 op.getReverse(), op.getAdjoint()},
+                nano::recurrenceLaunch(shape));
+      call.attributes.set("nano.initial", op.getInitialAttr());
+    };
+    if (nano::recurrenceChunks(shape) > 1) {
+      Value scratch = step::BufferOp::create(
+          program, task.getLoc(),
+          MemRefType::get({nano::recurrenceScratchBytes(shape) / 4}, b.getF32Type()),
+          b.getStringAttr("chunks"), IntegerAttr());
+      launch("recurrence_totals", {{scratch}});
+      ins.push_back(scratch);
+    }
+    launch("recurrence", {memrefsOf(task, op.getResult())});
+    return launches;
+  }
+
+  /// Scores of a band, or its products: of `rows` [T, H, D] and a band [T, H, W].
+  FailureOr<std::vector<TemplateCall>> band(Operation &op, Value rows, Value band, bool transpose) {
+    const auto type = cast<RankedTensorType>(rows.getType());
+    const nano::BandShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2),
+                                cast<RankedTensorType>(band.getType()).getDimSize(2)};
+    const bool isScores = isa<graph::BandScoresOp>(op);
+    TemplateCall launch;
+    bind(launch, {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
+         {memrefsOf(task, op.getResult(0))});
+    setLaunch(launch, isScores ? "band_scores" : "band_product",
+              {shape.tokens, shape.heads, shape.size, shape.width, transpose},
+              isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
+    launch.attributes.set(step::flopsAttrName,
+                          b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) *
+                                            double(shape.size) * double(shape.width) /
+                                            double(launch.iterations)));
     return std::vector<TemplateCall>{launch};
   }
 

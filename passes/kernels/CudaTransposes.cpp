@@ -2,6 +2,7 @@
 #include "passes/kernels/CudaTransposes.h"
 
 #include "ir/graph/Custom.h"
+#include "ir/graph/Sequence.h"
 #include "passes/kernels/CudaTiles.h"
 #include "passes/kernels/KernelEmitter.h"
 
@@ -231,7 +232,8 @@ FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
   if (!hasTransposedOutputs(task) || isAlone)
     return SmallVector<step::TaskOp>{task};
   if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::ScatterAddOp, graph::ScanOp,
-          graph::CustomOp>(body.front()))
+          graph::CustomOp, graph::RecurrenceOp, graph::BandScoresOp, graph::BandProductOp>(
+          body.front()))
     return separateCopies(task, "is one of the device library, which writes rows");
   FailureOr<RowForm> form = RowForm::of(task);
   if (failed(form))

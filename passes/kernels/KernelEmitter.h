@@ -143,5 +143,10 @@ mlir::LogicalResult emitAttentionGradKernel(KernelFrame &frame);
 mlir::LogicalResult emitScatterAddKernel(KernelFrame &frame);
 /// A single nano.scan (ScanKernel.cpp).
 mlir::LogicalResult emitScanKernel(KernelFrame &frame);
+/// A single nano.recurrence (RecurrenceKernel.cpp).
+mlir::LogicalResult emitRecurrenceKernel(KernelFrame &frame);
+/// A single nano.band_scores / nano.band_product (BandKernels.cpp).
+mlir::LogicalResult emitBandScoresKernel(KernelFrame &frame);
+mlir::LogicalResult emitBandProductKernel(KernelFrame &frame);
 
 } // namespace nano::kernels

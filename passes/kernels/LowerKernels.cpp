@@ -96,10 +96,11 @@ struct Special {
   StringRef op;
   Emitter emitter;
 };
-constexpr Special specials[] = {{"nano.attention", emitAttentionKernel},
-                                {"nano.attention_grad", emitAttentionGradKernel},
-                                {"nano.scatter_add", emitScatterAddKernel},
-                                {"nano.scan", emitScanKernel}};
+constexpr Special specials[] = {
+    {"nano.attention", emitAttentionKernel},     {"nano.attention_grad", emitAttentionGradKernel},
+    {"nano.scatter_add", emitScatterAddKernel},  {"nano.scan", emitScanKernel},
+    {"nano.recurrence", emitRecurrenceKernel},   {"nano.band_scores", emitBandScoresKernel},
+    {"nano.band_product", emitBandProductKernel}};
 
 /// A text that is equal for tasks whose single op compiles to the same kernel.
 std::string specialKey(step::TaskOp task) {

@@ -1,0 +1,264 @@
+// Kernels of recurrences and of products along a band, on this machine and, from task to templates,
+// on the emulator, against the interpreter of the graph dialect.
+// Tolerance of |actual − expected| / (1 + |expected|): f32 two roundings (1.2e-7) a summand or
+// factor of an element; bf16 one rounding (0.4 %) more.
+#include "tests/codegen/TaskRunner.h"
+#include "tests/codegen/templates/TemplateRunner.h"
+
+#include "codegen/cuda/CudaEmitter.h"
+#include "ir/graph/Sequence.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+/// A tensor of three dimensions; `isStrided`: it is a part of a wider and longer one.
+struct Operand {
+  std::vector<int64_t> sizes;
+  std::string element = "f32";
+  bool isStrided = false;
+
+  std::string tensor() const { return "tensor<" + text(sizes) + element + ">"; }
+  std::string whole() const {
+    return isStrided ? "memref<" + text({sizes[0], sizes[1] + 2, sizes[2] + 3}) + element + ">"
+                     : "memref<" + text(sizes) + element + ">";
+  }
+  std::string memref() const {
+    if (!isStrided)
+      return whole();
+    const int64_t row = sizes[2] + 3, sequence = (sizes[1] + 2) * row;
+    return "memref<" + text(sizes) + element + ", strided<[" + std::to_string(sequence) + ", " +
+           std::to_string(row) + ", 1], offset: " + std::to_string(row + 1) + ">>";
+  }
+
+  static std::string text(const std::vector<int64_t> &sizes) {
+    std::string text;
+    for (int64_t size : sizes)
+      text += std::to_string(size) + "x";
+    return text;
+  }
+};
+
+/// A program of one task: `op` of the operands, of which %x is the first and %y the second.
+std::string programText(const std::vector<Operand> &ins, const Operand &out,
+                        const std::string &op) {
+  std::string text = "step.program @p {\n", names, types, arguments;
+  auto buffer = [&](const std::string &name, const Operand &operand) {
+    text += "  %" + name + "_whole = step.buffer \"" + name + "\" : " + operand.whole() + "\n  %" +
+            name + " = step.view %" + name + "_whole : " + operand.whole() + " to " +
+            operand.memref() + "\n";
+  };
+  for (size_t i = 0; i < ins.size(); ++i) {
+    const std::string name = i ? "b" : "a", comma = i ? ", " : "";
+    buffer(name, ins[i]);
+    names += comma + "%" + name;
+    types += comma + ins[i].memref();
+    arguments += comma + "%" + (i ? "y" : "x") + ": " + ins[i].tensor();
+  }
+  buffer("out", out);
+  return text + "  step.task ins(" + names + ") outs(%out) : (" + types + ") -> " + out.memref() +
+         " {\n  ^bb0(" + arguments + "):\n    %r = " + op +
+         "\n    nano.yield %r : " + out.tensor() + "\n  }\n}\n";
+}
+
+/// Runs all of the task's launches on the emulator, on the memory of `runner`.
+void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed, size_t launches) {
+  MLIRContext context;
+  context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
+                      math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                      vector::VectorDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module);
+  PassManager passes(&context);
+  LowerKernelsOptions options;
+  options.target = "cuda";
+  options.multiprocessors = 4;
+  passes.addPass(createLowerKernels(options));
+  ASSERT_TRUE(succeeded(passes.run(*module)));
+
+  std::map<std::string, DeviceBuffer> buffers;
+  auto bufferOf = [&](Value memref) -> DeviceBuffer & {
+    auto [it, isNew] = buffers.try_emplace(step::nameOf(memref));
+    if (isNew) {
+      const auto whole = cast<MemRefType>(step::bufferOf(memref)->getResult(0).getType());
+      it->second = DeviceBuffer(it->first, int(step::elementBytes(whole.getElementType())),
+                                size_t(whole.getNumElements()));
+      llvm::fill(it->second.bytes, std::byte{0xff});
+    }
+    return it->second;
+  };
+  auto bytesBefore = [](Value memref) {
+    const auto type = cast<MemRefType>(memref.getType());
+    return size_t(step::layoutOf(type).offset * step::elementBytes(type.getElementType()));
+  };
+  step::TaskOp task = runner.taskOp();
+  for (auto [i, in] : llvm::enumerate(task.getIns())) {
+    DeviceBuffer &buffer = bufferOf(in);
+    std::memcpy(buffer.bytes.data(), runner.inputMemory(i) - bytesBefore(in), buffer.bytes.size());
+  }
+  SmallVector<step::LaunchOp> found;
+  module->walk([&](step::LaunchOp launch) { found.push_back(launch); });
+  EXPECT_EQ(found.size(), launches);
+  for (step::LaunchOp launch : found) {
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+        launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
+    FailureOr<std::string> kernelText = codegen::cudaKernelText(kernel, 1);
+    ASSERT_TRUE(succeeded(kernelText));
+    auto integer = [&](StringRef name) {
+      return kernel->getAttrOfType<IntegerAttr>(name).getInt();
+    };
+    auto writes = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.writes");
+    std::vector<Argument> arguments;
+    for (auto [i, operand] : llvm::enumerate(launch.getBuffers()))
+      arguments.push_back({&bufferOf(operand), llvm::is_contained(writes.asArrayRef(), int64_t(i)),
+                           bytesBefore(operand)});
+    const Shape shape{int(integer("nano.threads")), launch.getIterations()->front(),
+                      int(integer("nano.scratch_bytes")), integer("nano.block_iterations")};
+    const std::string name = launch.getKernel().str();
+    SCOPED_TRACE(*kernelText);
+    ASSERT_EQ(TemplateRunner(*kernelText, {name}).run(name, shape, arguments, seed), "");
+  }
+  const Value out = task.getOuts()[0];
+  const DeviceBuffer &result = bufferOf(out);
+  std::memcpy(runner.outputMemory(0) - bytesBefore(out), result.bytes.data(), result.bytes.size());
+}
+
+/// The op on this machine and on the emulator. `terms`: roundings that an element has.
+void check(const std::vector<Operand> &ins, const Operand &out, const std::string &op,
+           kernels::Emitter emitter, int64_t terms, size_t launches = 1,
+           double (*factor)(double) = nullptr) {
+  const std::string text = programText(ins, out, op);
+  SCOPED_TRACE(text);
+  const double tolerance = 1.2e-7 * double(terms + 1) + (out.element == "bf16" ? 4e-3 : 0);
+  std::unique_ptr<TaskRunner> runner;
+  for (int64_t lanes : TaskRunner::lanes()) {
+    runner = TaskRunner::make(text, emitter, lanes);
+    ASSERT_TRUE(runner);
+    std::mt19937_64 random(unsigned(terms + lanes));
+    for (unsigned i = 0; i < ins.size(); ++i) {
+      TensorValue value = TensorValue::normal(runner->inputType(i), random);
+      for (double &x : value.data)
+        x = i == 0 && factor ? factor(x) : x;
+      runner->setInput(i, value);
+    }
+    runner->run();
+    EXPECT_LE(largestError(runner->output(0), runner->expected()[0]), tolerance) << lanes;
+    const std::vector<std::byte> whole = runner->outputBytes();
+    std::vector<int64_t> cuts;
+    for (int64_t i = 1; i < runner->iterations(); ++i)
+      cuts.push_back(i);
+    runner->run(cuts);
+    EXPECT_EQ(runner->outputBytes(), whole) << "the bits depend on how the iterations were split";
+  }
+  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, uint64_t(terms), launches));
+  EXPECT_LE(largestError(runner->output(0), runner->expected()[0]), tolerance) << "emulator";
+}
+
+double within1(double x) { return x / (1 + std::abs(x)); }
+double near1(double x) { return 1 + 0.01 * x; }
+
+struct RecurrenceCase {
+  int64_t sequences, length, channels;
+  size_t launches = 1;
+  std::string element = "f32";
+  bool isStrided = false, isOfAllKinds = false;
+};
+
+/// Of a factor and a term; of all kinds also of one of them, from the end, and adjoints.
+void checkRecurrence(const RecurrenceCase &c) {
+  const Operand x{{c.sequences, c.length, c.channels}, c.element, c.isStrided};
+  auto op = [&](const std::string &operands, const std::string &attributes) {
+    return "nano.recurrence " + operands + " " + attributes + ": " + x.tensor();
+  };
+  auto run = [&](const std::vector<Operand> &ins, const std::string &text,
+                 double (*factor)(double)) {
+    check(ins, x, text, kernels::emitRecurrenceKernel, c.length, c.launches, factor);
+  };
+  run({x, x}, op("factor %x term %y from 0.5", ""), within1);
+  if (!c.isOfAllKinds)
+    return;
+  run({x, x}, op("factor %x term %y from 0.0", "{adjoint} "), within1);
+  run({x}, op("term %x from 0.0", ""), nullptr);
+  run({x}, op("factor %x from 1.0", "{reverse} "), near1);
+  run({x, x}, op("factor %x term %y from 0.0", "{adjoint, reverse} "), within1);
+}
+
+} // namespace
+
+TEST(RecurrenceKernel, AnyShape) {
+  checkRecurrence({1, 1, 1});
+  checkRecurrence({3, 1, 5});
+  checkRecurrence({1, 37, 1});
+  checkRecurrence({2, 70, 65});
+}
+
+TEST(RecurrenceKernel, Bf16) { checkRecurrence({2, 33, 40, 1, "bf16"}); }
+
+/// Two launches: of several chunks of 256 tokens for 32 channels, of 8,192 for one.
+TEST(RecurrenceKernel, LongSequences) {
+  checkRecurrence({1, 1025, 33, 2, "f32", false, true});
+  checkRecurrence({1, 8200, 1, 2});
+}
+
+TEST(RecurrenceKernel, StridedOperands) { checkRecurrence({2, 300, 20, 2, "bf16", true}); }
+
+namespace {
+
+struct BandCase {
+  int64_t tokens, heads, size, width;
+  std::string first = "f32", second = "f32", result = "f32";
+  bool isStrided = false;
+};
+
+void checkBand(const BandCase &c) {
+  const std::vector<int64_t> rows = {c.tokens, c.heads, c.size},
+                             band = {c.tokens, c.heads, c.width};
+  auto types = [](const Operand &a, const Operand &b, const Operand &y) {
+    return " : (" + a.tensor() + ", " + b.tensor() + ") -> " + y.tensor();
+  };
+  {
+    const Operand q{rows, c.first, c.isStrided}, k{rows, c.second}, s{band, c.result, c.isStrided};
+    check({q, k}, s, "nano.band_scores %x, %y" + types(q, k, s), kernels::emitBandScoresKernel,
+          c.size);
+  }
+  for (const char *transpose : {"", " {transpose}"}) {
+    const Operand p{band, c.first, c.isStrided}, v{rows, c.second}, y{rows, c.result, c.isStrided};
+    check({p, v}, y, "nano.band_product %x, %y" + (transpose + types(p, v, y)),
+          kernels::emitBandProductKernel, c.width);
+  }
+}
+
+} // namespace
+
+TEST(BandKernels, AnyShape) {
+  checkBand({1, 1, 1, 1});
+  checkBand({70, 3, 33, 17});
+}
+
+/// Several tiles along both dimensions.
+TEST(BandKernels, Tiles) {
+  checkBand({140, 1, 20, 133});
+  checkBand({40, 2, 140, 17});
+}
+
+TEST(BandKernels, Bf16) {
+  checkBand({50, 2, 20, 12, "bf16", "bf16", "f32"});
+  checkBand({50, 2, 20, 12, "f32", "bf16", "bf16"});
+}
+
+TEST(BandKernels, StridedOperands) { checkBand({30, 2, 7, 5, "bf16", "f32", "f32", true}); }
