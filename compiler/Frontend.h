@@ -334,10 +334,25 @@ Tensor mean(const At &x, const Axes &axes);
 Tensor maximum(const At &x);
 Tensor maximum(const At &x, const Axes &axes);
 
-/// y[t] = x[0] + … + x[t], of i32 [T].
-Tensor cumsum(const At &x);
+// Along a dimension, in f32 and rounded once an element; with derivatives.
+struct Scan {
+  int64_t axis = 0;
+  bool reverse = false; ///< from the end: y[t] = x[t] + … + x[T−1]
+};
+/// y[t] = x[0] + … + x[t], of f32 or bf16; or of i32 [T], exact and wrapping, from the start.
+Tensor cumsum(const At &x, const Scan &how = {});
+/// y[t] = x[0]·…·x[t].
+Tensor cumprod(const At &x, const Scan &how = {});
 /// y[t] = max(x[0], …, x[t]), of i32 [T].
 Tensor cummax(const At &x);
+struct Recurrence {
+  int64_t axis = 0;
+  bool reverse = false; ///< from the end: h[t] = a[t]·h[t+1] + b[t]
+  double initial = 0;   ///< h before the first
+};
+/// h[t] = a[t]·h[t−1] + b[t]: linear attention and state spaces with decay, exponential averages,
+/// discounted sums. Types and shapes of a and b go together as those of arithmetic.
+Tensor recurrence(const Operand &a, const Operand &b, const Recurrence &how = {});
 
 /// y[t, :] = table[ids[t], :], of table [V, D] and ids i32 [T] in [0, V). Ids that are certain to
 /// lie outside are an error of the compilation; of others that may, one that does ends the run.
@@ -381,9 +396,11 @@ public:
 };
 
 struct Attention {
-  Tensor first = {};        ///< i32 [T]: the first key that each query sees
-  Tensor last = {};         ///< i32 [T]: the last one
-  double scale = 1;         ///< multiplies q·kᵀ
+  Tensor first = {}; ///< i32 [T]: the first key that each query sees
+  Tensor last = {};  ///< i32 [T]: the last one
+  /// Multiplies q·kᵀ: a number; or a schedule, or a tensor of a shape that goes with q's, with a
+  /// derivative, by which q is multiplied in f32 and rounded to its type before the products.
+  Operand scale = 1.0;
   ScoreFunction score = {}; ///< what the softmax sees; default: the scaled product itself
 };
 /// softmax(score(scale·q·kᵀ) + mask)·v for every head; q: [T, H, Dh], k and v: [T, Hk, Dh], where
@@ -391,6 +408,21 @@ struct Attention {
 /// first[t] … last[t]; first ≤ last, and both never decrease with t. The softmax is computed in
 /// f32.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
+struct AttentionSums {
+  Tensor y, lse;
+};
+/// attention's y, and ln Σ e^score over the keys that a query sees: f32 [T, H], with a derivative
+/// and at no cost. Of two attentions of the same queries, the softmax over the keys of both is
+/// σ(lse₁ − lse₂)·y₁ + σ(lse₂ − lse₁)·y₂.
+AttentionSums attentionSums(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
+
+/// s[t, h, w] = q[t, h, :]·k[t − W + 1 + w, h, :], of q and k [T, H, D]: the scores of a token with
+/// the keys of the W = `width` ≤ T tokens up to its own, its own last, as f32 [T, H, W]; 0 where
+/// there is no such token.
+Tensor bandScores(const At &q, const Tensor &k, int64_t width);
+/// y[t, h, :] = Σ_w p[t, h, w]·v[t − W + 1 + w, h, :], of p [T, H, W] and v [T, H, D], in v's type.
+/// p counts only where there is such a token.
+Tensor bandProduct(const At &p, const Tensor &v);
 
 //===- Parameters and optimizers -----------------------------------------------===//
 

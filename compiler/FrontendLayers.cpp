@@ -1,6 +1,8 @@
 // The front end's matrix products, embedding, norms, attention and loss.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/Sequence.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -177,18 +179,28 @@ Tensor layerNorm(const At &x, const Tensor &scale, const Tensor &shift, double e
 
 //===- Attention and loss ------------------------------------------------------===//
 
-Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
+namespace {
+/// q multiplied by a scale that is no number; `how` has a number then.
+Tensor scaled(const At &q, Attention &how) {
+  if (how.scale.isNumber)
+    return q.tensor;
+  const Operand scale = how.scale;
+  how.scale = Operand(1.0, scale.at);
+  const Tensor product = Operand(cast(q, f32), q.at) * scale;
+  Recorder &recorder = Recorder::current();
+  const Value before = recorder.value(q, "attention"),
+              after = recorder.value(product, q.at, "attention");
+  if (typeOf(after).getShape() != typeOf(before).getShape())
+    fail(scale.at, fmt::format("attention: a scale of {} does not go with q, {}",
+                               describe(recorder.value(scale.tensor, scale.at, "attention")),
+                               describe(before)));
+  return cast(At(product, q.at), q.tensor.type(q.at));
+}
+
+graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v,
+                                   const Attention &how) {
   constexpr const char *what = "attention";
   Recorder &recorder = Recorder::current();
-  if (!how.score.call)
-    if (const auto y = recorder.replacement(what, {q.tensor, k, v, how.first, how.last}, how.scale,
-                                            q.at, [=, at = q.at](const Tensors &in) {
-                                              Attention own = how;
-                                              own.first = in[3];
-                                              own.last = in[4];
-                                              return attention(At(in[0], at), in[1], in[2], own);
-                                            }))
-      return *y;
   const Value query = recorder.value(q, what);
   const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
   if (typeOf(query).getRank() != 3 || !isFloat(query))
@@ -215,17 +227,85 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
   const Value last = recorder.value(how.last, q.at, "attention's last");
   checkRows(first, rows, q.at, what, "first");
   checkRows(last, rows, q.at, what, "last");
-  if (!std::isfinite(how.scale))
+  if (!std::isfinite(how.scale.number))
     fail(q.at, fmt::format("{}: the scale is not finite", what));
 
   MLIRContext *context = query.getContext();
   const auto lse = RankedTensorType::get({rows, heads}, Float32Type::get(context));
   const Value y =
       recorder.op<graph::AttentionOp>(q.at, query.getType(), lse, query, key, value, first, last,
-                                      FloatAttr::get(Float64Type::get(context), how.scale));
+                                      FloatAttr::get(Float64Type::get(context), how.scale.number));
+  auto op = y.getDefiningOp<graph::AttentionOp>();
   if (how.score.call)
-    recorder.recordScore(y.getDefiningOp<graph::AttentionOp>().getScore(), how.score, q.at);
-  return recorder.handle(y);
+    recorder.recordScore(op.getScore(), how.score, q.at);
+  return op;
+}
+} // namespace
+
+Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
+  Recorder &recorder = Recorder::current();
+  Attention own = how;
+  const At query(scaled(q, own), q.at);
+  if (!how.score.call)
+    if (const auto y =
+            recorder.replacement("attention", {query.tensor, k, v, how.first, how.last},
+                                 own.scale.number, q.at, [=, at = q.at](const Tensors &in) {
+                                   Attention inner = own;
+                                   inner.first = in[3];
+                                   inner.last = in[4];
+                                   return attention(At(in[0], at), in[1], in[2], inner);
+                                 }))
+      return *y;
+  return recorder.handle(recordAttention(query, k, v, own).getY());
+}
+
+AttentionSums attentionSums(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
+  Recorder &recorder = Recorder::current();
+  Attention own = how;
+  const At query(scaled(q, own), q.at);
+  graph::AttentionOp op = recordAttention(query, k, v, own);
+  return {recorder.handle(op.getY()), recorder.handle(op.getLse())};
+}
+
+//===- Bands -------------------------------------------------------------------===//
+
+namespace {
+/// Throws unless the two are floats [T, H, …] of the same tokens and heads, and a band of `width`
+/// fits.
+void checkBand(Value a, Value b, int64_t width, Line at, const char *what) {
+  for (Value value : {a, b})
+    if (!isFloat(value) || typeOf(value).getRank() != 3)
+      fail(at,
+           fmt::format("{}: takes f32 or bf16 of three dimensions, not {}", what, describe(value)));
+  const int64_t tokens = typeOf(a).getDimSize(0);
+  if (tokens != typeOf(b).getDimSize(0) || typeOf(a).getDimSize(1) != typeOf(b).getDimSize(1))
+    fail(at, fmt::format("{}: tokens or heads differ: {} and {}", what, shapeOf(a), shapeOf(b)));
+  if (width < 1 || width > tokens)
+    fail(at, fmt::format("{}: a band of {} tokens in a sequence of {}", what, width, tokens));
+}
+} // namespace
+
+Tensor bandScores(const At &q, const Tensor &k, int64_t width) {
+  constexpr const char *what = "bandScores";
+  Recorder &recorder = Recorder::current();
+  const Value query = recorder.value(q, what), key = recorder.value(k, q.at, what);
+  checkBand(query, key, width, q.at, what);
+  if (typeOf(query).getShape() != typeOf(key).getShape())
+    fail(q.at, fmt::format("{}: q and k differ: {} and {}", what, shapeOf(query), shapeOf(key)));
+  const RankedTensorType type =
+      recorder.tensorType({typeOf(query).getDimSize(0), typeOf(query).getDimSize(1), width},
+                          recorder.elementType(f32), q.at, what);
+  return recorder.handle(recorder.op<graph::BandScoresOp>(q.at, type, query, key));
+}
+
+Tensor bandProduct(const At &p, const Tensor &v) {
+  constexpr const char *what = "bandProduct";
+  Recorder &recorder = Recorder::current();
+  const Value weights = recorder.value(p, what), rows = recorder.value(v, p.at, what);
+  const RankedTensorType type = typeOf(weights);
+  checkBand(weights, rows, type.getRank() == 3 ? type.getDimSize(2) : 1, p.at, what);
+  return recorder.handle(
+      recorder.op<graph::BandProductOp>(p.at, rows.getType(), weights, rows, UnitAttr()));
 }
 
 Tensor crossEntropy(const At &logits, const Tensor &targets) {

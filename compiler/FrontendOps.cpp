@@ -2,6 +2,7 @@
 // go together.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/Sequence.h"
 #include "ir/graph/Shapes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -362,6 +363,7 @@ Tensor reduced(const char *what, graph::Combiner combiner, const At &x, const Ax
   return recorder.handle(recorder.reshape(result, shape, x.at));
 }
 
+/// Of i32 [T], from the start.
 Tensor scanned(const char *what, graph::Combiner combiner, const At &x) {
   Recorder &recorder = Recorder::current();
   const Value value = recorder.value(x, what);
@@ -369,6 +371,29 @@ Tensor scanned(const char *what, graph::Combiner combiner, const At &x) {
     fail(x.at,
          fmt::format("{}: takes i32 [T], not {} {}", what, nameOf(dtypeOf(value)), shapeOf(value)));
   return recorder.handle(recorder.op<graph::ScanOp>(x.at, combiner, value));
+}
+
+/// h[t] = a[t]·h[t−1] + b[t]; one of them may be null.
+Tensor recurrent(const char *what, Value a, Value b, const Recurrence &how, Line at) {
+  Recorder &recorder = Recorder::current();
+  const RankedTensorType type = typeOf(a ? a : b);
+  if (type.getRank() == 0 || !isa<FloatType>(type.getElementType()))
+    fail(at, fmt::format("{}: takes f32 or bf16 of at least one dimension, not {} {}", what,
+                         nameOf(dtypeOf(a ? a : b)), text(type.getShape())));
+  if (!std::isfinite(how.initial))
+    fail(at, fmt::format("{}: the initial value is not finite", what));
+  const int64_t axis = axisOf(how.axis, type.getRank(), at, what);
+  SmallVector<int64_t> flat = {1, 1, 1};
+  for (auto [d, size] : llvm::enumerate(type.getShape()))
+    flat[int64_t(d) < axis ? 0 : int64_t(d) == axis ? 1 : 2] *= size;
+  for (Value *operand : {&a, &b})
+    if (*operand)
+      *operand = recorder.reshape(*operand, flat, at);
+  MLIRContext *context = type.getContext();
+  const Value h = recorder.op<graph::RecurrenceOp>(
+      at, type.clone(flat), a, b, FloatAttr::get(Float64Type::get(context), how.initial),
+      how.reverse ? UnitAttr::get(context) : UnitAttr(), UnitAttr());
+  return recorder.handle(recorder.reshape(h, type.getShape(), at));
 }
 } // namespace
 
@@ -404,7 +429,23 @@ Tensor logSumExp(const At &x, const Axes &axes) {
           recorder.reshape(loss.getLse(), {typeOf(value).getDimSize(0), 1}, x.at));
   return reduced("logSumExp", graph::Combiner::logsumexp, At(cast(x, f32), x.at), &axes, false);
 }
-Tensor cumsum(const At &x) { return scanned("cumsum", graph::Combiner::sum, x); }
+Tensor cumsum(const At &x, const Scan &how) {
+  const Value value = Recorder::current().value(x, "cumsum");
+  if (dtypeOf(value) != i32)
+    return recurrent("cumsum", Value(), value, {how.axis, how.reverse, 0}, x.at);
+  if (how.axis != 0 || how.reverse)
+    fail(x.at, "cumsum: i32 is summed from the start of [T]; cast it to f32 first");
+  return scanned("cumsum", graph::Combiner::sum, x);
+}
+Tensor cumprod(const At &x, const Scan &how) {
+  return recurrent("cumprod", Recorder::current().value(x, "cumprod"), Value(),
+                   {how.axis, how.reverse, 1}, x.at);
+}
+Tensor recurrence(const Operand &a, const Operand &b, const Recurrence &how) {
+  Arguments arguments("recurrence", {a, b});
+  arguments.agree(0, 1, f32);
+  return recurrent("recurrence", arguments[0], arguments[1], how, arguments.at);
+}
 Tensor cummax(const At &x) { return scanned("cummax", graph::Combiner::max, x); }
 
 } // namespace nano::frontend

@@ -166,10 +166,41 @@ TEST(FrontendErrors, ReductionsAndScans) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return mean(x, {}); }), "0 axes; name 1 to 8");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return maximum(t); }),
             "maximum: takes f32 or bf16, not i32");
-  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cumsum(x); }),
-            "cumsum: takes i32 [T], not f32 [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cumsum(reshape(t, {2, 2})); }),
+            "cumsum: takes i32 [T], not i32 [2, 2]");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cumsum(t, {.reverse = true}); }),
+            "cumsum: i32 is summed from the start of [T]; cast it to f32 first");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cumsum(x, {.axis = 2}); }),
+            "cumsum: axis 2 of a tensor of 2 dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cumsum(sum(x)); }),
+            "cumsum: takes f32 or bf16 of at least one dimension, not f32 []");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cumprod(t); }),
+            "cumprod: takes f32 or bf16 of at least one dimension, not i32 [4]");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cummax(x); }),
             "cummax: takes i32 [T], not f32 [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return recurrence(x, reshape(t, {4, 1})); }),
+            "recurrence: no arithmetic on f32 and i32; cast one");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return recurrence(x, full({3, 8}, 0, f32)); }),
+            "recurrence: shapes do not go together: [4, 8] and [3, 8]");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor, Tensor) { return recurrence(0.5, x, {.initial = 1.0 / 0.0}); }),
+      "recurrence: the initial value is not finite");
+}
+
+TEST(FrontendErrors, Bands) {
+  auto heads = [](Tensor x) { return reshape(x, {4, 2, 4}); };
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return bandScores(x, x, 2); }),
+            "bandScores: takes f32 or bf16 of three dimensions, not f32 [4, 8]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) { return bandScores(heads(x), heads(x), 5); }),
+            "bandScores: a band of 5 tokens in a sequence of 4");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) {
+              return bandScores(heads(x), slice(heads(x), 2, 0, 3), 2);
+            }),
+            "bandScores: q and k differ: [4, 2, 4] and [4, 2, 3]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) {
+              return bandProduct(full({4, 1, 3}, 1, f32), heads(x));
+            }),
+            "bandProduct: tokens or heads differ: [4, 1, 3] and [4, 2, 4]");
 }
 
 TEST(FrontendErrors, Layers) {
@@ -214,6 +245,11 @@ TEST(FrontendErrors, Attention) {
                                {.first = t, .last = t, .scale = 1.0 / 0.0});
             }),
             "attention: the scale is not finite");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
+              return attention(heads(x), heads(x), heads(x),
+                               {.first = t, .last = t, .scale = full({3, 1, 1, 1}, 1, f32)});
+            }),
+            "attention: a scale of f32 [3, 1, 1, 1] does not go with q, f32 [4, 2, 4]");
   EXPECT_EQ(saidIn([&](Tensor, Tensor, Tensor t) {
               const Tensor wide = full({4, 1, 4097}, 0.0, f32);
               return attention(wide, wide, wide, {.first = t, .last = t});

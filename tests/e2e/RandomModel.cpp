@@ -223,6 +223,35 @@ private:
     return reshape(y, {T, heads * size});
   }
 
+  /// A decaying sum of the rows so far, from one end or the other.
+  Value recurrence(Value x) {
+    const Shape flat = {1, T, x.shape[1]};
+    Value term = reshape(x, flat);
+    Value decay = reshape(times(unary("sigmoid", other(x)), 0.8), flat);
+    Value h = op(flat, x.element,
+                 "nano.recurrence factor " + decay.name + " term " + term.name + " from " +
+                     number(0.3) + (chance(50) ? " {reverse} : " : " : "));
+    return times(reshape(h, x.shape), 0.5);
+  }
+
+  /// Attention to the last tokens by products along a band, with weights that heads mix.
+  Value band(Value x) {
+    const int64_t heads = pick(1, 2), size = 4 * pick(1, 3), width = pick(1, 8);
+    Value all = reshape(linear(norm(x, false), 3 * heads * size, x.element), {T, 3 * heads, size});
+    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, heads),
+          v = slice(all, 1, 2 * heads, heads);
+    const Shape weights = {T, heads, width};
+    auto types = [&](const Value &a, const Value &b) {
+      return " : (" + typeOf(a.shape, a.element) + ", " + typeOf(b.shape, b.element) + ") -> ";
+    };
+    Value s = op(weights, "f32", "nano.band_scores " + q.name + ", " + k.name + types(q, k));
+    Value p = chance(50) ? softmax(s) : unary("tanh", times(s, 0.3));
+    Value y = op(v.shape, v.element,
+                 "nano.band_product " + p.name + ", " + v.name +
+                     (chance(30) ? " {transpose}" : "") + types(p, v));
+    return reshape(y, {T, heads * size});
+  }
+
   /// A quarter of the elements becomes 0.
   Value dropout(Value x) {
     auto number = [&](const char *scalar) {
@@ -339,7 +368,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 17)) {
+    switch (pick(0, 19)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -420,6 +449,10 @@ private:
       Value changed = chance(50) ? softmax(heads) : unary("tanh", heads);
       return reshape(permute(changed, {1, 0, 2}), x.shape);
     }
+    case 17:
+      return recurrence(x);
+    case 18:
+      return band(x);
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }

@@ -115,6 +115,103 @@ CASES = {
         lambda x, w, t: dot(x, w) * ((36313 * t ^ 27191 * (t + 1)) % 377279 & 15),
     ),
 }
+
+
+def running_sum(x, from_end=False):
+    x = x[::-1] if from_end else x
+    y = [math.fsum(x[: t + 1]) for t in range(len(x))]
+    return y[::-1] if from_end else y
+
+
+def columns(rows):
+    return [list(column) for column in zip(*rows)]
+
+
+def recurrent(a, b, h):
+    found = []
+    for x, y in zip(a, b):
+        h = x * h + y
+        found.append(h)
+    return found
+
+
+def attended(rows, width, scale):
+    """Of tokens with themselves and those before them, as queries, keys and values: what attention
+    comes to, and its log-sum-exp."""
+    for t, q in enumerate(rows):
+        keys = rows[max(0, t - width + 1) : t + 1]
+        scores = [scale * dot(q, k) for k in keys]
+        lse = log_sum_exp(scores)
+        yield [dot([math.exp(s - lse) for s in scores], column) for column in zip(*keys)], lse
+
+
+ATTENTION = """const Tensor t = iota({T}), zero = full({T}, 0, i32), q = reshape(x, {T, 1, C});
+const Tensor scale = reshape(0.1 + 0.05 * sum(w), {});
+const auto [y, lse] = attentionSums(q, q, q, {.first = max(t - 4, zero), .last = t, .scale = scale});
+return sum(reshape(y, {T, C}) * w, -1) + lse"""
+BAND = """const Tensor q = reshape(x, {T, 2, 6}), s = bandScores(q, 0.5 * q, 5);
+const Tensor which = iota({T, 2, 5}) + iota({T, 2, 5}, 2) - 4;
+const Tensor p = exp(select(which >= 0, s, -100.0));
+const Tensor mixed = p + 0.5 * rotate(p, 1);
+return sum(reshape(bandProduct(mixed, q), {T, C}) * w, -1)"""
+
+
+def band(rows, w):
+    total = []
+    for t in range(ROWS):
+        for h in (0, 6):
+            others = range(t - 4, t + 1)
+            q, k = rows[t][h : h + 6], [rows[i][h : h + 6] if i >= 0 else None for i in others]
+            p = [math.exp(0.5 * dot(q, x)) if x else math.exp(-100) for x in k]
+            mixed = [p[i] + 0.5 * p[(i + 1) % 5] for i in range(5)]
+            y = [math.fsum(m * x[d] for m, x in zip(mixed, k) if x) for d in range(6)]
+            total.append(dot(y, w[h : h + 6]))
+    return math.fsum(total)
+
+
+# What all rows come to, likewise, of the rows and w.
+SEQUENCES = {
+    "cumsum": (
+        "return sum(cumsum(x) * cumsum(x, {.axis = 1, .reverse = true}) * w, -1)",
+        lambda rows, w: math.fsum(
+            dot([a * b for a, b in zip(down, running_sum(row, True))], w)
+            for down, row in zip(columns([running_sum(c) for c in columns(rows)]), rows)
+        ),
+    ),
+    "cumprod": (
+        "return sum(cumprod(x * select(iota({T, C}, 0, f32) < 5.0, 1.0, 0.5)) * w, -1)"
+        " + sum(cumprod(x * select(iota({T, C}, 1) == 3, 0.0, w), {.axis = -1, .reverse = true}), -1)",
+        lambda rows, w: math.fsum(
+            w[c] * math.prod(column[i] * (1 if i < 5 else 0.5) for i in range(t + 1))
+            for c, column in enumerate(columns(rows))
+            for t in range(ROWS)
+        )
+        + math.fsum(
+            math.prod(0 if c == 3 else row[c] * w[c] for c in range(first, COLUMNS))
+            for row in rows
+            for first in range(COLUMNS)
+        ),
+    ),
+    "recurrence": (
+        "return sum(recurrence(sigmoid(w), x, {.initial = 0.5}), -1)"
+        " + sum(recurrence(tanh(x), w, {.axis = 1, .reverse = true}), -1)",
+        lambda rows, w: math.fsum(
+            h
+            for c, column in enumerate(columns(rows))
+            for h in recurrent([1 / (1 + math.exp(-w[c]))] * ROWS, column, 0.5)
+        )
+        + math.fsum(
+            h for row in rows for h in recurrent([math.tanh(v) for v in row[::-1]], w[::-1], 0)
+        ),
+    ),
+    "attentionSums": (
+        ATTENTION,
+        lambda rows, w: math.fsum(
+            dot(y, w) + lse for y, lse in attended(rows, 5, 0.1 + 0.05 * math.fsum(w))
+        ),
+    ),
+    "band": (BAND, band),
+}
 # Whose gradients end at whole numbers and at bits: x's is zero.
 FLAT = ("whole", "argmax", "bits")
 
@@ -125,6 +222,8 @@ class Functions(RunTest):
 
         def loss(rows, w):
             parts = [rows[at : at + COLUMNS] for at in range(0, len(rows), COLUMNS)]
+            if name in SEQUENCES:
+                return function(parts, w)
             return math.fsum(function(x, w, t) for t, x in enumerate(parts))
 
         def slope(at, index):
@@ -140,7 +239,7 @@ class Functions(RunTest):
 
     def test_functions(self):
         write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
-        for name, (code, function) in CASES.items():
+        for name, (code, function) in (CASES | SEQUENCES).items():
             with self.subTest(name):
                 source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
                 with open(source, "w", encoding="utf-8") as file:
