@@ -50,6 +50,15 @@ Tensor argmax(const At &x);
 /// For small k: every column of the result looks at all of x's. The gradient goes back to where
 /// the numbers came from.
 Tensor takeAlong(const At &x, const Tensor &indices);
+/// y[…, j, rest] = x[…, indices[…, j], rest]: `axis` of x, f32 or bf16, looked up by i32 of x's
+/// sizes before it and one more, [s₀, …, k]. Any k, each looked up once; indices are those of
+/// `gather(table, ids)`: proven to lie in [0, size of the axis), or checked while the program runs,
+/// in numbers of the rows of all tables.
+Tensor gather(const At &x, const Tensor &indices, int64_t axis);
+/// y[…, i, rest] = Σ x[…, j, rest] over the j with indices[…, j] = i, in order of j, in f32 and
+/// rounded once; 0 where there is none. Dimension `axis` becomes `size`; the indices are those of
+/// `gather`, [s₀, …, size of x's axis].
+Tensor scatterAdd(const At &x, const Tensor &indices, int64_t size, int64_t axis = 0);
 struct TopK {
   Tensor values, indices; ///< […, k], of x's type and i32, the largest first
 };

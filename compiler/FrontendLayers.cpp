@@ -4,6 +4,7 @@
 #include "ir/graph/Sequence.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,106 @@ Tensor gather(const At &table, const Tensor &ids) {
   const SmallVector<int64_t> shape{typeOf(which).getDimSize(0), typeOf(rows).getDimSize(1)};
   return recorder.handle(
       recorder.op<graph::GatherOp>(table.at, typeOf(rows).clone(shape), rows, which));
+}
+
+namespace {
+/// An axis as rows of tables that lie one behind the other, one for each index of the dimensions
+/// before it: [tables, size, rest] of `type`.
+struct Tables {
+  SmallVector<int64_t> before;
+  int64_t count = 1, size = 0, columns = 1;
+
+  Tables(RankedTensorType type, int64_t axis, Line at, const char *what) {
+    const int64_t rank = type.getRank(), dim = axis < 0 ? axis + rank : axis;
+    if (dim < 0 || dim >= rank)
+      fail(at, fmt::format("{}: axis {} of a tensor of {} dimensions", what, axis, rank));
+    before.assign(type.getShape().begin(), type.getShape().begin() + dim);
+    size = type.getDimSize(dim);
+    for (int64_t sizeBefore : before)
+      count *= sizeBefore;
+    for (int64_t sizeBehind : type.getShape().drop_front(dim + 1))
+      columns *= sizeBehind;
+  }
+};
+
+/// The rows that `indices` [s₀, …, k] below `size` are of `tables.count` tables of so many rows, in
+/// order. One outside of its own table is made one outside of all: what is negative stays, what is
+/// too large comes behind the last.
+Value rowsOf(const Tensor &indices, const Tables &tables, int64_t size, int64_t each, Line at,
+             const char *what) {
+  Recorder &recorder = Recorder::current();
+  const Value which = recorder.value(indices, at, what);
+  SmallVector<int64_t> wanted = tables.before;
+  if (each >= 0)
+    wanted.push_back(each);
+  const RankedTensorType type = typeOf(which);
+  if (dtypeOf(which) != i32 || type.getRank() != int64_t(tables.before.size()) + 1 ||
+      type.getShape().take_front(wanted.size()) != ArrayRef(wanted))
+    fail(at, fmt::format("{}: the indices are {}; wanted is i32 {}", what, describe(which),
+                         each >= 0 ? text(wanted)
+                                   : "[" +
+                                         llvm::join(llvm::map_range(wanted,
+                                                                    [](int64_t n) {
+                                                                      return std::to_string(n) +
+                                                                             ", ";
+                                                                    }),
+                                                    "") +
+                                         "k]"));
+  const int64_t rows = tables.count * size, count = type.getShape().back();
+  if (rows > INT32_MAX || tables.count * count > INT32_MAX)
+    fail(at, fmt::format("{}: the model asks for sizes that do not fit: {} rows; at most 2^31 - 1",
+                         what, std::max(rows, tables.count * count)));
+  const SmallVector<int64_t> flat = {tables.count * count};
+  if (tables.count == 1)
+    return recorder.reshape(which, flat, at);
+  auto number = [&](int64_t value) { return Operand(double(value), at); };
+  const Operand index(recorder.handle(recorder.reshape(which, {tables.count, count}, at)), at);
+  const Operand table(iota({tables.count, 1}, 0, i32, at), at);
+  const Operand row(Operand(table * number(size), at) + index, at);
+  const Operand below(select(index < number(0), index, number(0)), at),
+      above(Operand(select(index > number(size - 1), index, number(0)), at) + number(rows), at);
+  const Operand inside(select(above > number(rows), above, row), at);
+  return recorder.reshape(recorder.value(select(below < number(0), below, inside), at, what), flat,
+                          at);
+}
+} // namespace
+
+Tensor gather(const At &x, const Tensor &indices, int64_t axis) {
+  constexpr const char *what = "gather";
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, what);
+  if (!isFloat(value))
+    fail(x.at, fmt::format("{}: takes f32 or bf16, not {}", what, describe(value)));
+  const Tables tables(typeOf(value), axis, x.at, what);
+  const Value rows = rowsOf(indices, tables, tables.size, -1, x.at, what);
+  const RankedTensorType type = typeOf(value);
+  const Value table = recorder.reshape(value, {tables.count * tables.size, tables.columns}, x.at);
+  const Value y = recorder.op<graph::GatherOp>(
+      x.at, type.clone({typeOf(rows).getDimSize(0), tables.columns}), table, rows);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[tables.before.size()] = typeOf(rows).getDimSize(0) / tables.count;
+  return recorder.handle(recorder.reshape(y, shape, x.at));
+}
+
+Tensor scatterAdd(const At &x, const Tensor &indices, int64_t size, int64_t axis) {
+  constexpr const char *what = "scatterAdd";
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, what);
+  if (!isFloat(value))
+    fail(x.at, fmt::format("{}: takes f32 or bf16, not {}", what, describe(value)));
+  const Tables tables(typeOf(value), axis, x.at, what);
+  if (size < 1)
+    fail(x.at, fmt::format("{}: into a dimension of {}", what, size));
+  const Value rows = rowsOf(indices, tables, size, tables.size, x.at, what);
+  const RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[tables.before.size()] = size;
+  const RankedTensorType result =
+      recorder.tensorType({tables.count * size, tables.columns}, type.getElementType(), x.at, what);
+  const Value y = recorder.op<graph::ScatterAddOp>(
+      x.at, result, recorder.reshape(value, {tables.count * tables.size, tables.columns}, x.at),
+      rows);
+  return recorder.handle(recorder.reshape(y, shape, x.at));
 }
 
 namespace {

@@ -100,6 +100,19 @@ TEST(FrontendErrors, Rows) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return takeAlong(x, t); }),
             "takeAlong: the indices are i32 [4] of rows of f32 [4, 8]; wanted is i32 with as many "
             "rows");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return gather(x, t, 1); }),
+            "gather: the indices are i32 [4]; wanted is i32 [4, k]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return gather(x, t, 2); }),
+            "gather: axis 2 of a tensor of 2 dimensions");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return scatterAdd(x, t, 0); }),
+            "scatterAdd: into a dimension of 0");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return scatterAdd(x, slice(t, 0, 0, 3), 9); }),
+            "scatterAdd: the indices are i32 [3]; wanted is i32 [4]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return scatterAdd(x, t, 600'000'000, 1); }),
+            "scatterAdd: the indices are i32 [4]; wanted is i32 [4, 8]");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor, Tensor) { return scatterAdd(x, iota({4, 8}), 600'000'000, 1); }),
+      "scatterAdd: the model asks for sizes that do not fit: 2400000000 rows; at most 2^31 - 1");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return logSumExp(x, 0); }),
             "logSumExp: is over the last dimensions");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return transpose(x, {0, 0}); }),

@@ -204,6 +204,39 @@ SEQUENCES = {
             h for row in rows for h in recurrent([math.tanh(v) for v in row[::-1]], w[::-1], 0)
         ),
     ),
+    "gather": (
+        "const Tensor first = (iota({5}) * 7 + 3) % T;"
+        "const Tensor each = (iota({T, 4}) * 5 + iota({T, 4}, 1)) % 3;"
+        "const Tensor rows = gather(x * w, first, 0);"
+        "const Tensor parts = gather(reshape(x, {T, 3, 4}), each, 1);"
+        "return reshape(sum(parts * parts * reshape(slice(w, 0, 0, 4), {1, 1, 4}), {1, 2}), {T, 1})"
+        " + sum(gather(x, each, -1) * slice(w, 0, 4, 4), -1) + sum(rows * rows)",
+        lambda rows, w: sum(
+            rows[t][4 * ((5 * t + j) % 3) + c] ** 2 * w[c]
+            for t in range(ROWS)
+            for j in range(4)
+            for c in range(4)
+        )
+        + sum(rows[t][(5 * t + j) % 3] * w[4 + j] for t in range(ROWS) for j in range(4))
+        + ROWS * sum((v * u) ** 2 for i in range(5) for v, u in zip(rows[(7 * i + 3) % ROWS], w)),
+    ),
+    "scatterAdd": (
+        "const Tensor to = (iota({T}) * iota({T})) % 6;"
+        "const Tensor each = (iota({T, C}) + iota({T, C}, 1) * 2) % 5;"
+        "const Tensor y = scatterAdd(x * w, to, 6), z = scatterAdd(x, each, 5, 1);"
+        "return sum(z * z * slice(w, 0, 0, 5), -1) + sum(y * y)",
+        lambda rows, w: math.fsum(
+            math.fsum(v for c, v in enumerate(row) if (t + 2 * c) % 5 == i) ** 2 * w[i]
+            for t, row in enumerate(rows)
+            for i in range(5)
+        )
+        + ROWS
+        * math.fsum(
+            math.fsum(rows[t][c] * w[c] for t in range(ROWS) if t * t % 6 == i) ** 2
+            for i in range(6)
+            for c in range(COLUMNS)
+        ),
+    ),
     "attentionSums": (
         ATTENTION,
         lambda rows, w: math.fsum(

@@ -9,14 +9,15 @@ import unittest.mock
 from harness import RunTest, main, overrides, read_bytes, read_log, run_command, train_losses, write_shard
 
 MODEL = "tests/compiler/Inputs/indices.cpp"
+TABLES = "tests/compiler/Inputs/tables.cpp"
 T, SEQUENCES = 64, 4  # of a step's batch
 EOS = 256
 
 
-def line_of(text):
+def line_of(text, model=MODEL):
     """The line of the model that holds the text, as messages name it."""
-    with open(os.path.join(os.path.dirname(__file__), "..", "..", MODEL), encoding="utf-8") as file:
-        return f"{MODEL}:{1 + next(i for i, line in enumerate(file) if text in line)}"
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", model), encoding="utf-8") as file:
+        return f"{model}:{1 + next(i for i, line in enumerate(file) if text in line)}"
 
 
 LOOKUP, LOSS, POSITION = line_of("byToken["), line_of("crossEntropy("), line_of("byPosition[")
@@ -40,11 +41,11 @@ class Indices(RunTest):
             write_shard(os.path.join(cls.scratch.name, name + ".bin"), content)
 
     @classmethod
-    def plan(cls, name, sizes, *options):
+    def plan(cls, name, sizes, *options, model=MODEL):
         path = os.path.join(cls.scratch.name, name + ".plan")
         if "--target" not in options:
             options = ("--target", "cpu", *options)
-        done = run_command("nanoc", "compile", MODEL, "-o", path, *overrides(sizes), *options)
+        done = run_command("nanoc", "compile", model, "-o", path, *overrides(sizes), *options)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         return path
@@ -75,6 +76,14 @@ class Indices(RunTest):
             self.assertFalse(0 <= index < rows)
             log = self.stopped(plan, self.first_step(index, LOOKUP, "gather", rows), saved=[0])
             self.assertEqual(train_losses(log), [])
+
+    def test_tables_of_each_row(self):
+        """A number beyond its own table is not one of the next table's: what is too large comes behind
+        all of them."""
+        line = line_of("gather(", TABLES)
+        for shift, index in ((1, 4 * T + 4), (-1, -1)):
+            plan = self.plan("tables", {"shift": shift}, model=TABLES)
+            self.stopped(plan, self.first_step(index, line, "gather", 4 * T), saved=[0])
 
     def test_targets(self):
         for shift in (120, -100):
