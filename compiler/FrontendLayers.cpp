@@ -298,6 +298,40 @@ Tensor scaled(const At &q, Attention &how) {
   return cast(At(product, q.at), q.tensor.type(q.at));
 }
 
+/// x [T, H, D] with zeros up to `size` elements of a head.
+Tensor padded(const Tensor &x, int64_t size, Line at) {
+  const int64_t missing = size - x.size(2, at);
+  if (missing == 0)
+    return x;
+  const Shape shape({x.size(0, at), x.size(1, at), missing}, at);
+  return concat({x, full(shape, 0, x.type(at), at)}, 2, at);
+}
+
+/// Heads of queries and keys, and of values, brought to one size: zeros add nothing to a score, and
+/// the sums of those among the values are not kept.
+struct EqualHeads {
+  Tensor q, k, v;
+  int64_t valueSize = 0;
+
+  EqualHeads(const Tensor &query, const Tensor &key, const Tensor &value, Line at)
+      : q(query), k(key), v(value) {
+    if (q.rank(at) != 3 || k.rank(at) != 3 || v.rank(at) != 3)
+      return;
+    valueSize = v.size(2, at);
+    const int64_t size = q.size(2, at);
+    if (size == valueSize || k.size(2, at) != size)
+      return;
+    const int64_t larger = max(size, valueSize);
+    q = padded(q, larger, at);
+    k = padded(k, larger, at);
+    v = padded(v, larger, at);
+  }
+  /// The result's heads without what was added.
+  Tensor values(const Tensor &y, Line at) const {
+    return y.size(2, at) == valueSize ? y : slice(At(y, at), 2, 0, valueSize);
+  }
+};
+
 graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v,
                                    const Attention &how) {
   constexpr const char *what = "attention";
@@ -312,7 +346,7 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
       typeOf(key).getDimSize(2) != typeOf(query).getDimSize(2))
     fail(q.at,
          fmt::format("{}: q, k and v differ: {}, {} and {}; k and v may have fewer heads than "
-                     "q, and nothing else",
+                     "q, and v heads of another size",
                      what, describe(query), describe(key), describe(value)));
   if (const int64_t shared = typeOf(key).getDimSize(1); typeOf(query).getDimSize(1) % shared != 0)
     fail(q.at, fmt::format("{}: the {} heads of k and v do not divide the {} of q", what, shared,
@@ -346,26 +380,27 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
-  const At query(scaled(q, own), q.at);
+  const EqualHeads heads(scaled(q, own), k, v, q.at);
   if (!how.score.call)
     if (const auto y =
-            recorder.replacement("attention", {query.tensor, k, v, how.first, how.last},
+            recorder.replacement("attention", {heads.q, heads.k, heads.v, how.first, how.last},
                                  own.scale.number, q.at, [=, at = q.at](const Tensors &in) {
                                    Attention inner = own;
                                    inner.first = in[3];
                                    inner.last = in[4];
                                    return attention(At(in[0], at), in[1], in[2], inner);
                                  }))
-      return *y;
-  return recorder.handle(recordAttention(query, k, v, own).getY());
+      return heads.values(*y, q.at);
+  graph::AttentionOp op = recordAttention(At(heads.q, q.at), heads.k, heads.v, own);
+  return heads.values(recorder.handle(op.getY()), q.at);
 }
 
 AttentionSums attentionSums(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
-  const At query(scaled(q, own), q.at);
-  graph::AttentionOp op = recordAttention(query, k, v, own);
-  return {recorder.handle(op.getY()), recorder.handle(op.getLse())};
+  const EqualHeads heads(scaled(q, own), k, v, q.at);
+  graph::AttentionOp op = recordAttention(At(heads.q, q.at), heads.k, heads.v, own);
+  return {heads.values(recorder.handle(op.getY()), q.at), recorder.handle(op.getLse())};
 }
 
 //===- Bands -------------------------------------------------------------------===//

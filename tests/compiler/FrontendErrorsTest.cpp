@@ -243,7 +243,7 @@ TEST(FrontendErrors, Attention) {
         return attention(heads(x), heads(x), cast(heads(x), bf16), {.first = t, .last = t});
       }),
       "attention: q, k and v differ: f32 [4, 2, 4], f32 [4, 2, 4] and bf16 [4, 2, 4]; k and v may "
-      "have fewer heads than q, and nothing else");
+      "have fewer heads than q, and v heads of another size");
   EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {
               const Tensor keys = full({4, 3, 4}, 0.0, f32);
               return attention(heads(x), keys, keys, {.first = t, .last = t});

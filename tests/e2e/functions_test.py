@@ -149,6 +149,11 @@ ATTENTION = """const Tensor t = iota({T}), zero = full({T}, 0, i32), q = reshape
 const Tensor scale = reshape(0.1 + 0.05 * sum(w), {});
 const auto [y, lse] = attentionSums(q, q, q, {.first = max(t - 4, zero), .last = t, .scale = scale});
 return sum(reshape(y, {T, C}) * w, -1) + lse"""
+# Values of the first columns, or of all twice.
+VALUES = """const Tensor t = iota({T}), q = reshape(x, {T, 1, C});
+const Tensor v = slice(concat({q, q}, 2), 2, 0, SIZE), weights = slice(concat({w, w}, 0), 0, 0, SIZE);
+const auto [y, lse] = attentionSums(q, q, v, {.first = full({T}, 0, i32), .last = t, .scale = 0.2});
+return sum(reshape(y, {T, SIZE}) * weights, -1) + lse"""
 BAND = """const Tensor q = reshape(x, {T, 2, 6}), s = bandScores(q, 0.5 * q, 5);
 const Tensor which = iota({T, 2, 5}) + iota({T, 2, 5}, 2) - 4;
 const Tensor p = exp(select(which >= 0, s, -100.0));
@@ -242,6 +247,14 @@ SEQUENCES = {
         lambda rows, w: math.fsum(
             dot(y, w) + lse for y, lse in attended(rows, 5, 0.1 + 0.05 * math.fsum(w))
         ),
+    ),
+    "smallerValues": (
+        VALUES.replace("SIZE", "8"),
+        lambda rows, w: math.fsum(dot(y[:8], w[:8]) + lse for y, lse in attended(rows, ROWS, 0.2)),
+    ),
+    "largerValues": (
+        VALUES.replace("SIZE", "24"),
+        lambda rows, w: math.fsum(2 * dot(y, w) + lse for y, lse in attended(rows, ROWS, 0.2)),
     ),
     "band": (BAND, band),
 }
