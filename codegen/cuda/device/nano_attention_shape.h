@@ -81,6 +81,12 @@ template <> struct AttentionTileChoice<64, false> {
   using Queries = HopperTiles<64, 4>;
   using Keys = HopperTiles<64, 4>;
 };
+template <> struct AttentionTileChoice<192, false> {
+  using Forward = AttentionTiles<16, 6, 64>;
+  using Queries = AttentionTiles<16, 6, 32>;
+  using Keys = AttentionTiles<16, 6, 16>;
+};
+template <> struct AttentionTileChoice<192, true> : AttentionTileChoice<192, false> {};
 template <int headSize> struct AttentionTileChoice<headSize, true> {
   using Forward = AttentionTiles<16, 4, 64>;
   using Queries = AttentionTiles<16, 4, 32>;
@@ -92,9 +98,10 @@ struct AttentionPlainTiles {
   static constexpr int rows = 32, columns = 32, threads = 128;
 };
 
-/// bf16 with heads of 64 or 128 runs on the tensor cores, everything else on plain multiply-adds.
+/// bf16 with heads of 64, 128 or 192 runs on the tensor cores, everything else on plain
+/// multiply-adds.
 NANO_BOTH constexpr bool attentionOnTensorCores(const AttentionShape &s) {
-  return s.isBf16 && s.vectorRows && (s.headSize == 64 || s.headSize == 128);
+  return s.isBf16 && s.vectorRows && (s.headSize == 64 || s.headSize == 128 || s.headSize == 192);
 }
 
 /// Padded f32 tiles: `tiles` of Dh elements a row, `scores` of one element a column.
@@ -127,7 +134,8 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
 /// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = 560.
 NANO_BOTH constexpr TemplateLaunch attentionForwardLaunch(const AttentionShape &s) {
   if (attentionOnTensorCores(s))
-    return s.hasScore         ? tiledForwardLaunch<AttentionTileChoice<0, true>>(s)
+    return s.headSize == 192  ? tiledForwardLaunch<AttentionTileChoice<192, false>>(s)
+           : s.hasScore       ? tiledForwardLaunch<AttentionTileChoice<0, true>>(s)
            : s.headSize == 64 ? tiledForwardLaunch<AttentionTileChoice<64, false>>(s)
                               : tiledForwardLaunch<AttentionTileChoice<128, false>>(s);
   return {AttentionPlainTiles::threads, s.heads * divideUp(s.tokens, AttentionPlainTiles::rows),
@@ -138,7 +146,8 @@ NANO_BOTH constexpr TemplateLaunch attentionForwardLaunch(const AttentionShape &
 /// up to Dh = 384.
 NANO_BOTH constexpr TemplateLaunch attentionGradLaunch(const AttentionShape &s) {
   if (attentionOnTensorCores(s))
-    return s.hasScore         ? tiledGradLaunch<AttentionTileChoice<0, true>>(s)
+    return s.headSize == 192  ? tiledGradLaunch<AttentionTileChoice<192, false>>(s)
+           : s.hasScore       ? tiledGradLaunch<AttentionTileChoice<0, true>>(s)
            : s.headSize == 64 ? tiledGradLaunch<AttentionTileChoice<64, false>>(s)
                               : tiledGradLaunch<AttentionTileChoice<128, false>>(s);
   return {AttentionPlainTiles::threads,

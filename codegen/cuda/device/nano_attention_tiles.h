@@ -265,16 +265,24 @@ NANO_DEVICE void storeTile(float (&sums)[rowTiles][size / 8][4], const Lane &lan
       storeMatrix<4>(tile + T::block(lane.left, warpRow + 16 * r, 2 * c), quarters);
     }
   syncWarp();
-  const int chunk = lane.lane % T::chunks;
-#pragma unroll
-  for (int row = lane.lane / T::chunks; row < 16 * rowTiles; row += 32 / T::chunks) {
+  auto store = [&](int row, int chunk) {
     const int token = begin + warpRow + row;
     if (token >= end)
-      continue;
+      return;
     const auto value = *reinterpret_cast<const Vector16 *>(tile + T::offset(warpRow + row, chunk));
 #pragma unroll
     for (int p = 0; p < places; ++p)
       *reinterpret_cast<Vector16 *>(results[p].row(token, head) + 8 * chunk) = value;
+  };
+  if constexpr (32 % T::chunks == 0) {
+    const int chunk = lane.lane % T::chunks;
+#pragma unroll
+    for (int row = lane.lane / T::chunks; row < 16 * rowTiles; row += 32 / T::chunks)
+      store(row, chunk);
+  } else {
+#pragma unroll
+    for (int i = lane.lane; i < 16 * rowTiles * T::chunks; i += 32)
+      store(i / T::chunks, i % T::chunks);
   }
 }
 

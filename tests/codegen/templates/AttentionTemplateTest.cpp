@@ -325,6 +325,10 @@ void checkMasks(const Case &c, uint64_t seed) {
 } // namespace
 
 TEST(AttentionTemplate, Head128) { checkMasks({.tokens = 197, .size = 128}, 1); }
+TEST(AttentionTemplate, Head192) {
+  checkMasks(
+      {.tokens = 110, .heads = 2, .sharing = 2, .size = 192, .hasScore = true, .packed = true}, 51);
+}
 TEST(AttentionTemplate, Head64) { checkMasks({.tokens = 230, .heads = 2, .packed = true}, 2); }
 TEST(AttentionTemplate, SharedKeys) {
   checkMasks({.tokens = 197, .heads = 4, .sharing = 2, .size = 128, .packed = true}, 41);
