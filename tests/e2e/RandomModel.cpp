@@ -219,7 +219,12 @@ private:
     // The op has two results.
     const size_t at = body.rfind("    " + y.name + " = ");
     body.replace(at, 4 + y.name.size(), "    " + y.name + ":2");
+    Value lse = {y.name + "#1", {T, heads}, "f32"};
     y.name += "#0";
+    if (chance(30)) { // both results are read
+      Value wide = broadcast(times(unary("tanh", lse), 0.3), y.shape, {0, 1});
+      y = binary("add", y, cast(wide, y.element));
+    }
     return reshape(y, {T, heads * size});
   }
 

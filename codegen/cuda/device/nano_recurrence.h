@@ -131,12 +131,13 @@ NANO_DEVICE void recurrenceTotals(long long iteration, const RecurrenceOperands<
   to[S::channels + elements.channel] = map.term;
 }
 
-/// A chunk's results: iteration i of recurrenceLaunch's. All threads of the block call it.
+/// A chunk's results: iteration i of recurrenceLaunch's, the last one first, since what the first
+/// launch has read last may still be in the cache. All threads of the block call it.
 template <class S, int hCount>
 NANO_DEVICE void recurrence(long long iteration, const RecurrenceOperands<S, hCount> &x) {
   using Elements = sequence::Elements<S>;
   using sequence::Map;
-  const Elements elements(iteration, x);
+  const Elements elements(recurrenceLaunch(Elements::shape).iterations - 1 - iteration, x);
   const Map *const shared = dynamicShared<Map>();
   float h = S::initial;
   if constexpr (Elements::chunks > 1) {

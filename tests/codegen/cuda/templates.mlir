@@ -388,3 +388,54 @@ step.program @slopes {
     nano.yield %m, %t : tensor<49152x3072xbf16>, tensor<3072x3072xf32>
   }
 }
+
+// -----
+
+// A sequence of several chunks: first what each does to the state before it.
+// IR-LABEL: step.program @recurrence
+// IR:         %[[CHUNKS:.*]] = step.buffer "chunks"
+// IR:         step.launch @recurrence_totals_{{.*}}(%{{.*}}, %{{.*}}, %[[CHUNKS]])
+// IR-NEXT:    step.launch @recurrence_{{.*}}(%{{.*}}, %{{.*}}, %[[CHUNKS]], %{{.*}})
+// CHECK-LABEL: // recurrence_totals
+// CHECK:         using Element = nano::bf16;
+// CHECK-NEXT:    static constexpr int sequences = 1, length = 300, channels = 64;
+// CHECK-NEXT:    static constexpr bool hasFactor = true, hasTerm = true, reverse = false, adjoint = true;
+// CHECK-NEXT:    static constexpr float initial = 0.0f;
+// CHECK:         nano::recurrenceTotals<Recurrence>(work.begin, x, chunks);
+// CHECK-LABEL: // recurrence
+// CHECK:         x.a = {x_2, 19200, 64, 1};
+// CHECK:         x.scratch = chunks;
+// CHECK-NEXT:    x.h[0] = {y, 19200, 64, 1};
+// CHECK-NEXT:    nano::recurrence<Recurrence>(work.begin, x);
+step.program @recurrence {
+  %x = step.buffer "x" : memref<1x300x64xbf16>
+  %b = step.buffer "b" : memref<1x300x64xbf16>
+  %y = step.buffer "y" : memref<1x300x64xbf16>
+  step.task ins(%x, %b) outs(%y) : (memref<1x300x64xbf16>, memref<1x300x64xbf16>) -> memref<1x300x64xbf16> {
+  ^bb0(%a: tensor<1x300x64xbf16>, %t: tensor<1x300x64xbf16>):
+    %0 = nano.recurrence factor %a term %t from 0.0 {adjoint} : tensor<1x300x64xbf16>
+    nano.yield %0 : tensor<1x300x64xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: // band_product
+// CHECK:         using First = float;
+// CHECK-NEXT:    using Second = nano::bf16;
+// CHECK-NEXT:    using Result = nano::bf16;
+// CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, size = 64, width = 16;
+// CHECK-NEXT:    static constexpr bool transpose = true;
+// CHECK:         x.second = {v, 128, 64, 1};
+// CHECK-NEXT:    x.y[0] = {y, 128, 64, 1};
+// CHECK-NEXT:    nano::bandProduct<Band>(work.begin, x);
+step.program @band {
+  %p = step.buffer "p" : memref<128x2x16xf32>
+  %v = step.buffer "v" : memref<128x2x64xbf16>
+  %y = step.buffer "y" : memref<128x2x64xbf16>
+  step.task ins(%p, %v) outs(%y) : (memref<128x2x16xf32>, memref<128x2x64xbf16>) -> memref<128x2x64xbf16> {
+  ^bb0(%a: tensor<128x2x16xf32>, %b: tensor<128x2x64xbf16>):
+    %0 = nano.band_product %a, %b {transpose} : (tensor<128x2x16xf32>, tensor<128x2x64xbf16>) -> tensor<128x2x64xbf16>
+    nano.yield %0 : tensor<128x2x64xbf16>
+  }
+}

@@ -30,6 +30,10 @@ NANO_MODEL {
     const Tensor e = exp(s - maximum(s, -1));
     const Tensor p = e / sum(e, -1) * reshape(1 + 0.01 * lse, {T, H, 1});
     x = norm(x + reshape(y + bandProduct(p, q), {T, D}));
+    const Tensor wide = reshape(x, {T, 4, D / 4}); // queries and keys of 192, values of 128
+    const Tensor z = attention(wide, wide, slice(wide, 2, 0, D / 6),
+                               {.first = max(t - 1024, 0), .last = t, .scale = 0.07});
+    x = norm(x + concat({reshape(z, {T, D / 6 * 4}), slice(x, 1, 0, D / 3)}, 1));
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };
