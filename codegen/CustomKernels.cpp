@@ -10,17 +10,17 @@ using namespace mlir;
 
 namespace nano::codegen {
 
-bool isCustomKernel(func::FuncOp kernel) {
+bool isCustomKernel(kernel::FuncOp kernel) {
   auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
   return form && form == "custom";
 }
 
-StringRef customFunction(func::FuncOp kernel) {
+StringRef customFunction(kernel::FuncOp kernel) {
   auto name = kernel->getAttrOfType<StringAttr>("nano.function");
   return name ? name.getValue() : StringRef();
 }
 
-FailureOr<std::string> customText(func::FuncOp kernel, StringRef target, StringRef file,
+FailureOr<std::string> customText(kernel::FuncOp kernel, StringRef target, StringRef file,
                                   StringRef before) {
   auto text = kernel->getAttrOfType<StringAttr>(target);
   if (!text || customFunction(kernel).empty())
@@ -45,7 +45,7 @@ static std::string arrayText(BlockArgument argument, bool isRead, const std::str
                      cudaType(type.getElementType()), sizes, pointer);
 }
 
-FailureOr<std::string> customCall(func::FuncOp kernel, StringRef begin, StringRef end,
+FailureOr<std::string> customCall(kernel::FuncOp kernel, StringRef begin, StringRef end,
                                   llvm::function_ref<std::string(BlockArgument)> pointerOf) {
   auto operands = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands");
   auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");

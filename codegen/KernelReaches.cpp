@@ -28,7 +28,7 @@ KernelReaches kernelReaches(ArrayRef<ModuleOp> modules) {
   for (ModuleOp module : modules) {
     const step::KernelTable kernels(module);
     module.walk([&](step::LaunchOp launch) {
-      const step::KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
+      kernel::FuncOp kernel = kernels.find(launch.getKernelAttr().getAttr());
       if (!kernel)
         return;
       const SmallVector<step::Access> accesses = step::accessesOf(launch, kernels);
@@ -38,7 +38,8 @@ KernelReaches kernelReaches(ArrayRef<ModuleOp> modules) {
         std::vector<uint64_t> bytes;
         for (const step::Access &access : ArrayRef(accesses).slice(i * arguments, arguments))
           bytes.push_back(bytesOf(access.buffer));
-        const int64_t count = iterations ? (*iterations)[i] : kernel->iterations;
+        const int64_t count =
+            iterations ? (*iterations)[i] : int64_t(kernel.getIterations().value_or(0));
         auto [known, isNew] = byIterations[launch.getKernel()].try_emplace(count, bytes);
         if (!isNew)
           takeSmaller(known->second, bytes);

@@ -2,7 +2,6 @@
 #include "codegen/PlanCommands.h"
 
 #include "ir/step/Labels.h"
-#include "ir/step/PickedReads.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -32,21 +31,20 @@ plan::Location planLocation(Location location) {
   return {file.getFilename().str(), file.getLine()};
 }
 
-std::vector<plan::TensorMap> tensorMapsOf(func::FuncOp kernel) {
+std::vector<plan::TensorMap> tensorMapsOf(kernel::FuncOp kernel) {
   std::vector<plan::TensorMap> maps;
-  auto entries = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
-  if (!entries)
+  if (!kernel.getTensorMaps())
     return maps;
-  for (auto entry : entries.getAsRange<DenseI64ArrayAttr>()) {
+  for (auto entry : kernel.getTensorMaps()->getAsRange<kernel::TensorMapAttr>()) {
     plan::TensorMap &map = maps.emplace_back();
-    map.argument = uint32_t(entry[0]);
-    map.type = dtypeOf(cast<MemRefType>(kernel.getArgumentTypes()[entry[0]]).getElementType());
-    map.columns = uint64_t(entry[1]);
-    map.rows = uint64_t(entry[2]);
-    map.rowBytes = uint64_t(entry[3]);
-    map.boxColumns = uint32_t(entry[4]);
-    map.boxRows = uint32_t(entry[5]);
-    map.swizzleBytes = uint32_t(entry[6]);
+    map.argument = uint32_t(entry.getBuffer());
+    map.type = dtypeOf(kernel.getBufferType(entry.getBuffer()).getElementType());
+    map.columns = uint64_t(entry.getColumns());
+    map.rows = uint64_t(entry.getRows());
+    map.rowBytes = uint64_t(entry.getRowBytes());
+    map.boxColumns = uint32_t(entry.getBoxColumns());
+    map.boxRows = uint32_t(entry.getBoxRows());
+    map.swizzleBytes = uint32_t(entry.getSwizzleBytes());
   }
   return maps;
 }
@@ -102,7 +100,7 @@ private:
 
 FailureOr<plan::Launch> CommandWriter::launch(step::LaunchOp op) {
   StringAttr name = op.getKernelAttr().getAttr();
-  const step::KernelInfo *kernel = kernels.find(name);
+  kernel::FuncOp kernel = kernels.find(name);
   auto found = index.kernels.find(name);
   if (!kernel || found == index.kernels.end())
     return op.emitOpError("no kernel of the plan is called ") << op.getKernelAttr();
@@ -113,14 +111,14 @@ FailureOr<plan::Launch> CommandWriter::launch(step::LaunchOp op) {
   std::optional<ArrayRef<int64_t>> iterations = op.getIterations();
   for (uint64_t i = 0; i < op.getSegments(); ++i) {
     plan::Launch::Segment &segment = launch.segments.emplace_back();
-    segment.iterations = iterations ? (*iterations)[i] : kernel->iterations;
+    segment.iterations =
+        iterations ? (*iterations)[i] : int64_t(kernel.getIterations().value_or(0));
     for (auto [j, access] : llvm::enumerate(ArrayRef(accesses).slice(i * arguments, arguments))) {
       Ref operand = ref(access.buffer, access.reads, access.writes);
-      operand.bytes = uint64_t(
-          step::touchedBytes(kernel->function, j, typeOf(access.buffer), segment.iterations));
+      operand.bytes = uint64_t(kernel.touchedBytes(j, typeOf(access.buffer), segment.iterations));
       segment.args.push_back(operand);
     }
-    segment.grain = kernel->grain;
+    segment.grain = int64_t(kernel.getGrain());
   }
   return launch;
 }

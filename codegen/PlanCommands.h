@@ -4,8 +4,6 @@
 #include "ir/step/Step.h"
 #include "runtime/plan/Plan.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace nano::codegen {
 
 /// What commands refer to: indices of the plan's buffers and kernels, and where in a plan buffer a
@@ -26,8 +24,8 @@ plan::Ranks planRanks(graph::RankSet ranks);
 /// A location's model line; line 0 when it has none.
 plan::Location planLocation(mlir::Location location);
 
-/// The matrices that a kernel's bulk loads see its arguments as, from its nano.tensor_maps.
-std::vector<plan::TensorMap> tensorMapsOf(mlir::func::FuncOp kernel);
+/// The matrices that a kernel's bulk loads see its arguments as, from its tensor maps.
+std::vector<plan::TensorMap> tensorMapsOf(kernel::FuncOp kernel);
 
 /// The program with all its commands. Errors, at the command: a kernel that the plan does not have.
 mlir::FailureOr<plan::Program> planProgram(step::ProgramOp program, const PlanIndex &index,

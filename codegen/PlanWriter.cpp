@@ -9,7 +9,6 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/RunStages.h"
 #include "ir/graph/Sharding.h"
-#include "ir/step/AttentionFlops.h"
 #include "ir/step/Step.h"
 #include "runtime/plan/Expr.h"
 
@@ -63,7 +62,7 @@ private:
   void events(Training &training);
   /// The stage's program of a role and phase; null when there is none.
   step::ProgramOp program(StringRef role, int64_t phase = 0);
-  void addKernels();
+  LogicalResult addKernels();
 
   /// Adds a buffer; its name gets a number when it is taken.
   uint32_t addBuffer(StringRef name, uint64_t offset, MemRefType type, mlir::Location location);
@@ -267,33 +266,28 @@ LogicalResult PlanWriter::inputs() {
   return success();
 }
 
-void PlanWriter::addKernels() {
+LogicalResult PlanWriter::addKernels() {
   if (!kernelModule)
-    return;
+    return success();
   const bool isCuda = plan.target == "cuda";
-  for (auto function : kernelModule.getOps<func::FuncOp>()) {
-    // What kernels call is part of their code.
-    if (!function->hasAttr("nano.kernel"))
-      continue;
-    auto integer = [&](StringRef name) {
-      auto value = function->getAttrOfType<IntegerAttr>(name);
-      return value ? value.getInt() : 0;
-    };
-    const auto scratchBytes = uint64_t(integer("nano.scratch_bytes"));
+  for (auto function : kernelModule.getOps<kernel::FuncOp>()) {
+    const auto scratchBytes = uint64_t(function.getScratchBytes());
     Kernel kernel;
     kernel.name = function.getSymName();
-    if (auto summary = function->getAttrOfType<StringAttr>("nano.summary"))
-      kernel.summary = summary.str();
-    auto flops = function->getAttrOfType<FloatAttr>(step::flopsPerKeyAttrName);
-    kernel.flopsPerKey = flops ? flops.getValueAsDouble() : 0;
-    if (auto own = function->getAttrOfType<FloatAttr>(step::flopsAttrName))
-      kernel.flops = own.getValueAsDouble();
+    kernel.summary = function.getSummary().value_or("");
+    if (FloatAttr flops = function.getFlopsPerKeyAttr())
+      kernel.flopsPerKey = flops.getValueAsDouble();
+    if (FloatAttr flops = function.getFlopsAttr())
+      kernel.flops = flops.getValueAsDouble();
     if (isCuda) {
-      kernel.clusterBlocks = uint32_t(std::max<int64_t>(1, integer("nano.cluster")));
+      const std::optional<kernel::LaunchAttr> launch = function.getLaunch();
+      if (!launch)
+        return function.emitOpError("does not say how it is launched on a GPU");
+      kernel.clusterBlocks = uint32_t(launch->getCluster());
       kernel.tensorMaps = tensorMapsOf(function);
       kernel.source = kernel.name + ".cu";
-      kernel.threads = uint32_t(integer("nano.threads"));
-      kernel.iterationsPerBlock = integer("nano.block_iterations");
+      kernel.threads = uint32_t(launch->getThreads());
+      kernel.iterationsPerBlock = launch->getBlockIterations();
       kernel.sharedBytes = scratchBytes;
       kernel.maxSegments = uint32_t(std::max<int64_t>(1, segments.lookup(function.getSymName())));
     } else {
@@ -313,6 +307,7 @@ void PlanWriter::addKernels() {
     index.kernels[function.getSymNameAttr()] = uint32_t(plan.kernels.size());
     plan.kernels.push_back(std::move(kernel));
   }
+  return success();
 }
 
 LogicalResult PlanWriter::programs() {
@@ -547,9 +542,9 @@ LogicalResult PlanWriter::stages() {
 }
 
 LogicalResult PlanWriter::run() {
-  if (failed(header()) || failed(scalars()) || failed(states()) || failed(inputs()))
+  if (failed(header()) || failed(scalars()) || failed(states()) || failed(inputs()) ||
+      failed(addKernels()))
     return failure();
-  addKernels();
   return failed(programs()) ? failure() : stages();
 }
 

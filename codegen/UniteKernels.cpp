@@ -4,7 +4,6 @@
 #include "codegen/cuda/CudaEmitter.h"
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,18 +12,18 @@ using namespace mlir;
 namespace nano::codegen {
 namespace {
 
-/// The attributes that belong to a kernel's code; its size and its summary are those of a launch.
-SmallVector<NamedAttribute> codeAttributes(func::FuncOp function) {
+/// The attributes that belong to a function's code; a kernel's size and its summary are those of a
+/// launch.
+SmallVector<NamedAttribute> codeAttributes(FunctionOpInterface function) {
   return llvm::to_vector(
-      llvm::make_filter_range(function->getDiscardableAttrs(), [](NamedAttribute attribute) {
-        return attribute.getName() != "nano.iterations" && attribute.getName() != "nano.summary";
+      llvm::make_filter_range(function->getAttrs(), [](NamedAttribute attribute) {
+        return !llvm::is_contained({"sym_name", "iterations", "summary"}, attribute.getName());
       }));
 }
 
-bool haveSameCode(func::FuncOp a, func::FuncOp b) {
-  return a.getFunctionType() == b.getFunctionType() && a.getArgAttrsAttr() == b.getArgAttrsAttr() &&
-         codeAttributes(a) == codeAttributes(b) &&
-         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+bool haveSameCode(FunctionOpInterface a, FunctionOpInterface b) {
+  return a->getName() == b->getName() && codeAttributes(a) == codeAttributes(b) &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getFunctionBody(), &b.getFunctionBody(),
                                                     OperationEquivalence::IgnoreLocations);
 }
 
@@ -32,8 +31,8 @@ bool haveSameCode(func::FuncOp a, func::FuncOp b) {
 class Union {
 public:
   explicit Union(ModuleOp kernels) : kernels(kernels) {
-    for (auto function : kernels.getOps<func::FuncOp>())
-      byName[function.getSymName()] = function;
+    for (auto function : kernels.getOps<FunctionOpInterface>())
+      byName[function.getName()] = function;
   }
 
   LogicalResult add(ModuleOp module) {
@@ -42,22 +41,22 @@ public:
       return success();
     llvm::StringMap<StringAttr> renamed;
     OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
-    for (auto function : nested.getOps<func::FuncOp>()) {
-      const std::string own = function.getSymName().str();
+    for (auto function : nested.getOps<FunctionOpInterface>()) {
+      const std::string own = function.getName().str();
       std::string name = own;
-      func::FuncOp known = byName.lookup(name);
+      FunctionOpInterface known = byName.lookup(name);
       for (int number = 2; known && !haveSameCode(known, function); ++number) {
-        if (!function->hasAttr("nano.kernel"))
+        if (!isa<kernel::FuncOp>(function))
           return function.emitOpError("differs from the function of this name for other ranks");
         name = own + "_" + std::to_string(number);
         known = byName.lookup(name);
       }
       if (name != own) {
         renamed[own] = builder.getStringAttr(name);
-        function.setSymName(name);
+        function.setName(name);
       }
       if (!known)
-        byName[name] = cast<func::FuncOp>(builder.clone(*function));
+        byName[name] = cast<FunctionOpInterface>(builder.clone(*function));
     }
     if (!renamed.empty())
       module.walk([&](step::LaunchOp launch) {
@@ -69,7 +68,7 @@ public:
 
 private:
   ModuleOp kernels;
-  llvm::StringMap<func::FuncOp> byName;
+  llvm::StringMap<FunctionOpInterface> byName;
 };
 
 } // namespace

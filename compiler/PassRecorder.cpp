@@ -243,7 +243,7 @@ explore::LineOps lineOpsOf(ModuleOp module) {
 
 void addKernels(explore::PassRecords &records, ModuleOp module) {
   for (auto kernels : module.getOps<ModuleOp>())
-    for (auto kernel : kernels.getOps<func::FuncOp>())
+    for (auto kernel : kernels.getOps<FunctionOpInterface>())
       if (auto [entry, isNew] = records.kernels.try_emplace(kernel.getName().str()); isNew)
         entry->second = codegen::kernelText(kernel);
 }

@@ -19,10 +19,10 @@
 #include <vector>
 
 void nano::registerDialects(mlir::DialectRegistry &registry) {
-  registry
-      .insert<graph::NanoDialect, step::StepDialect, mlir::arith::ArithDialect,
-              mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
-              mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
+  registry.insert<graph::NanoDialect, kernel::KernelDialect, step::StepDialect,
+                  mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
+                  mlir::vector::VectorDialect>();
 }
 
 void nano::registerEverything(mlir::DialectRegistry &registry) {

@@ -106,7 +106,7 @@ void IrDump::write(ModuleOp module, const std::string &name) {
 
 void IrDump::writeKernels(ModuleOp module) {
   for (auto kernels : module.getOps<ModuleOp>())
-    for (auto kernel : kernels.getOps<func::FuncOp>())
+    for (auto kernel : kernels.getOps<FunctionOpInterface>())
       writeFile(fmt::format("{}/kernels/{}.mlir", directory, kernel.getName().str()),
                 [&](llvm::raw_ostream &file) { file << codegen::kernelText(kernel); });
 }

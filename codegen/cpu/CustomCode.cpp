@@ -51,7 +51,7 @@ inline float min(float x, float y) { return __builtin_fminf(x, y); }
 } // namespace nano
 )";
 
-FailureOr<std::string> customCpuText(func::FuncOp kernel) {
+FailureOr<std::string> customCpuText(kernel::FuncOp kernel) {
   const std::string name = kernel.getSymName().str();
   FailureOr<std::string> definitions = customText(kernel, "nano.cpu", name + ".cpp", prelude);
   FailureOr<std::string> call = customCall(kernel, "begin", "end", [](BlockArgument argument) {
@@ -97,7 +97,7 @@ static StringRef firstError(StringRef log) {
   return log.substr(begin == StringRef::npos ? 0 : begin + 1).split('\n').first;
 }
 
-FailureOr<std::string> compileCustomKernel(func::FuncOp kernel, const CpuTarget &target,
+FailureOr<std::string> compileCustomKernel(kernel::FuncOp kernel, const CpuTarget &target,
                                            const std::string &folder) {
   FailureOr<std::string> text = customCpuText(kernel);
   if (failed(text))

@@ -3,6 +3,7 @@
 #include "codegen/cpu/KernelLowering.h"
 
 #include "codegen/cpu/Float8Lowering.h"
+#include "ir/kernel/Kernel.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -254,6 +255,20 @@ private:
 };
 } // namespace
 
+/// kernel.func → func.func: upstream patterns know nothing of kernels.
+static void replaceKernel(kernel::FuncOp kernel) {
+  OpBuilder b(kernel);
+  auto function =
+      func::FuncOp::create(b, kernel.getLoc(), kernel.getSymName(), kernel.getFunctionType());
+  function.getBody().takeBody(kernel.getBody());
+  for (auto ends : llvm::make_early_inc_range(function.getBody().getOps<kernel::ReturnOp>())) {
+    b.setInsertionPoint(ends);
+    func::ReturnOp::create(b, ends.getLoc());
+    ends.erase();
+  }
+  kernel.erase();
+}
+
 /// func.func → llvm.func around an already lowered body.
 static void replaceFunction(func::FuncOp function) {
   OpBuilder b(function);
@@ -267,6 +282,8 @@ static void replaceFunction(func::FuncOp function) {
 
 LogicalResult lowerKernelsToLlvm(ModuleOp kernels, const CpuTarget &target) {
   loadNativeDialects(*kernels.getContext());
+  for (auto kernel : llvm::make_early_inc_range(kernels.getOps<kernel::FuncOp>()))
+    replaceKernel(kernel);
   PassManager passes(kernels.getContext());
   passes.enableVerifier(false);
   OpPassManager &ofFunction = passes.nest<func::FuncOp>();

@@ -8,7 +8,7 @@
 
 namespace nano::codegen {
 
-/// Replaces every func.func of `kernels` by an llvm.func
+/// Replaces every kernel.func of `kernels` by an llvm.func
 ///   void name(void *const *args, void *scratch, int64_t begin, int64_t end)
 /// in the LLVM dialect, several functions at a time. bf16 is held as i16 (converted in hardware,
 /// where the target can: there subnormal numbers become 0). Errors: an op that has no lowering.

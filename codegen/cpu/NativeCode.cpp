@@ -6,7 +6,6 @@
 #include "codegen/cpu/CustomCode.h"
 #include "codegen/cpu/KernelLowering.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringExtras.h"
@@ -222,7 +221,7 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
   if (directory.error)
     return kernels.emitError("cannot make a temporary directory: ") << directory.error.message();
   SmallVector<std::string> custom;
-  for (auto kernel : llvm::make_early_inc_range(copy->getOps<func::FuncOp>())) {
+  for (auto kernel : llvm::make_early_inc_range(copy->getOps<kernel::FuncOp>())) {
     if (!isCustomKernel(kernel))
       continue;
     FailureOr<std::string> object = compileCustomKernel(kernel, target, directory.path.str().str());
@@ -258,10 +257,10 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
   start = Clock::now();
   // What plans must not contradict: the kernels' need of scratch memory.
   SmallVector<std::string> scratch;
-  for (auto function : kernels.getOps<func::FuncOp>())
-    if (auto bytes = function->getAttrOfType<IntegerAttr>("nano.scratch_bytes"))
-      scratch.push_back(
-          ("--defsym=" + function.getSymName() + ".scratch=" + Twine(bytes.getInt())).str());
+  for (auto function : kernels.getOps<kernel::FuncOp>())
+    scratch.push_back(
+        ("--defsym=" + function.getSymName() + ".scratch=" + Twine(function.getScratchBytes()))
+            .str());
   FailureOr<std::string> code = link(finished, scratch, custom, directory, kernels.getLoc());
   if (failed(code))
     return failure();
@@ -285,8 +284,8 @@ static void collectLines(Location loc, SmallVectorImpl<std::string> &lines) {
 std::string kernelText(Operation *function) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  if (auto summary = function->getAttrOfType<StringAttr>("nano.summary"))
-    os << "// " << summary.getValue() << '\n';
+  if (auto kernel = dyn_cast<kernel::FuncOp>(function); kernel && kernel.getSummary())
+    os << "// " << *kernel.getSummary() << '\n';
   SmallVector<std::string> lines;
   collectLines(function->getLoc(), lines);
   if (!lines.empty())

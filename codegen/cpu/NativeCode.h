@@ -24,7 +24,7 @@ struct NativeTimes {
   double lowering = 0, objects = 0, linking = 0;
 };
 
-/// Compiles every func.func with nano.kernel of the module `kernels`, which stays as it is.
+/// Compiles every kernel.func of the module `kernels`, which stays as it is.
 /// Floating-point arithmetic is neither reassociated nor contracted here: fused multiply-adds are
 /// those that the kernels spell out, so the bits of a result do not depend on how a loop was split.
 /// Uses `threads` threads; equal modules give equal bytes. Errors, at the kernel or at the module:

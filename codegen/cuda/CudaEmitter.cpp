@@ -17,13 +17,8 @@ using namespace mlir;
 
 namespace nano::codegen {
 
-static int64_t integer(func::FuncOp kernel, StringRef name) {
-  auto value = kernel->getAttrOfType<IntegerAttr>(name);
-  return value ? value.getInt() : 0;
-}
-
 /// "models/gpt124m.cpp:41, 43": the model lines that the kernel came from.
-static std::string linesText(func::FuncOp kernel) {
+static std::string linesText(kernel::FuncOp kernel) {
   std::map<std::string, std::set<unsigned>> lines;
   kernel.getLoc()->walk([&](Location part) {
     if (auto line = dyn_cast<FileLineColLoc>(part))
@@ -36,9 +31,12 @@ static std::string linesText(func::FuncOp kernel) {
   return text;
 }
 
-FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
-  int64_t arguments = kernel.getNumArguments() - 3;
-  auto maps = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
+FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments) {
+  const std::optional<kernel::LaunchAttr> launch = kernel.getLaunch();
+  if (!launch)
+    return kernel.emitOpError("does not say how it is launched on a GPU");
+  const int64_t arguments = kernel.getNumBuffers();
+  const ArrayAttr maps = kernel.getTensorMapsAttr();
   if (maps && segments > 1)
     return kernel.emitOpError("has tensor maps, which are of one set of operands; it is launched "
                               "over ")
@@ -48,10 +46,7 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
            << segments << " sets of " << arguments << " operands, which are more than the "
            << maxParameterBytes << " bytes that parameters may have";
   std::string name = kernel.getSymName().str();
-  std::string summary;
-  if (auto attribute = kernel->getAttrOfType<StringAttr>("nano.summary"))
-    summary = attribute.str();
-  std::string text = cudaComment(name + ": " + summary);
+  std::string text = cudaComment(name + ": " + kernel.getSummary().value_or("").str());
   if (std::string lines = linesText(kernel); !lines.empty())
     text += cudaComment(lines);
   bool gathers = false;
@@ -59,7 +54,7 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   text += gathers ? "#include \"nano_tiles.h\"\n" : "#include \"nano_kernels.h\"\n";
 
   CudaPrinter printer(2);
-  printer.sharesExponentials = kernel->hasAttr("nano.shares_exponentials");
+  printer.sharesExponentials = launch->getSharesExponentials();
   std::string definitions;
   auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
   if (form) {
@@ -75,20 +70,20 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   std::string body;
   for (int64_t i = 0; i < arguments; ++i) {
     BlockArgument argument = kernel.getArgument(i);
-    std::string wanted = fmt::format("operand_{}", i);
-    if (auto attribute = kernel.getArgAttrOfType<StringAttr>(i, "nano.name"))
-      wanted = attribute.str();
-    std::string pointer = printer.names.take(wanted);
-    bool isConstant = kernel.getArgAttr(i, "nano.constant") != nullptr;
+    const kernel::ParameterAttr parameter = kernel.getParameter(i);
+    const StringRef wanted = parameter.getName();
+    std::string pointer =
+        printer.names.take(wanted.empty() ? fmt::format("operand_{}", i) : wanted.str());
+    const bool isConstant = parameter.getConstant();
     if (!form || needsPointer(kernel, i))
       body += fmt::format("  auto *{} = work.template pointer<{}{}>({});\n", pointer,
                           isConstant ? "const " : "",
                           cudaType(cast<MemRefType>(argument.getType()).getElementType()), i);
     printer.define(argument, pointer, isConstant);
-    if (auto alignment = kernel.getArgAttrOfType<IntegerAttr>(i, "nano.alignment"))
-      printer.align(argument, alignment.getInt());
+    if (parameter.getAlignment())
+      printer.align(argument, parameter.getAlignment());
   }
-  int64_t blockIterations = integer(kernel, "nano.block_iterations");
+  const int64_t blockIterations = launch->getBlockIterations();
   printer.define(kernel.getArgument(arguments + 1), "work.begin");
   printer.define(kernel.getArgument(arguments + 2), "work.end");
   printer.knowDivisor(kernel.getArgument(arguments + 1), blockIterations & -blockIterations);
@@ -102,18 +97,17 @@ FailureOr<std::string> cudaKernelText(func::FuncOp kernel, int64_t segments) {
   }
 
   std::string blocks = form ? ", 1" : "";
-  if (kernel->hasAttr("nano.resident_blocks"))
-    blocks = fmt::format(", {}", integer(kernel, "nano.resident_blocks"));
+  if (const int64_t resident = launch->getResidentBlocks())
+    blocks = fmt::format(", {}", resident);
   text += definitions;
   std::string cluster, mapped;
-  if (int64_t clusterBlocks = integer(kernel, "nano.cluster"); clusterBlocks > 1)
+  if (const int64_t clusterBlocks = launch->getCluster(); clusterBlocks > 1)
     cluster = fmt::format("__cluster_dims__({}, 1, 1) ", clusterBlocks);
   if (maps)
     mapped = fmt::format(",\n    const __grid_constant__ nano::TensorMaps<{}> maps", maps.size());
   text += fmt::format("\nextern \"C\" __global__ void {}__launch_bounds__({}{})\n{}(const "
                       "__grid_constant__ nano::Launch<{}, {}> launch{}) {{\n",
-                      cluster, integer(kernel, "nano.threads"), blocks, name, arguments, segments,
-                      mapped);
+                      cluster, launch->getThreads(), blocks, name, arguments, segments, mapped);
   text += fmt::format("  const auto work = launch.find(blockIdx.x, {});\n", blockIterations);
   return text + body + printer.out + "}\n";
 }
@@ -136,9 +130,7 @@ FailureOr<std::vector<plan::Source>> cudaSources(ModuleOp kernels,
                                                  const llvm::StringMap<int64_t> &segments) {
   std::vector<plan::Source> sources;
   if (kernels)
-    for (auto kernel : kernels.getOps<func::FuncOp>()) {
-      if (!kernel->hasAttr("nano.kernel"))
-        continue;
+    for (auto kernel : kernels.getOps<kernel::FuncOp>()) {
       FailureOr<std::string> text =
           cudaKernelText(kernel, std::max<int64_t>(1, segments.lookup(kernel.getSymName())));
       if (failed(text))

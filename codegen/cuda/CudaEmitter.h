@@ -2,9 +2,9 @@
 // include.
 #pragma once
 
+#include "ir/kernel/Kernel.h"
 #include "runtime/plan/Plan.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -19,7 +19,7 @@ inline constexpr int64_t maxParameterBytes = 32764;
 
 /// The text of one kernel, for launches of up to `segments` sets of operands. Errors, at the op: an
 /// operation without a form in CUDA C++; more operands than parameters have room for.
-mlir::FailureOr<std::string> cudaKernelText(mlir::func::FuncOp kernel, int64_t segments);
+mlir::FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments);
 
 /// The most sets of operands that a launch of each kernel has, by name; 1 for kernels that nothing
 /// launches.

@@ -284,6 +284,7 @@ LogicalResult CudaPrinter::statement(Operation &op) {
           line(name + " = " + text + ";");
         return success();
       })
+      .Case([&](kernel::ReturnOp) { return success(); })
       .Case([&](func::ReturnOp op) {
         if (returned)
           for (Value value : op.getOperands())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/cuda/CudaNames.h"
+#include "ir/kernel/Kernel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -18,7 +18,7 @@ namespace {
 /// A template kernel's attributes, read.
 class TemplateKernel {
 public:
-  explicit TemplateKernel(func::FuncOp kernel)
+  explicit TemplateKernel(kernel::FuncOp kernel)
       : kernel(kernel), name(kernel->getAttrOfType<StringAttr>(templateAttrName)),
         shape(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.shape")),
         operands(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands")),
@@ -43,7 +43,7 @@ public:
     return value && value.getValue();
   }
 
-  func::FuncOp kernel;
+  kernel::FuncOp kernel;
   StringAttr name;
   DenseI64ArrayAttr shape, operands;
   ArrayAttr results;
@@ -67,7 +67,7 @@ int64_t strideOf(BlockArgument argument) {
 }
 
 /// A score function of the struct: its statements from the function that the attribute names.
-LogicalResult scoreText(func::FuncOp kernel, StringRef attribute, StringRef name,
+LogicalResult scoreText(kernel::FuncOp kernel, StringRef attribute, StringRef name,
                         ArrayRef<const char *> parameters, std::string &text) {
   auto symbol = kernel->getAttrOfType<FlatSymbolRefAttr>(attribute);
   auto function = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
@@ -171,8 +171,8 @@ public:
       return;
     for (unsigned i = 0; i < k.kernel.getNumArguments(); ++i)
       if (isEpilogues(k.kernel, i)) {
-        auto name = k.kernel.getArgAttrOfType<StringAttr>(i, "nano.name");
-        members[i] = names.take(name ? name.str() : fmt::format("operand_{}", i));
+        const StringRef name = k.kernel.getParameter(i).getName();
+        members[i] = names.take(name.empty() ? fmt::format("operand_{}", i) : name.str());
       }
   }
 
@@ -202,7 +202,7 @@ public:
            k.operands.size() >= firstOther(k);
   }
   /// True for arguments that the epilogue reads or writes.
-  static bool isEpilogues(func::FuncOp kernel, unsigned argument) {
+  static bool isEpilogues(kernel::FuncOp kernel, unsigned argument) {
     TemplateKernel k(kernel);
     constexpr unsigned factors = 2;
     return llvm::is_contained(k.operands.asArrayRef().drop_front(factors), int64_t(argument)) ||
@@ -264,9 +264,7 @@ public:
   }
 
 private:
-  bool isConstant(unsigned argument) const {
-    return k.kernel.getArgAttr(argument, "nano.constant") != nullptr;
-  }
+  bool isConstant(unsigned argument) const { return k.kernel.getParameter(argument).getConstant(); }
   int64_t rankOf(unsigned argument) const {
     return cast<MemRefType>(k.kernel.getArgument(argument).getType()).getRank();
   }
@@ -352,7 +350,7 @@ private:
   LogicalResult storeStatements(std::string &text) {
     CudaPrinter printer(4);
     printer.names = names;
-    printer.sharesExponentials = k.kernel->hasAttr("nano.shares_exponentials");
+    printer.sharesExponentials = k.kernel.getLaunch()->getSharesExponentials();
     std::vector<std::string> returned;
     printer.returned = &returned;
     printer.define(epilogue.getArgument(0), "product");
@@ -424,12 +422,12 @@ private:
 };
 } // namespace
 
-bool needsPointer(func::FuncOp kernel, unsigned argument) {
+bool needsPointer(kernel::FuncOp kernel, unsigned argument) {
   auto name = kernel->getAttrOfType<StringAttr>(templateAttrName);
   return !name || name != "matmul" || ProductStruct::isEpilogues(kernel, argument);
 }
 
-FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &includes) {
+FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &includes) {
   TemplateKernel k(kernel);
   StringRef name = k.name.getValue();
   if (name == "attention" || name == "attention_grad") {
@@ -473,7 +471,7 @@ FailureOr<std::string> templateDefinitions(func::FuncOp kernel, std::string &inc
   return std::string();
 }
 
-FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
+FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer) {
   TemplateKernel k(kernel);
   StringRef name = k.name.getValue();
   auto pointer = [&](BlockArgument argument) { return printer.nameOf(argument); };
@@ -553,10 +551,10 @@ FailureOr<std::string> templateCall(func::FuncOp kernel, CudaPrinter &printer) {
   std::string text;
   BlockArgument x = k.operand(0);
   for (int64_t place : k.places(0))
-    text += fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n",
-                        kernel->getAttrOfType<IntegerAttr>("nano.threads").getInt(),
-                        k.isOne("nano.maximum"), k.shape[0], pointer(x), strideOf(x),
-                        pointer(kernel.getArgument(place)), strideOf(kernel.getArgument(place)));
+    text +=
+        fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n", kernel.getLaunch()->getThreads(),
+                    k.isOne("nano.maximum"), k.shape[0], pointer(x), strideOf(x),
+                    pointer(kernel.getArgument(place)), strideOf(kernel.getArgument(place)));
   return text;
 }
 

@@ -49,14 +49,14 @@ void TaskOp::getAccesses(const KernelTable &, Accesses &accesses) {
 }
 
 void LaunchOp::getAccesses(const KernelTable &kernels, Accesses &accesses) {
-  const KernelInfo *kernel = kernels.find(getKernelAttr().getAttr());
+  kernel::FuncOp kernel = kernels.find(getKernelAttr().getAttr());
   size_t arguments = getBuffers().size() / getSegments();
   for (auto [i, buffer] : llvm::enumerate(getBuffers())) {
     size_t argument = i % arguments;
     // An unknown kernel may do anything; the verifier reports it.
-    bool known = kernel && argument < kernel->reads.size();
+    const bool known = kernel && argument < kernel.getNumBuffers();
     accesses.push_back(
-        {buffer, known ? kernel->reads[argument] : true, known ? kernel->writes[argument] : true});
+        {buffer, !known || kernel.reads(argument), !known || kernel.writes(argument)});
   }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ir/graph/Nano.h"
+#include "ir/kernel/Kernel.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
@@ -15,33 +15,18 @@ struct Access {
   bool reads = false, writes = false;
 };
 
-/// What a program needs to know of a kernel in order to launch it; see `step.launch`.
-struct KernelInfo {
-  mlir::Operation *function = nullptr;
-  llvm::SmallVector<bool, 8> reads, writes; ///< by argument
-  int64_t iterations = 0, grain = 1, scratchBytes = 0;
-};
-
-/// The kernels of a module by name: the functions of its nested module `@kernels`. Made once a
+/// The kernels of a module by name: the `kernel.func`s of its nested module `@kernels`. Made once a
 /// pass, so that looking at a launch costs one hash look-up.
 class KernelTable {
 public:
   KernelTable() = default;
-  /// Reads the kernels' attributes. One that does not state its accesses counts as reading and
-  /// writing all its arguments; that it has a fault is an error when a launch of it is verified.
   explicit KernelTable(mlir::ModuleOp module);
   /// Null when there is no kernel of that name.
-  const KernelInfo *find(mlir::StringAttr name) const;
+  kernel::FuncOp find(mlir::StringAttr name) const;
 
 private:
-  llvm::DenseMap<mlir::StringAttr, KernelInfo> kernels;
+  llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
 };
-
-/// Attributes of a kernel: the positions of the arguments that it reads, and of those that it
-/// writes. Every argument but the last three (scratch, begin, end) is in one of them.
-inline constexpr llvm::StringLiteral readsAttrName = "nano.reads", writesAttrName = "nano.writes";
-/// What is wrong with what a kernel states of its arguments; empty: nothing.
-std::string accessFault(mlir::func::FuncOp kernel);
 
 /// The name of the nested module that holds the kernels.
 inline constexpr llvm::StringLiteral kernelModuleName = "kernels";

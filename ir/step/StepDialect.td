@@ -21,7 +21,7 @@ def StepDialect : Dialect {
     Memory planning fixes where things lie, in bytes from the start of the arena: `offset` of `step.buffer` and `step.input`, and the
     discardable attributes `step.offset` of a `nano.state` or `nano.scalar`, and `step.arena_bytes` and `step.floor_bytes` of the module.
   }];
-  let dependentDialects = ["::mlir::memref::MemRefDialect", "::nano::graph::NanoDialect"];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::nano::graph::NanoDialect", "::nano::kernel::KernelDialect"];
 }
 
 class Step_Op<string mnemonic, list<Trait> traits = []> : Op<StepDialect, mnemonic, traits>;

@@ -152,16 +152,15 @@ def Step_TaskOp : Step_Command<"task", [IsolatedFromAbove, SingleBlock, AttrSize
 def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one generated kernel over one or several sets of operands";
   let description = [{
-    `buffers` holds `segments` sets one after the other; each has one buffer a kernel argument. The kernel is a function of the nested module `@kernels`; its
-    `nano.reads` and `nano.writes` list which arguments are read and written, each in one of them at least, and its last three arguments (scratch, begin, end) are not buffers. `iterations`
-    has the size of each set's iteration space; without it every set has the kernel's `nano.iterations`.
+    `buffers` holds `segments` sets one after the other; each has one buffer for each that the kernel takes. The kernel is a `kernel.func` of the nested
+    module `@kernels`, which states what it does with each. `iterations` has the size of each set's iteration space; without it every set has the kernel's.
 
-    Errors: no such kernel; one that does not state what it does with each of its arguments; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
+    Errors: no such kernel; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
     negative; a buffer with another element type than the kernel's argument, or, unless that is a `memref<?xT>`, another shape.
 
     ```mlir
     module @kernels {
-      func.func private @exp(memref<8xf32>, memref<8xf32>, memref<0xi8>, index, index) attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+      kernel.func @exp(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
     }
     step.program @p {
       %x = step.buffer "x" : memref<8xf32>

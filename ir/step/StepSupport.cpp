@@ -1,7 +1,6 @@
 // Layouts, buffers behind views, kernels by name, and how messages name things.
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
@@ -10,91 +9,13 @@ namespace nano::step {
 
 //===- Kernels ------------------------------------------------------------===//
 
-/// The positions that an attribute lists: an array of integer attributes or a dense one; none
-/// without it. Nothing when it is no such list.
-static std::optional<SmallVector<int64_t>> positionsOf(Attribute attribute) {
-  if (!attribute)
-    return SmallVector<int64_t>();
-  if (auto dense = dyn_cast<DenseI64ArrayAttr>(attribute))
-    return SmallVector<int64_t>(dense.asArrayRef());
-  if (auto dense = dyn_cast<DenseI32ArrayAttr>(attribute))
-    return SmallVector<int64_t>(dense.asArrayRef());
-  auto array = dyn_cast<ArrayAttr>(attribute);
-  if (!array)
-    return std::nullopt;
-  SmallVector<int64_t> positions;
-  for (Attribute element : array) {
-    auto integer = dyn_cast<IntegerAttr>(element);
-    if (!integer)
-      return std::nullopt;
-    positions.push_back(integer.getInt());
-  }
-  return positions;
-}
-
-static int64_t bufferArguments(func::FuncOp kernel) {
-  return std::max<int64_t>(kernel.getNumArguments(), 3) - 3;
-}
-
-std::string accessFault(func::FuncOp kernel) {
-  const int64_t arguments = bufferArguments(kernel);
-  SmallVector<bool> stated(arguments, false);
-  for (StringRef name : {readsAttrName, writesAttrName}) {
-    std::optional<SmallVector<int64_t>> positions = positionsOf(kernel->getAttr(name));
-    if (!positions)
-      return ("has no list of positions in " + name).str();
-    for (int64_t position : *positions) {
-      if (position < 0 || position >= arguments)
-        return (name + " names argument " + Twine(position) + " of " + Twine(arguments)).str();
-      stated[position] = true;
-    }
-  }
-  if (const auto *silent = llvm::find(stated, false); silent != stated.end())
-    return ("does not state what it does with argument " + Twine(silent - stated.begin()) +
-            ": neither " + readsAttrName + " nor " + writesAttrName + " names it")
-        .str();
-  return "";
-}
-
-/// By argument, whether the attribute lists it.
-static SmallVector<bool, 8> flagsOf(func::FuncOp kernel, StringRef name) {
-  SmallVector<bool, 8> flags(bufferArguments(kernel), false);
-  const std::optional<SmallVector<int64_t>> positions = positionsOf(kernel->getAttr(name));
-  for (int64_t position : *positions)
-    flags[position] = true;
-  return flags;
-}
-
-static int64_t integerOr(Operation *op, StringRef name, int64_t otherwise) {
-  auto attribute = op->getAttrOfType<IntegerAttr>(name);
-  return attribute ? attribute.getInt() : otherwise;
-}
-
 KernelTable::KernelTable(ModuleOp module) {
-  auto nested = module.lookupSymbol<ModuleOp>(kernelModuleName);
-  if (!nested)
-    return;
-  for (auto function : nested.getOps<func::FuncOp>()) {
-    KernelInfo info;
-    info.function = function;
-    if (accessFault(function).empty()) {
-      info.reads = flagsOf(function, readsAttrName);
-      info.writes = flagsOf(function, writesAttrName);
-    } else {
-      info.reads.assign(bufferArguments(function), true);
-      info.writes = info.reads;
-    }
-    info.iterations = integerOr(function, "nano.iterations", 0);
-    info.grain = integerOr(function, "nano.grain", 1);
-    info.scratchBytes = integerOr(function, "nano.scratch_bytes", 0);
-    kernels.try_emplace(function.getSymNameAttr(), std::move(info));
-  }
+  if (auto nested = module.lookupSymbol<ModuleOp>(kernelModuleName))
+    for (auto function : nested.getOps<kernel::FuncOp>())
+      kernels.try_emplace(function.getSymNameAttr(), function);
 }
 
-const KernelInfo *KernelTable::find(StringAttr name) const {
-  auto found = kernels.find(name);
-  return found == kernels.end() ? nullptr : &found->second;
-}
+kernel::FuncOp KernelTable::find(StringAttr name) const { return kernels.lookup(name); }
 
 //===- Layouts ------------------------------------------------------------===//
 

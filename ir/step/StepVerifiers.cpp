@@ -2,7 +2,6 @@
 #include "ir/graph/Shapes.h"
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -164,17 +163,14 @@ static bool fitsArgument(MemRefType buffer, MemRefType argument) {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+  auto kernel = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(
       *this, SymbolRefAttr::get(getContext(), kernelModuleName, {getKernelAttr()}));
   if (!kernel)
     return emitOpError("no kernel of module @")
            << kernelModuleName << " is called " << getKernelAttr();
-  if (kernel.getNumArguments() < 3 || int64_t(getSegments()) < 1)
-    return emitOpError(
-        "needs at least one set of operands, and a kernel that takes scratch, begin and end");
-  if (std::string fault = accessFault(kernel); !fault.empty())
-    return emitOpError("launches ") << getKernelAttr() << ", which " << fault;
-  size_t arguments = kernel.getNumArguments() - 3;
+  if (int64_t(getSegments()) < 1)
+    return emitOpError("needs at least one set of operands");
+  const size_t arguments = kernel.getNumBuffers();
   if (getBuffers().size() != arguments * getSegments())
     return emitOpError("has ") << getBuffers().size() << " buffers, but " << getSegments()
                                << " sets of the " << arguments << " arguments of "
@@ -185,16 +181,15 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
                                  << iterations->size();
     if (llvm::any_of(*iterations, [](int64_t count) { return count < 0; }))
       return emitOpError("a number of iterations is negative");
-  } else if (!kernel->hasAttrOfType<IntegerAttr>("nano.iterations")) {
+  } else if (!kernel.getIterations()) {
     return emitOpError("neither it nor its kernel says how many iterations there are");
   }
   for (auto [i, buffer] : llvm::enumerate(getBuffers())) {
-    auto expected = dyn_cast<MemRefType>(kernel.getFunctionType().getInput(i % arguments));
+    const MemRefType expected = kernel.getBufferType(i % arguments);
     auto type = cast<MemRefType>(buffer.getType());
-    if (!expected || !fitsArgument(type, expected))
-      return emitOpError("buffer ")
-             << i << " is " << type << ", but argument " << i % arguments << " of "
-             << getKernelAttr() << " is " << kernel.getFunctionType().getInput(i % arguments);
+    if (!fitsArgument(type, expected))
+      return emitOpError("buffer ") << i << " is " << type << ", but argument " << i % arguments
+                                    << " of " << getKernelAttr() << " is " << expected;
   }
   return success();
 }

@@ -1,7 +1,6 @@
 // The derivative of blocked attention, without atomics: an iteration makes dq of one block of
 // queries, or dk and dv of one block of keys. Both recompute the scores from lse: 6·Dh + 8·Dh flops
 // a visible pair, where one pass with shared sums would take 10·Dh.
-#include "ir/step/AttentionFlops.h"
 #include "passes/kernels/AttentionTiles.h"
 #include "passes/kernels/TaskOperands.h"
 
@@ -127,9 +126,8 @@ LogicalResult AttentionGradEmitter::emit() {
 
   t.frame.iterations = (t.heads + t.heads / t.sharing) * blocks;
   // Queries' blocks: scores, dp, dq. Keys': scores, dp, dk, dv.
-  t.frame.function->setAttr(
-      step::flopsPerKeyAttrName,
-      step::flopsPerKey(op.getQ().getType(), /*products=*/7, t.frame.iterations));
+  t.frame.function.setFlopsPerKeyAttr(
+      kernel::flopsPerKey(op.getQ().getType(), /*products=*/7, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });
   return failure(failed);
 }

@@ -1,7 +1,6 @@
 // Blocked attention with an online softmax: an iteration is one block of queries of one head, and
 // walks over the blocks of keys that they see. Dao 2023 (FlashAttention-2), with f32 tiles in
 // scratch, products in registers and statistics in f32.
-#include "ir/step/AttentionFlops.h"
 #include "passes/kernels/AttentionTiles.h"
 #include "passes/kernels/TaskOperands.h"
 
@@ -81,9 +80,8 @@ LogicalResult AttentionEmitter::emit() {
 
   t.frame.iterations = t.heads * queryBlocks;
   // Scores; their weights times the values.
-  t.frame.function->setAttr(
-      step::flopsPerKeyAttrName,
-      step::flopsPerKey(op.getQ().getType(), /*products=*/2, t.frame.iterations));
+  t.frame.function.setFlopsPerKeyAttr(
+      kernel::flopsPerKey(op.getQ().getType(), /*products=*/2, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });
   return failure(failed);
 }

@@ -1,6 +1,5 @@
 // Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
 // computed RowEvaluator's, which thread has which columns CudaRowLayout's.
-#include "ir/step/PickedReads.h"
 #include "passes/kernels/CudaKeptRows.h"
 #include "passes/kernels/CudaThreadCode.h"
 #include "passes/kernels/RowKernel.h"
@@ -193,9 +192,13 @@ private:
       frame.threads = layout.threads;
     }
     for (auto [i, operand] : llvm::enumerate(frame.launchOperands()))
-      if (int64_t picks = picksFrom(frame.task, operand))
-        frame.function.setArgAttr(i, step::readsPerIterationAttrName,
-                                  v.b.getI64IntegerAttr(picks * form.rows));
+      if (int64_t picks = picksFrom(frame.task, operand)) {
+        const kernel::ParameterAttr known = frame.function.getParameter(i);
+        frame.function.setParameter(
+            i, kernel::ParameterAttr::get(known.getContext(), known.getAccess(), known.getName(),
+                                          known.getAlignment(), known.getConstant(),
+                                          picks * form.rows));
+      }
     int64_t groups = layout.groups();
     Index group = named("group", [&] { return e.div({thread, 0}, layout.group); });
     lane = named("lane", [&] { return e.rem({thread, 0}, layout.group); });

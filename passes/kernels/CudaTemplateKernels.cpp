@@ -11,7 +11,6 @@
 #include "codegen/cuda/device/nano_transpose_shape.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/Sequence.h"
-#include "ir/step/AttentionFlops.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/VectorOps.h"
@@ -202,8 +201,7 @@ private:
       return op.emitOpError("has heads of ")
              << shape.headSize << " elements; a block of a GPU has shared memory for fewer";
     launch.attributes.set("nano.scale", b.getF64FloatAttr(scale.convertToDouble()));
-    launch.attributes.set(step::flopsPerKeyAttrName,
-                          step::flopsPerKey(type, isGrad ? 7 : 2, launch.iterations));
+    launch.flopsPerKey = kernel::flopsPerKey(type, isGrad ? 7 : 2, launch.iterations);
     if (!op.getScore().empty())
       launch.score = &op.getScore();
     if constexpr (isGrad)
@@ -232,9 +230,8 @@ private:
               nano::scatterSortLaunch(shape));
     bind(sum, {x, scratch}, {results});
     setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
-    sum.attributes.set("nano.resident_blocks",
-                       b.getI64IntegerAttr(nano::scatterSumBlocks(
-                           step::elementBytes(op.getX().getType().getElementType()))));
+    sum.residentBlocks =
+        nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()));
     return std::vector<TemplateCall>{sort, sum};
   }
 
@@ -279,17 +276,17 @@ private:
     for (int64_t added : op.getAdded())
       for (Value out : outs[added]) {
         step::FillOp::create(program, task.getLoc(), out);
-        launch.reads.push_back(llvm::find(launch.operands, out) - launch.operands.begin());
+        launch.adds.push_back(llvm::find(launch.operands, out) - launch.operands.begin());
       }
     setLaunch(launch, "custom", {},
               {int(op.getThreads()), int64_t(op.getIterations()), int(op.getSharedBytes())});
     launch.stem = op.getName().str();
     launch.attributes.set("nano.function", op.getNameAttr());
     launch.attributes.set("nano.added", op.getAddedAttr());
-    launch.attributes.set("nano.grain", op.getGrainAttr());
-    launch.attributes.set("nano.block_iterations", op.getBlockIterationsAttr());
+    launch.grain = int64_t(op.getGrain());
+    launch.blockIterations = int64_t(op.getBlockIterations());
     if (const double flops = op.getFlops().convertToDouble(); flops > 0)
-      launch.attributes.set(step::flopsAttrName, b.getF64FloatAttr(flops));
+      launch.flops = b.getF64FloatAttr(flops);
     for (auto [name, text] :
          {std::pair("nano.cpu", op.getCpuAttr()), std::pair("nano.cuda", op.getCudaAttr())})
       if (text)
@@ -348,10 +345,9 @@ private:
     setLaunch(launch, isScores ? "band_scores" : "band_product",
               {shape.tokens, shape.heads, shape.size, shape.width, transpose},
               isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
-    launch.attributes.set(step::flopsAttrName,
-                          b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) *
-                                            double(shape.size) * double(shape.width) /
-                                            double(launch.iterations)));
+    launch.flops =
+        b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
+                          double(shape.width) / double(launch.iterations));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -392,8 +388,7 @@ private:
     bind(launch, ins, outs);
     // They read what they add to.
     for (int64_t result : added)
-      launch.reads.push_back(llvm::find(launch.operands, outs[result][0]) -
-                             launch.operands.begin());
+      launch.adds.push_back(llvm::find(launch.operands, outs[result][0]) - launch.operands.begin());
     if (!added.empty())
       launch.attributes.set("nano.added", b.getDenseI64ArrayAttr(added));
     for (Value operand : launch.operands)
@@ -403,7 +398,7 @@ private:
                << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
     // Sums are of so many elements that the errors of shared exponentials do not show.
     if (!sums.empty() && !storesOthers)
-      launch.attributes.set("nano.shares_exponentials", b.getUnitAttr());
+      launch.sharesExponentials = true;
 
     const auto type = cast<RankedTensorType>(op.result.getType());
     const nano::MatmulShape shape{
@@ -418,28 +413,18 @@ private:
                shape.elementBytes, sizes.blocks},
               {sizes.threads, sizes.blocks, sizes.sharedBytes});
     const auto positions = cast<DenseI64ArrayAttr>(launch.attributes.get("nano.operands"));
-    auto map = [&](unsigned operand, const nano::TensorBox &box) -> Attribute {
+    auto map = [&](unsigned operand, const nano::TensorBox &box) {
       const auto matrix = cast<MemRefType>(ins[operand].getType());
       const int64_t rowBytes = stridesOf(matrix)[0] * step::elementBytes(matrix.getElementType());
-      return b.getDenseI64ArrayAttr({positions[operand], matrix.getDimSize(1), matrix.getDimSize(0),
-                                     rowBytes, box.columns, box.rows, Tiles::rowBytes});
+      return kernel::TensorMapAttr::get(b.getContext(), positions[operand], matrix.getDimSize(1),
+                                        matrix.getDimSize(0), rowBytes, box.columns, box.rows,
+                                        Tiles::rowBytes);
     };
-    launch.attributes.set(
-        "nano.tensor_maps",
-        b.getArrayAttr({map(0, Tiles::aBox(shape.transposeA, shape.elementBytes)),
-                        map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))}));
-    launch.attributes.set("nano.cluster", b.getI64IntegerAttr(Tiles::clusterBlocks));
-    launch.attributes.set(step::flopsAttrName,
-                          b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
-                                            double(shape.inner) / double(sizes.blocks)));
-    SmallVector<int64_t> updated;
-    for (auto [i, operand] : llvm::enumerate(launch.operands))
-      if (!llvm::is_contained(launch.writes, int64_t(i)) &&
-          llvm::any_of(launch.writes, [&, operand = operand](int64_t write) {
-            return mayOverlap(launch.operands[write], operand);
-          }))
-        updated.push_back(int64_t(i));
-    launch.attributes.set("nano.updated", b.getDenseI64ArrayAttr(updated));
+    launch.tensorMaps = {map(0, Tiles::aBox(shape.transposeA, shape.elementBytes)),
+                         map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))};
+    launch.cluster = Tiles::clusterBlocks;
+    launch.flops = b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
+                                     double(shape.inner) / double(sizes.blocks));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -559,6 +544,61 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
       op.erase();
   return success();
 }
+
+/// Positions of operands that are only read but lie where another one is written.
+SmallVector<int64_t> updatedOperands(const TemplateCall &launch) {
+  SmallVector<int64_t> updated;
+  for (auto [i, operand] : llvm::enumerate(launch.operands))
+    if (!llvm::is_contained(launch.writes, int64_t(i)) &&
+        llvm::any_of(launch.writes, [&, operand = operand](int64_t write) {
+          return mayOverlap(launch.operands[write], operand);
+        }))
+      updated.push_back(int64_t(i));
+  return updated;
+}
+
+/// The launch's fields under names. A kernel's name ends in a hash of this text, and profiles know
+/// kernels by name: what it says of a launch stays as it is.
+DictionaryAttr identityOf(const TemplateCall &launch) {
+  Builder b(launch.operands.front().getContext());
+  NamedAttrList fields = launch.attributes;
+  for (auto [name, value] : {std::pair("nano.grain", launch.grain),
+                             std::pair("nano.block_iterations", launch.blockIterations),
+                             std::pair("nano.cluster", launch.cluster),
+                             std::pair("nano.resident_blocks", launch.residentBlocks)})
+    if (value)
+      fields.set(name, b.getI64IntegerAttr(*value));
+  if (launch.flops)
+    fields.set("nano.flops", launch.flops);
+  if (launch.flopsPerKey)
+    fields.set("nano.flops_per_key", launch.flopsPerKey);
+  if (launch.sharesExponentials)
+    fields.set("nano.shares_exponentials", b.getUnitAttr());
+  SmallVector<Attribute> maps;
+  for (kernel::TensorMapAttr map : launch.tensorMaps)
+    maps.push_back(
+        b.getDenseI64ArrayAttr({map.getBuffer(), map.getColumns(), map.getRows(), map.getRowBytes(),
+                                map.getBoxColumns(), map.getBoxRows(), map.getSwizzleBytes()}));
+  if (!maps.empty())
+    fields.set("nano.tensor_maps", b.getArrayAttr(maps));
+  if (launch.epilogue)
+    fields.set("nano.updated", b.getDenseI64ArrayAttr(updatedOperands(launch)));
+  return fields.getDictionary(b.getContext());
+}
+
+/// What a launch's template does with an operand. One that lies where another one is written is no
+/// constant.
+kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
+  const Value operand = launch.operands[i];
+  const bool isWritten = llvm::is_contained(launch.writes, i) ||
+                         (launch.epilogue && llvm::is_contained(updatedOperands(launch), i));
+  const kernel::Access access = llvm::is_contained(launch.adds, i)
+                                    ? kernel::Access::add
+                                    : kernel::accessOf(llvm::is_contained(launch.reads, i),
+                                                       llvm::is_contained(launch.writes, i));
+  return kernel::ParameterAttr::get(operand.getContext(), access, step::nameOf(operand),
+                                    /*alignment=*/0, /*constant=*/!isWritten, /*picks=*/0);
+}
 } // namespace
 
 FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
@@ -569,7 +609,7 @@ FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder 
 std::string templateKey(const TemplateCall &launch) {
   std::string key;
   llvm::raw_string_ostream os(key);
-  os << launch.attributes.getDictionary(launch.operands.front().getContext()) << '\n';
+  os << identityOf(launch) << '\n';
   for (Value operand : launch.operands)
     os << KernelFrame::argumentType(cast<MemRefType>(operand.getType())) << ' '
        << alignmentOf(operand) << '\n';
@@ -588,8 +628,8 @@ std::string templateKey(const TemplateCall &launch) {
   return key;
 }
 
-FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
-                                         StringRef name, OpBuilder &moduleBuilder) {
+FailureOr<kernel::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
+                                           StringRef name, OpBuilder &moduleBuilder) {
   Builder b(task.getContext());
   Location loc = launch.epilogue ? linesOf(task) : task.getBody().front().front().getLoc();
   NamedAttrList attributes = launch.attributes;
@@ -613,28 +653,26 @@ FailureOr<func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &
   types.push_back(MemRefType::get({launch.sharedBytes}, b.getI8Type(), MemRefLayoutAttrInterface(),
                                   b.getI64IntegerAttr(sharedMemorySpace)));
   types.append(2, b.getIndexType());
-  auto function = func::FuncOp::create(moduleBuilder, loc, name, b.getFunctionType(types, {}));
+  SmallVector<kernel::ParameterAttr> parameters;
+  for (int64_t i = 0; i < int64_t(launch.operands.size()); ++i)
+    parameters.push_back(parameterOf(launch, i));
+  auto function =
+      kernel::FuncOp::create(moduleBuilder, loc, name, b.getFunctionType(types, {}), parameters);
   OpBuilder inside = OpBuilder::atBlockEnd(function.addEntryBlock());
-  func::ReturnOp::create(inside, loc);
-  attributes.set("nano.kernel", b.getUnitAttr());
-  attributes.set(step::readsAttrName, b.getDenseI64ArrayAttr(launch.reads));
-  attributes.set(step::writesAttrName, b.getDenseI64ArrayAttr(launch.writes));
-  for (const char *name : {"nano.grain", "nano.block_iterations"})
-    if (!attributes.get(name))
-      attributes.set(name, b.getI64IntegerAttr(1));
-  attributes.set("nano.scratch_bytes", b.getI64IntegerAttr(launch.sharedBytes));
-  attributes.set("nano.threads", b.getI64IntegerAttr(launch.threads));
-  attributes.set("nano.summary", b.getStringAttr(launch.epilogue ? summaryOf(task) : launch.stem));
+  kernel::ReturnOp::create(inside, loc);
+  function.setGrain(launch.grain.value_or(1));
+  function.setLaunchAttr(kernel::LaunchAttr::get(
+      b.getContext(), launch.threads, launch.blockIterations.value_or(1),
+      launch.cluster.value_or(1), launch.residentBlocks.value_or(0), launch.sharesExponentials));
+  if (launch.flops)
+    function.setFlopsAttr(launch.flops);
+  if (launch.flopsPerKey)
+    function.setFlopsPerKeyAttr(launch.flopsPerKey);
+  if (!launch.tensorMaps.empty())
+    function.setTensorMapsAttr(
+        b.getArrayAttr(SmallVector<Attribute>(launch.tensorMaps.begin(), launch.tensorMaps.end())));
+  function.setSummary(launch.epilogue ? summaryOf(task) : launch.stem);
   function->setDiscardableAttrs(attributes.getDictionary(b.getContext()));
-  auto isUpdated = [&](int64_t i) {
-    auto updated = function->getAttrOfType<DenseI64ArrayAttr>("nano.updated");
-    return updated && llvm::is_contained(updated.asArrayRef(), i);
-  };
-  for (auto [i, operand] : llvm::enumerate(launch.operands)) {
-    function.setArgAttr(i, "nano.name", b.getStringAttr(step::nameOf(operand)));
-    if (!llvm::is_contained(launch.writes, int64_t(i)) && !isUpdated(int64_t(i)))
-      function.setArgAttr(i, "nano.constant", b.getUnitAttr());
-  }
   return function;
 }
 

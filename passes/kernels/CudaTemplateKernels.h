@@ -7,7 +7,7 @@
 
 namespace nano::kernels {
 
-/// A launch of a template. The attributes of its function:
+/// A launch of a template. The discardable attributes of its kernel:
 /// - nano.template: "attention", "attention_grad", "scatter_sort", "scatter_sum", "scan",
 /// "transpose", "matmul" or "custom";
 /// - nano.shape: the template's sizes, in the order of the members of its shape struct; of "matmul"
@@ -21,22 +21,21 @@ namespace nano::kernels {
 /// behind the factors and, of 8-bit factors, their two scales, as vectors of neighbours of a row,
 /// eight or of a product of f32 four, or numbers; its results are those of `nano.results`: vectors,
 /// or a number that the neighbours add to a partial sum of their row;
-/// - nano.shares_exponentials (matmul): of an epilogue that only adds up what it computes;
 /// - nano.added (matmul): which of the results, sums of f32, are added to what is in their place,
 /// which the epilogue does not read: it returns the other summand;
-/// - nano.updated (matmul): positions of arguments that lie where another one is written;
-/// - nano.cluster (matmul): blocks of a cluster;
-/// - nano.tensor_maps (matmul): of each map the position of the argument that it describes,
-/// columns, rows and bytes from row to row of the matrix, columns and rows of a box, bytes of the
-/// swizzle;
 /// - nano.function, nano.cpu, nano.cuda (custom): what the kernel calls, and the texts that define
-/// it for a target; nano.added is as for products, nano.grain and nano.block_iterations the op's.
+/// it for a target; nano.added is as for products.
 struct TemplateCall {
-  std::string stem;                        ///< of the kernel's name
-  llvm::SmallVector<mlir::Value> operands; ///< memrefs, distinct
-  llvm::SmallVector<int64_t> reads, writes;
+  std::string stem;                               ///< of the kernel's name
+  llvm::SmallVector<mlir::Value> operands;        ///< memrefs, distinct
+  llvm::SmallVector<int64_t> reads, writes, adds; ///< positions of operands; `adds` are written too
   mlir::NamedAttrList attributes;
   int64_t iterations = 1, threads = 32, sharedBytes = 0;
+  /// See `kernel.func` and `#kernel.launch`; nothing where it is the default.
+  std::optional<int64_t> grain, blockIterations, cluster, residentBlocks;
+  bool sharesExponentials = false; ///< of an epilogue that only adds up what it computes
+  mlir::FloatAttr flops, flopsPerKey;
+  llvm::SmallVector<kernel::TensorMapAttr> tensorMaps; ///< of a product's factors
   mlir::Region *score = nullptr, *scoreGrad = nullptr;
   mlir::Block *epilogue = nullptr; ///< the task's body, which begins with a product
 };
@@ -53,8 +52,8 @@ std::string templateKey(const TemplateCall &launch);
 
 /// The kernel function and the functions that it names, at `moduleBuilder`. Errors, at the op: a
 /// score region with an op that is not element-wise.
-mlir::FailureOr<mlir::func::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
-                                                     llvm::StringRef name,
-                                                     mlir::OpBuilder &moduleBuilder);
+mlir::FailureOr<kernel::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
+                                                 llvm::StringRef name,
+                                                 mlir::OpBuilder &moduleBuilder);
 
 } // namespace nano::kernels

@@ -5,7 +5,6 @@
 
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -46,14 +45,14 @@ public:
   /// How an operand's type becomes an argument's; `argumentType` by default.
   using ArgumentType = llvm::function_ref<mlir::MemRefType(mlir::MemRefType)>;
 
-  /// Opens `func.func @name` at `moduleBuilder`'s insertion point, inside the module of kernels.
+  /// Opens `kernel.func @name` at `moduleBuilder`'s insertion point, inside the module of kernels.
   KernelFrame(step::TaskOp task, const KernelOptions &options, mlir::OpBuilder &moduleBuilder,
               llvm::StringRef name, ArgumentType typeOf = argumentType);
 
   step::TaskOp task;
   KernelOptions options;
   mlir::Location loc; ///< the model lines of the task's ops
-  mlir::func::FuncOp function;
+  kernel::FuncOp function;
   mlir::OpBuilder builder; ///< inside the function
   mlir::Value begin, end;  ///< index: the iterations to compute
 
@@ -87,12 +86,8 @@ public:
   /// buffer or state.
   bool updatesInPlace(unsigned output);
 
-  /// Ends the function: fixes the scratch argument's size, adds the return and the attributes
-  /// nano.kernel, nano.reads, nano.writes, nano.grain, nano.scratch_bytes and nano.summary; for
-  /// CUDA also nano.threads, nano.block_iterations, nano.resident_blocks and
-  /// nano.shares_exponentials, and of arguments
-  /// nano.name, nano.alignment and, where nothing writes them, nano.constant. Called by
-  /// LowerKernels after the emitter.
+  /// Ends the function: fixes the scratch argument's size, adds the return, the grain, the summary
+  /// and, for CUDA, how it is launched. Called by LowerKernels after the emitter.
   void finish();
 
   /// The launch's operands, one a kernel argument (memrefs outside the function).
@@ -103,6 +98,8 @@ public:
 
 private:
   mlir::MemRefType scratchType(int64_t bytes);
+  /// What the kernel does with an operand, and what is known of it.
+  kernel::ParameterAttr parameterOf(mlir::Value operand);
 
   llvm::SmallVector<mlir::Value> operands;        // distinct operands of the task
   llvm::SmallVector<mlir::Value> inputs, outputs; // arguments by position in ins, outs

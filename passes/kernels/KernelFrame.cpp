@@ -93,7 +93,9 @@ KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuil
   types.push_back(scratchType(ShapedType::kDynamic));
   types.push_back(builder.getIndexType());
   types.push_back(builder.getIndexType());
-  function = func::FuncOp::create(moduleBuilder, loc, name, builder.getFunctionType(types, {}));
+  function = kernel::FuncOp::create(
+      moduleBuilder, loc, name, builder.getFunctionType(types, {}),
+      llvm::map_to_vector(operands, [&](Value operand) { return parameterOf(operand); }));
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   llvm::DenseMap<Value, Value> arguments;
@@ -106,6 +108,18 @@ KernelFrame::KernelFrame(step::TaskOp task, const KernelOptions &options, OpBuil
   scratch = entry->getArgument(operands.size());
   begin = entry->getArgument(operands.size() + 1);
   end = entry->getArgument(operands.size() + 2);
+}
+
+kernel::ParameterAttr KernelFrame::parameterOf(Value operand) {
+  const kernel::Access access = kernel::accessOf(llvm::is_contained(task.getIns(), operand),
+                                                 llvm::is_contained(task.getOuts(), operand));
+  // What the text of a kernel for CUDA says of its pointers.
+  if (options.target != Target::Cuda)
+    return kernel::ParameterAttr::get(builder.getContext(), access);
+  const bool isWritten =
+      llvm::any_of(task.getOuts(), [&](Value out) { return mayOverlap(out, operand); });
+  return kernel::ParameterAttr::get(builder.getContext(), access, step::nameOf(operand),
+                                    alignmentOf(operand), /*constant=*/!isWritten, /*picks=*/0);
 }
 
 Value KernelFrame::flat(Value argument) {
@@ -162,42 +176,17 @@ bool KernelFrame::updatesInPlace(unsigned output) {
 
 void KernelFrame::finish() {
   OpBuilder atEnd = OpBuilder::atBlockEnd(&function.getBody().front());
-  func::ReturnOp::create(atEnd, loc);
+  kernel::ReturnOp::create(atEnd, loc);
 
   scratch.setType(scratchType(scratchBytes));
   SmallVector<Type> types(function.getBody().front().getArgumentTypes());
   function.setFunctionType(builder.getFunctionType(types, {}));
-
-  SmallVector<int64_t> reads, writes;
-  for (auto [i, operand] : llvm::enumerate(operands)) {
-    if (llvm::is_contained(task.getIns(), operand))
-      reads.push_back(i);
-    if (llvm::is_contained(task.getOuts(), operand))
-      writes.push_back(i);
-  }
-  function->setAttr("nano.kernel", builder.getUnitAttr());
-  function->setAttr(step::readsAttrName, builder.getDenseI64ArrayAttr(reads));
-  function->setAttr(step::writesAttrName, builder.getDenseI64ArrayAttr(writes));
-  function->setAttr("nano.grain", builder.getI64IntegerAttr(grain));
-  function->setAttr("nano.scratch_bytes", builder.getI64IntegerAttr(scratchBytes));
-  function->setAttr("nano.summary", builder.getStringAttr(summaryOf(task)));
-  if (options.target != Target::Cuda)
-    return;
-  function->setAttr("nano.threads", builder.getI64IntegerAttr(threads));
-  function->setAttr("nano.block_iterations", builder.getI64IntegerAttr(blockIterations));
-  if (sharesExponentials)
-    function->setAttr("nano.shares_exponentials", builder.getUnitAttr());
-  if (residentBlocks)
-    function->setAttr("nano.resident_blocks", builder.getI64IntegerAttr(residentBlocks));
-  for (auto [i, operand] : llvm::enumerate(operands)) {
-    bool isWritten = llvm::any_of(
-        task.getOuts(), [&, operand = operand](Value out) { return mayOverlap(out, operand); });
-    function.setArgAttr(i, "nano.name", builder.getStringAttr(step::nameOf(operand)));
-    function.setArgAttr(i, "nano.alignment", builder.getI64IntegerAttr(alignmentOf(operand)));
-    // The printed argument is const.
-    if (!isWritten)
-      function.setArgAttr(i, "nano.constant", builder.getUnitAttr());
-  }
+  function.setGrain(grain);
+  function.setSummary(summaryOf(task));
+  if (options.target == Target::Cuda)
+    function.setLaunchAttr(kernel::LaunchAttr::get(builder.getContext(), threads, blockIterations,
+                                                   /*cluster=*/1, residentBlocks,
+                                                   sharesExponentials));
 }
 
 } // namespace nano::kernels

@@ -1,4 +1,4 @@
-// nano-lower-kernels: every step.task becomes a step.launch of a kernel function in the nested
+// nano-lower-kernels: every step.task becomes a step.launch of a kernel.func in the nested
 // module @kernels. Tasks that differ in nothing but the number of iterations share one kernel.
 #include "passes/kernels/CudaTemplateKernels.h"
 #include "passes/kernels/CudaTiles.h"
@@ -146,8 +146,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
     SmallVector<step::TaskOp> tasks;
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
-    for (auto function : kernels.getOps<func::FuncOp>())
-      names.try_emplace(function.getSymName());
+    for (auto function : kernels.getOps<FunctionOpInterface>())
+      names.try_emplace(function.getName());
     for (step::TaskOp task : tasks) {
       FailureOr<SmallVector<step::TaskOp>> parts = SmallVector<step::TaskOp>{task};
       if (isCuda)
@@ -162,7 +162,7 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
 
 private:
   struct Kernel {
-    func::FuncOp function;
+    kernel::FuncOp function;
     int64_t iterations;
   };
 
@@ -245,7 +245,7 @@ private:
       std::string key = templateKey(launch);
       auto [it, isNew] = known.try_emplace(key);
       if (isNew) {
-        FailureOr<func::FuncOp> function = templateFunction(
+        FailureOr<kernel::FuncOp> function = templateFunction(
             task, launch, nameOf(launch.epilogue ? stemOf(task) : launch.stem, key), moduleBuilder);
         if (failed(function))
           return failure();

@@ -25,10 +25,10 @@ Value VectorOps::constant(TypedAttr value) {
     return cached;
   OpBuilder::InsertionGuard guard(b);
   Operation *parent = b.getInsertionBlock()->getParentOp();
-  auto function = dyn_cast<func::FuncOp>(parent);
+  auto function = dyn_cast<FunctionOpInterface>(parent);
   if (!function)
-    function = parent->getParentOfType<func::FuncOp>();
-  b.setInsertionPointToStart(&function.getBody().front());
+    function = parent->getParentOfType<FunctionOpInterface>();
+  b.setInsertionPointToStart(&function.getFunctionBody().front());
   cached = arith::ConstantOp::create(b, loc, value);
   return cached;
 }

@@ -39,6 +39,7 @@ namespace nano {
 
 using namespace mlir;
 using namespace nano::step;
+namespace kernel = nano::kernel;
 using namespace nano::schedule;
 
 namespace {
@@ -127,8 +128,8 @@ private:
 
 /// True for a kernel that takes several sets of operands: tensor maps belong to one.
 bool isJoinable(LaunchOp launch, const KernelTable &kernels) {
-  const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
-  return kernel && !kernel->function->hasAttr("nano.tensor_maps");
+  kernel::FuncOp kernel = kernels.find(launch.getKernelAttr().getAttr());
+  return kernel && !kernel.getTensorMaps();
 }
 
 /// True when the batch and the launch together are small enough to be a kernel's parameters: a
@@ -191,8 +192,8 @@ LaunchOp merge(ArrayRef<LaunchOp> launches, const KernelTable &kernels) {
       llvm::append_range(iterations, *own);
       ownIterations = true;
     } else {
-      const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
-      iterations.append(launch.getSegments(), kernel ? kernel->iterations : 0);
+      kernel::FuncOp kernel = kernels.find(launch.getKernelAttr().getAttr());
+      iterations.append(launch.getSegments(), kernel ? kernel.getIterations().value_or(0) : 0);
     }
   }
   OpBuilder builder(first);

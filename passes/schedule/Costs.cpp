@@ -1,9 +1,7 @@
 // Commands as bytes, operations and members, timed by a machine or by measurement.
 #include "passes/schedule/Costs.h"
 
-#include "ir/step/AttentionFlops.h"
 #include "ir/step/Labels.h"
-#include "ir/step/PickedReads.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,15 +25,15 @@ static double trafficOf(StepCommandOpInterface command, const KernelTable &kerne
   double bytes = 0;
   const SmallVector<Access> accesses = accessesOf(command, kernels);
   auto launch = dyn_cast<LaunchOp>(*command);
-  const KernelInfo *kernel = launch ? kernels.find(launch.getKernelAttr().getAttr()) : nullptr;
+  kernel::FuncOp kernel = launch ? kernels.find(launch.getKernelAttr().getAttr()) : nullptr;
   const std::optional<ArrayRef<int64_t>> iterations =
       kernel ? launch.getIterations() : std::nullopt;
   const size_t arguments = kernel ? accesses.size() / launch.getSegments() : 0;
   for (auto [i, access] : llvm::enumerate(accesses)) {
     const auto type = cast<MemRefType>(access.buffer.getType());
-    const int64_t touched = iterations ? touchedBytes(kernel->function, i % arguments, type,
-                                                      (*iterations)[i / arguments])
-                                       : contiguousBytes(type);
+    const int64_t touched =
+        iterations ? kernel.touchedBytes(i % arguments, type, (*iterations)[i / arguments])
+                   : contiguousBytes(type);
     bytes += double(touched) * (int(access.reads) + int(access.writes));
   }
   // A shard reads one part of its sources.
@@ -89,13 +87,12 @@ double Costs::memoryShare(StepCommandOpInterface command, double seconds,
 }
 
 /// True for a product whose factors, which have the kernel's tensor maps, are of 8 bits.
-static bool hasF8Factors(Operation *kernel) {
-  auto maps = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps");
-  if (!maps || maps.empty())
+static bool hasF8Factors(kernel::FuncOp kernel) {
+  const std::optional<ArrayAttr> maps = kernel.getTensorMaps();
+  if (!maps || maps->empty())
     return false;
-  const int64_t argument = cast<DenseI64ArrayAttr>(maps[0])[0];
-  const Type factor = cast<FunctionOpInterface>(kernel).getArgumentTypes()[argument];
-  return elementBytes(cast<MemRefType>(factor).getElementType()) == 1;
+  const int64_t factor = cast<kernel::TensorMapAttr>((*maps)[0]).getBuffer();
+  return elementBytes(kernel.getBufferType(factor).getElementType()) == 1;
 }
 
 double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernels) const {
@@ -107,17 +104,16 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
   auto launch = dyn_cast<LaunchOp>(*command);
   if (!launch)
     return machine.kernel(bytes);
-  const KernelInfo *kernel = kernels.find(launch.getKernelAttr().getAttr());
-  if (auto own = kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsAttrName) : FloatAttr()) {
+  kernel::FuncOp kernel = kernels.find(launch.getKernelAttr().getAttr());
+  if (FloatAttr own = kernel ? kernel.getFlopsAttr() : FloatAttr()) {
     double flops = 0;
     for (int64_t iterations : launch.getIterations().value_or(ArrayRef<int64_t>()))
       flops += own.getValueAsDouble() * double(iterations);
     return machine.kernel(bytes, flops,
-                          hasF8Factors(kernel->function) ? machine::Arithmetic::ProductF8
-                                                         : machine::Arithmetic::Product);
+                          hasF8Factors(kernel) ? machine::Arithmetic::ProductF8
+                                               : machine::Arithmetic::Product);
   }
-  auto flopsPerKey =
-      kernel ? kernel->function->getAttrOfType<FloatAttr>(flopsPerKeyAttrName) : FloatAttr();
+  FloatAttr flopsPerKey = kernel ? kernel.getFlopsPerKeyAttr() : FloatAttr();
   auto queries = launch.getBuffers().empty()
                      ? nullptr
                      : cast<MemRefType>(launch.getBuffers().front().getType());

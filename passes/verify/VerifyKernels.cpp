@@ -6,7 +6,7 @@
 // argument; where it is a template, the attributes say which operands the template reads and where
 // it puts its results. For example
 //
-//   func.func @k(%x: memref<8xf32>, %y: memref<8xf32>, ...) attributes {nano.reads = [0, 1], ...} {
+//   kernel.func @k(read %x: memref<8xf32>, read %y: memref<8xf32>, ...) {
 //     %v = vector.load %x[...]
 //     vector.store %v, %y[...]
 //
@@ -96,7 +96,7 @@ Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> 
 
 /// What a template does to each argument, from the attributes that say where it finds its operands
 /// and puts its results.
-FailureOr<SmallVector<Touch>> touchesOfTemplate(func::FuncOp kernel, int64_t arguments) {
+FailureOr<SmallVector<Touch>> touchesOfTemplate(kernel::FuncOp kernel, int64_t arguments) {
   SmallVector<Touch> touches(arguments);
   auto operands = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands");
   auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");
@@ -130,48 +130,10 @@ FailureOr<SmallVector<Touch>> touchesOfTemplate(func::FuncOp kernel, int64_t arg
   return touches;
 }
 
-/// A tensor map of a kernel, as its attribute lists it.
-struct TensorMap {
-  int64_t argument, columns, rows, rowBytes, boxColumns, boxRows, swizzleBytes;
-};
-
-/// A map names bytes of the kernel's argument only, in a form that the copy engine takes.
-LogicalResult verifyTensorMap(func::FuncOp kernel, Attribute attribute, int64_t arguments) {
-  auto list = dyn_cast<DenseI64ArrayAttr>(attribute);
-  if (!list || list.size() != 7)
-    return kernel.emitOpError("has a tensor map that is no list of seven numbers");
-  const TensorMap map{list[0], list[1], list[2], list[3], list[4], list[5], list[6]};
-  if (map.argument < 0 || map.argument >= arguments)
-    return kernel.emitOpError("has a tensor map of argument ")
-           << map.argument << " of " << arguments;
-  auto type = dyn_cast<MemRefType>(kernel.getArgument(map.argument).getType());
-  if (!type || !type.hasStaticShape())
-    return kernel.emitOpError("has a tensor map of argument ")
-           << map.argument << ", whose size is not known";
-  const int64_t element = step::elementBytes(type.getElementType());
-  const int64_t bytes = step::elementRange(type).end * element;
-  if (map.columns < 1 || map.rows < 1 || map.rowBytes < map.columns * element ||
-      (map.rows - 1) * map.rowBytes + map.columns * element > bytes)
-    return kernel.emitOpError("has a tensor map of ")
-           << map.rows << " rows of " << map.columns << " elements, " << map.rowBytes
-           << " bytes apart, which reaches beyond the " << bytes << " bytes of argument "
-           << map.argument;
-  constexpr int64_t boxLimit = 256, engineBytes = 16;
-  if (map.boxColumns < 1 || map.boxColumns > boxLimit || map.boxRows < 1 ||
-      map.boxRows > boxLimit || map.rowBytes % engineBytes != 0 ||
-      map.boxColumns * element > map.swizzleBytes ||
-      !llvm::is_contained({32, 64, 128}, map.swizzleBytes))
-    return kernel.emitOpError("has a tensor map with boxes of ")
-           << map.boxRows << " rows of " << map.boxColumns << " elements, rows " << map.rowBytes
-           << " bytes apart and a swizzle of " << map.swizzleBytes
-           << " bytes, which the copy engine does not take";
-  return success();
-}
-
-LogicalResult verifyKernel(func::FuncOp kernel, const step::KernelInfo &info) {
-  if (std::string fault = step::accessFault(kernel); !fault.empty())
-    return kernel.emitOpError(fault);
-  const auto arguments = int64_t(info.reads.size());
+LogicalResult verifyKernel(kernel::FuncOp kernel) {
+  if (kernel.isExternal())
+    return success();
+  const int64_t arguments = kernel.getNumBuffers();
   SmallVector<Touch> touches;
   if (kernel->hasAttr("nano.template")) {
     FailureOr<SmallVector<Touch>> found = touchesOfTemplate(kernel, arguments);
@@ -185,30 +147,30 @@ LogicalResult verifyKernel(func::FuncOp kernel, const step::KernelInfo &info) {
       touches.push_back(touchOf(kernel.getArgument(i), places));
   }
   for (auto [i, touch] : llvm::enumerate(touches)) {
-    if (touch.isReadBack && !info.reads[i])
+    if (touch.isReadBack && !kernel.reads(i))
       touch.reads = false;
-    for (auto [does, states, verb] : {std::tuple(touch.reads, info.reads[i], "read"),
-                                      std::tuple(touch.writes, info.writes[i], "write")})
+    for (auto [does, states, verb] : {std::tuple(touch.reads, kernel.reads(i), "read"),
+                                      std::tuple(touch.writes, kernel.writes(i), "write")})
       if (does != states)
         return kernel.emitOpError(does ? "may " : "states to ")
                << verb << " argument " << i
                << (does ? ", which it does not state" : ", which it does not do");
   }
-  if (auto maps = kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps"))
-    for (Attribute map : maps)
-      if (failed(verifyTensorMap(kernel, map, arguments)))
-        return failure();
+  // That a map stays inside a buffer of known size is what the op's verifier sees to.
+  if (kernel.getTensorMaps())
+    for (auto map : kernel.getTensorMaps()->getAsRange<kernel::TensorMapAttr>())
+      if (!kernel.getBufferType(map.getBuffer()).hasStaticShape())
+        return kernel.emitOpError("has a tensor map of buffer ")
+               << map.getBuffer() << ", whose size is not known";
   return success();
 }
 
 struct VerifyKernels : public nano::impl::VerifyKernelsBase<VerifyKernels> {
   void runOnOperation() override {
-    const step::KernelTable kernels(getOperation());
     auto nested = getOperation().lookupSymbol<ModuleOp>(step::kernelModuleName);
     if (nested)
-      for (auto function : nested.getOps<func::FuncOp>())
-        if (function->hasAttr("nano.kernel") &&
-            failed(verifyKernel(function, *kernels.find(function.getSymNameAttr()))))
+      for (auto kernel : nested.getOps<kernel::FuncOp>())
+        if (failed(verifyKernel(kernel)))
           return signalPassFailure();
     markAllAnalysesPreserved();
   }

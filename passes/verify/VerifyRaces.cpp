@@ -14,8 +14,6 @@
 #include "passes/Passes.h"
 #include "passes/verify/PlannedProgram.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace nano {
 #define GEN_PASS_DEF_VERIFYRACES
 #include "passes/Passes.h.inc"
@@ -23,6 +21,7 @@ namespace nano {
 
 using namespace mlir;
 using namespace nano::verify;
+namespace kernel = nano::kernel;
 namespace step = nano::step;
 
 namespace {
@@ -80,11 +79,11 @@ SmallVector<std::pair<int64_t, int64_t>> elementOrder(MemRefType type) {
 }
 
 /// The kernel of a launch; null when the command is none, or its kernel is not there.
-func::FuncOp kernelOf(Operation *command) {
+kernel::FuncOp kernelOf(Operation *command) {
   auto launch = dyn_cast<step::LaunchOp>(command);
   if (!launch)
     return nullptr;
-  return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+  return SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
       launch,
       SymbolRefAttr::get(launch.getContext(), step::kernelModuleName, {launch.getKernelAttr()}));
 }
@@ -95,35 +94,32 @@ bool isFactor(Operation *command, Value operand) {
   if (auto matmul = dyn_cast<step::MatmulOp>(command))
     return llvm::is_contained(
         {matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB()}, operand);
-  func::FuncOp kernel = kernelOf(command);
-  auto maps = kernel ? kernel->getAttrOfType<ArrayAttr>("nano.tensor_maps") : ArrayAttr();
-  return maps && llvm::any_of(maps.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr map) {
-           return cast<step::LaunchOp>(command).getBuffers()[map[0]] == operand;
-         });
+  kernel::FuncOp kernel = kernelOf(command);
+  if (!kernel || !kernel.getTensorMaps())
+    return false;
+  auto maps = kernel.getTensorMaps()->getAsRange<kernel::TensorMapAttr>();
+  return llvm::any_of(maps, [&](kernel::TensorMapAttr map) {
+    return cast<step::LaunchOp>(command).getBuffers()[map.getBuffer()] == operand;
+  });
 }
 
 /// True for a template without an epilogue, such as attention or a scan: its blocks read elements
 /// that others write.
 bool readsOtherPlaces(Operation *command) {
-  func::FuncOp kernel = kernelOf(command);
+  kernel::FuncOp kernel = kernelOf(command);
   return kernel && kernel->hasAttr("nano.template") && !kernel->hasAttr("nano.epilogue");
 }
 
-/// True for what a kernel of the model's own declares to add to, each of its iterations to elements
-/// of its own.
+/// True for what a kernel adds to, each of its iterations to elements of its own.
 bool isAdded(Operation *command, Value operand) {
-  func::FuncOp kernel = kernelOf(command);
-  auto form = kernel ? kernel->getAttrOfType<StringAttr>("nano.template") : StringAttr();
-  if (!form || form != "custom")
+  kernel::FuncOp kernel = kernelOf(command);
+  if (!kernel)
     return false;
-  auto added = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.added");
-  auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");
   auto launch = cast<step::LaunchOp>(command);
   for (uint64_t segment = 0; segment < launch.getSegments(); ++segment)
-    for (int64_t result : added.asArrayRef())
-      for (int64_t position : cast<DenseI64ArrayAttr>(results[result]).asArrayRef())
-        if (launch.getSegment(segment)[position] == operand)
-          return true;
+    for (auto [i, buffer] : llvm::enumerate(launch.getSegment(segment)))
+      if (buffer == operand && kernel.getParameter(i).getAccess() == kernel::Access::add)
+        return true;
   return false;
 }
 

@@ -33,11 +33,9 @@ static std::string emit(ModuleOp module, int64_t iterations, Shape &shape) {
   if (failed(kernels::emitCudaRowKernel(frame, *form)))
     return "";
   frame.finish();
-  auto integer = [&](StringRef attribute) {
-    return frame.function->getAttrOfType<IntegerAttr>(attribute).getInt();
-  };
-  shape = {static_cast<int>(integer("nano.threads")), iterations,
-           static_cast<int>(integer("nano.scratch_bytes")), integer("nano.block_iterations")};
+  const kernel::LaunchAttr launch = *frame.function.getLaunch();
+  shape = {static_cast<int>(launch.getThreads()), iterations,
+           static_cast<int>(frame.function.getScratchBytes()), launch.getBlockIterations()};
   return codegen::cudaKernelText(frame.function, 1).value_or("");
 }
 

@@ -2,6 +2,7 @@
 #include "codegen/cpu/NativeCode.h"
 
 #include "codegen/cpu/KernelLowering.h"
+#include "ir/kernel/Kernel.h"
 #include "runtime/cpu/NativeCode.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,8 +25,9 @@ namespace {
 class NativeCodeTest : public testing::Test {
 protected:
   NativeCodeTest() {
-    context.loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                        memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+    context.loadDialect<kernel::KernelDialect, arith::ArithDialect, func::FuncDialect,
+                        math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                        vector::VectorDialect>();
     codegen::loadNativeDialects(context);
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
       if (message.empty())
@@ -46,9 +48,8 @@ protected:
 
 /// A kernel that adds `value` to f32 elements.
 std::string adding(const std::string &name, double value) {
-  return "func.func @" + name +
-         "(%x: memref<?xf32>, %s: memref<0xi8>, %begin: index, %end: index) attributes "
-         "{nano.kernel} {\n"
+  return "kernel.func @" + name +
+         "(read_write %x: memref<?xf32>, %s: memref<0xi8>, %begin: index, %end: index) {\n"
          "  %c = arith.constant " +
          std::to_string(value) +
          " : f32\n"
@@ -58,7 +59,7 @@ std::string adding(const std::string &name, double value) {
          "    %w = arith.addf %v, %c : f32\n"
          "    memref.store %w, %x[%i] : memref<?xf32>\n"
          "  }\n"
-         "  return\n"
+         "  kernel.return\n"
          "}\n";
 }
 
@@ -80,9 +81,8 @@ TEST_F(NativeCodeTest, ExportsEveryKernelAndRuns) {
     EXPECT_EQ(data[3], 0);
   }
   // The module is as it was.
-  EXPECT_EQ(
-      std::distance(module->getOps<func::FuncOp>().begin(), module->getOps<func::FuncOp>().end()),
-      3);
+  auto kernels = module->getOps<kernel::FuncOp>();
+  EXPECT_EQ(std::distance(kernels.begin(), kernels.end()), 3);
 }
 
 TEST_F(NativeCodeTest, EqualKernelsGiveEqualBytes) {
@@ -130,9 +130,9 @@ TEST_F(NativeCodeTest, TargetsByFeatures) {
 
 TEST_F(NativeCodeTest, OpsWithoutALoweringAreErrors) {
   FailureOr<codegen::NativeCode> code = compile(
-      "func.func @k(%x: memref<?xf32>, %s: memref<0xi8>, %begin: index, %end: index) attributes "
-      "{nano.kernel} {\n  %c = arith.constant 1.0 : f32\n  %e = math.erf %c : f32\n"
-      "  memref.store %e, %x[%begin] : memref<?xf32>\n  return\n}\n");
+      "kernel.func @k(write %x: memref<?xf32>, %s: memref<0xi8>, %begin: index, %end: index) "
+      "{\n  %c = arith.constant 1.0 : f32\n  %e = math.erf %c : f32\n"
+      "  memref.store %e, %x[%begin] : memref<?xf32>\n  kernel.return\n}\n");
   EXPECT_TRUE(failed(code));
   EXPECT_NE(message.find("math.erf"), std::string::npos) << message;
 }
@@ -158,12 +158,12 @@ TEST_F(NativeCodeTest, AnUnwritableTemporaryDirectoryIsAnError) {
 
 TEST_F(NativeCodeTest, TextNamesModelLines) {
   module = parseSourceString<ModuleOp>(
-      "func.func @k() attributes {nano.summary = \"mul, add\"} { return } "
+      "kernel.func @k(memref<0xi8>, index, index) attributes {summary = \"mul, add\"} "
       "loc(fused[\"models/x.cpp\":4:1, \"models/x.cpp\":7:1, \"models/x.cpp\":4:9])",
       &context);
   ASSERT_TRUE(module);
-  std::string text = codegen::kernelText(*module->getOps<func::FuncOp>().begin());
-  EXPECT_EQ(text.rfind("// mul, add\n// of models/x.cpp:4, models/x.cpp:7\nfunc.func @k()", 0), 0)
+  std::string text = codegen::kernelText(*module->getOps<kernel::FuncOp>().begin());
+  EXPECT_EQ(text.rfind("// mul, add\n// of models/x.cpp:4, models/x.cpp:7\nkernel.func @k(", 0), 0)
       << text;
 }
 

@@ -173,28 +173,22 @@ private:
     ASSERT_TRUE(succeeded(passes.run(*module)));
     step::LaunchOp launch;
     module->walk([&](step::LaunchOp found) { launch = found; });
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
         launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
     FailureOr<std::string> text = codegen::cudaKernelText(kernel, 1);
     ASSERT_TRUE(succeeded(text));
-    auto integer = [&](StringRef name) {
-      return kernel->getAttrOfType<IntegerAttr>(name).getInt();
-    };
-    auto contains = [&](StringRef name, unsigned argument) {
-      auto list = kernel->getAttrOfType<DenseI64ArrayAttr>(name);
-      return list && llvm::is_contained(list.asArrayRef(), int64_t(argument));
-    };
-    Shape shape{static_cast<int>(integer("nano.threads")), launch.getIterations()->front(),
-                static_cast<int>(integer("nano.scratch_bytes")), integer("nano.block_iterations"),
+    const kernel::LaunchAttr attribute = *kernel.getLaunch();
+    Shape shape{static_cast<int>(attribute.getThreads()), launch.getIterations()->front(),
+                static_cast<int>(kernel.getScratchBytes()), attribute.getBlockIterations(),
                 codegen::tensorMapsOf(kernel)};
     std::vector<Argument> arguments;
     for (auto [i, operand] : llvm::enumerate(launch.getBuffers())) {
       const auto type = cast<MemRefType>(operand.getType());
-      const bool isWritten = contains("nano.writes", i) || contains("nano.updated", i);
+      const bool isWritten = !kernel.getParameter(i).getConstant();
       arguments.push_back(
           {&bufferOf(operand), isWritten,
            size_t(step::layoutOf(type).offset * step::elementBytes(type.getElementType())),
-           isWritten && contains("nano.reads", i)});
+           isWritten && kernel.reads(i)});
     }
     const std::string name = launch.getKernel().str();
     SCOPED_TRACE(*text);

@@ -115,20 +115,16 @@ void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed, s
   module->walk([&](step::LaunchOp launch) { found.push_back(launch); });
   EXPECT_EQ(found.size(), launches);
   for (step::LaunchOp launch : found) {
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
         launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
     FailureOr<std::string> kernelText = codegen::cudaKernelText(kernel, 1);
     ASSERT_TRUE(succeeded(kernelText));
-    auto integer = [&](StringRef name) {
-      return kernel->getAttrOfType<IntegerAttr>(name).getInt();
-    };
-    auto writes = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.writes");
+    const kernel::LaunchAttr attribute = *kernel.getLaunch();
     std::vector<Argument> arguments;
     for (auto [i, operand] : llvm::enumerate(launch.getBuffers()))
-      arguments.push_back({&bufferOf(operand), llvm::is_contained(writes.asArrayRef(), int64_t(i)),
-                           bytesBefore(operand)});
-    const Shape shape{int(integer("nano.threads")), launch.getIterations()->front(),
-                      int(integer("nano.scratch_bytes")), integer("nano.block_iterations")};
+      arguments.push_back({&bufferOf(operand), kernel.writes(i), bytesBefore(operand)});
+    const Shape shape{int(attribute.getThreads()), launch.getIterations()->front(),
+                      int(kernel.getScratchBytes()), attribute.getBlockIterations()};
     const std::string name = launch.getKernel().str();
     SCOPED_TRACE(*kernelText);
     ASSERT_EQ(TemplateRunner(*kernelText, {name}).run(name, shape, arguments, seed), "");

@@ -118,8 +118,8 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
   runner->code = std::move(*code);
   runner->kernel = runner->code->find("kernel");
   runner->iterationCount = frame.iterations;
-  runner->scratch = std::make_unique<GuardedMemory>(
-      frame.function->getAttrOfType<IntegerAttr>("nano.scratch_bytes").getValue().getZExtValue());
+  runner->scratch =
+      std::make_unique<GuardedMemory>(static_cast<size_t>(frame.function.getScratchBytes()));
   runner->module->walk([&](step::BufferOp buffer) {
     size_t bytes = step::contiguousBytes(cast<MemRefType>(buffer.getType()));
     runner->memory.emplace_back(buffer, std::make_unique<GuardedMemory>(bytes));

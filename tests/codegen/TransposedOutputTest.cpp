@@ -97,9 +97,7 @@ public:
     auto inner = module->lookupSymbol<ModuleOp>(step::kernelModuleName);
     std::string text;
     std::vector<std::string> names;
-    for (auto function : inner.getOps<func::FuncOp>()) {
-      if (!function->hasAttr("nano.kernel"))
-        continue;
+    for (auto function : inner.getOps<kernel::FuncOp>()) {
       FailureOr<std::string> kernel = codegen::cudaKernelText(function, 1);
       if (failed(kernel))
         return "no text";
@@ -108,25 +106,19 @@ public:
     }
     TemplateRunner runner(text, names);
     for (step::LaunchOp launch : launches) {
-      auto function = inner.lookupSymbol<func::FuncOp>(launch.getKernel());
-      auto integer = [&](StringRef name) {
-        return function->getAttrOfType<IntegerAttr>(name).getInt();
-      };
-      auto has = [&](StringRef name, size_t i) {
-        return llvm::is_contained(function->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(),
-                                  int64_t(i));
-      };
+      auto function = inner.lookupSymbol<kernel::FuncOp>(launch.getKernel());
+      const kernel::LaunchAttr attribute = *function.getLaunch();
       std::vector<Argument> arguments;
       for (auto [i, operand] : llvm::enumerate(launch.getOperands())) {
         Place place = placeOf(operand);
-        bool isWritten = has("nano.writes", i);
+        bool isWritten = function.writes(i);
         arguments.push_back({&buffers[place.buffer], isWritten,
                              static_cast<size_t>(byteOffset(place.type)),
-                             isWritten && has("nano.reads", i)});
+                             isWritten && function.reads(i)});
       }
-      const Shape shape{static_cast<int>(integer("nano.threads")), launch.getIterations()->front(),
-                        static_cast<int>(integer("nano.scratch_bytes")),
-                        integer("nano.block_iterations")};
+      const Shape shape{static_cast<int>(attribute.getThreads()), launch.getIterations()->front(),
+                        static_cast<int>(function.getScratchBytes()),
+                        attribute.getBlockIterations()};
       std::string fault = runner.run(launch.getKernel().str(), shape, arguments, seed);
       if (!fault.empty())
         return launch.getKernel().str() + ": " + fault;

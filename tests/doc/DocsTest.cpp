@@ -1,9 +1,10 @@
-// The reference in docs/ops: every op of both dialects states its errors and has one example, which
+// The reference in docs/ops: every op of the dialects states its errors and has one example, which
 // parses, verifies, holds the op, and survives printing.
 #include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -61,7 +62,8 @@ class Docs : public testing::Test {
 protected:
   Docs() {
     context.loadDialect<nano::graph::NanoDialect, nano::step::StepDialect, arith::ArithDialect,
-                        func::FuncDialect, math::MathDialect, memref::MemRefDialect>();
+                        func::FuncDialect, math::MathDialect, memref::MemRefDialect,
+                        scf::SCFDialect>();
   }
 
   /// The registered ops of a dialect; a dialect without any fails the test.
@@ -105,7 +107,7 @@ protected:
 } // namespace
 
 TEST_F(Docs, examples) {
-  for (const char *dialect : {"nano", "step"}) {
+  for (const char *dialect : {"nano", "kernel", "step"}) {
     llvm::StringMap<Section> sections = readPage(dialect);
     for (RegisteredOperationName op : opsOf(dialect)) {
       SCOPED_TRACE(op.getStringRef().str());
@@ -118,7 +120,7 @@ TEST_F(Docs, examples) {
 }
 
 TEST_F(Docs, contracts) {
-  for (const char *dialect : {"nano", "step"}) {
+  for (const char *dialect : {"nano", "kernel", "step"}) {
     llvm::StringMap<Section> sections = readPage(dialect);
     for (RegisteredOperationName op : opsOf(dialect)) {
       SCOPED_TRACE(op.getStringRef().str());

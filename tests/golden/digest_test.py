@@ -41,8 +41,8 @@ MODULE = """module attributes {nano.hyperparameters = [{name = "x"}], step.arena
     step.record 3
   }
   module @kernels {
-    func.func @exp_12(%arg0: memref<?xf32>, %arg1: index) attributes {nano.grain = 9 : i64, nano.reads = array<i64: 0>} {
-      return
+    kernel.func @exp_12(read %arg0: memref<?xf32>, %arg1: memref<0xi8>) attributes {grain = 9 : i64, summary = "exp"} {
+      kernel.return
     }
   }
 }
@@ -71,7 +71,7 @@ step.program @update attributes {role = "update"}
   1 × step.record
 
 module @kernels
-  1 × func.func @exp_12(?xf32, index) attributes {nano.reads = [0]}
+  1 × kernel.func @exp_12(read ?xf32, 0xi8) attributes {summary = "exp"}
 """
 
 
@@ -98,7 +98,7 @@ class DigestTest(unittest.TestCase):
             ("dims [1] : tensor<4x2xf32> -> tensor<4xf32>\n      nano", "dims [1] : x\n      %8 = nano.exp %7 : x\n      nano"),
             ("arith.constant 1.0", "arith.constant 2.0"),
             ("arena_bytes = 512", "arena_bytes = 256"),
-            ("array<i64: 0>", "array<i64: 1>"),
+            ("read %arg0", "write %arg0"),
         ):
             with self.subTest(before):
                 self.assertIn(before, MODULE)

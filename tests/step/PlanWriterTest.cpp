@@ -70,9 +70,9 @@ const char *const programs = R"mlir(
   step.input @generate.tokens : memref<4xi32>
   step.input @generate.logits : memref<4x6xf32> {output}
   module @kernels {
-    func.func private @scale(memref<?xf32>, memref<?xf32>, memref<64xi8>, index, index)
-      attributes {nano.kernel, nano.reads = array<i64: 0, 1>, nano.writes = array<i64: 1>, nano.grain = 16 : i64, nano.scratch_bytes = 64 : i64, nano.summary = "mul",
-                  nano.flops_per_key = 2.5 : f64, nano.flops = 3.5 : f64}
+    kernel.func @scale(read memref<?xf32>, read_write memref<?xf32>, memref<64xi8>, index, index)
+      attributes {grain = 16 : i64, summary = "mul", flops_per_key = 2.5 : f64, flops = 3.5 : f64,
+                  launch = #kernel.launch<threads = 32>}
   }
   step.program @first attributes {role = "first"} {
     %loss = step.state @train.loss : memref<f32>
@@ -239,7 +239,7 @@ TEST_F(PlanWriterTest, countsPickedElements) {
   auto replace = [&](const std::string &from, const std::string &to) {
     text.replace(text.find(from), from.size(), to);
   };
-  replace("@scale(memref<?xf32>,", "@scale(memref<?xf32> {nano.reads_per_iteration = 2 : i64},");
+  replace("@scale(read memref<?xf32>,", "@scale(read memref<?xf32> picks 2,");
   const std::string launch = "step.launch @scale(%lr, %loss) {iterations = array<i64: 7>} : "
                              "memref<f32>, memref<f32>",
                     operands = ": memref<2x4x8xf32>, memref<f32>\n";
@@ -259,10 +259,13 @@ TEST_F(PlanWriterTest, countsPickedElements) {
 /// What the launch of a product's kernel needs to know beside its operands.
 TEST_F(PlanWriterTest, describesMatrices) {
   std::string text = std::string(header) + programs;
-  const std::string flops = "nano.flops = 3.5 : f64";
-  text.insert(text.find(flops),
-              "nano.cluster = 2 : i64, nano.tensor_maps = [array<i64: 1, 8, 4, 32, "
-              "8, 2, 32>, array<i64: 0, 1, 1, 16, 1, 1, 0>], ");
+  const std::string launch = "threads = 32>";
+  text.replace(text.find(launch), launch.size(),
+               "threads = 32, cluster = 2>, tensor_maps = ["
+               "#kernel.tensor_map<buffer = 1, columns = 8, rows = 4, row_bytes = 32, "
+               "box_columns = 8, box_rows = 2, swizzle_bytes = 32>, "
+               "#kernel.tensor_map<buffer = 0, columns = 1, rows = 1, row_bytes = 16, "
+               "box_columns = 1, box_rows = 1, swizzle_bytes = 64>]");
   OwningOpRef<ModuleOp> module = planned(text);
   ASSERT_TRUE(module);
   nano::codegen::PlanParts parts;
@@ -272,7 +275,7 @@ TEST_F(PlanWriterTest, describesMatrices) {
   const nano::plan::Kernel &kernel = plan->kernels[0];
   EXPECT_EQ(kernel.clusterBlocks, 2u);
   const nano::plan::TensorMap first{1, nano::plan::DType::F32, 8, 4, 32, 8, 2, 32},
-      second{0, nano::plan::DType::F32, 1, 1, 16, 1, 1, 0};
+      second{0, nano::plan::DType::F32, 1, 1, 16, 1, 1, 64};
   EXPECT_EQ(kernel.tensorMaps, (std::vector<nano::plan::TensorMap>{first, second}));
 }
 

@@ -48,7 +48,7 @@ private:
   };
 
   MemRefType randomType();
-  void addBody(func::FuncOp kernel, ArrayRef<int64_t> reads, ArrayRef<int64_t> writes);
+  void addBody(kernel::FuncOp kernel);
   void declare(ModuleOp module);
   void program(ModuleOp module, StringRef name);
   void command();
@@ -209,9 +209,8 @@ void Generator::command() {
 }
 
 /// Every output is the sum of all inputs, element by element.
-void Generator::addBody(func::FuncOp kernel, ArrayRef<int64_t> reads, ArrayRef<int64_t> writes) {
+void Generator::addBody(kernel::FuncOp kernel) {
   OpBuilder::InsertionGuard guard(builder);
-  kernel->setAttr("nano.kernel", builder.getUnitAttr());
   Block *block = kernel.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   Location loc = kernel.getLoc();
@@ -219,16 +218,18 @@ void Generator::addBody(func::FuncOp kernel, ArrayRef<int64_t> reads, ArrayRef<i
   Value step = arith::ConstantIndexOp::create(builder, loc, 1);
   auto loop = scf::ForOp::create(builder, loc, block->getArgument(last - 1),
                                  block->getArgument(last), step);
-  func::ReturnOp::create(builder, loc);
+  kernel::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(loop.getBody());
   Value sum = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-  for (int64_t i : reads) {
-    Value element =
-        memref::LoadOp::create(builder, loc, block->getArgument(i), loop.getInductionVar());
-    sum = arith::AddFOp::create(builder, loc, sum, element);
-  }
-  for (int64_t i : writes)
-    memref::StoreOp::create(builder, loc, sum, block->getArgument(i), loop.getInductionVar());
+  for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
+    if (kernel.reads(i)) {
+      Value element =
+          memref::LoadOp::create(builder, loc, block->getArgument(i), loop.getInductionVar());
+      sum = arith::AddFOp::create(builder, loc, sum, element);
+    }
+  for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
+    if (kernel.writes(i))
+      memref::StoreOp::create(builder, loc, sum, block->getArgument(i), loop.getInductionVar());
 }
 
 void Generator::declare(ModuleOp module) {
@@ -259,18 +260,16 @@ void Generator::declare(ModuleOp module) {
         types.append(2, builder.getIndexType());
         std::string name =
             (Twine("k") + Twine(inputs) + (inPlace ? "i" : "") + Twine(outputs)).str();
-        auto function = func::FuncOp::create(inner, loc, name, builder.getFunctionType(types, {}));
-        auto reads = llvm::to_vector(llvm::seq<int64_t>(0, inputs)),
-             writes = llvm::to_vector(llvm::seq<int64_t>(inputs, count));
-        if (inPlace)
-          writes.insert(writes.begin(), 0);
-        function->setAttr(readsAttrName, builder.getDenseI64ArrayAttr(reads));
-        function->setAttr(writesAttrName, builder.getDenseI64ArrayAttr(writes));
-        function->setAttr("nano.iterations", builder.getI64IntegerAttr(8));
+        SmallVector<kernel::ParameterAttr> parameters;
+        for (int64_t i = 0; i < count; ++i)
+          parameters.push_back(kernel::ParameterAttr::get(
+              builder.getContext(),
+              kernel::accessOf(i < inputs, i >= inputs || (inPlace && i == 0))));
+        auto function = kernel::FuncOp::create(inner, loc, name, builder.getFunctionType(types, {}),
+                                               parameters);
+        function.setIterations(8);
         if (size.hasBodies)
-          addBody(function, reads, writes);
-        else
-          function.setPrivate();
+          addBody(function);
       }
 }
 
@@ -330,24 +329,15 @@ std::string hideAccess(ModuleOp module, std::mt19937 &random) {
   module.walk([&](LaunchOp launch) { launches.push_back(launch); });
   if (launches.empty())
     return "";
-  const KernelInfo *kernel =
-      kernels.find(launches[below(launches.size())].getKernelAttr().getAttr());
-  const size_t argument = below(kernel->reads.size());
+  kernel::FuncOp kernel = kernels.find(launches[below(launches.size())].getKernelAttr().getAttr());
+  const size_t argument = below(kernel.getNumBuffers());
   // What an argument must not be called: what is left of the truth, or the other thing.
-  const bool reads = kernel->reads[argument], writes = kernel->writes[argument];
+  const bool reads = kernel.reads(argument), writes = kernel.writes(argument);
   const bool states = reads && writes ? below(2) == 0 : !reads; // to read it, else to write it
-  SmallVector<int64_t> read, written;
-  for (size_t i = 0; i < kernel->reads.size(); ++i) {
-    if (i == argument ? states : bool(kernel->reads[i]))
-      read.push_back(int64_t(i));
-    if (i == argument ? !states : bool(kernel->writes[i]))
-      written.push_back(int64_t(i));
-  }
-  OpBuilder builder(module.getContext());
-  kernel->function->setAttr(readsAttrName, builder.getDenseI64ArrayAttr(read));
-  kernel->function->setAttr(writesAttrName, builder.getDenseI64ArrayAttr(written));
-  return "kernel @" + SymbolTable::getSymbolName(kernel->function).str() + " states only to " +
-         (states ? "read" : "write") + " argument " + std::to_string(argument);
+  kernel.setParameter(
+      argument, kernel::ParameterAttr::get(module.getContext(), kernel::accessOf(states, !states)));
+  return "kernel @" + kernel.getSymName().str() + " states only to " + (states ? "read" : "write") +
+         " argument " + std::to_string(argument);
 }
 
 std::string damage(ModuleOp module, std::mt19937 &random) {

@@ -47,15 +47,15 @@ protected:
   /// A kernel that stores `value`.
   static std::string kernel(const std::string &name, const std::string &value,
                             const std::string &attributes = "") {
-    return "func.func @" + name + "(%x: memref<8xf32>, %s: memref<0xi8>, %b: index, %e: index) " +
-           "attributes {nano.kernel, nano.writes = array<i64: 0>, nano.reads = array<i64>" +
+    return "kernel.func @" + name +
+           "(write %x: memref<8xf32>, %s: memref<0xi8>, %b: index, %e: index) attributes {" +
            attributes + "} {\n %v = arith.constant " + value +
-           " : f32\n memref.store %v, %x[%b] : memref<8xf32>\n return\n}\n";
+           " : f32\n memref.store %v, %x[%b] : memref<8xf32>\n kernel.return\n}\n";
   }
 
   static std::vector<std::string> names(ModuleOp kernels) {
     std::vector<std::string> result;
-    for (auto function : kernels.getOps<func::FuncOp>())
+    for (auto function : kernels.getOps<nano::kernel::FuncOp>())
       result.push_back(function.getSymName().str());
     return result;
   }
@@ -72,7 +72,7 @@ using Names = std::vector<std::string>;
 
 TEST_F(UniteKernels, KeepsEqualOnesOnce) {
   auto one = module(kernel("a", "1.0") + kernel("b", "2.0"), {{"a", 1}, {"b", 3}}),
-       two = module(kernel("b", "2.0", ", nano.summary = \"another\"") + kernel("c", "3.0"),
+       two = module(kernel("b", "2.0", "summary = \"another\"") + kernel("c", "3.0"),
                     {{"b", 2}, {"c", 4}});
   FailureOr<KernelUnion> all = nano::codegen::uniteKernels({*one, *two});
   ASSERT_TRUE(succeeded(all));
@@ -88,7 +88,7 @@ TEST_F(UniteKernels, RenamesWhatOnlySharesAName) {
   auto one = module(kernel("a", "1.0"), {{"a", 1}}),
        two = module(kernel("a", "2.0"), {{"a", 2}, {"a", 1}}),
        three = module(kernel("a", "2.0") + kernel("b", "1.0"), {{"a", 5}, {"b", 1}}),
-       four = module(kernel("a", "1.0", ", nano.threads = 64 : i64"), {{"a", 1}});
+       four = module(kernel("a", "1.0", "launch = #kernel.launch<threads = 64>"), {{"a", 1}});
   FailureOr<KernelUnion> all = nano::codegen::uniteKernels({*one, *two, *three, *four});
   ASSERT_TRUE(succeeded(all));
   EXPECT_EQ(names(all->kernels), (Names{"a", "a_2", "b", "a_3"}));

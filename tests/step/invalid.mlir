@@ -135,18 +135,7 @@ step.program @p {
 // -----
 
 module @kernels {
-  func.func private @k(memref<8xf32>, memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
-}
-step.program @p {
-  %x = step.buffer "x" : memref<8xf32>
-  // expected-error @below {{launches @k, which does not state what it does with argument 1: neither nano.reads nor nano.writes names it}}
-  step.launch @k(%x, %x) : memref<8xf32>, memref<8xf32>
-}
-
-// -----
-
-module @kernels {
-  func.func private @k(memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
+  kernel.func @k(write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
 }
 step.program @p {
   %x = step.buffer "x" : memref<8xf32>
@@ -157,7 +146,7 @@ step.program @p {
 // -----
 
 module @kernels {
-  func.func private @k(memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
+  kernel.func @k(write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
 }
 step.program @p {
   %x = step.buffer "x" : memref<8xf32>
@@ -168,7 +157,7 @@ step.program @p {
 // -----
 
 module @kernels {
-  func.func private @k(memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0]}
+  kernel.func @k(write memref<8xf32>, memref<0xi8>, index, index)
 }
 step.program @p {
   %x = step.buffer "x" : memref<8xf32>
@@ -179,7 +168,7 @@ step.program @p {
 // -----
 
 module @kernels {
-  func.func private @k(memref<8xf32>, memref<0xi8>, index, index) attributes {nano.writes = [0], nano.iterations = 1 : i64}
+  kernel.func @k(write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
 }
 step.program @p {
   %x = step.buffer "x" : memref<4xf32>

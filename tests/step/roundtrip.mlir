@@ -7,8 +7,8 @@ step.input @train.tokens : memref<8xi32>
 step.input @train.loss : memref<f32> {output, offset = 256 : i64}
 
 module @kernels {
-  func.func private @exp(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+  kernel.func @exp(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 
 // CHECK-LABEL: step.program @first attributes {role = "first"} {

@@ -14,7 +14,7 @@ import re
 
 _VALUES = re.compile(r"%[\w.$#-]+(?:, %[\w.$#-]+)*")
 _LAYER = re.compile(r"(?<=[A-Za-z]\.)\d+(?=\.[A-Za-z])")
-_DROPPED = r"(?:(?:step\.)?offset|nano\.grain) = \d+ : i64"
+_DROPPED = r"(?:(?:step\.)?offset|grain) = \d+ : i64"
 _PLACE = re.compile(f"{_DROPPED}(?:, )?|, {_DROPPED}")
 _FAR = re.compile(r"(?<=at )\d{4,}|(?<=offset: )\d{4,}")  # chunks of rows
 _TYPE = re.compile(r"\b(?:tensor|memref)<([^<>,]*)>")

@@ -5,7 +5,7 @@
 // IR-LABEL: step.program @attention
 // IR:         step.launch @attention_{{.*}} {iterations = array<i64: {{[0-9]+}}>}
 // IR:       func.func private @attention_{{.*}}.score(
-// IR:       func.func @attention_{{.*}} attributes {{{.*}}nano.template = "attention"
+// IR:       kernel.func @attention_{{.*}} attributes {{{.*}}nano.template = "attention"
 // CHECK-LABEL: // attention
 // CHECK:       #include "nano_attention.h"
 // CHECK:       struct Attention {
@@ -134,14 +134,14 @@ step.program @scatter_transposed {
 // IR-LABEL: step.program @product
 // IR:         step.launch @matmul_mul_add_cast_{{.*}}(%{{.*}}) {iterations = array<i64: 132>}
 // IR:       func.func private @matmul_mul_add_cast_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xf32>, %{{.*}}: f32) -> (vector<8xf32>, vector<8xbf16>)
-// IR:       func.func @matmul_mul_add_cast_
-// IR-SAME:    nano.cluster = 2 : i64
-// IR-SAME:    nano.flops = {{[^ ]+}} : f64
+// IR:       kernel.func @matmul_mul_add_cast_
+// IR-SAME:    flops = {{[^ ]+}} : f64
+// IR-SAME:    launch = #kernel.launch<threads = {{[0-9]+}}, cluster = 2>
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
 // IR-SAME:    nano.results = [array<i64: 5>, array<i64: 2>]
 // IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 0, 2, 132>
-// IR-SAME:    nano.summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
-// IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 49152, 2304, 64, {{[0-9]+}}, 128>, array<i64: 1, 3072, 768, 6144, 64, {{[0-9]+}}, 128>]
+// IR-SAME:    summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
+// IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 768, rows = 49152, row_bytes = 2304, box_columns = 64, box_rows = {{[0-9]+}}, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 3072, rows = 768, row_bytes = 6144, box_columns = 64, box_rows = {{[0-9]+}}, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_mul_add_cast
 // CHECK:       #include "nano_matmul.h"
 // CHECK:       struct Product {
@@ -221,12 +221,12 @@ step.program @product {
 // shared.
 // IR-LABEL: step.program @statistics
 // IR:       func.func private @matmul_sum_sigmoid_exp_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, f32)
-// IR:       func.func @matmul_sum_sigmoid_exp_
+// IR:       kernel.func @matmul_sum_sigmoid_exp_
+// IR-SAME:    shares_exponentials = true
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
 // IR-SAME:    nano.results = [array<i64: 4>, array<i64: 5>]
 // IR-SAME:    nano.shape = array<i64: 3072, 50304, 768, 0, 1, 1, 132>
-// IR-SAME:    nano.shares_exponentials
-// IR-SAME:    nano.tensor_maps = [array<i64: 0, 768, 3072, 768, 128, {{[0-9]+}}, 128>, array<i64: 1, 768, 50304, 768, 128, {{[0-9]+}}, 128>]
+// IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 768, rows = 3072, row_bytes = 768, box_columns = 128, box_rows = {{[0-9]+}}, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 768, rows = 50304, row_bytes = 768, box_columns = 128, box_rows = {{[0-9]+}}, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_sum_sigmoid_exp
 // CHECK:       struct Product {
 // CHECK-NEXT:    using ElementA = nano::f8e4m3;
@@ -294,13 +294,13 @@ step.program @statistics {
 // it adds to, nothing is loaded. Names are without the layer's number.
 // IR-LABEL: step.program @gradient
 // IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>) -> vector<4xf32>
-// IR:       func.func @matmul_add_
+// IR:       kernel.func @matmul_add_
+// IR-SAME:    add %{{[^ ]+}} memref<50304x768xf32>
 // IR-SAME:    nano.added = array<i64: 0>
 // IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
-// IR-SAME:    nano.reads = array<i64: 0, 1, 2, 3, 4>
 // IR-SAME:    nano.results = [array<i64: 4>]
 // IR-SAME:    nano.shape = array<i64: 50304, 768, 4096, 1, 1, 1, 132>
-// IR-SAME:    nano.tensor_maps = [array<i64: 0, 50304, 4096, 50304, 128, 128, 128>, array<i64: 1, 4096, 768, 4096, 128, 128, 128>]
+// IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 50304, rows = 4096, row_bytes = 50304, box_columns = 128, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 4096, rows = 768, row_bytes = 4096, box_columns = 128, box_rows = 128, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_add
 // CHECK:       struct Product {
 // CHECK-NEXT:    using ElementA = nano::f8e5m2;
@@ -359,7 +359,7 @@ step.program @apart {
 // Sums along columns are stored for every 16 rows: an element's summand is what the epilogue returns.
 // IR-LABEL: step.program @slopes
 // IR:       func.func private @matmul_sum_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, vector<8xf32>)
-// IR:       func.func @matmul_sum_
+// IR:       kernel.func @matmul_sum_
 // IR-SAME:    nano.column_sum = 1 : i64
 // CHECK-LABEL: // matmul_sum_
 // CHECK:         static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;

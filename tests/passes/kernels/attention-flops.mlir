@@ -8,12 +8,12 @@
 // CUDA:          step.launch @[[FORWARD:attention_[0-9a-f]+]]({{.*}} {iterations = array<i64: 2>}
 // CPU:           step.launch @[[GRAD:attention_grad_[0-9a-f]+]]({{.*}} {iterations = array<i64: 8>}
 // CUDA:          step.launch @[[GRAD:attention_grad_[0-9a-f]+]]({{.*}} {iterations = array<i64: 4>}
-// CHECK:         func.func @[[FORWARD]](
-// CPU-SAME:        nano.flops_per_key = 1.638400e+04 : f64
-// CUDA-SAME:       nano.flops_per_key = 3.276800e+04 : f64
-// CHECK:         func.func @[[GRAD]](
-// CPU-SAME:        nano.flops_per_key = 2.867200e+04 : f64
-// CUDA-SAME:       nano.flops_per_key = 5.734400e+04 : f64
+// CHECK:         kernel.func @[[FORWARD]](
+// CPU-SAME:        flops_per_key = 1.638400e+04 : f64
+// CUDA-SAME:       flops_per_key = 3.276800e+04 : f64
+// CHECK:         kernel.func @[[GRAD]](
+// CPU-SAME:        flops_per_key = 2.867200e+04 : f64
+// CUDA-SAME:       flops_per_key = 5.734400e+04 : f64
 step.program @attention {
   %q = step.buffer "q" : memref<128x2x64xbf16>
   %k = step.buffer "k" : memref<128x2x64xbf16>

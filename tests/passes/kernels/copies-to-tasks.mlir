@@ -25,7 +25,7 @@ nano.state @b : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"c
 // NONE-COUNT-5:  step.copy
 // NONE-NOT:      step.task
 // LAUNCH:        step.launch @copy_{{.*}}(%a, %u, %b, %v, %w4, %z4) {{.*}}segments = 3 : i64
-// LAUNCH:        func.func @copy_
+// LAUNCH:        kernel.func @copy_
 step.program @copies {
   %a = step.state @a : memref<8xf32>
   %b = step.state @b : memref<8xf32>

@@ -7,8 +7,8 @@
 // CHECK:       step.launch @[[K:mul_add_[0-9a-f]+]](%{{.*}}, %{{.*}}, %{{.*}}) {iterations = array<i64: 512>}
 // CHECK-NEXT:  step.launch @[[K]](%{{.*}}, %{{.*}}, %{{.*}}) {iterations = array<i64: 7>}
 // CHECK-LABEL: module @kernels
-// CHECK-NEXT:  func.func @[[K]](%[[X:.*]]: memref<?xf32>, %[[S:.*]]: memref<?xf32>, %[[Y:.*]]: memref<?xf32>, %{{.*}}: memref<0xi8>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
-// CHECK-SAME:    nano.grain = {{[0-9]+}} : i64, nano.kernel, nano.reads = array<i64: 0, 1>, nano.scratch_bytes = 0 : i64, nano.summary = "broadcast, mul, add", nano.writes = array<i64: 2>
+// CHECK-NEXT:  kernel.func @[[K]](read %[[X:.*]]: memref<?xf32>, read %[[S:.*]]: memref<?xf32>, write %[[Y:.*]]: memref<?xf32>, %{{.*}}: memref<0xi8>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
+// CHECK-SAME:    attributes {grain = {{[0-9]+}} : i64, summary = "broadcast, mul, add"}
 // The product is not rounded by itself. The rest of less than a vector is masked.
 // CHECK:         scf.for
 // CHECK:           %[[V:.*]] = vector.load %[[X]]
@@ -18,7 +18,7 @@
 // CHECK:           %[[MASK:.*]] = vector.create_mask
 // CHECK:           vector.maskedload %[[X]][%{{.*}}], %[[MASK]]
 // CHECK:           vector.maskedstore %[[Y]][%{{.*}}], %[[MASK]]
-// CHECK-NOT:   func.func
+// CHECK-NOT:   kernel.func
 // NARROW:      math.fma {{.*}} : vector<8xf32>
 step.program @elements {
   %x = step.buffer "x" : memref<8x64xf32>
@@ -50,8 +50,8 @@ step.program @elements {
 // CHECK:       step.launch @[[K:softmax_[a-z_0-9]+]](%{{.*}}, %{{.*}}) {iterations = array<i64: 4>}
 // CHECK:       step.launch @[[K]](%{{.*}}, %{{.*}}) {iterations = array<i64: 9>}
 // CHECK:       step.launch @[[OTHER:softmax_[a-z_0-9]+]](%{{.*}}, %{{.*}}) {iterations = array<i64: 4>}
-// CHECK:       func.func @[[K]]
-// CHECK-SAME:    nano.scratch_bytes = 4096 : i64
+// CHECK:       kernel.func @[[K]]
+// CHECK-SAME:    memref<4096xi8>
 // CHECK:         memref.view %{{.*}} : memref<4096xi8> to memref<1024xf32>
 // CHECK:         scf.for
 // The maximum, then the exponentials and their sum, then the quotients.
@@ -65,7 +65,7 @@ step.program @elements {
 // CHECK-NOT:         math
 // CHECK:             vector.load {{.*}} : memref<1024xf32>
 // CHECK:             arith.divf
-// CHECK:       func.func @[[OTHER]]
+// CHECK:       kernel.func @[[OTHER]]
 step.program @rows {
   %x = step.buffer "x" : memref<4x1024xf32>
   %y = step.buffer "y" : memref<4x1024xf32>
@@ -114,9 +114,7 @@ step.program @rows {
 // An output in place of an input is one argument, and is stored when nothing reads the row any more: here after the rotation's operand was kept.
 // CHECK-LABEL: step.program @in_place
 // CHECK:       step.launch @[[K:.*]](%{{.*}}) {iterations = array<i64: 4>} : memref<4x256xf32>
-// CHECK:       func.func @[[K]](%[[X:.*]]: memref<?xf32>, %{{.*}}: memref<1024xi8>, %{{.*}}: index, %{{.*}}: index)
-// CHECK-SAME:    nano.reads = array<i64: 0>
-// CHECK-SAME:    nano.writes = array<i64: 0>
+// CHECK:       kernel.func @[[K]](read_write %[[X:.*]]: memref<?xf32>, %{{.*}}: memref<1024xi8>, %{{.*}}: index, %{{.*}}: index)
 // CHECK:         scf.for
 // CHECK:           scf.for
 // CHECK:             vector.load %[[X]]
@@ -140,7 +138,7 @@ step.program @in_place {
 // Column reductions alone: an iteration is a strip of columns with its sums in registers.
 // CHECK-LABEL: step.program @columns
 // CHECK:       step.launch @[[K:sum_[a-z_0-9]+]](%{{.*}}, %{{.*}}) {iterations = array<i64: 12>} : memref<2x100x384xbf16>, memref<2x384xf32>
-// CHECK:       func.func @[[K]](%{{.*}}: memref<?xbf16>, %{{.*}}: memref<?xf32>
+// CHECK:       kernel.func @[[K]](read %{{.*}}: memref<?xbf16>, write %{{.*}}: memref<?xf32>
 // CHECK:         scf.for
 // CHECK:           scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>)
 // CHECK-COUNT-4:     arith.addf
@@ -160,7 +158,7 @@ step.program @columns {
 
 // A kernel carries the model's lines.
 // LINES-LABEL: step.program @lines
-// LINES:       func.func @tanh_{{.*}}memref<?xf32> loc(fused["models/x.cpp":41:3, "models/x.cpp":42:3])
+// LINES:       kernel.func @tanh_{{.*}}memref<?xf32> loc(fused["models/x.cpp":41:3, "models/x.cpp":42:3])
 step.program @lines {
   %x = step.buffer "x" : memref<64xf32>
   %y = step.buffer "y" : memref<64xf32>

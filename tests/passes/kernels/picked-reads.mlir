@@ -3,9 +3,9 @@
 // Of a matrix that rows only pick elements from, a launch reads as many as it has rows, once for each pick: its kernel says so.
 // CHECK-LABEL: step.program @picked
 // CHECK:         step.launch @{{.*}}(%x, %ids, %p, %y, %z) {iterations = array<i64: 16>}
-// CHECK:         func.func @
-// CHECK-SAME:      {nano.alignment = 16 : i64, nano.constant, nano.name = "ids"}
-// CHECK-SAME:      {nano.alignment = 16 : i64, nano.constant, nano.name = "p", nano.reads_per_iteration = 2 : i64}
+// CHECK:         kernel.func @
+// CHECK-SAME:      as "ids" aligned 16 constant,
+// CHECK-SAME:      as "p" aligned 16 constant picks 2
 step.program @picked {
   %x = step.buffer "x" : memref<16x40xf32>
   %ids = step.buffer "ids" : memref<16xi32>
@@ -33,7 +33,7 @@ step.program @picked {
 
 // Here each row is read as a whole too.
 // CHECK-LABEL: step.program @whole
-// CHECK-NOT:     nano.reads_per_iteration
+// CHECK-NOT:     picks
 step.program @whole {
   %ids = step.buffer "ids" : memref<16xi32>
   %p = step.buffer "p" : memref<16x500xf32>

@@ -48,10 +48,10 @@ public:
     std::string all = "module attributes {nano.world = " + std::to_string(world) +
                       " : i64, nano.group = " + std::to_string(std::min(world, 8u)) + " : i64} {\n";
     all += R"(module @kernels {
-  func.func private @mix(memref<?xf32>, memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [2], nano.iterations = 8 : i64}
-  func.func private @add(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @mix(read memref<?xf32>, read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
+  kernel.func @add(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 )";
     for (const Name &name : names)

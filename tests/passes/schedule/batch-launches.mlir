@@ -5,8 +5,8 @@
 // RUN: nano-opt %s -nano-batch-launches=max-parameter-bytes=72 -split-input-file | FileCheck %s --check-prefix=LARGE
 
 module @kernels {
-  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @step(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -72,8 +72,8 @@ step.program @down {
 // -----
 
 module @kernels {
-  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @step(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -118,8 +118,8 @@ step.program @before {
 
 // A kernel with tensor maps takes one set of operands.
 module @kernels {
-  func.func private @product(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 1, 8, 1, 32, 8, 1, 0>]}
+  kernel.func @product(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 1, columns = 8, rows = 1, row_bytes = 32, box_columns = 8, box_rows = 1, swizzle_bytes = 32>]}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -139,10 +139,10 @@ step.program @mapped {
 // -----
 
 module @kernels {
-  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
-  func.func private @make(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+  kernel.func @step(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
+  kernel.func @make(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -253,8 +253,8 @@ step.program @waiting {
 
 // While less lives than elsewhere, launches join whatever max-bytes allows beyond that: up to u and v beside each other.
 module @kernels {
-  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @step(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

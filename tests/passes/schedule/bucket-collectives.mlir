@@ -5,8 +5,8 @@
 // BAD: nano-bucket-collectives: max-bytes -1 is negative; 0 makes no buckets
 
 module @kernels {
-  func.func private @grad(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+  kernel.func @grad(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @s : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @t : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

@@ -12,8 +12,8 @@
 // Eight H100 on NVLink.
 module attributes {nano.world = 8 : i64, nano.group = 8 : i64} {
 module @kernels {
-  func.func private @apply(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @apply(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8388608xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8388608xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

@@ -5,10 +5,10 @@
 // Eight H100 on NVLink.
 module attributes {nano.world = 8 : i64, nano.group = 8 : i64} {
 module @kernels {
-  func.func private @grad(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
-  func.func private @apply(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @grad(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
+  kernel.func @apply(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p0 : tensor<8388608xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @p1 : tensor<8388608xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

@@ -2,8 +2,8 @@
 // RUN: nano-opt %s -nano-schedule -nano-schedule | FileCheck %s
 
 module @kernels {
-  func.func private @step(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-    attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64}
+  kernel.func @step(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+    attributes {iterations = 8 : i64}
 }
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @q : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}

@@ -237,10 +237,10 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // A kernel's product over what else it reads is an update in place, over its factor it is none; nor through another view of it.
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
-    func.func private @product(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-      attributes {nano.reads = [0, 1], nano.writes = [1], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
-    func.func private @over(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-      attributes {nano.reads = [0, 1], nano.writes = [0], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
+    kernel.func @product(read memref<?xf32>, read_write memref<?xf32>, memref<0xi8>, index, index)
+      attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 8, rows = 8, row_bytes = 32, box_columns = 8, box_rows = 8, swizzle_bytes = 32>]}
+    kernel.func @over(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
+      attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 8, rows = 8, row_bytes = 32, box_columns = 8, box_rows = 8, swizzle_bytes = 32>]}
   }
   step.program @right {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
@@ -259,8 +259,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
-    func.func private @beside(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index)
-      attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64, nano.tensor_maps = [array<i64: 0, 8, 8, 32, 8, 8, 32>]}
+    kernel.func @beside(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
+      attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 8, rows = 8, row_bytes = 32, box_columns = 8, box_rows = 8, swizzle_bytes = 32>]}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
@@ -275,8 +275,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // A scan's blocks read what others write: no place for its result.
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
-    func.func private @scan(memref<8xi32>, memref<8xi32>, memref<0xi8>, index, index)
-      attributes {nano.template = "scan", nano.reads = [0], nano.writes = [1], nano.iterations = 1 : i64}
+    kernel.func @scan(read memref<8xi32>, write memref<8xi32>, memref<0xi8>, index, index)
+      attributes {nano.template = "scan", iterations = 1 : i64}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>
@@ -290,8 +290,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // The same operand, read and written.
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
-    func.func private @scan(memref<8xi32>, memref<0xi8>, index, index)
-      attributes {nano.template = "scan", nano.reads = [0], nano.writes = [0], nano.iterations = 1 : i64}
+    kernel.func @scan(read_write memref<8xi32>, memref<0xi8>, index, index)
+      attributes {nano.template = "scan", iterations = 1 : i64}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>
@@ -305,7 +305,7 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // Segments of one launch run side by side: what one reads, another must not write.
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
-    func.func private @k(memref<?xf32>, memref<?xf32>, memref<0xi8>, index, index) attributes {nano.reads = [0], nano.writes = [1], nano.iterations = 8 : i64}
+    kernel.func @k(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
