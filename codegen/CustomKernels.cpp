@@ -2,7 +2,6 @@
 #include "codegen/CustomKernels.h"
 
 #include "codegen/cuda/CudaNames.h"
-#include "codegen/cuda/CudaTemplates.h"
 
 #include <fmt/format.h>
 
@@ -10,22 +9,19 @@ using namespace mlir;
 
 namespace nano::codegen {
 
-bool isCustomKernel(kernel::FuncOp kernel) {
-  auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
-  return form && form == "custom";
+/// What the kernel says of the model's function; null: it is none.
+static kernel::CustomAttr customOf(kernel::FuncOp kernel) {
+  return dyn_cast_or_null<kernel::CustomAttr>(kernel.getInstantiatesAttr());
 }
 
-StringRef customFunction(kernel::FuncOp kernel) {
-  auto name = kernel->getAttrOfType<StringAttr>("nano.function");
-  return name ? name.getValue() : StringRef();
-}
+bool isCustomKernel(kernel::FuncOp kernel) { return bool(customOf(kernel)); }
 
-FailureOr<std::string> customText(kernel::FuncOp kernel, StringRef target, StringRef file,
-                                  StringRef before) {
-  auto text = kernel->getAttrOfType<StringAttr>(target);
-  if (!text || customFunction(kernel).empty())
-    return kernel.emitOpError("is a kernel of the model's own without ")
-           << target << " or nano.function";
+StringRef customFunction(kernel::FuncOp kernel) { return customOf(kernel).getFunction(); }
+
+FailureOr<std::string> customText(kernel::FuncOp kernel, StringAttr text, StringRef target,
+                                  StringRef file, StringRef before) {
+  if (!text)
+    return kernel.emitOpError("is a kernel of the model's own without a text for ") << target;
   std::string body = text.getValue().str();
   if (!StringRef(body).ends_with("\n"))
     body += "\n";
@@ -47,19 +43,16 @@ static std::string arrayText(BlockArgument argument, bool isRead, const std::str
 
 FailureOr<std::string> customCall(kernel::FuncOp kernel, StringRef begin, StringRef end,
                                   llvm::function_ref<std::string(BlockArgument)> pointerOf) {
-  auto operands = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands");
-  auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");
-  if (!operands || !results)
-    return kernel.emitOpError("has not the attributes of a kernel of the model's own");
+  const kernel::CustomAttr custom = customOf(kernel);
   std::string text =
       fmt::format("::{}({}, {}", customFunction(kernel).str(), begin.str(), end.str());
   auto add = [&](int64_t position, bool isRead) {
     const BlockArgument argument = kernel.getArgument(static_cast<unsigned>(position));
     text += ", " + arrayText(argument, isRead, pointerOf(argument));
   };
-  for (int64_t position : operands.asArrayRef())
+  for (int64_t position : custom.getInputs().asArrayRef())
     add(position, true);
-  for (auto places : results.getAsRange<DenseI64ArrayAttr>()) {
+  for (auto places : custom.getOutputs().getAsRange<DenseI64ArrayAttr>()) {
     if (places.size() != 1)
       return kernel.emitOpError("has a result that lies in ") << places.size() << " places";
     add(places[0], false);

@@ -53,7 +53,9 @@ inline float min(float x, float y) { return __builtin_fminf(x, y); }
 
 FailureOr<std::string> customCpuText(kernel::FuncOp kernel) {
   const std::string name = kernel.getSymName().str();
-  FailureOr<std::string> definitions = customText(kernel, "nano.cpu", name + ".cpp", prelude);
+  FailureOr<std::string> definitions =
+      customText(kernel, cast<kernel::CustomAttr>(*kernel.getInstantiates()).getCpu(), "the CPU",
+                 name + ".cpp", prelude);
   FailureOr<std::string> call = customCall(kernel, "begin", "end", [](BlockArgument argument) {
     const std::string type = cudaType(cast<MemRefType>(argument.getType()).getElementType());
     return fmt::format("static_cast<{} *>(operands[{}])", type, argument.getArgNumber());

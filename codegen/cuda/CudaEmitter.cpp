@@ -1,6 +1,7 @@
 // The frame of a kernel's source: comment, includes, signature, operands; CudaPrinter fills it.
 #include "codegen/cuda/CudaEmitter.h"
 
+#include "codegen/CustomKernels.h"
 #include "codegen/cuda/CudaPrinter.h"
 #include "codegen/cuda/CudaTemplates.h"
 #include "ir/step/Step.h"
@@ -56,16 +57,16 @@ FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments) {
   CudaPrinter printer(2);
   printer.sharesExponentials = launch->getSharesExponentials();
   std::string definitions;
-  auto form = kernel->getAttrOfType<StringAttr>(templateAttrName);
-  if (form) {
+  const bool isTemplate = kernel.getInstantiates().has_value();
+  if (isTemplate) {
     FailureOr<std::string> own = templateDefinitions(kernel, text);
     if (failed(own))
       return failure();
     definitions = *own;
     printer.names.take("x"); // the template's operands
     printer.names.take("maps");
-    if (auto function = kernel->getAttrOfType<StringAttr>("nano.function"))
-      printer.names.take(function.getValue());
+    if (isCustomKernel(kernel))
+      printer.names.take(customFunction(kernel));
   }
   std::string body;
   for (int64_t i = 0; i < arguments; ++i) {
@@ -75,7 +76,7 @@ FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments) {
     std::string pointer =
         printer.names.take(wanted.empty() ? fmt::format("operand_{}", i) : wanted.str());
     const bool isConstant = parameter.getConstant();
-    if (!form || needsPointer(kernel, i))
+    if (!isTemplate || needsPointer(kernel, i))
       body += fmt::format("  auto *{} = work.template pointer<{}{}>({});\n", pointer,
                           isConstant ? "const " : "",
                           cudaType(cast<MemRefType>(argument.getType()).getElementType()), i);
@@ -87,7 +88,7 @@ FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments) {
   printer.define(kernel.getArgument(arguments + 1), "work.begin");
   printer.define(kernel.getArgument(arguments + 2), "work.end");
   printer.knowDivisor(kernel.getArgument(arguments + 1), blockIterations & -blockIterations);
-  if (form) {
+  if (isTemplate) {
     FailureOr<std::string> call = templateCall(kernel, printer);
     if (failed(call))
       return failure();
@@ -96,7 +97,7 @@ FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments) {
     return failure();
   }
 
-  std::string blocks = form ? ", 1" : "";
+  std::string blocks = isTemplate ? ", 1" : "";
   if (const int64_t resident = launch->getResidentBlocks())
     blocks = fmt::format(", {}", resident);
   text += definitions;

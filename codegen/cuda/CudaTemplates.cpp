@@ -1,10 +1,11 @@
-// The struct that describes an op to its template, and the call, from the kernel function's
-// attributes.
+// The struct that describes an op to its template, and the call, from the kernel's attribute.
 #include "codegen/cuda/CudaTemplates.h"
 
 #include "codegen/CustomKernels.h"
+#include "ir/kernel/Templates.h"
 
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <fmt/format.h>
 
@@ -15,39 +16,9 @@ using namespace mlir;
 namespace nano::codegen {
 
 namespace {
-/// A template kernel's attributes, read.
-class TemplateKernel {
-public:
-  explicit TemplateKernel(kernel::FuncOp kernel)
-      : kernel(kernel), name(kernel->getAttrOfType<StringAttr>(templateAttrName)),
-        shape(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.shape")),
-        operands(kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands")),
-        results(kernel->getAttrOfType<ArrayAttr>("nano.results")) {}
-
-  LogicalResult verify(size_t sizes, size_t operandCount, size_t resultCount) {
-    if (!shape || !operands || !results || shape.size() != int64_t(sizes) ||
-        operands.size() != int64_t(operandCount) || results.size() != resultCount)
-      return kernel.emitOpError("has not the attributes of template ") << name;
-    return success();
-  }
-
-  BlockArgument operand(unsigned i) { return kernel.getArgument(operands[i]); }
-  ArrayRef<int64_t> places(unsigned result) {
-    return cast<DenseI64ArrayAttr>(results[result]).asArrayRef();
-  }
-  static std::string elementOf(BlockArgument argument) {
-    return cudaType(cast<MemRefType>(argument.getType()).getElementType());
-  }
-  bool isOne(StringRef attribute) {
-    auto value = kernel->getAttrOfType<BoolAttr>(attribute);
-    return value && value.getValue();
-  }
-
-  kernel::FuncOp kernel;
-  StringAttr name;
-  DenseI64ArrayAttr shape, operands;
-  ArrayAttr results;
-};
+std::string elementOf(BlockArgument argument) {
+  return cudaType(cast<MemRefType>(argument.getType()).getElementType());
+}
 
 /// "{q, 2304, 128}": pointer and strides, without those that the type's default is for.
 std::string view(BlockArgument argument, const std::string &pointer) {
@@ -66,10 +37,9 @@ int64_t strideOf(BlockArgument argument) {
   return succeeded(type.getStridesAndOffset(strides, offset)) && !strides.empty() ? strides[0] : 1;
 }
 
-/// A score function of the struct: its statements from the function that the attribute names.
-LogicalResult scoreText(kernel::FuncOp kernel, StringRef attribute, StringRef name,
+/// A score function of the struct: its statements from the function of that name.
+LogicalResult scoreText(kernel::FuncOp kernel, FlatSymbolRefAttr symbol, StringRef name,
                         ArrayRef<const char *> parameters, std::string &text) {
-  auto symbol = kernel->getAttrOfType<FlatSymbolRefAttr>(attribute);
   auto function = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
   if (!function || function.isDeclaration() || function.getNumArguments() != parameters.size())
     return kernel.emitOpError("names ") << symbol << ", which is no score function";
@@ -86,80 +56,71 @@ LogicalResult scoreText(kernel::FuncOp kernel, StringRef attribute, StringRef na
   return success();
 }
 
-FailureOr<std::string> attentionStruct(TemplateKernel &k) {
-  bool isGrad = k.name == "attention_grad";
-  if (failed(k.verify(7, isGrad ? 8 : 5, isGrad ? 3 : 2)))
-    return failure();
-  auto scale = k.kernel->getAttrOfType<FloatAttr>("nano.scale");
-  if (!scale)
-    return k.kernel.emitOpError("has no nano.scale");
-  bool hasScore = k.kernel->hasAttr("nano.score");
+/// Of attention or its gradient.
+template <typename Template>
+FailureOr<std::string> attentionStruct(kernel::FuncOp kernel, Template x) {
+  const FlatSymbolRefAttr score = x.getScore();
   std::string text = fmt::format(
       "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
       "{}, keyHeads = {}, headSize = {},\n                       multiprocessors = {};\n  static "
       "constexpr bool vectorRows = {};\n"
       "  static constexpr float scale = {};\n  static constexpr bool hasScore = {};\n",
-      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[6], k.shape[2],
-      k.shape[5], k.shape[4] != 0,
-      cudaLiteral(FloatAttr::get(Float32Type::get(scale.getContext()), scale.getValueAsDouble())),
-      hasScore);
-  if (hasScore &&
-      failed(scoreText(k.kernel, "nano.score", "score", {"s", "query", "key", "head"}, text)))
+      elementOf(kernel.getArgument(x.getQ())), x.getTokens(), x.getHeads(), x.getKeyHeads(),
+      x.getHeadSize(), x.getMultiprocessors(), x.getVectorRows(),
+      cudaLiteral(
+          FloatAttr::get(Float32Type::get(x.getContext()), x.getScale().getValueAsDouble())),
+      bool(score));
+  if (score && failed(scoreText(kernel, score, "score", {"s", "query", "key", "head"}, text)))
     return failure();
-  if (hasScore && isGrad &&
-      failed(scoreText(k.kernel, "nano.score_grad", "scoreGrad",
-                       {"s", "query", "key", "head", "gradient"}, text)))
-    return failure();
+  if constexpr (std::is_same_v<Template, kernel::AttentionGradAttr>)
+    if (score && failed(scoreText(kernel, x.getScoreGrad(), "scoreGrad",
+                                  {"s", "query", "key", "head", "gradient"}, text)))
+      return failure();
   return text + "};\n";
 }
 
-FailureOr<std::string> scatterStruct(TemplateKernel &k) {
-  bool isSum = k.name == "scatter_sum";
-  if (failed(k.verify(4, isSum ? 2 : 1, 1)))
-    return failure();
-  std::string types;
-  if (isSum)
-    types = fmt::format("  using Element = {};\n  using Result = {};\n",
-                        TemplateKernel::elementOf(k.operand(0)),
-                        TemplateKernel::elementOf(k.kernel.getArgument(k.places(0)[0])));
+std::string scatterStruct(const std::string &types, int64_t tokens, int64_t rows, int64_t columns,
+                          bool vectorRows) {
   return fmt::format(
       "\nstruct Scatter {{\n{}  static constexpr int tokens = {}, rows = {}, columns = "
       "{};\n  static constexpr bool vectorRows = {};\n}};\n",
-      types, k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0);
+      types, tokens, rows, columns, vectorRows);
+}
+std::string scatterSumStruct(kernel::FuncOp kernel, kernel::ScatterSumAttr x) {
+  return scatterStruct(fmt::format("  using Element = {};\n  using Result = {};\n",
+                                   elementOf(kernel.getArgument(x.getX())),
+                                   elementOf(kernel.getArgument(x.getY()[0]))),
+                       x.getTokens(), x.getRows(), x.getColumns(), x.getVectorRows());
 }
 
-FailureOr<std::string> recurrenceStruct(TemplateKernel &k) {
-  const bool isTotals = k.name == "recurrence_totals";
-  auto initial = k.kernel->getAttrOfType<FloatAttr>("nano.initial");
-  // The last operand of the second launch is the scratch buffer of the first, if there is one.
-  const size_t ins = k.shape && k.shape.size() == 7 ? size_t(k.shape[3] + k.shape[4]) : 0;
-  const bool hasScratch = !isTotals && k.operands && size_t(k.operands.size()) > ins;
-  if (!initial || failed(k.verify(7, ins + hasScratch, 1)))
-    return k.kernel.emitOpError("has not the attributes of template ") << k.name;
+/// Of both launches of a recurrence.
+template <typename Template> std::string recurrenceStruct(kernel::FuncOp kernel, Template x) {
+  const FloatAttr initial = x.getInitial();
   return fmt::format(
       "\nstruct Recurrence {{\n  using Element = {};\n  static constexpr int sequences = {}, "
       "length = {}, channels = {};\n  static constexpr bool hasFactor = {}, hasTerm = {}, "
       "reverse = {}, adjoint = {};\n  static constexpr float initial = {};\n}};\n",
-      TemplateKernel::elementOf(k.operand(0)), k.shape[0], k.shape[1], k.shape[2], k.shape[3] != 0,
-      k.shape[4] != 0, k.shape[5] != 0, k.shape[6] != 0,
+      elementOf(kernel.getArgument(x.getA() ? *x.getA() : *x.getB())), x.getSequences(),
+      x.getLength(), x.getChannels(), x.getA().has_value(), x.getB().has_value(), x.getReverse(),
+      x.getAdjoint(),
       cudaLiteral(
           FloatAttr::get(Float32Type::get(initial.getContext()), initial.getValueAsDouble())));
 }
-FailureOr<std::string> bandStruct(TemplateKernel &k) {
-  if (failed(k.verify(5, 2, 1)))
-    return failure();
+template <typename Template> std::string bandStruct(kernel::FuncOp kernel, Template x) {
   return fmt::format(
       "\nstruct Band {{\n  using First = {};\n  using Second = {};\n  using Result = {};\n  static "
       "constexpr int tokens = {}, heads = {}, size = {}, width = {};\n  static constexpr bool "
       "transpose = {};\n}};\n",
-      TemplateKernel::elementOf(k.operand(0)), TemplateKernel::elementOf(k.operand(1)),
-      TemplateKernel::elementOf(k.kernel.getArgument(k.places(0)[0])), k.shape[0], k.shape[1],
-      k.shape[2], k.shape[3], k.shape[4] != 0);
+      elementOf(kernel.getArgument(x.getFirst())), elementOf(kernel.getArgument(x.getSecond())),
+      elementOf(kernel.getArgument(x.getY()[0])), x.getTokens(), x.getHeads(), x.getSize(),
+      x.getWidth(), x.getTranspose());
 }
+
 /// The struct of a product: its sizes, what its epilogue reads and writes, the epilogue.
 class ProductStruct {
 public:
-  explicit ProductStruct(TemplateKernel &k) : k(k) {
+  ProductStruct(kernel::FuncOp kernel, kernel::ProductAttr product)
+      : kernel(kernel), product(product) {
     for (const char *word :
          {"ElementA",   "ElementB",   "Result",  "rows",      "columns",      "inner",
           "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
@@ -167,67 +128,59 @@ public:
           "column",     "part",       "product", "others",    "totals",       "Columns",
           "columns",    "copies",     "copy",    "to",        "loadColumns"})
       names.take(word);
-    if (!isWellFormed(k))
-      return;
-    for (unsigned i = 0; i < k.kernel.getNumArguments(); ++i)
-      if (isEpilogues(k.kernel, i)) {
-        const StringRef name = k.kernel.getParameter(i).getName();
+    for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
+      if (isEpilogues(product, i)) {
+        const StringRef name = kernel.getParameter(i).getName();
         members[i] = names.take(name.empty() ? fmt::format("operand_{}", i) : name.str());
       }
   }
 
   LogicalResult verify() {
-    if (!isWellFormed(k))
-      return k.kernel.emitOpError("has not the attributes of template ") << k.name;
-    auto symbol = k.kernel->getAttrOfType<FlatSymbolRefAttr>("nano.epilogue");
-    if (symbol)
-      epilogue = k.kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
+    if (FlatSymbolRefAttr symbol = product.getEpilogue())
+      epilogue = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
     if (!epilogue || epilogue.isDeclaration() ||
         epilogue.getNumArguments() != 1 + others().size() ||
-        epilogue.getNumResults() != k.results.size())
-      return k.kernel.emitOpError("names no epilogue for its operands and results");
+        epilogue.getNumResults() != product.getResults().size())
+      return kernel.emitOpError("names no epilogue for its operands and results");
     for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
       if (!isa<VectorType>(type))
         sums.push_back(i);
-    if (auto result = k.kernel->getAttrOfType<IntegerAttr>("nano.column_sum")) {
+    if (IntegerAttr result = product.getColumnSum()) {
       columnSum = size_t(result.getInt());
-      if (!sums.empty() || *columnSum >= k.results.size())
-        return k.kernel.emitOpError("sums along rows and columns, or no result of its own");
+      if (!sums.empty())
+        return kernel.emitOpError("sums along rows and columns");
     }
     return success();
   }
 
-  static bool isWellFormed(const TemplateKernel &k) {
-    return k.operands && k.results && k.shape && k.shape.size() == 7 &&
-           k.operands.size() >= firstOther(k);
-  }
-  /// True for arguments that the epilogue reads or writes.
-  static bool isEpilogues(kernel::FuncOp kernel, unsigned argument) {
-    TemplateKernel k(kernel);
-    constexpr unsigned factors = 2;
-    return llvm::is_contained(k.operands.asArrayRef().drop_front(factors), int64_t(argument)) ||
-           llvm::any_of(k.results.getAsRange<DenseI64ArrayAttr>(), [&](DenseI64ArrayAttr places) {
-             return llvm::is_contained(places.asArrayRef(), int64_t(argument));
+  /// True for buffers that the epilogue reads or writes; the factors are known by their tensor
+  /// maps.
+  static bool isEpilogues(kernel::ProductAttr product, unsigned buffer) {
+    return llvm::is_contained(product.getScales().asArrayRef(), int64_t(buffer)) ||
+           llvm::is_contained(product.getOthers().asArrayRef(), int64_t(buffer)) ||
+           llvm::any_of(product.getWrittenPositions(), [&](const SmallVector<int64_t> &places) {
+             return llvm::is_contained(places, int64_t(buffer));
            });
   }
 
   FailureOr<std::string> text() {
-    std::string text = fmt::format(
-        "\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
-        "  using Result = {};\n"
-        "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
-        "sums = {};\n"
-        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
-        TemplateKernel::elementOf(k.operand(0)), TemplateKernel::elementOf(k.operand(1)),
-        cudaType(productType().getElementType()), k.shape[0], k.shape[1], k.shape[2], k.shape[6],
-        sums.size(), k.shape[3] != 0, k.shape[4] != 0, columnSum.has_value());
+    std::string text =
+        fmt::format("\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
+                    "  using Result = {};\n"
+                    "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
+                    "sums = {};\n"
+                    "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
+                    elementOf(product.getA()), elementOf(product.getB()),
+                    cudaType(productType().getElementType()), product.getRows(),
+                    product.getColumns(), product.getInner(), product.getBlocks(), sums.size(),
+                    product.getTransposeA(), product.getTransposeB(), columnSum.has_value());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
-                          TemplateKernel::elementOf(k.kernel.getArgument(argument)), name);
-    if (isScaled(k)) {
+                          elementOf(argument), name);
+    if (const ArrayRef<int64_t> scales = product.getScales().asArrayRef(); !scales.empty()) {
       CudaPrinter printer(4);
-      printer.line(fmt::format("return nano::read({}) * nano::read({});", members[k.operands[2]],
-                               members[k.operands[3]]));
+      printer.line(fmt::format("return nano::read({}) * nano::read({});", members[scales[0]],
+                               members[scales[1]]));
       text += "  NANO_DEVICE float scale() const {\n" + printer.out + "  }\n";
     }
     text += othersText() + columnsText();
@@ -259,28 +212,26 @@ public:
   std::string call(const CudaPrinter &printer) {
     std::string text = "  Product x;\n";
     for (auto &[argument, name] : members)
-      text += fmt::format("  x.{} = {};\n", name, printer.nameOf(k.kernel.getArgument(argument)));
+      text += fmt::format("  x.{} = {};\n", name, printer.nameOf(kernel.getArgument(argument)));
     return text + "  nano::matmul(int(work.begin), maps.map[0], maps.map[1], x);\n";
   }
 
 private:
-  bool isConstant(unsigned argument) const { return k.kernel.getParameter(argument).getConstant(); }
-  int64_t rankOf(unsigned argument) const {
-    return cast<MemRefType>(k.kernel.getArgument(argument).getType()).getRank();
-  }
+  bool isConstant(unsigned argument) { return kernel.getParameter(argument).getConstant(); }
+  int64_t rankOf(unsigned argument) { return kernel.getBufferType(argument).getRank(); }
   /// The matrices that the epilogue reads, which are asked for ahead, and what all rows share,
   /// which is read once for many; each argument once.
-  SmallVector<int64_t> matrices() const { return ofRank(2); }
-  SmallVector<int64_t> rows() const { return ofRank(1); }
-  SmallVector<int64_t> ofRank(int64_t rank) const {
+  SmallVector<int64_t> matrices() { return ofRank(2); }
+  SmallVector<int64_t> rows() { return ofRank(1); }
+  SmallVector<int64_t> ofRank(int64_t rank) {
     SmallVector<int64_t> arguments;
     for (int64_t i : others())
       if (rankOf(i) == rank && !llvm::is_contained(arguments, i))
         arguments.push_back(i);
     return arguments;
   }
-  std::string elementOf(unsigned argument) const {
-    return TemplateKernel::elementOf(k.kernel.getArgument(argument));
+  std::string elementOf(unsigned argument) {
+    return codegen::elementOf(kernel.getArgument(argument));
   }
 
   /// Others and what brings them.
@@ -307,8 +258,7 @@ private:
   }
   /// Of the neighbours that the epilogue is called for.
   int64_t bytesOf(unsigned argument) {
-    auto type = cast<MemRefType>(k.kernel.getArgument(argument).getType());
-    return lanes() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    return lanes() * llvm::divideCeil(kernel.getBufferType(argument).getElementTypeBitWidth(), 8);
   }
   /// Columns and what reads them.
   std::string columnsText() {
@@ -324,33 +274,29 @@ private:
                        "const {{\n    return {{{}}};\n  }}\n",
                        held, reads);
   }
-  /// True of 8-bit factors, which are followed by their scales.
-  static bool isScaled(const TemplateKernel &k) { return k.shape[5] == 1; }
-  static int64_t firstOther(const TemplateKernel &k) { return isScaled(k) ? 4 : 2; }
   /// What the epilogue reads, each as often as it has arguments for it.
-  ArrayRef<int64_t> others() const { return k.operands.asArrayRef().drop_front(firstOther(k)); }
-
-  /// The results that are added to what is in their place.
-  ArrayRef<int64_t> added() const {
-    auto results = k.kernel->getAttrOfType<DenseI64ArrayAttr>("nano.added");
-    return results ? results.asArrayRef() : ArrayRef<int64_t>();
+  ArrayRef<int64_t> others() { return product.getOthers().asArrayRef(); }
+  /// Where a result goes.
+  ArrayRef<int64_t> placesOf(size_t result) {
+    return cast<DenseI64ArrayAttr>(product.getResults()[result]).asArrayRef();
   }
+
   /// Of the product, the neighbours of a row that the epilogue is called for.
   VectorType productType() { return cast<VectorType>(epilogue.getArgumentTypes()[0]); }
   int64_t lanes() { return productType().getNumElements(); }
   Type summandType() { return epilogue.getResultTypes()[*columnSum]; }
 
   /// The elements from a matrix's first to those of a row and column.
-  std::string offset(unsigned argument, StringRef column = "column") const {
-    const int64_t stride = strideOf(k.kernel.getArgument(argument));
-    const bool isShort = k.shape[0] * stride <= INT32_MAX;
+  std::string offset(unsigned argument, StringRef column = "column") {
+    const int64_t stride = strideOf(kernel.getArgument(argument));
+    const bool isShort = product.getRows() * stride <= INT32_MAX;
     return fmt::format("{} * {} + {}", isShort ? "row" : "int64_t(row)", stride, column.str());
   }
 
   LogicalResult storeStatements(std::string &text) {
     CudaPrinter printer(4);
     printer.names = names;
-    printer.sharesExponentials = k.kernel.getLaunch()->getSharesExponentials();
+    printer.sharesExponentials = kernel.getLaunch()->getSharesExponentials();
     std::vector<std::string> returned;
     printer.returned = &returned;
     printer.define(epilogue.getArgument(0), "product");
@@ -375,12 +321,12 @@ private:
       if (llvm::is_contained(sums, result) || result == columnSum)
         continue;
       std::string stored = value;
-      if (k.places(result).size() > 1) {
+      if (placesOf(result).size() > 1) {
         stored = printer.names.take("result");
         printer.line(fmt::format("const auto {} = {};", stored, value));
       }
-      const char *store = llvm::is_contained(added(), int64_t(result)) ? "addTo" : "store";
-      for (int64_t place : k.places(result))
+      const char *store = product.isAdded(result) ? "addTo" : "store";
+      for (int64_t place : placesOf(result))
         printer.line(fmt::format("nano::{}<{}>({} + ({}), {});", store, lanes(), members[place],
                                  offset(place), stored));
     }
@@ -397,9 +343,9 @@ private:
   /// Stores of the sums of two columns over a part's rows.
   std::string columnStatements() {
     CudaPrinter printer(4);
-    for (int64_t place : k.places(*columnSum))
+    for (int64_t place : placesOf(*columnSum))
       printer.line(fmt::format("nano::store<2, 8>({} + (part * {} + column), totals);",
-                               members[place], strideOf(k.kernel.getArgument(place))));
+                               members[place], strideOf(kernel.getArgument(place))));
     return printer.out;
   }
 
@@ -407,13 +353,14 @@ private:
   std::string sumStatements() {
     CudaPrinter printer(4);
     for (auto [i, result] : llvm::enumerate(sums))
-      for (int64_t place : k.places(result))
+      for (int64_t place : placesOf(result))
         printer.line(
             fmt::format("{}[{}] = totals.lane[{}];", members[place], offset(place, "part"), i));
     return printer.out;
   }
 
-  TemplateKernel &k;
+  kernel::FuncOp kernel;
+  kernel::ProductAttr product;
   CudaNames names;
   std::map<unsigned, std::string> members; ///< by the argument that they point to
   func::FuncOp epilogue;
@@ -423,139 +370,168 @@ private:
 } // namespace
 
 bool needsPointer(kernel::FuncOp kernel, unsigned argument) {
-  auto name = kernel->getAttrOfType<StringAttr>(templateAttrName);
-  return !name || name != "matmul" || ProductStruct::isEpilogues(kernel, argument);
+  auto product = dyn_cast_or_null<kernel::ProductAttr>(kernel.getInstantiatesAttr());
+  return !product || ProductStruct::isEpilogues(product, argument);
 }
 
 FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &includes) {
-  TemplateKernel k(kernel);
-  StringRef name = k.name.getValue();
-  if (name == "attention" || name == "attention_grad") {
-    includes += "#include \"nano_attention.h\"\n";
-    return attentionStruct(k);
-  }
-  if (name == "scatter_sort" || name == "scatter_sum") {
-    includes += "#include \"nano_scatter.h\"\n";
-    return scatterStruct(k);
-  }
-  if (name == "recurrence_totals" || name == "recurrence") {
-    includes += "#include \"nano_recurrence.h\"\n";
-    return recurrenceStruct(k);
-  }
-  if (name == "band_scores" || name == "band_product") {
-    includes += "#include \"nano_band.h\"\n";
-    return bandStruct(k);
-  }
-  if (name == "transpose") {
-    includes += "#include \"nano_transpose.h\"\n";
-    if (failed(k.verify(8, 1, 1)))
-      return failure();
-    return std::string();
-  }
-  if (name == "custom") {
-    includes += "#include \"nano_array.h\"\n";
-    return customText(kernel, "nano.cuda", (kernel.getSymName() + ".cu").str(), includes);
-  }
-  if (name == "matmul") {
-    includes += "#include \"nano_matmul.h\"\n";
-    ProductStruct product(k);
-    if (failed(product.verify()))
-      return failure();
-    return product.text();
-  }
-  if (name != "scan")
-    return kernel.emitOpError("asks for ") << k.name << ", which is no template";
-  includes += "#include \"nano_scan.h\"\n";
-  if (failed(k.verify(1, 1, 1)))
-    return failure();
-  return std::string();
+  using Text = FailureOr<std::string>;
+  auto include = [&](const char *header) { includes += fmt::format("#include \"{}\"\n", header); };
+  return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
+      .Case<kernel::AttentionAttr, kernel::AttentionGradAttr>([&](auto attention) {
+        include("nano_attention.h");
+        return attentionStruct(kernel, attention);
+      })
+      .Case([&](kernel::ScatterSortAttr sort) -> Text {
+        include("nano_scatter.h");
+        // The sort does not depend on the columns.
+        return scatterStruct("", sort.getTokens(), sort.getRows(), 8, true);
+      })
+      .Case([&](kernel::ScatterSumAttr sum) -> Text {
+        include("nano_scatter.h");
+        return scatterSumStruct(kernel, sum);
+      })
+      .Case<kernel::RecurrenceTotalsAttr, kernel::RecurrenceAttr>([&](auto recurrence) -> Text {
+        include("nano_recurrence.h");
+        return recurrenceStruct(kernel, recurrence);
+      })
+      .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
+        include("nano_band.h");
+        return bandStruct(kernel, band);
+      })
+      .Case([&](kernel::TransposeAttr) -> Text {
+        include("nano_transpose.h");
+        return std::string();
+      })
+      .Case([&](kernel::CustomAttr custom) {
+        include("nano_array.h");
+        return customText(kernel, custom.getCuda(), "CUDA", (kernel.getSymName() + ".cu").str(),
+                          includes);
+      })
+      .Case([&](kernel::ProductAttr attribute) -> Text {
+        include("nano_matmul.h");
+        ProductStruct product(kernel, attribute);
+        if (failed(product.verify()))
+          return failure();
+        return product.text();
+      })
+      .Case([&](kernel::ScanAttr) -> Text {
+        include("nano_scan.h");
+        return std::string();
+      });
 }
 
+namespace {
+/// Members of a template's struct of operands: "  x.q = {q, 2304, 128};\n".
+class Members {
+public:
+  Members(kernel::FuncOp kernel, const CudaPrinter &printer) : kernel(kernel), printer(printer) {}
+
+  std::string pointer(int64_t buffer) { return printer.nameOf(kernel.getArgument(buffer)); }
+  std::string viewOf(int64_t buffer) { return view(kernel.getArgument(buffer), pointer(buffer)); }
+  std::string one(const std::string &name, int64_t buffer) {
+    return fmt::format("  x.{} = {};\n", name, viewOf(buffer));
+  }
+  /// The members, and of results the places, in the order of their names.
+  std::string all(ArrayRef<const char *> read, ArrayRef<const char *> written) {
+    auto instance = *kernel.getInstantiates();
+    std::string text;
+    for (auto [name, buffer] : llvm::zip(read, instance.getReadPositions()))
+      text += one(name, buffer);
+    for (auto [name, places] : llvm::zip(written, instance.getWrittenPositions()))
+      for (auto [i, place] : llvm::enumerate(places))
+        text += one(fmt::format("{}[{}]", name, i), place);
+    return text;
+  }
+  /// The factors and terms of a recurrence, as far as there are any.
+  template <typename Template> std::string ofRecurrence(Template x) {
+    return (x.getA() ? one("a", *x.getA()) : "") + (x.getB() ? one("b", *x.getB()) : "");
+  }
+  /// ", 1, 2": of each result the number of places that it goes to.
+  std::string counts() {
+    std::string text;
+    for (const SmallVector<int64_t> &places : kernel.getInstantiates()->getWrittenPositions())
+      text += fmt::format(", {}", places.size());
+    return text;
+  }
+
+private:
+  kernel::FuncOp kernel;
+  const CudaPrinter &printer;
+};
+} // namespace
+
 FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer) {
-  TemplateKernel k(kernel);
-  StringRef name = k.name.getValue();
-  auto pointer = [&](BlockArgument argument) { return printer.nameOf(argument); };
-  auto member = [&](StringRef member, BlockArgument argument) {
-    return fmt::format("  x.{} = {};\n", member.str(), view(argument, pointer(argument)));
-  };
-  auto placed = [&](ArrayRef<const char *> members) {
-    std::string text;
-    for (auto [result, name] : llvm::enumerate(members))
-      for (auto [i, place] : llvm::enumerate(k.places(result)))
-        text += member(fmt::format("{}[{}]", name, i), kernel.getArgument(place));
-    return text;
-  };
-  auto counts = [&] {
-    std::string text;
-    for (unsigned i = 0; i < k.results.size(); ++i)
-      text += fmt::format(", {}", k.places(i).size());
-    return text;
-  };
-  auto members = [&](ArrayRef<const char *> names) {
-    std::string text;
-    for (auto [i, name] : llvm::enumerate(names))
-      text += member(name, k.operand(i));
-    return text;
-  };
-  if (name == "attention")
-    return fmt::format("  nano::AttentionOperands<Attention{}> x;\n", counts()) +
-           members({"q", "k", "v", "first", "last"}) + placed({"y", "lse"}) +
-           "  nano::attentionForward<Attention>(work.begin, x);\n";
-  if (name == "attention_grad")
-    return fmt::format("  nano::AttentionGradOperands<Attention{}> x;\n", counts()) +
-           members({"q", "k", "v", "first", "last", "lse", "delta", "dy"}) +
-           placed({"dq", "dk", "dv"}) + "  nano::attentionBackward<Attention>(work.begin, x);\n";
-  if (name == "scatter_sort")
-    return fmt::format("  nano::scatterSort<Scatter>(work.begin, {}, {});\n",
-                       view(k.operand(0), pointer(k.operand(0))),
-                       pointer(kernel.getArgument(k.places(0)[0])));
-  if (name == "scatter_sum")
-    return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", counts()) +
-           member("x", k.operand(0)) + fmt::format("  x.scratch = {};\n", pointer(k.operand(1))) +
-           placed({"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
-  if (name == "recurrence_totals" || name == "recurrence") {
-    const bool isTotals = name == "recurrence_totals";
-    SmallVector<const char *> read;
-    if (k.shape[3])
-      read.push_back("a");
-    if (k.shape[4])
-      read.push_back("b");
-    const size_t ins = read.size();
-    std::string text =
-        fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", isTotals ? "" : counts()) +
-        members(read);
-    if (isTotals)
-      return text + fmt::format("  nano::recurrenceTotals<Recurrence>(work.begin, x, {});\n",
-                                pointer(kernel.getArgument(k.places(0)[0])));
-    if (size_t(k.operands.size()) > ins)
-      text += fmt::format("  x.scratch = {};\n", pointer(k.operand(ins)));
-    return text + placed({"h"}) + "  nano::recurrence<Recurrence>(work.begin, x);\n";
-  }
-  if (name == "band_scores" || name == "band_product")
-    return fmt::format("  nano::BandOperands<Band{}> x;\n", counts()) +
-           members({"first", "second"}) + placed({"y"}) +
-           fmt::format("  nano::{}<Band>(work.begin, x);\n",
-                       name == "band_scores" ? "bandScores" : "bandProduct");
-  if (name == "transpose")
-    return fmt::format("  // Matrices, sizes, and strides of matrices and rows.\n"
-                       "  constexpr nano::TransposeShape shape = {{{}}};\n"
-                       "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
-                       fmt::join(k.shape.asArrayRef().drop_back(), ", "), k.shape[7] != 0,
-                       pointer(k.operand(0)), pointer(kernel.getArgument(k.places(0)[0])));
-  if (name == "custom") {
-    FailureOr<std::string> call = customCall(kernel, "work.begin", "work.end", pointer);
-    return failed(call) ? call : "  " + *call + ";\n";
-  }
-  if (name == "matmul")
-    return ProductStruct(k).call(printer);
-  std::string text;
-  BlockArgument x = k.operand(0);
-  for (int64_t place : k.places(0))
-    text +=
-        fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n", kernel.getLaunch()->getThreads(),
-                    k.isOne("nano.maximum"), k.shape[0], pointer(x), strideOf(x),
-                    pointer(kernel.getArgument(place)), strideOf(kernel.getArgument(place)));
-  return text;
+  using Text = FailureOr<std::string>;
+  Members members(kernel, printer);
+  return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
+      .Case([&](kernel::AttentionAttr) -> Text {
+        return fmt::format("  nano::AttentionOperands<Attention{}> x;\n", members.counts()) +
+               members.all({"q", "k", "v", "first", "last"}, {"y", "lse"}) +
+               "  nano::attentionForward<Attention>(work.begin, x);\n";
+      })
+      .Case([&](kernel::AttentionGradAttr) -> Text {
+        return fmt::format("  nano::AttentionGradOperands<Attention{}> x;\n", members.counts()) +
+               members.all({"q", "k", "v", "first", "last", "lse", "delta", "dy"},
+                           {"dq", "dk", "dv"}) +
+               "  nano::attentionBackward<Attention>(work.begin, x);\n";
+      })
+      .Case([&](kernel::ScatterSortAttr sort) -> Text {
+        return fmt::format("  nano::scatterSort<Scatter>(work.begin, {}, {});\n",
+                           members.viewOf(sort.getIds()), members.pointer(sort.getSorted()));
+      })
+      .Case([&](kernel::ScatterSumAttr sum) -> Text {
+        return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", members.counts()) +
+               members.one("x", sum.getX()) +
+               fmt::format("  x.scratch = {};\n", members.pointer(sum.getSorted())) +
+               members.all({}, {"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
+      })
+      .Case([&](kernel::RecurrenceTotalsAttr x) -> Text {
+        return "  nano::RecurrenceOperands<Recurrence> x;\n" + members.ofRecurrence(x) +
+               fmt::format("  nano::recurrenceTotals<Recurrence>(work.begin, x, {});\n",
+                           members.pointer(x.getTotals()));
+      })
+      .Case([&](kernel::RecurrenceAttr x) -> Text {
+        std::string text =
+            fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", members.counts()) +
+            members.ofRecurrence(x);
+        if (x.getTotals())
+          text += fmt::format("  x.scratch = {};\n", members.pointer(*x.getTotals()));
+        return text + members.all({}, {"h"}) + "  nano::recurrence<Recurrence>(work.begin, x);\n";
+      })
+      .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
+        constexpr bool isScores = std::is_same_v<decltype(band), kernel::BandScoresAttr>;
+        return fmt::format("  nano::BandOperands<Band{}> x;\n", members.counts()) +
+               members.all({"first", "second"}, {"y"}) +
+               fmt::format("  nano::{}<Band>(work.begin, x);\n",
+                           isScores ? "bandScores" : "bandProduct");
+      })
+      .Case([&](kernel::TransposeAttr x) -> Text {
+        return fmt::format(
+            "  // Matrices, sizes, and strides of matrices and rows.\n"
+            "  constexpr nano::TransposeShape shape = {{{}, {}, {}, {}, {}, {}, {}}};\n"
+            "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
+            x.getMatrices(), x.getP(), x.getQ(), x.getInMatrix(), x.getInRow(), x.getOutMatrix(),
+            x.getOutRow(), x.getIsVector(), members.pointer(x.getX()), members.pointer(x.getY()));
+      })
+      .Case([&](kernel::CustomAttr) -> Text {
+        Text call = customCall(kernel, "work.begin", "work.end",
+                               [&](BlockArgument argument) { return printer.nameOf(argument); });
+        return failed(call) ? call : "  " + *call + ";\n";
+      })
+      .Case([&](kernel::ProductAttr product) -> Text {
+        return ProductStruct(kernel, product).call(printer);
+      })
+      .Case([&](kernel::ScanAttr scan) -> Text {
+        std::string text;
+        for (int64_t place : scan.getY().asArrayRef())
+          text +=
+              fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n",
+                          kernel.getLaunch()->getThreads(), scan.getMaximum(), scan.getSize(),
+                          members.pointer(scan.getX()), strideOf(kernel.getArgument(scan.getX())),
+                          members.pointer(place), strideOf(kernel.getArgument(place)));
+        return text;
+      });
 }
 
 } // namespace nano::codegen

@@ -6,9 +6,6 @@
 
 namespace nano::codegen {
 
-/// The discardable attribute that names a kernel's template; its parameters are beside it.
-inline constexpr llvm::StringLiteral templateAttrName = "nano.template";
-
 /// True for arguments that the kernel's text has a pointer for; factors of a product are known by
 /// their tensor maps alone.
 bool needsPointer(kernel::FuncOp kernel, unsigned argument);

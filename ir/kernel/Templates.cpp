@@ -1,14 +1,206 @@
-// What templates of the device library read and write.
+// What templates of the device library read and write, and which parameters they take.
 #include "ir/kernel/Templates.h"
 
 using namespace mlir;
 using namespace nano::kernel;
 
-static SmallVector<int64_t> positions(DenseI64ArrayAttr places) {
-  return SmallVector<int64_t>(places.asArrayRef());
+using Positions = SmallVector<int64_t>;
+using Places = SmallVector<SmallVector<int64_t>>;
+using EmitError = function_ref<InFlightDiagnostic()>;
+
+static Positions positions(DenseI64ArrayAttr list) { return Positions(list.asArrayRef()); }
+static Places places(ArrayAttr results) {
+  Places places;
+  for (auto result : results.getAsRange<DenseI64ArrayAttr>())
+    places.push_back(positions(result));
+  return places;
 }
 
-SmallVector<int64_t> ScanAttr::getReadPositions() const { return {getX()}; }
-SmallVector<SmallVector<int64_t>> ScanAttr::getWrittenPositions() const {
-  return {positions(getY())};
+static LogicalResult verifySizes(EmitError emitError, StringRef name, ArrayRef<int64_t> sizes) {
+  for (int64_t size : sizes)
+    if (size < 1)
+      return emitError() << name << " with a size of " << size << ": must be at least 1";
+  return success();
+}
+/// Results are lists of places, and what is said of some of them is said of results.
+static LogicalResult verifyResults(EmitError emitError, StringRef name, ArrayAttr results,
+                                   ArrayRef<int64_t> named) {
+  if (!llvm::all_of(results, [](Attribute result) { return isa<DenseI64ArrayAttr>(result); }))
+    return emitError() << "a " << name << " with a result that is no list of buffers";
+  for (int64_t result : named)
+    if (result < 0 || result >= int64_t(results.size()))
+      return emitError() << "a " << name << " that names result " << result << " of "
+                         << results.size();
+  return success();
+}
+
+//===- Products -----------------------------------------------------------===//
+
+Positions ProductAttr::getReadPositions() const {
+  Positions reads = {getA(), getB()};
+  llvm::append_range(reads, getScales().asArrayRef());
+  llvm::append_range(reads, getOthers().asArrayRef());
+  return reads;
+}
+Places ProductAttr::getWrittenPositions() const { return places(getResults()); }
+bool ProductAttr::isAdded(size_t result) const {
+  return llvm::is_contained(getAdded().asArrayRef(), int64_t(result));
+}
+/// The epilogue reads elements at the places that it writes.
+bool ProductAttr::readsOtherPlaces() const { return false; }
+
+LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t columns, int64_t inner,
+                                  bool, bool, int64_t blocks, int64_t, int64_t,
+                                  DenseI64ArrayAttr scales, DenseI64ArrayAttr, ArrayAttr results,
+                                  DenseI64ArrayAttr added, IntegerAttr columnSum,
+                                  FlatSymbolRefAttr) {
+  if (failed(verifySizes(emitError, "a product", {rows, columns, inner, blocks})))
+    return failure();
+  if (scales.size() != 0 && scales.size() != 2)
+    return emitError() << "a product with " << scales.size() << " scales: none or two";
+  Positions named = positions(added);
+  if (columnSum)
+    named.push_back(columnSum.getInt());
+  return verifyResults(emitError, "product", results, named);
+}
+
+//===- Attention ----------------------------------------------------------===//
+
+static LogicalResult verifyHeads(EmitError emitError, int64_t tokens, int64_t heads,
+                                 int64_t keyHeads, int64_t headSize, int64_t multiprocessors) {
+  if (failed(verifySizes(emitError, "an attention",
+                         {tokens, heads, keyHeads, headSize, multiprocessors})))
+    return failure();
+  if (heads % keyHeads != 0)
+    return emitError() << "an attention of " << heads << " heads, which cannot share " << keyHeads
+                       << " heads of keys evenly";
+  return success();
+}
+
+Positions AttentionAttr::getReadPositions() const {
+  return {getQ(), getK(), getV(), getFirst(), getLast()};
+}
+Places AttentionAttr::getWrittenPositions() const {
+  return {positions(getY()), positions(getLse())};
+}
+LogicalResult AttentionAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
+                                    int64_t keyHeads, int64_t headSize, bool,
+                                    int64_t multiprocessors, FloatAttr, int64_t, int64_t, int64_t,
+                                    int64_t, int64_t, DenseI64ArrayAttr, DenseI64ArrayAttr,
+                                    FlatSymbolRefAttr) {
+  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, multiprocessors);
+}
+
+Positions AttentionGradAttr::getReadPositions() const {
+  return {getQ(), getK(), getV(), getFirst(), getLast(), getLse(), getDelta(), getDy()};
+}
+Places AttentionGradAttr::getWrittenPositions() const {
+  return {positions(getDq()), positions(getDk()), positions(getDv())};
+}
+LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
+                                        int64_t keyHeads, int64_t headSize, bool,
+                                        int64_t multiprocessors, FloatAttr, int64_t, int64_t,
+                                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                                        DenseI64ArrayAttr, DenseI64ArrayAttr, DenseI64ArrayAttr,
+                                        FlatSymbolRefAttr score, FlatSymbolRefAttr scoreGrad) {
+  if (!score != !scoreGrad)
+    return emitError() << "gradients of an attention with a score and no gradient of it, or the "
+                          "other way round";
+  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, multiprocessors);
+}
+
+//===- Scatter, scan, copies ----------------------------------------------===//
+
+Positions ScatterSortAttr::getReadPositions() const { return {getIds()}; }
+Places ScatterSortAttr::getWrittenPositions() const { return {{getSorted()}}; }
+LogicalResult ScatterSortAttr::verify(EmitError emitError, int64_t tokens, int64_t rows, int64_t,
+                                      int64_t) {
+  return verifySizes(emitError, "a scatter", {tokens, rows});
+}
+
+Positions ScatterSumAttr::getReadPositions() const { return {getX(), getSorted()}; }
+Places ScatterSumAttr::getWrittenPositions() const { return {positions(getY())}; }
+LogicalResult ScatterSumAttr::verify(EmitError emitError, int64_t tokens, int64_t rows,
+                                     int64_t columns, bool, int64_t, int64_t, DenseI64ArrayAttr) {
+  return verifySizes(emitError, "a scatter", {tokens, rows, columns});
+}
+
+Positions ScanAttr::getReadPositions() const { return {getX()}; }
+Places ScanAttr::getWrittenPositions() const { return {positions(getY())}; }
+LogicalResult ScanAttr::verify(EmitError emitError, int64_t size, bool, int64_t,
+                               DenseI64ArrayAttr) {
+  return verifySizes(emitError, "a scan", {size});
+}
+
+Positions TransposeAttr::getReadPositions() const { return {getX()}; }
+Places TransposeAttr::getWrittenPositions() const { return {{getY()}}; }
+LogicalResult TransposeAttr::verify(EmitError emitError, int64_t matrices, int64_t p, int64_t q,
+                                    int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t) {
+  return verifySizes(emitError, "a transpose", {matrices, p, q});
+}
+
+//===- Along a sequence ---------------------------------------------------===//
+
+static LogicalResult verifyRecurrence(EmitError emitError, ArrayRef<int64_t> sizes,
+                                      std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a && !b)
+    return emitError() << "a recurrence without factors and without terms";
+  return verifySizes(emitError, "a recurrence", sizes);
+}
+static Positions present(std::initializer_list<std::optional<int64_t>> all) {
+  Positions positions;
+  for (std::optional<int64_t> position : all)
+    if (position)
+      positions.push_back(*position);
+  return positions;
+}
+
+Positions RecurrenceTotalsAttr::getReadPositions() const { return present({getA(), getB()}); }
+Places RecurrenceTotalsAttr::getWrittenPositions() const { return {{getTotals()}}; }
+LogicalResult RecurrenceTotalsAttr::verify(EmitError emitError, int64_t sequences, int64_t length,
+                                           int64_t channels, bool, bool, FloatAttr,
+                                           std::optional<int64_t> a, std::optional<int64_t> b,
+                                           int64_t) {
+  return verifyRecurrence(emitError, {sequences, length, channels}, a, b);
+}
+
+Positions RecurrenceAttr::getReadPositions() const {
+  return present({getA(), getB(), getTotals()});
+}
+Places RecurrenceAttr::getWrittenPositions() const { return {positions(getH())}; }
+LogicalResult RecurrenceAttr::verify(EmitError emitError, int64_t sequences, int64_t length,
+                                     int64_t channels, bool, bool, FloatAttr,
+                                     std::optional<int64_t> a, std::optional<int64_t> b,
+                                     std::optional<int64_t>, DenseI64ArrayAttr) {
+  return verifyRecurrence(emitError, {sequences, length, channels}, a, b);
+}
+
+Positions BandScoresAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
+Places BandScoresAttr::getWrittenPositions() const { return {positions(getY())}; }
+LogicalResult BandScoresAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
+                                     int64_t size, int64_t width, bool, int64_t, int64_t,
+                                     DenseI64ArrayAttr) {
+  return verifySizes(emitError, "a band", {tokens, heads, size, width});
+}
+
+Positions BandProductAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
+Places BandProductAttr::getWrittenPositions() const { return {positions(getY())}; }
+LogicalResult BandProductAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
+                                      int64_t size, int64_t width, bool, int64_t, int64_t,
+                                      DenseI64ArrayAttr) {
+  return verifySizes(emitError, "a band", {tokens, heads, size, width});
+}
+
+//===- The model's own ----------------------------------------------------===//
+
+Positions CustomAttr::getReadPositions() const { return positions(getInputs()); }
+Places CustomAttr::getWrittenPositions() const { return places(getOutputs()); }
+bool CustomAttr::isAdded(size_t result) const {
+  return llvm::is_contained(getAdded().asArrayRef(), int64_t(result));
+}
+LogicalResult CustomAttr::verify(EmitError emitError, StringAttr function, StringAttr, StringAttr,
+                                 DenseI64ArrayAttr, ArrayAttr outputs, DenseI64ArrayAttr added) {
+  if (!function || function.empty())
+    return emitError() << "a kernel of the model's own that calls no function";
+  return verifyResults(emitError, "kernel of the model's own", outputs, added.asArrayRef());
 }

@@ -13,10 +13,8 @@
 #include "ir/graph/Sequence.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
-#include "passes/kernels/VectorOps.h"
+#include "passes/kernels/TemplateFunctions.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -27,55 +25,12 @@ namespace {
 /// Dynamic shared memory that a block can have.
 constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t scanThreads = 1024;
-/// Neighbours of a row that an epilogue is called for: 16 bytes of the product.
-int64_t epilogueLanes(const nano::Product &product) {
-  return 16 / step::elementBytes(getElementTypeOrSelf(product.result.getType()));
-}
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
 
-/// The memrefs that a value of a task's body is written to.
-SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
-  SmallVector<Value> memrefs;
-  for (auto [i, yielded] : llvm::enumerate(task.getBody().front().getTerminator()->getOperands()))
-    if (yielded == result)
-      memrefs.push_back(task.getOuts()[i]);
-  return memrefs;
-}
-
-/// A sum of f32 that lies where one of its summands did, which nothing else reads: the epilogue
-/// adds the other one to memory, and waits for nothing to be loaded.
-struct SumInPlace {
-  Value summand;
-  BlockArgument replaced;
-};
-/// Those among an epilogue's results.
-llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Product &product) {
-  llvm::DenseMap<Value, SumInPlace> sums;
-  for (Value result : nano::epilogueResults(product)) {
-    auto add = result.getDefiningOp<graph::AddOp>();
-    const SmallVector<Value> places = memrefsOf(task, result);
-    if (!add || !getElementTypeOrSelf(result.getType()).isF32() || places.size() != 1 ||
-        !add->hasOneUse())
-      continue;
-    for (unsigned i : {0, 1}) {
-      auto argument = dyn_cast<BlockArgument>(add->getOperand(i));
-      if (argument && argument.hasOneUse() && task.getIns()[argument.getArgNumber()] == places[0] &&
-          llvm::none_of(llvm::enumerate(task.getIns()), [&](auto in) {
-            return in.index() != argument.getArgNumber() && mayOverlap(in.value(), places[0]);
-          }))
-        sums[result] = {add->getOperand(1 - i), argument};
-    }
-  }
-  return sums;
-}
-/// What an epilogue reads, without what it adds to.
-SmallVector<Value> epilogueReads(const nano::Product &product,
-                                 const llvm::DenseMap<Value, SumInPlace> &inPlace) {
-  SmallVector<Value> reads = nano::epilogueOperands(product);
-  for (const auto &[result, sum] : inPlace)
-    llvm::erase(reads, sum.replaced);
-  return reads;
+/// Adds a field to those that a kernel's name is made of: see identityOf.
+void identify(NamedAttrList &fields, StringRef name, Attribute value) {
+  fields.set(("nano." + name).str(), value);
 }
 
 /// The task's operands as arguments of launches.
@@ -119,33 +74,33 @@ private:
     return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
   }
 
-  /// The launch's operands from the op's, with the attributes that say which is which.
-  void bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
+  /// Positions among a launch's operands.
+  struct Bound {
+    SmallVector<int64_t> ins;
+    SmallVector<SmallVector<int64_t>> outs;
+  };
+
+  /// The launch's operands from the op's, and which is which.
+  Bound bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
     llvm::SetVector<Value> operands;
     auto position = [&](Value memref) -> int64_t {
       operands.insert(memref);
       return llvm::find(operands, memref) - operands.begin();
     };
-    llvm::SetVector<int64_t> reads, writes;
-    SmallVector<int64_t> read;
-    SmallVector<Attribute> results;
-    for (Value in : ins) {
-      read.push_back(position(in));
-      reads.insert(read.back());
-    }
-    for (ArrayRef<Value> places : outs) {
-      SmallVector<int64_t> written;
-      for (Value out : places) {
-        written.push_back(position(out));
-        writes.insert(written.back());
-      }
-      results.push_back(b.getDenseI64ArrayAttr(written));
-    }
+    Bound bound;
+    for (Value in : ins)
+      bound.ins.push_back(position(in));
+    for (ArrayRef<Value> places : outs)
+      bound.outs.push_back(llvm::map_to_vector(places, position));
     launch.operands = operands.takeVector();
-    launch.reads = reads.takeVector();
-    launch.writes = writes.takeVector();
-    launch.attributes.set("nano.operands", b.getDenseI64ArrayAttr(read));
-    launch.attributes.set("nano.results", b.getArrayAttr(results));
+    identify(launch.identity, "operands", b.getDenseI64ArrayAttr(bound.ins));
+    identify(launch.identity, "results", list(bound.outs));
+    return bound;
+  }
+  ArrayAttr list(ArrayRef<SmallVector<int64_t>> results) {
+    return b.getArrayAttr(llvm::map_to_vector(results, [&](const SmallVector<int64_t> &places) {
+      return Attribute(b.getDenseI64ArrayAttr(places));
+    }));
   }
 
   /// True when the rows of the last dimension are contiguous and begin at multiples of 16 bytes.
@@ -162,11 +117,16 @@ private:
   void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
                  const nano::TemplateLaunch &sizes) {
     launch.stem = name.str();
-    launch.attributes.set("nano.template", b.getStringAttr(name));
-    launch.attributes.set("nano.shape", b.getDenseI64ArrayAttr(shape));
+    identify(launch.identity, "template", b.getStringAttr(name));
+    identify(launch.identity, "shape", b.getDenseI64ArrayAttr(shape));
     launch.threads = sizes.threads;
     launch.iterations = sizes.iterations;
     launch.sharedBytes = sizes.sharedBytes;
+  }
+
+  /// Of a template that calls no functions.
+  static void set(TemplateCall &launch, kernel::TemplateAttrInterface instance) {
+    launch.instance = [=](const TemplateFunctions &) { return instance; };
   }
 
   template <typename Op>
@@ -179,7 +139,7 @@ private:
       ins.push_back(memrefOf(operand));
     for (Value result : op->getResults())
       outs.push_back(memrefsOf(task, result));
-    bind(launch, ins, outs);
+    const Bound at = bind(launch, ins, outs);
     auto type = cast<RankedTensorType>(q.getType());
     bool vectorRows = true;
     for (Value operand : launch.operands)
@@ -200,7 +160,25 @@ private:
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
              << shape.headSize << " elements; a block of a GPU has shared memory for fewer";
-    launch.attributes.set("nano.scale", b.getF64FloatAttr(scale.convertToDouble()));
+    const FloatAttr factor = b.getF64FloatAttr(scale.convertToDouble());
+    identify(launch.identity, "scale", factor);
+    launch.instance = [=, context = b.getContext()](
+                          const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
+      auto places = [&](unsigned result) {
+        return DenseI64ArrayAttr::get(context, at.outs[result]);
+      };
+      if constexpr (isGrad)
+        return kernel::AttentionGradAttr::get(
+            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.vectorRows,
+            shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2], at.ins[3], at.ins[4],
+            at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2), functions.score,
+            functions.scoreGrad);
+      else
+        return kernel::AttentionAttr::get(context, shape.tokens, shape.heads, shape.keyHeads,
+                                          shape.headSize, shape.vectorRows, shape.multiprocessors,
+                                          factor, at.ins[0], at.ins[1], at.ins[2], at.ins[3],
+                                          at.ins[4], places(0), places(1), functions.score);
+    };
     launch.flopsPerKey = kernel::flopsPerKey(type, isGrad ? 7 : 2, launch.iterations);
     if (!op.getScore().empty())
       launch.score = &op.getScore();
@@ -224,12 +202,17 @@ private:
         b.getStringAttr("sorted"), IntegerAttr());
     SmallVector<int64_t> sizes = {shape.tokens, shape.rows, shape.columns, vectorRows};
     TemplateCall sort, sum;
-    bind(sort, {memrefOf(op.getIds())}, {{scratch}});
+    const Bound sorts = bind(sort, {memrefOf(op.getIds())}, {{scratch}});
     // The sort does not depend on the columns: ops of other widths share it.
     setLaunch(sort, "scatter_sort", {shape.tokens, shape.rows, 8, true},
               nano::scatterSortLaunch(shape));
-    bind(sum, {x, scratch}, {results});
+    set(sort, kernel::ScatterSortAttr::get(b.getContext(), shape.tokens, shape.rows, sorts.ins[0],
+                                           sorts.outs[0][0]));
+    const Bound sums = bind(sum, {x, scratch}, {results});
     setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
+    set(sum, kernel::ScatterSumAttr::get(b.getContext(), shape.tokens, shape.rows, shape.columns,
+                                         vectorRows, sums.ins[0], sums.ins[1],
+                                         b.getDenseI64ArrayAttr(sums.outs[0])));
     sum.residentBlocks =
         nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()));
     return std::vector<TemplateCall>{sort, sum};
@@ -255,11 +238,14 @@ private:
     for (int64_t stride : {shape.inMatrix, shape.inRow, shape.outMatrix, shape.outRow})
       isVector &= stride * bytes % 16 == 0;
     TemplateCall launch;
-    bind(launch, {in}, {{out}});
+    const Bound at = bind(launch, {in}, {{out}});
     setLaunch(launch, "transpose",
               {shape.matrices, shape.p, shape.q, shape.inMatrix, shape.inRow, shape.outMatrix,
                shape.outRow, isVector},
               nano::transposeLaunch(shape, int(bytes)));
+    set(launch, kernel::TransposeAttr::get(b.getContext(), shape.matrices, shape.p, shape.q,
+                                           shape.inMatrix, shape.inRow, shape.outMatrix,
+                                           shape.outRow, isVector, at.ins[0], at.outs[0][0]));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -272,34 +258,38 @@ private:
       ins.push_back(memrefOf(operand));
     for (Value result : op->getResults())
       outs.push_back(memrefsOf(task, result));
-    bind(launch, ins, outs);
+    const Bound at = bind(launch, ins, outs);
     for (int64_t added : op.getAdded())
-      for (Value out : outs[added]) {
+      for (Value out : outs[added])
         step::FillOp::create(program, task.getLoc(), out);
-        launch.adds.push_back(llvm::find(launch.operands, out) - launch.operands.begin());
-      }
     setLaunch(launch, "custom", {},
               {int(op.getThreads()), int64_t(op.getIterations()), int(op.getSharedBytes())});
     launch.stem = op.getName().str();
-    launch.attributes.set("nano.function", op.getNameAttr());
-    launch.attributes.set("nano.added", op.getAddedAttr());
+    set(launch, kernel::CustomAttr::get(b.getContext(), op.getNameAttr(), op.getCpuAttr(),
+                                        op.getCudaAttr(), b.getDenseI64ArrayAttr(at.ins),
+                                        list(at.outs), b.getDenseI64ArrayAttr(op.getAdded())));
+    identify(launch.identity, "function", op.getNameAttr());
+    identify(launch.identity, "added", op.getAddedAttr());
     launch.grain = int64_t(op.getGrain());
     launch.blockIterations = int64_t(op.getBlockIterations());
     if (const double flops = op.getFlops().convertToDouble(); flops > 0)
       launch.flops = b.getF64FloatAttr(flops);
     for (auto [name, text] :
-         {std::pair("nano.cpu", op.getCpuAttr()), std::pair("nano.cuda", op.getCudaAttr())})
+         {std::pair("cpu", op.getCpuAttr()), std::pair("cuda", op.getCudaAttr())})
       if (text)
-        launch.attributes.set(name, text);
+        identify(launch.identity, name, text);
     return std::vector<TemplateCall>{launch};
   }
 
   FailureOr<std::vector<TemplateCall>> scan(graph::ScanOp op) {
     TemplateCall launch;
-    bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
-    setLaunch(launch, "scan", {op.getX().getType().getDimSize(0)},
-              {int(scanThreads), 1, 4 * int(scanThreads / 32)});
-    launch.attributes.set("nano.maximum", b.getBoolAttr(op.getCombiner() == graph::Combiner::max));
+    const Bound at = bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
+    const int64_t size = op.getX().getType().getDimSize(0);
+    const bool maximum = op.getCombiner() == graph::Combiner::max;
+    setLaunch(launch, "scan", {size}, {int(scanThreads), 1, 4 * int(scanThreads / 32)});
+    set(launch, kernel::ScanAttr::get(b.getContext(), size, maximum, at.ins[0],
+                                      b.getDenseI64ArrayAttr(at.outs[0])));
+    identify(launch.identity, "maximum", b.getBoolAttr(maximum));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -314,22 +304,41 @@ private:
     std::vector<TemplateCall> launches;
     auto launch = [&](StringRef name, ArrayRef<SmallVector<Value>> outs) {
       TemplateCall &call = launches.emplace_back();
-      bind(call, ins, outs);
+      Bound at = bind(call, ins, outs);
       setLaunch(call, name,
                 {shape.sequences, shape.length, shape.channels, bool(op.getA()), bool(op.getB()),
                  op.getReverse(), op.getAdjoint()},
                 nano::recurrenceLaunch(shape));
-      call.attributes.set("nano.initial", op.getInitialAttr());
+      identify(call.identity, "initial", op.getInitialAttr());
+      return at;
     };
+    // The operands that there are, in their order.
+    auto factor = [&](const Bound &at) {
+      return op.getA() ? std::optional(at.ins[0]) : std::nullopt;
+    };
+    auto term = [&](const Bound &at) {
+      return op.getB() ? std::optional(at.ins[op.getA() ? 1 : 0]) : std::nullopt;
+    };
+    std::optional<int64_t> totals;
     if (nano::recurrenceChunks(shape) > 1) {
       Value scratch = step::BufferOp::create(
           program, task.getLoc(),
           MemRefType::get({nano::recurrenceScratchBytes(shape) / 4}, b.getF32Type()),
           b.getStringAttr("chunks"), IntegerAttr());
-      launch("recurrence_totals", {{scratch}});
+      const Bound at = launch("recurrence_totals", {{scratch}});
+      set(launches.back(),
+          kernel::RecurrenceTotalsAttr::get(
+              b.getContext(), shape.sequences, shape.length, shape.channels, op.getReverse(),
+              op.getAdjoint(), op.getInitialAttr(), factor(at), term(at), at.outs[0][0]));
       ins.push_back(scratch);
     }
-    launch("recurrence", {memrefsOf(task, op.getResult())});
+    const Bound at = launch("recurrence", {memrefsOf(task, op.getResult())});
+    if (launches.size() > 1)
+      totals = at.ins.back();
+    set(launches.back(), kernel::RecurrenceAttr::get(
+                             b.getContext(), shape.sequences, shape.length, shape.channels,
+                             op.getReverse(), op.getAdjoint(), op.getInitialAttr(), factor(at),
+                             term(at), totals, b.getDenseI64ArrayAttr(at.outs[0])));
     return launches;
   }
 
@@ -340,11 +349,19 @@ private:
                                 cast<RankedTensorType>(band.getType()).getDimSize(2)};
     const bool isScores = isa<graph::BandScoresOp>(op);
     TemplateCall launch;
-    bind(launch, {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
-         {memrefsOf(task, op.getResult(0))});
+    const Bound at = bind(launch, {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
+                          {memrefsOf(task, op.getResult(0))});
     setLaunch(launch, isScores ? "band_scores" : "band_product",
               {shape.tokens, shape.heads, shape.size, shape.width, transpose},
               isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
+    const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
+    if (isScores)
+      set(launch, kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
+                                              shape.width, transpose, at.ins[0], at.ins[1], y));
+    else
+      set(launch,
+          kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
+                                       shape.width, transpose, at.ins[0], at.ins[1], y));
     launch.flops =
         b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
                           double(shape.width) / double(launch.iterations));
@@ -373,24 +390,24 @@ private:
     SmallVector<SmallVector<Value>> outs;
     llvm::DenseSet<Value> sums;
     SmallVector<int64_t> added;
+    IntegerAttr columnSum;
     bool storesOthers = false;
     for (Value result : nano::epilogueResults(op)) {
       if (inPlace.contains(result))
         added.push_back(int64_t(outs.size()));
       if (nano::partialColumnSumsOf(result))
-        launch.attributes.set("nano.column_sum", b.getI64IntegerAttr(int64_t(outs.size())));
+        columnSum = b.getI64IntegerAttr(int64_t(outs.size()));
       outs.push_back(memrefsOf(task, result));
       if (nano::partialSumsOf(result))
         sums.insert_range(outs.back());
       else
         storesOthers |= result != op.result;
     }
-    bind(launch, ins, outs);
-    // They read what they add to.
-    for (int64_t result : added)
-      launch.adds.push_back(llvm::find(launch.operands, outs[result][0]) - launch.operands.begin());
+    const Bound at = bind(launch, ins, outs);
+    if (columnSum)
+      identify(launch.identity, "column_sum", columnSum);
     if (!added.empty())
-      launch.attributes.set("nano.added", b.getDenseI64ArrayAttr(added));
+      identify(launch.identity, "added", b.getDenseI64ArrayAttr(added));
     for (Value operand : launch.operands)
       if (cast<MemRefType>(operand.getType()).getRank() > 0 && !sums.contains(operand) &&
           !hasVectorRows(operand))
@@ -412,11 +429,10 @@ private:
               {shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
                shape.elementBytes, sizes.blocks},
               {sizes.threads, sizes.blocks, sizes.sharedBytes});
-    const auto positions = cast<DenseI64ArrayAttr>(launch.attributes.get("nano.operands"));
     auto map = [&](unsigned operand, const nano::TensorBox &box) {
       const auto matrix = cast<MemRefType>(ins[operand].getType());
       const int64_t rowBytes = stridesOf(matrix)[0] * step::elementBytes(matrix.getElementType());
-      return kernel::TensorMapAttr::get(b.getContext(), positions[operand], matrix.getDimSize(1),
+      return kernel::TensorMapAttr::get(b.getContext(), at.ins[operand], matrix.getDimSize(1),
                                         matrix.getDimSize(0), rowBytes, box.columns, box.rows,
                                         Tiles::rowBytes);
     };
@@ -425,6 +441,17 @@ private:
     launch.cluster = Tiles::clusterBlocks;
     launch.flops = b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
                                      double(shape.inner) / double(sizes.blocks));
+    launch.instance = [=, results = list(at.outs), scales = op.isScaled() ? 2 : 0,
+                       context = b.getContext()](
+                          const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
+      const ArrayRef<int64_t> others = ArrayRef(at.ins).drop_front(2);
+      return kernel::ProductAttr::get(
+          context, shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
+          sizes.blocks, at.ins[0], at.ins[1],
+          DenseI64ArrayAttr::get(context, others.take_front(scales)),
+          DenseI64ArrayAttr::get(context, others.drop_front(scales)), results,
+          DenseI64ArrayAttr::get(context, added), columnSum, functions.epilogue);
+    };
     return std::vector<TemplateCall>{launch};
   }
 
@@ -435,122 +462,21 @@ private:
   Block &body;
 };
 
-/// A score region as a function of numbers.
-LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBuilder) {
-  SmallVector<Type> types;
-  for (Type type : region.getArgumentTypes())
-    types.push_back(getElementTypeOrSelf(type));
-  Location loc = region.getLoc();
-  auto function = func::FuncOp::create(
-      moduleBuilder, loc, name, moduleBuilder.getFunctionType(types, moduleBuilder.getF32Type()));
-  function.setPrivate();
-  Block *entry = function.addEntryBlock();
-  OpBuilder b = OpBuilder::atBlockEnd(entry);
-  VectorOps v(b, loc, /*lanes=*/1);
-  v.usesLibrary = true;
-  llvm::DenseMap<Value, Value> values;
-  for (auto [argument, value] : llvm::zip(region.getArguments(), entry->getArguments()))
-    values[argument] = value;
-  for (Operation &op : region.front().without_terminator()) {
-    SmallVector<Value> operands;
-    for (Value operand : op.getOperands())
-      operands.push_back(values[operand]);
-    FailureOr<Value> value = v.elementwise(&op, operands);
-    if (failed(value))
-      return failure();
-    values[op.getResult(0)] = *value;
-  }
-  func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
-  return success();
-}
-/// What follows a product as a function of some neighbours of a row.
-LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
-  Block &body = task.getBody().front();
-  const nano::Product product = *nano::productOf(body);
-  const int64_t lanes = epilogueLanes(product);
-  const SmallVector<Value> results = nano::epilogueResults(product);
-  SmallVector<Value> operands = {product.result};
-  const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, product);
-  llvm::append_range(operands, epilogueReads(product, inPlace));
-  auto valueType = [&](Value value) -> Type {
-    const auto type = cast<RankedTensorType>(value.getType());
-    return type.getRank() == 0 || nano::partialSumsOf(value)
-               ? type.getElementType()
-               : VectorType::get({lanes}, type.getElementType());
-  };
-  Location loc = linesOf(task);
-  auto function =
-      func::FuncOp::create(moduleBuilder, loc, name,
-                           moduleBuilder.getFunctionType(llvm::map_to_vector(operands, valueType),
-                                                         llvm::map_to_vector(results, valueType)));
-  function.setPrivate();
-  Block *entry = function.addEntryBlock();
-  OpBuilder b = OpBuilder::atBlockEnd(entry);
-  VectorOps v(b, loc, lanes);
-  v.usesLibrary = true;
-  auto called = [&](const Twine &text) { return NameLoc::get(b.getStringAttr(text)); };
-  llvm::DenseMap<Value, Value> values;
-  for (auto [operand, argument] : llvm::zip_equal(operands, entry->getArguments())) {
-    values[operand] = argument;
-    if (!getElementTypeOrSelf(argument.getType()).isBF16())
-      continue;
-    auto in = dyn_cast<BlockArgument>(operand);
-    Type wide = b.getF32Type();
-    values[operand] = arith::ExtFOp::create(
-        b,
-        called((in ? step::nameOf(task.getIns()[in.getArgNumber()]) : std::string("product")) +
-               "_value"),
-        isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
-  }
-  for (Operation &op : body.without_terminator()) {
-    if (&op == product.op || inPlace.contains(op.getResult(0)))
-      continue;
-    v.loc = called(op.getName().stripDialect());
-    if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {
-      values[op.getResult(0)] = values[op.getOperand(0)];
-      continue;
-    }
-    if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
-      // The template adds up the rows of a sum of columns.
-      const Value summands = v.splat(values[reduce.getX()]);
-      values[reduce.getResult()] = nano::partialSumsOf(reduce) ? v.sumLanes(summands) : summands;
-      continue;
-    }
-    SmallVector<Value> read;
-    for (Value operand : op.getOperands())
-      read.push_back(values[operand]);
-    if (Value ofPairs = v.elementwiseOfPairs(&op, read)) {
-      values[op.getResult(0)] = ofPairs;
-      continue;
-    }
-    FailureOr<Value> value = v.elementwise(&op, read);
-    if (failed(value))
-      return failure();
-    values[op.getResult(0)] = *value;
-  }
-  v.loc = loc;
-  SmallVector<Value> returned;
-  for (Value result : results) {
-    const auto sum = inPlace.find(result);
-    const Value value = values[sum == inPlace.end() ? result : sum->second.summand];
-    returned.push_back(nano::partialSumsOf(result)
-                           ? value
-                           : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
-  }
-  func::ReturnOp::create(b, loc, returned);
-  // Widenings of what is stored narrow.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-  return success();
+/// Positions of operands that are written.
+llvm::SmallSetVector<int64_t, 8> writtenOperands(const TemplateCall &launch) {
+  llvm::SmallSetVector<int64_t, 8> written;
+  for (const SmallVector<int64_t> &places : launch.instance({}).getWrittenPositions())
+    written.insert_range(places);
+  return written;
 }
 
 /// Positions of operands that are only read but lie where another one is written.
 SmallVector<int64_t> updatedOperands(const TemplateCall &launch) {
+  const llvm::SmallSetVector<int64_t, 8> written = writtenOperands(launch);
   SmallVector<int64_t> updated;
   for (auto [i, operand] : llvm::enumerate(launch.operands))
-    if (!llvm::is_contained(launch.writes, int64_t(i)) &&
-        llvm::any_of(launch.writes, [&, operand = operand](int64_t write) {
+    if (!written.contains(int64_t(i)) &&
+        llvm::any_of(written, [&, operand = operand](int64_t write) {
           return mayOverlap(launch.operands[write], operand);
         }))
       updated.push_back(int64_t(i));
@@ -561,28 +487,27 @@ SmallVector<int64_t> updatedOperands(const TemplateCall &launch) {
 /// kernels by name: what it says of a launch stays as it is.
 DictionaryAttr identityOf(const TemplateCall &launch) {
   Builder b(launch.operands.front().getContext());
-  NamedAttrList fields = launch.attributes;
-  for (auto [name, value] : {std::pair("nano.grain", launch.grain),
-                             std::pair("nano.block_iterations", launch.blockIterations),
-                             std::pair("nano.cluster", launch.cluster),
-                             std::pair("nano.resident_blocks", launch.residentBlocks)})
+  NamedAttrList fields = launch.identity;
+  for (auto [name, value] :
+       {std::pair("grain", launch.grain), std::pair("block_iterations", launch.blockIterations),
+        std::pair("cluster", launch.cluster), std::pair("resident_blocks", launch.residentBlocks)})
     if (value)
-      fields.set(name, b.getI64IntegerAttr(*value));
+      identify(fields, name, b.getI64IntegerAttr(*value));
   if (launch.flops)
-    fields.set("nano.flops", launch.flops);
+    identify(fields, "flops", launch.flops);
   if (launch.flopsPerKey)
-    fields.set("nano.flops_per_key", launch.flopsPerKey);
+    identify(fields, "flops_per_key", launch.flopsPerKey);
   if (launch.sharesExponentials)
-    fields.set("nano.shares_exponentials", b.getUnitAttr());
+    identify(fields, "shares_exponentials", b.getUnitAttr());
   SmallVector<Attribute> maps;
   for (kernel::TensorMapAttr map : launch.tensorMaps)
     maps.push_back(
         b.getDenseI64ArrayAttr({map.getBuffer(), map.getColumns(), map.getRows(), map.getRowBytes(),
                                 map.getBoxColumns(), map.getBoxRows(), map.getSwizzleBytes()}));
   if (!maps.empty())
-    fields.set("nano.tensor_maps", b.getArrayAttr(maps));
+    identify(fields, "tensor_maps", b.getArrayAttr(maps));
   if (launch.epilogue)
-    fields.set("nano.updated", b.getDenseI64ArrayAttr(updatedOperands(launch)));
+    identify(fields, "updated", b.getDenseI64ArrayAttr(updatedOperands(launch)));
   return fields.getDictionary(b.getContext());
 }
 
@@ -590,14 +515,18 @@ DictionaryAttr identityOf(const TemplateCall &launch) {
 /// constant.
 kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
   const Value operand = launch.operands[i];
-  const bool isWritten = llvm::is_contained(launch.writes, i) ||
-                         (launch.epilogue && llvm::is_contained(updatedOperands(launch), i));
-  const kernel::Access access = llvm::is_contained(launch.adds, i)
-                                    ? kernel::Access::add
-                                    : kernel::accessOf(llvm::is_contained(launch.reads, i),
-                                                       llvm::is_contained(launch.writes, i));
+  const kernel::TemplateAttrInterface instance = launch.instance({});
+  const bool isWritten = writtenOperands(launch).contains(i);
+  bool isAdded = false;
+  for (const auto &[result, places] : llvm::enumerate(instance.getWrittenPositions()))
+    isAdded |= instance.isAdded(result) && llvm::is_contained(places, i);
+  const kernel::Access access =
+      isAdded ? kernel::Access::add
+              : kernel::accessOf(llvm::is_contained(instance.getReadPositions(), i), isWritten);
+  const bool isConstant =
+      !isWritten && !(launch.epilogue && llvm::is_contained(updatedOperands(launch), i));
   return kernel::ParameterAttr::get(operand.getContext(), access, step::nameOf(operand),
-                                    /*alignment=*/0, /*constant=*/!isWritten, /*picks=*/0);
+                                    /*alignment=*/0, isConstant, /*picks=*/0);
 }
 } // namespace
 
@@ -632,20 +561,20 @@ FailureOr<kernel::FuncOp> templateFunction(step::TaskOp task, const TemplateCall
                                            StringRef name, OpBuilder &moduleBuilder) {
   Builder b(task.getContext());
   Location loc = launch.epilogue ? linesOf(task) : task.getBody().front().front().getLoc();
-  NamedAttrList attributes = launch.attributes;
+  TemplateFunctions functions;
+  auto named = [&](StringRef suffix) { return (name + suffix).str(); };
   if (launch.epilogue) {
-    std::string function = (name + ".epilogue").str();
-    if (failed(epilogueFunction(task, function, moduleBuilder)))
+    if (failed(epilogueFunction(task, named(".epilogue"), moduleBuilder)))
       return failure();
-    attributes.set("nano.epilogue", FlatSymbolRefAttr::get(b.getContext(), function));
+    functions.epilogue = FlatSymbolRefAttr::get(b.getContext(), named(".epilogue"));
   }
-  for (auto [attribute, region] :
-       {std::pair("nano.score", launch.score), std::pair("nano.score_grad", launch.scoreGrad)})
+  for (auto [suffix, region, function] :
+       {std::tuple(".score", launch.score, &functions.score),
+        std::tuple(".score_grad", launch.scoreGrad, &functions.scoreGrad)})
     if (region) {
-      std::string function = (name + "." + StringRef(attribute).drop_front(5)).str();
-      if (failed(scoreFunction(*region, function, moduleBuilder)))
+      if (failed(scoreFunction(*region, named(suffix), moduleBuilder)))
         return failure();
-      attributes.set(attribute, FlatSymbolRefAttr::get(b.getContext(), function));
+      *function = FlatSymbolRefAttr::get(b.getContext(), named(suffix));
     }
   SmallVector<Type> types;
   for (Value operand : launch.operands)
@@ -672,7 +601,7 @@ FailureOr<kernel::FuncOp> templateFunction(step::TaskOp task, const TemplateCall
     function.setTensorMapsAttr(
         b.getArrayAttr(SmallVector<Attribute>(launch.tensorMaps.begin(), launch.tensorMaps.end())));
   function.setSummary(launch.epilogue ? summaryOf(task) : launch.stem);
-  function->setDiscardableAttrs(attributes.getDictionary(b.getContext()));
+  function.setInstantiatesAttr(launch.instance(functions));
   return function;
 }
 

@@ -29,6 +29,7 @@ namespace {
 /// What is done to the memory behind an argument.
 struct Touch {
   bool reads = false, writes = false;
+  bool adds = false; ///< of a template: it adds to what is there
   /// It is only read where the kernel has written it before: nothing is asked of its contents.
   bool isReadBack = false;
 };
@@ -94,39 +95,31 @@ Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> 
   return touch;
 }
 
-/// What a template does to each argument, from the attributes that say where it finds its operands
-/// and puts its results.
-FailureOr<SmallVector<Touch>> touchesOfTemplate(kernel::FuncOp kernel, int64_t arguments) {
-  SmallVector<Touch> touches(arguments);
-  auto operands = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.operands");
-  auto results = kernel->getAttrOfType<ArrayAttr>("nano.results");
-  if (!operands || !results)
-    return kernel.emitOpError("is a template that does not say its operands and results");
+/// What a template does to each buffer.
+FailureOr<SmallVector<Touch>> touchesOfTemplate(kernel::FuncOp kernel,
+                                                kernel::TemplateAttrInterface instance) {
+  SmallVector<Touch> touches(kernel.getNumBuffers());
   auto at = [&](int64_t position) -> FailureOr<Touch *> {
-    if (position < 0 || position >= arguments)
-      return kernel.emitOpError("names argument ") << position << " of " << arguments;
+    if (position < 0 || position >= int64_t(touches.size()))
+      return kernel.emitOpError("is a template of buffer ")
+             << position << ", but takes " << touches.size();
     return &touches[position];
   };
-  for (int64_t position : operands.asArrayRef()) {
+  for (int64_t position : instance.getReadPositions()) {
     FailureOr<Touch *> touch = at(position);
     if (failed(touch))
       return failure();
     (*touch)->reads = true;
   }
-  auto added = kernel->getAttrOfType<DenseI64ArrayAttr>("nano.added");
-  for (auto [result, attribute] : llvm::enumerate(results)) {
-    auto places = dyn_cast<DenseI64ArrayAttr>(attribute);
-    if (!places)
-      return kernel.emitOpError("does not say where result ") << result << " goes";
-    const bool isAdded = added && llvm::is_contained(added.asArrayRef(), int64_t(result));
-    for (int64_t position : places.asArrayRef()) {
+  for (const auto &[result, places] : llvm::enumerate(instance.getWrittenPositions()))
+    for (int64_t position : places) {
       FailureOr<Touch *> touch = at(position);
       if (failed(touch))
         return failure();
       (*touch)->writes = true;
-      (*touch)->reads |= isAdded;
+      (*touch)->reads |= instance.isAdded(result);
+      (*touch)->adds |= instance.isAdded(result);
     }
-  }
   return touches;
 }
 
@@ -135,8 +128,8 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
     return success();
   const int64_t arguments = kernel.getNumBuffers();
   SmallVector<Touch> touches;
-  if (kernel->hasAttr("nano.template")) {
-    FailureOr<SmallVector<Touch>> found = touchesOfTemplate(kernel, arguments);
+  if (std::optional<kernel::TemplateAttrInterface> instance = kernel.getInstantiates()) {
+    FailureOr<SmallVector<Touch>> found = touchesOfTemplate(kernel, *instance);
     if (failed(found))
       return failure();
     touches = std::move(*found);
@@ -155,6 +148,10 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
         return kernel.emitOpError(does ? "may " : "states to ")
                << verb << " argument " << i
                << (does ? ", which it does not state" : ", which it does not do");
+    // That it adds elements of each iteration's own is a promise that only a template can keep.
+    if (touch.adds != (kernel.getParameter(i).getAccess() == kernel::Access::add))
+      return kernel.emitOpError(touch.adds ? "adds to argument " : "states to add to argument ")
+             << i << (touch.adds ? ", which it does not state" : ", which it does not do");
   }
   // That a map stays inside a buffer of known size is what the op's verifier sees to.
   if (kernel.getTensorMaps())

@@ -103,11 +103,10 @@ bool isFactor(Operation *command, Value operand) {
   });
 }
 
-/// True for a template without an epilogue, such as attention or a scan: its blocks read elements
-/// that others write.
+/// True for a template whose blocks read elements that others write, such as attention or a scan.
 bool readsOtherPlaces(Operation *command) {
   kernel::FuncOp kernel = kernelOf(command);
-  return kernel && kernel->hasAttr("nano.template") && !kernel->hasAttr("nano.epilogue");
+  return kernel && kernel.getInstantiates() && kernel.getInstantiates()->readsOtherPlaces();
 }
 
 /// True for what a kernel adds to, each of its iterations to elements of its own.

@@ -8,6 +8,7 @@ import os
 import tempfile
 import unittest
 
+import attributes
 import hygiene
 import includes
 import names
@@ -215,6 +216,34 @@ class NamesTest(PlantedTree):
         os.remove(os.path.join(self.root, "models/optimizers.h"))
         self.plant("passes/A.cpp", "lion")
         self.assertEqual(self.run_main(names)[0], 1)
+
+
+class AttributesTest(PlantedTree):
+    def places(self, *allowed):
+        return [text.split(": ")[0] for text in attributes.check(self.root, allowed)[0]]
+
+    def test_names_what_is_not_allowed(self):
+        self.plant("passes/A.cpp", 'op->setAttr("nano.one", x);', 'get("kernel.two.three")')
+        self.plant("ir/A.h", '= "step.four";', '// "nano.five"')
+        self.assertEqual(
+            sorted(self.places()), ["ir/A.h:1", "passes/A.cpp:1", "passes/A.cpp:2"]
+        )
+        self.assertEqual(self.places("nano.one", "kernel.two.three", "step.four"), [])
+        self.assertEqual(self.run_main(attributes)[0], 1)
+
+    def test_ops_and_other_rooms_are_none(self):
+        self.plant("ir/graph/A.td", 'def Nano_OneOp : Nano_Op<"one", [Pure]>')
+        self.plant("passes/A.cpp", '"nano.one"')
+        self.plant("runtime/A.cpp", '"nano.two"')
+        self.plant("codegen/device/A.h", '"nano.three"')
+        self.assertEqual(self.places(), [])
+
+    def test_what_is_used_no_more_is_not_allowed_either(self):
+        self.plant("passes/A.cpp", '"nano.one"')
+        self.assertEqual(self.places("nano.one", "nano.two"), ["tests/layering/attributes.py"])
+
+    def test_reading_nothing_is_a_finding(self):
+        self.assertEqual(self.run_main(attributes)[0], 1)
 
 
 class HygieneTest(PlantedTree):

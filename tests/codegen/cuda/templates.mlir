@@ -5,7 +5,7 @@
 // IR-LABEL: step.program @attention
 // IR:         step.launch @attention_{{.*}} {iterations = array<i64: {{[0-9]+}}>}
 // IR:       func.func private @attention_{{.*}}.score(
-// IR:       kernel.func @attention_{{.*}} attributes {{{.*}}nano.template = "attention"
+// IR:       kernel.func @attention_{{.*}} attributes {{{.*}}instantiates = #kernel.attention<tokens = 128, heads = 2, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 132, scale = {{[^,]+}}, q = 0, k = 1, v = 2, first = 3, last = 4, {{.*}}score = @attention_{{.*}}.score>
 // CHECK-LABEL: // attention
 // CHECK:       #include "nano_attention.h"
 // CHECK:       struct Attention {
@@ -136,10 +136,9 @@ step.program @scatter_transposed {
 // IR:       func.func private @matmul_mul_add_cast_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xf32>, %{{.*}}: f32) -> (vector<8xf32>, vector<8xbf16>)
 // IR:       kernel.func @matmul_mul_add_cast_
 // IR-SAME:    flops = {{[^ ]+}} : f64
+// IR-SAME:    instantiates = #kernel.product<rows = 49152, columns = 3072, inner = 768, transpose_a = false, transpose_b = false, blocks = 132, a = 0, b = 1, scales = [], others = [2, 3, 4],
+// IR-SAME:      results = [array<i64: 5>, array<i64: 2>], added = [], epilogue = @matmul_mul_add_cast_{{.*}}.epilogue>
 // IR-SAME:    launch = #kernel.launch<threads = {{[0-9]+}}, cluster = 2>
-// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3, 4>
-// IR-SAME:    nano.results = [array<i64: 5>, array<i64: 2>]
-// IR-SAME:    nano.shape = array<i64: 49152, 3072, 768, 0, 0, 2, 132>
 // IR-SAME:    summary = "matmul, cast {{.*}}2, broadcast, add {{.*}}2, neg, broadcast, mul"
 // IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 768, rows = 49152, row_bytes = 2304, box_columns = 64, box_rows = {{[0-9]+}}, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 3072, rows = 768, row_bytes = 6144, box_columns = 64, box_rows = {{[0-9]+}}, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_mul_add_cast
@@ -222,10 +221,9 @@ step.program @product {
 // IR-LABEL: step.program @statistics
 // IR:       func.func private @matmul_sum_sigmoid_exp_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, f32)
 // IR:       kernel.func @matmul_sum_sigmoid_exp_
+// IR-SAME:    instantiates = #kernel.product<rows = 3072, columns = 50304, inner = 768, transpose_a = false, transpose_b = true, blocks = 132, a = 0, b = 1, scales = [2, 3], others = [],
+// IR-SAME:      results = [array<i64: 4>, array<i64: 5>]
 // IR-SAME:    shares_exponentials = true
-// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
-// IR-SAME:    nano.results = [array<i64: 4>, array<i64: 5>]
-// IR-SAME:    nano.shape = array<i64: 3072, 50304, 768, 0, 1, 1, 132>
 // IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 768, rows = 3072, row_bytes = 768, box_columns = 128, box_rows = {{[0-9]+}}, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 768, rows = 50304, row_bytes = 768, box_columns = 128, box_rows = {{[0-9]+}}, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_sum_sigmoid_exp
 // CHECK:       struct Product {
@@ -296,10 +294,8 @@ step.program @statistics {
 // IR:       func.func private @matmul_add_{{.*}}.epilogue(%{{.*}}: vector<4xf32>) -> vector<4xf32>
 // IR:       kernel.func @matmul_add_
 // IR-SAME:    add %{{[^ ]+}} memref<50304x768xf32>
-// IR-SAME:    nano.added = array<i64: 0>
-// IR-SAME:    nano.operands = array<i64: 0, 1, 2, 3>
-// IR-SAME:    nano.results = [array<i64: 4>]
-// IR-SAME:    nano.shape = array<i64: 50304, 768, 4096, 1, 1, 1, 132>
+// IR-SAME:    instantiates = #kernel.product<rows = 50304, columns = 768, inner = 4096, transpose_a = true, transpose_b = true, blocks = 132, a = 0, b = 1, scales = [2, 3], others = [],
+// IR-SAME:      results = [array<i64: 4>], added = [0]
 // IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 50304, rows = 4096, row_bytes = 50304, box_columns = 128, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 4096, rows = 768, row_bytes = 4096, box_columns = 128, box_rows = 128, swizzle_bytes = 128>]
 // CHECK-LABEL: // matmul_add
 // CHECK:       struct Product {
@@ -360,7 +356,7 @@ step.program @apart {
 // IR-LABEL: step.program @slopes
 // IR:       func.func private @matmul_sum_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>) -> (vector<8xbf16>, vector<8xf32>)
 // IR:       kernel.func @matmul_sum_
-// IR-SAME:    nano.column_sum = 1 : i64
+// IR-SAME:    column_sum = 1 : i64
 // CHECK-LABEL: // matmul_sum_
 // CHECK:         static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = true;

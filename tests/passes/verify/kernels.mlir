@@ -13,7 +13,8 @@ module {
       kernel.return
     }
     kernel.func @product(read %a: memref<128x64xbf16>, read %b: memref<128x64xbf16>, write %c: memref<128x128xbf16>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {nano.template = "matmul", nano.operands = array<i64: 0, 1>, nano.results = [array<i64: 2>],
+        attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [],
+                    results = [array<i64: 2>], added = []>,
                     tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 64, rows = 128, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 64, rows = 128, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>]} {
       kernel.return
     }
@@ -117,7 +118,7 @@ module {
   module @kernels {
     // expected-error @below {{states to read argument 1, which it does not do}}
     kernel.func @scan(read %x: memref<8xi32>, read %y: memref<8xi32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {nano.template = "scan", nano.operands = array<i64: 0>, nano.results = [array<i64: 1>]} {
+        attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [1]>} {
       kernel.return
     }
   }
@@ -130,7 +131,8 @@ module {
   module @kernels {
     // expected-error @below {{may read argument 2, which it does not state}}
     kernel.func @adds(read %a: memref<128x64xbf16>, read %b: memref<128x64xbf16>, write %c: memref<128x128xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {nano.template = "matmul", nano.operands = array<i64: 0, 1>, nano.results = [array<i64: 2>], nano.added = array<i64: 0>} {
+        attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [],
+                    results = [array<i64: 2>], added = [0]>} {
       kernel.return
     }
   }
@@ -143,8 +145,49 @@ module {
   module @kernels {
     // expected-error @below {{has a tensor map of buffer 0, whose size is not known}}
     kernel.func @map(read %a: memref<?xbf16>, write %c: memref<8xbf16>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {nano.template = "matmul", nano.operands = array<i64: 0>, nano.results = [array<i64: 1>],
+        attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 0, scales = [], others = [],
+                    results = [array<i64: 1>], added = []>,
                     tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 64, rows = 128, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>]} {
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A sum that is added to memory, which the kernel states to read and to write, but not to add to.
+module {
+  module @kernels {
+    // expected-error @below {{adds to argument 2, which it does not state}}
+    kernel.func @adds(read %a: memref<128x64xbf16>, read %b: memref<128x64xbf16>, read_write %c: memref<128x128xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [],
+                    results = [array<i64: 2>], added = [0]>} {
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// Loops promise nothing of the kind: two iterations could add to one element.
+module {
+  module @kernels {
+    // expected-error @below {{states to add to argument 0, which it does not do}}
+    kernel.func @loops(add %x: memref<8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %v = memref.load %x[%begin] : memref<8xf32>
+      memref.store %v, %x[%begin] : memref<8xf32>
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+module {
+  module @kernels {
+    // expected-error @below {{is a template of buffer 2, but takes 2}}
+    kernel.func @scan(read %x: memref<8xi32>, write %y: memref<8xi32>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [2]>} {
       kernel.return
     }
   }

@@ -276,7 +276,7 @@ module attributes {step.arena_bytes = 4096 : i64} {
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
     kernel.func @scan(read memref<8xi32>, write memref<8xi32>, memref<0xi8>, index, index)
-      attributes {nano.template = "scan", iterations = 1 : i64}
+      attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [1]>, iterations = 1 : i64}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>
@@ -291,7 +291,7 @@ module attributes {step.arena_bytes = 4096 : i64} {
 module attributes {step.arena_bytes = 4096 : i64} {
   module @kernels {
     kernel.func @scan(read_write memref<8xi32>, memref<0xi8>, index, index)
-      attributes {nano.template = "scan", iterations = 1 : i64}
+      attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [0]>, iterations = 1 : i64}
   }
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xi32>

@@ -1,0 +1,95 @@
+// RUN: nano-opt %s -split-input-file -verify-diagnostics
+
+// What templates refuse of their parameters.
+// expected-error @below {{a product with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 0, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [array<i64: 2>], added = []>}
+
+// -----
+
+// expected-error @below {{a product with 1 scales: none or two}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [3], others = [], results = [array<i64: 2>], added = []>}
+
+// -----
+
+// expected-error @below {{a product with a result that is no list of buffers}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [2], added = []>}
+
+// -----
+
+// expected-error @below {{a product that names result 1 of 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [array<i64: 2>], added = [1]>}
+
+// -----
+
+// expected-error @below {{a product that names result 2 of 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [array<i64: 2>], added = [], column_sum = 2 : i64>}
+
+// -----
+
+// expected-error @below {{an attention of 3 heads, which cannot share 2 heads of keys evenly}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 3, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
+
+// -----
+
+// expected-error @below {{an attention with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 0, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
+
+// -----
+
+// expected-error @below {{gradients of an attention with a score and no gradient of it, or the other way round}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], score = @s>}
+
+// -----
+
+// expected-error @below {{a scatter with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sort<tokens = 0, rows = 8, ids = 0, sorted = 1>}
+
+// -----
+
+// expected-error @below {{a scatter with a size of -1: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, columns = -1, vector_rows = true, x = 0, sorted = 1, y = [2]>}
+
+// -----
+
+// expected-error @below {{a scan with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scan<size = 0, maximum = false, x = 0, y = [1]>}
+
+// -----
+
+// expected-error @below {{a transpose with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.transpose<matrices = 1, p = 64, q = 0, in_matrix = 0, in_row = 64, out_matrix = 0, out_row = 128, is_vector = true, x = 0, y = 1>}
+
+// -----
+
+// expected-error @below {{a kernel of the model's own that calls no function}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.custom<function = "", inputs = [0], outputs = [array<i64: 1>], added = []>}
+
+// -----
+
+// expected-error @below {{a kernel of the model's own that names result 1 of 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.custom<function = "f", inputs = [0], outputs = [array<i64: 1>], added = [1]>}
+
+// -----
+
+// expected-error @below {{a recurrence without factors and without terms}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, reverse = false, adjoint = true, initial = 0.0 : f64, h = [1]>}
+
+// -----
+
+// expected-error @below {{a recurrence without factors and without terms}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence_totals<sequences = 2, length = 1024, channels = 64, reverse = false, adjoint = true, initial = 0.0 : f64, totals = 1>}
+
+// -----
+
+// expected-error @below {{a recurrence with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 0, reverse = false, adjoint = true, initial = 0.0 : f64, b = 0, h = [1]>}
+
+// -----
+
+// expected-error @below {{a band with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_scores<tokens = 0, heads = 2, size = 64, width = 8, transpose = false, first = 0, second = 1, y = [2]>}
+
+// -----
+
+// expected-error @below {{a band with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 0, heads = 2, size = 64, width = 8, transpose = false, first = 0, second = 1, y = [2]>}
