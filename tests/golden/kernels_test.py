@@ -21,14 +21,15 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
 import nvrtc
 
 BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
-# Pages: the model, what its hyperparameters are but for their own values, and options of nanoc.
+# Pages: the model's file, what its hyperparameters are but for their own values, and options of nanoc.
 MODELS = {
-    "gpt_tiny": ("gpt_tiny",),
-    "gpt124m": ("gpt124m",),
-    "gpt124m_fp8": ("gpt124m", "fp8=all"),
-    "gpt124m_fused": ("gpt124m", "fp8=all", "--products=fused"),
-    "gpt2": ("gpt2",),
-    "speedrun44": ("speedrun44",),
+    "gpt_tiny": ("models/gpt_tiny",),
+    "gpt124m": ("models/gpt124m",),
+    "gpt124m_fp8": ("models/gpt124m", "fp8=all"),
+    "gpt124m_fused": ("models/gpt124m", "fp8=all", "--products=fused"),
+    "gpt2": ("models/gpt2",),
+    "speedrun44": ("models/speedrun44",),
+    "sequences": ("tests/compiler/Inputs/sequences",),
 }
 COLUMNS = "text     registers stack spilled shared instructions kernel"
 NVRTC = nvrtc.library()
@@ -56,7 +57,7 @@ def write_page(model, kernels):
     os.makedirs(os.path.dirname(page_path(model)), exist_ok=True)
     with open(page_path(model), "w", encoding="utf-8") as file:
         source, *overrides = MODELS[model]
-        words = " ".join([f"models/{source}.cpp", *overrides])
+        words = " ".join([f"{source}.cpp", *overrides])
         file.write(f"# {words} for {nvrtc.ARCHITECTURE} by NVRTC {nvrtc.version(NVRTC)}\n")
         file.write(f"# {COLUMNS}\n")
         for name, (digest, r) in sorted(kernels.items()):
@@ -70,7 +71,7 @@ def kernels_of(model, known):
     """{kernel: (digest, Resources)} of a model's plan; what is known of the same text is taken."""
     with tempfile.TemporaryDirectory() as folder:
         source, *overrides = MODELS[model]
-        command = [f"{BIN}/nanoc", "compile", f"models/{source}.cpp", "--target", "cuda"]
+        command = [f"{BIN}/nanoc", "compile", f"{source}.cpp", "--target", "cuda"]
         for word in overrides:
             command += [word] if word.startswith("--") else ["-D", word]
         command += ["-o", f"{folder}/x.plan", "--dump-ir", folder]
@@ -132,6 +133,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_gpt2(self):
         self.check("gpt2")
+
+    def test_sequences(self):
+        self.check("sequences")
 
     def test_speedrun44(self):
         self.check("speedrun44")
