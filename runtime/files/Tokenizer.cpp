@@ -146,12 +146,11 @@ Result<Tokenizer> Tokenizer::open(const std::string &given) {
                                spelling.error().message));
     tokenizer.stripped = spelling->stripped;
     auto add = [&](const json &id, std::string bytes) {
-      const auto token = id.get<int64_t>();
+      // Any other kind of number would be rounded, or be none of 64 bits.
+      const int64_t token = id.is_number_integer() ? id.get<int64_t>() : -1;
       if (token < 0 || token >= mostTokens)
         return false;
-      if (size_t(token) >= tokenizer.entries.size())
-        tokenizer.entries.resize(size_t(token) + 1);
-      tokenizer.entries[size_t(token)] = {true, std::move(bytes)};
+      tokenizer.entries.insert_or_assign(token, std::move(bytes));
       return true;
     };
     for (const auto &[name, id] : file.at("model").at("vocab").items())
@@ -169,9 +168,10 @@ Result<Tokenizer> Tokenizer::open(const std::string &given) {
 }
 
 Result<std::string> Tokenizer::bytes(int32_t token) const {
-  if (token < 0 || size_t(token) >= entries.size() || !entries[size_t(token)].isThere)
+  const auto found = entries.find(token);
+  if (found == entries.end())
     return failed(fmt::format("{}: has no token {}", path, token));
-  return entries[size_t(token)].bytes;
+  return found->second;
 }
 
 } // namespace nano

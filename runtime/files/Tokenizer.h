@@ -6,14 +6,15 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 namespace nano {
 
 class Tokenizer {
 public:
   /// The file at `path`, or the tokenizer.json of the folder. BadInput, one line that names it: no
-  /// JSON, no vocabulary, a token given twice, a decoder of another kind.
+  /// JSON, no vocabulary, a spelling given twice, a number that is no token's, a decoder of
+  /// another kind.
   static Result<Tokenizer> open(const std::string &path);
 
   /// The bytes of a token; of text in UTF-8 one character may be those of several. Nothing special
@@ -23,12 +24,8 @@ public:
   const std::string &strippedAtStart() const { return stripped; }
 
 private:
-  struct Entry {
-    bool isThere = false;
-    std::string bytes;
-  };
   std::string path, stripped;
-  std::vector<Entry> entries; ///< by token
+  std::unordered_map<int64_t, std::string> entries; ///< bytes by token
 };
 
 } // namespace nano

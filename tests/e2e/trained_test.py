@@ -155,6 +155,7 @@ class Trained(FolderTest):
             ({"decoder": {"type": "WordPiece"}}, "its decoder {.*WordPiece.*} is not known"),
             ({"model": {}}, "is not a tokenizer of HuggingFace's"),
             ({"model": {"vocab": {"a": -1}}}, "the token 'a' has the number -1"),
+            ({"model": {"vocab": {"a": 0.5}}}, "the token 'a' has the number 0.5"),
         ):
             self.assertRegex(self.sampled(given, {**pieces, **change}, 2), message)
         self.assertIn("has no token", self.sampled(given, {**pieces, "model": {"vocab": {}}}, 1))

@@ -1,8 +1,9 @@
-// The files that nanorun reads: plans, tensors, manifests, shards, tuning.
+// The files that nanorun reads: plans, tensors, manifests, shards, tuning, tokenizers.
 #include "runtime/cuda/Tuning.h"
 #include "runtime/data/BatchReader.h"
 #include "runtime/files/Manifest.h"
 #include "runtime/files/Safetensors.h"
+#include "runtime/files/Tokenizer.h"
 #include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/PlanFile.h"
 #include "tests/fuzz/Targets.h"
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 namespace nano::fuzz {
@@ -154,6 +156,20 @@ void tuning(std::string_view bytes) {
   cuda::Tuning tuning = cuda::Tuning::open(memory.path(), "GPU", [](const std::string &) {});
   (void)tuning.find("1 2 3");
   (void)tuning.text();
+}
+
+void tokenizer(std::string_view bytes) {
+  const MemoryFile memory(bytes);
+  const Result<Tokenizer> read = Tokenizer::open(memory.path());
+  if (!read)
+    return;
+  constexpr int32_t tried = 300;
+  for (int32_t token = 0; token < tried; ++token)
+    if (const Result<std::string> spelled = read->bytes(token))
+      require(spelled->size() <= bytes.size(), "a token is no longer than its file");
+  for (const int32_t token : {-1, INT32_MIN, INT32_MAX})
+    require(!read->bytes(token), "what no file may number is no token");
+  require(read->strippedAtStart().size() <= bytes.size(), "what is stripped stands in the file");
 }
 
 } // namespace nano::fuzz

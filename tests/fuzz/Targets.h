@@ -19,6 +19,8 @@ void manifest(std::string_view bytes);
 void shard(std::string_view bytes);
 /// A tuning file.
 void tuning(std::string_view bytes);
+/// A tokenizer.json, with which tokens are then decoded.
+void tokenizer(std::string_view bytes);
 /// What somebody who knows no secret says to rank 0 of a job.
 void join(std::string_view bytes);
 /// A file of a machine's rates, with which a product and a collective are then predicted.
