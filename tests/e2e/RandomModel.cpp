@@ -16,13 +16,13 @@ namespace {
 
 class Generator : ModelText {
 public:
-  explicit Generator(uint64_t seed) : random(seed * 7919 + 17) {
+  Generator(uint64_t seed, int64_t mostBlocks) : random(seed * 7919 + 17), mostBlocks(mostBlocks) {
     static constexpr int64_t lengths[] = {8, 16, 24, 40, 48, 64}, vocabularies[] = {17, 32, 50, 80};
     model.seqLen = lengths[pick(0, 5)];
     model.valSeqLen = lengths[pick(0, 5)];
     model.genSeqLen = lengths[pick(0, 2)];
     model.vocabulary = vocabularies[pick(0, 3)];
-    model.sequences = pick(1, 3);
+    model.sequences = pick(1, 4);
     // Three in four models are f32 throughout.
     bf16Percent = chance(25) ? 40 : 0;
   }
@@ -32,7 +32,7 @@ public:
     position = op({T}, "i32", "nano.iota 0 : ");
     Value x = chance(50) ? embed(width) : cast(embed(width), "f32");
     remember(x);
-    const int64_t steps = pick(3, 9);
+    const int64_t steps = std::min(pick(3, 9), mostBlocks);
     for (int64_t i = 0; i < steps; ++i)
       remember(step(choose()));
     finish();
@@ -580,6 +580,7 @@ private:
   }
 
   std::mt19937_64 random;
+  int64_t mostBlocks;
   RandomModel model;
   int64_t bf16Percent = 0, parameters = 0, uses = 0;
   struct Declared {
@@ -597,6 +598,8 @@ private:
 
 } // namespace
 
-RandomModel randomModel(uint64_t seed) { return Generator(seed).make(); }
+RandomModel randomModel(uint64_t seed, int64_t mostBlocks) {
+  return Generator(seed, mostBlocks).make();
+}
 
 } // namespace nano::test

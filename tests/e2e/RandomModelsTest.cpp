@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -115,7 +116,9 @@ TensorValue unpacked(const std::vector<char> &bytes, plan::DType type,
 class RandomModels : public testing::TestWithParam<uint64_t> {
 protected:
   void SetUp() override {
-    model = randomModel(GetParam());
+    // tools/random-models looks for the fewest blocks with which a model fails.
+    const char *blocks = std::getenv("NANO_RANDOM_BLOCKS");
+    model = blocks ? randomModel(GetParam(), std::atoll(blocks)) : randomModel(GetParam());
     path = testing::TempDir() + "nano-random-model-" + std::to_string(GetParam()) + ".mlir";
     std::ofstream(path) << model.text;
     DialectRegistry registry;
@@ -562,6 +565,8 @@ TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
   for (const auto &[world, plan] : plans)
     if (world > 1)
       compare(runPlan(int(world)), std::to_string(world) + " ranks", false);
+  for (const auto &[world, plan] : plans)
+    std::printf("ran on %d rank(s)\n", int(world));
   if (!model.hasBf16)
     checkFiniteDifferences(one.gradients[0]);
 }
