@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <iostream>
+#include <string_view>
 
 namespace nano {
 
@@ -39,14 +40,15 @@ std::string isSeed(const std::string &text) {
   return valid ? "" : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
 }
 
-std::string isTemperature(const std::string &text) {
+/// Of --temperature and --tolerance.
+std::string isNotNegative(const std::string &text) {
   double value = 0;
   bool valid = CLI::detail::lexical_cast(text, value) && value >= 0 && std::isfinite(value);
   return valid ? "" : fmt::format("'{}' is not a number of at least 0", text);
 }
 
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
-/// --logits, --logprobs.
+/// --logits, --logprobs; --compare, which does one step.
 Status checkTogether(const CLI::App &app, const Options &options) {
   const char *trainOnly[] = {"--train",
                              "--val",
@@ -73,7 +75,7 @@ Status checkTogether(const CLI::App &app, const Options &options) {
                              "--data-from-start",
                              "--tensorboard",
                              "--show"};
-  const char *insteads[] = {"--sample", "--perplexity", "--logits", "--logprobs"};
+  const char *insteads[] = {"--sample", "--perplexity", "--logits", "--logprobs", "--compare"};
   const char *instead = nullptr;
   for (const char *name : insteads)
     if (app.count(name) > 0) {
@@ -82,8 +84,15 @@ Status checkTogether(const CLI::App &app, const Options &options) {
       instead = name;
     }
   for (const char *name : trainOnly)
-    if (instead && app.count(name) > 0)
+    if (instead && options.compare.empty() && app.count(name) > 0)
       return badInput(fmt::format("{}: not together with {}, which does not train", name, instead));
+  // One step of training, of which nothing is kept.
+  if (app.count("--compare") > 0)
+    for (const char *name : trainOnly)
+      if (app.count(name) > 0 && name != std::string_view("--train"))
+        return badInput(fmt::format("{}: not together with --compare", name));
+  if (app.count("--tolerance") > 0 && options.compare.empty())
+    return badInput("--tolerance: only together with --compare");
   if (app.count("--temperature") > 0 && !options.sample)
     return badInput("--temperature: only together with --sample N");
   if (app.count("--samples") > 0 && !options.sample)
@@ -252,6 +261,19 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "Run the plan only if the nanoc beside nanorun makes the same bytes of this model "
                  "file, which it compiles and runs; says what differs and ends with status 1 else")
       ->type_name("MODEL.cpp");
+  app.add_option(
+         "--compare", options.compare,
+         "Instead of training, run the next step twice on one rank, on the plan's device and "
+         "on another one, or by another plan of the model, and print the first tensor in "
+         "which they differ, with both commands and the model line; cpu: again with one "
+         "thread; exit status 1 where they differ")
+      ->type_name("cpu|emulator|cuda|OTHER.plan");
+  app.add_option("--tolerance", options.tolerance,
+                 "With --compare: the relative error of a tensor that is allowed; default: 0 for "
+                 "two runs of a plan on one kind of device, else 2^-14, 2^-6 where anything is "
+                 "bf16, 2^-2 where anything has 8 bits")
+      ->type_name("R")
+      ->check(isNotNegative);
   app.add_flag("--describe", options.describe, "Print what the plan holds, and stop");
   auto *sampleOption =
       app.add_option("--sample", sample,
@@ -282,7 +304,7 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
       ->type_name("FILE.npy");
   app.add_option("--temperature", options.temperature, "Of the sample; 0 takes the likeliest token")
       ->type_name("T")
-      ->check(isTemperature)
+      ->check(isNotNegative)
       ->capture_default_str();
 
   try {

@@ -31,6 +31,8 @@ struct Options {
   std::string logits;     ///< file; given: the logits of the prompt instead of training
   std::string logprobs;   ///< file; given: log-probabilities of `score` instead of training
   std::string score;      ///< a training file or folder
+  std::string compare;    ///< a device or a plan; given: compare one step instead of training
+  std::optional<double> tolerance; ///< of `compare`
 };
 
 /// The options, or no value when --help or --version was asked for and printed. BadInput: one line.
