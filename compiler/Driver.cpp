@@ -590,15 +590,22 @@ private:
   std::vector<plan::Plan> plans;
 };
 
-/// Runs `work` and turns what it throws into a line and an exit status.
-template <typename Work> int guarded(const Work &work) {
+/// Runs `work` and turns what it throws into a line and an exit status; `records`, which may be
+/// null, are told why.
+template <typename Work> int guarded(const Work &work, explore::PassRecords *records = nullptr) {
+  auto note = [&](const std::string &message) {
+    if (records)
+      records->failure = failureOf(message);
+  };
   try {
     work();
     return Done;
   } catch (const ModelError &error) {
+    note(error.what());
     fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), error.column));
     return BadInput;
   } catch (const StageError &error) {
+    note(error.what());
     fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), 0));
     return error.isBadInput ? BadInput : RunFailed;
   } catch (const std::bad_alloc &) {
@@ -639,12 +646,13 @@ std::string table(const std::vector<std::vector<std::string>> &rows) {
 const char *defaultTarget() { return NANO_DEFAULT_TARGET; }
 
 int compileModel(const CompileOptions &options) {
-  return guarded([&] {
+  auto work = [&] {
     CompileOptions known = options;
     if (known.target.empty())
       known.target = defaultTarget();
     Compilation(known).run();
-  });
+  };
+  return guarded(work, options.passes);
 }
 
 int listParameters(const std::string &path, const Overrides &overrides, bool isVerbose) {

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/Support/raw_ostream.h"
@@ -174,11 +175,13 @@ public:
     since = Clock::now();
   }
 
-  void end(ModuleOp module) {
+  void end(ModuleOp module, bool isFailed = false) {
     PassRecord &record = records.back();
     record.seconds = std::chrono::duration<double>(Clock::now() - since).count();
     record.opsAfter = ops = opsIn(module);
-    if (!compares)
+    record.isFailed = isFailed;
+    // What a failed pass has left may be no IR that can be printed.
+    if (!compares || (isFailed && failed(verify(module))))
       return;
     Texts now = textsOf(module);
     record.functions = changesOf(texts, now);
@@ -208,6 +211,10 @@ public:
   void runAfterPass(Pass *pass, Operation *op) override {
     if (auto module = dyn_cast<ModuleOp>(op); module && !pass->getArgument().empty())
       state.end(module);
+  }
+  void runAfterPassFailed(Pass *pass, Operation *op) override {
+    if (auto module = dyn_cast<ModuleOp>(op); module && !pass->getArgument().empty())
+      state.end(module, /*isFailed=*/true);
   }
 
 private:
@@ -246,6 +253,15 @@ void addKernels(explore::PassRecords &records, ModuleOp module) {
     for (auto kernel : kernels.getOps<FunctionOpInterface>())
       if (auto [entry, isNew] = records.kernels.try_emplace(kernel.getName().str()); isNew)
         entry->second = codegen::kernelText(kernel);
+}
+
+explore::Failure failureOf(const std::string &error) {
+  const auto [place, message] = StringRef(error).split(": ");
+  const auto [file, number] = place.rsplit(':');
+  unsigned line = 0;
+  if (file.empty() || message.empty() || number.getAsInteger(10, line))
+    return {error, ""};
+  return {message.str(), place.str()};
 }
 
 void addRecords(explore::PassRecords &records, std::vector<std::vector<PassRecord>> runs) {

@@ -38,6 +38,10 @@ explore::LineOps lineOpsOf(mlir::ModuleOp module);
 /// Adds the text of the program's kernels that the records do not have.
 void addKernels(explore::PassRecords &records, mlir::ModuleOp module);
 
+/// An error as users see it, "models/x.cpp:41: …", by its parts; of one without a place all of it
+/// is the message.
+explore::Failure failureOf(const std::string &error);
+
 /// Adds the passes of a stage to the records: of each pass all programs, in their order. All have
 /// run the same passes.
 void addRecords(explore::PassRecords &records, std::vector<std::vector<explore::PassRecord>> runs);

@@ -1,6 +1,7 @@
 // The document that the page shows: everything that a plan says, as JSON.
 #pragma once
 
+#include "compiler/explore/Explore.h"
 #include "compiler/explore/PassRecords.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/PlanFile.h"
@@ -29,5 +30,9 @@ struct Parts {
 /// BadInput where a variant breaks a rule of plans, has no training step, or the machine cannot
 /// have so many ranks.
 Result<std::string> documentOf(const Parts &parts);
+
+/// The document of a compilation that made no plan: no buffers, programs and times; the text of
+/// every file that its ops or its error name.
+std::string documentOfFailure(const FailedCompilation &failed);
 
 } // namespace nano::explore

@@ -25,6 +25,18 @@ std::string outputOf(const Options &options) {
   return path.str().str();
 }
 
+/// Writes the file; the line that says so.
+Result<std::string> writePage(const std::string &path, const std::string &page) {
+  Result<OutputFile> output = OutputFile::replace(path);
+  if (!output)
+    return output.error();
+  if (Status status = output->append(page); !status)
+    return status.error();
+  if (Status status = output->finish(); !status)
+    return status.error();
+  return fmt::format("{}: {}, to open in a browser", path, inspect::bytesText(double(page.size())));
+}
+
 /// A page is about model lines; a plan without any would show half of nothing.
 Status checkLines(const std::string &path, const plan::Plan &common) {
   bool hasLines = false;
@@ -79,28 +91,27 @@ Result<std::string> runChecked(const Options &options) {
       pageOf(fmt::format("{} for {}", file->common().model, file->common().target), *document);
   if (!page)
     return page.error();
-  const std::string path = outputOf(options);
-  Result<OutputFile> output = OutputFile::replace(path);
-  if (!output)
-    return output.error();
-  if (Status status = output->append(*page); !status)
-    return status.error();
-  if (Status status = output->finish(); !status)
-    return status.error();
-  return fmt::format("{}: {}, to open in a browser", path,
-                     inspect::bytesText(double(page->size())));
+  return writePage(outputOf(options), *page);
 }
 
 } // namespace
 
-int run(const Options &options) {
-  const Result<std::string> written = runChecked(options);
+/// An exit status.
+static int tell(const Result<std::string> &written) {
   if (written) {
     fmt::print("{}\n", *written);
     return 0;
   }
   fmt::print(stderr, "nanoc: {}\n", written.error().message);
   return written.error().exitStatus();
+}
+
+int run(const Options &options) { return tell(runChecked(options)); }
+
+void showFailure(const FailedCompilation &failed) {
+  const Result<std::string> page = pageOf(
+      fmt::format("{} for {}: failed", failed.model, failed.target), documentOfFailure(failed));
+  (void)tell(page ? writePage(failed.output, *page) : page);
 }
 
 } // namespace nano::explore

@@ -24,4 +24,17 @@ struct Options {
 /// 2 for bad usage or bad input.
 int run(const Options &options);
 
+/// What is known of a compilation that made no plan.
+struct FailedCompilation {
+  std::string model;                   ///< the model's name
+  std::string target;                  ///< "cpu" or "cuda"
+  std::vector<int64_t> worlds;         ///< numbers of ranks
+  const PassRecords *passes = nullptr; ///< with a failure
+  std::string output;                  ///< the page
+};
+
+/// Writes a page of the passes that have run, the one that failed, and the model's text with the
+/// error at its line; says so in a line on stdout, or on stderr that it cannot be written.
+void showFailure(const FailedCompilation &failed);
+
 } // namespace nano::explore

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ struct PassRecord {
   int64_t opsBefore = 0, opsAfter = 0;
   std::vector<std::string> remarks;      ///< "models/x.cpp:41: remark: …"
   std::vector<FunctionChange> functions; ///< of the first number of ranks; else empty
+  bool isFailed = false;                 ///< it reported an error, and nothing ran behind it
 };
 
 /// The ops that stand for a model line after a stage: "models/x.cpp:41" → "nano.matmul" → 12.
@@ -46,11 +48,18 @@ struct StageRecord {
   LineOps ops; ///< of the first number of ranks
 };
 
+/// Why there is no plan.
+struct Failure {
+  std::string message; ///< without its place
+  std::string line;    ///< "models/x.cpp:41"; empty where there is none
+};
+
 struct PassRecords {
   std::vector<PassRecord> passes; ///< in the order of the pipeline; of one pass by program
   std::vector<StageRecord> stages;
   std::map<std::string, std::string> kernels;         ///< for the CPU: the loops of each, by name
   std::vector<std::pair<std::string, double>> phases; ///< all of the compilation, seconds
+  std::optional<Failure> failure;
 };
 
 } // namespace nano::explore

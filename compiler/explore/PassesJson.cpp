@@ -50,6 +50,8 @@ void writePass(OStream &json, const PassRecord &pass) {
     json.attribute("ns", int64_t(std::llround(1e9 * pass.seconds)));
     json.attribute("opsBefore", pass.opsBefore);
     json.attribute("opsAfter", pass.opsAfter);
+    if (pass.isFailed)
+      json.attribute("failed", true);
     writeArray(json, "remarks", pass.remarks,
                [&](const std::string &remark) { json.value(utf8(remark)); });
     writeArray(json, "functions", pass.functions, [&](const FunctionChange &change) {

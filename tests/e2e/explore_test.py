@@ -538,6 +538,108 @@ class Others(RunTest):
         self.assertIn("A plan does not hold what the passes did", page.text(".missing"))
 
 
+@unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
+class Failures(RunTest):
+    """Pages of compilations that made no plan."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+        cls.pages = 0
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+
+    def failed(self, status, *arguments):
+        """(the error, the page's path) of a compilation that fails."""
+        Failures.pages += 1
+        path = self.path(f"f{self.pages}.html")
+        done = run_command("nanoc", "compile", *arguments, "-o", self.path("f.plan"), "--explore", path)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertFalse(os.path.exists(self.path("f.plan")))
+        self.said = done.stdout
+        return done.stderr.splitlines()[0].removeprefix("nanoc: "), path
+
+    def test_pass(self):
+        """A pass that reports an error: what ran before it, what it says, and the line."""
+        model = "tests/compiler/Inputs/no-derivative.cpp"
+        error, path = self.failed(2, model, "--target", "cpu", "--world", "1,2")
+        self.assertRegex(self.said, rf"^{path}: \S+ kB, to open in a browser\n$")
+        line, message = re.match(r"(\S+:\d+): (.*)", error).groups()
+        page = self.browser
+        page.open(path)
+        self.assertEqual(page.texts("#views a"), ["Failure", "Pipeline", "Model"])
+        self.assertEqual(page.text("#failure"), error)
+        self.assertRegex(page.text("#where"), r"^It was reported by nano-differentiate in the stage differentiate\. ")
+        page.click("#where a")
+        page.wait("document.querySelector('#panel h2')")
+        self.assertEqual(page.text("#panel h2"), "nano-differentiate")
+        self.assertEqual(page.text("#panel #failure"), error)
+        # It is the last that ran, of those of its pipeline; the ones before it say what they did.
+        wanted = re.findall(r"[(,]([a-z][\w-]*)(?=[{,)])", re.sub(r"\{[^}]*\}", "{}", self.ran(
+            "nanoc", "compile", "--target", "cpu", "--print-pipeline", "--stop-after", "differentiate")))
+        passes = page.evaluate("[...document.querySelectorAll('a[data-pass]')].map(a => a.dataset.pass)")
+        self.assertEqual(passes, wanted[: wanted.index("nano-differentiate") + 1])
+        self.assertEqual([text for text in page.texts("a[data-pass] .error")], ["failed"])
+        page.click(f"a[data-pass={wanted[0]}]")
+        page.wait(f"document.querySelector('#panel h2').textContent === '{wanted[0]}'")
+        self.assertRegex(page.text("#pass"), r"^Stage model, .* [\d,]+ ops before, [\d,]+ after\.$")
+        # The model's text, with the error at its line, to which the failure's link leads.
+        page.open(path, "#/summary")
+        page.click("#failure a")
+        page.wait("document.getElementById('source')")
+        self.assertEqual(page.text("#panel h2"), line)
+        self.assertEqual(page.text("#panel #failure"), message)
+        source = read_bytes(os.path.join(ROOT, model)).decode().splitlines()
+        self.assertEqual(len(page.texts("#source li a")), len(source))
+        self.assertIn(source[int(line.split(":")[1]) - 1].strip(), page.text("#source a[aria-current]"))
+        self.assertEqual(page.text("#source li:has(a[aria-current]) .error"), message)
+        self.assertIn("nano.", page.text("#ops"))
+
+    def test_before_any_pass(self):
+        """An error that the model file makes where it runs."""
+        error, path = self.failed(2, "tests/compiler/Inputs/shape-error.cpp", "--target", "cpu")
+        message = re.match(r"\S+:\d+: (.*)", error)[1]
+        page = self.browser
+        page.open(path)
+        self.assertEqual(page.text("#failure"), error)
+        self.assertIn("before any pass", page.text("#where"))
+        page.open(path, "#/model")
+        self.assertEqual(page.text("#source .error"), message)
+        page.open(path, "#/pipeline")
+        self.assertEqual(page.texts("a[data-pass]"), [])
+
+    def test_proof(self):
+        """What a proof says of edited IR, at the end of the pipeline."""
+        ir = self.path("m.mlir")
+        text = self.ran("nanoc", "compile", "models/gpt2.cpp", *overrides({**GPT2, "num_layers": 1}),
+                        "--target", "cpu", "--stop-after", "memory", "--locations")
+        changed, count = re.subn(r"(step\.buffer[^\n]*?offset = )[1-9]\d*( : i64)", r"\g<1>0\2", text, count=1)
+        self.assertEqual(count, 1)
+        with open(ir, "w", encoding="utf-8") as file:
+            file.write(changed)
+        error, path = self.failed(2, ir, "--from", "memory", "--target", "cpu")
+        page = self.browser
+        page.open(path)
+        self.assertEqual(page.text("#failure"), error)
+        self.assertRegex(page.text("#where"), r"^It was reported by nano-verify-(liveness|races) in the stage verify")
+
+    def test_no_page(self):
+        """What is wrong with the command line is of no model; what is no C++ is none."""
+        for arguments in (("models/gpt2.cpp", "--target", "toaster"), (self.path("none.cpp"),),
+                          ("tests/compiler/Inputs/typos.cpp",)):
+            _, path = self.failed(2, *arguments)
+            self.assertFalse(os.path.exists(path))
+        # A page that cannot be written: the compilation's error comes first.
+        done = run_command("nanoc", "compile", "tests/compiler/Inputs/no-derivative.cpp", "-o",
+                           self.path("f.plan"), "--explore", self.path("nothing/f.html"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no derivative flows", done.stderr.splitlines()[0])
+        self.assertIn("nothing/f.html", done.stderr.splitlines()[-1])
+
+
 class Large(RunTest):
     def test_size(self):
         """gpt124m for four numbers of ranks stays below six megabytes, with its passes."""

@@ -335,10 +335,19 @@ struct Exploration {
     compile.passes = &passes;
   }
 
-  /// Returns an exit status.
-  int write(const nano::CompileOptions &compile) const {
-    if (page.empty())
-      return nano::Done;
+  /// `status` is the compilation's. Returns an exit status.
+  int write(const nano::CompileOptions &compile, int status) const {
+    // What was wrong with the command line is of no model.
+    const bool hasShown =
+        passes.failure && (!passes.passes.empty() || !passes.failure->line.empty());
+    if (!page.empty() && status != nano::Done && hasShown) {
+      const std::string target = compile.target.empty() ? nano::defaultTarget() : compile.target;
+      nano::explore::showFailure({std::filesystem::path(compile.model).stem().string(), target,
+                                  compile.worlds.empty() ? std::vector<int64_t>{1} : compile.worlds,
+                                  &passes, page});
+    }
+    if (page.empty() || status != nano::Done)
+      return status;
     nano::explore::Options options;
     options.plan = compile.output;
     options.machine = compile.machine;
@@ -465,7 +474,8 @@ int run(int argc, char **argv) {
       ->add_option(
           "--explore", exploration.page,
           "Writes one HTML file that shows the compilation in a browser: what nanoc explore "
-          "shows of the plan, and what each pass did")
+          "shows of the plan, and what each pass did; where it fails, what the passes did up to "
+          "there and the error at its line")
       ->type_name("OUT.html");
   compile->add_flag("--report-fp8", options.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
@@ -549,8 +559,7 @@ int run(int argc, char **argv) {
     exploration.prepare(options);
     int status =
         signingKey.empty() ? nano::compileModel(options) : compileAndSign(options, signingKey);
-    if (status == nano::Done)
-      status = exploration.write(options);
+    status = exploration.write(options, status);
     return status == nano::Done ? schedule.print(options) : status;
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help

@@ -3,6 +3,7 @@ import {readDocument} from 'data';
 import {h} from 'dom';
 import {addressOf, go, place} from 'place';
 import {showComparison} from 'compare';
+import {showFailure} from 'failure';
 import {showGraph} from 'graph';
 import {showMemory} from 'memory';
 import {showModel} from 'model';
@@ -22,6 +23,9 @@ const views = [
   ['compare', 'Comparison', showComparison],
 ];
 
+/** Of a compilation that made no plan. */
+const failureViews = [['summary', 'Failure', showFailure], ...views.filter(([name]) => name === 'pipeline' || name === 'model')];
+
 function menu(name, label, choices, chosen) {
   return h('label', {}, `${label} `, h('select', {name, onchange: event => {
     const here = place();
@@ -34,9 +38,10 @@ let clean = () => {}; // what the last view wants done when it goes
 function show(doc) {
   const asked = location.hash || '#'; // a view may make it say more
   const {view, params} = place();
-  const known = views.find(([name]) => name === view) ?? views[0];
+  const own = doc.failure ? failureViews : views;
+  const known = own.find(([name]) => name === view) ?? own[0];
   const variant = doc.variantOf(Number(params.world)), stage = variant.stages[Number(params.stage) || 0] ?? variant.stages[0];
-  document.getElementById('views').replaceChildren(...views
+  document.getElementById('views').replaceChildren(...own
     .filter(([name]) => name !== 'compare' || doc.comparison)
     .map(([name, text]) => h('a', {href: addressOf(name), 'aria-current': name === known[0] ? 'page' : null}, text)));
   const menus = [menu('world', 'Ranks', doc.variants.map(each => [each.world, String(each.world)]), variant.world)];

@@ -16,6 +16,10 @@ function filesOf(doc, variant) {
   doc.kernels.forEach(kernel => kernel.lines.forEach(note));
   variant.buffers.forEach(buffer => note(buffer.line));
   variant.programs.forEach(program => program.commands.forEach(command => note(command.line)));
+  if (doc.failure) { // nothing runs: lines are those that ops are left of
+    doc.passes.stages.forEach(each => Object.keys(each.ops).forEach(note));
+    note(doc.failure.line);
+  }
   const isModel = file => file.split('/').pop().replace(/\.[^.]*$/, '') === doc.model;
   return [...files].map(([name, lines]) => ({name, lines, text: doc.files?.[name] ?? (isModel(name) ? doc.source : null)}))
     .sort((a, b) => (a.text === null) - (b.text === null) || b.lines.size - a.lines.size || a.name.localeCompare(b.name));
@@ -45,7 +49,8 @@ function sourceList(doc, file, costs, remarks, chosen) {
         title: cost ? `${timeText(cost.ns)}, ${bytesText(cost.bytes)} moved` : null},
         h('span', {className: 'at'}, String(number)), cost ? bar(cost.ns / most) : h('span'),
         h('span', {className: 'at'}, cost ? shareText(cost.ns, total) : ''), h('span', {}, texts ? texts[number - 1] : '')),
-      [...(remarks.get(line) ?? [])].map(text => h('div', {className: 'remark'}, text)));
+      [...(remarks.get(line) ?? [])].map(text => h('div', {className: 'remark'}, text)),
+      doc.failure?.line === line ? h('div', {className: 'error', role: 'alert'}, doc.failure.message) : null);
   }));
 }
 
@@ -89,12 +94,15 @@ const commandHeads = ['command', 'kernel or call', 'label', 'a step', 'each', 'm
 function linePanel({doc, variant, stage}, line, runs, all) {
   const own = runs.filter(run => run.command.line === line);
   const fused = runs.filter(run => run.command.line !== line && run.command.kernel?.lines.includes(line));
-  const panel = [h('h2', {}, line), h('p', {id: 'cost'}, costText(sumOf(own), all)), measured(doc, 6, line)];
+  const panel = [h('h2', {}, line)];
+  if (doc.failure?.line === line) panel.push(h('p', {className: 'error', id: 'failure'}, doc.failure.message));
+  if (!doc.failure) panel.push(h('p', {id: 'cost'}, costText(sumOf(own), all)), measured(doc, 6, line));
   const remarks = [...(remarksByLine(doc).get(line) ?? [])];
   if (remarks.length)
     panel.push(h('h3', {}, 'What the passes say of it'), h('ul', {id: 'remarks'}, remarks.map(text => h('li', {}, text))));
   const heavy = list => [...list].sort((a, b) => b.times * b.command.ns - a.times * a.command.ns);
-  panel.push(table('What runs for it', commandHeads, heavy(own).map(run => commandRow(variant, run)), {most: 20, id: 'own'}));
+  if (!doc.failure)
+    panel.push(table('What runs for it', commandHeads, heavy(own).map(run => commandRow(variant, run)), {most: 20, id: 'own'}));
   if (fused.length)
     panel.push(table('As a part of kernels that are listed under other lines', commandHeads,
       heavy(fused).map(run => commandRow(variant, run)), {most: 20, id: 'fused'}));
@@ -144,7 +152,8 @@ export function showModel(element, context) {
   const kernel = doc.kernels.find(each => each.name === params.kernel);
   const files = filesOf(doc, variant), remarks = remarksByLine(doc), costs = costsByLine(runs);
   const wanted = params.line?.replace(/:\d+$/, '') ?? params.file ?? kernel?.lines[0]?.replace(/:\d+$/, '');
-  const file = files.find(each => each.name === wanted) ?? files[0];
+  const failing = doc.failure?.line.replace(/:\d+$/, '');
+  const file = files.find(each => each.name === wanted) ?? files.find(each => each.name === failing) ?? files[0];
   const panel = kernel ? kernelPanel(context, kernel, runs, all)
     : params.line ? linePanel(context, params.line, runs, all)
       : [h('p', {}, 'A line shows what the compiler made of it: its ops, kernels, buffers and cost. A kernel leads back to its lines.'),
@@ -156,6 +165,6 @@ export function showModel(element, context) {
   const right = h('section', {'aria-label': kernel ? 'Kernel' : 'Line', id: 'panel'}, panel.filter(Boolean));
   element.append(h('div', {className: 'split'}, left, right));
   const mark = left.querySelector(`a[aria-current=true]`) ??
-    [...left.querySelectorAll('a[data-line]')].find(a => kernel?.lines.includes(a.dataset.line));
+    [...left.querySelectorAll('a[data-line]')].find(a => kernel?.lines.includes(a.dataset.line) || a.dataset.line === doc.failure?.line);
   mark?.scrollIntoView({block: 'center'});
 }

@@ -78,12 +78,15 @@ export function showPipeline(element, {doc, variant, stage, params}) {
       h('a', {href: addressOf('pipeline', {pass: index}), 'data-pass': pass.pass, 'aria-current': pass === chosen ? 'true' : null},
         h('span', {}, titleOf(pass)), h('span', {className: 'number'}, timeText(pass.ns)),
         h('span', {className: 'number'}, pass.opsBefore === pass.opsAfter ? `${countText(pass.opsAfter)} ops` : `${countText(pass.opsBefore)} → ${countText(pass.opsAfter)}`),
-        h('span', {className: 'number', title: 'remarks'}, pass.remarks.length ? `${pass.remarks.length} ⚑` : '')))))));
+        h('span', {className: pass.failed ? 'number error' : 'number', title: pass.failed ? 'it reported the error' : 'remarks'},
+          pass.failed ? 'failed' : pass.remarks.length ? `${pass.remarks.length} ⚑` : '')))))));
   const others = [...phases].filter(([name]) => !doc.passes.stages.some(each => each.name === name));
-  stages.push(table('Beside the stages', ['phase', 'took', ''], others.map(([name, ns]) => [name, timeText(ns), shareText(ns, total)]), {id: 'phases'}));
+  if (others.length) stages.push(table('Beside the stages', ['phase', 'took', ''], others.map(([name, ns]) => [name, timeText(ns), shareText(ns, total)]), {id: 'phases'}));
   const panel = [];
   if (chosen) {
     panel.push(h('h2', {}, titleOf(chosen)), h('p', {id: 'pass'}, `Stage ${chosen.stage}, ${timeText(chosen.ns)}, ${countText(chosen.opsBefore)} ops before, ${countText(chosen.opsAfter)} after.`));
+    if (chosen.failed)
+      panel.push(h('p', {className: 'error', id: 'failure'}, doc.failure.line ? [lineLink(doc.failure.line), ': '] : '', doc.failure.message));
     if (chosen.remarks.length)
       panel.push(h('h3', {}, 'Remarks'), h('ul', {id: 'remarks'}, chosen.remarks.map(remark => {
         const [, line, text] = /^(.*?:\d+): remark: ([^]*)$/.exec(remark) ?? [null, '', remark];
