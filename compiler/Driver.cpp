@@ -219,6 +219,7 @@ private:
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
     pipeline.reportFp8 = options.reportFp8;
+    pipeline.reportNext = options.reportMemory || options.passes ? 16 : 0;
     pipeline.reportUpdates = options.reportUpdates;
     pipeline.reportIndices = options.reportIndices;
     return pipeline;

@@ -153,6 +153,7 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
         StageRun &run = runs.emplace_back(StageRun{module, request.pipeline});
         run.options.world = ranks;
         run.options.saveBytes = choice.saveBytes;
+        run.options.reportNext = 0;
       }
     }
   if (parts.empty())

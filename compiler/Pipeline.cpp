@@ -58,6 +58,7 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   RecomputeOptions recompute;
   recompute.saveBytes = options.saveBytes;
   recompute.machine = machineOf(options);
+  recompute.next = options.reportNext;
   passes.addPass(createRecompute(recompute));
 }
 

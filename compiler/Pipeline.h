@@ -27,6 +27,7 @@ struct PipelineOptions {
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool reports = false;   ///< the model's reports, or norms of its updates, are part of programs
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
+  int64_t reportNext = 0; ///< remarks on so many values that would be made again next to hold less
   bool reportUpdates = false; ///< a remark on how each parameter is updated
   bool reportIndices = false; ///< a remark on every index that is proven to lie in its table
 };

@@ -71,9 +71,10 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
 
     No CSE may follow: it would merge a recomputed value with the kept one.
 
-    Remarks: what products and attention make again, by model line, with bytes and predicted milliseconds; with `report` every value that is kept, with its bytes.
+    Remarks: what products and attention make again, by model line, with bytes and predicted milliseconds; with `next` the same of so many values that would go next if `save-bytes` were
+    more; with `report` every value that is kept, with its bytes.
 
-    Errors: a machine that cannot be read; negative `save-bytes`.
+    Errors: a machine that cannot be read; negative `save-bytes` or `next`.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
@@ -81,6 +82,7 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     Option<"maxOps", "max-ops", "int64_t", "256", "a value that takes more ops to recompute is kept">,
     Option<"saveBytes", "save-bytes", "int64_t", "0", "how many bytes less to hold than cheap ops spare, at the price of products and attention">,
     Option<"machine", "machine", "std::string", "\"cpu\"", "rates by which these are priced: a machine's name or JSON file">,
+    Option<"next", "next", "int64_t", "0", "remarks on so many values that would go next if `save-bytes` were more">,
     Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];
 }
 

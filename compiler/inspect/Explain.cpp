@@ -1,6 +1,7 @@
 // Finds what a name of a plan means, and says where it comes from, what it costs and who uses it.
 #include "compiler/inspect/Explain.h"
 
+#include "compiler/inspect/Peak.h"
 #include "compiler/inspect/StepFacts.h"
 #include "runtime/plan/Operands.h"
 
@@ -50,6 +51,8 @@ private:
   }
   /// The line of the model's text; empty where the plan does not hold it.
   std::string textOfLine(const Line &line) const;
+  std::string peakText(const plan::Program &program, const Peak &peak) const;
+  void explainPeaks(const Line &line) const;
   void printRuns(const std::vector<const Run *> &runs) const;
   std::string costText(const Cost &cost) const;
   std::string operandsText(const plan::Command &command) const;
@@ -193,6 +196,34 @@ std::string Explainer::textOfLine(const Line &line) const {
   return text.trim().str();
 }
 
+/// "at the peak of first, 59.61 MB in use at first[75]"
+std::string Explainer::peakText(const plan::Program &program, const Peak &peak) const {
+  return fmt::format("at the peak of {0}, {1} in use at {0}[{2}]", program.name,
+                     bytesText(double(peak.bytes)), peak.command);
+}
+
+void Explainer::explainPeaks(const Line &line) const {
+  std::vector<std::string> lines;
+  for (const plan::Program &program : plan.programs) {
+    const Peak peak = peakOf(plan, program);
+    double bytes = 0, waiting = 0;
+    for (const Held &held : peak.held) {
+      const plan::Buffer &buffer = plan.buffers[held.buffer];
+      if (!isAt(buffer.location, line))
+        continue;
+      bytes += double(buffer.bytes);
+      waiting += held.waits() ? double(buffer.bytes) : 0;
+    }
+    if (bytes > 0)
+      lines.push_back(fmt::format("{}: {} of it, of which {} only wait to be used again",
+                                  peakText(program, peak), bytesText(bytes), bytesText(waiting)));
+  }
+  if (lines.empty())
+    return;
+  fmt::print("\nwhat it holds where most is held\n");
+  printSome(lines);
+}
+
 void Explainer::explain(const Line &line) const {
   fmt::print("{}:{}\n", line.file, line.number);
   if (const std::string text = textOfLine(line); !text.empty())
@@ -231,6 +262,7 @@ void Explainer::explain(const Line &line) const {
     fmt::print("\nbuffers, {} in all, which may share bytes\n", bytesText(bytes));
     printSome(buffers);
   }
+  explainPeaks(line);
   for (const plan::State &state : plan.states)
     if (isAt(state.location, line) && state.role == plan::State::Role::Parameter)
       fmt::print("\nit declares the parameter {}, updated by {}\n", state.name, state.optimizer);
@@ -323,6 +355,15 @@ void Explainer::explain(const plan::Buffer &buffer) const {
   if (uses.empty())
     fmt::print("  no command uses it: nanorun reads or writes it, or nobody does\n");
   printSome(uses);
+  for (const plan::Program &program : plan.programs) {
+    const Peak peak = peakOf(plan, program);
+    for (const Held &held : peak.held)
+      if (held.buffer == index)
+        fmt::print("\n{}: it is {}\n", peakText(program, peak),
+                   held.waits() ? fmt::format("kept there, between {0}[{1}] and {0}[{2}]",
+                                              program.name, held.before, held.after)
+                                : "used there");
+  }
   // Others of its bytes.
   std::vector<const plan::Buffer *> sharing;
   for (const plan::Buffer &other : plan.buffers)

@@ -234,10 +234,16 @@ void KeepLess::dropMarked() {
       drop(value, true);
 }
 
-void KeepLess::save(int64_t saveBytes) {
+std::vector<Remade> KeepLess::next(size_t most) const {
+  KeepLess ahead = *this;
+  ahead.save(ahead.peak(), most);
+  return {ahead.chosen.begin() + std::ptrdiff_t(chosen.size()), ahead.chosen.end()};
+}
+
+void KeepLess::save(int64_t saveBytes, size_t most) {
   const int64_t target = peak() - saveBytes;
   llvm::DenseMap<Value, Making> makings;
-  while (true) {
+  for (size_t gone = 0; gone < most; ++gone) {
     const std::vector<int64_t> live = profile();
     const auto highest = std::max_element(live.begin(), live.end());
     if (*highest <= target)

@@ -10,6 +10,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -45,8 +46,11 @@ public:
   /// Lets go of the results of ops that the model marks, where nothing outside of their region
   /// reads them.
   void dropMarked();
-  /// Lets go of values until the peak is `saveBytes` below what it was, or nothing lowers it.
-  void save(int64_t saveBytes);
+  /// Lets go of values until the peak is `saveBytes` below what it was, `most` have gone, or
+  /// nothing lowers it.
+  void save(int64_t saveBytes, size_t most = SIZE_MAX);
+  /// The values that would go next, as many as `most`, if less were to be held; lets go of none.
+  std::vector<Remade> next(size_t most) const;
 
   /// What is made again, in the order of the choice.
   llvm::ArrayRef<Remade> remade() const { return chosen; }

@@ -75,8 +75,8 @@ public:
       : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
 
   /// `saveBytes` is what must be held less than cheap ops alone spare; `machine` prices what that
-  /// takes.
-  LogicalResult run(int64_t saveBytes, const machine::Machine &machine);
+  /// takes. Remarks say which values, as many as `next`, would go if it were more.
+  LogicalResult run(int64_t saveBytes, int64_t next, const machine::Machine &machine);
   void report(bool asRemarks);
 
 private:
@@ -90,8 +90,8 @@ private:
   SmallVector<Operation *> sinkable(Operation *op);
   DenseSet<Value> recomputedFor(ArrayRef<Value> values);
   void delayProducts();
-  void keepLess(int64_t saveBytes, const machine::Machine &machine);
-  void tell(ArrayRef<Remade> remade);
+  void keepLess(int64_t saveBytes, int64_t next, const machine::Machine &machine);
+  void tell(ArrayRef<Remade> remade, StringRef what);
   void recompute();
   Value materialize(OpBuilder &builder, Value value, DenseMap<Value, Value> &copies);
 
@@ -414,7 +414,7 @@ void Recomputation::recompute() {
 
 /// Lets go of values that take products or attention to make again, where the model asks for it or
 /// too much is held.
-void Recomputation::keepLess(int64_t saveBytes, const machine::Machine &machine) {
+void Recomputation::keepLess(int64_t saveBytes, int64_t next, const machine::Machine &machine) {
   DenseSet<Value> held = kept;
   held.insert_range(there);
   KeepLess less(block, forward, std::move(held), machine);
@@ -428,11 +428,13 @@ void Recomputation::keepLess(int64_t saveBytes, const machine::Machine &machine)
   }
   for (Operation &op : block)
     op.removeAttr(recomputeAttrName);
-  tell(less.remade());
+  tell(less.remade(), "made again in the backward pass");
+  if (next > 0)
+    tell(less.next(size_t(next)), "would be made again next, to hold less");
 }
 
-/// A remark for each model line and kind of op.
-void Recomputation::tell(ArrayRef<Remade> remade) {
+/// A remark for each model line and kind of op, which begins with `what`.
+void Recomputation::tell(ArrayRef<Remade> remade, StringRef what) {
   struct Sum {
     Location location;
     StringRef name;
@@ -457,13 +459,12 @@ void Recomputation::tell(ArrayRef<Remade> remade) {
   }
   for (const auto &[key, sum] : sums)
     mlir::emitRemark(sum.location)
-        << "made again in the backward pass" << (sum.isAsked ? ", as the model asks" : "") << ": "
-        << sum.name << " × " << sum.count << ", "
-        << llvm::formatv("{0:f2}", 1e-6 * double(sum.bytes)).str() << " MB, in "
-        << llvm::formatv("{0:f3}", 1e3 * sum.seconds).str() << " ms of a micro-batch";
+        << what << (sum.isAsked ? ", as the model asks" : "") << ": " << sum.name << " × "
+        << sum.count << ", " << llvm::formatv("{0:f2}", 1e-6 * double(sum.bytes)).str()
+        << " MB, in " << llvm::formatv("{0:f3}", 1e3 * sum.seconds).str() << " ms of a micro-batch";
 }
 
-LogicalResult Recomputation::run(int64_t saveBytes, const machine::Machine &machine) {
+LogicalResult Recomputation::run(int64_t saveBytes, int64_t next, const machine::Machine &machine) {
   findForward();
   if (failed(takeRoots()))
     return failure();
@@ -472,7 +473,7 @@ LogicalResult Recomputation::run(int64_t saveBytes, const machine::Machine &mach
   weigh();
   keepShared();
   delayProducts();
-  keepLess(saveBytes, machine);
+  keepLess(saveBytes, next, machine);
   recompute();
   return success();
 }
@@ -520,13 +521,17 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
       getOperation().emitError("save-bytes must not be negative, is ") << saveBytes.getValue();
       return signalPassFailure();
     }
+    if (next < 0) {
+      getOperation().emitError("next must not be negative, is ") << next.getValue();
+      return signalPassFailure();
+    }
     llvm::Expected<nano::machine::Machine> rates = nano::machine::load(machine.getValue());
     if (!rates) {
       getOperation().emitError(llvm::toString(rates.takeError()));
       return signalPassFailure();
     }
     Recomputation recomputation(function, maxSites, maxOps);
-    if (failed(recomputation.run(saveBytes, *rates)))
+    if (failed(recomputation.run(saveBytes, next, *rates)))
       return signalPassFailure();
     recomputation.report(report);
   }

@@ -37,7 +37,7 @@ class Pages(RunTest):
                            "--explore", cls.page)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
-        cls.said = done.stdout
+        cls.said, cls.remarks = done.stdout, done.stderr
 
     def refused(self, message, *arguments):
         done = run_command("nanoc", *arguments)
@@ -263,6 +263,25 @@ class Views(Pages):
         self.assertEqual(sorted((*key, count) for key, count in found.items()), wanted)
         total = sum(byte_count(row[2]) for row in page.rows("holders"))
         self.assertAlmostEqual(total, byte_count(report[1]), delta=0.01 * total)
+        # What would be made again next is what the compilation says, and what is when the least is to be saved.
+        said = re.findall(r"^nanoc: (\S+): remark: would be made again next, to hold less: (.*), ([\d.]+) MB, in ([\d.]+) ms ",
+                          self.remarks, re.M)
+        self.assertTrue(said)
+        rows = page.rows("next")
+        self.assertEqual([(row[3], row[0]) for row in rows], [(line, what) for line, what, _, _ in said])
+        for row, (_, _, size, time) in zip(rows, said):
+            self.assertAlmostEqual(byte_count(row[1]), 1e6 * float(size), delta=6e3)
+            self.assertAlmostEqual(milliseconds(row[2]), float(time), delta=6e-4)
+        options = ("models/gpt2.cpp", *overrides(SIZES), "--target", "cuda")
+        pipeline = self.ran("nanoc", "compile", *options, "--print-pipeline", "--stop-after", "differentiate")
+        self.assertIn(" save-bytes=0", pipeline)
+        model = self.path("model.mlir")
+        with open(model, "w", encoding="utf-8") as file:
+            file.write(self.ran("nanoc", "compile", *options, "--stop-after", "model", "--locations"))
+        done = run_command("nano-opt", model, "--pass-pipeline=" + pipeline.strip().replace(" save-bytes=0", " save-bytes=1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = re.search(r"gpt2\.cpp.*?:(\d+):\d+: remark: made again in the backward pass: (\w+) ", done.stderr)
+        self.assertEqual((f"models/gpt2.cpp:{first[1]}", first[2]), (said[0][0], said[0][1].split()[0]))
         # The largest holder, pressed on the canvas.
         name = page.rows("holders")[0][0]
         x, y = page.evaluate(f"""(() => {{

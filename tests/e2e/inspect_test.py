@@ -123,6 +123,43 @@ class Inspect(RunTest):
         self.assertEqual(set(re.findall(r"^  (\S+): ", part, re.M)), wanted)
         self.assertTrue(wanted)
 
+    def test_peak(self):
+        """The fullest place of a program, found again from the description: what is kept there, from
+        where to where, and what a line holds of it."""
+        world = self.text[self.text.index("\nworlds 1") : self.text.index("\nworlds 2")]
+        sizes = {name: (int(size), line) for name, size, line in re.findall(
+            r"^  (last/\S+)  \S+  (\d+) bytes \(.*\) at \d+(?:  (\S+))?$", world, re.M)}
+        commands = re.search(r"\nprogram last: .*\n((?:  .*\n)*)", world)[1].splitlines()
+        uses = {}
+        for place, command in enumerate(commands):
+            for name in set(re.findall(r"(?<![\w/.])last/[\w.]+(?:#\d+)?", command.split('  "')[0])):
+                uses.setdefault(name, []).append(place)
+        self.assertLessEqual(set(uses), set(sizes))  # nothing uses some
+        live = [sum(sizes[name][0] for name, places in uses.items() if places[0] <= i <= places[-1])
+                for i in range(len(commands))]
+        peak = live.index(max(live))
+        held = {name: places for name, places in uses.items() if places[0] <= peak <= places[-1]}
+        kept = [name for name, places in held.items() if peak not in places]
+        self.assertTrue(kept)
+        self.assertNotEqual(len(kept), len(held))
+        for name in (*kept[:2], next(name for name in held if name not in kept)):
+            before = [i for i in held[name] if i < peak]
+            after = [i for i in held[name] if i > peak]
+            wanted = (f"kept there, between last[{before[-1]}] and last[{after[0]}]" if name in kept
+                      else "used there")
+            self.assertRegex(self.explain(name), rf"\nat the peak of last, [\d.]+ [kM]B in use at last\[{peak}\]: "
+                             rf"it is {re.escape(wanted)}\n")
+        units = {"B": 1, "kB": 1e3, "MB": 1e6}
+        line = sizes[kept[0]][1]
+        found = re.search(rf"\n  at the peak of last, ([\d.]+) (\w+) in use at last\[{peak}\]: ([\d.]+) (\w+) of it, of "
+                          r"which ([\d.]+) (\w+) only wait to be used again\n", self.explain(line)).groups()
+        of_line = [name for name in held if sizes[name][1] == line]
+        for number, unit, bytes_ in ((*found[0:2], max(live)), (*found[2:4], sum(sizes[n][0] for n in of_line)),
+                                     (*found[4:6], sum(sizes[n][0] for n in of_line if n in kept))):
+            self.assertAlmostEqual(float(number) * units[unit], bytes_, delta=0.006 * bytes_ + 1)
+        gone = next(name for name in uses if name not in held)
+        self.assertNotIn("at the peak of last", self.explain(gone))
+
     def refused(self, message, *arguments):
         done = run_command("nanoc", *arguments)
         self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)

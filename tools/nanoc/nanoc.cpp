@@ -458,8 +458,10 @@ int run(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "fused", "library"}))
       ->type_name("auto|fused|library");
-  compile->add_flag("--report-memory", options.reportMemory,
-                    "Says who holds memory at the peak, by model line");
+  compile->add_flag(
+      "--report-memory", options.reportMemory,
+      "Says who holds memory at the peak, by model line, and what would be made again "
+      "next to hold less");
   ScheduleReport schedule;
   compile->add_flag("--report-schedule", schedule.isWanted,
                     "Says for each number of ranks what a step is predicted to take, where "

@@ -1,6 +1,6 @@
 // A program's memory: addresses over its commands, each buffer a rectangle.
 import {memoryOf} from 'data';
-import {bytesText, color, h, hueOf, shareText, table} from 'dom';
+import {bytesText, color, h, hueOf, shareText, table, timeText} from 'dom';
 import {change, go, lineLink, link} from 'place';
 import {Chart} from 'chart';
 
@@ -23,7 +23,28 @@ function bufferPanel(variant, program, buffer) {
       link('memory', {program: program.name, buffer: other.name}, other.name), bytesText(other.bytes), String(other.at)]), {most: 20, id: 'sharing'})];
 }
 
-export function showMemory(element, {variant, stage, params}) {
+/** What the backward pass would make again next to hold less, as the compilation has told: [op and count, bytes, time, line]. */
+function nextChoices(doc, stage) {
+  const passes = doc.passes.passes.filter(pass => pass.pass === 'nano-recompute' && (!pass.runStage || pass.runStage === stage.name));
+  const remarks = new Set(passes.flatMap(pass => pass.remarks));
+  return [...remarks].flatMap(remark => {
+    const [, line = '', what, megabytes, milliseconds] =
+      /^(?:(.*?:\d+): )?remark: would be made again next, to hold less: (.*), ([\d.]+) MB, in ([\d.]+) ms of a micro-batch$/.exec(remark) ?? [];
+    return what ? [[what, bytesText(1e6 * Number(megabytes)), timeText(1e6 * Number(milliseconds)), lineLink(line)]] : [];
+  });
+}
+
+/** Of a program of a micro-batch: what would change its peak. */
+function nextView(doc, stage, program) {
+  if (!/^(first|next|last)(\.|$)/.test(program.name)) return null;
+  if (!doc.passes) return h('p', {className: 'missing', id: 'next'}, 'What the compiler would do next to hold less is in the page that nanoc compile --explore writes.');
+  const rows = nextChoices(doc, stage);
+  return h('div', {id: 'next'}, rows.length
+    ? table('What --max-memory would do next: values that the backward pass would make again, in this order', ['values', 'held less', 'a micro-batch takes longer by', 'line'], rows)
+    : h('p', {}, 'Nothing that a micro-batch holds from its forward to its backward pass can be made again to hold less.'));
+}
+
+export function showMemory(element, {doc, variant, stage, params}) {
   const buffer = variant.buffers.find(each => each.name === params.buffer);
   const touches = program => program.commands.some(command => command.reads.includes(buffer.index) || command.writes.includes(buffer.index));
   const program = variant.programs.find(each => each.name === params.program) ??
@@ -93,6 +114,7 @@ export function showMemory(element, {variant, stage, params}) {
       bytesText(each.bytes), shareText(each.bytes, memory.most), lineLink(each.line), `${begin}–${end}`]), {most: 25, id: 'holders'}));
   const kept = table('What lives for the whole run', ['buffer', '', 'type', 'bytes', 'line'], [...memory.kept].sort((a, b) => b.bytes - a.bytes)
     .map(each => [link('memory', {program: program.name, buffer: each.name}, each.name), each.role, each.type, bytesText(each.bytes), lineLink(each.line)]), {most: 15, id: 'kept'});
-  element.append(h('section', {id: 'panel', 'aria-label': 'Buffer'}, buffer ? bufferPanel(variant, program, buffer) : []), holders, kept);
+  element.append(...[h('section', {id: 'panel', 'aria-label': 'Buffer'}, buffer ? bufferPanel(variant, program, buffer) : []), holders,
+    nextView(doc, stage, program), kept].filter(Boolean));
   return () => chart.stop();
 }

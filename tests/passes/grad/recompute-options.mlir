@@ -1,7 +1,9 @@
 // RUN: not nano-opt %s -nano-recompute=save-bytes=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not nano-opt %s -nano-recompute=next=-1 2>&1 | FileCheck %s --check-prefix=NEXT
 // RUN: not nano-opt %s -nano-recompute=machine=nowhere 2>&1 | FileCheck %s --check-prefix=MACHINE
 
 // NEGATIVE: error: save-bytes must not be negative, is -1
+// NEXT: error: next must not be negative, is -1
 // MACHINE: error: {{.*}}nowhere
 func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
   %loss = nano.constant 1.0 : tensor<f32>

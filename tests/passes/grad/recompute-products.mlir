@@ -1,6 +1,13 @@
 // RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=save-bytes=1 -split-input-file -verify-diagnostics | FileCheck %s
 // RUN: nano-opt %s -nano-differentiate -cse -nano-recompute -split-input-file 2> /dev/null | FileCheck %s --check-prefix=KEPT
 // RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=save-bytes=100000 -split-input-file 2> /dev/null | FileCheck %s
+// RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=next=1 -split-input-file 2> /dev/null | FileCheck %s --check-prefix=KEPT
+// RUN: nano-opt %s -nano-differentiate -cse -nano-recompute=next=1 -split-input-file 2>&1 | FileCheck %s --check-prefix=NEXT
+// RUN: nano-opt %s -nano-differentiate -cse "-nano-recompute=next=9 save-bytes=100000" -split-input-file 2>&1 | FileCheck %s --check-prefix=NONE
+
+// What would be made again next is told, and held; where all that can be is made again already, nothing is.
+// NEXT: remark: would be made again next, to hold less: tanh × 1, 0.02 MB, in {{[0-9.]+}} ms of a micro-batch
+// NONE-NOT: would be made again next
 
 // Two layers. Of the first one tanh, 16,384 bytes, is made again from the table's rows: once for all that reads it there. The second layer's is held
 // when the backward pass begins, whatever is done about it, and stays; so it is when everything is to be saved.
