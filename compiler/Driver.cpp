@@ -256,12 +256,11 @@ private:
       model = traced(options.overrides);
     programs.push_back(std::move(model.module));
     checkWorlds(module(), worlds);
-    PipelineOptions limited = pipeline;
     if (options.maxMemory > 0)
-      chooseWithin(limited, file.input().name, model.microBatch, traced);
+      chooseWithin(pipeline, file.input().name, model.microBatch, traced);
     if (dump)
       dump->write(module(), "frontend");
-    runs = {{module(), limited, dump ? &*dump : nullptr}};
+    runs = {{module(), pipeline, dump ? &*dump : nullptr}};
     partStages();
   }
 
@@ -291,7 +290,7 @@ private:
 
   /// Finds what fits into --max-memory, and goes on with that; `traced` records the model with
   /// other hyperparameters.
-  void chooseWithin(PipelineOptions &pipeline, const std::string &name,
+  void chooseWithin(const PipelineOptions &pipeline, const std::string &name,
                     const std::optional<frontend::MicroBatchRecord> &microBatch,
                     llvm::function_ref<TracedModel(const Overrides &)> traced) {
     begin("fit memory");
@@ -311,7 +310,7 @@ private:
       request.microBatches = microBatchesToTry(microBatch->tokens, microBatch->row,
                                                trainingSize(module(), "global_batch"), worlds);
     const MemoryAnswer answer = chooseMemory(request);
-    pipeline.saveBytes = answer.choice.saveBytes;
+    saveBytes = answer.saveBytes;
     if (answer.choice.microBatch > 0)
       programs.front() = request.trace(answer.choice.microBatch);
     frontier = answer.frontier;
@@ -374,8 +373,10 @@ private:
       runs.push_back(runs.front());
       runs.back().module = *programs.emplace_back(std::move(other));
     }
-    for (auto [run, stage] : llvm::zip_equal(runs, stages)) {
+    for (auto [i, run, stage] : llvm::enumerate(runs, stages)) {
       run.runStage = stage.name;
+      if (i < saveBytes.size())
+        run.options.saveBytes = saveBytes[i];
       if (dump && !stage.name.empty())
         run.dump = &dumps.emplace_back(dump->folder("stage-" + stage.name));
     }
@@ -586,6 +587,7 @@ private:
   std::optional<IrDump> dump;
   std::deque<IrDump> dumps; ///< in folders of it
   Timer timer;
+  std::vector<int64_t> saveBytes;  ///< with --max-memory: by stage of the run
   std::string frontier;            ///< with --max-memory: what was tried
   std::vector<RunTraffic> traffic; ///< of the first number of ranks
   std::vector<plan::Plan> plans;

@@ -10,6 +10,7 @@
 #include "compiler/simulate/Simulator.h"
 #include "ir/graph/RunStages.h"
 #include "ir/machine/Machine.h"
+#include "ir/step/Step.h"
 #include "passes/memory/MemoryReport.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,6 +21,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 
 using namespace mlir;
@@ -93,6 +95,11 @@ private:
   bool fits(const Trial &trial) const { return trial.arena() <= request.limit; }
   const Trial *fastest() const;
   void checkStates(const Trial &trial) const;
+  /// By stage of the run, how much less its steps hold than those of the stage that holds most, as
+  /// a joined module with nothing saved says.
+  static std::vector<int64_t> spareOf(ModuleOp module, const memory::MemorySummary &held);
+  /// What a choice saves in a stage of the run.
+  int64_t savingIn(size_t stage, const MemoryChoice &choice) const;
   /// Looks for the least that must be saved with so many tokens in a micro-batch.
   void searchSaving(int64_t microBatch);
   [[noreturn]] void refuse() const;
@@ -103,7 +110,30 @@ private:
   machine::Machine machine;
   int64_t world = 1; ///< the number of ranks that holds most
   std::vector<Trial> trials;
+  std::map<int64_t, std::vector<int64_t>> spares; ///< by micro-batch: `spareOf`, as first tried
 };
+
+std::vector<int64_t> Search::spareOf(ModuleOp module, const memory::MemorySummary &held) {
+  std::vector<int64_t> most(graph::runStagesOf(module).size());
+  for (auto program : module.getOps<step::ProgramOp>()) {
+    if (!llvm::is_contained({"first", "next", "last", "update"}, program.getRole().value_or("")))
+      continue;
+    for (const memory::ProgramMemory &of : held.programs)
+      for (size_t stage = 0; of.name == program.getSymName() && stage < most.size(); ++stage)
+        if (graph::isInStage(program, int64_t(stage)))
+          most[stage] = std::max(most[stage], of.bytes);
+  }
+  const int64_t largest = *llvm::max_element(most);
+  for (int64_t &bytes : most)
+    bytes = largest - bytes;
+  return most;
+}
+
+int64_t Search::savingIn(size_t stage, const MemoryChoice &choice) const {
+  const auto spare = spares.find(choice.microBatch);
+  const bool isKnown = spare != spares.end() && stage < spare->second.size();
+  return std::max<int64_t>(0, choice.saveBytes - (isKnown ? spare->second[stage] : 0));
+}
 
 double Search::predict(ModuleOp module, int64_t ranks) {
   codegen::PlanParts parts;
@@ -149,10 +179,10 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
       part.stages.push_back(*programs.back());
       for (OwningOpRef<ModuleOp> &other : partRunStages(part.stages.front()))
         part.stages.push_back(*programs.emplace_back(std::move(other)));
-      for (ModuleOp module : part.stages) {
+      for (auto [stage, module] : llvm::enumerate(part.stages)) {
         StageRun &run = runs.emplace_back(StageRun{module, request.pipeline});
         run.options.world = ranks;
-        run.options.saveBytes = choice.saveBytes;
+        run.options.saveBytes = savingIn(stage, choice);
         run.options.reportNext = 0;
       }
     }
@@ -174,6 +204,8 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
   }
   for (Part &part : parts) {
     part.trial.held = memory::summarizeMemory(part.stages.front());
+    if (const MemoryChoice &choice = part.trial.choice; choice.saveBytes == 0)
+      spares.try_emplace(choice.microBatch, spareOf(part.stages.front(), part.trial.held));
     part.trial.step = predict(part.stages.front(), part.trial.world);
     trials.push_back(std::move(part.trial));
   }
@@ -291,7 +323,10 @@ MemoryAnswer Search::run() {
       break;
     }
   best = fastest();
-  return {best->choice, frontier(*best)};
+  MemoryAnswer answer{best->choice, {}, frontier(*best)};
+  for (size_t stage = 0; stage < spares[best->choice.microBatch].size(); ++stage)
+    answer.saveBytes.push_back(savingIn(stage, best->choice));
+  return answer;
 }
 
 void Search::refuse() const {

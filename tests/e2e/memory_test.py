@@ -58,6 +58,9 @@ def arenas(text):
     return [float(number) * units[unit] for number, unit in found]
 
 
+STAGES = {"s0", "s1", "s2", "s3"}
+
+
 class MaxMemory(RunTest):
     @classmethod
     def setUpClass(cls):
@@ -154,6 +157,29 @@ class MaxMemory(RunTest):
             _, wanted = self.train(whole, "whole", *options)
             _, found = self.train(less, "less", *options)
             self.assertEqual(read_bytes(found), read_bytes(wanted))
+
+    def test_stages(self):
+        """The limit holds for all stages of a run; one that fits makes nothing again for another; the
+        bits of the whole run stay."""
+        model, sizes = "tests/compiler/Inputs/staged.cpp", {"unit": 64, "adam_every": 1}
+        whole, text, _ = self.compiled(model, sizes, "whole")
+        limit = 0.9 * arenas(text)[0]
+        maximum = ("--max-memory", f"{limit:.4f}MB")
+        less, text, remarks = self.compiled(model, sizes, "less", *maximum)
+        self.assertLessEqual(arenas(text)[0], limit)
+        self.assertIn("<- chosen", text)
+        self.assertRegex(remarks, r"made again in the backward pass: .* \(stage s2, s3 of the run\)")
+        self.assertNotRegex(remarks, "made again .*stage s0")
+        options = ("--steps", 10, "--seed", 3)
+        wanted, parameters = self.train(whole, "whole", *options)
+        found, again = self.train(less, "less", *options)
+        self.assertEqual({entry["stage"] for entry in found if "train_loss" in entry}, STAGES)
+        self.assertEqual(train_losses(found), train_losses(wanted))
+        self.assertEqual(read_bytes(again), read_bytes(parameters))
+        words = (model, "-o", self.path("no.plan"), "--target", "cpu", *overrides(sizes))
+        done = run_command("nanoc", "compile", *words, "--max-memory", "0.6MB")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"--max-memory: 0\.6 MB is too little for staged on 1 rank: .*s[23]")
 
     def test_fits_as_it_is(self):
         """Nothing is made again where there is room: the plan is the one without a limit."""
