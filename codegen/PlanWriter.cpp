@@ -220,7 +220,8 @@ LogicalResult PlanWriter::states() {
     if (failed(offset))
       return failure();
     MemRefType type = step::memrefOf(op.getTensorType());
-    if (op.getRole() == graph::Role::Report) { // of a step: nothing that lives on
+    // Of a step, or of a text that is sampled: nothing that lives on.
+    if (op.getRole() == graph::Role::Report || op.getRole() == graph::Role::Cache) {
       index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {
           addBuffer(op.getSymName(), *offset, type, op.getLoc()), 0};
       continue;
@@ -416,7 +417,12 @@ LogicalResult PlanWriter::products(Training &training) {
     auto weight = entry.getAs<StringAttr>("weight"), recipe = entry.getAs<StringAttr>("recipe");
     if (!weight || !recipe)
       return module.emitError("nano.fp8_products: an entry lacks weight or recipe");
-    training.scaledWeights.push_back({weight.str(), recipe.str()});
+    plan::ScaledWeight &scaled = training.scaledWeights.emplace_back();
+    scaled.name = weight.str();
+    scaled.recipe = recipe.str();
+    if (auto converted = entry.getAs<DenseBoolArrayAttr>("converted");
+        converted && converted.size() == int64_t(scaled.converted.size()))
+      llvm::copy(converted.asArrayRef(), scaled.converted.begin());
   }
   return success();
 }
@@ -528,6 +534,15 @@ LogicalResult PlanWriter::training(Training &training) {
       return module.emitError("@") << prefix << ".logits must have two dimensions";
     training.genSeqLen = logits.shape[0];
     training.logitsColumns = logits.shape[1];
+  }
+  if (step::ProgramOp decode = program("decode")) {
+    training.decode = decode.getSymName().str();
+    const std::string prefix = graph::nameInStages(decode, all);
+    if (failed(take(input(prefix + ".token"), training.decodeTokenBuffer)) ||
+        failed(take(input(prefix + ".position"), training.decodePositionBuffer)) ||
+        failed(take(input(prefix + ".logits"), training.decodeLogitsBuffer)) ||
+        failed(checks("decode", prefix, training.decodeChecks)))
+      return failure();
   }
   return success();
 }

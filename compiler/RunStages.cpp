@@ -145,7 +145,7 @@ private:
 
   /// Validation and sampling that one module alone has are those of all stages.
   void findProgramsOfAll() {
-    for (StringRef role : {"validate", "generate"}) {
+    for (StringRef role : {"validate", "generate", "decode"}) {
       SmallVector<step::ProgramOp> found;
       for (ModuleOp module : modules)
         for (auto program : module.getOps<step::ProgramOp>())

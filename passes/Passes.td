@@ -86,6 +86,36 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];
 }
 
+//===- generate/ -----------------------------------------------------------------------------------------------------===//
+
+def DeriveDecode : Pass<"nano-derive-decode", "::mlir::ModuleOp"> {
+  let summary = "derives from `generate`, which computes the logits of all positions, the program that computes those of the next one";
+  let description = [{
+    ```mlir
+    func.func @generate(%tokens: tensor<64xi32>)          func.func @generate(…) {
+        -> tensor<64x257xf32> {                             … nano.store %k, @cache.0; nano.store %v, @cache.1
+      %x = nano.gather %e, %tokens                        }
+      %k = nano.matmul %x, %wk {transpose_b}       ⇒      func.func @decode(%token: tensor<1xi32>, %position: tensor<1xi32>)
+      …                                                       -> tensor<1x257xf32> {
+      %y = nano.attention %q, %k, %v, …                     %x = nano.gather %e, %token
+      return %logits                                        … @cache.0 with row %position = Σ x·wk; softmax(q·@cache.0ᵀ)·@cache.1
+    }                                                     }
+    ```
+
+    From the logits back, each value is asked for its row at the position at hand, along the dimension of positions: element-wise ops, products, gathers, reductions within a
+    row, broadcasts, reshapes, slices, rotations and concatenations need the same row of their operands; positions (`nano.iota`) are the position. Attention whose last key is at most the query's own position needs
+    all rows of k and v before it, `nano.scan` those of what it adds up, and a slice or concatenation that shifts rows an earlier one: `generate` stores these values in states of role cache, and
+    `decode` reads them and stores its own row. Products of one row are written as sums, so that they are part of the kernels that they feed, with the conversion of a weight inside.
+
+    Where some value needs rows in another way (a reduction over positions, a query that sees later keys, a kernel of the model's own) there is no `decode`: sampling computes all positions for every token.
+
+    It comes before indices are checked, so that those of `decode` are.
+
+    Remarks: why a module with `generate` gets no `decode`, at the op.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
 //===- optimizer/ ----------------------------------------------------------------------------------------------------===//
 
 def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
@@ -421,10 +451,11 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
     ```
     | states | scalars | inputs | transient buffers of `first`             |
                                 | transient buffers of `update`      |
-                                | logits | transient buffers of `generate`    |
+                                | caches | logits | transient buffers of `generate` |
+                                | caches | transient buffers of `decode`   |
     ```
 
-    What lives from step to step comes first. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
+    What lives from step to step comes first; what lives from one token that is sampled to the next lies in the way of the programs that sample only. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
     whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Every offset is a multiple
     of 256. The module gets `step.arena_bytes`, and `step.floor_bytes`: the most bytes that are in use at one moment, below which no plan can be. Waits that only let buffers
     share bytes, where they came to lie apart, are taken away.
@@ -542,7 +573,7 @@ def VerifyModel : Pass<"nano-verify-model", "::mlir::ModuleOp"> {
 def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
   let summary = "proves that indices lie in their tables, or has the program check them while it runs";
   let description = [{
-    Of the ids of every `nano.gather` and `nano.scatter_add` and the targets of every `nano.cross_entropy` in the functions of roles train, validate and generate. The range of integers
+    Of the ids of every `nano.gather` and `nano.scatter_add` and the targets of every `nano.cross_entropy` in the functions of roles train, validate, generate and decode. The range of integers
     follows from the functions' arguments, which are tokens below `vocab_size` of `nano.training`, from positions, constants and the arithmetic on them; x − x/c·c, the remainder, lies in
     0 … c − 1. Where it lies in the table nothing is changed. Where it may not, the op takes the nearest indices that do, and the function also returns one of the original ones,
     one outside of the table if any is; a `nano.index_check` names the op:

@@ -31,7 +31,7 @@ Result<Perplexity> perplexity(const plan::Plan &plan, const std::string &planHas
                                 "shard has {}; compile with a smaller val_seq_len",
                                 pattern, sequence + 1));
   Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, &plan::Training::validate, "--perplexity", options, makeDevice, console);
+      plan, planHash, {&plan::Training::validate}, "--perplexity", options, makeDevice, console);
   if (!lone)
     return lone.error();
 
@@ -48,7 +48,7 @@ Result<Perplexity> perplexity(const plan::Plan &plan, const std::string &planHas
     const std::string where =
         fmt::format("{} from token {}", (*shards)->name(piece.shard), piece.position);
     if (status)
-      status = (*lone)->run(stage.valChecks, where);
+      status = (*lone)->run(&plan::Training::validate, stage.valChecks, where);
     float loss = 0;
     if (status)
       status = device.read(stage.valLossBuffer, 0, &loss, sizeof loss);
@@ -92,7 +92,7 @@ Result<std::vector<int32_t>> readTokens(const std::string &option, const std::st
 }
 
 Status writeLogits(const plan::Plan &plan, const std::string &planHash,
-                   const std::vector<int32_t> &prompt, const std::string &path,
+                   const std::vector<int32_t> &prompt, Cache cache, const std::string &path,
                    const LoneOptions &options, const MakeDevice &makeDevice, Console &console) {
   const plan::Training &training = plan.training;
   if (training.generate.empty())
@@ -105,26 +105,30 @@ Status writeLogits(const plan::Plan &plan, const std::string &planHash,
   if (!file)
     return badInput("--logits " + file.error().message);
   Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, &plan::Training::generate, "--logits", options, makeDevice, console);
+      plan, planHash, NextLogits::roles, "--logits", options, makeDevice, console);
   if (!lone)
     return lone.error();
   Device &device = (*lone)->device();
   const plan::Training &stage = (*lone)->training();
-  std::vector<int32_t> window(size_t(stage.genSeqLen), 0);
-  std::copy(prompt.begin(), prompt.end(), window.begin());
-  Status status =
-      device.write(stage.genTokensBuffer, 0, window.data(), window.size() * sizeof(int32_t));
-  if (status)
-    status = (*lone)->run(stage.genChecks, "the prompt");
+  Status status = NextLogits::check(stage, cache);
   if (status)
     status = file->writer().append(
         safetensorsHeader({{"logits", {"F32", {int64_t(prompt.size()), stage.vocabSize}}}}));
+  NextLogits next(**lone, true);
   std::vector<float> row(size_t(stage.vocabSize));
+  if (status && cache != Cache::On)
+    status = next.compute(prompt, false, "the prompt");
+  std::vector<int32_t> tokens;
   for (size_t t = 0; status && t < prompt.size(); ++t) {
+    tokens.push_back(prompt[t]);
     const uint64_t at = t * uint64_t(stage.logitsColumns) * sizeof(float);
-    status = device.read(stage.logitsBuffer, at, row.data(), row.size() * sizeof(float));
+    if (cache == Cache::On)
+      status = next.compute(tokens, t > 0, fmt::format("token {} of the prompt", t + 1));
+    else
+      status = device.read(stage.logitsBuffer, at, row.data(), row.size() * sizeof(float));
+    const std::vector<float> &logits = cache == Cache::On ? next.logits() : row;
     if (status)
-      status = file->writer().append(row.data(), row.size() * sizeof(float));
+      status = file->writer().append(logits.data(), logits.size() * sizeof(float));
   }
   return status ? file->publish() : status;
 }
@@ -160,7 +164,7 @@ Status scoreDocument(LoneProgram &program, const std::vector<int32_t> &tokens,
   Status status =
       device.write(stage.genTokensBuffer, 0, window.data(), window.size() * sizeof(int32_t));
   if (status)
-    status = program.run(stage.genChecks, where);
+    status = program.run(&plan::Training::generate, stage.genChecks, where);
   std::vector<float> logits(size_t(stage.vocabSize));
   for (size_t t = 1; status && t < tokens.size(); ++t) {
     const uint64_t row = (t - 1) * uint64_t(stage.logitsColumns) * sizeof(float);
@@ -210,7 +214,7 @@ Status writeLogProbabilities(const plan::Plan &plan, const std::string &planHash
   if (!file)
     return badInput("--logprobs " + file.error().message);
   Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, &plan::Training::generate, "--logprobs", options, makeDevice, console);
+      plan, planHash, {&plan::Training::generate}, "--logprobs", options, makeDevice, console);
   if (!lone)
     return lone.error();
   Status status = file->writer().append(npyHeader(size));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/LoneProgram.h"
+#include "runtime/NextLogits.h"
 #include "runtime/Progress.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -33,10 +34,12 @@ Result<std::vector<int32_t>> readTokens(const std::string &option, const std::st
                                         int64_t vocabSize);
 
 /// Writes the logits of the plan's sampling program for the prompt, row t of what follows its token
-/// t, to a safetensors file: `logits`, f32 [tokens, vocabulary]. BadInput: a plan without the
-/// program, a prompt that is longer than it takes, a bad start or file.
+/// t, to a safetensors file: `logits`, f32 [tokens, vocabulary]. With `cache` On each token after
+/// the first is computed as a sample's, else all together. BadInput: a plan without the program, or
+/// without that of one token where it is asked for; a prompt that is longer than it takes, a bad
+/// start or file.
 Status writeLogits(const plan::Plan &plan, const std::string &planHash,
-                   const std::vector<int32_t> &prompt, const std::string &path,
+                   const std::vector<int32_t> &prompt, Cache cache, const std::string &path,
                    const LoneOptions &options, const MakeDevice &makeDevice, Console &console);
 
 /// Writes to a .npy file, f32, what the sampling program gives each token of the training file or

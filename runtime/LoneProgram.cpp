@@ -1,18 +1,19 @@
-// Makes a device for one program and runs it.
+// Makes a device for a few programs and runs them.
 #include "runtime/LoneProgram.h"
 
 #include "runtime/States.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <set>
 #include <vector>
 
 namespace nano {
 
-/// Leaves a plan of one program the parameters, tables, and what else the program reads or what
-/// that starts as a copy of.
+/// Leaves a plan of a few programs the parameters, tables, and what else they read or what that
+/// starts as a copy of.
 static void keepStates(plan::Plan &plan) {
   using Role = plan::State::Role;
   std::set<uint32_t> touched;
@@ -36,7 +37,7 @@ static void keepStates(plan::Plan &plan) {
 
 Result<std::unique_ptr<LoneProgram>>
 LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
-                  std::string plan::Training::*role, const std::string &option,
+                  std::initializer_list<Role> roles, const std::string &option,
                   const LoneOptions &options, const MakeDevice &makeDevice, Console &console) {
   const Report report = [&](const std::string &line) { console.say(line); };
   Result<Start> start = Start::open(plan, planHash, options.start, report);
@@ -48,10 +49,12 @@ LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
   lone->alone = plan;
   plan::Plan &alone = lone->alone;
   lone->stage = &plan::stageAt(alone, lone->steps);
-  const std::string &program = lone->program = lone->stage->*role;
   alone.worlds = {1};
   alone.group = 1;
-  std::erase_if(alone.programs, [&](const plan::Program &p) { return p.name != program; });
+  std::erase_if(alone.programs, [&](const plan::Program &program) {
+    return std::none_of(roles.begin(), roles.end(),
+                        [&](Role role) { return lone->stage->*role == program.name; });
+  });
   keepStates(alone);
   DeviceOptions deviceOptions;
   deviceOptions.threads = options.threads;
@@ -70,8 +73,8 @@ LoneProgram::open(const plan::Plan &plan, const std::string &planHash,
   return lone;
 }
 
-Status LoneProgram::run(const plan::IndexChecks &checks, const std::string &where) {
-  if (Status status = made->run(program); !status)
+Status LoneProgram::run(Role role, const plan::IndexChecks &checks, const std::string &where) {
+  if (Status status = made->run(stage->*role); !status)
     return status;
   if (Status status = made->wait(); !status)
     return status;

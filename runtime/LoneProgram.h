@@ -1,5 +1,5 @@
-// One program of a plan on one rank, without what trains: for sampling and for measuring a trained
-// model.
+// One or two programs of a plan on one rank, without what trains: for sampling and for measuring a
+// trained model.
 #pragma once
 
 #include "runtime/Progress.h"
@@ -9,6 +9,7 @@
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -20,14 +21,15 @@ struct LoneOptions {
   std::string tuneFile; ///< as DeviceOptions
 };
 
-/// A device with the plan's parameters.
+/// A device with the plan's parameters, for programs of these roles.
 class LoneProgram {
 public:
   /// Run-time scalars have their values of the checkpoint's step, or of the last step where there
-  /// is no checkpoint; the program is that of the step's stage. `option`: who asks, for messages.
-  /// BadInput: a bad start.
+  /// is no checkpoint; the programs are those of the step's stage, the last of which may be none.
+  /// `option`: who asks, for messages. BadInput: a bad start.
+  using Role = std::string plan::Training::*;
   static Result<std::unique_ptr<LoneProgram>>
-  open(const plan::Plan &plan, const std::string &planHash, std::string plan::Training::*role,
+  open(const plan::Plan &plan, const std::string &planHash, std::initializer_list<Role> roles,
        const std::string &option, const LoneOptions &options, const MakeDevice &makeDevice,
        Console &console);
 
@@ -36,8 +38,9 @@ public:
   const plan::Training &training() const { return *stage; }
   /// Optimizer steps that the parameters have been trained for; the plan's where that is unknown.
   int64_t step() const { return steps; }
-  /// Runs the program once and waits for it. Failed, with `where`, for an index out of range.
-  Status run(const plan::IndexChecks &checks, const std::string &where);
+  /// Runs the program of `role` once and waits for it. Failed, with `where`, for an index out of
+  /// range.
+  Status run(Role role, const plan::IndexChecks &checks, const std::string &where);
 
 private:
   LoneProgram() : group(1) {}
@@ -46,7 +49,7 @@ private:
   const plan::Training *stage = nullptr; ///< of it
   LocalGroup group;
   std::unique_ptr<Device> made;
-  std::string program, option;
+  std::string option;
   int64_t steps = 0;
 };
 

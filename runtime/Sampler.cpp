@@ -2,7 +2,7 @@
 #include "runtime/Sampler.h"
 
 #include "runtime/Evaluate.h"
-#include "runtime/LoneProgram.h"
+#include "runtime/NextLogits.h"
 #include "runtime/Random.h"
 
 #include <algorithm>
@@ -40,38 +40,26 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
       return prompt.error();
     tokens = std::move(*prompt);
   }
-  Result<std::unique_ptr<LoneProgram>> lone =
-      LoneProgram::open(plan, planHash, &plan::Training::generate, "--sample",
-                        {options.start, options.threads, options.tuneFile}, makeDevice, console);
+  Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
+      plan, planHash, {&plan::Training::generate, &plan::Training::decode}, "--sample",
+      {options.start, options.threads, options.tuneFile}, makeDevice, console);
   if (!lone)
     return lone.error();
-  Device &device = (*lone)->device();
-  const plan::Training &training = (*lone)->training();
-
+  if (Status status = NextLogits::check((*lone)->training(), options.cache); !status)
+    return status.error();
+  NextLogits next(**lone, options.cache != Cache::Off);
   const size_t prompt = tokens.size();
-  std::vector<int32_t> window(size_t(training.genSeqLen)), found;
-  std::vector<float> logits(size_t(training.vocabSize));
+  std::vector<int32_t> found;
   for (int64_t drawn = 0; drawn < options.samples; ++drawn) {
     Random random(options.start.seed, drawn == 0 ? "sample" : fmt::format("sample/{}", drawn));
     tokens.resize(prompt);
     for (int64_t i = 0; i < options.count; ++i) {
-      size_t used = std::min(window.size(), tokens.size());
-      std::fill(std::copy(tokens.end() - std::ptrdiff_t(used), tokens.end(), window.begin()),
-                window.end(), 0);
-      if (Status status = device.write(training.genTokensBuffer, 0, window.data(),
-                                       window.size() * sizeof(int32_t));
+      if (Status status = next.compute(
+              tokens, i > 0, fmt::format("token {}, after step {}", i + 1, (*lone)->step()));
           !status)
         return status.error();
-      if (Status status = (*lone)->run(
-              training.genChecks, fmt::format("token {}, after step {}", i + 1, (*lone)->step()));
-          !status)
-        return status.error();
-      uint64_t row = uint64_t(used - 1) * uint64_t(training.logitsColumns) * sizeof(float);
-      if (Status status =
-              device.read(training.logitsBuffer, row, logits.data(), logits.size() * sizeof(float));
-          !status)
-        return status.error();
-      Result<int32_t> token = chooseToken(logits, options.temperature, random.unit(uint64_t(i)));
+      Result<int32_t> token =
+          chooseToken(next.logits(), options.temperature, random.unit(uint64_t(i)));
       if (!token)
         return token.error();
       tokens.push_back(*token);

@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include "runtime/NextLogits.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/plan/Plan.h"
@@ -21,15 +22,17 @@ struct SampleOptions {
                             ///< where it has none
   double temperature = 0.8; ///< logits are divided by it; 0: always the likeliest token
   StartOptions start;       ///< its seed is also that of the choices
-  int threads = 0;          ///< as DeviceOptions
-  std::string tuneFile;     ///< as DeviceOptions
+  Cache cache = Cache::Auto;
+  int threads = 0;      ///< as DeviceOptions
+  std::string tuneFile; ///< as DeviceOptions
   /// Hears every token as soon as it is drawn; its error ends the sample. May be empty.
   std::function<Status(int32_t token)> take = {};
 };
 
 /// The generated tokens of all samples, without the prompt. The model sees the last genSeqLen
 /// tokens; run-time scalars have their values of the checkpoint's step, or of the last step when
-/// there is no checkpoint. BadInput: a plan without the program, a bad prompt or start.
+/// there is no checkpoint. BadInput: a plan without the program, or without that of one token where
+/// it is asked for; a bad prompt or start.
 Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &planHash,
                                     const SampleOptions &options, const MakeDevice &makeDevice,
                                     Console &console);

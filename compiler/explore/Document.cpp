@@ -114,6 +114,11 @@ std::vector<std::string> rolesOf(const plan::Plan &plan) {
       mark(stage->genTokensBuffer, "input");
       mark(stage->logitsBuffer, "output");
     }
+    if (!stage->decode.empty()) {
+      mark(stage->decodeTokenBuffer, "input");
+      mark(stage->decodePositionBuffer, "input");
+      mark(stage->decodeLogitsBuffer, "output");
+    }
     if (!stage->measure.empty())
       mark(stage->reportBuffer, "output");
     for (const plan::Report &report : stage->reports)

@@ -2,6 +2,7 @@
 #include "ir/graph/IntegerRanges.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Program.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -185,8 +186,10 @@ std::string toString(const IntegerRange &range) {
 }
 
 IntegerRanges::IntegerRanges(func::FuncOp function, int64_t vocabulary) {
+  const auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+  const unsigned ofTokens = role && role == "decode" ? 1 : 2; // its second one is a position
   for (BlockArgument argument : function.getArguments())
-    if (isI32(argument) && argument.getArgNumber() < 2 && vocabulary > 0)
+    if (isI32(argument) && argument.getArgNumber() < ofTokens && vocabulary > 0)
       known[argument] = {0, std::min<int64_t>(vocabulary - 1, INT32_MAX), false};
   for (Operation &op : function.getBody().front())
     if (op.getNumResults() == 1 && isI32(op.getResult(0)))

@@ -37,7 +37,8 @@ std::string toString(const IntegerRange &range);
 class IntegerRanges {
 public:
   /// The function's first two arguments are tokens and targets in [0, `vocabulary`); any number
-  /// where that is 0. Further ones are columns of the data, any number.
+  /// where that is 0. Further ones are columns of the data, any number; so is the second one of
+  /// role decode, a position.
   IntegerRanges(mlir::func::FuncOp function, int64_t vocabulary);
 
   /// The range of an i32 tensor of the function's block.

@@ -49,7 +49,9 @@ def Nano_RoleAttr : I32EnumAttr<"Role", "what a state is for", [
     I32EnumAttrCase<"Optimizer", 1, "optimizer">,
     I32EnumAttrCase<"Gradient", 2, "gradient">,
     I32EnumAttrCase<"Constant", 3, "constant">,
-    I32EnumAttrCase<"Report", 4, "report">]> {
+    I32EnumAttrCase<"Report", 4, "report">,
+    // what sampling keeps of the tokens before
+    I32EnumAttrCase<"Cache", 5, "cache">]> {
   let cppNamespace = "::nano::graph";
   let genSpecializedAttr = 0;
 }

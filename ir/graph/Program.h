@@ -12,7 +12,7 @@ namespace nano::graph {
 
 /// Function attribute that says what a function is for: "train", then "first" and "next"
 /// micro-batch of a step and, after distribution, "last"; "update", "event", "validate",
-/// "generate", "measure".
+/// "generate", "decode", "measure".
 inline constexpr llvm::StringLiteral roleAttrName = "nano.role";
 /// Module attribute: dictionary of the sizes and conventions of training.
 inline constexpr llvm::StringLiteral trainingAttrName = "nano.training";

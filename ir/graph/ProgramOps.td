@@ -10,7 +10,8 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
   let summary = "mutable state of the program";
   let description = [{
     A tensor that lives from step to step. `role` says what for: a parameter; an optimizer's state or one of the model's own, which its programs write; the accumulator
-    of a gradient; a constant, which nothing writes and no file holds; the numbers of a report. `init` is its value before the first step. `optimizer` names the `nano.optimizer` that updates a
+    of a gradient; a constant, which nothing writes and no file holds; the numbers of a report; a cache, what sampling keeps of earlier
+    tokens, which `generate` and `decode` write and no file holds. `init` is its value before the first step. `optimizer` names the `nano.optimizer` that updates a
     parameter; one without is frozen: it has no gradient and no optimizer state. Symbols are the names in checkpoints.
 
     A state that the training program writes has the attribute `nano.over_ranks`: `"equal"`, what is written is the same on every rank; `"mean"` or `"max"`, the last micro-batch of a
@@ -148,7 +149,7 @@ def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
 
     Operands: none.
 
-    Errors: a bound below 1; another role than train, validate and generate.
+    Errors: a bound below 1; another role than train, validate, generate and decode.
 
     Example:
 

@@ -11,7 +11,7 @@ include "mlir/IR/OpAsmInterface.td"
 def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "a static schedule: buffers, then commands in program order";
   let description = [{
-    `role` says when the training loop runs it: "first", "next", "last", "update", "validate", "generate" or "measure".
+    `role` says when the training loop runs it: "first", "next", "last", "update", "validate", "generate", "decode" or "measure".
 
     Errors: an op that is neither a buffer, a view nor a command; an event that is recorded twice; a wait for an event that no earlier command
     records.

@@ -471,7 +471,9 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
       kind == "first" || kind == "next" || kind == "last" || kind == "train" || kind == "measure";
   StringRef prefix = isMicroBatch ? "train" : function.getSymName();
   SmallVector<std::string> argumentNames = {"tokens", "targets"};
-  if (kind != "generate")
+  if (kind == "decode")
+    argumentNames = {"token", "position"};
+  else if (kind != "generate")
     for (const Column &column : columnsOf(function->getParentOfType<ModuleOp>(),
                                           /*validation=*/kind == "validate"))
       argumentNames.push_back(column.inputName());
@@ -499,7 +501,9 @@ LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbo
                        type, i < 2 ? function.getLoc() : function.getArgument(i).getLoc(), false,
                        inputs)))
       return failure();
-  StringRef first = kind == "generate" ? "logits" : kind == "measure" ? "report" : "loss";
+  StringRef first = kind == "generate" || kind == "decode" ? "logits"
+                    : kind == "measure"                    ? "report"
+                                                           : "loss";
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
     if (failed(declare(i == 0   ? first.str()
                        : i == 1 ? "checks"

@@ -112,11 +112,28 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels) {
 /// Outputs of fewer bytes keep their place: little is gained by sharing it.
 static constexpr int64_t ownOutputBytes = int64_t{1} << 20;
 
-llvm::MapVector<InputOp, ProgramOp> ownOutputs(ModuleOp module) {
-  llvm::DenseMap<StringAttr, llvm::SmallPtrSet<Operation *, 2>> programs; // that touch a symbol
+/// The programs that touch a symbol.
+static llvm::DenseMap<StringAttr, llvm::SmallPtrSet<Operation *, 2>>
+programsBySymbol(ModuleOp module) {
+  llvm::DenseMap<StringAttr, llvm::SmallPtrSet<Operation *, 2>> programs;
   for (auto program : module.getOps<ProgramOp>())
     for (auto state : program.getBody().front().getOps<StateOp>())
       programs[state.getSymbolAttr().getAttr()].insert(program);
+  return programs;
+}
+
+llvm::MapVector<nano::graph::StateOp, llvm::SmallPtrSet<Operation *, 2>>
+cachePrograms(ModuleOp module) {
+  auto programs = programsBySymbol(module);
+  llvm::MapVector<nano::graph::StateOp, llvm::SmallPtrSet<Operation *, 2>> caches;
+  for (auto state : module.getOps<nano::graph::StateOp>())
+    if (state.getRole() == nano::graph::Role::Cache)
+      caches[state] = programs[state.getSymNameAttr()];
+  return caches;
+}
+
+llvm::MapVector<InputOp, ProgramOp> ownOutputs(ModuleOp module) {
+  auto programs = programsBySymbol(module);
   llvm::MapVector<InputOp, ProgramOp> own;
   for (auto input : module.getOps<InputOp>()) {
     const auto &touching = programs[input.getSymNameAttr()];

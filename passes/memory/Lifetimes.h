@@ -34,4 +34,8 @@ Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels)
 /// another program runs, which may use their bytes.
 llvm::MapVector<step::InputOp, step::ProgramOp> ownOutputs(mlir::ModuleOp module);
 
+/// The states that sampling keeps, and the programs that touch each: for others its bytes are free.
+llvm::MapVector<graph::StateOp, llvm::SmallPtrSet<mlir::Operation *, 2>>
+cachePrograms(mlir::ModuleOp module);
+
 } // namespace nano::memory

@@ -63,6 +63,7 @@ MemorySummary summarizeMemory(ModuleOp module) {
   summary.floor = integer(floorBytesAttrName);
   KernelTable kernels(module);
   const auto own = ownOutputs(module);
+  const auto caches = cachePrograms(module);
   for (Operation &op : *module.getBody()) {
     if (auto state = dyn_cast<graph::StateOp>(op)) {
       int64_t bytes =
@@ -80,6 +81,9 @@ MemorySummary summarizeMemory(ModuleOp module) {
       case graph::Role::Constant:
         summary.constants += bytes;
         break;
+      case graph::Role::Report:
+      case graph::Role::Cache:
+        break;
       }
     } else if (isa<graph::ScalarOp>(op)) {
       summary.inputs += scalarAlignment;
@@ -96,6 +100,17 @@ MemorySummary summarizeMemory(ModuleOp module) {
         memory.bytes += bytes;
         memory.floor += bytes;
         memory.holders.push_back({output.getSymName().str(), "", bytes, 1});
+      }
+      int64_t kept = 0;
+      for (auto [cache, programs] : caches)
+        kept += programs.contains(program)
+                    ? int64_t(llvm::alignTo(contiguousBytes(memrefOf(cache.getTensorType())),
+                                            arenaAlignment))
+                    : 0;
+      if (kept > 0) {
+        memory.bytes += kept;
+        memory.floor += kept;
+        memory.holders.push_back({"cache", "", kept, 1});
       }
       std::stable_sort(memory.holders.begin(), memory.holders.end(),
                        [](const auto &a, const auto &b) { return a.bytes > b.bytes; });

@@ -2,9 +2,11 @@
 //
 //   | states | scalars | inputs | transient buffers of `first`    |
 //                               | transient buffers of `update`       |
-//                               | logits | transient buffers of `generate` |
+//                               | caches | logits | transient buffers of `generate` |
+//                               | caches | transient buffers of `decode` |
 //
-// What lives from step to step comes first, at fixed offsets; the programs run one after the other,
+// What lives from step to step comes first, at fixed offsets, and, for the programs that sample,
+// what lives from token to token; the programs run one after the other,
 // so their transient buffers overlay each other, and with them the large outputs of one program
 // alone, which the host reads when that ends. Within a program, buffers whose lifetimes do not
 // meet may share bytes (`Lifetimes`, `Packing`). Every offset is a multiple of 256. The module gets
@@ -43,9 +45,13 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       top += int64_t(llvm::alignTo(bytes, arenaAlignment));
       return builder.getI64IntegerAttr(offset);
     };
-    for (auto state : module.getOps<graph::StateOp>())
+    auto takeState = [&](graph::StateOp state) {
       state->setAttr(step::offsetAttrName,
                      take(step::contiguousBytes(step::memrefOf(state.getTensorType()))));
+    };
+    for (auto state : module.getOps<graph::StateOp>())
+      if (state.getRole() != graph::Role::Cache)
+        takeState(state);
     for (auto scalar : module.getOps<graph::ScalarOp>()) {
       scalar->setAttr(step::offsetAttrName, builder.getI64IntegerAttr(top));
       top += scalarAlignment;
@@ -59,9 +65,16 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       if (!own.contains(input))
         takeInput(input);
     const int64_t bottom = top;
+    const auto caches = cachePrograms(module);
+    for (const auto &[cache, programs] : caches)
+      takeState(cache);
+    const int64_t behindCaches = top;
+    auto samples = [&](Operation *program) {
+      return llvm::any_of(caches, [&](auto &cache) { return cache.second.contains(program); });
+    };
     llvm::DenseMap<Operation *, int64_t> bottoms; // of a program's transient buffers
     for (auto program : module.getOps<step::ProgramOp>()) {
-      top = bottom;
+      top = samples(program) ? behindCaches : bottom;
       for (auto [output, owner] : own)
         if (owner == program)
           takeInput(output);

@@ -153,7 +153,7 @@ struct CheckIndices : public nano::impl::CheckIndicesBase<CheckIndices> {
     for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
       const auto role = function->getAttrOfType<StringAttr>(roleAttrName);
       const bool isProgram =
-          role && llvm::is_contained({"train", "validate", "generate"}, role.getValue());
+          role && llvm::is_contained({"train", "validate", "generate", "decode"}, role.getValue());
       if (!isProgram || !function.getBody().hasOneBlock())
         continue;
       if (failed(Checker(function, vocabulary, report).run()))

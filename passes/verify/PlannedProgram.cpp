@@ -43,23 +43,32 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
                               ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(type))),
                               true, isa<InputOp>(op) && cast<InputOp>(op).getOutput()});
     const auto &touching = programs[SymbolTable::getSymbolName(&op)];
-    if (result.buffers.back().output && touching.size() == 1)
-      result.buffers.back().owner = touching.front();
+    auto state = dyn_cast<graph::StateOp>(op);
+    if ((result.buffers.back().output && touching.size() == 1) ||
+        (state && state.getRole() == graph::Role::Cache))
+      result.buffers.back().owners.assign(touching.begin(), touching.end());
   }
   llvm::stable_sort(result.buffers, [](const PlannedBuffer &a, const PlannedBuffer &b) {
     return a.bytes.start < b.bytes.start;
   });
-  // By owner, none for what all programs see: the one that reaches farthest so far.
-  llvm::MapVector<Operation *, const PlannedBuffer *> farthest;
+  // Of what the same programs see, the one that reaches farthest so far.
+  SmallVector<const PlannedBuffer *> farthest;
   for (const PlannedBuffer &buffer : result.buffers) {
-    for (auto [owner, other] : farthest)
-      if ((!owner || !buffer.owner || owner == buffer.owner) &&
-          other->bytes.end() > buffer.bytes.start)
+    const PlannedBuffer **own = nullptr;
+    for (const PlannedBuffer *&other : farthest) {
+      const bool areSeen =
+          other->owners.empty() || buffer.owners.empty() ||
+          llvm::any_of(other->owners, [&](Operation *program) { return buffer.isSeenBy(program); });
+      if (areSeen && other->bytes.end() > buffer.bytes.start)
         return buffer.op->emitError(describe(buffer) + " overlaps " + describe(*other) +
                                     " in the arena, and both live from step to step");
-    const PlannedBuffer *&most = farthest[buffer.owner];
-    if (!most || most->bytes.end() < buffer.bytes.end())
-      most = &buffer;
+      if (other->owners == buffer.owners)
+        own = &other;
+    }
+    if (!own)
+      farthest.push_back(&buffer);
+    else if ((*own)->bytes.end() < buffer.bytes.end())
+      *own = &buffer;
   }
   return result;
 }
@@ -70,7 +79,7 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
   PlannedProgram result;
   llvm::DenseMap<StringAttr, uint32_t> bySymbol;
   for (const PlannedBuffer &buffer : persistent.buffers)
-    if (!buffer.owner || buffer.owner == program.getOperation()) {
+    if (buffer.isSeenBy(program)) {
       bySymbol[SymbolTable::getSymbolName(buffer.op)] = uint32_t(result.buffers.size());
       result.buffers.push_back(buffer);
     }

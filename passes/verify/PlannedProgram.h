@@ -17,9 +17,13 @@ struct PlannedBuffer {
   ByteSet bytes;           ///< an interval of the arena
   bool persistent = false; ///< lives from step to step
   bool output = false;     ///< has no contents until the program writes it
-  /// The program that alone touches an output; the host reads it before others run, for which its
-  /// bytes are free.
-  mlir::Operation *owner = nullptr;
+  /// The program that alone touches an output, which the host reads before others run; the programs
+  /// that touch what sampling keeps. For others its bytes are free. Empty: all programs.
+  llvm::SmallVector<mlir::Operation *, 2> owners = {};
+
+  bool isSeenBy(mlir::Operation *program) const {
+    return owners.empty() || llvm::is_contained(owners, program);
+  }
 };
 
 struct PlannedAccess {

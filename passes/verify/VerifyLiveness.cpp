@@ -5,10 +5,10 @@
 // once a command has written it through that buffer, and until a command writes the same byte of
 // the arena through another one. States, scalars and inputs are valid from the start, and no other
 // buffer may ever write their bytes; but programs may write those of an output that only one other
-// program touches, which the host has read by then. Every byte that a command reads must be valid,
-// and every byte of an output when its program ends. Nothing of the memory planner is used: only
-// offsets, layouts, and the order of commands; nano-verify-races proves that this order is the only
-// one that matters.
+// program touches, which the host has read by then, and those of what sampling keeps, which only
+// the programs that sample see. Every byte that a command reads must be valid, and every byte of an
+// output when its program ends. Nothing of the memory planner is used: only offsets, layouts, and
+// the order of commands; nano-verify-races proves that this order is the only one that matters.
 #include "passes/Passes.h"
 #include "passes/verify/PlannedProgram.h"
 

@@ -128,6 +128,16 @@ Status EmulatorDevice::allocateBuffers() {
         if (!kept.count(ref.buffer))
           list.insert(ref.buffer);
   }
+  // What one sampling program leaves for the other is what both touch.
+  for (const plan::Training *stage : plan::stagesOf(plan)) {
+    if (stage->decode.empty())
+      continue;
+    std::set<uint32_t> &list = voidAtStart[stage->decode];
+    std::erase_if(list, [&](uint32_t buffer) {
+      return buffer == stage->decodeTokenBuffer || buffer == stage->decodePositionBuffer ||
+             voidAtStart[stage->generate].count(buffer) > 0;
+    });
+  }
   return ok();
 }
 

@@ -402,7 +402,7 @@ void Describer::training(const Training &training) {
            (column.ofTarget ? "targets" : "inputs") + ", read by " + who);
   if (!training.generate.empty())
     line("sampling: " + training.generate + ", sequences of " + std::to_string(training.genSeqLen) +
-         " tokens");
+         " tokens" + (training.decode.empty() ? "" : ", token by token: " + training.decode));
   for (const ScaledWeight &weight : training.scaledWeights)
     line("FP8 products: " + weight.name + ", " + weight.recipe + " scaling");
 }

@@ -377,6 +377,9 @@ struct Source {
 struct ScaledWeight {
   std::string name;   ///< the parameter's
   std::string recipe; ///< "static", "current", "delayed", "block"
+  /// Whether input, weight and gradient are converted: a product whose sizes no 8-bit product has
+  /// stays in the compute type, and what only it reads is not. Of others the report has zeros.
+  std::array<bool, 3> converted = {true, true, true};
   bool operator==(const ScaledWeight &) const = default;
 };
 inline constexpr int64_t reportColumns = 15;
@@ -495,9 +498,16 @@ struct Training {
   std::string generate;
   int64_t genSeqLen = 0, logitsColumns = 0;
   uint32_t genTokensBuffer = 0, logitsBuffer = 0;
+  /// Sampling token by token: after a run of `generate`, and after its own of all positions since,
+  /// `decode` reads a token and its position, below genSeqLen, both i32 [1], and writes the logits
+  /// after it, f32 [1, logitsColumns]. Between them no other program runs. Empty name: no such
+  /// program.
+  std::string decode;
+  uint32_t decodeTokenBuffer = 0, decodePositionBuffer = 0, decodeLogitsBuffer = 0;
   IndexChecks checks, valChecks, genChecks; ///< of a step's micro-batches, validate, generate
-  std::vector<Report> reports;              ///< of a step's programs
-  std::string logScalar; ///< the scalar that the log and the progress line show as "lr"
+  IndexChecks decodeChecks;
+  std::vector<Report> reports; ///< of a step's programs
+  std::string logScalar;       ///< the scalar that the log and the progress line show as "lr"
   /// How well FP8 scales fit: `measure` reads what a step's first program reads, before it, leaves
   /// all states as they are, and writes f32 [scaledWeights, reportColumns] to reportBuffer. Empty
   /// name: no such program.

@@ -255,7 +255,8 @@ inline constexpr auto fieldsOf<Report> =
 
 template <>
 inline constexpr auto fieldsOf<ScaledWeight> =
-    std::tuple(field("name", &ScaledWeight::name), field("recipe", &ScaledWeight::recipe));
+    std::tuple(field("name", &ScaledWeight::name), field("recipe", &ScaledWeight::recipe),
+               optionalList("converted", &ScaledWeight::converted));
 
 template <>
 inline constexpr auto fieldsOf<Training> = std::tuple(
@@ -274,10 +275,15 @@ inline constexpr auto fieldsOf<Training> = std::tuple(
     field("genTokensBuffer", &Training::genTokensBuffer),
     field("logitsBuffer", &Training::logitsBuffer), field("logScalar", &Training::logScalar),
     together(field("stage", &Training::stage), field("until", &Training::until)),
-    optional("events", &Training::events), optional("checks", &Training::checks),
-    optional("valChecks", &Training::valChecks), optional("genChecks", &Training::genChecks),
-    optional("columns", &Training::columns), optional("valColumns", &Training::valColumns),
-    optional("documents", &Training::documents), optional("reports", &Training::reports),
+    together(field("decode", &Training::decode),
+             field("decodeTokenBuffer", &Training::decodeTokenBuffer),
+             field("decodePositionBuffer", &Training::decodePositionBuffer),
+             field("decodeLogitsBuffer", &Training::decodeLogitsBuffer)),
+    optional("decodeChecks", &Training::decodeChecks), optional("events", &Training::events),
+    optional("checks", &Training::checks), optional("valChecks", &Training::valChecks),
+    optional("genChecks", &Training::genChecks), optional("columns", &Training::columns),
+    optional("valColumns", &Training::valColumns), optional("documents", &Training::documents),
+    optional("reports", &Training::reports),
     together(field("measure", &Training::measure), field("reportBuffer", &Training::reportBuffer),
              field("scaledWeights", &Training::scaledWeights)));
 

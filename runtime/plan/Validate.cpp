@@ -398,6 +398,14 @@ void Validator::training(const Training &training) {
            "the logits");
     checks(training.genChecks);
   }
+  if (programAlone(training.decode)) {
+    require(!training.generate.empty(), "sampling: a program goes on where none has begun");
+    buffer(training.decodeTokenBuffer, 1, "the sampled token");
+    buffer(training.decodePositionBuffer, 1, "the sampled token's position");
+    inside({training.decodeLogitsBuffer, 0}, times(uint64_t(training.logitsColumns), 4),
+           "the next token's logits");
+    checks(training.decodeChecks);
+  }
   if (programAlone(training.measure)) {
     require(trains && !training.scaledWeights.empty(),
             "there is a measuring program, but nothing that it measures");

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <iostream>
+#include <map>
 #include <string_view>
 
 namespace nano {
@@ -101,6 +102,8 @@ Status checkTogether(const CLI::App &app, const Options &options) {
     return badInput(fmt::format("--tokenizer: not together with {}", instead));
   if (app.count("--prompt-tokens") > 0 && !options.sample && options.logits.empty())
     return badInput("--prompt-tokens: only together with --sample N or --logits FILE");
+  if (app.count("--cache") > 0 && !options.sample && options.logits.empty())
+    return badInput("--cache: only together with --sample N or --logits FILE");
   if (!options.logits.empty() && options.promptTokens.empty())
     return badInput("--logits: needs --prompt-tokens FILE");
   if (options.logprobs.empty() != options.score.empty())
@@ -289,6 +292,14 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "Token ids that the sample goes on from, or whose logits are wanted; default: an "
                  "end of document")
       ->type_name("FILE");
+  app.add_option("--cache", options.cache,
+                 "Whether a token is computed with what those before it have left (on), or with "
+                 "them all again (off); default: on where the plan can for --sample, off for "
+                 "--logits")
+      ->type_name("on|off")
+      ->transform(CLI::CheckedTransformer(
+                      std::map<std::string, Cache>{{"on", Cache::On}, {"off", Cache::Off}})
+                      .description(""));
   app.add_option("--perplexity", options.perplexity,
                  "Instead of training, print the mean loss of all of these token shards, in whole "
                  "validation sequences, and its exponential, as a line of JSON")

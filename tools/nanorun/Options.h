@@ -26,6 +26,7 @@ struct Options {
   std::optional<int64_t> sample; ///< number of tokens; given: sample instead of training
   int64_t samples = 1;           ///< of so many tokens each
   std::string promptTokens;
+  Cache cache = Cache::Auto; ///< of samples and logits
   double temperature = 0.8;
   std::string perplexity; ///< pattern of shards; given: measure instead of training
   std::string logits;     ///< file; given: the logits of the prompt instead of training

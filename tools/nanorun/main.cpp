@@ -56,6 +56,7 @@ Status sampleTokens(const plan::Plan &plan, const std::string &hash, const Optio
   sampleOptions.samples = options.samples;
   sampleOptions.promptFile = options.promptTokens;
   sampleOptions.temperature = options.temperature;
+  sampleOptions.cache = options.cache;
   sampleOptions.start = options.train.start;
   sampleOptions.threads = options.train.threads;
   sampleOptions.tuneFile = options.train.tuneFile;
@@ -127,8 +128,8 @@ Status logitsOfPrompt(const plan::Plan &plan, const std::string &hash, const Opt
       readTokens("--prompt-tokens", options.promptTokens, plan.training.vocabSize);
   if (!prompt)
     return prompt.error();
-  return writeLogits(plan, hash, *prompt, options.logits, loneOptions(options), deviceOf(options),
-                     console);
+  return writeLogits(plan, hash, *prompt, options.cache, options.logits, loneOptions(options),
+                     deviceOf(options), console);
 }
 
 Status scoreTokens(const plan::Plan &plan, const std::string &hash, const Options &options) {

@@ -245,6 +245,9 @@ TEST_F(PlanFile, HashIsStable) {
   Training &training = plan.training;
   training.checks = training.valChecks = training.genChecks = {};
   training.columns = training.valColumns = {};
+  training.decode.clear();
+  training.decodeChecks = {};
+  training.scaledWeights[0].converted = {true, true, true};
   training.documents = {};
   training.reports = {};
   plan.interchange = {};

@@ -262,10 +262,16 @@ Plan fullPlan() {
   training.generate = "generate";
   training.logitsColumns = 48;
   training.logitsBuffer = logits;
+  training.decode = "validate";
+  training.decodeTokenBuffer = tokens;
+  training.decodePositionBuffer = targets;
+  training.decodeLogitsBuffer = logits;
+  training.decodeChecks = {{{"gather", 7, {"model.cpp", 5}}}, tokens};
   training.logScalar = "lr.adam";
   training.measure = "generate";
   training.reportBuffer = logits;
-  training.scaledWeights = {{"embed.weight", "static"}, {"embed.weight", "block"}};
+  training.scaledWeights = {{"embed.weight", "static", {true, false, true}},
+                            {"embed.weight", "block"}};
   training.checks = {{{"gather", 30, {"model.cpp", 3}}, {"cross_entropy", 48, {}}}, tokens};
   training.valChecks = {{{"scatter_add", 1, {}}}, targets};
   training.genChecks = {{{"gather", int64_t(1) << 31, {"model.cpp", 4}}}, tokens};

@@ -1,0 +1,114 @@
+// RUN: nano-opt %s -nano-derive-decode -canonicalize -cse -split-input-file 2>/dev/null | FileCheck %s
+// RUN: nano-opt %s -nano-derive-decode -split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+
+// A token's row of k and v is kept; a query sees them and those of before. Positions are the position.
+// CHECK-LABEL: func.func @generate
+// CHECK: %[[K:.*]] = nano.reshape {{.*}} -> tensor<8x2x4xf32>
+// CHECK: nano.store %[[K]], @cache.0 : tensor<8x2x4xf32>
+// CHECK: %[[TURNED:.*]] = nano.permute %{{.*}} order [1, 2, 0] : tensor<8x2x4xf32> -> tensor<2x4x8xf32>
+// CHECK: nano.store %[[TURNED]], @cache.1 : tensor<2x4x8xf32>
+// CHECK: nano.attention
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: (%[[TOKEN:.*]]: tensor<1xi32>, %[[AT:.*]]: tensor<1xi32>) -> tensor<1x16xf32> attributes {nano.role = "decode"}
+// CHECK-DAG: %[[LAST:.*]] = nano.constant 7.000000e+00 : tensor<1xi32>
+// CHECK-DAG: %[[FIRST:.*]] = nano.constant 0.000000e+00 : tensor<1xi32>
+// CHECK: %[[UP:.*]] = nano.max %[[AT]], %[[FIRST]]
+// CHECK: %[[P:.*]] = nano.min %[[UP]], %[[LAST]]
+// CHECK: %[[E:.*]] = nano.load @embed
+// CHECK: nano.gather %[[E]], %[[TOKEN]] : (tensor<16x8xf32>, tensor<1xi32>) -> tensor<1x8xf32>
+// CHECK: nano.reduce sum {{.*}} dims [1] : tensor<8x8xf32> -> tensor<8xf32>
+// CHECK: %[[BEFORE:.*]] = nano.load @cache.0 : tensor<8x2x4xf32>
+// CHECK: %[[KEYS:.*]] = nano.select eq, {{.*}}, %[[BEFORE]]
+// CHECK: nano.store %[[KEYS]], @cache.0
+// CHECK: nano.store {{.*}}, @cache.1
+// CHECK-NOT: nano.attention
+// CHECK: nano.reduce max {{.*}} dims [1] : tensor<2x8xf32> -> tensor<2xf32>
+// CHECK: return {{.*}} : tensor<1x16xf32>
+nano.state @embed : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>}
+func.func @generate(%tokens: tensor<8xi32>) -> tensor<8x16xf32> attributes {nano.role = "generate"} {
+  %e = nano.load @embed : tensor<16x8xf32>
+  %x = nano.gather %e, %tokens : (tensor<16x8xf32>, tensor<8xi32>) -> tensor<8x8xf32>
+  %w = nano.slice %e dim 0 at 0 : tensor<16x8xf32> -> tensor<8x8xf32>
+  %h = nano.matmul %x, %w {transpose_b} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %t = nano.iota 0 : tensor<8xi32>
+  %z = nano.constant 0.0 : tensor<8xi32>
+  %k = nano.reshape %h : tensor<8x8xf32> -> tensor<8x2x4xf32>
+  %v = nano.mul %k, %k : tensor<8x2x4xf32>
+  %y, %lse = nano.attention %k, %k, %v, %z, %t scale 5.000000e-01
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
+  %f = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
+  %l = nano.matmul %f, %e {transpose_b} : (tensor<8x8xf32>, tensor<16x8xf32>) -> tensor<8x16xf32>
+  return %l : tensor<8x16xf32>
+}
+
+// -----
+
+// What looks back: a running maximum, and the row before.
+// CHECK-LABEL: func.func @looks_back
+// CHECK: nano.store %{{.*}}, @cache.1 : tensor<8xi32>
+// CHECK: nano.store %{{.*}}, @cache.0 : tensor<7x4xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK: nano.gather {{.*}} : (tensor<7x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
+// CHECK: nano.scan max
+func.func @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %head = nano.slice %x dim 0 at 0 : tensor<8x4xf32> -> tensor<7x4xf32>
+  %none = nano.constant 0.0 : tensor<1x4xf32>
+  %before = nano.concat %none, %head dim 0 : (tensor<1x4xf32>, tensor<7x4xf32>) -> tensor<8x4xf32>
+  %most = nano.scan max %tokens : tensor<8xi32>
+  %g = nano.cast %most : tensor<8xi32> -> tensor<8xf32>
+  %b = nano.broadcast %g dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %s = nano.add %before, %b : tensor<8x4xf32>
+  return %s : tensor<8x4xf32>
+}
+
+// -----
+
+// What other rows decide.
+// WHY: remark: sampling computes all positions for every token: all its rows are needed, which depend on tokens
+func.func @mean(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %sum = nano.reduce sum %x dims [0] : tensor<8x4xf32> -> tensor<4xf32>
+  %all = nano.broadcast %sum dims [1] : tensor<4xf32> -> tensor<8x4xf32>
+  return %all : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: a later row of it is needed
+func.func @later(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %tail = nano.slice %x dim 0 at 1 : tensor<8x4xf32> -> tensor<7x4xf32>
+  %none = nano.constant 0.0 : tensor<1x4xf32>
+  %after = nano.concat %tail, %none dim 0 : (tensor<7x4xf32>, tensor<1x4xf32>) -> tensor<8x4xf32>
+  return %after : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: a query may see later keys
+func.func @both_ways(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x1x4xf32>
+  %first = nano.constant 0.0 : tensor<8xi32>
+  %last = nano.constant 7.0 : tensor<8xi32>
+  %y, %lse = nano.attention %x, %x, %x, %first, %last scale 5.000000e-01
+      : (tensor<8x1x4xf32>, tensor<8x1x4xf32>, tensor<8x1x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x1x4xf32>, tensor<8x1xf32>)
+  %l = nano.reshape %y : tensor<8x1x4xf32> -> tensor<8x4xf32>
+  return %l : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: it puts several positions into one row, or one into several
+func.func @pairs(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %pairs = nano.reshape %f : tensor<8xf32> -> tensor<4x2xf32>
+  %sums = nano.reduce sum %pairs dims [1] : tensor<4x2xf32> -> tensor<4xf32>
+  %twice = nano.broadcast %sums dims [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %l = nano.reshape %twice : tensor<4x8xf32> -> tensor<8x4xf32>
+  return %l : tensor<8x4xf32>
+}
