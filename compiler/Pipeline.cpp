@@ -34,6 +34,9 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // that follows treats its reductions as any others.
   if (options.reports)
     passes.addPass(createLowerReports());
+  // On the graph as written, where a row is a row, and before indices are checked: its own are too.
+  if (options.decode)
+    passes.addPass(createDeriveDecode());
   // On the ops as the model file says them, so that what it tells is about its lines, and before
   // there are gradients, which scatter by the same indices.
   CheckIndicesOptions indices;

@@ -25,6 +25,7 @@ struct PipelineOptions {
                                  ///< nano-fuse-products says
   int64_t lanes = 16;            ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
+  bool decode = true;     ///< a program of the next token's logits beside that of all
   bool reports = false;   ///< the model's reports, or norms of its updates, are part of programs
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
   int64_t reportNext = 0; ///< remarks on so many values that would be made again next to hold less

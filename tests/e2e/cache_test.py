@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Sampling with keys and values kept: a prompt's logits, computed token by token with what those
+before have left, are those of the whole prompt at once, within 1e-5 in f32, for every page that
+samples; and the likeliest text is the same, also beyond the longest text that the model sees, where
+all positions move. Of every parameter a random number is added to each element: some begin as zeros."""
+
+import array
+import json
+import os
+import random
+import struct
+
+from harness import GPT124M, GPT2, LLAMA, ROOT, TINY, RunTest
+from harness import main, read_bytes, read_safetensors, run_command
+from moe_test import SIZES as MOE
+
+TOLERANCE = 1e-5
+QWEN3 = {name: value for name, value in LLAMA.items() if name not in ("grad_clip", "adam_eps")}
+NANOCHAT = {
+    name: value
+    for name, value in QWEN3.items()
+    if name not in ("head_dim", "warmup_iters", "learning_rate")
+}
+# By class of model: (page, sizes, tokens that a text may have).
+PAGES = {
+    "learned positions, biases": ("gpt2", GPT2, 64),
+    "grouped queries, rotary": ("llama", LLAMA, 64),
+    "documents, rotary scaling": (
+        "llama",
+        {**LLAMA, "rope_scaling": "llama3", "document_mask": "yes", "num_layers": 2},
+        64,
+    ),
+    "norms of queries and keys": ("qwen3", QWEN3, 64),
+    "soft cap": ("nanochat", NANOCHAT, 64),
+    "windows, documents, value embeddings": (
+        "gpt124m",
+        {**GPT124M, "seq_len": 1024, "val_seq_len": 1024, "global_batch": 1024},
+        1024,
+    ),
+    "mixture of experts": ("moe", MOE, 8),
+    "gpt_tiny": ("gpt_tiny", {**TINY, "dtype": "f32"}, 128),
+    "LoRA": ("lora", {**LLAMA, "num_layers": 2}, 64),
+}
+
+
+class Cached(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_shards()
+
+    def prompt(self, count, vocab, seed):
+        source = random.Random(seed)
+        content = [int(source.random() * (vocab - 1)) for _ in range(count)]
+        content[0] = content[count // 3] = vocab - 1  # documents begin
+        path = self.path("prompt.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(" ".join(map(str, content)))
+        return path
+
+    def parameters(self, plan):
+        """A file of parameters that are all other than zero."""
+        start, path = self.path("start.safetensors"), self.path("random.safetensors")
+        words = ("--steps", 0, "--dump-params", start, "--train", self.path("t_*.bin"))
+        self.ran("nanorun", plan, *words, "--seed", 4)
+        raw, source = bytearray(read_bytes(start)), random.Random(8)
+        size = struct.unpack("<Q", raw[:8])[0]
+        for name, entry in json.loads(raw[8 : 8 + size]).items():
+            if name == "__metadata__" or entry["dtype"] != "F32":
+                continue
+            begin, end = (8 + size + offset for offset in entry["data_offsets"])
+            values = array.array("f", bytes(raw[begin:end]))
+            values = array.array("f", [value + source.uniform(-0.2, 0.2) for value in values])
+            raw[begin:end] = values.tobytes()
+        with open(path, "wb") as file:
+            file.write(raw)
+        return path
+
+    def logits(self, plan, parameters, prompt, cache):
+        path = self.path(f"{cache}.safetensors")
+        words = ("--logits", path, "--prompt-tokens", prompt, "--threads", 1)
+        self.ran("nanorun", plan, *words, "--init", parameters, "--cache", cache)
+        return read_safetensors(path)["logits"]
+
+    def assert_equal(self, plan, longest, vocab, tolerance=TOLERANCE):
+        prompt, parameters = self.prompt(longest, vocab, 5), self.parameters(plan)
+        whole, cached = (self.logits(plan, parameters, prompt, cache) for cache in ("off", "on"))
+        self.assertEqual(len(whole), len(cached))
+        scale = max(map(abs, whole))
+        worst = max(abs(a - b) for a, b in zip(whole, cached))
+        self.assertLessEqual(worst, tolerance * max(scale, 1.0))
+        self.assertGreater(len(set(whole)), vocab, "logits that do not depend on the tokens")
+
+    def test_equals_the_whole_prompt(self):
+        for name, (page, sizes, longest) in PAGES.items():
+            with self.subTest(name):
+                plan = self.compile(page, sizes, "cached.plan")
+                self.assert_equal(plan, longest, sizes.get("vocab_size", 257))
+
+    def test_text(self):
+        """The likeliest text, through the end of the longest text; several samples."""
+        plan = self.compile("gpt2", GPT2, "text.plan")
+        prompt = self.prompt(50, 257, 6)
+        words = ("--sample", 30, "--prompt-tokens", prompt, "--threads", 1, "--seed", 4)
+        greedy = (*words, "--temperature", 0)
+        self.assertEqual(
+            self.ran("nanorun", plan, *greedy), self.ran("nanorun", plan, *greedy, "--cache", "off")
+        )
+        drawn = (*words, "--samples", 3, "--temperature", 1.5)
+        found = self.ran("nanorun", plan, *drawn)
+        self.assertEqual(found, self.ran("nanorun", plan, *drawn, "--cache", "off"))
+        self.assertEqual(len(set(found.splitlines())), 3)
+
+    def test_emulated_gpu(self):
+        """The same program, as CUDA kernels."""
+        sizes = {**LLAMA, "num_layers": 1, "model_dim": 32, "ffn_dim": 32, "block_size": 16}
+        sizes = {**sizes, "seq_len": 16, "val_seq_len": 16, "global_batch": 16}
+        plan = self.compile("llama", sizes, "cuda.plan", "--target", "cuda")
+        prompt = self.prompt(6, 257, 7)
+        found = {}
+        for cache in ("on", "off"):
+            path = self.path(f"{cache}.safetensors")
+            words = ("--logits", path, "--prompt-tokens", prompt, "--seed", 4, "--cache", cache)
+            self.ran("nanorun", plan, *words, "--device", "emulator")
+            found[cache] = read_safetensors(path)["logits"]
+        worst = max(abs(a - b) for a, b in zip(found["on"], found["off"]))
+        self.assertLessEqual(worst, TOLERANCE * max(1.0, max(map(abs, found["off"]))))
+
+    def test_falls_back(self):
+        """A model whose queries see later keys: told by the compiler, and sampled all the same."""
+        with open(os.path.join(ROOT, "models", "gpt2.cpp"), encoding="utf-8") as file:
+            text = file.read()
+        changed = text.replace(".last = t,", ".last = rowStart + block - 1,")
+        self.assertNotEqual(text, changed)
+        model = self.path("both.cpp")
+        with open(model, "w", encoding="utf-8") as file:
+            file.write(changed)
+        plan = self.path("both.plan")
+        sizes = [word for item in GPT2.items() for word in ("-D", "{}={}".format(*item))]
+        done = run_command("nanoc", "compile", model, "-o", plan, "--target", "cpu", *sizes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        why = "sampling computes all positions for every token: a query may see later keys"
+        self.assertIn(why, done.stderr + done.stdout)
+        words = ("--sample", 3, "--threads", 1)
+        self.ran("nanorun", plan, *words)
+        done = run_command("nanorun", plan, *words, "--cache", "on")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--cache on: the plan computes all positions for every token", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
