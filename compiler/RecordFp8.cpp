@@ -129,7 +129,7 @@ void Recorder::finishFp8() {
       anyFromFile = true;
     }
     if (policy.recipe == fp8::Recipe::Static &&
-        llvm::any_of(policy.scales, [](double scale) { return !(scale > 0); })) {
+        llvm::none_of(policy.scales, [](double scale) { return scale > 0; })) {
       const std::string message = fmt::format(
           "no static scales are known for '{}'; give --fp8-scales FILE.json, which nanorun "
           "--calibrate writes",

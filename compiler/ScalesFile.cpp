@@ -41,11 +41,13 @@ frontend::ScalesFile readScalesFile(const std::string &path) {
          {fp8::Operand::Input, fp8::Operand::Weight, fp8::Operand::Gradient}) {
       const std::optional<double> scale =
           entry ? entry->getNumber(fp8::nameOf(operand)) : std::nullopt;
-      if (!scale || !(*scale >= 0x1p-100 && *scale <= 0x1p100))
-        throw ModelError(fmt::format(
-            "{}: '{}' needs \"input\", \"weight\" and \"gradient\", each a positive number", path,
-            name.str()));
-      scales[static_cast<size_t>(operand)] = *scale;
+      const bool isAbsent = entry && !entry->get(fp8::nameOf(operand));
+      if (!isAbsent && !(scale && *scale >= 0x1p-100 && *scale <= 0x1p100))
+        throw ModelError(fmt::format("{}: '{}' needs \"input\", \"weight\" and \"gradient\", each "
+                                     "a positive number; one that "
+                                     "is converted nowhere may be absent",
+                                     path, name.str()));
+      scales[static_cast<size_t>(operand)] = scale.value_or(0);
     }
   }
   return result;

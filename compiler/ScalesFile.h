@@ -1,6 +1,7 @@
 // Files of static FP8 scales, as `nanorun --calibrate` writes them:
 // {"format": "nano fp8 scales", "version": 1,
 //  "scales": {"<parameter>": {"input": s, "weight": s, "gradient": s}, …}}
+// A tensor that was converted nowhere where the scales were measured is absent.
 #pragma once
 
 #include "compiler/TraceModel.h"

@@ -93,9 +93,11 @@ std::string Fp8Meter::table() const {
   for (const ScaledWeightFacts &row : rows)
     for (size_t k = 0; k < 3; ++k) {
       const ConversionFacts &facts = row.conversions[k];
-      const std::string scale = facts.scale > 0  ? fmt::format("{:.4g}", facts.scale)
-                                : facts.amax > 0 ? "blocks"
-                                                 : "";
+      const bool isConverted = row.weight->converted[k];
+      const std::string scale = !isConverted      ? "not 8-bit"
+                                : facts.scale > 0 ? fmt::format("{:.4g}", facts.scale)
+                                : facts.amax > 0  ? "blocks"
+                                                  : "";
       text +=
           fmt::format("\n{:{}}  {:8}  {:8}  {:>10.4g}  {:>10}  {:>7.3f}%  {:>7.3f}%  {:6.2f}% {}",
                       k == 0 ? row.weight->name : "", width, k == 0 ? row.weight->recipe : "",
@@ -105,11 +107,23 @@ std::string Fp8Meter::table() const {
   return text;
 }
 
+std::array<bool, 3> Fp8Meter::convertedOf(const std::string &weight) const {
+  std::array<bool, 3> converted{};
+  for (const plan::Training *stage : plan::stagesOf(plan))
+    for (const plan::ScaledWeight &scaled : stage->scaledWeights)
+      for (size_t k = 0; scaled.name == weight && k < converted.size(); ++k)
+        converted[k] |= scaled.converted[k];
+  return converted;
+}
+
 Result<std::string> Fp8Meter::scales() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::object();
   for (const auto &[weight, seen] : largest) {
     nlohmann::ordered_json entry;
+    const auto converted = convertedOf(weight);
     for (size_t k = 0; k < 3; ++k) {
+      if (!converted[k])
+        continue; // no product of the plan reads it in 8 bits, so that it was not seen
       if (!(seen[k] > 0))
         return failed(fmt::format("--calibrate: the {} of the products with '{}' was zero in every "
                                   "measured step; train more steps",

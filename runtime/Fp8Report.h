@@ -52,10 +52,13 @@ public:
   std::string table() const;
   /// A file of static scales, for nanoc compile --fp8-scales: twice the largest magnitude of all
   /// measurements over the largest number of e4m3, or of e5m2 for gradients. Failed when a tensor
-  /// was zero each time.
+  /// was zero each time. It lacks those that the plan does not
+  /// convert.
   Result<std::string> scales() const;
 
 private:
+  /// Which tensors of the products with a weight are converted in some stage.
+  std::array<bool, 3> convertedOf(const std::string &weight) const;
   std::array<float, 3> &largestOf(const std::string &weight);
   static Status combine(std::vector<float> &report, Communicator &communicator);
 

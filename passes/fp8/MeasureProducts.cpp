@@ -48,8 +48,13 @@ public:
   explicit Measurement(func::FuncOp function)
       : builder(function.getBody().front().getTerminator()), function(function) {}
 
-  /// Rewrites the function to return the report. The rows' weights, in order.
-  FailureOr<SmallVector<StringAttr>> run();
+  /// Of a row: its weight, and whether its input, weight and gradient are converted at all.
+  struct Row {
+    StringAttr weight;
+    SmallVector<bool> converted;
+  };
+  /// Rewrites the function to return the report of these rows, in order.
+  FailureOr<SmallVector<Row>> run();
 
 private:
   LogicalResult measureOperands(const ScaledProduct &product);
@@ -127,7 +132,7 @@ void Measurement::measureError(const ScaledProduct &product) {
   error = g.select(Predicate::gt, norm, zero, g.sqrt(g.div(square, norm)), zero);
 }
 
-FailureOr<SmallVector<StringAttr>> Measurement::run() {
+FailureOr<SmallVector<Measurement::Row>> Measurement::run() {
   for (auto store : llvm::make_early_inc_range(function.getOps<StoreOp>()))
     store.erase();
   for (const ScaledProduct &product : scaledProducts(function)) {
@@ -140,9 +145,11 @@ FailureOr<SmallVector<StringAttr>> Measurement::run() {
   builder.setInsertionPoint(end);
   GraphBuilder g(builder, function.getLoc());
   SmallVector<Value> parts;
-  SmallVector<StringAttr> weights;
+  SmallVector<Row> weights;
   for (auto &[weight, numbers] : rows) {
-    weights.push_back(weight);
+    Row &row = weights.emplace_back(Row{weight, {}});
+    for (size_t operand = 0; operand < 3; ++operand)
+      row.converted.push_back(bool(numbers[operand * numbersPerOperand]));
     for (Value number : numbers)
       parts.push_back(g.reshape(number ? number : g.scalar(0), {1}));
   }
@@ -171,18 +178,19 @@ struct MeasureProducts : public nano::impl::MeasureProductsBase<MeasureProducts>
     auto measure = cast<func::FuncOp>(builder.clone(*first));
     measure.setSymName("measure");
     measure->setAttr(roleAttrName, builder.getStringAttr("measure"));
-    FailureOr<SmallVector<StringAttr>> weights = Measurement(measure).run();
+    FailureOr<SmallVector<Measurement::Row>> weights = Measurement(measure).run();
     if (failed(weights))
       return signalPassFailure();
     SmallVector<Attribute> list;
-    for (StringAttr weight : *weights) {
+    for (const auto &[weight, converted] : *weights) {
       auto state = cast<StateOp>(SymbolTable::lookupSymbolIn(module, weight));
       FailureOr<Policy> policy = Policy::of(state);
       if (failed(policy))
         return signalPassFailure();
       list.push_back(builder.getDictionaryAttr(
           {builder.getNamedAttr("weight", weight),
-           builder.getNamedAttr("recipe", builder.getStringAttr(nameOf(policy->recipe)))}));
+           builder.getNamedAttr("recipe", builder.getStringAttr(nameOf(policy->recipe))),
+           builder.getNamedAttr("converted", builder.getDenseBoolArrayAttr(converted))}));
     }
     module->setAttr(productsAttrName, builder.getArrayAttr(list));
   }

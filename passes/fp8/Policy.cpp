@@ -49,9 +49,10 @@ FailureOr<Policy> Policy::of(graph::StateOp parameter) {
     return policy;
   auto scales = attribute.getAs<DenseF64ArrayAttr>("scales");
   if (!scales || scales.size() != 3 ||
-      llvm::any_of(scales.asArrayRef(), [](double s) { return !(s > 0) || !std::isfinite(s); }))
-    return parameter.emitOpError(policyAttrName)
-           << ": static scaling needs three positive scales: of input, weight and gradient";
+      llvm::any_of(scales.asArrayRef(), [](double s) { return !(s >= 0) || !std::isfinite(s); }))
+    return parameter.emitOpError(policyAttrName) << ": static scaling needs three positive scales, "
+                                                    "of input, weight and gradient, or 0 for "
+                                                    "what is not converted";
   llvm::copy(scales.asArrayRef(), policy.scales.begin());
   return policy;
 }

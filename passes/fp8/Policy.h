@@ -33,14 +33,15 @@ llvm::StringRef nameOf(Operand operand);
 /// `{recipe = "static", scales = array<f64: x, W, g>, history = 16 : i64, margin = 0.0 : f64}`.
 struct Policy {
   Recipe recipe = Recipe::Off;
-  std::array<double, 3> scales{}; ///< by Operand; Static alone
+  std::array<double, 3> scales{}; ///< by Operand; Static alone; 0: not known
   int64_t history = 16;           ///< steps that Delayed looks back
   double margin = 0;              ///< Current, Delayed and Block divide the range by 2^margin
 
   double scale(Operand operand) const { return scales[static_cast<size_t>(operand)]; }
 
   /// The policy of a parameter; Off where it has none. Errors at the state: an unknown recipe,
-  /// static scales that are not three positive numbers, a history below 1, a margin beyond ±64.
+  /// static scales that are not three numbers, none negative, a history below 1, a margin beyond
+  /// ±64.
   static mlir::FailureOr<Policy> of(graph::StateOp parameter);
   mlir::DictionaryAttr attribute(mlir::Builder &builder) const;
 };

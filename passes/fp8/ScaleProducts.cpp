@@ -72,6 +72,7 @@ public:
 private:
   /// The products of a function that will be scaled; `report` says of the others why not.
   SmallVector<Product> scalable(func::FuncOp function, bool report);
+  void checkScales(const Product &product);
   void rewrite(func::FuncOp function, bool isFirst);
   Scaled weightCopy(func::FuncOp function, const Product &product, bool transposed, bool isFirst);
   void watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst);
@@ -135,6 +136,8 @@ SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) 
     MatmulOp op = product.op;
     found.insert(weight.getSymName());
     std::string reason = obstacle(product, policyOf(weight).recipe, kMajor);
+    if (reason.empty() && report)
+      checkScales(product);
     if (reason.empty())
       products.push_back(product);
     else if (report)
@@ -146,6 +149,23 @@ SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) 
       state.emitRemark() << "'" << state.getSymName()
                          << "': no product reads it whole, so that nothing of it runs in FP8";
   return products;
+}
+
+/// A product in 8 bits needs the static scales of what it reads.
+void ModuleScaler::checkScales(const Product &product) {
+  StateOp weight = product.weight;
+  const Policy &policy = policyOf(weight);
+  for (Operand operand : {product.a, product.b}) {
+    if (policy.recipe != Recipe::Static || policy.scale(operand) > 0)
+      continue;
+    MatmulOp op = product.op;
+    emitModelError(op) << "FP8: the " << nameOf(product.part) << " of '" << weight.getSymName()
+                       << "' needs a static scale of the " << nameOf(operand)
+                       << ", which is not known; measure it with this plan's sizes, or choose "
+                          "another recipe";
+    isBroken = true;
+    return;
+  }
 }
 
 bool ModuleScaler::claim(StateOp weight, const std::string &name) {
@@ -162,7 +182,7 @@ bool ModuleScaler::claim(StateOp weight, const std::string &name) {
 void ModuleScaler::declareScales(StateOp weight) {
   for (Operand operand : {Operand::Gradient, Operand::Weight, Operand::Input}) {
     const std::string name = scaleSymbol(weight.getSymName(), operand);
-    if (!claim(weight, name))
+    if (!(policyOf(weight).scale(operand) > 0) || !claim(weight, name))
       continue;
     declarations.setInsertionPointAfter(weight);
     ImplicitLocOpBuilder builder(weight.getLoc(), declarations);

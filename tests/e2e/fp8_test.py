@@ -5,7 +5,7 @@ products costs in loss; stops and resumes; the report, and static scales made fr
 import itertools
 import json
 
-from harness import GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
+from harness import GPT2, GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
 from harness import train_losses, val_losses
 
 RECIPES = ("static", "current", "delayed", "block")
@@ -153,6 +153,35 @@ class Fp8(RunTest):
                 wanted = written[product["product"]][tensor]
                 self.assertAlmostEqual(product[tensor]["scale"] / wanted, 1, places=6)
         self.assert_near(train_losses(log), train_losses(plain), 0.02, "static")
+
+    def test_partly_in_8_bits(self):
+        """A head of 257 tokens: only the gradient of its weight has sizes that 8-bit products have, and
+        the weight is never converted. What is not measured is neither zero nor needed, until it is."""
+        self.make_shards()
+        sizes = {**GPT2, "num_layers": 1, "dtype": "bf16", "fp8": "all"}
+        plan = self.compile("gpt2", {**sizes, "fp8_recipe": "current"}, "part.plan")
+        scales, words = self.path("part.json"), ("--train", self.path("t_*.bin"), "--threads", 1)
+        said = self.ran(
+            "nanorun", plan, *words, "--steps", 2, "--fp8-report", "--calibrate", scales
+        )
+        self.assertRegex(said, r"wte.weight +current +input .*\n +weight +0 +not 8-bit")
+        with open(scales, encoding="utf-8") as file:
+            written = json.load(file)["scales"]
+        self.assertEqual(sorted(written["wte.weight"]), ["gradient", "input"])
+        self.assertEqual(len(written["h.0.mlp.c_fc.weight"]), 3)
+        options = ("--fp8-scales", scales)
+        static = self.compile("gpt2", sizes, "part-static.plan", *options)
+        log, _ = self.train(static, "part-static", "--steps", 2)
+        self.assertEqual(len(train_losses(log)), 2)
+        wider = overrides({**sizes, "vocab_size": 272})
+        words = ("models/gpt2.cpp", "-o", self.path("no.plan"), "--target", "cpu", *wider, *options)
+        done = run_command("nanoc", "compile", *words)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(
+            "FP8: the forward product of 'wte.weight' needs a static scale of the weight, which is not "
+            "known",
+            done.stderr,
+        )
 
     def test_report_sees_saturation(self):
         """With scales that are too small by far, everything is cut off; too large, all is lost."""

@@ -3,7 +3,7 @@
 // RUN: nano-opt %s --nano-scale-products=k-major --nano-measure-products | FileCheck %s --check-prefix=KMAJOR
 // RUN: nano-opt %s --nano-measure-products | FileCheck %s --check-prefix=NOTHING
 
-// CHECK: module attributes {nano.fp8_products = [{recipe = "static", weight = "w"}]}
+// CHECK: module attributes {nano.fp8_products = [{converted = array<i1: true, true, true>, recipe = "static", weight = "w"}]}
 // CHECK-LABEL: func.func @measure(
 // CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %{{.*}}: tensor<64x32xf32>) -> tensor<1x15xf32> attributes {nano.role = "measure"}
 // CHECK-NOT: nano.store

@@ -29,7 +29,7 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
+// expected-error@+1 {{nano.fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
   nano.fp8 = {recipe = "static"}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -41,9 +41,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8: static scaling needs three positive scales: of input, weight and gradient}}
+// expected-error@+1 {{nano.fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 1.0, 0.0, 1.0>}}
+  nano.fp8 = {recipe = "static", scales = array<f64: 1.0, -1.0, 1.0>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
