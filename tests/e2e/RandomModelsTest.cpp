@@ -118,7 +118,8 @@ protected:
   void SetUp() override {
     // tools/random-models looks for the fewest blocks with which a model fails.
     const char *blocks = std::getenv("NANO_RANDOM_BLOCKS");
-    model = blocks ? randomModel(GetParam(), std::atoll(blocks)) : randomModel(GetParam());
+    model = blocks ? randomModel(GetParam(), std::strtoll(blocks, nullptr, 10))
+                   : randomModel(GetParam());
     path = testing::TempDir() + "nano-random-model-" + std::to_string(GetParam()) + ".mlir";
     std::ofstream(path) << model.text;
     DialectRegistry registry;
