@@ -113,14 +113,13 @@ TEST_P(PlanFieldsOf, EveryFieldHasAType) {
 
 TEST_P(PlanFieldsOf, NoFieldMayBeMissing) {
   const std::set<std::string> optional = {
-      "at",          "label",       "stream",       "transpose", "stride",
-      "scale",       "optimizer",   "learningRate", "sources",   "scaleBlocks",
-      "sharding",    "flopsPerKey", "maximum",      "ranks",     "flops",
-      "cluster",     "maps",        "checks",       "valChecks", "genChecks",
-      "interchange", "check",       "accepted",     "absent",    "hyperparameter",
-      "written",     "columns",     "valColumns",   "documents", "reports",
-      "eachStep",    "phases",      "edges",        "decode",    "decodeChecks",
-      "converted"};
+      "at",          "label",       "stream",       "transpose",    "stride",
+      "scale",       "optimizer",   "learningRate", "sources",      "scaleBlocks",
+      "sharding",    "flopsPerKey", "maximum",      "ranks",        "flops",
+      "cluster",     "maps",        "checks",       "valChecks",    "genChecks",
+      "interchange", "check",       "accepted",     "absent",       "hyperparameter",
+      "written",     "columns",     "valColumns",   "documents",    "reports",
+      "eachStep",    "phases",      "edges",        "decodeChecks", "converted"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;
