@@ -60,7 +60,7 @@ class Compare(RunTest):
         text = self.ran("nanoc", "compile", "models/gpt2.cpp", *overrides(SIZES), "--target", "cpu",
                         "--stop-after", "kernels", "--locations")
         found = re.search(pattern, text)
-        kernel = re.findall(r"func\.func @(\w+)\(", text[: found.start()])[-1]
+        kernel = re.findall(r"kernel\.func @(\w+)\(", text[: found.start()])[-1]
         path = self.path("edited.mlir")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text[: found.start()] + replacement + text[found.end() :])

@@ -85,7 +85,7 @@ class MaxMemory(RunTest):
         before = arenas(text)[0]
         limit = share * before
         less, text, remarks = self.compiled(source, sizes, "less", "--max-memory", f"{limit:.3f}MB")
-        self.assertLessEqual(arenas(text)[0], limit)
+        self.assertLessEqual(arenas(text)[0], limit + 0.005)  # which is printed with two decimals
         self.assertIn("<- chosen", text)
         self.assertRegex(remarks, r"made again in the backward pass: \w+ × \d+, [0-9.]+ MB, in")
         options = ("--steps", STEPS, "--seed", 3)
@@ -166,7 +166,7 @@ class MaxMemory(RunTest):
         limit = 0.9 * arenas(text)[0]
         maximum = ("--max-memory", f"{limit:.4f}MB")
         less, text, remarks = self.compiled(model, sizes, "less", *maximum)
-        self.assertLessEqual(arenas(text)[0], limit)
+        self.assertLessEqual(arenas(text)[0], limit + 0.005)  # which is printed with two decimals
         self.assertIn("<- chosen", text)
         self.assertRegex(remarks, r"made again in the backward pass: .* \(stage s2, s3 of the run\)")
         self.assertNotRegex(remarks, "made again .*stage s0")
