@@ -15,7 +15,6 @@
 namespace {
 
 using namespace nano;
-using plan::Command;
 using plan::DType;
 
 /// One product; `transposed` as in the BLAS: "NT" multiplies by the transpose of B.

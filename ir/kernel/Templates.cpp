@@ -56,7 +56,7 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
                                   FlatSymbolRefAttr) {
   if (failed(verifySizes(emitError, "a product", {rows, columns, inner, blocks})))
     return failure();
-  if (scales.size() != 0 && scales.size() != 2)
+  if (!scales.empty() && scales.size() != 2)
     return emitError() << "a product with " << scales.size() << " scales: none or two";
   Positions named = positions(added);
   if (columnSum)
