@@ -83,17 +83,12 @@ Value rowsOf(const Tensor &indices, const Tables &tables, int64_t size, int64_t 
     wanted.push_back(each);
   const RankedTensorType type = typeOf(which);
   if (dtypeOf(which) != i32 || type.getRank() != int64_t(tables.before.size()) + 1 ||
-      type.getShape().take_front(wanted.size()) != ArrayRef(wanted))
-    fail(at, fmt::format("{}: the indices are {}; wanted is i32 {}", what, describe(which),
-                         each >= 0 ? text(wanted)
-                                   : "[" +
-                                         llvm::join(llvm::map_range(wanted,
-                                                                    [](int64_t n) {
-                                                                      return std::to_string(n) +
-                                                                             ", ";
-                                                                    }),
-                                                    "") +
-                                         "k]"));
+      type.getShape().take_front(wanted.size()) != ArrayRef(wanted)) {
+    std::string shape = text(wanted);
+    if (each < 0)
+      shape.insert(shape.size() - 1, wanted.empty() ? "k" : ", k");
+    fail(at, fmt::format("{}: the indices are {}; wanted is i32 {}", what, describe(which), shape));
+  }
   const int64_t rows = tables.count * size, count = type.getShape().back();
   if (rows > INT32_MAX || tables.count * count > INT32_MAX)
     fail(at, fmt::format("{}: the model asks for sizes that do not fit: {} rows; at most 2^31 - 1",
