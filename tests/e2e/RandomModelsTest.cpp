@@ -1,10 +1,12 @@
-// Random models through the whole compiler and the CPU device, against the interpreter of the graph
-// dialect: losses, gradients (also against finite differences of the model as it was written),
-// optimizer states and parameters of two steps.
+// Random models through the whole compiler and the CPU device, some through the emulator of CUDA
+// under two of its schedules, against the interpreter of the graph dialect: losses, gradients (also
+// against finite differences of the model as it was written), optimizer states and parameters of
+// two steps.
 #include "codegen/PlanWriter.h"
 #include "codegen/cpu/CpuTarget.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
+#include "codegen/cuda/CudaEmitter.h"
 #include "compiler/Registration.h"
 #include "compiler/RunStages.h"
 #include "compiler/StageRunner.h"
@@ -150,10 +152,13 @@ protected:
             TensorValue::integers(type, random, 0, model.vocabulary)};
   }
 
-  /// Everything up to the plans; `optimized` are the modules after the compiler's stage of that
-  /// name, for one rank.
+  /// Everything up to the plans for the CPU; `optimized` are the modules after the compiler's stage
+  /// of that name, for one rank.
   void compile();
-  void compile(const std::vector<OwningOpRef<ModuleOp>> &modules, const PipelineOptions &pipeline);
+  /// The plans of a target by number of ranks, each that divides the batch and is at most `worlds`.
+  void compile(PipelineOptions pipeline, int64_t worlds, std::map<int64_t, plan::Plan> &into);
+  void compile(const std::vector<OwningOpRef<ModuleOp>> &modules, const PipelineOptions &pipeline,
+               std::map<int64_t, plan::Plan> &into);
   /// Runs one of the compiler's stages on the program of a stage of the run, or of all.
   void runOn(ModuleOp module, const Stage &stage, const PipelineOptions &pipeline);
   /// The stage of the run that a step is of.
@@ -169,9 +174,14 @@ protected:
   }
   /// Two steps by the interpreter.
   void interpretRun(Arithmetic arithmetic, Record &record);
-  /// The same, one validation and one generation by the plan on `world` ranks of the CPU device.
-  Record runPlan(int world);
-  Status runRank(Communicator &communicator, Record &record);
+  /// The same, one validation and one generation by a plan on `world` ranks of its target's device,
+  /// or of the one named.
+  Record runPlan(const plan::Plan &plan, int world, const std::string &device = "");
+  Status runRank(const plan::Plan &plan, Communicator &communicator,
+                 const DeviceOptions &deviceOptions, Record &record);
+  /// The plan for CUDA on the emulator: as the interpreter says, and the same bits whatever order
+  /// its blocks and warps run in.
+  void compareEmulated();
   void compare(const Record &found, const std::string &who, bool hasGradients);
   void checkFiniteDifferences(const StateMap &gradients);
 
@@ -218,28 +228,13 @@ protected:
 };
 
 void RandomModels::compile() {
-  OwningOpRef<ModuleOp> whole = original->clone();
-  std::vector<OwningOpRef<ModuleOp>> shared = partRunStages(*whole);
-  shared.insert(shared.begin(), std::move(whole));
   PipelineOptions pipeline;
   const auto target = codegen::CpuTarget::host();
   ASSERT_TRUE(target);
   pipeline.lanes = target->lanes();
-  for (const Stage &stage : stages())
-    for (OwningOpRef<ModuleOp> &module : shared)
-      if (stage.scope == Stage::Scope::RunStage)
-        runStage(stage, StageRun{*module, pipeline});
-  for (int64_t world = 1; world <= model.sequences; ++world) {
-    if (model.sequences % world != 0)
-      continue;
-    std::vector<OwningOpRef<ModuleOp>> modules;
-    for (OwningOpRef<ModuleOp> &module : shared)
-      modules.push_back(module->clone());
-    pipeline.world = world;
-    compile(modules, pipeline);
-    if (HasFatalFailure())
-      return;
-  }
+  compile(pipeline, model.sequences, plans);
+  if (HasFatalFailure())
+    return;
 
   tolerance = model.hasBf16 ? forBf16 : forF32;
   initializeStates(*optimized.front(), initial, random);
@@ -247,6 +242,28 @@ void RandomModels::compile() {
     ASSERT_TRUE(initial.count(state.name)) << state.name;
     TensorValue &value = initial[state.name];
     value = unpacked(packed(value, state.type), state.type, value.shape);
+  }
+}
+
+void RandomModels::compile(PipelineOptions pipeline, int64_t worlds,
+                           std::map<int64_t, plan::Plan> &into) {
+  OwningOpRef<ModuleOp> whole = original->clone();
+  std::vector<OwningOpRef<ModuleOp>> shared = partRunStages(*whole);
+  shared.insert(shared.begin(), std::move(whole));
+  for (const Stage &stage : stages())
+    for (OwningOpRef<ModuleOp> &module : shared)
+      if (stage.scope == Stage::Scope::RunStage)
+        runStage(stage, StageRun{*module, pipeline});
+  for (int64_t world = 1; world <= worlds; ++world) {
+    if (model.sequences % world != 0)
+      continue;
+    std::vector<OwningOpRef<ModuleOp>> modules;
+    for (OwningOpRef<ModuleOp> &module : shared)
+      modules.push_back(module->clone());
+    pipeline.world = world;
+    compile(modules, pipeline, into);
+    if (HasFatalFailure())
+      return;
   }
 }
 
@@ -265,12 +282,12 @@ void RandomModels::runOn(ModuleOp module, const Stage &stage, const PipelineOpti
   } else {
     runStage(stage, StageRun{module, pipeline});
   }
-  if (stage.name == "optimize" && pipeline.world == 1)
+  if (stage.name == "optimize" && pipeline.world == 1 && pipeline.target == "cpu")
     optimized.push_back(module.clone());
 }
 
 void RandomModels::compile(const std::vector<OwningOpRef<ModuleOp>> &modules,
-                           const PipelineOptions &pipeline) {
+                           const PipelineOptions &pipeline, std::map<int64_t, plan::Plan> &into) {
   for (const Stage &stage : stages())
     for (const OwningOpRef<ModuleOp> &module : modules)
       if (stage.scope == Stage::Scope::WorldPart)
@@ -285,17 +302,24 @@ void RandomModels::compile(const std::vector<OwningOpRef<ModuleOp>> &modules,
       runOn(module, stage, pipeline);
   codegen::PlanParts own;
   own.world = pipeline.world;
-  auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
-                                        *codegen::CpuTarget::host(), 1);
-  ASSERT_TRUE(succeeded(native));
-  own.code = native->code;
-  own.cpuFeatures = native->cpuFeatures;
+  own.target = pipeline.target;
+  if (pipeline.target == "cpu") {
+    auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
+                                          *codegen::CpuTarget::host(), 1);
+    ASSERT_TRUE(succeeded(native));
+    own.code = native->code;
+    own.cpuFeatures = native->cpuFeatures;
+  } else {
+    auto sources = codegen::cudaSources(module);
+    ASSERT_TRUE(succeeded(sources));
+    own.sources = std::move(*sources);
+  }
   auto written = codegen::writePlan(module, std::move(own));
   ASSERT_TRUE(succeeded(written));
   // Through the file's bytes, as nanorun meets it.
   Result<plan::Plan> read = plan::parse(plan::serialize(*written));
   ASSERT_TRUE(read) << read.error().message;
-  plans[pipeline.world] = std::move(*read);
+  into[pipeline.world] = std::move(*read);
 }
 
 /// What the rank at `place` holds of a state, from the values of whole tensors.
@@ -361,10 +385,8 @@ void RandomModels::interpretRun(Arithmetic arithmetic, Record &record) {
   }
 }
 
-Status RandomModels::runRank(Communicator &communicator, Record &record) {
-  const plan::Plan &plan = plans.at(communicator.world());
-  DeviceOptions deviceOptions;
-  deviceOptions.threads = 1;
+Status RandomModels::runRank(const plan::Plan &plan, Communicator &communicator,
+                             const DeviceOptions &deviceOptions, Record &record) {
   Result<std::unique_ptr<Device>> made = loadDevice(plan, communicator, deviceOptions);
   if (!made)
     return made.error();
@@ -430,7 +452,10 @@ Status RandomModels::runRank(Communicator &communicator, Record &record) {
   return status;
 }
 
-Record RandomModels::runPlan(int world) {
+Record RandomModels::runPlan(const plan::Plan &plan, int world, const std::string &device) {
+  DeviceOptions deviceOptions;
+  deviceOptions.device = device;
+  deviceOptions.threads = 1;
   LocalGroup group(world);
   std::vector<Record> records(world);
   std::mutex mutex;
@@ -438,7 +463,7 @@ Record RandomModels::runPlan(int world) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world; ++rank)
     ranks.emplace_back([&, rank] {
-      Status status = runRank(group.communicator(rank), records[rank]);
+      Status status = runRank(plan, group.communicator(rank), deviceOptions, records[rank]);
       if (status)
         return;
       std::lock_guard lock(mutex);
@@ -452,7 +477,7 @@ Record RandomModels::runPlan(int world) {
     std::vector<StateMap *> states;
     for (Record &record : records)
       states.push_back(&record.states.at(step));
-    joinParts(plans.at(world), states);
+    joinParts(plan, states);
   }
   for (int rank = 1; rank < world; ++rank)
     for (int64_t step = 0; step < std::ssize(records[rank].losses); ++step)
@@ -543,6 +568,41 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
   }
 }
 
+void RandomModels::compareEmulated() {
+  PipelineOptions pipeline;
+  pipeline.target = "cuda";
+  pipeline.kMajor = true;
+  std::map<int64_t, plan::Plan> emulated;
+  try {
+    compile(pipeline, 1, emulated);
+  } catch (const std::exception &error) {
+    FAIL() << error.what() << "\nthe module is in " << path;
+  }
+  if (HasFatalFailure())
+    return;
+  Record first;
+  for (const char *schedule : {"1", "2"}) {
+    setenv("NANO_EMULATOR_SEED", schedule, 1);
+    const Record record = runPlan(emulated.at(1), 1, "emulator");
+    compare(record, std::string("the emulator, schedule ") + schedule, true);
+    if (first.losses.empty()) {
+      first = record;
+      continue;
+    }
+    EXPECT_EQ(record.losses, first.losses) << path;
+    for (int64_t step = 0; step < steps; ++step)
+      for (const auto &[name, value] : record.states[step])
+        EXPECT_EQ(value.data, first.states[step].at(name).data) << name << ", " << path;
+  }
+  std::printf("ran on the emulator\n");
+}
+
+/// NANO_RANDOM_EMULATED=N: which models run on the emulator too, each whose number N divides.
+uint64_t emulatedEvery() {
+  const char *text = std::getenv("NANO_RANDOM_EMULATED");
+  return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 16;
+}
+
 TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
   try {
     compile();
@@ -561,15 +621,17 @@ TEST_P(RandomModels, TrainAsTheInterpreterDoes) {
   }
   if (HasFatalFailure())
     return;
-  const Record one = runPlan(1);
+  const Record one = runPlan(plans.at(1), 1);
   compare(one, "one rank", true);
   for (const auto &[world, plan] : plans)
     if (world > 1)
-      compare(runPlan(int(world)), std::to_string(world) + " ranks", false);
+      compare(runPlan(plan, int(world)), std::to_string(world) + " ranks", false);
   for (const auto &[world, plan] : plans)
     std::printf("ran on %d rank(s)\n", int(world));
   if (!model.hasBf16)
     checkFiniteDifferences(one.gradients[0]);
+  if (GetParam() % emulatedEvery() == 0)
+    compareEmulated();
 }
 
 /// NANO_RANDOM_MODELS=FIRST-LAST tries other models than the suite does.

@@ -47,6 +47,7 @@ class RandomModelsTest(unittest.TestCase):
             (("0",), "say how many models, a whole number"),
             (("two",), "'two' is not a whole number of 0 or more"),
             (("1", "--first", "-1"), "--first"),
+            (("1", "--emulated", "0"), "--emulated: say one of how many models, a whole number"),
         ):
             with self.subTest(arguments):
                 status, out, errors = self.call(*arguments)
@@ -63,14 +64,14 @@ class RandomModelsTest(unittest.TestCase):
         os.chmod(program, stat.S_IRWXU)
         status, out, errors = self.call(30, "--first", 10, binaries=self.scratch)
         self.assertEqual((status, errors), (1, ""), out)
-        self.assertIn("| 30 | 56 | 28 on 1, 28 on 2 | 2 |", out)
+        self.assertIn("| 30 | 56 | 28 on 1, 28 on 2 | 0 | 2 |", out)
         self.assertIn("model 12 with 4 block(s) at most: x.cpp:7: Failure Expected: near;", out)
         self.assertIn("model 14 with 1 block(s) at most: the process ended;", out)
 
     def test_models_that_pass(self):
-        status, out, errors = self.call(2, "--first", 106)
+        status, out, errors = self.call(2, "--first", 106, "--emulated", 107)
         self.assertEqual((status, errors), (0, ""), out)
-        self.assertRegex(out, r"\| 2 \| [2-6] \| 2 on 1(, \d on \d)* \| 0 \|")
+        self.assertRegex(out, r"\| 2 \| [2-6] \| 2 on 1(, \d on \d)* \| 1 \| 0 \|")
 
 
 if __name__ == "__main__":
