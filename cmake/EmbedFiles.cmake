@@ -1,23 +1,24 @@
-# nano_embed_files(OUTPUT TEMPLATE FOLDER PATTERN PART): a rule for OUTPUT, which is TEMPLATE with, for @files@, an entry
-# {"name", R"nano(text)nano"} for each of FOLDER's files that match PATTERN; PART of a path is its name (NAME or NAME_WE).
+# nano_embed_files(OUTPUT TEMPLATE PART PATTERN…): a rule for OUTPUT, which is TEMPLATE with, for @files@, an entry
+# {"name", R"nano(text)nano"} for each file that matches a PATTERN, by name; PART of a path is its name (NAME or NAME_WE).
 # The rule runs this file as a script.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(NANO_EMBED_FILES ${CMAKE_CURRENT_LIST_FILE})
-  function(nano_embed_files output template folder pattern part)
-    file(GLOB paths CONFIGURE_DEPENDS ${folder}/${pattern})
+  function(nano_embed_files output template part)
+    file(GLOB paths CONFIGURE_DEPENDS ${ARGN})
+    list(JOIN ARGN "|" patterns)
     add_custom_command(
       OUTPUT ${output}
-      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DTEMPLATE=${template} -DFOLDER=${folder} -DPATTERN=${pattern} -DPART=${part}
-              -P ${NANO_EMBED_FILES}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DTEMPLATE=${template} -DPATTERNS=${patterns} -DPART=${part} -P ${NANO_EMBED_FILES}
       DEPENDS ${template} ${NANO_EMBED_FILES} ${paths}
-      COMMENT "Embedding ${folder}/${pattern}"
+      COMMENT "Embedding ${patterns}"
       VERBATIM)
   endfunction()
   return()
 endif()
 
-file(GLOB paths ${FOLDER}/${PATTERN})
-list(SORT paths)
+string(REPLACE "|" ";" patterns ${PATTERNS})
+file(GLOB paths ${patterns})
+list(SORT paths COMPARE FILE_BASENAME)
 set(files "")
 foreach(path ${paths})
   get_filename_component(name ${path} ${PART})

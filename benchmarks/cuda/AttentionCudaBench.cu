@@ -3,7 +3,7 @@
 // usual count: 4·Dh a visible pair forward, 10·Dh backward, whatever a template really computes.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
-#include "codegen/cuda/device/nano_attention.h"
+#include "codegen/device/nano_attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // reference, times by events.
 #pragma once
 
-#include "codegen/cuda/device/nano_primitives.h"
+#include "codegen/device/nano_primitives.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // sums in double precision, its bits again, and its rate with the epilogue in it.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
-#include "codegen/cuda/device/nano_matmul.h"
+#include "codegen/device/nano_matmul.h"
 
 #include "runtime/cuda/EncodeMap.h"
 

@@ -2,7 +2,7 @@
 // precision, its bits again, and its time against a device copy of as many bytes.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
-#include "codegen/cuda/device/nano_scatter.h"
+#include "codegen/device/nano_scatter.h"
 
 #include <random>
 

@@ -3,7 +3,7 @@
 // one; against plain loops, and its time against a device copy of as many bytes.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
-#include "codegen/cuda/device/nano_tiles.h"
+#include "codegen/device/nano_tiles.h"
 
 namespace {
 using namespace nano::bench;

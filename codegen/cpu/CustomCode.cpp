@@ -2,7 +2,7 @@
 #include "codegen/cpu/CustomCode.h"
 
 #include "codegen/CustomKernels.h"
-#include "codegen/cuda/CudaEmitter.h"
+#include "codegen/DeviceLibrary.h"
 #include "codegen/cuda/CudaNames.h"
 #include "ir/graph/ModelError.h"
 

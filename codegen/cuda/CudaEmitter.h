@@ -32,7 +32,4 @@ mlir::FailureOr<std::vector<plan::Source>> cudaSources(mlir::ModuleOp kernels,
 /// The same of all kernels of a module after scheduling.
 mlir::FailureOr<std::vector<plan::Source>> cudaSources(mlir::ModuleOp module);
 
-/// The headers of the device library, as they are in codegen/cuda/device.
-std::vector<plan::Source> deviceLibrary();
-
 } // namespace nano::codegen

@@ -66,7 +66,7 @@ private:
   struct KernelLaunch {
     CUfunction function = nullptr;
     uint32_t blocks = 0, threads = 0, sharedBytes = 0;
-    std::vector<uint64_t> parameters; ///< nano::Launch, see codegen/cuda/device/nano_kernels.h
+    std::vector<uint64_t> parameters; ///< nano::Launch, see codegen/device/nano_kernels.h
     std::vector<CUtensorMap> maps;    ///< nano::TensorMaps, a second parameter; or none
   };
   /// A command that can be put on a stream.

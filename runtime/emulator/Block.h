@@ -2,9 +2,9 @@
 // copies and products that are under way.
 #pragma once
 
+#include "codegen/device/emulator/nano_machine.h"
 #include "runtime/emulator/Knowledge.h"
 #include "runtime/emulator/Shadow.h"
-#include "runtime/emulator/device/nano_machine.h"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Boxes of matrices that bulk loads bring, and the tensor maps that describe them.
 #pragma once
 
-#include "runtime/emulator/device/nano_machine.h"
+#include "codegen/device/emulator/nano_machine.h"
 #include "runtime/plan/Plan.h"
 
 #include <algorithm>

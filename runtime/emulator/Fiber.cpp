@@ -1,7 +1,7 @@
 // Stacks in one mapping, and a change of stack in a dozen instructions.
 #include "runtime/emulator/Fiber.h"
 
-#include "runtime/emulator/device/nano_machine.h"
+#include "codegen/device/emulator/nano_machine.h"
 
 #include <cstdint>
 #include <sys/mman.h>

@@ -80,8 +80,8 @@ public:
     for (const plan::Source &source : plan.sources)
       if (!kernelSources.count(source.name))
         headers[source.name] = source.text;
-    for (const DeviceHeader &header : deviceHeaders())
-      headers[header.name] = std::string(header.text);
+    for (plan::Source &header : deviceHeaders())
+      headers[header.name] = std::move(header.text);
   }
 
   /// Finds the compiler and writes the headers.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/NumberFormats.h"
-#include "runtime/emulator/device/nano_machine.h"
+#include "codegen/device/emulator/nano_machine.h"
 
 #include <algorithm>
 #include <array>

@@ -16,7 +16,15 @@ SUFFIXES = (".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc", ".def", ".
 # A room is a folder; the deepest one that holds a file is the file's room. The value lists the
 # rooms (with everything below them that is not listed on its own) or single headers that it may
 # include.
-COMPILER_SIDE = ("ir", "ir/machine", "passes", "codegen", "compiler", "runtime/plan")
+COMPILER_SIDE = (
+    "ir",
+    "ir/machine",
+    "passes",
+    "codegen",
+    "codegen/device",
+    "compiler",
+    "runtime/plan",
+)
 RUNTIME_SIDE = ("runtime/plan", "runtime", "runtime/comm")
 DEVICES = (
     "runtime/cpu",
@@ -32,26 +40,17 @@ RULES = {
         "runtime/plan/JsonDepth.h",
         "runtime/plan/Status.h",
     ),
-    # The sizes of the device library's templates are constant expressions of headers of their own.
-    "passes": (
-        "ir",
-        "ir/machine",
-        "passes",
-        "codegen/cuda/device/nano_attention_shape.h",
-        "codegen/cuda/device/nano_band_shape.h",
-        "codegen/cuda/device/nano_matmul_shape.h",
-        "codegen/cuda/device/nano_recurrence_shape.h",
-        "codegen/cuda/device/nano_scatter_shape.h",
-        "codegen/cuda/device/nano_transpose_shape.h",
-    ),
-    "codegen": ("ir", "codegen", "runtime/plan"),
+    "passes": ("ir", "ir/machine", "passes"),
+    "codegen": ("ir", "codegen", "codegen/device", "runtime/plan"),
+    "codegen/device": (),
     "compiler": COMPILER_SIDE,
     "runtime/plan": ("runtime/plan",),
     "runtime": RUNTIME_SIDE,
     "runtime/comm": RUNTIME_SIDE + ("runtime/cuda",),
     "runtime/cpu": RUNTIME_SIDE + ("runtime/cpu",),
     "runtime/cuda": RUNTIME_SIDE + ("runtime/cuda",),
-    "runtime/emulator": RUNTIME_SIDE + ("runtime/emulator", "runtime/cpu"),
+    "runtime/emulator": RUNTIME_SIDE
+    + ("runtime/emulator", "runtime/cpu", "codegen/device"),
     "models": ("compiler/Frontend.h", "models"),
     "tools": COMPILER_SIDE + ("tools",),
     "tools/nanorun": RUNTIME_SIDE + ("tools/nanorun",),
@@ -64,8 +63,9 @@ RULES = {
 }
 
 # The device library: headers that travel inside plans and the emulator, so that kernels' compilers
-# find them by bare name. They include each other and nothing else.
-DEVICE_TEXT = ("codegen/cuda/device", "runtime/emulator/device")
+# find them by bare name. They include each other and nothing else. What the compiler must know of
+# a template too stands in the last folder.
+DEVICE_TEXT = ("codegen/device", "codegen/device/emulator", "ir/kernel/shapes")
 
 # Libraries: headers by pattern, and the only rooms that may include them.
 COMPILER_ROOMS = ("ir", "passes", "codegen", "compiler", "tools", "tests", "benchmarks", "cmake")

@@ -140,12 +140,25 @@ class IncludesTest(PlantedTree):
         self.expect("ir/graph/A.cpp", 1, '#include "B.h"')
         self.expect("ir/graph/A.cpp", 1, '#include "../graph/B.h"')
 
+    def test_the_emulator_alone_of_the_runtime_knows_the_device_library(self):
+        include = '#include "codegen/device/emulator/nano_machine.h"'
+        self.allow("runtime/emulator/A.cpp", include)
+        self.expect("runtime/cuda/A.cpp", 1, include)
+        os.remove(os.path.join(self.root, "runtime/cuda/A.cpp"))
+        self.expect("passes/A.cpp", 1, '#include "codegen/device/nano_scan.h"')
+        os.remove(os.path.join(self.root, "passes/A.cpp"))
+        self.allow("passes/A.cpp", '#include "ir/kernel/shapes/nano_shape.h"')
+
     def test_the_device_library_includes_itself_by_bare_name(self):
-        self.plant("codegen/cuda/device/nano_types.h", "#pragma once")
-        self.allow("codegen/cuda/device/nano_kernels.h", '#include "nano_types.h"')
-        self.allow("runtime/emulator/device/nano_primitives.h", '#include "nano_types.h"')
-        for include in ("<stdint.h>", '"codegen/cuda/device/nano_types.h"'):
-            self.expect("codegen/cuda/device/nano_scan.h", 1, f"#include {include}")
+        self.plant("codegen/device/nano_types.h", "#pragma once")
+        self.plant("ir/kernel/shapes/nano_shape.h", "#pragma once")
+        self.allow("codegen/device/nano_scan.h", '#include "nano_shape.h"')
+        self.expect("ir/kernel/shapes/nano_scan_shape.h", 1, '#include "ir/kernel/Kernel.h"')
+        os.remove(os.path.join(self.root, "ir/kernel/shapes/nano_scan_shape.h"))
+        self.allow("codegen/device/nano_kernels.h", '#include "nano_types.h"')
+        self.allow("codegen/device/emulator/nano_primitives.h", '#include "nano_types.h"')
+        for include in ("<stdint.h>", '"codegen/device/nano_types.h"'):
+            self.expect("codegen/device/nano_scan.h", 1, f"#include {include}")
 
     def test_a_new_room_needs_a_rule(self):
         self.expect("attic/A.cpp", 2, "#include <vector>")

@@ -21,7 +21,7 @@ from gpu_figures import FULL_TOKENS, STEPS, VAL_TOKENS, VOCABULARY, WORLDS
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 # What the test of the device library's primitives compiles.
-PRIMITIVES_SOURCES = ["codegen/cuda/device", "tests/runtime/emulator/kernels", "tests/runtime/emulator/test_launch.h"]
+PRIMITIVES_SOURCES = ["tests/runtime/emulator/kernels", "tests/runtime/emulator/test_launch.h"]
 # Carried beside the folder's own files.
 SCRIPTS = ["tools/gpu_check", "tests/e2e/harness.py", "tools/support/gpu_compare.py", "tools/support/gpu_figures.py",
            "tools/support/gpu_head.py"]

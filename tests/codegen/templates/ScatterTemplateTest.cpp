@@ -1,7 +1,7 @@
 // The scatter template on the emulator: the sort exactly, sums against doubles. Tolerances are of
 // |actual − expected| / (1 + |expected|): f32 results 1e-5 (sums of some hundred elements of about
 // 1), bf16 results 2⁻⁸.
-#include "codegen/cuda/device/nano_scatter_shape.h"
+#include "ir/kernel/shapes/nano_scatter_shape.h"
 #include "tests/codegen/templates/AttentionReference.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 

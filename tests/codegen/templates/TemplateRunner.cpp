@@ -1,5 +1,6 @@
 // Compiles kernel text with the emulator, lays out buffers with gaps and runs blocks.
 #include "tests/codegen/templates/TemplateRunner.h"
+#include "codegen/DeviceLibrary.h"
 #include "runtime/emulator/Boxes.h"
 #include "runtime/files/BuildCache.h"
 
@@ -7,11 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <random>
-#include <sstream>
 
 namespace nano::test {
 
@@ -72,12 +70,7 @@ TemplateRunner::TemplateRunner(const std::string &text, const std::vector<std::s
     : names(names) {
   plan::Plan plan;
   plan.target = "cuda";
-  for (const auto &entry : std::filesystem::directory_iterator(NANO_DEVICE_LIBRARY)) {
-    std::ifstream file(entry.path());
-    std::stringstream content;
-    content << file.rdbuf();
-    plan.sources.push_back({entry.path().filename().string(), content.str()});
-  }
+  plan.sources = codegen::deviceLibrary();
   plan.sources.push_back({"test.cu", text});
   for (const std::string &name : names) {
     plan::Kernel kernel;

@@ -1,6 +1,8 @@
 // Plans of one launch.
 #include "tests/runtime/emulator/KernelRun.h"
 
+#include "codegen/DeviceLibrary.h"
+
 #ifndef NANO_TEST_ON_GPU
 #include "runtime/emulator/EmulatorDevice.h"
 #endif
@@ -39,8 +41,8 @@ std::vector<plan::Source> sourcesOf(const std::string &file) {
       {file, readText(kernelFile(file))},
       {"test_launch.h", readText(root() + "tests/runtime/emulator/test_launch.h")}};
   // The emulator has its own primitives, as it has for plans that nanoc made.
-  for (const char *name : {"nano_types.h", "nano_primitives.h", "nano_hopper.h"})
-    sources.push_back({name, readText(root() + "codegen/cuda/device/" + name)});
+  for (plan::Source &header : codegen::deviceLibrary())
+    sources.push_back(std::move(header));
   return sources;
 }
 
