@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from sources import read, walk, without_comments
+from sources import program, read, walk, without_comments
 
 ROOMS = ("ir/", "passes/", "codegen/", "compiler/")
 _NAME = re.compile(r'"((?:nano|kernel|step)\.[a-z][a-z_0-9.]*)"')
@@ -72,19 +72,12 @@ def check(root, allowed):
     return violations, found
 
 
-def main(arguments):
-    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
-        print(__doc__.strip().split("\n")[4], file=sys.stderr)
-        return 2
-    root = (
-        arguments[0]
-        if arguments
-        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    )
-    violations, found = check(os.path.realpath(root), ALLOWED)
-    print("\n".join(violations + [f"{len(found)} names, {len(violations)} findings"]))
-    return 1 if violations or not found else 0
+def judged(root):
+    violations, found = check(root, ALLOWED)
+    return violations, f"{len(found)} names", len(found)
 
+
+main = program(__doc__, judged)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

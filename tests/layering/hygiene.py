@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from sources import read, walk
+from sources import program, read, walk
 
 LONGEST = 700  # lines
 LENGTH_SUFFIXES = (".h", ".cpp", ".cc", ".cu", ".cuh", ".td", ".py", ".sh")
@@ -89,19 +89,12 @@ def check(root):
     return violations, files
 
 
-def main(arguments):
-    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
-        print(__doc__.strip().split("\n")[3], file=sys.stderr)
-        return 2
-    root = (
-        arguments[0]
-        if arguments
-        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    )
-    violations, files = check(os.path.realpath(root))
-    print("\n".join(violations + [f"{files} files, {len(violations)} findings"]))
-    return 1 if violations or files == 0 else 0
+def judged(root):
+    violations, files = check(root)
+    return violations, f"{files} files", files
 
+
+main = program(__doc__, judged)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from sources import read, walk, without_comments
+from sources import program, read, walk, without_comments
 
 SUFFIXES = (".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc", ".def", ".td")
 
@@ -153,24 +153,12 @@ def check(root):
     return violations, files, includes
 
 
-def main(arguments):
-    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
-        print(__doc__.strip().split("\n")[2], file=sys.stderr)
-        return 2
-    root = (
-        arguments[0]
-        if arguments
-        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    )
-    violations, files, includes = check(os.path.realpath(root))
-    print(
-        "\n".join(
-            violations
-            + [f"{includes} includes in {files} files, {len(violations)} against the table"]
-        )
-    )
-    return 1 if violations or includes == 0 else 0
+def judged(root):
+    violations, files, includes = check(root)
+    return violations, f"{includes} includes in {files} files, against the table", includes
 
+
+main = program(__doc__, judged)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

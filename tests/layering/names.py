@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from sources import read, walk
+from sources import program, read, walk
 
 ROOMS = ("ir/", "passes/", "codegen/", "compiler/", "runtime/")
 HEADER = "models/optimizers.h"
@@ -54,23 +54,12 @@ def check(root):
     return violations, names, files
 
 
-def main(arguments):
-    if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
-        print(__doc__.strip().split("\n")[4], file=sys.stderr)
-        return 2
-    root = (
-        arguments[0]
-        if arguments
-        else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    )
-    violations, names, files = check(os.path.realpath(root))
-    print(
-        "\n".join(
-            violations + [f"{files} files without {len(names)} names, {len(violations)} findings"]
-        )
-    )
-    return 1 if violations or not names or files == 0 else 0
+def judged(root):
+    violations, names, files = check(root)
+    return violations, f"{len(names)} names, {files} files", len(names) and files
 
+
+main = program(__doc__, judged)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

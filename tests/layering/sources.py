@@ -3,6 +3,7 @@ tests read."""
 
 import os
 import re
+import sys
 
 SKIPPED_DIRECTORIES = re.compile(r"^(\..*|build(-.*)?|runs|__pycache__)$")
 
@@ -47,3 +48,21 @@ def without_comments(text):
         return token if token[0] in "\"'" else "\n" * token.count("\n")
 
     return _TOKENS.sub(blank, text)
+
+
+def program(documentation, judged):
+    """A reader's `main`: of the command line's arguments, the exit status. `judged(root)` returns
+    (violations as text lines, what was read in words, whether anything was). The usage is
+    the end of `documentation`."""
+
+    def main(arguments):
+        if len(arguments) > 1 or (arguments and not os.path.isdir(arguments[0])):
+            print(documentation[documentation.index("usage:") :].rstrip(), file=sys.stderr)
+            return 2
+        here = os.path.dirname(os.path.abspath(__file__))
+        root = arguments[0] if arguments else os.path.join(here, "..", "..")
+        violations, what, is_read = judged(os.path.realpath(root))
+        print("\n".join(violations + [f"{what}: {len(violations)} findings"]))
+        return 1 if violations or not is_read else 0
+
+    return main
