@@ -5,13 +5,14 @@
 //   - ops on whole rows × columns tensors, and sums or maxima along the columns;
 //   - ops on one value a row, before or after such a reduction;
 //   - broadcasts, constants, scalars and casts to f32, which are copied into every group that needs
-//   them.
+//   them; and at last what little arithmetic makes from tensors of fewer bytes.
 // Rule: a producer joins its consumer's group when both have one space and nothing outside the
 // group lies between them, because the value then need not cross memory: first those values that
 // one group alone reads, so that what a kernel needs for itself, recomputed forward values too, is
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
-// work that is done twice is that of the cheap ops named above.
+// work that is done twice is that of the cheap ops named above. Last, where one group writes for
+// another a tensor that an op or two make from narrower ones, the other computes it again.
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
@@ -26,7 +27,9 @@
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/Traffic.h"
 #include "passes/fuse/WidenRows.h"
+#include "passes/kernels/RowForm.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/DebugLog.h"
 
@@ -51,6 +54,8 @@ namespace {
 constexpr int64_t joinDistance = 96;
 /// A tensor that siblings share must have at least this many bytes to be worth a join.
 constexpr int64_t siblingBytes = 4096;
+/// Ops beside cheap ones that a group computes again at most so that a tensor need not be written.
+constexpr size_t mostAgain = 2;
 /// A kernel's operands and results at most: they are pointers in registers and streams in the
 /// cache.
 constexpr size_t maxOperands = 40;
@@ -76,6 +81,7 @@ public:
     buildGroups();
     joinProducers();
     joinSiblings();
+    computeNarrowAgain();
     return emit();
   }
 
@@ -372,6 +378,143 @@ private:
           tryJoin(a, b);
       }
     }
+  }
+
+  /// Whether nothing overwrites the tensor behind another reader's back, as a store does a state.
+  static bool isTransient(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      if (!isa<ReshapeOp, SliceOp, TransposeOp>(op))
+        return !isa<LoadOp, ConcatOp>(op);
+      value = op->getOperand(0);
+    }
+    return false;
+  }
+
+  /// What its group computes an op's result from in place by element-wise ops: these, in program
+  /// order, and where they begin: what the group reads, and its values a row. Nothing when they
+  /// are more than `mostAgain`, or expensive.
+  struct Expression {
+    llvm::SetVector<Operation *> ops;
+    llvm::SetVector<Value> leaves;
+  };
+  std::optional<Expression> expressionOf(Operation *root) {
+    const int64_t id = find(root), elements = tensorType(root->getResult(0)).getNumElements();
+    Expression found;
+    size_t arithmetic = 0;
+    SmallVector<Operation *> pending{root};
+    while (!pending.empty()) {
+      Operation *op = pending.pop_back_val();
+      if (!found.ops.insert(op))
+        continue;
+      if (!isCheap(op) && (!op->hasTrait<ElementwiseOp>() || nano::kernels::isExpensive(op) ||
+                           ++arithmetic > mostAgain))
+        return std::nullopt;
+      for (OpOperand &operand : op->getOpOperands()) {
+        Operation *producer = operand.get().getDefiningOp();
+        if (!readsInPlace(operand) && !(producer && isCheap(producer)))
+          return std::nullopt;
+        const bool isOwn = producer && find(producer) == id;
+        if (isOwn && (isCheap(producer) || tensorType(operand.get()).getNumElements() == elements))
+          pending.push_back(producer);
+        else
+          found.leaves.insert(operand.get());
+      }
+    }
+    return found;
+  }
+
+  /// Has the groups that read a tensor compute it again where that moves fewer bytes: x − mean of
+  /// bf16 x is four bytes an element to write and four to read, for two.
+  void computeNarrowAgain() {
+    SmallVector<Operation *> ops(llvm::make_pointer_range(block));
+    for (Operation *op : ops)
+      if (isFusible(op) && !isCheap(op) && op->hasTrait<ElementwiseOp>() &&
+          bytesOf(op->getResult(0)) >= siblingBytes)
+        computeAgain(op);
+  }
+  void computeAgain(Operation *op) {
+    const Value value = op->getResult(0);
+    const int64_t id = find(op);
+    llvm::SmallSetVector<int64_t, 4> readers;
+    for (OpOperand &use : value.getUses()) {
+      const int64_t reader = find(use.getOwner());
+      if (reader == id)
+        continue;
+      // The new reader is near: what it reads instead must not live for long.
+      if (!isFusible(use.getOwner()) || !readsInPlace(use) || !isNear(op, reader))
+        return;
+      readers.insert(reader);
+    }
+    if (readers.empty())
+      return;
+    const std::optional<Expression> expression = expressionOf(op);
+    if (!expression)
+      return;
+    int64_t saved = bytesOf(value);
+    size_t ownOperands = operandsOf(id);
+    for (Value leaf : expression->leaves) {
+      Operation *producer = leaf.getDefiningOp();
+      const bool isOwn = producer && find(producer) == id;
+      bool leaves = !isOwn;
+      for (Operation *user : leaf.getUsers())
+        leaves |= find(user) != id;
+      if (!leaves && (tensorType(leaf).getNumElements() != groups[id].space.rows ||
+                      ++ownOperands > maxOperands))
+        return;
+      saved -= leaves ? 0 : bytesOf(leaf);
+    }
+    for (int64_t reader : readers) {
+      if (operandsOf(reader) + expression->leaves.size() > maxOperands)
+        return;
+      saved += bytesOf(value);
+      for (Value leaf : expression->leaves) {
+        const bool isRead =
+            llvm::any_of(leaf.getUsers(), [&](Operation *user) { return find(user) == reader; });
+        if (!isRead && !isTransient(leaf))
+          return;
+        saved -= isRead ? 0 : bytesOf(leaf);
+      }
+    }
+    if (saved < siblingBytes)
+      return;
+    SmallVector<Operation *> inOrder(expression->ops.getArrayRef());
+    llvm::sort(inOrder,
+               [&](Operation *a, Operation *b) { return groupOf.lookup(a) < groupOf.lookup(b); });
+    for (int64_t reader : readers) {
+      SmallVector<Operation *> &members = groups[reader].ops;
+      auto isReader = [&](Operation *user) {
+        return llvm::is_contained(user->getOperands(), value);
+      };
+      auto at = llvm::find_if(members, isReader);
+      OpBuilder builder(*at);
+      IRMapping copies;
+      SmallVector<Operation *> made;
+      for (Operation *each : inOrder) {
+        made.push_back(builder.clone(*each, copies));
+        groupOf[made.back()] = groupOf.lookup(*at);
+      }
+      for (Operation *member : members)
+        member->replaceUsesOfWith(value, copies.lookup(value));
+      members.insert(at, made.begin(), made.end());
+    }
+    // What nothing in its own group reads is not computed there.
+    for (Operation *each : llvm::reverse(inOrder))
+      if (each->use_empty()) {
+        llvm::erase(groups[id].ops, each);
+        each->erase();
+      }
+  }
+  /// What a group reads and what it writes.
+  size_t operandsOf(int64_t id) {
+    size_t outputs = 0;
+    llvm::SmallDenseSet<Value> inputs;
+    for (Operation *op : groups[id].ops) {
+      for (Value operand : op->getOperands())
+        if (!operand.getDefiningOp() || find(operand.getDefiningOp()) != id)
+          inputs.insert(operand);
+      outputs += llvm::any_of(op->getUsers(), [&](Operation *user) { return find(user) != id; });
+    }
+    return inputs.size() + outputs;
   }
 
   /// Moves reshapes at the rim of a group out of it: there they are views.

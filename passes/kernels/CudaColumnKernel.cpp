@@ -8,6 +8,9 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
+/// Rows whose vectors a thread loads before it adds the first.
+constexpr int64_t loadsAhead = 4;
+
 class CudaColumnKernel : CudaThreadCode {
 public:
   CudaColumnKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout)
@@ -37,8 +40,10 @@ public:
     SmallVector<Value> sums;
     for (graph::ReduceOp reduce : form.columnReduces)
       sums.push_back(v.splat(identity(reduce)));
+    // Turns that no thread takes cost registers all the same.
+    const int64_t unroll = std::min<int64_t>(loadsAhead, llvm::divideCeil(form.rows, slices));
     FailureOr<SmallVector<Value>> totals =
-        loop(slice.value, v.index(form.rows), slices, 4, sums,
+        loop(slice.value, v.index(form.rows), slices, unroll, sums,
              [&](Index row, MutableArrayRef<Value> sums) -> LogicalResult {
                e.mask = mask;
                for (auto [sum, reduce] : llvm::zip(sums, form.columnReduces))

@@ -131,7 +131,12 @@ private:
       llvm::append_range(roots, pass.roots(yielded));
     if (layout.vectors > 1)
       return loadAhead(roots, row);
-    if (plan.passes.size() == 1 || isPartial() || form.columns == 1 || !sharedRows.empty())
+    if (plan.passes.size() == 1 || form.columns == 1)
+      return success();
+    // What a mask guards is loaded anew where it is wanted, unless it is held.
+    if (isPartial())
+      return loadAhead(roots, row);
+    if (!sharedRows.empty())
       return success();
     Position position = row;
     position.push_back(

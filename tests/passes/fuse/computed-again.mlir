@@ -1,0 +1,50 @@
+// Where a group would write a tensor for another that it can make from fewer bytes, the other makes it again.
+// RUN: nano-opt %s -nano-fuse -nano-verify-fused -split-input-file | FileCheck %s
+
+// x − mean in f32 is read from the norm's bf16 x and the means, one a row, and crosses memory nowhere.
+// CHECK-LABEL: func.func @centered
+// CHECK:       %[[X:.*]] = nano.matmul
+// CHECK:       %[[NORM:.*]]:2 = nano.fused(%[[X]]) : (tensor<8192x768xbf16>) -> (tensor<8192xf32>, tensor<8192x768xbf16>) {
+// CHECK:       nano.fused(%arg2, %[[NORM]]#0, %[[X]]) : (tensor<8192x768xbf16>, tensor<8192xf32>, tensor<8192x768xbf16>) -> tensor<128x768xf32> {
+// CHECK:         nano.sub
+// CHECK:         nano.reduce sum
+func.func @centered(%p: tensor<8192x64xbf16>, %w: tensor<64x768xbf16>, %g: tensor<8192x768xbf16>) -> (tensor<8192x768xbf16>, tensor<768xf32>) {
+  %x = nano.matmul %p, %w : (tensor<8192x64xbf16>, tensor<64x768xbf16>) -> tensor<8192x768xbf16>
+  %f = nano.cast %x : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %s = nano.reduce sum %f dims [1] : tensor<8192x768xf32> -> tensor<8192xf32>
+  %c = nano.constant 0.001 : tensor<8192xf32>
+  %m = nano.mul %s, %c : tensor<8192xf32>
+  %b = nano.broadcast %m dims [0] : tensor<8192xf32> -> tensor<8192x768xf32>
+  %d = nano.sub %f, %b : tensor<8192x768xf32>
+  %q = nano.mul %d, %d : tensor<8192x768xf32>
+  %v = nano.reduce sum %q dims [1] : tensor<8192x768xf32> -> tensor<8192xf32>
+  %r = nano.rsqrt %v : tensor<8192xf32>
+  %rb = nano.broadcast %r dims [0] : tensor<8192xf32> -> tensor<8192x768xf32>
+  %n = nano.mul %d, %rb : tensor<8192x768xf32>
+  %y = nano.cast %n : tensor<8192x768xf32> -> tensor<8192x768xbf16>
+  %gf = nano.cast %g : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %h = nano.mul %gf, %d : tensor<8192x768xf32>
+  %sum = nano.reduce sum %h dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
+  return %y, %sum : tensor<8192x768xbf16>, tensor<768xf32>
+}
+
+// -----
+
+// What is dear to compute is written: an exponential is made once.
+// CHECK-LABEL: func.func @dear
+// CHECK:       %[[BOTH:.*]]:2 = nano.fused(%{{.*}}) : (tensor<8192x768xbf16>) -> (tensor<8192x768xf32>, tensor<128x768xf32>) {
+// CHECK:         nano.exp
+// CHECK:       nano.fused(%[[BOTH]]#0) : (tensor<8192x768xf32>) -> tensor<8192x768xbf16> {
+// CHECK-NOT:     nano.exp
+// CHECK:       return
+func.func @dear(%p: tensor<8192x64xbf16>, %w: tensor<64x768xbf16>) -> (tensor<8192x768xbf16>, tensor<768xf32>) {
+  %x = nano.matmul %p, %w : (tensor<8192x64xbf16>, tensor<64x768xbf16>) -> tensor<8192x768xbf16>
+  %f = nano.cast %x : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %d = nano.exp %f : tensor<8192x768xf32>
+  %s = nano.reduce sum %d dims [1] : tensor<8192x768xf32> -> tensor<8192xf32>
+  %b = nano.broadcast %s dims [0] : tensor<8192xf32> -> tensor<8192x768xf32>
+  %n = nano.mul %d, %b : tensor<8192x768xf32>
+  %y = nano.cast %n : tensor<8192x768xf32> -> tensor<8192x768xbf16>
+  %sum = nano.reduce sum %d dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
+  return %y, %sum : tensor<8192x768xbf16>, tensor<768xf32>
+}
