@@ -14,6 +14,7 @@
 #include "compiler/MemoryLimit.h"
 #include "compiler/PassRecorder.h"
 #include "compiler/Registration.h"
+#include "compiler/RequestChecks.h"
 #include "compiler/RunStages.h"
 #include "compiler/ScalesFile.h"
 #include "compiler/StageFile.h"
@@ -23,8 +24,6 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
-#include "ir/machine/LabelledTimes.h"
-#include "ir/machine/Machine.h"
 #include "ir/step/Step.h"
 #include "passes/memory/MemoryReport.h"
 #include "runtime/plan/PlanFile.h"
@@ -76,55 +75,6 @@ TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &
   return frontend::traceModel(context, input);
 }
 
-/// Every number of ranks must divide the sequences of the global batch, in each stage.
-void checkWorlds(ModuleOp module, const std::vector<int64_t> &worlds) {
-  for (const auto &[i, stage] : llvm::enumerate(graph::runStagesOf(module))) {
-    auto size = [&](StringRef name) { return stage.training.getAs<IntegerAttr>(name).getInt(); };
-    const int64_t batch = size("global_batch"), length = size("seq_len");
-    for (int64_t world : worlds) {
-      if (batch / length % world == 0)
-        continue;
-      std::string where;
-      for (auto function : module.getOps<func::FuncOp>())
-        if (!stage.name.empty() && function->hasAttr(graph::inStagesAttrName) &&
-            graph::isInStage(function, int64_t(i)) && where.empty())
-          where = fmt::format(" in stage '{}' ({})", stage.name, step::lineOf(function.getLoc()));
-      throw ModelError(fmt::format("--world {}: {} ranks cannot share the {} sequences of a global "
-                                   "batch{} ({} tokens, {} a sequence)",
-                                   world, world, batch / length, where, batch, length));
-    }
-  }
-}
-
-/// A plan that no machine can hold is not written; its model's sizes are a mistake.
-void checkArena(ModuleOp module, const std::string &model) {
-  constexpr int64_t limit = int64_t(1) << 40;
-  const memory::MemorySummary held = memory::summarizeMemory(module);
-  if (held.arena > limit)
-    throw ModelError(fmt::format("{}: the model asks for sizes that do not fit: {}, more than 1 TiB"
-                                 "; {}",
-                                 model, memory::memoryLine(held), memory::peakLine(held, 1)));
-}
-
-void checkTarget(const std::string &target) {
-  if (target != "cpu" && target != "cuda")
-    throw ModelError(fmt::format("--target {}: no such target; there are cpu and cuda", target));
-}
-
-/// What times are estimated by is read, so that a mistake is told before anything is done.
-void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &worlds) {
-  llvm::Expected<machine::Machine> machine = machine::load(machineOf(pipeline));
-  if (!machine)
-    throw ModelError("--machine: " + llvm::toString(machine.takeError()));
-  for (int64_t world : worlds)
-    if (llvm::Error error = machine->checkRanks(world))
-      throw ModelError("--machine: " + llvm::toString(std::move(error)));
-  if (pipeline.times.empty())
-    return;
-  if (auto times = machine::LabelledTimes::read(pipeline.times); !times)
-    throw ModelError("--times: " + llvm::toString(times.takeError()));
-}
-
 /// The same of a stage of the run.
 struct RunTraffic {
   std::string runStage; ///< empty: the only one
@@ -148,9 +98,15 @@ std::string ranksText(int64_t count) {
 
 class Compilation {
 public:
-  /// `checked`: the model whose kernels are checked, instead of being compiled itself.
-  explicit Compilation(const CompileOptions &options, const ModelFile *checked = nullptr)
-      : options(options), worlds(options.worlds), checked(checked) {}
+  /// `checked`: the model whose kernels are checked, instead of being compiled itself. `isAgain`:
+  /// the same has failed before, and is done again to keep a reproducer; remarks have been told.
+  explicit Compilation(const CompileOptions &options, const ModelFile *checked = nullptr,
+                       bool isAgain = false)
+      : options(options), worlds(options.worlds), checked(checked), isAgain(isAgain),
+        // Who looks at passes wants the one that breaks something.
+        watch(isAgain || checked || !options.dumpDirectory.empty() || options.passes
+                  ? Watch::EveryPass
+                  : Watch::EveryStage) {}
 
   void run() {
     checkTarget(options.target);
@@ -299,6 +255,7 @@ private:
     request.limit = options.maxMemory;
     request.worlds = worlds;
     request.pipeline = pipeline;
+    request.watch = watch;
     request.trace = [&](int64_t tokens) -> OwningOpRef<ModuleOp> {
       if (tokens == 0)
         return module().clone();
@@ -350,10 +307,11 @@ private:
   /// Runs the passes of a stage, or its gate.
   void runOnAll(const Stage &stage) {
     try {
-      runStage(stage, runs, options.passes);
+      runStage(stage, runs, options.passes, !isAgain, watch);
     } catch (const StageError &error) {
       // What others have written is theirs to mend.
-      throw StageError(error.what(), error.isBadInput || !options.from.empty());
+      throw StageError(error.what(), error.isBadInput || !options.from.empty(),
+                       error.isToBeReproduced);
     }
   }
 
@@ -578,6 +536,8 @@ private:
   const CompileOptions &options;
   std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
   const ModelFile *checked;
+  bool isAgain;
+  Watch watch;
   MLIRContext context;
   std::string source; ///< the model file's text
   /// What the front end or a file has given, and what has been made of it for stages of the run and
@@ -653,7 +613,14 @@ int compileModel(const CompileOptions &options) {
     CompileOptions known = options;
     if (known.target.empty())
       known.target = defaultTarget();
-    Compilation(known).run();
+    try {
+      Compilation(known).run();
+    } catch (const StageError &error) {
+      if (!error.isToBeReproduced)
+        throw;
+      Compilation(known, /*checked=*/nullptr, /*isAgain=*/true).run();
+      throw; // it did not fail again
+    }
   };
   return guarded(work, options.passes);
 }

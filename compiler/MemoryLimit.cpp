@@ -198,7 +198,7 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
         runs.back().options.world = part.trial.world;
       }
     }
-    runStage(stage, runs, nullptr, false);
+    runStage(stage, runs, nullptr, false, request.watch);
     if (stage.name == "memory")
       break;
   }

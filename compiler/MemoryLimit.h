@@ -7,7 +7,7 @@
 // run side by side.
 #pragma once
 
-#include "compiler/Pipeline.h"
+#include "compiler/StageRunner.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -41,6 +41,7 @@ struct MemoryRequest {
   int64_t limit = 0;           ///< bytes a rank
   std::vector<int64_t> worlds; ///< numbers of ranks, for each of which it holds
   PipelineOptions pipeline;
+  Watch watch = Watch::EveryPass;       ///< of the stages of a trial
   std::vector<int64_t> microBatches{0}; ///< tokens that may be tried; first 0
   /// The front end's program with so many tokens in a micro-batch.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t microBatch)> trace;

@@ -7,11 +7,13 @@
 #include "codegen/cpu/NativeCode.h"
 #include "ir/graph/ModelError.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "runtime/plan/Digest.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -274,10 +276,28 @@ void forEachInParallel(size_t count, llvm::function_ref<void(size_t)> work) {
     std::rethrow_exception(thrown);
 }
 
-/// Runs the passes on one program, the stage's `index`-th; the file with a reproducer when they
-/// fail, else empty. `recorder` may be null.
-std::string runPasses(const Stage &stage, const StageRun &run, size_t index,
-                      PassRecorder *recorder) {
+/// Runs all of `passes`, then verifies what they have made. A crash is a failure.
+LogicalResult runAndVerify(PassManager &passes, ModuleOp module, size_t index) {
+  LogicalResult result = failure();
+  llvm::CrashRecoveryContext::Enable();
+  llvm::CrashRecoveryContext().RunSafelyOnThread([&] {
+    result = passes.run(module);
+    currentRun = index;
+    if (succeeded(result))
+      result = verify(module);
+  });
+  return result;
+}
+
+/// What running a stage on one program has come to.
+struct Outcome {
+  bool hasFailed = false;
+  std::string reproducer = {}; ///< the file, where it has failed; empty: none is kept
+};
+
+/// Runs the passes on one program, the stage's `index`-th. `recorder` may be null.
+Outcome runPasses(const Stage &stage, const StageRun &run, size_t index, PassRecorder *recorder,
+                  Watch watch) {
   ModuleOp module = run.module;
   PassManager passes(module.getContext());
   stage.addPasses(passes, run.options);
@@ -287,6 +307,10 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index,
   std::exception_ptr dumpError;
   if (run.dump)
     passes.addInstrumentation(std::make_unique<DumpAfterPass>(*run.dump, dumpError));
+  if (watch == Watch::EveryStage) {
+    passes.enableVerifier(false);
+    return {failed(runAndVerify(passes, module, index))};
+  }
   std::error_code ignored;
   const std::string reproducer = (fs::temp_directory_path(ignored) /
                                   fmt::format("nanoc-{}-{}{}-{}.mlir", stage.name.str(),
@@ -297,13 +321,13 @@ std::string runPasses(const Stage &stage, const StageRun &run, size_t index,
   const bool isDone = succeeded(passes.run(module));
   if (dumpError)
     std::rethrow_exception(dumpError);
-  return isDone ? "" : reproducer;
+  return {!isDone, reproducer};
 }
 
 } // namespace
 
 void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords *records,
-              bool tells) {
+              bool tells, Watch watch) {
   std::vector<RecorderPtr> recorders;
   for (const StageRun &run : records ? runs : ArrayRef<StageRun>()) {
     explore::PassRecord blank;
@@ -316,9 +340,9 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords 
   }
   // One for all: the context tells every error to the newest handler.
   Reports reports(runs.front().module->getContext(), runs.size(), recorders);
-  std::vector<std::string> reproducers(runs.size());
+  std::vector<Outcome> outcomes(runs.size());
   auto work = [&](size_t i) {
-    reproducers[i] = runPasses(stage, runs[i], i, records ? recorders[i].get() : nullptr);
+    outcomes[i] = runPasses(stage, runs[i], i, records ? recorders[i].get() : nullptr, watch);
   };
   // What is told does not depend on which thread came first.
   std::vector<size_t> order(runs.size());
@@ -341,10 +365,10 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords 
     records->stages.push_back(
         {stage.name.str(), stage.summary.str(), lineOpsOf(runs.front().module)});
   }
-  const auto failed = llvm::find_if(order, [&](size_t run) { return !reproducers[run].empty(); });
+  const auto failed = llvm::find_if(order, [&](size_t run) { return outcomes[run].hasFailed; });
   if (failed == order.end())
     return;
-  const std::string &error = reports.error(*failed), &reproducer = reproducers[*failed];
+  const std::string &error = reports.error(*failed), &reproducer = outcomes[*failed].reproducer;
   if ((&stage == &stages().front() || reports.isModelError(*failed)) && !error.empty()) {
     std::error_code ignored;
     fs::remove(reproducer, ignored);
@@ -357,9 +381,11 @@ void runStage(const Stage &stage, ArrayRef<StageRun> runs, explore::PassRecords 
         return run.options.world != runs.front().options.world;
       }))
     name += fmt::format(", --world {}", runs[*failed].options.world);
-  throw StageError(fmt::format("{} (stage {}; reproduce with nano-opt --run-reproducer {})",
-                               error.empty() ? "a pass crashed" : error, name, reproducer),
-                   false);
+  if (!reproducer.empty())
+    name += "; reproduce with nano-opt --run-reproducer " + reproducer;
+  throw StageError(fmt::format("{} (stage {})", error.empty() ? "a pass crashed" : error, name),
+                   false,
+                   /*isToBeReproduced=*/reproducer.empty());
 }
 
 void runReporting(MLIRContext *context, const std::string &name,

@@ -72,9 +72,20 @@ private:
 /// An error that a pass reported, as users see it: "models/x.cpp:41: …".
 class StageError : public std::runtime_error {
 public:
-  StageError(const std::string &message, bool isBadInput)
-      : std::runtime_error(message), isBadInput(isBadInput) {}
+  StageError(const std::string &message, bool isBadInput, bool isToBeReproduced = false)
+      : std::runtime_error(message), isBadInput(isBadInput), isToBeReproduced(isToBeReproduced) {}
   bool isBadInput;
+  bool isToBeReproduced; ///< a failure with Watch::EveryStage
+};
+
+/// How closely stages are watched while they run.
+enum class Watch {
+  /// IR is verified after each stage. Of one that fails no reproducer is kept, and the error says
+  /// that it `isToBeReproduced`, by running all again with `EveryPass`. Takes half of the time.
+  EveryStage,
+  /// IR is verified after each pass; a copy of what a stage begins with becomes a reproducer where
+  /// it fails.
+  EveryPass
 };
 
 /// A program on its way through the stages.
@@ -87,14 +98,15 @@ struct StageRun {
 
 /// Runs one stage's passes on all programs, which are of one context, side by side on the
 /// machine's cores. Throws StageError: bad input when the stage is `model`, else a failure that
-/// names the reproducer, and stage and number of ranks when there are several programs: the
-/// smallest that fails, with its own first error. Remarks are told at the end in the order of the
-/// numbers of ranks, and one that several programs get is told once, with the stages of the run
-/// that it is of where that is not all. Where `records` are wanted, the stage and what its passes
-/// did are added to them; IR is compared for the first number of ranks. With `tells` false no
-/// remark is told.
+/// names the reproducer if there is one, and stage and number of ranks when there are several
+/// programs: the smallest that fails, with its own first error. Remarks are told at the end in the
+/// order of the numbers of ranks, and one that several programs get is told once, with the stages
+/// of the run that it is of where that is not all. Where `records` are wanted, the stage and what
+/// its passes did are added to them; IR is compared for the first number of ranks. With `tells`
+/// false no remark is told.
 void runStage(const Stage &stage, llvm::ArrayRef<StageRun> runs,
-              explore::PassRecords *records = nullptr, bool tells = true);
+              explore::PassRecords *records = nullptr, bool tells = true,
+              Watch watch = Watch::EveryPass);
 
 /// Runs `work`, which reports errors to the context; throws StageError with the first one, as a
 /// failure of stage `name`.

@@ -3,6 +3,7 @@
 
 #include "passes/kernels/KernelEmitter.h"
 
+#include "mlir/IR/AsmState.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -308,7 +309,8 @@ namespace {
 /// Prints a task's structure with values numbered in order.
 class KeyPrinter {
 public:
-  KeyPrinter(const RowForm &form, int64_t extent) : form(form), extent(extent), os(text) {}
+  KeyPrinter(MLIRContext *context, const RowForm &form, int64_t extent)
+      : form(form), extent(extent), os(text), printing(context) {}
 
   void type(Type type) {
     auto shaped = cast<ShapedType>(type);
@@ -319,7 +321,8 @@ public:
       for (auto [i, size] : llvm::enumerate(shaped.getShape()))
         i == 0 && size == extent &&size != 1 ? os << "?," : os << size << ',';
     }
-    os << shaped.getElementType() << ']';
+    shaped.getElementType().print(os, printing);
+    os << ']';
   }
 
   void task(step::TaskOp task) {
@@ -345,7 +348,8 @@ public:
     for (Value argument : body.getArguments())
       numbers.try_emplace(argument, numbers.size());
     for (Operation &op : body) {
-      os << '\n' << op.getName().stripDialect() << ' ' << op.getAttrDictionary();
+      os << '\n' << op.getName().stripDialect() << ' ';
+      op.getAttrDictionary().print(os, printing);
       for (Value operand : op.getOperands())
         os << ' ' << numbers.lookup(operand);
       for (Value result : op.getResults()) {
@@ -362,6 +366,7 @@ private:
   int64_t extent;
   std::string text;
   llvm::raw_string_ostream os;
+  AsmState printing; ///< one for all: to make it takes longer than to print an attribute
 };
 } // namespace
 
@@ -378,7 +383,7 @@ std::string rowKey(step::TaskOp task, const RowForm &form) {
     if (!shape.empty() && form.iterations % shape.front() == 0)
       extent = shape.front();
   }
-  KeyPrinter printer(form, extent);
+  KeyPrinter printer(task.getContext(), form, extent);
   printer.task(task);
   return printer.take() + "\n" + std::to_string(static_cast<int>(form.kind)) + " " +
          std::to_string(form.rows) + " " + std::to_string(form.columns);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -69,14 +70,33 @@ struct FailingPass : mlir::PassWrapper<FailingPass, mlir::OperationPass<mlir::Mo
   }
 };
 
+/// Leaves a module with two symbols of one name, which no verifier takes.
+struct BreakingPass : mlir::PassWrapper<BreakingPass, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BreakingPass)
+  llvm::StringRef getArgument() const override { return "breaking"; }
+  void runOnOperation() override {
+    mlir::Location line = mlir::FileLineColLoc::get(&getContext(), "models/x.cpp", 9, 0);
+    mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(getOperation().getBody());
+    for (int i = 0; i < 2; ++i)
+      mlir::ModuleOp::create(builder, line, "twice");
+  }
+};
+
+/// Reads where nothing is.
+struct CrashingPass : mlir::PassWrapper<CrashingPass, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CrashingPass)
+  llvm::StringRef getArgument() const override { return "crashing"; }
+  void runOnOperation() override { std::raise(SIGSEGV); }
+};
+
 class StageRunner : public testing::Test {
 protected:
   /// What a stage that runs FailingPass throws.
-  StageError run(const Stage &stage, IrDump *dump = nullptr) {
+  StageError run(const Stage &stage, IrDump *dump = nullptr, Watch watch = Watch::EveryPass) {
     mlir::OwningOpRef<mlir::ModuleOp> module =
         mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
     try {
-      runStage(stage, StageRun{*module, {}, dump});
+      runStage(stage, StageRun{*module, {}, dump}, nullptr, true, watch);
     } catch (const StageError &error) {
       return error;
     }
@@ -88,6 +108,14 @@ protected:
                                  [](mlir::OpPassManager &passes, const PipelineOptions &) {
                                    passes.addPass(std::make_unique<FailingPass>());
                                  }};
+  static constexpr Stage breaking{"breakage", "",
+                                  [](mlir::OpPassManager &passes, const PipelineOptions &) {
+                                    passes.addPass(std::make_unique<BreakingPass>());
+                                  }};
+  static constexpr Stage crashing{"breakage", "",
+                                  [](mlir::OpPassManager &passes, const PipelineOptions &) {
+                                    passes.addPass(std::make_unique<CrashingPass>());
+                                  }};
 };
 
 TEST_F(StageRunner, TellsTheFirstErrorWithItsLineAndKeepsAReproducer) {
@@ -115,6 +143,22 @@ TEST_F(StageRunner, KeepsTheIrOfAFailedPass) {
   EXPECT_TRUE(std::filesystem::exists(directory + "/00-failing-failed.mlir"));
   const size_t at = message.find("--run-reproducer ") + 17;
   std::filesystem::remove(message.substr(at, message.size() - at - 1));
+}
+
+/// Watched less closely a stage fails as it would else, and says that it must be run again.
+TEST_F(StageRunner, WithoutAReproducerItIsToBeReproduced) {
+  for (const auto &[stage, what] :
+       {std::pair(&failing, "models/x.cpp:41: does not fit (stage breakage)"),
+        std::pair(&crashing, "a pass crashed (stage breakage)")}) {
+    const StageError error = run(*stage, nullptr, Watch::EveryStage);
+    EXPECT_STREQ(error.what(), what);
+    EXPECT_TRUE(error.isToBeReproduced);
+    EXPECT_FALSE(error.isBadInput);
+  }
+  const StageError error = run(breaking, nullptr, Watch::EveryStage);
+  EXPECT_EQ(std::string(error.what()).find("models/x.cpp:9: redefinition of symbol"), 0u)
+      << error.what();
+  EXPECT_TRUE(error.isToBeReproduced);
 }
 
 TEST_F(StageRunner, AMistakeInTheModelIsBadInputAndLeavesNoReproducer) {
