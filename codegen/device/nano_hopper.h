@@ -88,9 +88,10 @@ NANO_DEVICE void mbarrierWait(Mbarrier *barrier, uint32_t parity) {
 
 // ------------------------------------------------------------------------------ Bulk copies
 
-/// Makes the thread's writes to shared memory visible to bulk copies and warpgroup products (the
-/// async proxy). Between the writes and the barrier after which another thread starts these.
-NANO_DEVICE void fenceProxyAsync() { asm volatile("fence.proxy.async;" ::: "memory"); }
+/// Makes the thread's writes to the block's shared memory visible to bulk copies and warpgroup
+/// products (the async proxy). Between the writes and the barrier after which another thread starts
+/// these. For shared memory alone: a fence of all memory waits for more than it need.
+NANO_DEVICE void fenceProxyAsync() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// Starts copying `bytes` from global to shared memory, by a thread; both addresses and `bytes` are
 /// multiples of 16. At the end the barrier gets `bytes` bytes (cp.async.bulk, complete_tx).
