@@ -93,16 +93,16 @@ std::string scatterSumStruct(kernel::FuncOp kernel, kernel::ScatterSumAttr x) {
                        x.getTokens(), x.getRows(), x.getColumns(), x.getVectorRows());
 }
 
-/// Of both launches of a recurrence.
-template <typename Template> std::string recurrenceStruct(kernel::FuncOp kernel, Template x) {
+std::string recurrenceStruct(kernel::FuncOp kernel, kernel::RecurrenceAttr x) {
   const FloatAttr initial = x.getInitial();
   return fmt::format(
       "\nstruct Recurrence {{\n  using Element = {};\n  static constexpr int sequences = {}, "
-      "length = {}, channels = {};\n  static constexpr bool hasFactor = {}, hasTerm = {}, "
+      "length = {}, channels = {};\n  static constexpr int vector = {};\n  static constexpr bool "
+      "hasFactor = {}, hasTerm = {}, "
       "reverse = {}, adjoint = {};\n  static constexpr float initial = {};\n}};\n",
       elementOf(kernel.getArgument(x.getA() ? *x.getA() : *x.getB())), x.getSequences(),
-      x.getLength(), x.getChannels(), x.getA().has_value(), x.getB().has_value(), x.getReverse(),
-      x.getAdjoint(),
+      x.getLength(), x.getChannels(), x.getVector(), x.getA().has_value(), x.getB().has_value(),
+      x.getReverse(), x.getAdjoint(),
       cudaLiteral(
           FloatAttr::get(Float32Type::get(initial.getContext()), initial.getValueAsDouble())));
 }
@@ -110,10 +110,10 @@ template <typename Template> std::string bandStruct(kernel::FuncOp kernel, Templ
   return fmt::format(
       "\nstruct Band {{\n  using First = {};\n  using Second = {};\n  using Result = {};\n  static "
       "constexpr int tokens = {}, heads = {}, size = {}, width = {};\n  static constexpr bool "
-      "transpose = {};\n}};\n",
+      "transpose = {}, onMatrices = {};\n}};\n",
       elementOf(kernel.getArgument(x.getFirst())), elementOf(kernel.getArgument(x.getSecond())),
       elementOf(kernel.getArgument(x.getY()[0])), x.getTokens(), x.getHeads(), x.getSize(),
-      x.getWidth(), x.getTranspose());
+      x.getWidth(), x.getTranspose(), x.getOnMatrices());
 }
 
 /// The struct of a product: its sizes, what its epilogue reads and writes, the epilogue.
@@ -391,7 +391,7 @@ FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &i
         include("nano_scatter.h");
         return scatterSumStruct(kernel, sum);
       })
-      .Case<kernel::RecurrenceTotalsAttr, kernel::RecurrenceAttr>([&](auto recurrence) -> Text {
+      .Case([&](kernel::RecurrenceAttr recurrence) -> Text {
         include("nano_recurrence.h");
         return recurrenceStruct(kernel, recurrence);
       })
@@ -443,10 +443,6 @@ public:
         text += one(fmt::format("{}[{}]", name, i), place);
     return text;
   }
-  /// The factors and terms of a recurrence, as far as there are any.
-  template <typename Template> std::string ofRecurrence(Template x) {
-    return (x.getA() ? one("a", *x.getA()) : "") + (x.getB() ? one("b", *x.getB()) : "");
-  }
   /// ", 1, 2": of each result the number of places that it goes to.
   std::string counts() {
     std::string text;
@@ -486,18 +482,12 @@ FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer)
                fmt::format("  x.scratch = {};\n", members.pointer(sum.getSorted())) +
                members.all({}, {"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
       })
-      .Case([&](kernel::RecurrenceTotalsAttr x) -> Text {
-        return "  nano::RecurrenceOperands<Recurrence> x;\n" + members.ofRecurrence(x) +
-               fmt::format("  nano::recurrenceTotals<Recurrence>(work.begin, x, {});\n",
-                           members.pointer(x.getTotals()));
-      })
       .Case([&](kernel::RecurrenceAttr x) -> Text {
-        std::string text =
-            fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", members.counts()) +
-            members.ofRecurrence(x);
-        if (x.getTotals())
-          text += fmt::format("  x.scratch = {};\n", members.pointer(*x.getTotals()));
-        return text + members.all({}, {"h"}) + "  nano::recurrence<Recurrence>(work.begin, x);\n";
+        // The factors and terms, as far as there are any.
+        return fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", members.counts()) +
+               (x.getA() ? members.one("a", *x.getA()) : "") +
+               (x.getB() ? members.one("b", *x.getB()) : "") + members.all({}, {"h"}) +
+               "  nano::recurrence<Recurrence>(work.begin, x);\n";
       })
       .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
         constexpr bool isScores = std::is_same_v<decltype(band), kernel::BandScoresAttr>;

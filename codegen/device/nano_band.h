@@ -9,6 +9,9 @@
 //     using Result = float;
 //     static constexpr int tokens = 49152, heads = 6, size = 128, width = 112; // T, H, D, W
 //     static constexpr bool transpose = false; // of products
+//     // Scores: q and k are bf16, D is at most 256. Products: v is bf16. The rows of q, k, v and y
+//     // begin at multiples of 16 bytes, and D is a multiple of 8.
+//     static constexpr bool onMatrices = true;
 //   };
 //   … nano::BandOperands<Band> x;
 //     x.first = {work.template pointer<const nano::bf16>(0), 768, 128, 1}; // strides
@@ -65,12 +68,10 @@ template <class S, long long columns> struct Tile {
   float sums[4][4] = {};
 };
 
-} // namespace band
-
-/// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
+/// A tile of scores.
 template <class S, int yCount>
-NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &x) {
-  using Tile = band::Tile<S, S::width>;
+NANO_DEVICE void plainScores(long long iteration, const BandOperands<S, yCount> &x) {
+  using Tile = Tile<S, S::width>;
   Tile tile(iteration);
   constexpr int keys = Tile::tokens + Tile::width, keyStride = bandStride(keys);
   // [depth][tokens], [depth][keys]: key r is token firstKey + r.
@@ -89,9 +90,9 @@ NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &
     syncThreads();
 #pragma unroll 4
     for (int d = 0; d < bandDepth; ++d) {
-      const band::Four rows = band::loadFour(q + d * Tile::stride + tile.y);
+      const Four rows = loadFour(q + d * Tile::stride + tile.y);
       const float *const at = k + d * keyStride + tile.y + tile.x;
-      const band::Four low = band::loadFour(at), high = band::loadFour(at + 4);
+      const Four low = loadFour(at), high = loadFour(at + 4);
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -112,10 +113,10 @@ NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &
   tile.store(x);
 }
 
-/// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
+/// A tile of sums.
 template <class S, int yCount>
-NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> &x) {
-  using Tile = band::Tile<S, S::size>;
+NANO_DEVICE void plainProduct(long long iteration, const BandOperands<S, yCount> &x) {
+  using Tile = Tile<S, S::size>;
   Tile tile(iteration);
   // [depth][tokens]: the weight of token t for row t + u of those that follow, [rows][width].
   float *const weights = dynamicShared<float>(), *const v = weights + bandDepth * Tile::stride;
@@ -141,14 +142,14 @@ NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> 
       v[i] = is ? float(x.second.at(t, tile.head, d)) : 0.0f;
     }
     syncThreads();
-    band::Four window[4]; // rows y + u … y + u + 3
+    Four window[4]; // rows y + u … y + u + 3
 #pragma unroll
     for (int i = 0; i < 3; ++i)
-      window[i] = band::loadFour(v + (tile.y + i) * Tile::width + tile.x);
+      window[i] = loadFour(v + (tile.y + i) * Tile::width + tile.x);
 #pragma unroll
     for (int u = 0; u < bandDepth; ++u) {
-      window[(u + 3) % 4] = band::loadFour(v + (tile.y + u + 3) * Tile::width + tile.x);
-      const band::Four weight = band::loadFour(weights + u * Tile::stride + tile.y);
+      window[(u + 3) % 4] = loadFour(v + (tile.y + u + 3) * Tile::width + tile.x);
+      const Four weight = loadFour(weights + u * Tile::stride + tile.y);
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -158,6 +159,31 @@ NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> 
     syncThreads();
   }
   tile.store(x);
+}
+
+} // namespace band
+} // namespace nano
+
+#include "nano_band_matrix.h"
+
+namespace nano {
+
+/// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
+template <class S, int yCount>
+NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &x) {
+  if constexpr (S::onMatrices)
+    band::scoresByMatrices(iteration, x);
+  else
+    band::plainScores(iteration, x);
+}
+
+/// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
+template <class S, int yCount>
+NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> &x) {
+  if constexpr (S::onMatrices)
+    band::productByMatrices(iteration, x);
+  else
+    band::plainProduct(iteration, x);
 }
 
 } // namespace nano

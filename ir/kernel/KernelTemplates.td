@@ -120,53 +120,38 @@ def Kernel_ScanAttr : Kernel_Template<"Scan", "scan"> {
   let genVerifyDecl = 1;
 }
 
-/// The two launches of a recurrence have all but their operands in common.
-class Kernel_RecurrenceTemplate<string name, string mnemonicOf> : Kernel_Template<name, mnemonicOf> {
-  dag sizes = (ins "int64_t":$sequences, "int64_t":$length, "int64_t":$channels, "bool":$reverse, "bool":$adjoint, "::mlir::FloatAttr":$initial,
-                   OptionalParameter<"std::optional<int64_t>">:$a, OptionalParameter<"std::optional<int64_t>">:$b);
-  let genVerifyDecl = 1;
-}
-
-def Kernel_RecurrenceTotalsAttr : Kernel_RecurrenceTemplate<"RecurrenceTotals", "recurrence_totals"> {
-  let summary = "what each chunk of a sequence does to the state before it, the first part of a recurrence (nano_recurrence.h)";
-  let description = [{
-    Of `nano.recurrence`: `sequences` sequences of `length` states of `channels` numbers, with the factors of buffer `a` and the terms of buffer `b`, where there are any; the totals
-    go to the scratch memory `totals`.
-
-    Errors: sizes below 1; neither factors nor terms.
-
-    Example: `#kernel.recurrence_totals<sequences = 2, length = 1024, channels = 64, reverse = false, adjoint = false, initial = 0.0 : f64, a = 0, b = 1, totals = 2>`
-  }];
-  let parameters = !con(sizes, (ins "int64_t":$totals));
-}
-
-def Kernel_RecurrenceAttr : Kernel_RecurrenceTemplate<"Recurrence", "recurrence"> {
+def Kernel_RecurrenceAttr : Kernel_Template<"Recurrence", "recurrence"> {
   let summary = "the states of a recurrence (nano_recurrence.h)";
   let description = [{
-    As `#kernel.recurrence_totals`, whose `totals` it reads where a sequence has several chunks; the states go to each of the buffers `h`.
+    Of `nano.recurrence`: `sequences` sequences of `length` states of `channels` numbers, with the factors of buffer `a` and the terms of buffer `b`, where there are any; the states
+    go to each of the buffers `h`. `vector` neighbouring elements, channels or, where there is one channel, states, lie at a multiple of their bytes in all of them.
 
-    Errors: as `#kernel.recurrence_totals`.
+    Errors: sizes below 1; vectors that do not divide the channels, or the length of one; neither factors nor terms.
 
-    Example: `#kernel.recurrence<sequences = 2, length = 128, channels = 64, reverse = false, adjoint = false, initial = 0.0 : f64, b = 0, h = [1]>`
+    Example: `#kernel.recurrence<sequences = 2, length = 128, channels = 64, vector = 4, reverse = false, adjoint = false, initial = 0.0 : f64, b = 0, h = [1]>`
   }];
-  let parameters = !con(sizes, (ins OptionalParameter<"std::optional<int64_t>">:$totals, "::mlir::DenseI64ArrayAttr":$h));
+  let parameters = (ins "int64_t":$sequences, "int64_t":$length, "int64_t":$channels, "int64_t":$vector, "bool":$reverse, "bool":$adjoint,
+                        "::mlir::FloatAttr":$initial, OptionalParameter<"std::optional<int64_t>">:$a, OptionalParameter<"std::optional<int64_t>">:$b,
+                        "::mlir::DenseI64ArrayAttr":$h);
+  let genVerifyDecl = 1;
 }
 
 /// Products with a band of tokens: of the op's two operands.
 class Kernel_BandTemplate<string name, string mnemonicOf> : Kernel_Template<name, mnemonicOf> {
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$size, "int64_t":$width, "bool":$transpose, "int64_t":$first, "int64_t":$second,
-                        "::mlir::DenseI64ArrayAttr":$y);
+  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$size, "int64_t":$width, "bool":$transpose, "bool":$on_matrices,
+                        "int64_t":$first, "int64_t":$second, "::mlir::DenseI64ArrayAttr":$y);
   let genVerifyDecl = 1;
 }
 
 def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores"> {
   let summary = "products of rows with those of the tokens before them (nano_band.h)";
   let description = [{
-    As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each.
+    As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes bf16 and
+    rows at multiples of 16 bytes.
 
     Errors: sizes below 1.
 
-    Example: `#kernel.band_scores<tokens = 128, heads = 2, size = 64, width = 8, transpose = false, first = 0, second = 1, y = [2]>`
+    Example: `#kernel.band_scores<tokens = 128, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>`
   }];
 }
 
@@ -177,7 +162,7 @@ def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product"> 
 
     Errors: sizes below 1.
 
-    Example: `#kernel.band_product<tokens = 128, heads = 2, size = 64, width = 8, transpose = true, first = 0, second = 1, y = [2]>`
+    Example: `#kernel.band_product<tokens = 128, heads = 2, size = 64, width = 8, transpose = true, on_matrices = true, first = 0, second = 1, y = [2]>`
   }];
 }
 

@@ -141,44 +141,32 @@ LogicalResult TransposeAttr::verify(EmitError emitError, int64_t matrices, int64
 
 //===- Along a sequence ---------------------------------------------------===//
 
-static LogicalResult verifyRecurrence(EmitError emitError, ArrayRef<int64_t> sizes,
-                                      std::optional<int64_t> a, std::optional<int64_t> b) {
-  if (!a && !b)
-    return emitError() << "a recurrence without factors and without terms";
-  return verifySizes(emitError, "a recurrence", sizes);
-}
-static Positions present(std::initializer_list<std::optional<int64_t>> all) {
+Positions RecurrenceAttr::getReadPositions() const {
   Positions positions;
-  for (std::optional<int64_t> position : all)
+  for (std::optional<int64_t> position : {getA(), getB()})
     if (position)
       positions.push_back(*position);
   return positions;
 }
-
-Positions RecurrenceTotalsAttr::getReadPositions() const { return present({getA(), getB()}); }
-Places RecurrenceTotalsAttr::getWrittenPositions() const { return {{getTotals()}}; }
-LogicalResult RecurrenceTotalsAttr::verify(EmitError emitError, int64_t sequences, int64_t length,
-                                           int64_t channels, bool, bool, FloatAttr,
-                                           std::optional<int64_t> a, std::optional<int64_t> b,
-                                           int64_t) {
-  return verifyRecurrence(emitError, {sequences, length, channels}, a, b);
-}
-
-Positions RecurrenceAttr::getReadPositions() const {
-  return present({getA(), getB(), getTotals()});
-}
 Places RecurrenceAttr::getWrittenPositions() const { return {positions(getH())}; }
 LogicalResult RecurrenceAttr::verify(EmitError emitError, int64_t sequences, int64_t length,
-                                     int64_t channels, bool, bool, FloatAttr,
+                                     int64_t channels, int64_t vector, bool, bool, FloatAttr,
                                      std::optional<int64_t> a, std::optional<int64_t> b,
-                                     std::optional<int64_t>, DenseI64ArrayAttr) {
-  return verifyRecurrence(emitError, {sequences, length, channels}, a, b);
+                                     DenseI64ArrayAttr) {
+  if (!a && !b)
+    return emitError() << "a recurrence without factors and without terms";
+  if (failed(verifySizes(emitError, "a recurrence", {sequences, length, channels, vector})))
+    return failure();
+  if (const int64_t across = channels == 1 ? length : channels; across % vector != 0)
+    return emitError() << "a recurrence in vectors of " << vector << " that do not divide "
+                       << across;
+  return success();
 }
 
 Positions BandScoresAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
 Places BandScoresAttr::getWrittenPositions() const { return {positions(getY())}; }
 LogicalResult BandScoresAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                     int64_t size, int64_t width, bool, int64_t, int64_t,
+                                     int64_t size, int64_t width, bool, bool, int64_t, int64_t,
                                      DenseI64ArrayAttr) {
   return verifySizes(emitError, "a band", {tokens, heads, size, width});
 }
@@ -186,7 +174,7 @@ LogicalResult BandScoresAttr::verify(EmitError emitError, int64_t tokens, int64_
 Positions BandProductAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
 Places BandProductAttr::getWrittenPositions() const { return {positions(getY())}; }
 LogicalResult BandProductAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                      int64_t size, int64_t width, bool, int64_t, int64_t,
+                                      int64_t size, int64_t width, bool, bool, int64_t, int64_t,
                                       DenseI64ArrayAttr) {
   return verifySizes(emitError, "a band", {tokens, heads, size, width});
 }

@@ -293,75 +293,95 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
-  /// In two launches where a sequence has several chunks: what each does to the state before it,
-  /// then the results.
+  /// The most elements, of 16 bytes at most and a power of two, that lie side by side at multiples
+  /// of their bytes in all of the memrefs, wherever dimension `dim` is cut into so many.
+  static int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {
+    int64_t bytes = 16;
+    for (Value memref : memrefs) {
+      auto type = cast<MemRefType>(memref.getType());
+      const int64_t elementBytes = step::elementBytes(type.getElementType());
+      SmallVector<int64_t> strides = stridesOf(type);
+      if (strides[dim] != 1)
+        bytes = elementBytes;
+      bytes = std::min(bytes, alignmentOf(memref));
+      for (int64_t other = 0; other < type.getRank(); ++other)
+        if (int64_t distance = other == dim ? type.getDimSize(dim) : strides[other];
+            other == dim || type.getDimSize(other) > 1)
+          while (bytes > elementBytes && distance * elementBytes % bytes != 0)
+            bytes /= 2;
+    }
+    const int64_t elementBytes =
+        step::elementBytes(cast<MemRefType>(memrefs[0].getType()).getElementType());
+    return std::max<int64_t>(1, bytes / elementBytes);
+  }
+
   FailureOr<std::vector<TemplateCall>> recurrence(graph::RecurrenceOp op) {
     auto type = cast<RankedTensorType>(op.getType());
-    const nano::RecurrenceShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2)};
-    SmallVector<Value> ins;
+    SmallVector<Value> ins, all;
     for (Value operand : op->getOperands())
       ins.push_back(memrefOf(operand));
-    std::vector<TemplateCall> launches;
-    auto launch = [&](StringRef name, ArrayRef<SmallVector<Value>> outs) {
-      TemplateCall &call = launches.emplace_back();
-      Bound at = bind(call, ins, outs);
-      setLaunch(call, name,
-                {shape.sequences, shape.length, shape.channels, bool(op.getA()), bool(op.getB()),
-                 op.getReverse(), op.getAdjoint()},
-                nano::recurrenceLaunch(shape));
-      identify(call.identity, "initial", op.getInitialAttr());
-      return at;
-    };
+    const SmallVector<Value> outs = memrefsOf(task, op.getResult());
+    llvm::append_range(all, ins);
+    llvm::append_range(all, outs);
+    const nano::RecurrenceShape shape{type.getDimSize(0),
+                                      type.getDimSize(1),
+                                      type.getDimSize(2),
+                                      int(commonVector(all, type.getDimSize(2) == 1 ? 1 : 2)),
+                                      int(step::elementBytes(type.getElementType())),
+                                      int(op->getNumOperands())};
+    const nano::RecurrencePlan plan = nano::recurrencePlan(shape);
+    TemplateCall launch;
+    const Bound at = bind(launch, ins, {outs});
+    setLaunch(launch, "recurrence",
+              {shape.sequences, shape.length, shape.channels, shape.vector, bool(op.getA()),
+               bool(op.getB()), op.getReverse(), op.getAdjoint()},
+              nano::recurrenceLaunch(shape));
+    identify(launch.identity, "initial", op.getInitialAttr());
+    if (plan.cluster > 1)
+      launch.cluster = plan.cluster;
+    if (plan.residentBlocks > 0)
+      launch.residentBlocks = plan.residentBlocks;
     // The operands that there are, in their order.
-    auto factor = [&](const Bound &at) {
-      return op.getA() ? std::optional(at.ins[0]) : std::nullopt;
-    };
-    auto term = [&](const Bound &at) {
-      return op.getB() ? std::optional(at.ins[op.getA() ? 1 : 0]) : std::nullopt;
-    };
-    std::optional<int64_t> totals;
-    if (nano::recurrenceChunks(shape) > 1) {
-      Value scratch = step::BufferOp::create(
-          program, task.getLoc(),
-          MemRefType::get({nano::recurrenceScratchBytes(shape) / 4}, b.getF32Type()),
-          b.getStringAttr("chunks"), IntegerAttr());
-      const Bound at = launch("recurrence_totals", {{scratch}});
-      set(launches.back(),
-          kernel::RecurrenceTotalsAttr::get(
-              b.getContext(), shape.sequences, shape.length, shape.channels, op.getReverse(),
-              op.getAdjoint(), op.getInitialAttr(), factor(at), term(at), at.outs[0][0]));
-      ins.push_back(scratch);
-    }
-    const Bound at = launch("recurrence", {memrefsOf(task, op.getResult())});
-    if (launches.size() > 1)
-      totals = at.ins.back();
-    set(launches.back(), kernel::RecurrenceAttr::get(
-                             b.getContext(), shape.sequences, shape.length, shape.channels,
-                             op.getReverse(), op.getAdjoint(), op.getInitialAttr(), factor(at),
-                             term(at), totals, b.getDenseI64ArrayAttr(at.outs[0])));
-    return launches;
+    const std::optional<int64_t> a = op.getA() ? std::optional(at.ins[0]) : std::nullopt,
+                                 term = op.getB() ? std::optional(at.ins.back()) : std::nullopt;
+    set(launch, kernel::RecurrenceAttr::get(b.getContext(), shape.sequences, shape.length,
+                                            shape.channels, shape.vector, op.getReverse(),
+                                            op.getAdjoint(), op.getInitialAttr(), a, term,
+                                            b.getDenseI64ArrayAttr(at.outs[0])));
+    return std::vector<TemplateCall>{launch};
   }
 
   /// Scores of a band, or its products: of `rows` [T, H, D] and a band [T, H, W].
   FailureOr<std::vector<TemplateCall>> band(Operation &op, Value rows, Value band, bool transpose) {
     const auto type = cast<RankedTensorType>(rows.getType());
-    const nano::BandShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2),
-                                cast<RankedTensorType>(band.getType()).getDimSize(2)};
     const bool isScores = isa<graph::BandScoresOp>(op);
+    const SmallVector<Value> ins = {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
+                             outs = memrefsOf(task, op.getResult(0));
+    auto isMatrix = [](Value memref) {
+      return cast<MemRefType>(memref.getType()).getElementType().isBF16() && hasVectorRows(memref);
+    };
+    const bool onMatrices =
+        type.getDimSize(2) % 8 == 0 && isMatrix(ins[1]) &&
+        (isScores ? isMatrix(ins[0]) && type.getDimSize(2) <= nano::bandMostSize
+                  : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
+    const nano::BandShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2),
+                                cast<RankedTensorType>(band.getType()).getDimSize(2), onMatrices};
     TemplateCall launch;
-    const Bound at = bind(launch, {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
-                          {memrefsOf(task, op.getResult(0))});
+    const Bound at = bind(launch, ins, {outs});
     setLaunch(launch, isScores ? "band_scores" : "band_product",
-              {shape.tokens, shape.heads, shape.size, shape.width, transpose},
+              {shape.tokens, shape.heads, shape.size, shape.width, transpose, onMatrices},
               isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
+    if (onMatrices)
+      launch.residentBlocks = nano::bandMatrixResidentBlocks;
     const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
     if (isScores)
-      set(launch, kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
-                                              shape.width, transpose, at.ins[0], at.ins[1], y));
-    else
       set(launch,
-          kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
-                                       shape.width, transpose, at.ins[0], at.ins[1], y));
+          kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
+                                      shape.width, transpose, onMatrices, at.ins[0], at.ins[1], y));
+    else
+      set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
+                                               shape.size, shape.width, transpose, onMatrices,
+                                               at.ins[0], at.ins[1], y));
     launch.flops =
         b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
                           double(shape.width) / double(launch.iterations));

@@ -77,7 +77,7 @@ std::string programText(const std::vector<Operand> &ins, const Operand &out,
 }
 
 /// Runs all of the task's launches on the emulator, on the memory of `runner`.
-void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed, size_t launches) {
+void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed) {
   MLIRContext context;
   context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
@@ -113,7 +113,7 @@ void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed, s
   }
   SmallVector<step::LaunchOp> found;
   module->walk([&](step::LaunchOp launch) { found.push_back(launch); });
-  EXPECT_EQ(found.size(), launches);
+  EXPECT_EQ(found.size(), 1u);
   for (step::LaunchOp launch : found) {
     auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
         launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
@@ -136,8 +136,7 @@ void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed, s
 
 /// The op on this machine and on the emulator. `terms`: roundings that an element has.
 void check(const std::vector<Operand> &ins, const Operand &out, const std::string &op,
-           kernels::Emitter emitter, int64_t terms, size_t launches = 1,
-           double (*factor)(double) = nullptr) {
+           kernels::Emitter emitter, int64_t terms, double (*factor)(double) = nullptr) {
   const std::string text = programText(ins, out, op);
   SCOPED_TRACE(text);
   const double tolerance = 1.2e-7 * double(terms + 1) + (out.element == "bf16" ? 4e-3 : 0);
@@ -161,7 +160,7 @@ void check(const std::vector<Operand> &ins, const Operand &out, const std::strin
     runner->run(cuts);
     EXPECT_EQ(runner->outputBytes(), whole) << "the bits depend on how the iterations were split";
   }
-  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, uint64_t(terms), launches));
+  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, uint64_t(terms)));
   EXPECT_LE(largestError(runner->output(0), runner->expected()[0]), tolerance) << "emulator";
 }
 
@@ -170,7 +169,6 @@ double near1(double x) { return 1 + 0.01 * x; }
 
 struct RecurrenceCase {
   int64_t sequences, length, channels;
-  size_t launches = 1;
   std::string element = "f32";
   bool isStrided = false, isOfAllKinds = false;
 };
@@ -183,7 +181,7 @@ void checkRecurrence(const RecurrenceCase &c) {
   };
   auto run = [&](const std::vector<Operand> &ins, const std::string &text,
                  double (*factor)(double)) {
-    check(ins, x, text, kernels::emitRecurrenceKernel, c.length, c.launches, factor);
+    check(ins, x, text, kernels::emitRecurrenceKernel, c.length, factor);
   };
   run({x, x}, op("factor %x term %y from 0.5", ""), within1);
   if (!c.isOfAllKinds)
@@ -203,15 +201,27 @@ TEST(RecurrenceKernel, AnyShape) {
   checkRecurrence({2, 70, 65});
 }
 
-TEST(RecurrenceKernel, Bf16) { checkRecurrence({2, 33, 40, 1, "bf16"}); }
+TEST(RecurrenceKernel, Bf16) { checkRecurrence({2, 33, 40, "bf16"}); }
 
-/// Two launches: of several chunks of 256 tokens for 32 channels, of 8,192 for one.
+/// Several steps of a cluster of blocks, with accesses of one channel and of several, and along the
+/// sequence.
 TEST(RecurrenceKernel, LongSequences) {
-  checkRecurrence({1, 1025, 33, 2, "f32", false, true});
-  checkRecurrence({1, 8200, 1, 2});
+  checkRecurrence({1, 1100, 17});
+  checkRecurrence({1, 2100, 20, "f32", false, true});
+  checkRecurrence({1, 1100, 40, "bf16"});
+  checkRecurrence({1, 600, 10, "bf16"});
+  checkRecurrence({1, 4201, 1});
+  checkRecurrence({1, 8200, 1});
 }
 
-TEST(RecurrenceKernel, StridedOperands) { checkRecurrence({2, 300, 20, 2, "bf16", true}); }
+/// A warp for each of many sequences, and sequences that are longer than what it loads at a time.
+TEST(RecurrenceKernel, ManySequences) {
+  checkRecurrence({1025, 40, 1, "f32", false, true});
+  checkRecurrence({1025, 39, 1});
+  checkRecurrence({1024, 1030, 1, "bf16"});
+}
+
+TEST(RecurrenceKernel, StridedOperands) { checkRecurrence({2, 300, 20, "bf16", true}); }
 
 namespace {
 
@@ -250,6 +260,12 @@ TEST(BandKernels, AnyShape) {
 TEST(BandKernels, Tiles) {
   checkBand({140, 1, 20, 133});
   checkBand({40, 2, 140, 17});
+}
+
+/// On tensor cores: rows of bf16 at multiples of 16 bytes, several tiles along each dimension.
+TEST(BandKernels, Matrices) {
+  checkBand({150, 2, 24, 70, "bf16", "bf16", "f32"});
+  checkBand({70, 1, 136, 17, "f32", "bf16", "bf16"});
 }
 
 TEST(BandKernels, Bf16) {

@@ -8,7 +8,19 @@ namespace nano {
 
 struct BandShape {
   long long tokens, heads, size, width; ///< T, H, D, W
+  bool onMatrices;                      ///< on tensor cores: see bandMatrixSize
 };
+
+/// On tensor cores: tokens of a block, 16 a warp, rows of k or v that are in shared memory at a
+/// time, and elements from one row of results on their way to the next.
+constexpr int bandMatrixTokens = 128, bandMatrixThreads = 2 * bandMatrixTokens, bandMatrixRows = 64,
+              bandTurnedStride = 72, bandMatrixResidentBlocks = 2;
+/// D of scores as tiles have it; at most 256.
+constexpr long long bandMostSize = 256;
+NANO_BOTH constexpr int bandMatrixSize(long long size) { return int(divideUp(size, 64)) * 64; }
+/// Columns of products that a block has.
+constexpr int bandMatrixColumns = 64;
+constexpr int bandTurnedBytes = 4 * bandMatrixTokens * bandTurnedStride;
 
 /// A block's tile of results has so many, 4×4 of them a thread's.
 constexpr int bandThreads = 256, bandTile = 16 * bandThreads;
@@ -32,11 +44,20 @@ NANO_BOTH constexpr long long bandTiles(const BandShape &s, long long columns) {
          divideUp(columns, bandColumns(columns));
 }
 NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
+  if (s.onMatrices)
+    return {bandMatrixThreads, s.heads * divideUp(s.tokens, bandMatrixTokens),
+            2 * bandMatrixSize(s.size) * (bandMatrixTokens + 2 * bandMatrixRows) + bandTurnedBytes};
   const int rows = bandTokens(s.width), keys = rows + bandColumns(s.width);
   return {bandThreads, bandTiles(s, s.width),
           4 * bandDepth * (bandStride(rows) + bandStride(keys))};
 }
 NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
+  if (s.onMatrices) {
+    constexpr int columns = bandMatrixColumns, rowBytes = 2 * 2 * bandMatrixRows * columns;
+    return {bandMatrixThreads,
+            s.heads * divideUp(s.size, columns) * divideUp(s.tokens, bandMatrixTokens),
+            rowBytes > bandTurnedBytes ? rowBytes : bandTurnedBytes};
+  }
   const int rows = bandTokens(s.size);
   return {bandThreads, bandTiles(s, s.size),
           4 * (bandDepth * bandStride(rows) + (rows + bandDepth) * bandColumns(s.size))};

@@ -387,20 +387,18 @@ step.program @slopes {
 
 // -----
 
-// A sequence of several chunks: first what each does to the state before it.
+// One launch, of a cluster of blocks that share the sequence.
 // IR-LABEL: step.program @recurrence
-// IR:         %[[CHUNKS:.*]] = step.buffer "chunks"
-// IR:         step.launch @recurrence_totals_{{.*}}(%{{.*}}, %{{.*}}, %[[CHUNKS]])
-// IR-NEXT:    step.launch @recurrence_{{.*}}(%{{.*}}, %{{.*}}, %[[CHUNKS]], %{{.*}})
-// CHECK-LABEL: // recurrence_totals
+// IR:         step.launch @recurrence_{{.*}}(%{{.*}}, %{{.*}}, %{{.*}})
+// CHECK-LABEL: // recurrence
 // CHECK:         using Element = nano::bf16;
 // CHECK-NEXT:    static constexpr int sequences = 1, length = 300, channels = 64;
+// CHECK-NEXT:    static constexpr int vector = 8;
 // CHECK-NEXT:    static constexpr bool hasFactor = true, hasTerm = true, reverse = false, adjoint = true;
 // CHECK-NEXT:    static constexpr float initial = 0.0f;
-// CHECK:         nano::recurrenceTotals<Recurrence>(work.begin, x, chunks);
-// CHECK-LABEL: // recurrence
+// CHECK:       __cluster_dims__(2, 1, 1)
 // CHECK:         x.a = {x_2, 19200, 64, 1};
-// CHECK:         x.scratch = chunks;
+// CHECK-NEXT:    x.b = {b, 19200, 64, 1};
 // CHECK-NEXT:    x.h[0] = {y, 19200, 64, 1};
 // CHECK-NEXT:    nano::recurrence<Recurrence>(work.begin, x);
 step.program @recurrence {
@@ -421,7 +419,7 @@ step.program @recurrence {
 // CHECK-NEXT:    using Second = nano::bf16;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, size = 64, width = 16;
-// CHECK-NEXT:    static constexpr bool transpose = true;
+// CHECK-NEXT:    static constexpr bool transpose = true, onMatrices = true;
 // CHECK:         x.second = {v, 128, 64, 1};
 // CHECK-NEXT:    x.y[0] = {y, 128, 64, 1};
 // CHECK-NEXT:    nano::bandProduct<Band>(work.begin, x);
