@@ -555,10 +555,24 @@ struct Fp8 {
   double input = 0, weight = 0, gradient = 0; ///< Static: scales of x, W and ∂L/∂y
   int64_t history = 16;                       ///< Delayed: steps
   double margin = 0;                          ///< all but Static: powers of two left unused
+  /// Whether the products of the backward pass run in 8 bits too; else in the compute type, from x
+  /// and W as they are.
+  bool backward = true;
 };
 /// Chooses it for a parameter; `-D fp8.<parameter>=off|static|current|delayed|block` comes before.
 /// Validation and sampling use the weight as it is.
 void fp8Products(const At &weight, const Fp8 &how);
+/// Scales of one product in 8 bits: f32 {}, positive; numbers, schedules, or tensors, as states
+/// that the model sets. What is larger than 448 of them is cut off.
+struct Fp8Scales {
+  Operand input, weight;
+};
+/// linear(x, W) and matmul(a, b) of matrices, of which slices of parameters are some too, from
+/// operands in 8 bits: e4m3(x/input)·e4m3(W/weight), summed in f32, times both scales, rounded to
+/// x's type. The derivative is that of the product without rounding to 8 bits, in x's type; there
+/// is none to the scales. The inner dimension and the result's columns are multiples of 16.
+Tensor linear(const At &x, const Tensor &weight, const Fp8Scales &scales);
+Tensor matmul(const At &a, const Tensor &b, const Fp8Scales &scales);
 /// Declares the hyperparameters fp8_recipe (delayed, current or block), fp8_history and fp8_margin,
 /// and returns what they say.
 Fp8 fp8Hyper(Line at = Line::here());

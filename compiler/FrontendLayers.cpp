@@ -147,7 +147,7 @@ Tensor scatterAdd(const At &x, const Tensor &indices, int64_t size, int64_t axis
 }
 
 namespace {
-Tensor product(const At &a, const Tensor &b, bool transposed) {
+graph::MatmulOp product(const At &a, const Tensor &b, bool transposed) {
   constexpr const char *what = "matmul";
   Recorder &recorder = Recorder::current();
   Value left = recorder.value(a, what);
@@ -182,8 +182,49 @@ Tensor product(const At &a, const Tensor &b, bool transposed) {
     return bool(transpose);
   };
   const bool leftTransposed = transposes(left), rightTransposed = transposes(right);
-  return recorder.handle(recorder.op<graph::MatmulOp>(a.at, result, left, right, leftTransposed,
-                                                      rightTransposed != transposed));
+  return recorder
+      .op<graph::MatmulOp>(a.at, result, left, right, leftTransposed, rightTransposed != transposed)
+      .getDefiningOp<graph::MatmulOp>();
+}
+
+/// A product's scale, through which nothing is differentiated.
+Value scaleOf(const Operand &scale, const char *what) {
+  Recorder &recorder = Recorder::current();
+  if (scale.isNumber && !(scale.number >= 0x1p-100 && scale.number <= 0x1p100))
+    fail(scale.at, fmt::format("{}: a scale of {}; it must be positive", what, scale.number));
+  const Tensor tensor =
+      scale.isNumber ? recorder.scheduled(Sched(scale.number), scale.at) : scale.tensor;
+  const Value value = recorder.value(tensor, scale.at, what);
+  if (dtypeOf(value) != f32 || typeOf(value).getRank() != 0)
+    fail(scale.at, fmt::format("{}: a scale is {}; wanted is f32 []", what, describe(value)));
+  return recorder.value(stopGradient(At(tensor, scale.at)), scale.at, what);
+}
+
+/// The product with its operands in 8 bits.
+Tensor product(const At &a, const Tensor &b, bool transposed, const Fp8Scales &scales) {
+  constexpr const char *what = "matmul in FP8";
+  Recorder &recorder = Recorder::current();
+  const Value scaleA = scaleOf(scales.input, what), scaleB = scaleOf(scales.weight, what);
+  graph::MatmulOp op = product(a, b, transposed);
+  const RankedTensorType left = typeOf(op.getA()), result = typeOf(op.getResult());
+  if (result.getRank() != 2)
+    fail(a.at, fmt::format("{}: takes matrices, not {} × {}", what, describe(op.getA()),
+                           describe(op.getB())));
+  constexpr int64_t unit = 16; // bytes that rows of the libraries' 8-bit operands begin at
+  const int64_t inner = left.getDimSize(op.getTransposeA() ? 0 : 1), columns = result.getDimSize(1);
+  if (inner % unit != 0 || columns % unit != 0)
+    fail(a.at, fmt::format("{}: an inner dimension of {} and {} columns; both must be multiples of "
+                           "{}",
+                           what, inner, columns, unit));
+  auto quantized = [&](Value x, Value scale) {
+    const auto type = typeOf(x).clone(Float8E4M3FNType::get(x.getContext()));
+    return recorder.op<graph::QuantizeOp>(a.at, type, x, scale);
+  };
+  const Value q = quantized(op.getA(), scaleA), w = quantized(op.getB(), scaleB);
+  const Value y = recorder.op<graph::ScaledMatmulOp>(a.at, result, q, w, scaleA, scaleB,
+                                                     op.getTransposeA(), op.getTransposeB());
+  op.erase();
+  return recorder.handle(y);
 }
 } // namespace
 
@@ -199,14 +240,20 @@ Tensor transpose(const At &x) {
 Tensor matmul(const At &a, const Tensor &b) {
   const auto y = Recorder::current().replacement(
       "matmul", {a.tensor, b}, 0, a.at,
-      [at = a.at](const Tensors &in) { return product(At(in[0], at), in[1], false); });
-  return y ? *y : product(a, b, false);
+      [at = a.at](const Tensors &in) { return matmul(At(in[0], at), in[1]); });
+  return y ? *y : Recorder::current().handle(product(a, b, false));
 }
 Tensor linear(const At &x, const Tensor &weight) {
   const auto y = Recorder::current().replacement(
       "linear", {x.tensor, weight}, 0, x.at,
-      [at = x.at](const Tensors &in) { return product(At(in[0], at), in[1], true); });
-  return y ? *y : product(x, weight, true);
+      [at = x.at](const Tensors &in) { return linear(At(in[0], at), in[1]); });
+  return y ? *y : Recorder::current().handle(product(x, weight, true));
+}
+Tensor matmul(const At &a, const Tensor &b, const Fp8Scales &scales) {
+  return product(a, b, false, scales);
+}
+Tensor linear(const At &x, const Tensor &weight, const Fp8Scales &scales) {
+  return product(x, weight, true, scales);
 }
 
 //===- Norms -------------------------------------------------------------------===//

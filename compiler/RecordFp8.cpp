@@ -117,6 +117,7 @@ void Recorder::finishFp8() {
     policy.scales = {record.how.input, record.how.weight, record.how.gradient};
     policy.history = record.how.history;
     policy.margin = record.how.margin;
+    policy.backward = record.how.backward;
     if (file && (option.empty() || policy.recipe == fp8::Recipe::Static)) {
       auto scales = file->scales.find(name);
       if (scales == file->scales.end())

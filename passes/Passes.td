@@ -210,10 +210,14 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
       gradients 2⁻¹².
     - `block`: 1×128 along the inner dimension, 128×128 of weights, all in e4m3.
 
+    With `backward = false` that is so of the forward product alone; the two of the backward pass stay as they are, and nothing is kept of the gradient.
+
     Weights are converted in `first`, from what is stored, into states `fp8.<parameter>` that `next` reads. Other programs are left alone.
 
     With `k-major`, scales of blocks lie as cuBLASLt reads them: the module gets the attribute `nano.gpu_scales`, by which nano-bufferize lays them out, and states of
     weights' scales have rows of a multiple of 4: one scale is repeated, several are filled up with zeros.
+
+    A product in 8 bits that the model wrote itself has with `k-major` its operands transposed to the inner dimension last, in 8 bits.
 
     A remark names each product that stays as it is: an inner dimension or row of the result that is not a multiple of 16 (128 with blocks), with blocks and
     `k-major` a column of the result that is not one of 8; and each parameter that no product reads.

@@ -71,7 +71,8 @@ def Nano_ScaledMatmulOp : Nano_Op<"scaled_matmul", [Pure, DeclareOpInterfaceMeth
       Across k a scale covers 1 or 128 rows of its operand; its dimensions lie as its operand's do. So `scale_a` is [M, K/128] or [M/128, K/128], the
       other way round where `transpose_a` is set, and `scale_b` without `transpose_b` [K/128, N] or [K/128, N/128].
 
-    The derivative is that of the plain product of the dequantised operands.
+    The derivative is that of the plain product of the dequantised operands; where both operands are made by `nano.quantize` and there is no addend,
+    nano-differentiate takes the derivative of the product of what was quantised instead.
 
     Operands: `a` [M, K] (or K, M) and `b` [K, N] (or N, K), each of an f8 type; `scale_a` and `scale_b`, f32; `addend`, optional, of the result's type.
 

@@ -37,6 +37,8 @@ FailureOr<Policy> Policy::of(graph::StateOp parameter) {
     return parameter.emitOpError(policyAttrName)
            << " must name a recipe: one of off, static, current, delayed, block";
   policy.recipe = *recipe;
+  if (auto backward = attribute.getAs<BoolAttr>("backward"))
+    policy.backward = backward.getValue();
   if (auto history = attribute.getAs<IntegerAttr>("history"))
     policy.history = history.getInt();
   if (auto margin = attribute.getAs<FloatAttr>("margin"))
@@ -66,6 +68,8 @@ DictionaryAttr Policy::attribute(Builder &builder) const {
     entries.push_back(builder.getNamedAttr("history", builder.getI64IntegerAttr(history)));
   if (recipe != Recipe::Static && recipe != Recipe::Off)
     entries.push_back(builder.getNamedAttr("margin", builder.getF64FloatAttr(margin)));
+  if (!backward)
+    entries.push_back(builder.getNamedAttr("backward", builder.getBoolAttr(false)));
   return builder.getDictionaryAttr(entries);
 }
 

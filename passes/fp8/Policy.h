@@ -30,12 +30,14 @@ enum class Operand : uint8_t { Input, Weight, Gradient };
 llvm::StringRef nameOf(Operand operand);
 
 /// What the attribute `nano.fp8` of a parameter says:
-/// `{recipe = "static", scales = array<f64: x, W, g>, history = 16 : i64, margin = 0.0 : f64}`.
+/// `{recipe = "static", scales = array<f64: x, W, g>, history = 16 : i64, margin = 0.0 : f64}`;
+/// `backward = false` where it is so.
 struct Policy {
   Recipe recipe = Recipe::Off;
   std::array<double, 3> scales{}; ///< by Operand; Static alone; 0: not known
   int64_t history = 16;           ///< steps that Delayed looks back
   double margin = 0;              ///< Current, Delayed and Block divide the range by 2^margin
+  bool backward = true;           ///< whether the products of the backward pass run in 8 bits too
 
   double scale(Operand operand) const { return scales[static_cast<size_t>(operand)]; }
 

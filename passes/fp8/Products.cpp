@@ -102,7 +102,7 @@ FailureOr<SmallVector<Product>> chosenProducts(func::FuncOp function) {
     FailureOr<Policy> policy = Policy::of(product.weight);
     if (failed(policy))
       return failure();
-    if (policy->recipe != Recipe::Off)
+    if (policy->recipe != Recipe::Off && (policy->backward || product.part == Part::Forward))
       chosen.push_back(product);
   }
   return chosen;

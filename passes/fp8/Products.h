@@ -33,8 +33,9 @@ struct Product {
 /// the parameter's name, after casts, reshapes and sums.
 llvm::SmallVector<Product> findProducts(mlir::func::FuncOp function);
 
-/// Those of them whose weight has another recipe than off: what nano-scale-products is asked to
-/// compute from 8-bit operands. It leaves those in the compute type whose sizes no such product has
+/// Those of them whose weight has another recipe than off, forward or both ways: what
+/// nano-scale-products is asked to compute from 8-bit operands. It leaves those in the compute type
+/// whose sizes no such product has
 /// (`obstacle`). Errors: a policy that is none.
 mlir::FailureOr<llvm::SmallVector<Product>> chosenProducts(mlir::func::FuncOp function);
 

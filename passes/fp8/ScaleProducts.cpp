@@ -77,6 +77,7 @@ private:
   Scaled weightCopy(func::FuncOp function, const Product &product, bool transposed, bool isFirst);
   void watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst);
   void updateScales(func::FuncOp update);
+  void turnOperands();
   /// Declares a state whose elements are `init` at first, behind its weight.
   void declare(StateOp weight, const std::string &name, Type type, Role role, double init);
   /// Declares the scalars of the given scales.
@@ -97,7 +98,28 @@ private:
   SmallVector<Watched> watched;        ///< in the order of their first products
 };
 
+/// Brings the operands of the model's own products in 8 bits to the inner dimension last.
+void ModuleScaler::turnOperands() {
+  module.walk([&](ScaledMatmulOp op) {
+    OpBuilder builder(op);
+    GraphBuilder g(builder, op.getLoc());
+    auto turn = [&](OpOperand &operand, OpOperand &scale) {
+      for (OpOperand *each : {&operand, &scale})
+        if (tensorType(each->get()).getRank() == 2)
+          each->set(g.transpose(each->get()));
+    };
+    if (op.getTransposeA())
+      turn(op.getAMutable(), op.getScaleAMutable());
+    if (!op.getTransposeB())
+      turn(op.getBMutable(), op.getScaleBMutable());
+    op.setTransposeA(false);
+    op.setTransposeB(true);
+  });
+}
+
 LogicalResult ModuleScaler::run() {
+  if (kMajor)
+    turnOperands();
   for (auto state : module.getOps<StateOp>()) {
     if (state.getRole() != Role::Parameter)
       continue;

@@ -23,6 +23,9 @@
 // - Nothing is computed for values that depend on no trained parameter: frozen ones (those without
 //   an optimizer) have no gradient, and the products that would make it are never made.
 // - The derivative of a kernel of the model's own is copied out of it, and taken away.
+// - A product of two tensors that are quantised right before it (`nano.quantize`,
+//   `nano.scaled_matmul`) has the derivative of the product without the roundings, from what was
+//   quantised: 8 bits forward, the compute type backward.
 // - Behind `nano.stop_gradient` there is no gradient; the op itself gives way to its operand, in
 //   every program.
 #include "ir/graph/Custom.h"
@@ -70,6 +73,7 @@ private:
   LogicalResult mergeLoads();
   LogicalResult findRelevant(Value loss);
   LogicalResult visit(Operation *op);
+  bool visitRounded(Operation *op, Value gradient);
   void contribute(Value value, Value contribution, Location location);
   Value complete(Value value);
   void accumulate(LoadOp load);
@@ -282,6 +286,27 @@ bool Backward::isStopped(StringAttr parameter) {
   return stopped.contains(block.getTerminator()->getOperand(0));
 }
 
+/// A product of what is quantised beside it: the derivative is that of the plain product of what
+/// was quantised, to which it contributes. False where it is none.
+bool Backward::visitRounded(Operation *op, Value gradient) {
+  auto product = dyn_cast<ScaledMatmulOp>(op);
+  if (!product || !gradient || product.getAddend())
+    return false;
+  auto a = product.getA().getDefiningOp<QuantizeOp>(),
+       b = product.getB().getDefiningOp<QuantizeOp>();
+  if (!a || !b || a.getX().getType().getElementType() != b.getX().getType().getElementType())
+    return false;
+  auto plain = MatmulOp::create(builder, op->getLoc(), product.getType(), a.getX(), b.getX(),
+                                product.getTransposeA(), product.getTransposeB());
+  plain.setAlpha(product.getAlpha());
+  const SmallVector<Value> contributions = plain.buildDerivative(builder, gradient);
+  for (auto [operand, contribution] : llvm::zip(plain->getOperands(), contributions))
+    if (active.contains(operand))
+      contribute(operand, contribution, op->getLoc());
+  plain.erase();
+  return true;
+}
+
 /// Adds `op`'s contributions to its operands' gradients.
 LogicalResult Backward::visit(Operation *op) {
   if (!visited.insert(op).second)
@@ -296,7 +321,8 @@ LogicalResult Backward::visit(Operation *op) {
             .parts[{dim, slice.getStart(), tensorType(slice.getResult()).getDimSize(dim)}];
     part = part ? GraphBuilder(builder, op->getLoc()).add(part, resultGradients[0])
                 : resultGradients[0];
-  } else if (llvm::any_of(resultGradients, [](Value gradient) { return gradient != nullptr; })) {
+  } else if (!visitRounded(op, resultGradients.empty() ? Value() : resultGradients[0]) &&
+             llvm::any_of(resultGradients, [](Value gradient) { return gradient != nullptr; })) {
     SmallVector<Value> contributions =
         cast<DifferentiableOpInterface>(op).buildDerivative(builder, resultGradients);
     for (auto [operand, contribution] : llvm::zip_equal(op->getOperands(), contributions)) {

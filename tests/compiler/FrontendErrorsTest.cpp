@@ -489,6 +489,26 @@ TEST(FrontendErrors, Documents) {
   }
 }
 
+TEST(FrontendErrors, ProductsWithScales) {
+  auto product = [](const Shape &x, const Shape &w, const Fp8Scales &scales) {
+    return saidIn(
+        [=](Tensor, Tensor, Tensor) { return linear(full(x, 1, f32), full(w, 1, bf16), scales); });
+  };
+  EXPECT_EQ(product({4, 32}, {16, 32}, {.input = 0.0, .weight = 1.0}),
+            "matmul in FP8: a scale of 0; it must be positive");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor w, Tensor) { return matmul(x, w, {.input = x, .weight = 1.0}); }),
+      "matmul in FP8: a scale is f32 [4, 8]; wanted is f32 []");
+  EXPECT_EQ(product({4, 24}, {16, 24}, {.input = 1.0, .weight = 1.0}),
+            "matmul in FP8: an inner dimension of 24 and 16 columns; both must be multiples of 16");
+  EXPECT_EQ(product({4, 32}, {24, 32}, {.input = 1.0, .weight = 1.0}),
+            "matmul in FP8: an inner dimension of 32 and 24 columns; both must be multiples of 16");
+  EXPECT_EQ(product({4, 32}, {16, 16}, {.input = 1.0, .weight = 1.0}),
+            "matmul: inner dimensions differ: [4, 32] × [16, 16]ᵀ");
+  EXPECT_EQ(product({2, 4, 32}, {2, 16, 32}, {.input = 1.0, .weight = 1.0}),
+            "matmul in FP8: takes matrices, not f32 [2, 4, 32] × f32 [2, 16, 32]");
+}
+
 TEST(FrontendErrors, Fp8Products) {
   auto given = [](const Fp8 &how) {
     return saidBy([how] {
