@@ -22,8 +22,9 @@ struct OptimizerOptions {
 
 /// One parameter's update, while its equations are written down: old values are read, and each is
 /// set to a new one, once. Numbers that are stored as bf16 are read as f32, and rounded to nearest
-/// even when they are set. The equations may use number literals, schedules, and scalars of the
-/// model, and nothing of another parameter.
+/// even when they are set; those of u16 are read as i32, of which the lower 16 bits are kept. The
+/// equations may use number literals, schedules, and scalars of the model, and nothing of another
+/// parameter.
 class Update {
 public:
   const char *name = nullptr; ///< of the parameter
@@ -36,7 +37,7 @@ public:
   Line at;   ///< where the parameter is declared
 
   /// The value that a state `<parameter>.<name>` had after the last update; before the first one
-  /// `init`, a constant, everywhere. f32, bf16 or i32. Of the parameter's shape unless given.
+  /// `init`, a constant, everywhere. f32, bf16, i32 or u16. Of the parameter's shape unless given.
   Tensor state(const char *name, DType type, const Init &init = constant(0),
                Line at = Line::here());
   Tensor state(const char *name, DType type, const Shape &shape, const Init &init = constant(0),
@@ -64,5 +65,10 @@ Optimizer optimizer(const char *name, const OptimizerOptions &how, F equations,
       [](const void *context, Update &update) { (*static_cast<const F *>(context))(update); },
       [](const void *context) { delete static_cast<const F *>(context); }, at);
 }
+
+/// State `<parameter>.<name>` of a parameter's optimizer as it is stored, for events (`at`,
+/// `afterStep`), which may set it: to another parameter's, to a constant. Each rank then has all of
+/// this parameter's states and makes all of its update, whatever the strategy.
+Tensor stateOf(const At &parameter, const char *name);
 
 } // namespace nano::frontend

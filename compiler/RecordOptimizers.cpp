@@ -44,6 +44,10 @@ void Update::require(bool condition, const char *what) const {
                      text(Recorder::current().typeOf(parameter, at, "require").getShape()), what));
 }
 
+Tensor stateOf(const At &parameter, const char *name) {
+  return Recorder::current().stateOf(parameter, name);
+}
+
 Optimizer recordOptimizer(const char *name, const OptimizerOptions &how, const void *equations,
                           void (*call)(const void *, Update &), void (*destroy)(const void *),
                           Line at) {
@@ -152,7 +156,8 @@ std::string Recorder::recordUpdate(OptimizerRecord &group, const char *parameter
 
   // One op for all parameters that are updated alike.
   auto isSame = [&](graph::OptimizerOp known) {
-    return known.getStates() == op.getStates() && known.getInits() == op.getInits() &&
+    return known.getCut() == op.getCut() && known.getStates() == op.getStates() &&
+           known.getInits() == op.getInits() &&
            OperationEquivalence::isRegionEquivalentTo(&known.getBody(), &op.getBody(),
                                                       OperationEquivalence::IgnoreLocations);
   };
@@ -190,6 +195,57 @@ void Recorder::checkCut(graph::OptimizerOp op, const OptimizerRecord &group, Lin
                        op.getCut()->str(), why));
 }
 
+Tensor Recorder::stateOf(const At &parameter, StringRef name) {
+  const Line at = parameter.at;
+  const std::string what = fmt::format("stateOf: '{}'", name.str());
+  if (parameter.tensor.program != model)
+    fail(at, what + ": takes a parameter of this model");
+  const std::string owner = declared[parameter.tensor.id].symbol;
+  auto state = module->lookupSymbol<graph::StateOp>(owner);
+  if (!state || !state.isTrained())
+    fail(at, fmt::format("{}: '{}' has no optimizer, and so no state of one", what, owner));
+  auto op = module->lookupSymbol<graph::OptimizerOp>(*state.getOptimizer());
+  const auto *found = llvm::find(op.getStates(), builder.getStringAttr(name));
+  if (found == op.getStates().end())
+    fail(at, fmt::format("{}: the optimizer of '{}' has no such state; it has {}", what, owner,
+                         op.getStates().empty()
+                             ? "none"
+                             : llvm::join(op.getStates().getAsValueRange<StringAttr>(), ", ")));
+  const auto number = static_cast<unsigned>(found - op.getStates().begin());
+  const std::string symbol = op.stateName(owner, number);
+  if (auto known = ofOptimizers.find(symbol); known != ofOptimizers.end())
+    return known->second;
+
+  OpBuilder::InsertionGuard guard(builder);
+  if (!op.getCut() || *op.getCut() != "whole") {
+    // The same equations for those whose states lie whole on each rank.
+    const std::string whole = op.getSymName().str() + ".whole";
+    auto known = module->lookupSymbol<graph::OptimizerOp>(whole);
+    if (!known) {
+      takeSymbol(whole, "optimizer", at, /*ofProgram=*/true);
+      builder.setInsertionPointAfter(op);
+      known = cast<graph::OptimizerOp>(builder.clone(*op));
+      known.setSymName(whole);
+      known.setCut("whole");
+    }
+    state.setOptimizer(whole);
+    op = known;
+  }
+  builder.setInsertionPointAfter(state);
+  const auto type = mlir::cast<RankedTensorType>(op.getBody().getArgument(number + 2).getType());
+  auto own = graph::StateOp::create(
+      builder, state.getLoc(), builder.getStringAttr(symbol), TypeAttr::get(type),
+      graph::RoleAttr::get(builder.getContext(), graph::Role::Optimizer),
+      graph::InitAttr::get(builder.getContext(), "constant",
+                           builder.getDenseF64ArrayAttr(op.getInits()[number])),
+      FlatSymbolRefAttr());
+  Tensor handle;
+  handle.program = model;
+  handle.id = static_cast<uint32_t>(declared.size());
+  declared.push_back({.symbol = symbol, .type = type, .loaded = {}, .isState = true, .op = own});
+  return ofOptimizers[symbol] = handle;
+}
+
 Tensor Recorder::updateState(const Update &of, const char *name, DType type, const Shape *shape,
                              const Init &start, Line at) {
   const std::string what = fmt::format("state '{}'", name);
@@ -201,20 +257,23 @@ Tensor Recorder::updateState(const Update &of, const char *name, DType type, con
     if (value.name == name)
       fail(at, fmt::format("{}: the update of '{}' has it already, from line {}", what,
                            update->parameter, value.at.line));
-  if (type != f32 && type != bf16 && type != i32)
-    fail(at, fmt::format("{}: can be stored as f32, bf16 or i32, not {}", what, nameOf(type)));
+  if (type != f32 && type != bf16 && type != i32 && type != u16)
+    fail(at, fmt::format("{}: can be stored as f32, bf16, i32 or u16, not {}", what, nameOf(type)));
   if (start.kind != Init::Constant || start.count != 1)
     fail(at, fmt::format("{}: begins as one constant everywhere", what));
   const double init = start.values[0];
   if (!std::isfinite(init) ||
-      (type == i32 && (init != std::floor(init) || std::abs(init) > INT32_MAX)))
+      (type == i32 && (init != std::floor(init) || std::abs(init) > INT32_MAX)) ||
+      (type == u16 && (init != std::floor(init) || init < 0 || init > UINT16_MAX)))
     fail(at, fmt::format("{}: the initial value {} is no {}", what, init, nameOf(type)));
   const ArrayRef<int64_t> sizes =
       shape ? ArrayRef<int64_t>(shape->sizes, static_cast<size_t>(shape->rank))
             : typeOf(of.parameter, at, what.c_str()).getShape();
   const RankedTensorType stored = tensorType(sizes, elementType(type), at, what.c_str());
   Value old = update->body->addArgument(stored, location(at));
-  const Tensor read = handle(type == bf16 ? cast(old, builder.getF32Type(), at) : old);
+  const Tensor read = handle(type == bf16  ? cast(old, builder.getF32Type(), at)
+                             : type == u16 ? cast(old, builder.getI32Type(), at)
+                                           : old);
   update->values.push_back({name, read, stored, init, {}, at});
   return read;
 }
@@ -238,17 +297,23 @@ void Recorder::setUpdate(const Tensor &old, const Operand &operand) {
     fail(at, fmt::format("{} is set twice, before at line {}", what, target->at.line));
   const Type element = target->type.getElementType();
   const DType stored = dtypeOf(element);
+  const bool isInteger = stored == i32 || stored == u16;
   if (operand.isNumber) {
-    if (stored == i32 && operand.number != std::floor(operand.number))
-      fail(at, fmt::format("{} is i32, {} is no whole number", what, operand.number));
-    target->next = constant(operand.number, target->type, at);
+    if (isInteger && operand.number != std::floor(operand.number))
+      fail(at,
+           fmt::format("{} is {}, {} is no whole number", what, nameOf(stored), operand.number));
+    if (stored == u16 && (operand.number < 0 || operand.number > UINT16_MAX))
+      fail(at, fmt::format("{}: {} is not a u16", what, operand.number));
+    const Type wide = isInteger ? builder.getI32Type() : element;
+    target->next = cast(constant(operand.number, target->type.clone(wide), at), element, at);
   } else {
     Value next = value(operand.tensor, at, "set");
     const auto type = mlir::cast<RankedTensorType>(next.getType());
     if (type.getShape() != target->type.getShape() && type.getRank() != 0)
       fail(at, fmt::format("{} is {}, the new value {}", what, text(target->type.getShape()),
                            text(type.getShape())));
-    if (const DType given = dtypeOf(type.getElementType()); (given == i32) != (stored == i32))
+    if (const DType given = dtypeOf(type.getElementType());
+        (given == i32 || given == u16) != isInteger)
       fail(at,
            fmt::format("{} is {}, the new value {}; cast it", what, nameOf(stored), nameOf(given)));
     target->next = broadcast(cast(next, element, at), target->type.getShape(), at);

@@ -156,6 +156,7 @@ public:
   Tensor updateState(const Update &update, const char *name, DType type, const Shape *shape,
                      const Init &start, Line at);
   void setUpdate(const Tensor &old, const Operand &value);
+  Tensor stateOf(const At &parameter, llvm::StringRef name);
   /// The schedule as a single f32, a scalar of the model that the compiler names.
   Tensor scheduled(const Sched &schedule, Line at);
   Tensor param(const char *name, const Shape &shape, DType type, const Init &init,
@@ -391,6 +392,7 @@ private:
     Line at;
   };
   llvm::StringMap<Fp8Record> fp8Records; ///< by parameter
+  llvm::StringMap<Tensor> ofOptimizers;  ///< states that events name, by symbol
   plan::Interchange interchange;
   llvm::StringMap<Line> importedAt; ///< by parameter
   std::vector<ReportRecord> reports;

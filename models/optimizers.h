@@ -20,6 +20,17 @@ inline Sched updateCount(int64_t every) {
 /// Sum over the last two dimensions, which stay with size 1.
 inline Tensor frobenius(const Tensor &x) { return sqrt(sum(x * x, {-2, -1})); }
 
+/// An exact f32 in 32 bits of which a parameter in bf16 is the upper half, cut off and not rounded,
+/// and a state of u16 the lower one.
+inline Tensor joined(const Tensor &parameter, const Tensor &low) {
+  return bitcast(bitcast(parameter, i32) | low, f32);
+}
+inline void setHalves(Update &u, const Tensor &low, const Tensor &next) {
+  const Tensor bits = bitcast(next, i32);
+  u.set(low, bits & 0xFFFF);
+  u.set(bitcast(bits & -0x10000, f32));
+}
+
 } // namespace equations
 
 //===- Element by element ------------------------------------------------------===//
@@ -259,6 +270,8 @@ struct NorMuon {
   /// its memory.
   int64_t stack = 1;
   DType stateType = f32; ///< of both moments
+  /// Whether a parameter in bf16 is the upper half of an exact f32, whose lower half is a state.
+  bool keepsLow = false;
 };
 /// NorMuon: Li et al. 2025, algorithm 1: Muon whose orthogonalized rows (or columns) are divided by
 /// the root of their own second moment; as the NanoGPT speedrun has it since record 41, so that the
@@ -278,8 +291,12 @@ inline Optimizer norMuon(const char *name, const NorMuon &how, Line at = Line::h
         auto matrices = [&](const Tensor &x) {
           return how.stack == 1 ? x : reshape(x, {how.stack, rows, columns});
         };
+        u.require(!how.keepsLow || u.type == bf16,
+                  "normuon: a lower half is kept of parameters in bf16");
+        const Tensor low = how.keepsLow ? u.state("normuon_low", u16) : Tensor();
+        const Tensor whole = how.keepsLow ? equations::joined(u.parameter, low) : u.parameter;
         const Tensor kept = u.state("normuon_m", how.stateType);
-        const Tensor m = matrices(kept), g = matrices(u.gradient), w = matrices(u.parameter);
+        const Tensor m = matrices(kept), g = matrices(u.gradient), w = matrices(whole);
         const Tensor nextM = m + (1 - how.momentum) * (g - m);
         const Tensor nesterov = g + how.momentum * (nextM - g);
         const Tensor scaled = nesterov / (1.02 * equations::frobenius(nesterov) + 1e-6);
@@ -299,7 +316,11 @@ inline Optimizer norMuon(const char *name, const NorMuon &how, Line at = Line::h
         };
         u.set(kept, asStored(nextM));
         u.set(v, nextV);
-        u.set(asStored(w - u.lr * direction));
+        const Tensor next = asStored(w - u.lr * direction);
+        if (how.keepsLow)
+          equations::setHalves(u, low, next);
+        else
+          u.set(next);
       },
       at);
 }

@@ -23,6 +23,11 @@ FailureOr<bool> UpdateStates::claim(Operation *owner, StringRef name) {
   Operation *holder = symbols.lookup(name);
   if (!holder)
     return true;
+  // An event names it, so that the front end has declared it. The model's own states say what
+  // ranks have of them.
+  if (auto state = dyn_cast<StateOp>(holder);
+      state && state.getRole() == Role::Optimizer && !state->hasAttr(overRanksAttrName))
+    return false;
   InFlightDiagnostic error = emitModelError(owner)
                              << "the name @" << name << " is taken: the optimizer needs it";
   error.attachNote(holder->getLoc()) << "taken here";

@@ -67,8 +67,11 @@ LogicalResult OwnStates::checkPlace(StoreOp store, StateOp state, StringRef role
     return store.emitOpError("only passes write gradients");
   if (role == "train" && !state->hasAttr(overRanksAttrName))
     return emitModelError(store) << "set: '" << name
-                                 << "' is a parameter: the training program computes its gradient; "
-                                    "set it in afterStep or at";
+                                 << (state.getRole() == Role::Optimizer
+                                         ? "' is a state of an optimizer, which sets it in every "
+                                           "update; set it in afterStep or at"
+                                         : "' is a parameter: the training program computes its "
+                                           "gradient; set it in afterStep or at");
   return success();
 }
 

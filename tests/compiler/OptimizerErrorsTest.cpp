@@ -74,7 +74,7 @@ TEST(OptimizerErrors, States) {
             }).find("state 'm': the update of 'w' has it already, from line "),
             0u);
   EXPECT_EQ(equationsSay([](Update u) { u.state("m", f8e4m3); }),
-            "state 'm': can be stored as f32, bf16 or i32, not f8e4m3");
+            "state 'm': can be stored as f32, bf16, i32 or u16, not f8e4m3");
   EXPECT_EQ(equationsSay([](Update u) { u.state("", f32); }), "state: the name is empty");
   EXPECT_EQ(equationsSay([](Update u) { u.state("m", i32, constant(0.5)); }),
             "state 'm': the initial value 0.5 is no i32");
@@ -95,6 +95,14 @@ TEST(OptimizerErrors, States) {
             }),
             "set: state 'n' of 'w' is i32, 0.5 is no whole number");
   // A name that another parameter has.
+  EXPECT_EQ(equationsSay([](Update u) { u.state("m", u16, constant(-1)); }),
+            "state 'm': the initial value -1 is no u16");
+  EXPECT_EQ(equationsSay([](Update u) { u.set(u.state("n", u16), 65536); }),
+            "set: state 'n' of 'w': 65536 is not a u16");
+  EXPECT_EQ(equationsSay([](Update u) { u.set(u.state("n", u16), 0.5); }),
+            "set: state 'n' of 'w' is u16, 0.5 is no whole number");
+  EXPECT_EQ(equationsSay([](Update u) { u.set(u.state("n", u16), u.gradient); }),
+            "set: state 'n' of 'w' is u16, the new value f32; cast it");
   EXPECT_EQ(saidBy([] {
               const auto o = optimizer("o", {.lr = 0.1}, [](Update u) {
                 const Tensor m = u.state("m", f32);
@@ -105,6 +113,19 @@ TEST(OptimizerErrors, States) {
               param("w", {8}, f32, constant(0), o);
             }).find("state: the name 'w.m' is taken by line "),
             0u);
+}
+
+TEST(OptimizerErrors, StatesOfOtherPrograms) {
+  EXPECT_EQ(saidBy([] {
+              const Tensor w =
+                  param("w", {8}, f32, constant(0), sgd("s", {.lr = 0.1, .momentum = 0.9}));
+              stateOf(w, "m");
+            }),
+            "stateOf: 'm': the optimizer of 'w' has no such state; it has momentum");
+  EXPECT_EQ(saidBy([] { stateOf(frozen("w", {8}, f32, constant(0)), "m"); }),
+            "stateOf: 'm': 'w' has no optimizer, and so no state of one");
+  EXPECT_EQ(saidBy([] { stateOf(scalar("s", step(), f32), "m"); }),
+            "stateOf: 'm': 's' has no optimizer, and so no state of one");
 }
 
 TEST(OptimizerErrors, WhatTheyRead) {

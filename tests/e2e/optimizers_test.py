@@ -5,8 +5,19 @@ another; and the one that docs/optimizers.md writes down line by line is the hea
 
 import os
 import re
+import struct
 
-from harness import ROOT, RunTest, main, overrides, read_bytes, run_command, train_losses
+from harness import (
+    ROOT,
+    RunTest,
+    distance,
+    main,
+    overrides,
+    read_bytes,
+    run_command,
+    train_losses,
+)
+from states_test import checkpoint
 
 # Matrices, a parameter in bf16 that Zero2 cuts, a stack of matrices and a vector.
 MODEL = """#include "models/optimizers.h"
@@ -32,6 +43,37 @@ NANO_MODEL {
   };
   training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
             .gradClip = 1.0, .dist = dist, .joinUpdate = update == 1});
+  train(128, Loss::mean, loss);
+  validate(128, Loss::mean, loss);
+}
+"""
+# What the loss reads of `up` and `stack` are 16 bits; all 32 are trained.
+HALVES = """#include "models/optimizers.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const int halves = hyper("halves", {"off", "on"}, "whether the lower half is a state");
+  const auto matrices = norMuon("matrices", {.lr = 0.02, .momentum = 0.9, .decay = 1.2,
+                                             .keepsLow = halves == 1});
+  const auto vectors = sgd("vectors", {.lr = 0.02});
+  const DType type = halves == 1 ? bf16 : f32;
+  // Numbers of bf16, so that both start with the same.
+  auto start = [](int64_t i) { return double(i * 7919 % 255 - 127) / 1024.0; };
+  const Tensor table = param("table", {264, 64}, f32, normal(0, 1), vectors);
+  const Tensor up = param("up", {32, 64}, type, constants(32 * 64, start), matrices);
+  const Tensor stack = param("stack", {3, 64, 32}, type, constants(3 * 64 * 32, start), matrices);
+  auto upper = [&](const Tensor &w) {
+    if (halves == 1)
+      return cast(w, f32);
+    return w + stopGradient(bitcast(bitcast(w, i32) & -0x10000, f32) - w);
+  };
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    Tensor x = norm(table[tokens]);
+    for (int i = 0; i < 3; ++i)
+      x += linear(relu(linear(x, upper(up))), upper(stack)[i]);
+    return crossEntropy(linear(norm(x), table), targets);
+  };
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
+            .dist = Dist::zero2});
   train(128, Loss::mean, loss);
   validate(128, Loss::mean, loss);
 }
@@ -63,7 +105,9 @@ class Optimizers(RunTest):
         source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
         with open(source, "w", encoding="utf-8") as file:
             file.write(text)
-        words = (*overrides(sizes), "--target", "cpu", *options)
+        if "--target" not in options:
+            options = ("--target", "cpu", *options)
+        words = (*overrides(sizes), *options)
         done = run_command("nanoc", "compile", source, "-o", plan, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return plan
@@ -127,6 +171,43 @@ class Optimizers(RunTest):
                     self.assertEqual(read_bytes(logs[0][1]), read_bytes(logs[1][1]), name)
                     if ranks == 1:
                         self.assertEqual(read_bytes(logs[0][1]), read_bytes(logs[2][1]), name)
+
+    def test_halves(self):
+        """A parameter in bf16 whose lower half is a state trains as one in f32 whose upper half the
+        model reads, to the bit: on 1, 2 and 4 ranks, resumed, and on the emulator."""
+        text = HALVES
+        whole = self.compiled("whole", text, {"halves": "off"}, "--world", "1,2,4")
+        halves = self.compiled("halves", text, {"halves": "on"}, "--world", "1,2,4")
+        gpu = self.compiled("gpu", text, {"halves": "on"}, "--target", "cuda")
+        wanted, _ = self.train(whole, "whole", "--steps", 6, "--save", self.path("whole"))
+        master = checkpoint(self.path("whole"), 6)
+        for name, plan, ranks, *options in (
+            ("one", halves, 1),
+            ("two", halves, 2),
+            ("four", halves, 4),
+            ("emulator", gpu, 1, "--device", "emulator"),
+        ):
+            folder = self.path(name)
+            options = (*options, "--gpus", ranks, "--save", folder)
+            first, _ = self.train(plan, name, "--steps", 3, *options)
+            rest, _ = self.train(plan, f"{name}-rest", "--steps", 6, "--resume", folder, *options)
+            losses, found = train_losses(first) + train_losses(rest), checkpoint(folder, 6)
+            for parameter in ("up", "stack"):
+                upper, low = found[parameter], found[f"{parameter}.normuon_low"]
+                bits = [
+                    struct.unpack("<I", struct.pack("<f", high))[0] | below
+                    for high, below in zip(upper, low)
+                ]
+                joined = struct.unpack(f"<{len(bits)}f", struct.pack(f"<{len(bits)}I", *bits))
+                self.assertGreater(len(set(low)), 1000, name)
+                if name == "one":
+                    self.assertEqual(list(joined), master[parameter])
+                else:  # sums over ranks, or of the emulator's products, in another order
+                    self.assertLessEqual(distance(joined, master[parameter]), 1e-3, name)
+            if name == "one":
+                self.assertEqual(losses, train_losses(wanted))
+            else:
+                self.assert_near(losses, train_losses(wanted), 1e-4, name)
 
     def test_the_page(self):
         """The blocks of docs/optimizers.md are a model file; what it trains with is the header's."""
