@@ -144,8 +144,40 @@ LogicalResult RowCode::storeAllOutputs(ArrayRef<unsigned> outputs, const Positio
   if (failed(values))
     return failure();
   for (auto [i, value] : llvm::zip(outputs, *values))
-    e.storeOutput(i, value, position);
+    if (failed(store(i, value, position)))
+      return failure();
   return success();
+}
+
+graph::SelectOp RowCode::changeOf(unsigned output) {
+  // What is gathered in shared memory is stored as a whole.
+  auto select = yielded[output].getDefiningOp<graph::SelectOp>();
+  auto old = select ? dyn_cast<BlockArgument>(select.getOnFalse()) : BlockArgument();
+  const bool isInPlace = old && !e.tiles.contains(output) &&
+                         frame.task.getIns()[old.getArgNumber()] == frame.task.getOuts()[output];
+  return isInPlace ? select : graph::SelectOp();
+}
+
+LogicalResult RowCode::store(unsigned output, Value value, const Position &position) {
+  graph::SelectOp change = changeOf(output);
+  if (change && change == e.secondOf)
+    return success();
+  if (!change) {
+    e.storeOutput(output, value, position);
+    return success();
+  }
+  FailureOr<Computed> lhs = e.evaluate(change.getLhs(), position),
+                      rhs = e.evaluate(change.getRhs(), position);
+  if (failed(lhs) || failed(rhs))
+    return failure();
+  e.moveTo(e.depth());
+  Value changes = v.compare(change.getPredicate(), lhs->value, rhs->value);
+  if (VectorOps::isVector(changes))
+    changes = v.anyLane(changes);
+  return when(changes, [&] {
+    e.storeOutput(output, value, position);
+    return success();
+  });
 }
 
 Value RowCode::identity(graph::ReduceOp reduce) {

@@ -32,6 +32,9 @@ protected:
   /// Computes all of them before the first is stored: they may overwrite what others read. What
   /// only one column of a row needs is computed where the vector holds that column.
   mlir::LogicalResult storeOutputs(llvm::ArrayRef<unsigned> outputs, const Position &position);
+  /// Stores one of them. Where it is either a new value or what lies there already (a row of keys
+  /// among those of the tokens before), nothing is written but vectors with a new one.
+  mlir::LogicalResult store(unsigned output, mlir::Value value, const Position &position);
 
   using Body = llvm::function_ref<mlir::LogicalResult()>;
   /// if (condition) body else otherwise, one deeper.
@@ -78,6 +81,9 @@ protected:
   mlir::Value combineAll(bool isSum, llvm::SmallVector<mlir::Value> parts);
 
 private:
+  /// The choice that an output is between a new value and the element that it overwrites; null for
+  /// others.
+  graph::SelectOp changeOf(unsigned output);
   /// The column that the reduction's result is at.
   mlir::FailureOr<Computed> targetOf(graph::ReduceOp reduce, const Position &row);
   /// A column of the row that the reduction picks an element of.

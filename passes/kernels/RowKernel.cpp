@@ -74,7 +74,8 @@ private:
       values.push_back(computed->value);
     }
     for (auto [i, value] : llvm::enumerate(values))
-      e.storeOutput(i, value, position);
+      if (failed(store(i, value, position)))
+        return failure();
     return success();
   }
 
@@ -354,7 +355,8 @@ private:
     for (int64_t u = 0; u < vectors; ++u) {
       e.mask = maskOf(u);
       for (auto [i, value] : llvm::zip(pass.outputs, results[u]))
-        e.storeOutput(i, value, positions[u]);
+        if (failed(store(i, value, positions[u])))
+          return failure();
     }
     e.mask = {};
     return totals(pass, sums);

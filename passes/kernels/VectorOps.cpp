@@ -413,6 +413,11 @@ Value VectorOps::maxLanes(Value vector) {
     return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXIMUMF, vector);
   return lanesTree(vector, &VectorOps::max);
 }
+Value VectorOps::anyLane(Value mask) {
+  if (usesLibrary)
+    return compare(graph::Predicate::gt, maxLanes(select(mask, f32(1), f32(0))), f32(0));
+  return vector::ReductionOp::create(b, loc, vector::CombiningKind::OR, mask);
+}
 
 //===- Graph ops ----------------------------------------------------------===//
 

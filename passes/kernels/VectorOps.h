@@ -115,6 +115,8 @@ public:
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
+  /// True where one lane of a mask is.
+  mlir::Value anyLane(mlir::Value mask);
 
   /// The graph op `op` (unary, binary, select, cast, constant) on values: one element of its
   /// result, or a vector of them, given the operands' elements in f32/i32. Rounds where the op's

@@ -456,3 +456,36 @@ step.program @loss_of_partial_sums {
     nano.yield %sum, %loss : tensor<3072xf32>, tensor<3072xf32>
   }
 }
+
+// -----
+
+// A column among those that lie there: a thread writes the vector that it is in.
+// CHECK-LABEL: // sum_select_{{.*}}: iota, broadcast ×2, select, reduce
+// CHECK:         if (nano::largest(nano::select({{.*}}, 1.0f, 0.0f)) > 0.0f) {
+// CHECK-NEXT:      nano::store<{{[0-9]+}}>(columns +
+// CHECK-NEXT:    }
+// CHECK-NOT:     nano::store
+step.program @kept_columns {
+  %row = step.buffer "row" : memref<64xf32>
+  %at = step.buffer "at" : memref<1xi32>
+  %rows = step.buffer "rows" : memref<32x64xf32>
+  %columns = step.buffer "columns" : memref<64x32xf32>
+  %sums = step.buffer "sums" : memref<64xf32>
+  step.task ins(%row, %at, %rows) outs(%rows) : (memref<64xf32>, memref<1xi32>, memref<32x64xf32>) -> memref<32x64xf32> {
+  ^bb0(%a: tensor<64xf32>, %t: tensor<1xi32>, %old: tensor<32x64xf32>):
+    %i = nano.iota 0 : tensor<32x64xi32>
+    %p = nano.broadcast %t dims [0] : tensor<1xi32> -> tensor<32x64xi32>
+    %n = nano.broadcast %a dims [1] : tensor<64xf32> -> tensor<32x64xf32>
+    %r = nano.select eq, %i, %p, %n, %old : tensor<32x64xi32>, tensor<32x64xf32>
+    nano.yield %r : tensor<32x64xf32>
+  }
+  step.task ins(%row, %at, %columns) outs(%columns, %sums) : (memref<64xf32>, memref<1xi32>, memref<64x32xf32>) -> (memref<64x32xf32>, memref<64xf32>) {
+  ^bb0(%a: tensor<64xf32>, %t: tensor<1xi32>, %old: tensor<64x32xf32>):
+    %i = nano.iota 1 : tensor<64x32xi32>
+    %p = nano.broadcast %t dims [1] : tensor<1xi32> -> tensor<64x32xi32>
+    %n = nano.broadcast %a dims [0] : tensor<64xf32> -> tensor<64x32xf32>
+    %r = nano.select eq, %i, %p, %n, %old : tensor<64x32xi32>, tensor<64x32xf32>
+    %s = nano.reduce sum %r dims [1] : tensor<64x32xf32> -> tensor<64xf32>
+    nano.yield %r, %s : tensor<64x32xf32>, tensor<64xf32>
+  }
+}

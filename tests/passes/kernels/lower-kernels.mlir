@@ -207,3 +207,44 @@ step.program @matrices {
     nano.yield %p : tensor<2x16384x4xf32>
   }
 }
+
+// -----
+
+// A row among those that lie there: nothing is written but vectors that have some of it.
+// CHECK-LABEL: step.program @kept
+// CHECK:       kernel.func @select_
+// CHECK-NOT:     vector.store
+// CHECK:         arith.cmpi eq, %{{.*}}, %{{.*}} : i32
+// CHECK:         scf.if %{{.*}} {
+// CHECK-NEXT:      vector.store
+// CHECK-NEXT:    }
+// CHECK:       kernel.func @sum_select_
+// CHECK-NOT:     vector.store
+// CHECK:         %[[ANY:.*]] = vector.reduction <or>, %{{.*}} : vector<16xi1> into i1
+// CHECK-NEXT:    scf.if %[[ANY]] {
+// CHECK-NEXT:      vector.store
+// CHECK-NEXT:    }
+step.program @kept {
+  %row = step.buffer "row" : memref<64xf32>
+  %at = step.buffer "at" : memref<1xi32>
+  %rows = step.buffer "rows" : memref<32x64xf32>
+  %columns = step.buffer "columns" : memref<64x32xf32>
+  %sums = step.buffer "sums" : memref<64xf32>
+  step.task ins(%row, %at, %rows) outs(%rows) : (memref<64xf32>, memref<1xi32>, memref<32x64xf32>) -> memref<32x64xf32> {
+  ^bb0(%a: tensor<64xf32>, %t: tensor<1xi32>, %old: tensor<32x64xf32>):
+    %i = nano.iota 0 : tensor<32x64xi32>
+    %p = nano.broadcast %t dims [0] : tensor<1xi32> -> tensor<32x64xi32>
+    %n = nano.broadcast %a dims [1] : tensor<64xf32> -> tensor<32x64xf32>
+    %r = nano.select eq, %i, %p, %n, %old : tensor<32x64xi32>, tensor<32x64xf32>
+    nano.yield %r : tensor<32x64xf32>
+  }
+  step.task ins(%row, %at, %columns) outs(%columns, %sums) : (memref<64xf32>, memref<1xi32>, memref<64x32xf32>) -> (memref<64x32xf32>, memref<64xf32>) {
+  ^bb0(%a: tensor<64xf32>, %t: tensor<1xi32>, %old: tensor<64x32xf32>):
+    %i = nano.iota 1 : tensor<64x32xi32>
+    %p = nano.broadcast %t dims [1] : tensor<1xi32> -> tensor<64x32xi32>
+    %n = nano.broadcast %a dims [0] : tensor<64xf32> -> tensor<64x32xf32>
+    %r = nano.select eq, %i, %p, %n, %old : tensor<64x32xi32>, tensor<64x32xf32>
+    %s = nano.reduce sum %r dims [1] : tensor<64x32xf32> -> tensor<64xf32>
+    nano.yield %r, %s : tensor<64x32xf32>, tensor<64xf32>
+  }
+}
