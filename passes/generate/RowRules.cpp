@@ -1,5 +1,6 @@
 // The rules of ops that move and compute rows apart from each other.
 #include "passes/generate/RowRules.h"
+#include "ir/graph/Sequence.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,6 +53,8 @@ bool RowProgram::derive() {
   position = MinOp::create(builder, row.getLoc(), type, position, g.constant(double(last), type));
   makeAll();
   func::ReturnOp::create(builder, end->getLoc(), made(logits, {0, 0}));
+  for (auto [before, after] : replaced)
+    before.replaceAllUsesWith(after);
   return true;
 }
 
@@ -169,49 +172,63 @@ Value RowProgram::rowAt(Value rows, Value index, Location location) {
   return SliceOp::create(builder, location, type.clone({1}), sums, 0, count - 1);
 }
 
-Value RowProgram::kept(Value value, Value rowOfIt, bool positionsLast) {
-  auto [known, isNew] = keptRows.try_emplace({value, unsigned(positionsLast)});
-  if (!isNew)
-    return known->second;
-  const Location location = value.getLoc();
-  RankedTensorType type = tensorType(value);
-  const int64_t rank = type.getRank();
-  SmallVector<int64_t> order(static_cast<size_t>(rank)), dims(order.size());
+/// The order of a value's dimensions in which it is kept.
+static SmallVector<int64_t> keptOrder(int64_t rank, bool positionsLast) {
+  SmallVector<int64_t> order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
-  std::iota(dims.begin(), dims.end(), 0);
-  OpBuilder ofAll(all.getContext());
-  ofAll.setInsertionPointAfterValue(value);
-  Value stored = value;
-  if (positionsLast) {
+  if (positionsLast)
     std::rotate(order.begin(), order.begin() + 1, order.end());
-    SmallVector<int64_t> shape, ofOne(type.getShape().drop_front());
-    for (int64_t dim : order)
-      shape.push_back(type.getDimSize(dim));
-    type = type.clone(shape);
-    stored = PermuteOp::create(ofAll, location, type, value, order);
-    rowOfIt = GraphBuilder(builder, location).reshape(rowOfIt, ofOne);
-    dims.pop_back();
-  }
-  const auto zero =
-      InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
-  OpBuilder declarations(all);
-  auto state =
-      StateOp::create(declarations, location, "cache." + std::to_string(keptRows.size() - 1), type,
-                      Role::Cache, zero, FlatSymbolRefAttr());
-  state->remove();
-  SymbolTable(all->getParentOfType<ModuleOp>()).insert(state, Block::iterator(all));
-  const std::string symbol = state.getSymName().str();
-  GraphBuilder(ofAll, location).store(stored, symbol);
+  return order;
+}
 
-  GraphBuilder g(builder, location);
-  const int64_t along = positionsLast ? rank - 1 : 0;
+Value RowProgram::loadKept(Value value, bool positionsLast) {
+  const Location location = value.getLoc();
+  const RankedTensorType given = tensorType(value);
+  const SmallVector<int64_t> order = keptOrder(given.getRank(), positionsLast);
+  const RankedTensorType type =
+      given.clone(llvm::map_to_vector(order, [&](int64_t dim) { return given.getDimSize(dim); }));
+  auto [known, isNew] = keptRows.try_emplace({value, unsigned(positionsLast)});
+  if (isNew) {
+    OpBuilder ofAll(all.getContext());
+    ofAll.setInsertionPointAfterValue(value);
+    Value stored = value;
+    if (positionsLast)
+      stored = PermuteOp::create(ofAll, location, type, value, order);
+    const auto zero =
+        InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
+    OpBuilder declarations(all);
+    auto state =
+        StateOp::create(declarations, location, "cache." + std::to_string(keptRows.size() - 1),
+                        type, Role::Cache, zero, FlatSymbolRefAttr());
+    state->remove();
+    SymbolTable(all->getParentOfType<ModuleOp>()).insert(state, Block::iterator(all));
+    known->second.state = state.getSymName().str();
+    GraphBuilder(ofAll, location).store(stored, known->second.state);
+  }
+  return GraphBuilder(builder, location).load(known->second.state, type);
+}
+
+Value RowProgram::kept(Value value, Value rowOfIt, bool positionsLast) {
+  if (Value known = keptRows.lookup({value, unsigned(positionsLast)}).rows)
+    return known;
+  const Location location = value.getLoc();
+  const Value before = loadKept(value, positionsLast);
+  const RankedTensorType type = tensorType(before);
   const ArrayRef<int64_t> shape = type.getShape();
+  const int64_t along = positionsLast ? type.getRank() - 1 : 0;
+  GraphBuilder g(builder, location);
+  SmallVector<int64_t> dims = keptOrder(type.getRank(), false);
+  if (positionsLast) {
+    dims.pop_back();
+    rowOfIt = g.reshape(rowOfIt, shape.drop_back());
+  }
   const RankedTensorType integers = type.clone(shape, builder.getI32Type());
   const Value at = IotaOp::create(builder, location, integers, along);
   const Value rows = g.select(Predicate::eq, at, g.broadcast(position, shape, {along}),
-                              g.broadcast(rowOfIt, shape, dims), g.load(symbol, type));
-  g.store(rows, symbol);
-  return known->second = rows;
+                              g.broadcast(rowOfIt, shape, dims), before);
+  Kept &kept = keptRows[{value, unsigned(positionsLast)}];
+  g.store(rows, kept.state);
+  return kept.rows = rows;
 }
 
 std::optional<Rule> RowProgram::earlierRule(Value value, Part part) {
@@ -313,6 +330,8 @@ std::optional<Rule> RowProgram::rowRule(OpResult result, Part part) {
       .Case([&](ConcatOp) { return concatRule(op, part); })
       .Case([&](LoadOp) { return tableRule(op, part); })
       .Case([&](ScanOp) { return scanRule(op, part); })
+      .Case([&](RecurrenceOp) { return recurrenceRule(op, part); })
+      .Case<BandScoresOp, BandProductOp>([&](auto) { return bandRule(op, part); })
       .Default([&](Operation *) -> std::optional<Rule> {
         return refuse(op, "no rule says what it does row by row");
       });

@@ -67,6 +67,8 @@ private:
   std::optional<Rule> concatRule(mlir::Operation *op, Part part);
   std::optional<Rule> tableRule(mlir::Operation *op, Part part);
   std::optional<Rule> scanRule(mlir::Operation *op, Part part);
+  std::optional<Rule> recurrenceRule(mlir::Operation *op, Part part);
+  std::optional<Rule> bandRule(mlir::Operation *op, Part part);
   std::nullopt_t refuse(mlir::Operation *op, const llvm::Twine &reason);
   /// The op on parts of its operands, its result of `type`.
   Rule cloned(mlir::Operation *op, llvm::SmallVector<std::pair<Value, Part>> operands,
@@ -75,6 +77,8 @@ private:
   /// All rows of a value up to the position at hand, of which `row` is the last; those behind it
   /// are any. From now on they are kept; `positionsLast`: with the first dimension as the last.
   Value kept(Value value, Value row, bool positionsLast = false);
+  /// The same as the token before has left them.
+  Value loadKept(Value value, bool positionsLast = false);
   /// The position plus `shift`, i32 [1].
   Value index(int64_t shift, mlir::Location location);
   /// The row of an i32 or float [T, …] at an index [1], or at the nearest that there is.
@@ -82,6 +86,10 @@ private:
   Value attend(mlir::Operation *op, llvm::ArrayRef<Value> operands, unsigned result);
   /// One row of a product, x [1, K], as sums of products in f32.
   Value rowProduct(mlir::Operation *op, Value x, Value weight, Value addend);
+  /// A recurrence's row, of its operands' rows and its own row before.
+  Value recur(mlir::Operation *op, llvm::ArrayRef<Value> row);
+  /// The rows of the `width` tokens up to the position, f32 [width, …]; zeros before the first.
+  Value bandRows(Value value, Value row, int64_t width);
   bool isAtMostPosition(Value value) const;
 
   /// The parts of one value that are needed, in the order in which they were asked for.
@@ -100,8 +108,15 @@ private:
   Value position; ///< i32 [1], in 0 … T − 1
   llvm::DenseSet<Value> onTokens;
   llvm::DenseMap<Value, Parts> parts;
-  llvm::MapVector<std::pair<Value, unsigned>, Value> keptRows; ///< by `kept`'s value and order
+  /// Of what is kept, by its value and order: the state, and its rows with the one at hand.
+  struct Kept {
+    std::string state;
+    Value rows;
+  };
+  llvm::MapVector<std::pair<Value, unsigned>, Kept> keptRows;
   llvm::DenseMap<mlir::Operation *, std::pair<Value, Value>> attended;
+  /// Values of `all` and what they are computed from instead, once it is gone over.
+  llvm::SmallVector<std::pair<Value, Value>> replaced;
   std::string why;
   mlir::Operation *where = nullptr;
 };

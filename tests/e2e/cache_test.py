@@ -42,6 +42,39 @@ PAGES = {
     "LoRA": ("lora", {**LLAMA, "num_layers": 2}, 64),
 }
 
+# Running sums, products and averages along the tokens and along a row, and a softmax over a band.
+SEQUENCES = """#include "models/optimizers.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const int64_t T = 32, V = 257, D = 24, H = 3, W = 5;
+  const auto dtype = hyper("dtype", {f32, bf16}, "what is computed in");
+  const auto group = adam("all", {.lr = 0.01, .beta1 = 0.9});
+  const Tensor embed = param("embed", {V, D}, f32, normal(0, 0.3), group);
+  const Tensor decay = param("decay", {V, D}, f32, normal(0, 1), group);
+  auto logits = [&](Tensor tokens) {
+    const Tensor a = sigmoid(cast(decay[tokens], dtype));
+    Tensor x = cast(embed[tokens], dtype);
+    x = norm(recurrence(a, (1.0 - a) * x, {.initial = 0.5}));
+    x = norm(x + cumsum(x));
+    x = norm(x + cumprod(0.7 + 0.5 * a));
+    x = norm(x + cumsum(x, {.axis = -1, .reverse = true}));
+    const Tensor before = cumsum(cast(a, f32)), none = full({1, D}, 0, f32);
+    x = norm(x + cast(concat({none, slice(before, 0, 0, T - 1)}, 0), dtype));
+    const Tensor q = reshape(x, {T, H, D / H});
+    const Tensor token = iota({T, 1, W}) + iota({T, 1, W}, 2) - (W - 1);
+    const Tensor s = select(token >= 0, bandScores(q, norm(q), W), -1e30);
+    const Tensor e = exp(s - maximum(s, -1));
+    x = norm(x + reshape(bandProduct(e / sum(e, -1), q), {T, D}));
+    return cast(linear(x, embed), f32);
+  };
+  auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
+  training({.vocabSize = V, .eosToken = 256, .globalBatch = T, .numIterations = 10});
+  train(T, Loss::mean, loss);
+  validate(T, Loss::mean, loss);
+  generate(T, logits);
+}
+"""
+
 
 class Cached(RunTest):
     @classmethod
@@ -96,6 +129,20 @@ class Cached(RunTest):
             with self.subTest(name):
                 plan = self.compile(page, sizes, "cached.plan")
                 self.assert_equal(plan, longest, sizes.get("vocab_size", 257))
+
+    def test_sequences(self):
+        """What runs along the tokens goes on from the token before: in bf16 too, where it is carried
+        on in f32 and rounded an element."""
+        model, plan = self.path("sequences.cpp"), self.path("sequences.plan")
+        with open(model, "w", encoding="utf-8") as file:
+            file.write(SEQUENCES)
+        # In bf16 a product of one row is summed in another order, then rounded to 2^-9.
+        for dtype, tolerance in (("f32", TOLERANCE), ("bf16", 2**-6)):
+            with self.subTest(dtype):
+                words = ("-o", plan, "--target", "cpu", "-D", f"dtype={dtype}")
+                done = run_command("nanoc", "compile", model, *words)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assert_equal(plan, 32, 257, tolerance)
 
     def test_text(self):
         """The likeliest text, through the end of the longest text; several samples."""

@@ -112,3 +112,74 @@ func.func @pairs(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.rol
   %l = nano.reshape %twice : tensor<4x8xf32> -> tensor<8x4xf32>
   return %l : tensor<8x4xf32>
 }
+
+// -----
+
+// A recurrence goes on from the row before, which is kept in f32 as it is carried on; the first from its initial value.
+// CHECK-LABEL: func.func @averages
+// CHECK: %[[H:.*]] = nano.recurrence factor %{{.*}} term %{{.*}} from 5.000000e-01 : tensor<1x8x4xf32>
+// CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x4xf32>
+// CHECK-NOT: nano.recurrence
+// CHECK-LABEL: func.func @decode
+// CHECK: %[[KEPT:.*]] = nano.load @cache.0 : tensor<8x4xf32>
+// CHECK: %[[LAST:.*]] = nano.gather %[[KEPT]], %{{.*}} : (tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
+// CHECK: nano.select gt, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<1x1x4xi32>, tensor<1x1x4xf32>
+// CHECK: nano.mul {{.*}} : tensor<1x1x4xf32>
+// CHECK: nano.add {{.*}} : tensor<1x1x4xf32>
+// CHECK: nano.store %{{.*}}, @cache.0
+// CHECK-NOT: nano.recurrence
+func.func @averages(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %w = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %x = nano.cast %w : tensor<8x4xf32> -> tensor<8x4xbf16>
+  %b = nano.reshape %x : tensor<8x4xbf16> -> tensor<1x8x4xbf16>
+  %a = nano.constant 0.25 : tensor<1x8x4xbf16>
+  %h = nano.recurrence factor %a term %b from 0.5 : tensor<1x8x4xbf16>
+  %y = nano.reshape %h : tensor<1x8x4xbf16> -> tensor<8x4xbf16>
+  %l = nano.cast %y : tensor<8x4xbf16> -> tensor<8x4xf32>
+  return %l : tensor<8x4xf32>
+}
+
+// -----
+
+// The scores of a band need its tokens' rows, zeros before the first.
+// CHECK-LABEL: func.func @band
+// CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x2x4xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK: %[[ROWS:.*]] = nano.gather %{{.*}}, %{{.*}} : (tensor<8x8xf32>, tensor<3xi32>) -> tensor<3x8xf32>
+// CHECK: nano.select ge, %{{.*}}, %{{.*}}, %[[ROWS]]
+// CHECK: nano.reduce sum {{.*}} dims [2] : tensor<2x3x4xf32> -> tensor<2x3xf32>
+// CHECK: nano.reduce sum {{.*}} dims [2] : tensor<2x4x3xf32> -> tensor<2x4xf32>
+// CHECK: return
+func.func @band(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x4xf32>
+  %s = nano.band_scores %x, %x : (tensor<8x2x4xf32>, tensor<8x2x4xf32>) -> tensor<8x2x3xf32>
+  %y = nano.band_product %s, %x : (tensor<8x2x3xf32>, tensor<8x2x4xf32>) -> tensor<8x2x4xf32>
+  %l = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
+  return %l : tensor<8x8xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: it runs from the last position
+func.func @returns(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %b = nano.reshape %x : tensor<8x4xf32> -> tensor<1x8x4xf32>
+  %h = nano.recurrence term %b from 0.0 {reverse} : tensor<1x8x4xf32>
+  %l = nano.reshape %h : tensor<1x8x4xf32> -> tensor<8x4xf32>
+  return %l : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: the tokens of its band are later ones
+func.func @ahead(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x4xf32>
+  %p = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x3xf32>
+  %y = nano.band_product %p, %x {transpose} : (tensor<8x2x3xf32>, tensor<8x2x4xf32>) -> tensor<8x2x4xf32>
+  %l = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
+  return %l : tensor<8x8xf32>
+}
