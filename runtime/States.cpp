@@ -1,4 +1,4 @@
-// Initial values, and states to and from safetensors files.
+// Initial values, and states to safetensors files.
 #include "runtime/States.h"
 
 #include "runtime/NonFinite.h"
@@ -290,65 +290,6 @@ Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool require
       if (Status status = file.append(piece.data(), count); !status)
         return status;
     }
-  }
-  return ok();
-}
-
-namespace {
-
-/// "[3, 0]": where an element of a tensor stands, by its number.
-std::string indexText(const std::vector<int64_t> &shape, uint64_t element) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = int64_t(element % uint64_t(shape[axis]));
-    element /= uint64_t(shape[axis]);
-  }
-  return shapeText(index);
-}
-
-/// Whether all values of a stretch of a tensor are finite.
-Status checkFinite(const StateRun &run, const TensorSource::Stretch &stretch) {
-  const plan::DType type = run.state->type;
-  const uint64_t size = plan::sizeOf(type);
-  const std::optional<uint64_t> place =
-      firstNonFinite(type, stretch.bytes.data(), stretch.bytes.size() / size);
-  if (!place)
-    return ok();
-  const float value = valueOf(type, stretch.bytes.data() + *place * size);
-  return badInput(fmt::format(
-      "{}: tensor '{}' holds {} at {}; give values that are finite, or --allow-non-finite to "
-      "start from these",
-      stretch.file, run.tensor, std::isnan(value) ? "NaN" : "infinity",
-      indexText(run.shape, stretch.first + *place)));
-}
-
-} // namespace
-
-Status loadStates(const TensorSource &stored, const std::vector<const plan::State *> &states,
-                  const Seat &seat, const WriteState &write, const ClearState &clear,
-                  const Say &say, bool requireFinite) {
-  for (const plan::State *state : states)
-    if (state->sharding)
-      if (Status status = clear(*state); !status)
-        return status;
-  std::string tensor, file; // that are being read
-  for (const StateRun &run : heldRuns(states, seat)) {
-    const uint64_t size = plan::sizeOf(run.state->type);
-    Status status =
-        stored.read(run.tensor, run.first, run.count, [&](const TensorSource::Stretch &stretch) {
-          if (say && (run.tensor != tensor || stretch.file != file)) {
-            tensor = run.tensor;
-            file = stretch.file;
-            say(fmt::format("reading '{}' from {}", tensor, file));
-          }
-          if (requireFinite)
-            if (Status status = checkFinite(run, stretch); !status)
-              return status;
-          return write(*run.state, (run.local + stretch.first - run.first) * size,
-                       stretch.bytes.data(), stretch.bytes.size());
-        });
-    if (!status)
-      return status;
   }
   return ok();
 }

@@ -58,7 +58,9 @@ public:
   /// Reads the bytes [offset, offset + count) of the tensor, little-endian, row-major. Failed,
   /// naming the file, when it has become shorter.
   Status read(const TensorEntry &entry, uint64_t offset, void *data, uint64_t count) const {
-    return file.read(dataStart + entry.begin + offset, data, count);
+    const uint64_t from = dataStart + entry.begin + offset;
+    file.willNeed(from + count, count); // comes from the disk while this is made use of
+    return file.read(from, data, count);
   }
   /// Where the tensor's bytes begin in the file that `input` is.
   uint64_t beginOf(const TensorEntry &entry) const { return dataStart + entry.begin; }
