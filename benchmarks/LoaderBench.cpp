@@ -166,7 +166,7 @@ int main(int argc, char **argv) {
   int64_t steps = 21, batch = 49152, length = 1024;
   CLI::App app("What the ranks of a machine read, and steps with the loader against data that do "
                "not change.");
-  app.add_option("plan", planPath, "A plan for the CPU and one rank; default: reading alone");
+  app.add_option("plan", planPath, "A plan for one rank, on the CPU or a GPU; default: reading alone");
   app.add_option("--threads", threads, "CPU threads of the plan's steps")->capture_default_str();
   app.add_option("--steps", steps, "Steps that are measured")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
