@@ -24,6 +24,7 @@ from harness import (
     train_losses,
     val_losses,
 )
+from kills import kill_at
 
 MASK64 = (1 << 64) - 1
 
@@ -549,6 +550,15 @@ class ColumnsTest(RunTest):
                     rest, _ = self.run_plan(plan, "--resume", saves, "--gpus", 2)
                     losses = train_losses(first) + train_losses(rest)
                     self.assert_near(losses, wanted, 1e-6, "loss")
+
+    def test_killed_in_the_middle_of_an_epoch(self):
+        plan = self.plan(rule="packed", longest=7, shuffle="yes")
+        wanted, _ = self.run_plan(plan)
+        options = ("--train", self.path("c_*.safetensors"), "--threads", 1)
+        first = kill_at(1, self.path("killed-first"), plan, *options)
+        second = kill_at(4, self.path("killed-second"), plan, *options, "--resume", first)
+        rest, _ = self.run_plan(plan, "--resume", second)
+        self.assertEqual(train_losses(rest), train_losses(wanted)[4:])
 
     def test_resume_onto_other_data(self):
         plan, saves = self.plan(rule="cut", longest=9), self.path("other")

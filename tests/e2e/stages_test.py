@@ -7,6 +7,7 @@ import os
 import unittest.mock
 
 from harness import RunTest, main, overrides, read_bytes, read_safetensors, run_command, tokens, train_losses, val_losses, write_shard
+from kills import kill_at
 
 STEPS = 10
 ENDS = (3, 6, 9, 10)
@@ -88,6 +89,18 @@ class Stages(RunTest):
             save = self.path(f"cut{stop}")
             _, found = self.trained(self.staged, f"cut{stop}", "--steps", stop, "--save", save, *resume)
             resume = ("--resume", save)
+        self.assertEqual(found, whole)
+
+    def test_killed_in_every_stage(self):
+        """Killed twice in a row in each stage, and gone on with."""
+        _, whole = self.trained(self.staged, "unkilled")
+        options = ("--train", self.path("t_*.bin"), "--threads", 1, "--seed", 3)
+        resume = ()
+        for step in (1, 2, 4, 5, 7, 8, 9):
+            saves = kill_at(step, self.path(f"killed{step}"), self.staged, *options, *resume)
+            resume = ("--resume", saves)
+        log, found = self.trained(self.staged, "survivor", *resume)
+        self.assertEqual([e["stage"] for e in log if e["event"] == "step"], ["s3"])
         self.assertEqual(found, whole)
 
     def test_gradients_over_a_change_of_stage(self):
