@@ -220,10 +220,13 @@ class Views(Pages):
         self.assertTrue({"h.0", "h.1"} <= {row[0] for row in rows}, rows)
         # A press on a layer opens it.
         at = next(i for i, row in enumerate(rows) if row[0] == "h.1")
-        x, y = page.evaluate(f"""(() => {{
-          const chart = document.getElementById('graph').chart, box = chart.canvas.getBoundingClientRect();
-          return [box.x + chart.toX(0.2), box.y + chart.toY({at} + 0.5)];
-        }})()""")
+        press = """(index => {
+          const {chart, picture} = document.getElementById('graph'), box = chart.canvas.getBoundingClientRect();
+          const {left, top} = picture.boxes[index];
+          chart.show({y: [top - 50, 0]});
+          return [box.x + chart.toX(left + 9), box.y + chart.toY(top + 9)];
+        })"""
+        x, y = page.evaluate(f"{press}({at})")
         page.press(x, y)
         page.wait("location.hash.includes('open=')")
         page.wait(f"document.querySelectorAll('#shown tbody tr').length > {len(rows)}")
@@ -232,6 +235,7 @@ class Views(Pages):
         page.open(self.page, "#/graph?program=last&open=all")
         self.assertEqual([row[1] for row in page.rows("shown")].count("1") >= 1, True)
         self.assertGreater(number(re.search(r"(\d[\d,]*) shown", page.text("#counts"))[1]), len(work))
+        self.check_picture(page, program, work)
         # The neighbours of a command.
         index = next(i for i in work if "attention_grad" in texts[program["worker"][i]])
         wanted = {}
@@ -246,6 +250,36 @@ class Views(Pages):
         page.open(self.page, "#/graph?program=last&search=attention")
         matching = [i for i in work if "attention" in texts[program["worker"][i]] + texts[program["label"][i]]]
         self.assertIn(f", {len(matching)} found", page.text("#counts"))
+
+    def check_picture(self, page, program, work):
+        """Nothing of the unfolded graph overlaps, a layer's backward pass stands beside its forward pass, and every
+        operand that another command wrote is a curve."""
+        picture = page.evaluate("""(() => {
+          const {boxes, edges} = document.getElementById('graph').picture;
+          return [boxes.map(b => [b.name, b.depth, b.column, b.left, b.top, b.width, b.height, b.node ? b.node.command.index : -1]),
+                  edges.map(e => [e.from.node.command.index, e.to.node.command.index])];
+        })()""")
+        boxes, edges = picture
+        self.assertEqual(sorted(box[7] for box in boxes if box[7] >= 0), work)
+        for depth in range(3):
+            level = [box for box in boxes if box[1] == depth or (box[1] < depth and box[7] >= 0)]
+            for i, (_, _, _, left, top, width, height, _) in enumerate(level):
+                for other in level[:i]:
+                    self.assertTrue(left >= other[3] + other[5] or other[3] >= left + width or
+                                    top >= other[4] + other[6] or other[4] >= top + height, (level[i], other))
+        for layer in ("h.0", "h.1"):
+            forward, backward = ([box for box in boxes if box[:3] == [layer, 0, column]] for column in (0, 1))
+            self.assertTrue(any(b[3] > f[3] + f[5] and b[4] < f[4] + f[6] and f[4] < b[4] + b[6]
+                                for f in forward for b in backward), layer)
+        writers, wanted = {}, set()
+        for i in work:
+            wanted |= {(writers[buffer], i) for buffer in program["reads"][i] if writers.get(buffer, i) != i}
+            writers |= {buffer: i for buffer in program["writes"][i]}
+        self.assertEqual(sorted(map(tuple, edges)), sorted(wanted))
+        # Pointing at a command says what it writes, by shape and type, and its neighbours.
+        box = next(i for i, box in enumerate(boxes) if box[0].startswith("attention_grad"))
+        page.evaluate(f"(b => document.getElementById('graph').chart.options.hover(b))(document.getElementById('graph').picture.boxes[{box}])")
+        self.assertRegex(page.text("#hover"), r"; writes last/\S+ \w+\[[\d,]+\].*; reads .*; from .*; to ")
 
     def test_memory(self):
         """The peak is that of the compilation's report, and a click on a rectangle shows its buffer."""

@@ -2,13 +2,15 @@
 import {color} from 'dom';
 
 /** What a chart is given: x and y, [from, to] of each axis; xLabel and yLabel, texts of numbers (no
- *  yLabel: the vertical axis is of pixels and stays); draw(context, {x, y}); find(x, y), what stands
+ *  yLabel: the vertical axis is of pixels and stays); isUniform, both axes have one scale, down is
+ *  positive, and y gives its first number only; margin and bottom, points for labels; draw(context, {x, y}); find(x, y), what stands
  *  there or undefined; hover(found); choose(found). */
 export class Chart {
   constructor(canvas, options) {
     Object.assign(this, {canvas, options});
     this.left = options.yLabel ? 76 : options.margin ?? 110;
-    this.bottom = 20;
+    this.bottom = options.bottom ?? 20;
+    this.isFlat = !options.yLabel && !options.isUniform;
     this.range = {x: [...options.x], y: [...options.y]};
     this.full = options.x;
     this.observer = new ResizeObserver(() => this.draw());
@@ -35,14 +37,17 @@ export class Chart {
   }
 
   get width() { return this.canvas.clientWidth - this.left; }
+  get scale() { return this.width / (this.range.x[1] - this.range.x[0]); }
   get height() { return this.canvas.clientHeight - this.bottom; }
   toX(value) { return this.left + (value - this.range.x[0]) / (this.range.x[1] - this.range.x[0]) * this.width; }
   toY(value) {
-    return this.options.yLabel ? this.height - (value - this.range.y[0]) / (this.range.y[1] - this.range.y[0]) * this.height : value;
+    if (this.options.isUniform) return (value - this.range.y[0]) * this.scale;
+    return this.isFlat ? value : this.height - (value - this.range.y[0]) / (this.range.y[1] - this.range.y[0]) * this.height;
   }
   fromX(pixel) { return this.range.x[0] + (pixel - this.left) / this.width * (this.range.x[1] - this.range.x[0]); }
   fromY(pixel) {
-    return this.options.yLabel ? this.range.y[0] + (this.height - pixel) / this.height * (this.range.y[1] - this.range.y[0]) : pixel;
+    if (this.options.isUniform) return this.range.y[0] + pixel / this.scale;
+    return this.isFlat ? pixel : this.range.y[0] + (this.height - pixel) / this.height * (this.range.y[1] - this.range.y[0]);
   }
 
   draw() {
@@ -60,7 +65,7 @@ export class Chart {
     context.beginPath();
     context.rect(this.left, 0, this.width, this.height);
     context.clip();
-    this.options.draw(context, {x: value => this.toX(value), y: value => this.toY(value)});
+    this.options.draw(context, this.mapping());
     context.restore();
     context.fillStyle = color('--quiet');
     const ticks = 6;
@@ -84,15 +89,24 @@ export class Chart {
   }
   found([x, y]) { return x < this.left || y > this.height ? undefined : this.options.find(this.fromX(x), this.fromY(y)); }
 
+  /** toX and toY for many points: the canvas's size, which is laid out anew, is asked for once. */
+  mapping() {
+    const {left, height, range: {x: [x0, x1], y: [y0, y1]}} = this, xScale = this.scale, yScale = height / (y1 - y0);
+    return {
+      x: value => left + (value - x0) * xScale,
+      y: this.options.isUniform ? value => (value - y0) * xScale : this.isFlat ? value => value : value => height - (value - y0) * yScale,
+    };
+  }
+
   pan(dx, dy) {
     const x = dx / this.width * (this.range.x[1] - this.range.x[0]);
-    const y = this.options.yLabel ? dy / this.height * (this.range.y[1] - this.range.y[0]) : 0;
+    const y = this.options.isUniform ? -dy / this.scale : this.isFlat ? 0 : dy / this.height * (this.range.y[1] - this.range.y[0]);
     this.show({x: this.range.x.map(value => value + x), y: this.range.y.map(value => value + y)});
   }
   zoom(factor, pixel = this.left + this.width / 2, pixelY = this.height / 2, both = true) {
     const x = this.fromX(pixel), y = this.fromY(pixelY);
     this.show({x: this.range.x.map(value => x + (value - x) * factor),
-      y: this.options.yLabel && both ? this.range.y.map(value => y + (value - y) * factor) : this.range.y});
+      y: !this.isFlat && (both || this.options.isUniform) ? this.range.y.map(value => y + (value - y) * factor) : this.range.y});
   }
 
   press(event) {
