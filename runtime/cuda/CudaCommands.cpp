@@ -61,6 +61,11 @@ void CudaDevice::loadKernels(const KernelCode &compiled) {
                                            int(kernel.sharedBytes)),
                 "cuFuncSetAttribute");
     functions.push_back(function);
+    // Local memory is where registers spill, and where arrays are that are not in registers.
+    resources += (resources.empty() ? "" : "; ") + kernel.name + " " +
+                 std::to_string(query(CU_FUNC_ATTRIBUTE_NUM_REGS)) + " " +
+                 std::to_string(query(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)) + " " +
+                 std::to_string(shared);
   }
 }
 

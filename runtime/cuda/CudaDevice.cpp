@@ -269,6 +269,7 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
     all.emplace_back("kernels_compiled", std::to_string(code.compiled));
     all.emplace_back("kernels_cached", std::to_string(code.cached));
     all.emplace_back("compile_ms", std::to_string(std::llround(1e3 * code.seconds)));
+    all.emplace_back("kernel_resources", resources);
   }
   if (products) {
     all.emplace_back("cublaslt", products->version());

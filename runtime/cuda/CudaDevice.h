@@ -158,6 +158,7 @@ private:
   std::optional<Tuning> tuning;
   KernelCode code;                   ///< after loading, the counts only
   std::vector<CUfunction> functions; ///< by kernel
+  std::string resources;             ///< of kernels, for the log: "NAME REGISTERS LOCAL SHARED; …"
   CUdeviceptr arena = 0, workspace = 0;
   std::vector<CUstream> streams; ///< the first is the one that everything starts and ends on
   std::vector<CUevent> events;   ///< the plan's

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -235,6 +236,11 @@ TEST_F(CudaDeviceTest, KeepsCompiledKernels) {
     facts[name] = value;
   EXPECT_EQ(facts["kernels_cached"], "2");
   EXPECT_EQ(facts["kernels_compiled"], "0");
+  std::string resources; // registers and bytes of local memory as the driver says, shared memory
+  for (const plan::Kernel &kernel : smallPlan(1000).kernels)
+    resources +=
+        fmt::format("{}{} 40 8 {}", resources.empty() ? "" : "; ", kernel.name, kernel.sharedBytes);
+  EXPECT_EQ(facts["kernel_resources"], resources);
   EXPECT_EQ(facts["architecture"], "sm_90a");
   EXPECT_EQ(facts["allocated_bytes"],
             std::to_string(smallPlan(1000).arenaBytes + Staging::deviceBytes));

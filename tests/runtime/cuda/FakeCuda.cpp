@@ -315,6 +315,8 @@ cuda::DriverApi driverTable() {
   api.cuFuncGetAttribute = [](int *value, CUfunction_attribute attribute, CUfunction function) {
     auto cluster = fake->clusterBlocks.find(as<Function>(function)->name);
     *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? fake->maxThreads
+             : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 40
+             : attribute == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES    ? 8
              : attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH &&
                      cluster != fake->clusterBlocks.end()
                  ? cluster->second
