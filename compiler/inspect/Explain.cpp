@@ -52,6 +52,8 @@ private:
   /// The line of the model's text; empty where the plan does not hold it.
   std::string textOfLine(const Line &line) const;
   std::string peakText(const plan::Program &program, const Peak &peak) const;
+  /// Seconds of the command that writes a buffer that is held there; 0 where it is of no step.
+  double secondsToMake(const plan::Program &program, const Held &held) const;
   void explainPeaks(const Line &line) const;
   void printRuns(const std::vector<const Run *> &runs) const;
   std::string costText(const Cost &cost) const;
@@ -202,21 +204,38 @@ std::string Explainer::peakText(const plan::Program &program, const Peak &peak) 
                      bytesText(double(peak.bytes)), peak.command);
 }
 
+double Explainer::secondsToMake(const plan::Program &program, const Held &held) const {
+  for (size_t i = held.before + 1; i-- > 0;) {
+    const std::vector<plan::Ref> operands = plan::operandsOf(program.commands[i]);
+    if (std::any_of(operands.begin(), operands.end(),
+                    [&](const plan::Ref &ref) { return ref.buffer == held.buffer && ref.written; }))
+      for (const Run &run : step.runs)
+        if (run.command == &program.commands[i])
+          return run.each.seconds;
+  }
+  return 0;
+}
+
 void Explainer::explainPeaks(const Line &line) const {
   std::vector<std::string> lines;
   for (const plan::Program &program : plan.programs) {
     const Peak peak = peakOf(plan, program);
-    double bytes = 0, waiting = 0;
+    double bytes = 0, waiting = 0, seconds = 0;
     for (const Held &held : peak.held) {
       const plan::Buffer &buffer = plan.buffers[held.buffer];
       if (!isAt(buffer.location, line))
         continue;
       bytes += double(buffer.bytes);
-      waiting += held.waits() ? double(buffer.bytes) : 0;
+      if (!held.waits())
+        continue;
+      waiting += double(buffer.bytes);
+      seconds += secondsToMake(program, held);
     }
     if (bytes > 0)
-      lines.push_back(fmt::format("{}: {} of it, of which {} only wait to be used again",
-                                  peakText(program, peak), bytesText(bytes), bytesText(waiting)));
+      lines.push_back(
+          fmt::format("{}: {} of it, of which {} only wait to be used again{}",
+                      peakText(program, peak), bytesText(bytes), bytesText(waiting),
+                      seconds > 0 ? "; what writes them takes " + secondsText(seconds) : ""));
   }
   if (lines.empty())
     return;
@@ -357,12 +376,16 @@ void Explainer::explain(const plan::Buffer &buffer) const {
   printSome(uses);
   for (const plan::Program &program : plan.programs) {
     const Peak peak = peakOf(plan, program);
-    for (const Held &held : peak.held)
-      if (held.buffer == index)
-        fmt::print("\n{}: it is {}\n", peakText(program, peak),
-                   held.waits() ? fmt::format("kept there, between {0}[{1}] and {0}[{2}]",
-                                              program.name, held.before, held.after)
-                                : "used there");
+    for (const Held &held : peak.held) {
+      if (held.buffer != index)
+        continue;
+      const double seconds = held.waits() ? secondsToMake(program, held) : 0;
+      fmt::print("\n{}: it is {}{}\n", peakText(program, peak),
+                 held.waits() ? fmt::format("kept there, between {0}[{1}] and {0}[{2}]",
+                                            program.name, held.before, held.after)
+                              : "used there",
+                 seconds > 0 ? "; what writes it takes " + secondsText(seconds) : "");
+    }
   }
   // Others of its bytes.
   std::vector<const plan::Buffer *> sharing;

@@ -147,12 +147,18 @@ class Inspect(RunTest):
             after = [i for i in held[name] if i > peak]
             wanted = (f"kept there, between last[{before[-1]}] and last[{after[0]}]" if name in kept
                       else "used there")
-            self.assertRegex(self.explain(name), rf"\nat the peak of last, [\d.]+ [kM]B in use at last\[{peak}\]: "
-                             rf"it is {re.escape(wanted)}\n")
+            said = re.search(rf"\nat the peak of last, [\d.]+ [kM]B in use at last\[{peak}\]: it is {re.escape(wanted)}"
+                             r"(?:; what writes it takes (.*))?\n", self.explain(name))
+            self.assertTrue(said, name)
+            # Its price is the time of the command that wrote it.
+            self.assertEqual(said[1] is not None, name in kept)
+            if name in kept:
+                runs = self.explain(sizes[name][1], "--lines", 1000)
+                self.assertIn(said[1], re.findall(rf"^  last\[{held[name][0]}\] .*: (?:once|\d+ times) ([\d.]+ \S+), ", runs, re.M))
         units = {"B": 1, "kB": 1e3, "MB": 1e6}
         line = sizes[kept[0]][1]
         found = re.search(rf"\n  at the peak of last, ([\d.]+) (\w+) in use at last\[{peak}\]: ([\d.]+) (\w+) of it, of "
-                          r"which ([\d.]+) (\w+) only wait to be used again\n", self.explain(line)).groups()
+                          r"which ([\d.]+) (\w+) only wait to be used again; what writes them takes [\d.]+ .*\n", self.explain(line)).groups()
         of_line = [name for name in held if sizes[name][1] == line]
         for number, unit, bytes_ in ((*found[0:2], max(live)), (*found[2:4], sum(sizes[n][0] for n in of_line)),
                                      (*found[4:6], sum(sizes[n][0] for n in of_line if n in kept))):
