@@ -3,7 +3,9 @@
 
 #include "codegen/cpu/NativeCode.h"
 #include "compiler/explore/LineDiff.h"
+#include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
+#include "passes/fuse/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -63,6 +65,31 @@ int64_t opsIn(Operation *op) {
   int64_t count = 0;
   op->walk([&](Operation *) { ++count; });
   return count;
+}
+
+/// Of graph programs by their tensors, of schedules by their commands; of what is neither, as a
+/// failed pass may leave it, nothing.
+explore::ProgramWork workOf(ModuleOp module) {
+  explore::ProgramWork work{0, 0};
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    const bool isGraph = llvm::all_of(function.getBody().front(), [](Operation &op) {
+      return isa<graph::NanoDialect, func::FuncDialect>(op.getDialect());
+    });
+    if (!isGraph)
+      return {};
+    const Traffic traffic = measureTraffic(function);
+    *work.kernels += traffic.kernels;
+    *work.bytes += traffic.bytes;
+  }
+  for (auto program : module.getOps<step::ProgramOp>()) {
+    work.bytes.reset();
+    for (Operation &op : program.getBody().front())
+      if (isa<step::StepCommandOpInterface>(op) && !isa<step::RecordOp, step::WaitOp>(op))
+        ++*work.kernels;
+  }
+  return work;
 }
 
 void addText(Texts &texts, const std::string &name, Operation *op, AsmState &names) {
@@ -163,7 +190,7 @@ public:
   using Clock = std::chrono::steady_clock;
 
   State(ModuleOp module, PassRecord blank, bool compares)
-      : blank(std::move(blank)), compares(compares), ops(opsIn(module)) {
+      : blank(std::move(blank)), compares(compares), ops(opsIn(module)), work(workOf(module)) {
     if (compares)
       texts = textsOf(module);
   }
@@ -172,6 +199,7 @@ public:
     PassRecord &record = records.emplace_back(blank);
     record.pass = pass->getArgument().str();
     record.opsBefore = ops;
+    record.workBefore = work;
     since = Clock::now();
   }
 
@@ -180,8 +208,11 @@ public:
     record.seconds = std::chrono::duration<double>(Clock::now() - since).count();
     record.opsAfter = ops = opsIn(module);
     record.isFailed = isFailed;
-    // What a failed pass has left may be no IR that can be printed.
-    if (!compares || (isFailed && failed(verify(module))))
+    // What a failed pass has left may be no IR that can be read.
+    if (isFailed && failed(verify(module)))
+      return;
+    record.workAfter = work = workOf(module);
+    if (!compares)
       return;
     Texts now = textsOf(module);
     record.functions = changesOf(texts, now);
@@ -193,8 +224,9 @@ public:
 private:
   const PassRecord blank;
   const bool compares;
-  int64_t ops = 0; ///< of the program as it is
-  Texts texts;     ///< likewise, when it compares
+  int64_t ops = 0;           ///< of the program as it is
+  explore::ProgramWork work; ///< likewise
+  Texts texts;               ///< likewise, when it compares
   Clock::time_point since;
 };
 

@@ -28,6 +28,15 @@ struct FunctionChange {
   int64_t regionsLeftOut = 0;          ///< changed regions that are not in `regions`
 };
 
+/// What a program runs, each of its functions once, as it stands: every op is a kernel until what
+/// is fused is one.
+struct ProgramWork {
+  std::optional<int64_t> kernels; ///< and library calls and collectives
+  std::optional<int64_t>
+      bytes; ///< that they read and write; none where tensors have become buffers
+  bool operator==(const ProgramWork &) const = default;
+};
+
 /// A pass on one program.
 struct PassRecord {
   std::string stage, pass; ///< as `nanoc stages` and nano-opt call them
@@ -35,6 +44,7 @@ struct PassRecord {
   int64_t world = 0;       ///< 0: of all numbers of ranks
   double seconds = 0;
   int64_t opsBefore = 0, opsAfter = 0;
+  ProgramWork workBefore, workAfter;
   std::vector<std::string> remarks;      ///< "models/x.cpp:41: remark: …"
   std::vector<FunctionChange> functions; ///< of the first number of ranks; else empty
   bool isFailed = false;                 ///< it reported an error, and nothing ran behind it

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
 #include <set>
 
 namespace nano::explore {
@@ -50,6 +51,15 @@ void writePass(OStream &json, const PassRecord &pass) {
     json.attribute("ns", int64_t(std::llround(1e9 * pass.seconds)));
     json.attribute("opsBefore", pass.opsBefore);
     json.attribute("opsAfter", pass.opsAfter);
+    auto writeWork = [&](const char *name, std::optional<int64_t> before,
+                         std::optional<int64_t> after) {
+      json.attributeArray(name, [&] {
+        json.value(before);
+        json.value(after);
+      });
+    };
+    writeWork("kernels", pass.workBefore.kernels, pass.workAfter.kernels);
+    writeWork("bytes", pass.workBefore.bytes, pass.workAfter.bytes);
     if (pass.isFailed)
       json.attribute("failed", true);
     writeArray(json, "remarks", pass.remarks,

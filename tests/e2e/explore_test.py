@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 import browser
-from harness import GPT2, GPT124M, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
+from harness import GPT2, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
 
 SIZES = {**GPT2, "num_layers": 2, "dtype": "bf16"}
 # A model whose names are markup: what it calls a parameter stands in buffers, labels and tables.
@@ -395,6 +395,9 @@ class Views(Pages):
             self.assertEqual(lines - ir, set(), kind)
             self.assertTrue(lines - other, kind)
         self.assertRegex(page.text("#pass"), r"^Stage accumulate, .* [\d,]+ ops before, [\d,]+ after\.$")
+        self.check_work(page)
+        page.click(f"a[data-pass={name}]")
+        page.wait(f"document.querySelector('#panel h2').textContent === '{name}'")
         prose = page.text("#prose")
         page_text = read_bytes(os.path.join(ROOT, "docs/passes.md")).decode()
         self.assertIn(re.search(r"### `-nano-split-accumulation`\n\n_(.*)_", page_text)[1].replace("`", ""), prose)
@@ -410,6 +413,54 @@ class Views(Pages):
           return -1;
         })()""")
         self.assertNotEqual(lit, 0)
+
+    def check_work(self, page):
+        """Kernels and bytes of passes: each begins with what the one before has left, fusion makes both less, and
+        what is left in the end is what the plan's programs run."""
+        found = document(self.page)
+        passes = [each for each in found["passes"]["passes"] if each["world"] in (0, 1)]
+        for before, after in zip(passes, passes[1:]):
+            self.assertEqual((before["kernels"][1], before["bytes"][1]), (after["kernels"][0], after["bytes"][0]), after["pass"])
+        fuse = next(each for each in passes if each["pass"] == "nano-fuse")
+        self.assertLess(3 * fuse["kernels"][1], fuse["kernels"][0])
+        self.assertLess(3 * fuse["bytes"][1], fuse["bytes"][0])
+        texts = found["texts"]
+        self.assertEqual(passes[-1]["kernels"][1], sum(texts[kind] not in ("record", "wait") for program in found["variants"][0]["programs"]
+                                                       for kind in program["kind"]))
+        page.click("a[data-pass=nano-fuse]")
+        page.wait("document.querySelector('#panel h2').textContent === 'nano-fuse'")
+        shown = re.search(r"run ([\d,]+) → ([\d,]+) kernels and library calls, which move ([\d.]+ \wB) → ([\d.]+ \wB)\.$", page.text("#work"))
+        self.assertEqual([number(shown[1]), number(shown[2])], fuse["kernels"])
+        for text, wanted in zip(shown.groups()[2:], fuse["bytes"]):
+            self.assertAlmostEqual(byte_count(text), wanted, delta=0.006 * wanted)
+        # A pass's text stands beside what it changed.
+        left, right = (page.evaluate(f"(b => [b.left, b.right, b.top])(document.querySelector('{e}').getBoundingClientRect())")
+                       for e in ("#changes", "#prose"))
+        self.assertLessEqual(left[1], right[0])
+
+    def test_registers(self):
+        """What a log on a GPU says of registers stands at kernels, at lines, and where two plans are compared."""
+        other = self.compile("gpt2", {**SIZES, "grad_clip": 0}, "registers.plan", "--target", "cuda")
+        names = [each["name"] for each in document(self.page)["kernels"]]
+        logs = []
+        for plan, registers in ((self.plan, 168), (other, 120)):
+            log = self.path(f"registers{registers}.jsonl")
+            facts = "; ".join(f"{name} {registers} {8 * (name == names[0])} 1024" for name in names)
+            hash_ = self.ran("nanorun", "--describe", plan).split()[1]
+            with open(log, "w", encoding="utf-8") as file:
+                file.write(json.dumps({"event": "run", "plan_hash": hash_, "world": 1, "device": "H200",
+                                       "device_facts": {"kernel_resources": facts}}) + "\n")
+            logs += ["--run", log]
+        path = self.path("registers.html")
+        self.ran("nanoc", "explore", self.plan, other, *logs, "-o", path)
+        page = self.open(f"#/model?kernel={names[0]}", path)
+        self.assertIn("168 registers a thread, 8 bytes of local memory a thread", page.text("#resources"))
+        page.click("#lines a")
+        page.wait("document.querySelector('#kernels')")
+        self.assertIn([names[0], "168", "8 B"], [[row[0], *row[2:4]] for row in page.rows("kernels")])
+        page.open(path, "#/compare")
+        both = {row[0]: row[1:] for row in page.rows("registers")}
+        self.assertEqual(both[names[0]], ["168 → 120", "8 B", "1.02 kB"])
 
     def test_run(self):
         plan = self.compile("gpt2", {**SIZES, "dtype": "f32", "num_iterations": 6}, "run.plan",
@@ -590,127 +641,6 @@ class Others(RunTest):
         self.assertIn("Its code in the plan is native", page.text("#text"))
         page.open(bare, "#/pipeline")
         self.assertIn("A plan does not hold what the passes did", page.text(".missing"))
-
-
-@unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
-class Failures(RunTest):
-    """Pages of compilations that made no plan."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.browser = browser.Browser()
-        cls.addClassCleanup(cls.browser.close)
-        cls.pages = 0
-
-    def tearDown(self):
-        self.assertEqual(self.browser.errors, [])
-
-    def failed(self, status, *arguments):
-        """(the error, the page's path) of a compilation that fails."""
-        Failures.pages += 1
-        path = self.path(f"f{self.pages}.html")
-        done = run_command("nanoc", "compile", *arguments, "-o", self.path("f.plan"), "--explore", path)
-        self.assertEqual(done.returncode, status, done.stderr)
-        self.assertFalse(os.path.exists(self.path("f.plan")))
-        self.said = done.stdout
-        return done.stderr.splitlines()[0].removeprefix("nanoc: "), path
-
-    def test_pass(self):
-        """A pass that reports an error: what ran before it, what it says, and the line."""
-        model = "tests/compiler/Inputs/no-derivative.cpp"
-        error, path = self.failed(2, model, "--target", "cpu", "--world", "1,2")
-        self.assertRegex(self.said, rf"^{path}: \S+ kB, to open in a browser\n$")
-        line, message = re.match(r"(\S+:\d+): (.*)", error).groups()
-        page = self.browser
-        page.open(path)
-        self.assertEqual(page.texts("#views a"), ["Failure", "Pipeline", "Model"])
-        self.assertEqual(page.text("#failure"), error)
-        self.assertRegex(page.text("#where"), r"^It was reported by nano-differentiate in the stage differentiate\. ")
-        page.click("#where a")
-        page.wait("document.querySelector('#panel h2')")
-        self.assertEqual(page.text("#panel h2"), "nano-differentiate")
-        self.assertEqual(page.text("#panel #failure"), error)
-        # It is the last that ran, of those of its pipeline; the ones before it say what they did.
-        wanted = re.findall(r"[(,]([a-z][\w-]*)(?=[{,)])", re.sub(r"\{[^}]*\}", "{}", self.ran(
-            "nanoc", "compile", "--target", "cpu", "--print-pipeline", "--stop-after", "differentiate")))
-        passes = page.evaluate("[...document.querySelectorAll('a[data-pass]')].map(a => a.dataset.pass)")
-        self.assertEqual(passes, wanted[: wanted.index("nano-differentiate") + 1])
-        self.assertEqual([text for text in page.texts("a[data-pass] .error")], ["failed"])
-        page.click(f"a[data-pass={wanted[0]}]")
-        page.wait(f"document.querySelector('#panel h2').textContent === '{wanted[0]}'")
-        self.assertRegex(page.text("#pass"), r"^Stage model, .* [\d,]+ ops before, [\d,]+ after\.$")
-        # The model's text, with the error at its line, to which the failure's link leads.
-        page.open(path, "#/summary")
-        page.click("#failure a")
-        page.wait("document.getElementById('source')")
-        self.assertEqual(page.text("#panel h2"), line)
-        self.assertEqual(page.text("#panel #failure"), message)
-        source = read_bytes(os.path.join(ROOT, model)).decode().splitlines()
-        self.assertEqual(len(page.texts("#source li a")), len(source))
-        self.assertIn(source[int(line.split(":")[1]) - 1].strip(), page.text("#source a[aria-current]"))
-        self.assertEqual(page.text("#source li:has(a[aria-current]) .error"), message)
-        self.assertIn("nano.", page.text("#ops"))
-
-    def test_before_any_pass(self):
-        """An error that the model file makes where it runs."""
-        error, path = self.failed(2, "tests/compiler/Inputs/shape-error.cpp", "--target", "cpu")
-        message = re.match(r"\S+:\d+: (.*)", error)[1]
-        page = self.browser
-        page.open(path)
-        self.assertEqual(page.text("#failure"), error)
-        self.assertIn("before any pass", page.text("#where"))
-        page.open(path, "#/model")
-        self.assertEqual(page.text("#source .error"), message)
-        page.open(path, "#/pipeline")
-        self.assertEqual(page.texts("a[data-pass]"), [])
-
-    def test_proof(self):
-        """What a proof says of edited IR, at the end of the pipeline."""
-        ir = self.path("m.mlir")
-        text = self.ran("nanoc", "compile", "models/gpt2.cpp", *overrides({**GPT2, "num_layers": 1}),
-                        "--target", "cpu", "--stop-after", "memory", "--locations")
-        changed, count = re.subn(r"(step\.buffer[^\n]*?offset = )[1-9]\d*( : i64)", r"\g<1>0\2", text, count=1)
-        self.assertEqual(count, 1)
-        with open(ir, "w", encoding="utf-8") as file:
-            file.write(changed)
-        error, path = self.failed(2, ir, "--from", "memory", "--target", "cpu")
-        page = self.browser
-        page.open(path)
-        self.assertEqual(page.text("#failure"), error)
-        self.assertRegex(page.text("#where"), r"^It was reported by nano-verify-(liveness|races) in the stage verify")
-
-    def test_no_page(self):
-        """What is wrong with the command line is of no model; what is no C++ is none."""
-        for arguments in (("models/gpt2.cpp", "--target", "toaster"), (self.path("none.cpp"),),
-                          ("tests/compiler/Inputs/typos.cpp",)):
-            _, path = self.failed(2, *arguments)
-            self.assertFalse(os.path.exists(path))
-        # A page that cannot be written: the compilation's error comes first.
-        done = run_command("nanoc", "compile", "tests/compiler/Inputs/no-derivative.cpp", "-o",
-                           self.path("f.plan"), "--explore", self.path("nothing/f.html"))
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("no derivative flows", done.stderr.splitlines()[0])
-        self.assertIn("nothing/f.html", done.stderr.splitlines()[-1])
-
-
-class Large(RunTest):
-    def test_size(self):
-        """gpt124m for four numbers of ranks stays below six megabytes, with its passes."""
-        page = self.path("g.html")
-        self.compile("gpt124m", {**GPT124M, "global_batch": 2048}, "g.plan", "--target", "cuda",
-                     "--world", "1,2,4,8", "--explore", page)
-        self.assertLess(os.path.getsize(page), 6e6)
-        if not browser.find():
-            self.skipTest("no Chromium: tools/setup installs it")
-        view = browser.Browser()
-        try:
-            for place in ("summary", "pipeline?pass=10", "model?line=models/gpt124m.cpp:142",
-                          "graph?open=all", "memory?world=8", "schedule?world=8"):
-                view.open(page, f"#/{place}")
-            self.assertEqual(view.errors, [])
-        finally:
-            view.close()
 
 
 def number(text):

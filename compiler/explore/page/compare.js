@@ -1,4 +1,5 @@
 // Two plans compared: what differs by line and by kernel, as nanoc diff says it.
+import {resourcesOf} from 'data';
 import {bytesText, countText, h, table, timeText} from 'dom';
 import {kernelLink, lineLink} from 'place';
 import {regionView} from 'pipeline';
@@ -41,6 +42,13 @@ export function showComparison(element, {doc}) {
   const kernels = new Map(doc.kernels.map(kernel => [kernel.name, kernel]));
   element.append(table('By kernel or call', ['kernel or call', ...heads],
     rows(found.workers, name => (kernels.has(name) ? kernelLink(kernels.get(name)) : name)), {most: 40, id: 'workers'}));
+  const made = [resourcesOf(doc, a.hash), resourcesOf(doc, b.hash)];
+  const both = [...made[0].keys()].filter(name => made[1].has(name) && JSON.stringify(made[0].get(name)) !== JSON.stringify(made[1].get(name)));
+  if (made.every(each => each.size)) {
+    const parts = [['registers', countText], ['local', bytesText], ['shared', bytesText]];
+    element.append(table('Kernels of both that need other registers or memory', ['kernel', 'registers', 'spilled', 'shared memory'], both.map(name => [
+      kernels.has(name) ? kernelLink(kernels.get(name)) : name, ...parts.map(([part, text]) => change(made[0].get(name)[part], made[1].get(name)[part], text))]), {most: 40, id: 'registers'}));
+  } else element.append(h('p', {className: 'quiet', id: 'registers'}, 'Registers are compared where --run gives a log of each plan on a GPU.'));
   const words = {'-': 'A alone', '+': 'B alone', ' ': 'both'};
   element.append(h('h3', {}, 'Kernels'), h('div', {id: 'kernels'}, found.kernels.map(each => {
     const details = h('details', {'data-kernel': each.name}, h('summary', {}, `${words[each.sign]}: ${each.name}: ${each.what}`));

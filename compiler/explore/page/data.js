@@ -89,6 +89,14 @@ export async function readDocument() {
   return doc;
 }
 
+/** What a GPU's compiler made of the kernels of a plan, as a log of it on a GPU says: name →
+ *  {registers, local, shared}, bytes of local memory a thread and of shared memory a block. */
+export function resourcesOf(doc, hash) {
+  const text = doc.runs.find(run => run.run.plan_hash === hash && run.run.device_facts?.kernel_resources)?.run.device_facts.kernel_resources ?? '';
+  return new Map(text.split('; ').map(each => each.split(' ')).filter(each => each.length === 4)
+    .map(([name, ...numbers]) => [name, Object.fromEntries(numbers.map((number, i) => [['registers', 'local', 'shared'][i], Number(number)]))]));
+}
+
 /** What a step of that stage runs: {command, program, times}. */
 export function runsOf(variant, stage) {
   return stage.runs.flatMap(([index, times]) =>

@@ -1,6 +1,6 @@
 // The model file by its lines: what runs for a line, its buffers, its remarks; and a kernel with its
 // lines and its text.
-import {memoryOf, runsOf} from 'data';
+import {memoryOf, resourcesOf, runsOf} from 'data';
 import {bar, bytesText, countText, h, shareText, table, timeText} from 'dom';
 import {addressOf, bufferLink, kernelLink, lineLink, link} from 'place';
 
@@ -107,9 +107,11 @@ function linePanel({doc, variant, stage}, line, runs, all) {
     panel.push(table('As a part of kernels that are listed under other lines', commandHeads,
       heavy(fused).map(run => commandRow(variant, run)), {most: 20, id: 'fused'}));
   const kernels = doc.kernels.filter(kernel => kernel.lines.includes(line));
+  const resources = resourcesOf(doc, doc.hash), known = resources.size ? ['registers', 'spilled'] : [];
   if (kernels.length)
-    panel.push(table('Kernels that compute it', ['kernel', 'does', 'other lines'], kernels.map(kernel => [kernelLink(kernel), kernel.summary,
-      kernel.lines.filter(other => other !== line).map((other, i) => [i ? ', ' : '', lineLink(other)])]), {most: 20, id: 'kernels'}));
+    panel.push(table('Kernels that compute it', ['kernel', 'does', ...known, 'shared memory', 'other lines'], kernels.map(kernel => [kernelLink(kernel), kernel.summary,
+      ...known.length ? [String(resources.get(kernel.name)?.registers ?? ''), bytesText(resources.get(kernel.name)?.local ?? 0)] : [],
+      kernel.shared ? bytesText(kernel.shared) : '', kernel.lines.filter(other => other !== line).map((other, i) => [i ? ', ' : '', lineLink(other)])]), {most: 20, id: 'kernels'}));
   const atPeak = variant.programs.flatMap(program => {
     const memory = memoryOf(variant, program);
     const bytes = memory.holders.filter(life => life.buffer.line === line).reduce((sum, life) => sum + life.buffer.bytes, 0);
@@ -128,14 +130,15 @@ function linePanel({doc, variant, stage}, line, runs, all) {
 }
 
 function kernelPanel({doc, variant}, kernel, runs, all) {
-  const own = runs.filter(run => run.command.kernel === kernel), facts = [];
+  const own = runs.filter(run => run.command.kernel === kernel), facts = [], made = resourcesOf(doc, doc.hash).get(kernel.name);
+  if (made) facts.push(`${made.registers} registers a thread`, made.local ? `${countText(made.local)} bytes of local memory a thread, where registers spill` : 'nothing spilled');
   if (kernel.threads) facts.push(`${kernel.threads} threads a block`, `${countText(kernel.perBlock)} iterations a block`);
   if (kernel.shared) facts.push(`${countText(kernel.shared)} bytes of shared memory`);
   if (kernel.cluster > 1) facts.push(`clusters of ${kernel.cluster} blocks`);
   if (kernel.scratch) facts.push(`${countText(kernel.scratch)} bytes of scratch a thread`);
   const panel = [h('h2', {}, `Kernel ${kernel.name}`), h('p', {}, kernel.summary),
     h('p', {id: 'lines'}, 'From ', kernel.lines.map((line, i) => [i ? ', ' : '', lineLink(line)])),
-    facts.length ? h('p', {id: 'resources'}, `${facts.join(', ')}. Registers are chosen by the GPU's own compiler when the run starts.`) : null,
+    facts.length ? h('p', {id: 'resources'}, `${facts.join(', ')}.${made || !kernel.source ? '' : " Registers are chosen by the GPU's own compiler: a log of a run on a GPU, given with --run, has them."}`) : null,
     own.length ? h('p', {id: 'cost'}, costText(sumOf(own), all))
       : h('p', {id: 'cost'}, 'No program of a step launches it: it is of validation, sampling or a measurement.'),
     measured(doc, 7, kernel.name)];

@@ -1,5 +1,5 @@
 // The passes of a compilation: what each took, what it changed, what it says of itself.
-import {countText, h, shareText, table, timeText} from 'dom';
+import {bytesText, countText, h, shareText, table, timeText} from 'dom';
 import {addressOf, lineLink} from 'place';
 
 /** Texts of Markdown between `…`, as code. */
@@ -59,6 +59,9 @@ function functionView(change, isOpen) {
   return details;
 }
 
+/** A number before and after, as one where it stays; nothing where it is not known behind the pass. */
+const changeText = ([before, after], text) => (after === null ? '' : before === null || text(before) === text(after) ? text(after) : `${text(before)} → ${text(after)}`);
+
 /** Passes of all numbers of ranks, and of the one that is chosen, in all stages of the run. */
 const isOf = (pass, variant, stage) => (pass.world === 0 || pass.world === variant.world) && (!pass.runStage || pass.runStage === stage.name);
 const titleOf = pass => `${pass.pass}${pass.runStage ? ` (${pass.runStage})` : ''}`;
@@ -73,18 +76,22 @@ export function showPipeline(element, {doc, variant, stage, params}) {
   const total = doc.passes.phases.reduce((sum, [, ns]) => sum + ns, 0), phases = new Map(doc.passes.phases);
   const stages = doc.passes.stages.map(each => h('section', {'aria-label': `Stage ${each.name}`, 'data-stage': each.name},
     h('h3', {title: each.summary}, `${each.name} `, h('span', {className: 'quiet'}, phases.has(each.name) ? `${timeText(phases.get(each.name))}, ${shareText(phases.get(each.name), total)}` : '')),
-    h('p', {className: 'quiet'}, each.summary),
+    h('p', {className: 'quiet summary'}, each.summary),
     h('ol', {className: 'passes'}, passes.map((pass, index) => [pass, index]).filter(([pass]) => pass.stage === each.name).map(([pass, index]) => h('li', {},
       h('a', {href: addressOf('pipeline', {pass: index}), 'data-pass': pass.pass, 'aria-current': pass === chosen ? 'true' : null},
         h('span', {}, titleOf(pass)), h('span', {className: 'number'}, timeText(pass.ns)),
-        h('span', {className: 'number'}, pass.opsBefore === pass.opsAfter ? `${countText(pass.opsAfter)} ops` : `${countText(pass.opsBefore)} → ${countText(pass.opsAfter)}`),
+        h('span', {className: 'number figure'}, changeText([pass.opsBefore, pass.opsAfter], countText)),
+        h('span', {className: 'number figure'}, changeText(pass.kernels, countText)), h('span', {className: 'number figure'}, changeText(pass.bytes, bytesText)),
         h('span', {className: pass.failed ? 'number error' : 'number', title: pass.failed ? 'it reported the error' : 'remarks'},
           pass.failed ? 'failed' : pass.remarks.length ? `${pass.remarks.length} ⚑` : '')))))));
   const others = [...phases].filter(([name]) => !doc.passes.stages.some(each => each.name === name));
   if (others.length) stages.push(table('Beside the stages', ['phase', 'took', ''], others.map(([name, ns]) => [name, timeText(ns), shareText(ns, total)]), {id: 'phases'}));
-  const panel = [];
+  stages.unshift(h('p', {className: 'passes heads quiet', 'aria-hidden': 'true'}, ['pass', 'took', 'ops', 'kernels and calls', 'bytes moved', ''].map((head, i) => h('span', {className: i === 0 ? '' : i > 1 && i < 5 ? 'number figure' : 'number'}, head))));
+  const panel = [], beside = [];
   if (chosen) {
-    panel.push(h('h2', {}, titleOf(chosen)), h('p', {id: 'pass'}, `Stage ${chosen.stage}, ${timeText(chosen.ns)}, ${countText(chosen.opsBefore)} ops before, ${countText(chosen.opsAfter)} after.`));
+    panel.push(h('h2', {}, titleOf(chosen)), h('p', {id: 'pass'}, `Stage ${chosen.stage}, ${timeText(chosen.ns)}, ${countText(chosen.opsBefore)} ops before, ${countText(chosen.opsAfter)} after.`),
+      chosen.kernels[1] === null ? null : h('p', {id: 'work'}, `Its programs, each once, run ${changeText(chosen.kernels, countText)} kernels and library calls` +
+        `${chosen.bytes[1] === null ? '' : `, which move ${changeText(chosen.bytes, bytesText)}`}.`));
     if (chosen.failed)
       panel.push(h('p', {className: 'error', id: 'failure'}, doc.failure.line ? [lineLink(doc.failure.line), ': '] : '', doc.failure.message));
     if (chosen.remarks.length)
@@ -97,9 +104,9 @@ export function showPipeline(element, {doc, variant, stage, params}) {
     if (chosen.functions.length) panel.push(h('div', {id: 'changes'}, chosen.functions.map((change, i) => functionView(change, i === 0))));
     else panel.push(h('p', {id: 'changes'}, chosen.world && chosen.world !== first ? `The IR is compared for ${first} rank${first === 1 ? '' : 's'}.` : 'Nothing.'));
     const prose = doc.passes.prose[chosen.pass];
-    panel.push(h('h3', {}, 'What it does'), h('div', {id: 'prose'}, prose ? markdown(prose) : h('p', {}, 'A pass of MLIR itself.')));
+    beside.push(h('h3', {}, 'What it does'), h('div', {id: 'prose'}, prose ? markdown(prose) : h('p', {}, 'A pass of MLIR itself.')));
   } else panel.push(h('p', {}, 'A pass shows what it changed, function by function, its remarks, and what it does.'));
-  element.append(light(h('div', {className: 'split'}, h('section', {'aria-label': 'Stages and passes', id: 'stages'}, stages), h('section', {'aria-label': 'Pass', id: 'panel'}, panel))));
+  element.append(light(h('div', {className: `split pipeline${chosen ? ' chosen' : ''}`}, h('section', {'aria-label': 'Stages and passes', id: 'stages'}, stages), h('section', {'aria-label': 'Pass', id: 'panel'}, h('div', {}, panel.filter(Boolean)), beside.length ? h('div', {className: 'prose'}, beside) : null))));
   element.querySelector('a[data-pass][aria-current]')?.scrollIntoView({block: 'center'});
   return undefined;
 }

@@ -54,6 +54,20 @@ function distribution(all) {
   return rows;
 }
 
+/** The share of elements of one operand that an 8-bit format cannot hold, in percent, by run and product. */
+function saturationOf(runs, labels, part) {
+  const found = new Map();
+  runs.forEach((run, i) => run.fp8.forEach(({step, products}) => products.forEach(product => {
+    if (!product[part]) return;
+    const label = `${labels[i]} ${product.product}`;
+    if (!found.has(label)) found.set(label, {label, all: {steps: [], values: []}});
+    const {steps, values} = found.get(label).all;
+    steps.push(step);
+    values.push(100 * product[part].saturated);
+  })));
+  return [...found.values()];
+}
+
 const middle = values => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 export function showRuns(element, {doc, stage, params}) {
@@ -91,6 +105,11 @@ export function showRuns(element, {doc, stage, params}) {
     const times = distribution(doc.runs.map(run => run.steps.step_ms));
     if (times.length) wanted.push(plot('steps by milliseconds', labels, times, {at: 'ms', graph: {stepPlot: true, fillGraph: true}}));
     for (const name of names('reports')) add('reports', name, name);
+    for (const part of ['input', 'weight', 'gradient']) {
+      const series = saturationOf(doc.runs, labels, part);
+      if (series.length && series[0].all.steps.length > 1)
+        wanted.push(plot(`saturated ${part}, %`, series.map(each => each.label), joined(series.map(each => each.all), mean)));
+    }
     for (const {figure} of wanted) plots.append(figure);
     for (const {draw} of wanted) draw();
   };
