@@ -168,14 +168,14 @@ private:
     pipeline.times = options.times;
     pipeline.products = options.products;
     checkSchedule(pipeline, options.worlds);
-    if (options.target == "cuda")
-      pipeline.kMajor = true; // what cuBLASLt's 8-bit products take
-    else
+    pipeline.kMajor = options.target == "cuda"; // what cuBLASLt's 8-bit products take
+    if (!pipeline.kMajor)
       pipeline.lanes = target->lanes();
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
     pipeline.reportFp8 = options.reportFp8;
     pipeline.reportNext = options.reportMemory || options.passes ? 16 : 0;
+    pipeline.reportDetails = options.passes != nullptr;
     pipeline.reportUpdates = options.reportUpdates;
     pipeline.reportIndices = options.reportIndices;
     return pipeline;

@@ -62,6 +62,7 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   recompute.saveBytes = options.saveBytes;
   recompute.machine = machineOf(options);
   recompute.next = options.reportNext;
+  recompute.report = options.reportDetails;
   passes.addPass(createRecompute(recompute));
 }
 
@@ -126,6 +127,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // ops.
   ChunkRowsOptions chunks;
   chunks.maxBytes = options.chunkBytes;
+  chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
   passes.addPass(createFoldMatmulEpilogues());
@@ -140,6 +142,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     FuseProductsOptions products;
     products.machine = machineOf(options);
     products.products = options.products;
+    products.report = options.reportDetails;
     passes.addPass(createFuseProducts(products));
   }
   addFusedGate(passes, options);

@@ -29,6 +29,7 @@ struct PipelineOptions {
   bool reports = false;   ///< the model's reports, or norms of its updates, are part of programs
   bool reportFp8 = false; ///< a remark on every 8-bit conversion that is a kernel of its own
   int64_t reportNext = 0; ///< remarks on so many values that would be made again next to hold less
+  bool reportDetails = false; ///< what passes decided for each product, chain and kept value
   bool reportUpdates = false; ///< a remark on how each parameter is updated
   bool reportIndices = false; ///< a remark on every index that is proven to lie in its table
 };

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "passes/DetailRemark.h"
 #include "runtime/plan/Digest.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -204,9 +205,11 @@ private:
     Report &report = currentRun < ofRuns.size() ? ofRuns[currentRun] : ofNoRun;
     const std::string message = diagnostic.str(), line = lineText(diagnostic.getLocation());
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
-      report.remarks.push_back(line + "remark: " + message);
+      const std::string remark = line + "remark: " + message;
+      if (!isDetail(diagnostic))
+        report.remarks.push_back(remark);
       if (currentRun < recorders.size())
-        recorders[currentRun]->remark(report.remarks.back());
+        recorders[currentRun]->remark(remark);
     }
     // The other error is what the pass manager adds when it writes a reproducer.
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && report.error.empty() &&

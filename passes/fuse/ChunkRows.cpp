@@ -23,6 +23,7 @@
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"
+#include "passes/DetailRemark.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/Holdings.h"
@@ -189,8 +190,8 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
     llvm::SetVector<Block *> changed;
     for (auto [chain, chunk] : llvm::zip(chains, chunks)) {
       if (report)
-        chain.root->emitRemark("computed in ")
-            << chain.rows / chunk << " chunks of " << chunk << " rows";
+        emitDetail(chain.root) << "computed in " << chain.rows / chunk << " chunks of " << chunk
+                               << " rows";
       if (chunk == chain.rows)
         continue;
       changed.insert(chain.root->getBlock());
@@ -222,8 +223,8 @@ private:
         if (!overlaps)
           chains.push_back(std::move(chain));
       } else if (isLarge(&op) && (report || chain.isLogits())) {
-        InFlightDiagnostic remark = op.emitRemark("left whole: ");
-        remark << chain.obstacle->getName() << " mixes rows of a tensor of "
+        InFlightDiagnostic remark = chain.isLogits() ? op.emitRemark() : emitDetail(&op);
+        remark << "left whole: " << chain.obstacle->getName() << " mixes rows of a tensor of "
                << bytesOf(op.getResult(0)) << " bytes";
         remark.attachNote(chain.obstacle->getLoc()) << "which is this op";
       }

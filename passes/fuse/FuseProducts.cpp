@@ -8,6 +8,7 @@
 // A product that reads what a kernel writes transposed besides can turn it itself, likewise where
 // that pays. It runs after nano-fuse, which makes the kernels, and before bufferization, for which
 // product and kernel are one task.
+#include "passes/DetailRemark.h"
 #include "passes/Passes.h"
 #include "passes/fuse/ProductForm.h"
 #include "passes/fuse/SplitColumnSums.h"
@@ -122,11 +123,10 @@ private:
       RowSumParts parts;
       const std::string obstacle = obstacleTo(*product, fused, argument, parts);
       if (report)
-        product->op->emitRemark() << (!obstacle.empty() ? "left to the library: " + obstacle
-                                      : parts.ofColumns
-                                          ? "computed by a kernel that sums its columns"
-                                      : parts.sums ? "computed by a kernel that sums its rows"
-                                                   : "computed by the kernel that reads it");
+        emitDetail(product->op) << (!obstacle.empty() ? "left to the library: " + obstacle
+                                    : parts.ofColumns ? "computed by a kernel that sums its columns"
+                                    : parts.sums      ? "computed by a kernel that sums its rows"
+                                                      : "computed by the kernel that reads it");
       if (!obstacle.empty()) {
         parts.erase();
         continue;
@@ -178,8 +178,8 @@ private:
     const Product product = *productOf(turned);
     const std::string obstacle = obstacleToTurning(product, op);
     if (report)
-      op.emitRemark() << (obstacle.empty() ? "computed by a kernel that turns its first operand"
-                                           : "left to the library: " + obstacle);
+      emitDetail(op) << (obstacle.empty() ? "computed by a kernel that turns its first operand"
+                                          : "left to the library: " + obstacle);
     if (!obstacle.empty()) {
       turned.erase();
       return false;

@@ -41,6 +41,7 @@
 #include "ir/graph/Program.h"
 #include "ir/graph/Recomputed.h"
 #include "ir/graph/Values.h"
+#include "passes/DetailRemark.h"
 #include "passes/Passes.h"
 #include "passes/grad/CheapOps.h"
 #include "passes/grad/KeepLess.h"
@@ -499,13 +500,13 @@ void Recomputation::report(bool asRemarks) {
       total += bytesOf(root);
       LDBG() << "keeps " << bytesOf(root) << " bytes: " << root << " " << root.getLoc();
       if (asRemarks)
-        root.getDefiningOp()->emitRemark("kept for the backward pass: ")
-            << bytesOf(root) << " bytes";
+        emitDetail(root.getDefiningOp())
+            << "kept for the backward pass: " << bytesOf(root) << " bytes";
     }
   }
   LDBG() << "keeps " << total << " bytes in all";
   if (asRemarks)
-    function.emitRemark("kept for the backward pass in all: ") << total << " bytes";
+    emitDetail(function) << "kept for the backward pass in all: " << total << " bytes";
 }
 
 struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {

@@ -154,6 +154,11 @@ class Large(RunTest):
         press("a[data-pass=nano-fuse]", "document.querySelector('#panel h2')?.textContent === 'nano-fuse'")
         self.assertIn("kernels and library calls", view.text("#work"))
         self.assertTrue(view.text("#changes .diff"))
+        # By keyboard: the focus stays where it was when the view is made anew.
+        view.evaluate("document.querySelector('a[data-pass=nano-schedule]').focus()")
+        view.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+        view.wait("document.querySelector('#panel h2')?.textContent === 'nano-schedule'")
+        self.assertEqual(view.evaluate("document.activeElement.dataset.pass"), "nano-schedule")
         enter("model")
         source = read_bytes(os.path.join(ROOT, "models/gpt124m.cpp")).decode().splitlines()
         line = f"models/gpt124m.cpp:{1 + next(i for i, text in enumerate(source) if 'attention(rope(norm(q))' in text)}"

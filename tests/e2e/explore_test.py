@@ -164,6 +164,12 @@ class Views(Pages):
         page = self.open("#/model")
         self.assertEqual(page.evaluate("document.querySelectorAll('#source li').length"),
                          read_bytes(os.path.join(ROOT, "models/gpt2.cpp")).decode().count("\n"))
+        # What passes decided stands at the lines, and is not printed.
+        remarks = "\n".join(page.texts("#source .remark"))
+        for decision in ("kept for the backward pass: ", "left to the library: ", "would be made again next, "):
+            self.assertIn(decision, remarks)
+        self.assertNotIn("kept for the backward pass", self.remarks)
+        self.assertNotIn("left to the library", self.remarks)
         line = "models/gpt2.cpp:99"
         page.click(f'#source a[data-line="{line}"]')
         page.wait("document.querySelector('#panel h2')")

@@ -33,10 +33,17 @@ function menu(name, label, choices, chosen) {
   }}, choices.map(([value, text]) => h('option', {value, selected: String(value) === String(chosen)}, text))));
 }
 
+/** Of the element that has the focus what finds it again in a view that is made anew. */
+function focused() {
+  const {id, hash} = document.activeElement ?? {};
+  return each => (id ? each.id === id : hash && each.hash === hash);
+}
+
 let clean = () => {}; // what the last view wants done when it goes
 
 function show(doc) {
   const asked = location.hash || '#'; // a view may make it say more
+  const isFocused = focused();
   const {view, params} = place();
   const own = doc.failure ? failureViews : views;
   const known = own.find(([name]) => name === view) ?? own[0];
@@ -53,6 +60,7 @@ function show(doc) {
   element.replaceChildren();
   element.dataset.view = known[0];
   clean = known[2](element, {doc, variant, stage, params}) ?? (() => {});
+  [...document.querySelectorAll('a, canvas, select, input, button')].find(isFocused)?.focus({preventScroll: true}); // for who goes on by keyboard
   document.documentElement.dataset.asked = asked; // tests wait for it
 }
 

@@ -32,7 +32,7 @@ export function remarksByLine(doc) {
     for (const remark of pass.remarks) {
       const [, line, text] = /^(.*?:\d+): remark: ([^]*)$/.exec(remark) ?? [null, '', remark];
       if (!found.has(line)) found.set(line, new Set());
-      found.get(line).add(text);
+      found.get(line).add(text.replace(/\b\d{4,} bytes/, bytes => bytesText(Number.parseInt(bytes, 10))));
     }
   return found;
 }
