@@ -1,12 +1,12 @@
 // The interpreter's recurrences and products along a band, each as its op's documented equation.
-#include "tests/support/InterpreterImpl.h"
+#include "ir/interpreter/Machine.h"
 
 #include "ir/graph/Sequence.h"
 
 using namespace mlir;
 using namespace nano::graph;
 
-namespace nano::test {
+namespace nano::interpreter {
 
 namespace {
 
@@ -69,4 +69,4 @@ FailureOr<SmallVector<TensorValue>> Machine::runSequence(Operation *op, Operands
   return failure();
 }
 
-} // namespace nano::test
+} // namespace nano::interpreter

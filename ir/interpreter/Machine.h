@@ -2,12 +2,12 @@
 // ops.
 #pragma once
 
-#include "tests/support/Interpreter.h"
+#include "ir/interpreter/Interpreter.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-namespace nano::test {
+namespace nano::interpreter {
 
 /// Executes blocks of graph ops. A block of element-wise ops on rank-0 tensors can be run on many
 /// elements at once
@@ -59,4 +59,4 @@ std::vector<double> transposed(const TensorValue &x);
 /// The integer that an i32 element holds after wrapping at 32 bits.
 double wrapInteger(double value);
 
-} // namespace nano::test
+} // namespace nano::interpreter

@@ -1,6 +1,6 @@
 // The interpreter's driver, and the ops that compute element by element, move elements, or read and
 // write states.
-#include "tests/support/InterpreterImpl.h"
+#include "ir/interpreter/Machine.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace nano::graph;
 
-namespace nano::test {
+namespace nano::interpreter {
 
 //===- Values ------------------------------------------------------------------------------===//
 
@@ -79,40 +79,48 @@ TensorValue TensorValue::integers(ShapedType type, std::mt19937_64 &random, int6
   return tensor;
 }
 
+std::optional<TensorValue> initialValue(StateOp state, std::mt19937_64 &random) {
+  RankedTensorType type = state.getTensorType();
+  ArrayRef<double> numbers = state.getInit().getValues();
+  TensorValue tensor;
+  if (state.getInit().getKind() == "normal") {
+    tensor = TensorValue::normal(type, random, numbers[0], numbers[1]);
+  } else if (state.getInit().getKind() == "uniform") {
+    std::uniform_real_distribution<double> distribution(numbers[0], numbers[1]);
+    tensor = TensorValue::filled(type, 0);
+    for (double &element : tensor.data)
+      element = distribution(random);
+  } else if (state.getInit().getKind() == "sign") {
+    tensor = TensorValue::filled(type, numbers[0]);
+    for (double &element : tensor.data)
+      element *= random() % 2 == 0 ? 1 : -1;
+  } else if (DenseElementsAttr data = state.getInit().getData()) {
+    tensor = TensorValue::filled(type, 0);
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.data[i] = type.getElementType().isInteger()
+                           ? double(data.getValues<int32_t>()[i])
+                           : data.getValues<APFloat>()[i].convertToDouble();
+  } else if (numbers.empty() || state.getInit().getParts()) {
+    return std::nullopt;
+  } else {
+    tensor = TensorValue::filled(type, numbers[0]);
+    if (static_cast<int64_t>(numbers.size()) == tensor.size())
+      tensor.data.assign(numbers.begin(), numbers.end());
+  }
+  for (double &element : tensor.data)
+    element = roundTo(element, type.getElementType());
+  return tensor;
+}
+
 void initializeStates(ModuleOp module, StateMap &states, std::mt19937_64 &random) {
   for (auto state : module.getOps<StateOp>()) {
     auto [place, isNew] = states.try_emplace(state.getSymName().str());
     if (!isNew)
       continue;
-    RankedTensorType type = state.getTensorType();
-    ArrayRef<double> numbers = state.getInit().getValues();
-    TensorValue &tensor = place->second;
-    if (state.getInit().getKind() == "normal") {
-      tensor = TensorValue::normal(type, random, numbers[0], numbers[1]);
-    } else if (state.getInit().getKind() == "uniform") {
-      std::uniform_real_distribution<double> distribution(numbers[0], numbers[1]);
-      tensor = TensorValue::filled(type, 0);
-      for (double &element : tensor.data)
-        element = distribution(random);
-    } else if (state.getInit().getKind() == "sign") {
-      tensor = TensorValue::filled(type, numbers[0]);
-      for (double &element : tensor.data)
-        element *= random() % 2 == 0 ? 1 : -1;
-    } else if (DenseElementsAttr data = state.getInit().getData()) {
-      tensor = TensorValue::filled(type, 0);
-      for (int64_t i = 0; i < tensor.size(); ++i)
-        tensor.data[i] = type.getElementType().isInteger()
-                             ? double(data.getValues<int32_t>()[i])
-                             : data.getValues<APFloat>()[i].convertToDouble();
-    } else if (numbers.empty() || state.getInit().getParts()) {
+    std::optional<TensorValue> value = initialValue(state, random);
+    if (!value)
       llvm::report_fatal_error("the interpreter starts no state by blocks or as a copy");
-    } else {
-      tensor = TensorValue::filled(type, numbers[0]);
-      if (static_cast<int64_t>(numbers.size()) == tensor.size())
-        tensor.data.assign(numbers.begin(), numbers.end());
-    }
-    for (double &element : tensor.data)
-      element = roundTo(element, type.getElementType());
+    place->second = std::move(*value);
   }
 }
 
@@ -501,4 +509,4 @@ FailureOr<SmallVector<TensorValue>> Machine::runState(Operation *op, Operands op
   return failure();
 }
 
-} // namespace nano::test
+} // namespace nano::interpreter

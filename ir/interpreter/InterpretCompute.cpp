@@ -1,5 +1,5 @@
 // The interpreter's products, tables, attention and losses, each as its op's documented equation.
-#include "tests/support/InterpreterImpl.h"
+#include "ir/interpreter/Machine.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace nano::graph;
 
-namespace nano::test {
+namespace nano::interpreter {
 
 std::vector<double> transposed(const TensorValue &x) {
   int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2], area = rows * columns;
@@ -283,4 +283,4 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
   return failure();
 }
 
-} // namespace nano::test
+} // namespace nano::interpreter
