@@ -301,6 +301,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Opera
                     [&](double x) { return function.evaluate(x); });
   } else if (isa<StopGradientOp>(op)) {
     result.data = operands[0]->data;
+    if (options.stopped)
+      options.stopped(result);
   } else if (auto function = dyn_cast<IntegerFunctionInterface>(op)) {
     for (int64_t i = 0; i < result.size(); ++i)
       result.data[i] = function.evaluate(toI32(operands[0]->data[i]), toI32(operands[1]->data[i]));

@@ -49,6 +49,9 @@ struct Options {
   /// What a collective or `nano.shard` of `x` gives this rank. Without it there is one rank, to
   /// which each gives x.
   std::function<TensorValue(mlir::Operation *op, const TensorValue &x)> exchange = {};
+  /// Told every value of a `nano.stop_gradient`, in order, which it may replace: what stays as it
+  /// was while a derivative is taken.
+  std::function<void(TensorValue &x)> stopped = {};
 };
 
 /// Runs `function` on `arguments` (shapes as its arguments' types) and returns the operands of its
