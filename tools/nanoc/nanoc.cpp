@@ -9,6 +9,7 @@
 #include "compiler/simulate/Simulate.h"
 #include "runtime/plan/InputFile.h"
 #include "runtime/plan/Signature.h"
+#include "tools/nanoc/BisectCommand.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -529,6 +530,9 @@ int run(int argc, char **argv) {
   CLI::App *explain = addExplain(app, explained);
   nano::explore::Options explored;
   CLI::App *explore = addExplore(app, explored);
+  nano::bisect::Options bisected;
+  CLI::App *bisect = addBisect(app, bisected);
+  addOverrides(*bisect, overrides);
 
   try {
     app.parse(argc, argv);
@@ -546,7 +550,11 @@ int run(int argc, char **argv) {
       return nano::listStages();
     if (keygen->parsed())
       return makeKeys(keyPath);
-    options.overrides = parseOverrides(overrides);
+    options.overrides = bisected.overrides = parseOverrides(overrides);
+    if (bisect->parsed()) {
+      nano::setCrashPhase("bisect; a debugger shows where");
+      return nano::bisect::run(bisected);
+    }
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides, options.verbose);
     checkCompile(*compile, options);
