@@ -16,14 +16,6 @@ constexpr Real normEpsilon = 0x1p-23;
 constexpr Real attentionScale = 0.12;
 constexpr int64_t blockSize = 128;
 
-std::string blockName(int64_t layer, const char *rest) {
-  return "blocks." + std::to_string(layer) + "." + rest;
-}
-
-std::string valueEmbedName(int64_t index) {
-  return "value_embeds." + std::to_string(index) + ".weight";
-}
-
 bool isEmbedding(const std::string &name) {
   return name == "embed.weight" || name.starts_with("value_embeds.");
 }

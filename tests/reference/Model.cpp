@@ -6,6 +6,14 @@
 
 namespace nano::reference {
 
+std::string blockName(int64_t layer, const char *rest) {
+  return "blocks." + std::to_string(layer) + "." + rest;
+}
+
+std::string valueEmbedName(int64_t index) {
+  return "value_embeds." + std::to_string(index) + ".weight";
+}
+
 Real trainStep(const Model &model, Tensors &parameters, OptimizerState &state,
                const std::vector<Sequence> &batch, int64_t step) {
   Tensors gradients = zeros(model.parameterShapes());

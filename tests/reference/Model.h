@@ -64,6 +64,11 @@ protected:
   Hyperparameters hyperparameters;
 };
 
+/// "blocks.3.attn.qkv_w", as models name what a block of layers has.
+std::string blockName(int64_t layer, const char *rest);
+/// "value_embeds.1.weight".
+std::string valueEmbedName(int64_t index);
+
 /// One step over the sequences of a global batch: sums their gradients, divides by their number and
 /// updates. Returns the mean loss per token before the update.
 Real trainStep(const Model &model, Tensors &parameters, OptimizerState &state,

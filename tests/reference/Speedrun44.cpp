@@ -24,14 +24,6 @@ constexpr Real polarExpress[5][3] = {
 constexpr int64_t scalarCount = 64, mixPlace = 12, valuePlace = 36, smearPlace = 60,
                   backoutPlace = 61;
 
-std::string blockName(int64_t layer, const char *rest) {
-  return "blocks." + std::to_string(layer) + "." + rest;
-}
-
-std::string valueEmbedName(int64_t index) {
-  return "value_embeds." + std::to_string(index) + ".weight";
-}
-
 bool isTable(const std::string &name) {
   return name == "embed.weight" || name.starts_with("value_embeds.");
 }

@@ -2,6 +2,8 @@
 // that streams and events permit.
 #include "tests/step/Interleavings.h"
 
+#include "tests/step/RandomProgram.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -44,20 +46,6 @@ struct Storage {
   std::vector<Mark> marks;   ///< while the program runs as it was meant
   std::vector<Mark> initial; ///< before
 };
-
-std::vector<int64_t> elementsOf(Value view) {
-  auto type = cast<MemRefType>(view.getType());
-  auto [strides, offset] = type.getStridesAndOffset();
-  std::vector<int64_t> elements = {offset};
-  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    std::vector<int64_t> next;
-    for (int64_t element : elements)
-      for (int64_t i = 0; i < type.getDimSize(dim); ++i)
-        next.push_back(element + i * strides[dim]);
-    elements = std::move(next);
-  }
-  return elements;
-}
 
 class Runs {
 public:

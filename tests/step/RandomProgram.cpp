@@ -11,10 +11,9 @@ using namespace mlir;
 using namespace nano::step;
 
 namespace nano::test {
-namespace {
 
-/// Element indices of a view, in row-major order, relative to its buffer.
-std::vector<int64_t> elementsOf(MemRefType type) {
+std::vector<int64_t> elementsOf(Value view) {
+  auto type = cast<MemRefType>(view.getType());
   auto [strides, offset] = type.getStridesAndOffset();
   std::vector<int64_t> elements = {offset};
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
@@ -26,6 +25,8 @@ std::vector<int64_t> elementsOf(MemRefType type) {
   }
   return elements;
 }
+
+namespace {
 
 class Generator {
 public:
@@ -88,21 +89,20 @@ Generator::Storage &Generator::storageOf(Value view) {
 
 bool Generator::isWritten(Value view) {
   Storage &storage = storageOf(view);
-  return llvm::all_of(elementsOf(cast<MemRefType>(view.getType())),
-                      [&](int64_t i) { return storage.written[i]; });
+  return llvm::all_of(elementsOf(view), [&](int64_t i) { return storage.written[i]; });
 }
 
 void Generator::markWritten(Value view) {
   Storage &storage = storageOf(view);
-  for (int64_t i : elementsOf(cast<MemRefType>(view.getType())))
+  for (int64_t i : elementsOf(view))
     storage.written[i] = true;
 }
 
 bool Generator::overlap(Value a, Value b) {
   if (bufferKey(a) != bufferKey(b))
     return false;
-  std::vector<int64_t> elements = elementsOf(cast<MemRefType>(a.getType()));
-  for (int64_t i : elementsOf(cast<MemRefType>(b.getType())))
+  std::vector<int64_t> elements = elementsOf(a);
+  for (int64_t i : elementsOf(b))
     if (llvm::is_contained(elements, i))
       return true;
   return false;

@@ -6,10 +6,16 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <cstdint>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace nano::test {
+
+/// The elements of a memref, a view of a buffer perhaps, in row-major order: their places among the
+/// buffer's.
+std::vector<int64_t> elementsOf(mlir::Value view);
 
 /// How large a random program is.
 struct ProgramSize {

@@ -37,6 +37,7 @@ float valueAt(const void *data, DType type, int64_t index) {
   case DType::F8E5M2:
     return fromE5m2(elementOf<uint8_t>(data, index));
   case DType::I32:
+  case DType::U16:
     break;
   }
   return 0;
