@@ -1,6 +1,7 @@
 // How far two tensors lie from each other, in units of what they hold.
 #include "runtime/CompareRuns.h"
 #include "runtime/NonFinite.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -33,8 +34,6 @@ double elementAt(DType type, const std::byte *data, uint64_t index) {
   }
   return valueOf(type, at);
 }
-
-bool isInteger(DType type) { return type == DType::I32 || type == DType::U16; }
 
 /// Not a number, or infinite, in one of them alone or in another way.
 bool differInKind(double a, double b) {

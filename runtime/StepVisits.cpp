@@ -1,6 +1,7 @@
 // Walks over a step's commands: first uses, last writes before a read, names.
 #include "runtime/StepVisits.h"
 
+#include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
@@ -87,14 +88,6 @@ std::vector<Visit> plainVisits(const plan::Plan &plan,
 }
 
 } // namespace
-
-plan::Location lineOf(const plan::Plan &plan, const plan::Command &command) {
-  if (const auto *launch = command.as<plan::Launch>(); launch && !command.location.line)
-    for (const plan::Location &location : plan.kernels[launch->kernel].locations)
-      if (location.line)
-        return location;
-  return command.location;
-}
 
 std::string shortLine(const plan::Location &location) {
   if (!location.line)

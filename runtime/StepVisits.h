@@ -27,8 +27,6 @@ struct Visit {
   const plan::Command &operator*() const { return program->commands[command]; }
 };
 
-/// The model line of a command; of a launch that has none its kernel's first. Line 0: none.
-plan::Location lineOf(const plan::Plan &plan, const plan::Command &command);
 /// "gpt2.cpp:93", without folders; "" where there is none.
 std::string shortLine(const plan::Location &location);
 

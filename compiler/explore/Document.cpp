@@ -9,6 +9,7 @@
 #include "compiler/simulate/Costs.h"
 #include "compiler/simulate/Simulator.h"
 #include "runtime/plan/InputFile.h"
+#include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Work.h"
 
@@ -73,7 +74,7 @@ private:
                     const simulate::Costs &costs);
 
   int64_t text(const std::string &name) { return name.empty() ? -1 : texts.add(name); }
-  int64_t line(const plan::Location &location) { return text(inspect::textOf(location)); }
+  int64_t line(const plan::Location &location) { return text(plan::textOf(location)); }
   template <typename Range, typename Value>
   void column(const char *name, const Range &range, const Value &value) {
     writeArray(json, name, range, [&](const auto &each) { json.value(value(each)); });
@@ -191,7 +192,7 @@ void Writer::writeCommands(const plan::Plan &plan, const plan::Program &program,
   column("kind", all, [&](const Command &each) { return text(plan::nameOf(each.action)); });
   column("stream", all, [](const Command &each) { return each.stream; });
   column("label", all, [&](const Command &each) { return text(each.label); });
-  column("line", all, [&](const Command &each) { return text(inspect::lineOf(plan, each)); });
+  column("line", all, [&](const Command &each) { return text(textOf(lineOf(plan, each))); });
   column("worker", all, [&](const Command &each) { return text(inspect::workerOf(plan, each)); });
   column("kernel", all, [](const Command &each) {
     const auto *launch = each.as<plan::Launch>();
@@ -296,7 +297,7 @@ Status Writer::writeStage(const plan::Plan &plan, const plan::StageSteps &steps,
       std::map<std::string, double> sums;
       for (const simulate::Share &share : shares) {
         std::string key =
-            share.command ? inspect::lineOf(plan, *share.command) : nameOf(share.transfer);
+            share.command ? textOf(lineOf(plan, *share.command)) : nameOf(share.transfer);
         if (!byLine && share.command)
           key = fmt::format("{} ({})", share.command->label, key);
         sums[key] += share.seconds;

@@ -2,6 +2,8 @@
 // and by kernel.
 #include "compiler/inspect/Compare.h"
 
+#include "runtime/plan/Messages.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -159,11 +161,11 @@ void addTo(Table &lines, Table &workers, const Side &side, Entry Row::*which) {
     return row;
   };
   for (const Run &run : side.step.runs) {
-    (rowOf(lines, lineOf(side.plan, *run.command)).*which).cost += run.all();
+    (rowOf(lines, textOf(lineOf(side.plan, *run.command))).*which).cost += run.all();
     (rowOf(workers, workerOf(side.plan, *run.command)).*which).cost += run.all();
   }
   for (const plan::Buffer &buffer : side.plan.buffers)
-    (rowOf(lines, inspect::textOf(buffer.location)).*which).memory += double(buffer.bytes);
+    (rowOf(lines, plan::textOf(buffer.location)).*which).memory += double(buffer.bytes);
 }
 
 Result<Side> open(const std::string &path) {

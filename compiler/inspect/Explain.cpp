@@ -3,6 +3,7 @@
 
 #include "compiler/inspect/Peak.h"
 #include "compiler/inspect/StepFacts.h"
+#include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -251,7 +252,7 @@ void Explainer::explain(const Line &line) const {
   Cost cost;
   for (const Run &run : step.runs) {
     const plan::Command &command = *run.command;
-    if (lineOf(plan, command) == fmt::format("{}:{}", line.file, line.number)) {
+    if (textOf(lineOf(plan, command)) == fmt::format("{}:{}", line.file, line.number)) {
       own.push_back(&run);
       cost += run.all();
     } else if (const auto *launch = command.as<plan::Launch>()) {
@@ -291,7 +292,7 @@ void Explainer::explain(const plan::Kernel &kernel) const {
   fmt::print("kernel {}\n  {}\n", kernel.name, kernel.summary);
   for (const plan::Location &location : kernel.locations) {
     const std::string text = textOfLine({location.file, location.line});
-    fmt::print("  from {}{}\n", inspect::textOf(location), text.empty() ? "" : ": " + text);
+    fmt::print("  from {}{}\n", plan::textOf(location), text.empty() ? "" : ": " + text);
   }
   std::vector<std::string> resources;
   if (!kernel.source.empty()) {
@@ -336,7 +337,7 @@ void Explainer::explain(const plan::Buffer &buffer) const {
   fmt::print("buffer {}\n  {}[{}], {} at {} of an arena of {}\n", buffer.name,
              plan::nameOf(buffer.type), fmt::join(buffer.shape, ","),
              bytesText(double(buffer.bytes)), buffer.offset, bytesText(double(plan.arenaBytes)));
-  if (const std::string place = inspect::textOf(buffer.location); !place.empty()) {
+  if (const std::string place = plan::textOf(buffer.location); !place.empty()) {
     const std::string text = textOfLine({buffer.location.file, buffer.location.line});
     fmt::print("  from {}{}\n", place, text.empty() ? "" : ": " + text);
   }
@@ -362,7 +363,7 @@ void Explainer::explain(const plan::Buffer &buffer) const {
         }
       if (!reads && !writes)
         continue;
-      const std::string line = lineOf(plan, command);
+      const std::string line = textOf(lineOf(plan, command));
       uses.push_back(fmt::format("{}[{}] {} {}{}", program.name, i,
                                  reads && writes ? "changed by"
                                  : writes        ? "written by"

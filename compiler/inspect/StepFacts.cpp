@@ -65,18 +65,6 @@ Result<StepFacts> stepOf(const plan::Plan &plan, int64_t world, const machine::M
   return facts;
 }
 
-std::string textOf(const plan::Location &location) {
-  return location.line == 0 ? location.file : fmt::format("{}:{}", location.file, location.line);
-}
-
-std::string lineOf(const plan::Plan &plan, const plan::Command &command) {
-  std::string line = textOf(command.location);
-  if (const auto *launch = command.as<plan::Launch>(); launch && line.empty())
-    if (const auto &lines = plan.kernels[launch->kernel].locations; !lines.empty())
-      line = textOf(lines.front());
-  return line;
-}
-
 std::string workerOf(const plan::Plan &plan, const plan::Command &command) {
   if (const auto *launch = command.as<plan::Launch>())
     return plan.kernels[launch->kernel].name;

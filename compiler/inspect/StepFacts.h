@@ -48,11 +48,6 @@ struct StepFacts {
 /// BadInput where the machine cannot have so many.
 Result<StepFacts> stepOf(const plan::Plan &plan, int64_t world, const machine::Machine &machine);
 
-/// "models/gpt2.cpp:93"; "" where there is none.
-std::string textOf(const plan::Location &location);
-/// The model line that a command is for; of a launch that has none its kernel's first. May be
-/// empty.
-std::string lineOf(const plan::Plan &plan, const plan::Command &command);
 /// What does the work: a kernel's name, "matmul bf16 768x2304x4096", "all_reduce".
 std::string workerOf(const plan::Plan &plan, const plan::Command &command);
 

@@ -20,24 +20,33 @@ std::string gibibytes(uint64_t bytes) {
   return text;
 }
 
-std::string place(const Location &location) {
-  return location.file + ":" + std::to_string(location.line);
+} // namespace
+
+std::string textOf(const Location &location) {
+  return location.line ? location.file + ":" + std::to_string(location.line) : location.file;
 }
 
-} // namespace
+std::vector<Location> linesOf(const Plan &plan, const Command &command) {
+  std::vector<Location> lines = {command.location};
+  if (const auto *launch = command.as<Launch>(); launch && !command.location.line)
+    lines = plan.kernels[launch->kernel].locations;
+  std::erase_if(lines, [](const Location &location) { return location.line == 0; });
+  return lines;
+}
+
+Location lineOf(const Plan &plan, const Command &command) {
+  const std::vector<Location> lines = linesOf(plan, command);
+  return lines.empty() ? command.location : lines.front();
+}
 
 std::string placeOf(const Plan &plan, const Program &program, size_t index) {
   const Command &command = program.commands[index];
   std::string where = "program '" + program.name + "', command " + std::to_string(index);
   if (!command.label.empty())
     where += " '" + command.label + "'";
-  std::vector<Location> locations = {command.location};
-  if (const auto *launch = command.as<Launch>(); launch && !command.location.line)
-    locations = plan.kernels[launch->kernel].locations;
   std::string lines;
-  for (const Location &location : locations)
-    if (location.line)
-      lines += (lines.empty() ? " (" : ", ") + place(location);
+  for (const Location &location : linesOf(plan, command))
+    lines += (lines.empty() ? " (" : ", ") + textOf(location);
   return where + lines + (lines.empty() ? "" : ")");
 }
 
@@ -66,7 +75,7 @@ Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besi
       continue;
     text += (shown++ ? ", " : "") + buffer->name + " " + gibibytes(buffer->bytes);
     if (at.line)
-      text += " (" + place(at) + ")";
+      text += " (" + textOf(at) + ")";
   }
   text += "; compile the model with a smaller seq_len or val_seq_len (-D seq_len=...)";
   if (ranks > 1)
@@ -77,7 +86,7 @@ Error outOfMemory(const Plan &plan, int ranks, uint64_t available, uint64_t besi
 std::string nameOfExchange(const Plan &plan, const Command &command, const Ref &part) {
   const Buffer &buffer = plan.buffers[part.buffer];
   const Location &at = command.location.line ? command.location : buffer.location;
-  return at.line ? buffer.name + " (" + place(at) + ")" : buffer.name;
+  return at.line ? buffer.name + " (" + textOf(at) + ")" : buffer.name;
 }
 
 std::string indexOutOfRange(const IndexChecks &checks, const int32_t *numbers) {
@@ -85,7 +94,7 @@ std::string indexOutOfRange(const IndexChecks &checks, const int32_t *numbers) {
     const int32_t number = *numbers++;
     if (number >= 0 && number < check.bound)
       continue;
-    const std::string at = check.location.line ? place(check.location) + ": " : "";
+    const std::string at = check.location.line ? textOf(check.location) + ": " : "";
     return at + check.kind + ": index " + std::to_string(number) + " is outside of [0, " +
            std::to_string(check.bound) + ")";
   }
@@ -131,7 +140,7 @@ std::string modelLines(const Plan &plan, const std::string &source) {
   for (const Kernel &kernel : plan.kernels)
     if (kernel.source == source)
       for (const Location &location : kernel.locations)
-        text += (text.empty() ? "" : ", ") + place(location);
+        text += (text.empty() ? "" : ", ") + textOf(location);
   return text.empty() ? "" : " (" + text + ")";
 }
 

@@ -12,6 +12,13 @@
 
 namespace nano::plan {
 
+/// "models/gpt2.cpp:93"; the file alone where there is no line; empty where there is neither.
+std::string textOf(const Location &location);
+/// The model lines that a command is for; of a launch that has none its kernel's.
+std::vector<Location> linesOf(const Plan &plan, const Command &command);
+/// The first of them. Line 0: there is none.
+Location lineOf(const Plan &plan, const Command &command);
+
 /// "program 'first', command 5 'y' (models/m.cpp:20)": program, number, label, and the model line,
 /// or those of the command's kernel.
 std::string placeOf(const Plan &plan, const Program &program, size_t command);
