@@ -24,10 +24,12 @@ struct LoneOptions {
 /// A device with the plan's parameters, for programs of these roles.
 class LoneProgram {
 public:
+  /// Which of a stage's programs.
+  using Role = std::string plan::Training::*;
+
   /// Run-time scalars have their values of the checkpoint's step, or of the last step where there
   /// is no checkpoint; the programs are those of the step's stage, the last of which may be none.
   /// `option`: who asks, for messages. BadInput: a bad start.
-  using Role = std::string plan::Training::*;
   static Result<std::unique_ptr<LoneProgram>>
   open(const plan::Plan &plan, const std::string &planHash, std::initializer_list<Role> roles,
        const std::string &option, const LoneOptions &options, const MakeDevice &makeDevice,

@@ -40,9 +40,9 @@ Result<std::vector<int32_t>> sample(const plan::Plan &plan, const std::string &p
       return prompt.error();
     tokens = std::move(*prompt);
   }
-  Result<std::unique_ptr<LoneProgram>> lone = LoneProgram::open(
-      plan, planHash, {&plan::Training::generate, &plan::Training::decode}, "--sample",
-      {options.start, options.threads, options.tuneFile}, makeDevice, console);
+  Result<std::unique_ptr<LoneProgram>> lone =
+      LoneProgram::open(plan, planHash, NextLogits::roles, "--sample",
+                        {options.start, options.threads, options.tuneFile}, makeDevice, console);
   if (!lone)
     return lone.error();
   if (Status status = NextLogits::check((*lone)->training(), options.cache); !status)

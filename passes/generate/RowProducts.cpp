@@ -48,11 +48,11 @@ Value RowProgram::rowProduct(Operation *op, Value x, Value weight, Value addend)
   return g.cast(sums, tensorType(matmul).getElementType());
 }
 
-/// True for row t of an i32 [T] that is at most t.
+/// Whether element t of `value`, i32 [T], is known to be at most t, for every t.
 bool RowProgram::isAtMostPosition(Value value) const {
   const IntegerRanges ranges(all, 0);
   SmallVector<Value> pending = {value};
-  // Which of several operands, and how many of them, must be.
+  // Values that must all be so for the asked one to be so.
   while (!pending.empty()) {
     const Value at = pending.pop_back_val();
     Operation *op = at.getDefiningOp();
@@ -66,6 +66,7 @@ bool RowProgram::isAtMostPosition(Value value) const {
       pending.append({select.getOnTrue(), select.getOnFalse()});
       continue;
     }
+    // Of a minimum one operand is enough.
     if (auto least = dyn_cast_if_present<MinOp>(op)) {
       const bool isLeft = isa_and_present<IotaOp>(least.getLhs().getDefiningOp());
       pending.push_back(isLeft ? least.getLhs() : least.getRhs());

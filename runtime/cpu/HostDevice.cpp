@@ -58,7 +58,9 @@ Status HostDevice::prepare(const Command &command, Prepared &prepared) {
       return launch.error();
     prepared.launch = std::move(*launch);
   }
-  prepared.exchange = exchangeOf(command).value_or(plan::Exchange());
+  if (!plan::isCollective(command))
+    return ok();
+  prepared.exchange = *exchangeOf(command);
   for (const plan::Move &move : prepared.exchange.moves)
     prepared.names.push_back(plan::nameOfExchange(plan, command, move.from));
   return ok();

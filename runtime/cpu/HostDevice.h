@@ -69,7 +69,7 @@ private:
     const plan::Command *command = nullptr;
     std::unique_ptr<PreparedLaunch> launch; ///< Launch
     Matmul *product = nullptr;              ///< Matmul
-    /// Collectives and Shard, and of each move its buffer and line.
+    /// Collectives, and of each move its buffer and line.
     plan::Exchange exchange;
     std::vector<std::string> names;
     uint64_t runs = 0;

@@ -28,14 +28,14 @@ public:
     launch.parameters = parameters.data();
     launch.maps = maps.data();
     if (!device.emulator.checked)
-      return device.run(launch);
+      return device.runBlocks(launch);
     for (const auto &[buffer, use] : uses) {
       Region &region = device.global[buffer];
       region.operand = true;
       region.readable = use.read;
       region.writable = use.written;
     }
-    Status status = device.run(launch);
+    Status status = device.runBlocks(launch);
     for (const auto &[buffer, use] : uses)
       device.global[buffer].operand = false;
     return status;
@@ -202,7 +202,7 @@ EmulatorDevice::prepareLaunch(const plan::Launch &command) {
   return std::unique_ptr<cpu::PreparedLaunch>(std::move(prepared));
 }
 
-Status EmulatorDevice::run(Launch &launch) {
+Status EmulatorDevice::runBlocks(Launch &launch) {
   launch.seed = emulator.seed + 0x9e3779b97f4a7c15u * ++launches;
   auto blocksOfCluster = uint32_t(launch.kernel->clusterBlocks);
   int64_t count = (int64_t(launch.blocks) + blocksOfCluster - 1) / blocksOfCluster;

@@ -42,8 +42,8 @@ private:
                  const Options &emulator)
       : HostDevice(plan, communicator, options), emulator(emulator) {}
   Status allocateBuffers();
-  /// Runs all blocks. The first fault as an error.
-  Status run(Launch &launch);
+  /// The first fault as an error.
+  Status runBlocks(Launch &launch);
 
   Options emulator;
   Kernels kernels;
