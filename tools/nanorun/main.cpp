@@ -1,5 +1,5 @@
 // nanorun: reads a plan, loads its device, and trains or samples.
-#include "runtime/CompareRuns.h"
+#include "runtime/ComparePlans.h"
 #include "runtime/Device.h"
 #include "runtime/Evaluate.h"
 #include "runtime/comm/Crew.h"
@@ -29,14 +29,15 @@ namespace {
 
 using namespace nano;
 
-Status printDescription(const plan::PlanFile &file) {
-  Result<std::vector<plan::Plan>> plans = file.plans();
-  if (!plans)
-    return plans.error();
-  std::string text = plan::describe(*plans);
+Status print(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     return failed("standard output cannot be written");
   return ok();
+}
+
+Status printDescription(const plan::PlanFile &file) {
+  Result<std::vector<plan::Plan>> plans = file.plans();
+  return plans ? print(plan::describe(*plans)) : plans.error();
 }
 
 /// Makes the device that the command line asks for.
@@ -169,73 +170,36 @@ Status trainPlan(Crew &crew, const Options &options) {
   return train(*plan, file->hash(), options.train, deviceOf(options), console, &crew);
 }
 
-/// The device that runs OTHER.plan of --compare: that of --device where it can.
-std::string otherDevice(const Options &options, const plan::Plan &other) {
-  const bool isAsked = !options.device.empty() && checkDevice(other, options.device);
-  return isAsked ? options.device : other.target;
-}
-
-/// What runs a plan on a device.
-ComparedRun runOn(const plan::Plan &plan, const plan::PlanFile &file, const std::string &name,
-                  const std::string &device, const Options &options) {
-  Options own = options;
-  own.device = device;
-  return {&plan, file.hash(), fmt::format("{} on {}", name, device), deviceOf(own),
-          options.train.threads};
-}
-
-Status comparePlans(const plan::PlanFile &file, const Options &options) {
-  const bool isDevice =
-      options.compare == "cpu" || options.compare == "emulator" || options.compare == "cuda";
-  Result<plan::Plan> plan = file.plan(1);
-  if (!plan)
-    return badInput(fmt::format("--compare: it runs one rank: {}", plan.error().message));
-  const std::string device = options.device.empty() ? plan->target : options.device;
-  CompareOptions compareOptions;
-  compareOptions.train = options.train.train;
-  compareOptions.start = options.train.start;
-  compareOptions.tuneFile = options.train.tuneFile;
-  compareOptions.tolerance = options.tolerance;
-  compareOptions.isSamePlan = isDevice;
-  std::optional<plan::PlanFile> otherFile;
-  std::optional<plan::Plan> otherPlan;
-  ComparedRun a = runOn(*plan, file, options.plan, device, options), b;
-  if (isDevice) {
-    if (Status status = checkDevice(*plan, options.compare); !status)
-      return badInput(fmt::format("--compare: {}; or name a plan that was compiled for it",
-                                  status.error().message));
-    b = runOn(*plan, file, options.plan, options.compare, options);
-    if (options.compare == device) {
-      b.threads = 1;
-      b.name += " again, with one thread";
-      if (!compareOptions.tolerance)
-        compareOptions.tolerance = 0;
-    }
-  } else {
+Status printComparison(const plan::PlanFile &file, const Options &options) {
+  CompareRequest request;
+  request.plan = options.plan;
+  request.device = options.device;
+  request.other = options.compare;
+  request.threads = options.train.threads;
+  request.runs.train = options.train.train;
+  request.runs.start = options.train.start;
+  request.runs.tuneFile = options.train.tuneFile;
+  request.runs.tolerance = options.tolerance;
+  request.open = [&](const std::string &path) -> Result<plan::PlanFile> {
     if (!options.trust.model.empty())
       return badInput("--rebuild: not together with --compare OTHER.plan, which would run too");
-    Result<plan::PlanFile> opened = openTrusted(options.compare, options.trust);
+    Result<plan::PlanFile> opened = openTrusted(path, options.trust);
     if (!opened)
       return badInput("--compare " + opened.error().message);
-    otherFile = std::move(*opened);
-    Result<plan::Plan> other = otherFile->plan(1);
-    if (!other)
-      return badInput(fmt::format("--compare {}: it runs one rank: {}", options.compare,
-                                  other.error().message));
-    otherPlan = std::move(*other);
-    b = runOn(*otherPlan, *otherFile, options.compare, otherDevice(options, *otherPlan), options);
-  }
+    return opened;
+  };
+  request.on = [&](const std::string &device) {
+    Options own = options;
+    own.device = device;
+    return deviceOf(own);
+  };
   Console console(stderr, Console::isTerminal(stderr));
-  Result<StepComparison> found = compareRuns(a, b, compareOptions, console);
+  Result<PlanComparison> found = comparePlans(file, request, console);
   if (!found)
     return found.error();
-  const std::string text = toString(a, b, *found);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    return failed("standard output cannot be written");
-  if (!found->firstDifference)
-    return ok();
-  return failed(fmt::format("--compare: the runs differ, first in buffer '{}'",
-                            plan->buffers[found->firstDifference->a.buffer].name));
+  if (Status status = print(found->text); !status)
+    return status;
+  return found->agrees;
 }
 
 /// An error's message is one line, whatever names it quotes. Where nobody can hear it, the exit
@@ -323,7 +287,7 @@ Status run(int argc, char **argv) {
   if (options.describe)
     return printDescription(*file);
   if (compares)
-    return comparePlans(*file, options);
+    return printComparison(*file, options);
   // Every variant can do these, on one rank.
   Result<plan::Plan> plan = file->plan(file->common().worlds.front());
   if (!plan)
