@@ -60,6 +60,8 @@ Optimizer recordOptimizer(const char *name, const OptimizerOptions &how, const v
 template <typename F>
 Optimizer optimizer(const char *name, const OptimizerOptions &how, F equations,
                     Line at = Line::here()) {
+  static_assert(
+      requires(const F &f, Update u) { f(u); }, "write [=](Update u) { u.set(newValue); }");
   return recordOptimizer(
       name, how, new F(static_cast<F &&>(equations)),
       [](const void *context, Update &update) { (*static_cast<const F *>(context))(update); },
