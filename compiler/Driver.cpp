@@ -8,27 +8,21 @@
 #include "codegen/cpu/NativeCode.h"
 #include "codegen/cuda/CudaEmitter.h"
 #include "compiler/CrashMessage.h"
-#include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/KernelChecks.h"
 #include "compiler/MemoryLimit.h"
 #include "compiler/PassRecorder.h"
-#include "compiler/Registration.h"
 #include "compiler/RequestChecks.h"
 #include "compiler/RunStages.h"
-#include "compiler/ScalesFile.h"
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "compiler/StepTraffic.h"
+#include "compiler/Tracing.h"
 #include "compiler/explore/PassRecords.h"
-#include "ir/graph/Phases.h"
-#include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
-#include "ir/step/Step.h"
 #include "passes/memory/MemoryReport.h"
 #include "runtime/plan/PlanFile.h"
 
-#include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -40,7 +34,6 @@
 #include <cstdio>
 #include <deque>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <thread>
 
@@ -48,34 +41,11 @@ using namespace mlir;
 
 namespace nano {
 
-using frontend::HyperparameterRecord;
-using frontend::ParameterRecord;
 using frontend::TracedModel;
 
 namespace {
 
-using Overrides = std::vector<std::pair<std::string, std::string>>;
-
-void loadDialects(MLIRContext &context) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  context.appendDialectRegistry(registry);
-  context.loadAllAvailableDialects();
-}
-
-TracedModel trace(MLIRContext &context, const ModelFile &file, const Overrides &overrides,
-                  const std::string &scales = {}, const std::vector<std::string> &reports = {},
-                  const frontend::KernelTrace &kernels = {}) {
-  frontend::TraceInput input = file.input();
-  input.overrides = overrides;
-  input.reports = reports;
-  input.kernels = kernels;
-  if (!scales.empty())
-    input.scales = readScalesFile(scales);
-  return frontend::traceModel(context, input);
-}
-
-/// The same of a stage of the run.
+/// What a step moves in a stage of the run, before and after fusion.
 struct RunTraffic {
   std::string runStage; ///< empty: the only one
   StepTraffic unfused, fused;
@@ -553,57 +523,6 @@ private:
   std::vector<plan::Plan> plans;
 };
 
-/// Runs `work` and turns what it throws into a line and an exit status; `records`, which may be
-/// null, are told why.
-template <typename Work> int guarded(const Work &work, explore::PassRecords *records = nullptr) {
-  auto note = [&](const std::string &message) {
-    if (records)
-      records->failure = failureOf(message);
-  };
-  try {
-    work();
-    return Done;
-  } catch (const ModelError &error) {
-    note(error.what());
-    fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), error.column));
-    return BadInput;
-  } catch (const StageError &error) {
-    note(error.what());
-    fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), 0));
-    return error.isBadInput ? BadInput : RunFailed;
-  } catch (const std::bad_alloc &) {
-    throw; // main says so
-  } catch (const std::exception &error) {
-    fmt::print(stderr, "nanoc: internal error: {}\n", error.what());
-    return RunFailed;
-  }
-}
-
-//===- Tables ------------------------------------------------------------------===//
-
-/// Columns of text, each as wide as its widest cell. Width counts characters, not bytes.
-std::string table(const std::vector<std::vector<std::string>> &rows) {
-  auto width = [](const std::string &text) {
-    return llvm::count_if(text,
-                          [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  };
-  std::vector<std::ptrdiff_t> widths;
-  for (const auto &row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max<std::ptrdiff_t>(widths[i], width(row[i]));
-  }
-  std::string text;
-  for (const auto &row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      line +=
-          " " + row[i] + std::string(i + 1 < row.size() ? widths[i] - width(row[i]) + 1 : 0, ' ');
-    text += StringRef(line).rtrim().str() + "\n";
-  }
-  return text;
-}
-
 } // namespace
 
 const char *defaultTarget() { return NANO_DEFAULT_TARGET; }
@@ -623,45 +542,6 @@ int compileModel(const CompileOptions &options) {
     }
   };
   return guarded(work, options.passes);
-}
-
-int listParameters(const std::string &path, const Overrides &overrides, bool isVerbose) {
-  return guarded([&] {
-    const ModelFile file(path, isVerbose);
-    MLIRContext context;
-    loadDialects(context);
-    const TracedModel model = trace(context, file, overrides);
-    std::vector<std::vector<std::string>> rows{{"hyperparameter", "default", "meaning"}};
-    const bool anyOverridden = llvm::any_of(
-        model.hyperparameters, [](const HyperparameterRecord &r) { return r.overridden; });
-    if (anyOverridden)
-      rows[0].insert(rows[0].begin() + 2, "value");
-    for (const HyperparameterRecord &record : model.hyperparameters) {
-      rows.push_back({record.name, record.defaultValue, record.about});
-      if (anyOverridden)
-        rows.back().insert(rows.back().begin() + 2, record.value);
-    }
-    std::vector<std::vector<std::string>> parameters{
-        {"parameter", "shape", "type", "initial value", "optimizer"}};
-    for (const ParameterRecord &record : model.parameters)
-      parameters.push_back({record.name, record.shape, record.type, record.init, record.optimizer});
-    fmt::print("{}: hyperparameters\n{}\n{}: parameters\n{}", file.input().name, table(rows),
-               file.input().name, table(parameters));
-    if (model.reports.empty())
-      return;
-    std::vector<std::vector<std::string>> reports{{"report", "kind", "shape", "type"}};
-    for (const frontend::ReportRecord &record : model.reports)
-      reports.push_back({record.name, record.kind, record.shape, record.type});
-    fmt::print("\n{}: reports, for --reports\n{}", file.input().name, table(reports));
-  });
-}
-
-int listStages() {
-  std::vector<std::vector<std::string>> rows;
-  for (const Stage &stage : stages())
-    rows.push_back({stage.name.str(), stage.summary.str()});
-  fmt::print("{}", table(rows));
-  return Done;
 }
 
 } // namespace nano
