@@ -1,8 +1,11 @@
-// The plan as text for people; stable enough to be matched by FileCheck.
+// The plan as text for people; stable enough to be matched by FileCheck. Words say what readers ask
+// most, each line ends with the other fields that are not as by default: what is added to
+// PlanFields.h is described without a word here.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <charconv>
@@ -65,6 +68,15 @@ std::string describe(const TensorMap &map) {
   return text;
 }
 
+/// The keys of commands that `Describer::action` has words for.
+constexpr std::initializer_list<std::string_view> actionKeys = {
+    "launch",    "segments", "matmul",      "types",     "transpose",
+    "scale",     "a",        "b",           "c",         "d",
+    "scaleA",    "scaleB",   "scaleBlocks", "allReduce", "reduceScatter",
+    "allGather", "shard",    "fill",        "copy",      "record",
+    "wait",      "ranks",    "maximum",     "refs",      "counts",
+    "stream",    "label",    "at"};
+
 class Describer {
 public:
   explicit Describer(const Plan &plan) : plan(plan) {}
@@ -113,10 +125,12 @@ std::string Describer::common(const std::string &hash) {
        std::to_string(plan.source.size()) + " bytes" +
        (plan.data.empty() ? "" : ", data " + std::to_string(plan.data.size()) + " bytes"));
   for (const Source &source : plan.sources)
-    line("  " + source.name + "  " + std::to_string(source.text.size()) + " bytes");
+    line("  " + source.name + "  " + std::to_string(source.text.size()) + " bytes" +
+         otherFields(source, {"name", "text"}));
   line("hyperparameters:");
   for (const Hyperparameter &item : plan.hyperparameters)
-    line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : ""));
+    line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : "") +
+         otherFields(item, {"name", "value", "overridden"}));
   interchange();
   kernels();
   return std::move(out);
@@ -154,7 +168,9 @@ void Describer::buffers() {
     const Buffer &buffer = plan.buffers[index];
     line("  " + buffer.name + "  " + tensor(buffer.type, buffer.shape) + "  " +
          std::to_string(buffer.bytes) + " bytes (" + size(buffer.bytes) + ") at " +
-         std::to_string(buffer.offset) + place(buffer.location));
+         std::to_string(buffer.offset) +
+         otherFields(buffer, {"name", "type", "shape", "bytes", "offset", "at"}) +
+         place(buffer.location));
   }
 }
 
@@ -206,11 +222,14 @@ void Describer::states() {
       text += ", " + sharding(*state.sharding);
     if (!state.optimizer.empty())
       text += ", " + state.optimizer + " lr " + number(state.learningRate);
+    text += otherFields(state, {"name", "role", "type", "shape", "buffer", "init", "sharding",
+                                "optimizer", "learningRate", "at"});
     line(text + place(state.location));
   }
   line("scalars:");
   for (const Scalar &scalar : plan.scalars)
-    line("  " + scalar.name + "  " + nameOf(scalar.type) + " = " + toString(scalar.value));
+    line("  " + scalar.name + "  " + nameOf(scalar.type) + " = " + toString(scalar.value) +
+         otherFields(scalar, {"name", "type", "value"}));
 }
 
 void Describer::kernels() {
@@ -235,6 +254,8 @@ void Describer::kernels() {
       text += ", clusters of " + std::to_string(kernel.clusterBlocks) + " blocks";
     for (const TensorMap &map : kernel.tensorMaps)
       text += ", operand " + std::to_string(map.argument) + " as " + describe(map);
+    text += otherFields(kernel, {"name", "summary", "flops", "flopsPerKey", "scratch", "source",
+                                 "block", "cluster", "maps", "at"});
     for (const Location &location : kernel.locations)
       text += place(location);
     line(text);
@@ -327,12 +348,13 @@ std::string Describer::action(const Command &command) const {
 
 void Describer::program(const Program &program) {
   line("program " + program.name + ": " + std::to_string(program.commands.size()) + " commands, " +
-       std::to_string(program.streams) + " streams, " + std::to_string(program.events) + " events");
+       std::to_string(program.streams) + " streams, " + std::to_string(program.events) + " events" +
+       otherFields(program, {"name", "streams", "events", "commands"}));
   for (const Command &command : program.commands) {
     std::string text = "  ";
     if (program.streams > 1)
       text += "@" + std::to_string(command.stream) + " ";
-    text += action(command);
+    text += action(command) + otherFields(command, actionKeys);
     if (!command.label.empty())
       text += "  \"" + command.label + "\"";
     line(text + place(command.location));
@@ -345,7 +367,8 @@ std::string Describer::variant() {
     worlds += " " + std::to_string(world);
   if (plan.group > 1)
     worlds += ", groups of " + std::to_string(plan.group);
-  line(worlds);
+  line(worlds + otherFieldsOfVariant(plan, {"group", "arenaBytes", "buffers", "states", "scalars",
+                                            "programs", "training", "laterStages"}));
   buffers();
   states();
   for (const Program &item : plan.programs)
@@ -372,7 +395,7 @@ void Describer::training(const Training &training) {
                               std::pair("last ", &phase.last), std::pair("update ", &phase.update)})
       if (!name->empty())
         text += std::exchange(separator, ", ") + (role + *name);
-    line(text);
+    line(text + otherFields(phase, {"first", "next", "last", "update"}));
   }
   for (const Report &report : training.reports) {
     std::string text = "  reports " + report.name + ": " + nameOf(report.kind) + " of " +
@@ -382,29 +405,45 @@ void Describer::training(const Training &training) {
       text += "+" + std::to_string(report.offset);
     for (size_t i = 0; i < report.phases.size(); ++i)
       text += (i ? ", " : ", phases ") + std::to_string(report.phases[i]);
-    line(text);
+    line(text + otherFields(report, {"name", "kind", "buffer", "offset", "eachStep", "phases"}));
   }
   for (const Event &event : training.events)
     line("  after " +
          (event.step < 0 ? std::string("every step") : "step " + std::to_string(event.step)) +
-         ": " + event.program);
+         ": " + event.program + otherFields(event, {"program", "step"}));
   if (!training.validate.empty())
     line("validation: " + training.validate + ", sequences of " +
          std::to_string(training.valSeqLen) + " tokens");
   if (const Documents &documents = training.documents; documents != Documents())
     line("documents: " + std::string(nameOf(documents.rule)) +
          (documents.longest.empty() ? "" : ", limited by " + documents.longest) +
-         (documents.shuffle ? ", shuffled" : ""));
+         (documents.shuffle ? ", shuffled" : "") +
+         otherFields(documents, {"rule", "longest", "shuffle"}));
   for (auto [who, columns] :
        {std::pair("training", &training.columns), std::pair("validation", &training.valColumns)})
     for (const Column &column : *columns)
       line(std::string("column: ") + column.name + " " + nameOf(column.type) + " of " +
-           (column.ofTarget ? "targets" : "inputs") + ", read by " + who);
+           (column.ofTarget ? "targets" : "inputs") + ", read by " + who +
+           otherFields(column, {"name", "type", "ofTarget"}));
   if (!training.generate.empty())
     line("sampling: " + training.generate + ", sequences of " + std::to_string(training.genSeqLen) +
          " tokens" + (training.decode.empty() ? "" : ", token by token: " + training.decode));
   for (const ScaledWeight &weight : training.scaledWeights)
-    line("FP8 products: " + weight.name + ", " + weight.recipe + " scaling");
+    line("FP8 products: " + weight.name + ", " + weight.recipe + " scaling" +
+         otherFields(weight, {"name", "recipe"}));
+  for (const IndexChecks *checks :
+       {&training.checks, &training.valChecks, &training.genChecks, &training.decodeChecks})
+    for (const IndexChecks::Check &check : checks->list)
+      line("checked: indices of " + check.kind + " below " + std::to_string(check.bound) + ", in " +
+           plan.buffers[checks->buffer].name + place(check.location));
+  const std::string others = otherFields(
+      training,
+      {"stage",     "until",      "phases",    "seqLen",      "globalBatch", "numIterations",
+       "vocabSize", "reports",    "events",    "validate",    "valSeqLen",   "documents",
+       "columns",   "valColumns", "generate",  "genSeqLen",   "decode",      "scaledWeights",
+       "checks",    "valChecks",  "genChecks", "decodeChecks"});
+  if (!others.empty())
+    line("other: " + others.substr(2));
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Plan.h"
 
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -22,6 +23,13 @@ struct FieldError : std::runtime_error {
 std::string commonText(std::span<const Plan> variants);
 /// The rest of one variant.
 std::string variantText(const Plan &plan);
+
+/// The fields of an object for people, as keys and JSON, but those that are `said` otherwise and
+/// those that are as by default: ", eosToken 50256, events [{…}]"; empty where there are none.
+template <typename S>
+std::string otherFields(const S &object, std::initializer_list<std::string_view> said);
+/// The same of what a variant of the plan has to itself.
+std::string otherFieldsOfVariant(const Plan &plan, std::initializer_list<std::string_view> said);
 
 /// Fill the fields of `plan` that are in the text, and the numbers of ranks of each variant. Throw
 /// FieldError for text that is not JSON, and for a missing, unknown or ill-typed field; ranges and

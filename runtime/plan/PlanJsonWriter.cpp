@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -31,6 +32,13 @@ class Writer {
 public:
   std::string common(std::span<const Plan> variants);
   std::string variant(const Plan &plan);
+  /// These fields of an object.
+  template <typename S, typename... Fields>
+  Json object(const S &from, const std::tuple<Fields...> &fields) {
+    Json json = Json::object();
+    write(json, from, fields);
+    return json;
+  }
 
 private:
   template <typename T> Json json(const T &value) {
@@ -252,7 +260,43 @@ std::string Writer::end() {
   return std::move(out);
 }
 
+template <typename S, typename Fields>
+std::string others(const S &object, const Fields &fields,
+                   std::initializer_list<std::string_view> said) {
+  const Json all = Writer().object(object, fields), fresh = Writer().object(S(), fields);
+  std::string list;
+  for (const auto &[key, value] : all.items())
+    if (std::find(said.begin(), said.end(), key) == said.end() &&
+        !(fresh.contains(key) && fresh[key] == value))
+      list += ", " + key + " " + text(value);
+  return list;
+}
+
 } // namespace
+
+template <typename S>
+std::string otherFields(const S &object, std::initializer_list<std::string_view> said) {
+  return others(object, fieldsOf<S>, said);
+}
+template std::string otherFields(const Source &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Hyperparameter &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Buffer &, std::initializer_list<std::string_view>);
+template std::string otherFields(const State &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Scalar &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Kernel &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Command &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Program &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Column &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Documents &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Event &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Report &, std::initializer_list<std::string_view>);
+template std::string otherFields(const ScaledWeight &, std::initializer_list<std::string_view>);
+template std::string otherFields(const StepPrograms &, std::initializer_list<std::string_view>);
+template std::string otherFields(const Training &, std::initializer_list<std::string_view>);
+
+std::string otherFieldsOfVariant(const Plan &plan, std::initializer_list<std::string_view> said) {
+  return others(plan, variantFields, said);
+}
 
 std::string commonText(std::span<const Plan> variants) { return Writer().common(variants); }
 

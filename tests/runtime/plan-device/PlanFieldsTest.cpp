@@ -147,6 +147,70 @@ TEST_P(PlanFieldsOf, NoFieldMayBeMissing) {
   EXPECT_GT(removed, GetParam() == Text::Common ? 25 : 150);
 }
 
+/// The first value of a field that is no list or object.
+Pointer leafOf(const Json &json, Pointer at) {
+  while (json[at].is_structured() && !json[at].empty())
+    at = json[at].is_object() ? at / json[at].begin().key() : at / 0;
+  return at;
+}
+
+/// Whoever adds a field to PlanFields.h need not think of the description.
+TEST_P(PlanFieldsOf, AreDescribed) {
+  auto described = [&](const Json &json, std::string &text) {
+    Plan plan = GetParam() == Text::Common ? fullCudaPlan() : fullPlan();
+    std::vector<std::vector<int64_t>> worlds;
+    try {
+      if (GetParam() == Text::Common)
+        readCommon(json.dump(), plan, worlds);
+      else
+        readVariant(json.dump(), plan);
+    } catch (const FieldError &) {
+      return false;
+    }
+    text = describe(plan);
+    text.erase(0, text.find('\n')); // the hash
+    return true;
+  };
+  std::string text;
+  ASSERT_TRUE(described(good, text));
+  std::vector<Pointer> list;
+  places(good, Pointer(), list);
+  int changes = 0;
+  for (const Pointer &place : list) {
+    const std::string path = place.to_string();
+    // Words say which kind of initial value there is and not each number; paths are a list of
+    // their own; `interchange` has keys of its own.
+    if (place.empty() || !good[place.parent_pointer()].is_object() ||
+        path.find("/init") != std::string::npos || path.starts_with("/files") ||
+        path.starts_with("/interchange") || path.starts_with("/variants"))
+      continue;
+    const Pointer leaf = leafOf(good, place);
+    const Json &value = good[leaf];
+    if (value.is_structured() || (path.starts_with("/scalars") && good[place].is_array()))
+      continue; // an empty list, an expression
+    std::vector<Json> others = {"bf16", "f32", "group",  "peers",     "max",
+                                "mean", "cut", "packed", "parameter", "gradient"};
+    if (value.is_boolean())
+      others = {!value.get<bool>()};
+    if (value.is_number())
+      others = {value.get<double>() > 0 ? Json(value.get<int64_t>() - 1) : Json(1)};
+    bool isChanged = false, isRead = false;
+    for (const Json &other : others) {
+      Json changed = good;
+      changed[leaf] = other;
+      std::string now;
+      if (other == value || !described(changed, now))
+        continue;
+      isRead = true;
+      isChanged |= now != text;
+    }
+    EXPECT_TRUE(isRead) << leaf;
+    EXPECT_TRUE(isChanged) << leaf;
+    ++changes;
+  }
+  EXPECT_GT(changes, GetParam() == Text::Common ? 25 : 150);
+}
+
 TEST_P(PlanFieldsOf, NoFieldIsUnknown) {
   std::vector<Pointer> list;
   places(good, Pointer(), list);

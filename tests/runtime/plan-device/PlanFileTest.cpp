@@ -129,7 +129,7 @@ TEST_F(PlanFile, RestoresDeviceCode) {
         "by 256 threads, 1 segments at most, shared 2.0 KiB, clusters of 2 "
         "blocks, operand 0 as f32[60,15], rows 64 bytes apart, boxes [128,8] "
         "swizzled by 32 bytes, operand 1 as bf16[4,8], rows 16 bytes apart, "
-        "boxes [4,8]\n"})
+        "boxes [4,8], reaches [[8,512,64],[16,4096,4096]]\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << text;
 }
 
@@ -391,10 +391,11 @@ TEST_F(PlanFile, DescribesItself) {
   std::string text = describe(fullPlan());
   const char *matmul =
       "  @0 matmul 2x [4x5]*[5x8] out y:f32 = 0.12 * in x+256:bf16 * in embed.weight:bf16^T + "
-      "-1.5 * in y+512:f32  \"q·kᵀ\"\n";
+      "-1.5 * in y+512:f32, ld [6,7,8,9], stride [30,1,64,100]  \"q·kᵀ\"\n";
   const char *scaled =
       "  @0 matmul [4x128]*[128x8] out y:f32 = in x:f8e5m2 * in x+1024:f8e4m3fn^T scaled by in "
-      "logits, in logits+64 for blocks of 1x128, 128x1 with strides [1,4], [2,8]\n";
+      "logits, in logits+64 for blocks of 1x128, 128x1 with strides [1,4], [2,8], ld "
+      "[128,128,8,0]\n";
   const char *parameter =
       "  parameter embed.weight  bf16[32,8] in embed.weight = normal(0.5, 2), adam lr 0.6  "
       "test.cpp:12\n";
@@ -422,7 +423,7 @@ TEST_F(PlanFile, DescribesItself) {
         "program first: 14 commands, 2 streams, 3 events\n",
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",
         matmul,
-        "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32\n",
+        "  @0 matmul [16x16]*[16x16] out y:f32 = in x:f32^T * in x:f32, ld [16,16,16,0]\n",
         scaled,
         "  @0 all_reduce inout embed.weight.grad, inout loss of 256 1 f32  \"gradients\"\n",
         "  @0 all_reduce by maximum over group inout loss of 1 f32\n",
@@ -434,7 +435,9 @@ TEST_F(PlanFile, DescribesItself) {
         "  @0 copy in x, out y of 32 f32\n",
         "  @0 record event 2\n",
         "  @1 wait for event 2\n",
-        training})
+        training,
+        "checked: indices of gather below 30, in tokens  model.cpp:3\n",
+        "other: eosToken 29, tokensBuffer 1, "})
     EXPECT_NE(text.find(expected), std::string::npos) << expected;
   EXPECT_LT(text.find("  x  f32"), text.find("  loss  f32")) << "largest buffers first";
 }
