@@ -3,6 +3,7 @@
 // names.
 #pragma once
 
+#include "nano_layout.h"
 #include "nano_primitives.h"
 
 namespace nano {
@@ -209,22 +210,6 @@ template <int Registers> NANO_DEVICE void decreaseRegisters() {
 
 // ------------------------------------------------------------------- Products of a warpgroup
 
-/// How rows of 32, 64 or 128 bytes are permuted within shared memory: bits 4 … of the address are
-/// XORed with bits 7 … (1, 2 or 3 of them). A tile starts at a multiple of 256, 512 or 1024 bytes.
-enum class Swizzle : uint32_t { None = 0, Bytes128 = 1, Bytes64 = 2, Bytes32 = 3 };
-
-/// Where `byte` of a tile lies in a swizzled tile.
-template <Swizzle Mode> NANO_DEVICE constexpr uint32_t swizzled(uint32_t byte) {
-  if constexpr (Mode == Swizzle::Bytes128)
-    return byte ^ ((byte >> 3) & 0x70);
-  else if constexpr (Mode == Swizzle::Bytes64)
-    return byte ^ ((byte >> 3) & 0x30);
-  else if constexpr (Mode == Swizzle::Bytes32)
-    return byte ^ ((byte >> 3) & 0x10);
-  else
-    return byte;
-}
-
 /// The matrix descriptor of an operand in shared memory: its start (a multiple of 16 bytes), the
 /// leading and the stride byte offset as the PTX manual defines them for the layout. For operands
 /// that are contiguous along K with swizzle, 8 rows of one swizzle width form a block of contiguous
@@ -232,13 +217,7 @@ template <Swizzle Mode> NANO_DEVICE constexpr uint32_t swizzled(uint32_t byte) {
 /// width adds its bytes to `tile`.
 NANO_DEVICE uint64_t matrixDescriptor(const void *tile, uint32_t leadingBytes, uint32_t strideBytes,
                                       Swizzle swizzle) {
-  uint64_t address = (sharedAddress(tile) & 0x3ffff) >> 4;
-  return address | uint64_t((leadingBytes & 0x3ffff) >> 4) << 16 |
-         uint64_t((strideBytes & 0x3ffff) >> 4) << 32 | uint64_t(swizzle) << 62;
-}
-/// The descriptor of what lies `bytes`, a multiple of 16, behind a tile: it costs one addition.
-NANO_DEVICE uint64_t advanced(uint64_t descriptor, uint32_t bytes) {
-  return (descriptor & ~uint64_t(0xffffffff)) | (uint32_t(descriptor) + (bytes >> 4));
+  return descriptorAt(sharedAddress(tile), leadingBytes, strideBytes, swizzle);
 }
 
 /// Before the first product, and after the threads changed sums or fragments of A in registers.

@@ -2,6 +2,7 @@
 // documents them.
 #pragma once
 
+#include "nano_layout.h"
 #include "nano_primitives.h"
 
 namespace nano {
@@ -108,26 +109,10 @@ template <int Registers> NANO_PRIMITIVE void decreaseRegisters(NANO_SITE) {
 
 // ------------------------------------------------------------------- Products of a warpgroup
 
-enum class Swizzle : uint32_t { None = 0, Bytes128 = 1, Bytes64 = 2, Bytes32 = 3 };
-
-template <Swizzle Mode> inline constexpr uint32_t swizzled(uint32_t byte) {
-  if constexpr (Mode == Swizzle::Bytes128)
-    return byte ^ ((byte >> 3) & 0x70);
-  else if constexpr (Mode == Swizzle::Bytes64)
-    return byte ^ ((byte >> 3) & 0x30);
-  else if constexpr (Mode == Swizzle::Bytes32)
-    return byte ^ ((byte >> 3) & 0x10);
-  else
-    return byte;
-}
-
 inline uint64_t matrixDescriptor(const void *tile, uint32_t leadingBytes, uint32_t strideBytes,
                                  Swizzle swizzle, NANO_SITE) {
-  uint64_t address = (sharedAddress(tile, site) & 0x3ffff) >> 4;
-  return address | uint64_t((leadingBytes & 0x3ffff) >> 4) << 16 |
-         uint64_t((strideBytes & 0x3ffff) >> 4) << 32 | uint64_t(swizzle) << 62;
+  return descriptorAt(sharedAddress(tile, site), leadingBytes, strideBytes, swizzle);
 }
-inline uint64_t advanced(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
 
 NANO_PRIMITIVE void warpgroupFence(NANO_SITE) { thread().warpgroupFence(site); }
 NANO_PRIMITIVE void warpgroupCommit(NANO_SITE) { thread().warpgroupCommit(site); }
