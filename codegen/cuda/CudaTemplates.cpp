@@ -376,7 +376,14 @@ bool needsPointer(kernel::FuncOp kernel, unsigned argument) {
 
 FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &includes) {
   using Text = FailureOr<std::string>;
-  auto include = [&](const char *header) { includes += fmt::format("#include \"{}\"\n", header); };
+  auto include = [&](StringRef header) {
+    includes += fmt::format("#include \"{}\"\n", header.str());
+  };
+  if (const std::optional<kernel::TemplateEntry> entry =
+          kernel::entryOf(kernel.getInstantiatesAttr())) {
+    include(entry->header);
+    return std::string();
+  }
   return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
       .Case<kernel::AttentionAttr, kernel::AttentionGradAttr>([&](auto attention) {
         include("nano_attention.h");
@@ -398,10 +405,6 @@ FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &i
       .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
         include("nano_band.h");
         return bandStruct(kernel, band);
-      })
-      .Case([&](kernel::TransposeAttr) -> Text {
-        include("nano_transpose.h");
-        return std::string();
       })
       .Case([&](kernel::CustomAttr custom) {
         include("nano_array.h");
@@ -457,9 +460,32 @@ private:
 };
 } // namespace
 
+/// The entry's call with its values in the place of %names. Errors: a name of none.
+static FailureOr<std::string> callText(kernel::FuncOp kernel, const kernel::TemplateEntry &entry) {
+  std::string text;
+  auto [before, rest] = entry.call.trim("\n ").split('%');
+  text = "  " + before.str();
+  while (!rest.empty()) {
+    const StringRef name = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    const auto value =
+        llvm::find_if(entry.values, [&](const auto &each) { return each.first == name; });
+    if (value == entry.values.end())
+      return kernel.emitOpError("has a template whose call names no field with '%") << name << "'";
+    text += value->second;
+    std::tie(before, rest) = rest.drop_front(name.size()).split('%');
+    text += before;
+  }
+  return text + "\n";
+}
+
 FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer) {
   using Text = FailureOr<std::string>;
   Members members(kernel, printer);
+  if (std::optional<kernel::TemplateEntry> entry = kernel::entryOf(kernel.getInstantiatesAttr())) {
+    for (auto &[name, buffer] : entry->buffers)
+      entry->values.emplace_back(name, members.pointer(buffer));
+    return callText(kernel, *entry);
+  }
   return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
       .Case([&](kernel::AttentionAttr) -> Text {
         return fmt::format("  nano::AttentionOperands<Attention{}> x;\n", members.counts()) +
@@ -495,14 +521,6 @@ FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer)
                members.all({"first", "second"}, {"y"}) +
                fmt::format("  nano::{}<Band>(work.begin, x);\n",
                            isScores ? "bandScores" : "bandProduct");
-      })
-      .Case([&](kernel::TransposeAttr x) -> Text {
-        return fmt::format(
-            "  // Matrices, sizes, and strides of matrices and rows.\n"
-            "  constexpr nano::TransposeShape shape = {{{}, {}, {}, {}, {}, {}, {}}};\n"
-            "  nano::transpose<{}>(work.begin, {}, {}, shape);\n",
-            x.getMatrices(), x.getP(), x.getQ(), x.getInMatrix(), x.getInRow(), x.getOutMatrix(),
-            x.getOutRow(), x.getIsVector(), members.pointer(x.getX()), members.pointer(x.getY()));
       })
       .Case([&](kernel::CustomAttr) -> Text {
         Text call = customCall(kernel, "work.begin", "work.end",

@@ -11,6 +11,32 @@ class Kernel_Template<string name, string mnemonicOf, list<string> methods = []>
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+/// A template that is one call, in all that the compiler knows of it: `sizes`, which are at least 1, `numbers`, `flags`, and the buffers that it reads and
+/// writes, in this order. `call` is the kernel's text; in it %name stands for a field, of a buffer for its pointer, and `work.begin` for the iteration.
+class Kernel_Call<string name, string mnemonicOf, string headerOf, list<string> sizes, list<string> numbers, list<string> flags, list<string> reads,
+                  list<string> writes> : Kernel_Template<name, mnemonicOf> {
+  string call = "";
+  defvar integers = !listconcat(sizes, numbers);
+  defvar buffers = !listconcat(reads, writes);
+  let parameters = !dag(ins, !listconcat(!foreach(each, integers, "int64_t"), !foreach(each, flags, "bool"), !foreach(each, buffers, "int64_t")),
+                        !listconcat(integers, flags, buffers));
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;";
+  let extraClassDefinition =
+      "::llvm::SmallVector<int64_t> $cppClass::getReadPositions() const {\n  return {"
+      # !interleave(!foreach(each, reads, "getImpl()->" # each), ", ") # "};\n}\n"
+      "::llvm::SmallVector<::llvm::SmallVector<int64_t>> $cppClass::getWrittenPositions() const {\n  return {"
+      # !interleave(!foreach(each, writes, "{getImpl()->" # each # "}"), ", ") # "};\n}\n"
+      "::llvm::LogicalResult $cppClass::verify(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError"
+      # !interleave(!foreach(each, sizes, ", int64_t " # each), "") # !interleave(!foreach(each, numbers, ", int64_t"), "")
+      # !interleave(!foreach(each, flags, ", bool"), "") # !interleave(!foreach(each, buffers, ", int64_t"), "")
+      # ") {\n  return verifySizes(emitError, \"a " # mnemonicOf # "\", {" # !interleave(sizes, ", ") # "});\n}\n"
+      "::nano::kernel::TemplateEntry $cppClass::getEntry() const {\n  return {\"" # headerOf # "\", R\"(" # call # ")\", {"
+      # !interleave(!listconcat(!foreach(each, integers, "{\"" # each # "\", std::to_string(getImpl()->" # each # ")}"),
+                                !foreach(each, flags, "{\"" # each # "\", getImpl()->" # each # " ? \"true\" : \"false\"}")), ", ")
+      # "}, {" # !interleave(!foreach(each, buffers, "{\"" # each # "\", getImpl()->" # each # "}"), ", ") # "}};\n}\n";
+}
+
 def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "readsOtherPlaces"]> {
   let summary = "a matrix product with what follows it (nano_matmul.h)";
   let description = [{
@@ -166,7 +192,8 @@ def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product"> 
   }];
 }
 
-def Kernel_TransposeAttr : Kernel_Template<"Transpose", "transpose"> {
+def Kernel_TransposeAttr : Kernel_Call<"Transpose", "transpose", "nano_transpose.h", ["matrices", "p", "q"],
+                                       ["in_matrix", "in_row", "out_matrix", "out_row"], ["is_vector"], ["x"], ["y"]> {
   let summary = "a copy between rows and columns (nano_transpose.h)";
   let description = [{
     Of `matrices` matrices of p × q elements: p is contiguous in buffer `x`, q in buffer `y`. The other fields are distances in elements, from a matrix to the next and from a row to the next;
@@ -176,9 +203,11 @@ def Kernel_TransposeAttr : Kernel_Template<"Transpose", "transpose"> {
 
     Example: `#kernel.transpose<matrices = 1, p = 64, q = 128, in_matrix = 0, in_row = 64, out_matrix = 0, out_row = 128, is_vector = true, x = 0, y = 1>`
   }];
-  let parameters = (ins "int64_t":$matrices, "int64_t":$p, "int64_t":$q, "int64_t":$in_matrix, "int64_t":$in_row, "int64_t":$out_matrix, "int64_t":$out_row,
-                        "bool":$is_vector, "int64_t":$x, "int64_t":$y);
-  let genVerifyDecl = 1;
+  let call = [{
+  // Matrices, sizes, and strides of matrices and rows.
+  constexpr nano::TransposeShape shape = {%matrices, %p, %q, %in_matrix, %in_row, %out_matrix, %out_row};
+  nano::transpose<%is_vector>(work.begin, %x, %y, shape);
+  }];
 }
 
 def Kernel_CustomAttr : Kernel_Template<"Custom", "custom", ["isAdded"]> {

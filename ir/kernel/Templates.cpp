@@ -16,7 +16,27 @@ static Places places(ArrayAttr results) {
   return places;
 }
 
-static LogicalResult verifySizes(EmitError emitError, StringRef name, ArrayRef<int64_t> sizes) {
+template <typename... Attributes>
+static std::optional<TemplateEntry> entryAmong(Attribute instance) {
+  std::optional<TemplateEntry> entry;
+  auto ask = [&](auto attribute) {
+    if constexpr (requires { attribute.getEntry(); })
+      if (attribute)
+        entry = attribute.getEntry();
+  };
+  (ask(dyn_cast_or_null<Attributes>(instance)), ...);
+  return entry;
+}
+
+std::optional<TemplateEntry> nano::kernel::entryOf(Attribute instance) {
+  return entryAmong<
+#define GET_ATTRDEF_LIST
+#include "ir/kernel/KernelAttrs.cpp.inc"
+      >(instance);
+}
+
+LogicalResult nano::kernel::verifySizes(EmitError emitError, StringRef name,
+                                        ArrayRef<int64_t> sizes) {
   for (int64_t size : sizes)
     if (size < 1)
       return emitError() << name << " with a size of " << size << ": must be at least 1";
@@ -109,7 +129,7 @@ LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int
   return verifyHeads(emitError, tokens, heads, keyHeads, headSize, multiprocessors);
 }
 
-//===- Scatter, scan, copies ----------------------------------------------===//
+//===- Scatter and scan ----------------------------------------------------===//
 
 Positions ScatterSortAttr::getReadPositions() const { return {getIds()}; }
 Places ScatterSortAttr::getWrittenPositions() const { return {{getSorted()}}; }
@@ -130,13 +150,6 @@ Places ScanAttr::getWrittenPositions() const { return {positions(getY())}; }
 LogicalResult ScanAttr::verify(EmitError emitError, int64_t size, bool, int64_t,
                                DenseI64ArrayAttr) {
   return verifySizes(emitError, "a scan", {size});
-}
-
-Positions TransposeAttr::getReadPositions() const { return {getX()}; }
-Places TransposeAttr::getWrittenPositions() const { return {{getY()}}; }
-LogicalResult TransposeAttr::verify(EmitError emitError, int64_t matrices, int64_t p, int64_t q,
-                                    int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t) {
-  return verifySizes(emitError, "a transpose", {matrices, p, q});
 }
 
 //===- Along a sequence ---------------------------------------------------===//
