@@ -79,7 +79,7 @@ public:
                   : Watch::EveryStage) {}
 
   void run() {
-    checkTarget(options.target);
+    checkTarget(options.pipeline.target);
     const Stage *last = stageNamed("--stop-after", options.stopAfter),
                 *from = stageNamed("--from", options.from);
     if (!last && options.output.empty() && !options.printPipeline)
@@ -88,7 +88,7 @@ public:
       throw ModelError(fmt::format("--from {}: no stage is left to run{}", options.from,
                                    last ? " up to --stop-after " + options.stopAfter : ""));
     const std::optional<codegen::CpuTarget> target = codegen::CpuTarget::host();
-    if (!target && options.target != "cuda")
+    if (!target && options.pipeline.target != "cuda")
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
     const PipelineOptions pipeline = pipelineOptions(target);
@@ -130,24 +130,15 @@ private:
   }
 
   PipelineOptions pipelineOptions(const std::optional<codegen::CpuTarget> &target) const {
-    PipelineOptions pipeline;
-    pipeline.chunkBytes = options.chunkBytes;
-    pipeline.target = options.target;
-    pipeline.bucketBytes = options.bucketBytes;
-    pipeline.machine = options.machine;
-    pipeline.times = options.times;
-    pipeline.products = options.products;
+    PipelineOptions pipeline = options.pipeline;
     checkSchedule(pipeline, options.worlds);
-    pipeline.kMajor = options.target == "cuda"; // what cuBLASLt's 8-bit products take
+    pipeline.kMajor = pipeline.target == "cuda"; // what cuBLASLt's 8-bit products take
     if (!pipeline.kMajor)
       pipeline.lanes = target->lanes();
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
-    pipeline.reportFp8 = options.reportFp8;
     pipeline.reportNext = options.reportMemory || options.passes ? 16 : 0;
     pipeline.reportDetails = options.passes != nullptr;
-    pipeline.reportUpdates = options.reportUpdates;
-    pipeline.reportIndices = options.reportIndices;
     return pipeline;
   }
 
@@ -173,7 +164,7 @@ private:
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    frontend::KernelTrace kernels{options.target, checked != nullptr, {}};
+    frontend::KernelTrace kernels{options.pipeline.target, checked != nullptr, {}};
     auto traced = [&](const Overrides &overrides) {
       return trace(context, file, overrides, options.fp8Scales, options.reports, kernels);
     };
@@ -209,9 +200,9 @@ private:
     own.output = folder.plan();
     own.overrides = options.overrides;
     own.reports = {"all"};
-    own.target = options.target;
+    own.pipeline.target = options.pipeline.target;
     Compilation(own, &file).run();
-    return judgeChecks(model.checks, runChecks(folder, options.target));
+    return judgeChecks(model.checks, runChecks(folder, options.pipeline.target));
   }
 
   /// Finds what fits into --max-memory, and goes on with that; `traced` records the model with
@@ -369,9 +360,9 @@ private:
     if (stage.name == "fuse")
       measure(&RunTraffic::fused);
     for (const StageRun &run : runs) {
-      if (stage.name == "kernels" && run.dump && options.target == "cpu")
+      if (stage.name == "kernels" && run.dump && options.pipeline.target == "cpu")
         run.dump->writeKernels(run.module);
-      if (stage.name == "kernels" && options.passes && options.target == "cpu")
+      if (stage.name == "kernels" && options.passes && options.pipeline.target == "cpu")
         addKernels(*options.passes, run.module);
       if (stage.name == "memory")
         checkArena(run.module, options.model);
@@ -383,7 +374,7 @@ private:
   void writePlans(const codegen::CpuTarget *target) {
     begin("code");
     codegen::PlanParts parts;
-    parts.target = options.target;
+    parts.target = options.pipeline.target;
     parts.source = source;
     runReporting(&context, "plan", [&]() -> LogicalResult {
       SmallVector<ModuleOp> modules;
@@ -397,7 +388,8 @@ private:
       parts.kernels = all->kernels;
       parts.segments = std::move(all->segments);
       parts.reaches = std::move(all->reaches);
-      return options.target == "cuda" ? addCudaSources(parts) : addNativeCode(parts, *target);
+      return options.pipeline.target == "cuda" ? addCudaSources(parts)
+                                               : addNativeCode(parts, *target);
     });
     begin("plan");
     for (const StageRun &run : runs)
@@ -530,8 +522,8 @@ const char *defaultTarget() { return NANO_DEFAULT_TARGET; }
 int compileModel(const CompileOptions &options) {
   auto work = [&] {
     CompileOptions known = options;
-    if (known.target.empty())
-      known.target = defaultTarget();
+    if (known.pipeline.target.empty())
+      known.pipeline.target = defaultTarget();
     try {
       Compilation(known).run();
     } catch (const StageError &error) {

@@ -2,6 +2,8 @@
 // message.
 #pragma once
 
+#include "compiler/PipelineOptions.h"
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,28 +16,21 @@ struct PassRecords;
 } // namespace explore
 
 struct CompileOptions {
-  std::string model;  ///< the model file; with `from` the file of IR
-  std::string output; ///< the plan file; may be empty with `stopAfter`
+  PipelineOptions pipeline = {.target = ""}; ///< what the user asks for; an empty target:
+                                             ///< `defaultTarget`
+  std::string model;                         ///< the model file; with `from` the file of IR
+  std::string output;                        ///< the plan file; may be empty with `stopAfter`
   std::vector<std::pair<std::string, std::string>> overrides; ///< -D name=value
   std::string fp8Scales;                                      ///< --fp8-scales; empty: none
   std::vector<std::string> reports;                           ///< --reports; empty: none
-  std::string target;             ///< "cpu" or "cuda"; empty: `defaultTarget`
   std::vector<int64_t> worlds{1}; ///< with `from`, empty: those that the IR is for
   int64_t maxMemory = 0;          ///< --max-memory, bytes a rank; 0: no limit
-  int64_t chunkBytes = 0;         ///< --chunk-bytes; 0: the compiler chooses
-  int64_t bucketBytes = 25 << 20; ///< --bucket-bytes; 0: no buckets
-  std::string machine;            ///< --machine; empty: by target, see PipelineOptions
-  std::string times;              ///< --times; empty: none
-  std::string products = "auto";  ///< --products; cuda: which products generated kernels compute
   std::string dumpDirectory;      ///< --dump-ir; empty: none
   std::string from;               ///< the stage that `model` is IR of; empty: a model file
   std::string stopAfter;          ///< a stage's name; empty: none
   bool locations = false;         ///< with `stopAfter`: the IR with its model lines
   bool printPipeline = false;     ///< print the passes up to `stopAfter` and do nothing else
   bool reportMemory = false;
-  bool reportFp8 = false;
-  bool reportUpdates = false;
-  bool reportIndices = false;
   bool checkKernels = false; ///< --check-kernels
   bool timing = false;
   bool verbose = false; ///< all that the host compiler says of a model file

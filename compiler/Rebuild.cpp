@@ -42,8 +42,8 @@ Result<CompileOptions> optionsToRebuild(const std::string &planPath, CompileOpti
   if (!plans)
     return plans.error();
   const plan::Plan &common = file->common();
-  if (options.target.empty())
-    options.target = common.target;
+  if (options.pipeline.target.empty())
+    options.pipeline.target = common.target;
   if (options.worlds.empty())
     options.worlds = common.worlds;
   for (const plan::Hyperparameter &each : common.hyperparameters) {

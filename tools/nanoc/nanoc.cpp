@@ -232,8 +232,8 @@ struct ScheduleReport {
       return nano::Done;
     nano::simulate::Options simulated;
     simulated.plan = compile.output;
-    simulated.machine = compile.machine;
-    simulated.labelledTimes = compile.times;
+    simulated.machine = compile.pipeline.machine;
+    simulated.labelledTimes = compile.pipeline.times;
     simulated.timeline = timeline;
     for (int64_t world : compile.worlds) {
       simulated.worlds = {world};
@@ -342,7 +342,8 @@ struct Exploration {
     const bool hasShown =
         passes.failure && (!passes.passes.empty() || !passes.failure->line.empty());
     if (!page.empty() && status != nano::Done && hasShown) {
-      const std::string target = compile.target.empty() ? nano::defaultTarget() : compile.target;
+      const std::string target =
+          compile.pipeline.target.empty() ? nano::defaultTarget() : compile.pipeline.target;
       nano::explore::showFailure({std::filesystem::path(compile.model).stem().string(), target,
                                   compile.worlds.empty() ? std::vector<int64_t>{1} : compile.worlds,
                                   &passes, page});
@@ -351,7 +352,7 @@ struct Exploration {
       return status;
     nano::explore::Options options;
     options.plan = compile.output;
-    options.machine = compile.machine;
+    options.machine = compile.pipeline.machine;
     options.output = page;
     options.passes = &passes;
     return nano::explore::run(options);
@@ -387,7 +388,7 @@ int run(int argc, char **argv) {
       ->allow_extra_args(false)
       ->type_name("NAME,...");
   compile
-      ->add_option("--target", options.target,
+      ->add_option("--target", options.pipeline.target,
                    "The device that the plan is for; cuda when nanoc was built with CUDA, else cpu")
       ->type_name("cpu|cuda")
       ->default_str(nano::defaultTarget());
@@ -400,13 +401,13 @@ int run(int argc, char **argv) {
       ->default_str("");
   compile
       ->add_option(
-          "--machine", options.machine,
+          "--machine", options.pipeline.machine,
           "By whose rates and links times are estimated, for the schedule and for --products: a "
           "JSON file, or one of " +
               nano::simulate::machineNames() + "; default: h100-infiniband for cuda, cpu for cpu")
       ->type_name("NAME|FILE.json");
   compile
-      ->add_option("--times", options.times,
+      ->add_option("--times", options.pipeline.times,
                    "Times of commands as nanorun --times has measured them with an earlier plan of "
                    "the model, for the schedule, instead of the machine's rates")
       ->type_name("FILE.json");
@@ -441,18 +442,18 @@ int run(int argc, char **argv) {
       ->type_name("BYTES|20GB");
   compile
       ->add_option(
-          "--chunk-bytes", options.chunkBytes,
+          "--chunk-bytes", options.pipeline.chunkBytes,
           "The head and its loss are computed in chunks of rows in which no tensor has more "
           "bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory")
       ->type_name("N");
   compile
-      ->add_option("--bucket-bytes", options.bucketBytes,
+      ->add_option("--bucket-bytes", options.pipeline.bucketBytes,
                    "Gradients and other tensors are communicated together up to so many bytes; 0: "
                    "each alone")
       ->capture_default_str()
       ->type_name("N");
   compile
-      ->add_option("--products", options.products,
+      ->add_option("--products", options.pipeline.products,
                    "cuda: which matrix products that one kernel alone reads are computed by that "
                    "kernel: those that --machine predicts to be faster so (auto), all that can be "
                    "(fused), none (library)")
@@ -480,11 +481,11 @@ int run(int argc, char **argv) {
           "shows of the plan, and what each pass did; where it fails, what the passes did up to "
           "there and the error at its line")
       ->type_name("OUT.html");
-  compile->add_flag("--report-fp8", options.reportFp8,
+  compile->add_flag("--report-fp8", options.pipeline.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
-  compile->add_flag("--report-updates", options.reportUpdates,
+  compile->add_flag("--report-updates", options.pipeline.reportUpdates,
                     "Says how each parameter is updated, on which rank, and why");
-  compile->add_flag("--report-indices", options.reportIndices,
+  compile->add_flag("--report-indices", options.pipeline.reportIndices,
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");
   compile->add_flag("--check-kernels", options.checkKernels,
@@ -561,8 +562,8 @@ int run(int argc, char **argv) {
     checkWorlds(options.worlds);
     if (!maxMemory.empty() && (options.maxMemory = nano::parseBytes(maxMemory)) == 0)
       throw CLI::ValidationError("--max-memory " + maxMemory, "write bytes, as in 20GB or 512MB");
-    checkBytes("--chunk-bytes", options.chunkBytes);
-    checkBytes("--bucket-bytes", options.bucketBytes);
+    checkBytes("--chunk-bytes", options.pipeline.chunkBytes);
+    checkBytes("--bucket-bytes", options.pipeline.bucketBytes);
     schedule.check(options);
     if (!verified.empty())
       return verify(verified, options);
