@@ -1,4 +1,4 @@
-// All ops of the `nano` dialect, for its reference in docs/ops: those that are generated into ir/graph/Nano.h, and those with a header of their own.
+// All ops of the `nano` dialect, for its reference, build/docs/ops/nano.md: those that are generated into ir/graph/Nano.h, and those with a header of their own.
 #ifndef NANO_IR_GRAPH_REFERENCE_TD
 #define NANO_IR_GRAPH_REFERENCE_TD
 

@@ -13,7 +13,7 @@ README_WORDS = 1200
 
 def pages():
     yield os.path.join(ROOT, "README.md")
-    folders = ("benchmarks", "docs", "docs/ops", "docs/recipes", "runtime/comm", "runtime/emulator")
+    folders = ("benchmarks", "docs", "docs/recipes", "runtime/comm", "runtime/emulator")
     for folder in folders:
         yield from sorted(glob.glob(os.path.join(ROOT, folder, "*.md")))
 
