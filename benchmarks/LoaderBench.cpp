@@ -62,6 +62,12 @@ void writeShard(const std::string &path, size_t count, int64_t vocabulary) {
     end(badInput(path + ": cannot be written"));
 }
 
+/// What the programs read beside tokens: nothing.
+const std::vector<plan::Column> &noColumns(int64_t) {
+  static const std::vector<plan::Column> none;
+  return none;
+}
+
 /// Tokens a second of all ranks, each of which takes its share of `steps` batches.
 double rateOf(const std::shared_ptr<const TokenShards> &shards, Rule rule, int ranks,
               const BatchShape &shape, int64_t steps) {
@@ -73,8 +79,8 @@ double rateOf(const std::shared_ptr<const TokenShards> &shards, Rule rule, int r
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       Loader loader(
-          reader, {rank, ranks, {}, ranks > 1}, [&](int64_t) { return Result<BatchShape>(shape); },
-          0, steps);
+          reader, {rank, ranks, noColumns, ranks > 1},
+          [&](int64_t) { return Result<BatchShape>(shape); }, 0, steps);
       for (int64_t step = 0; step < steps; ++step)
         (void)take(loader.next());
     });
@@ -141,7 +147,7 @@ void compareSteps(const std::string &path, const std::string &folder, int thread
   auto shards = take(TokenShards::open(shard, training.vocabSize, "LoaderBench"));
   const BatchRule rule = {training.documents.rule, training.documents.shuffle, 0, beginning};
   Loader loader(
-      take(BatchReader::create(shards, rule, shape, "LoaderBench")), {0, 1, {}, false},
+      take(BatchReader::create(shards, rule, shape, "LoaderBench")), {0, 1, noColumns, false},
       [&](int64_t) { return Result<BatchShape>(shape); }, 0, steps + 2);
   Steps run(plan, threads);
   std::vector<double> constant, loaded;
@@ -166,7 +172,8 @@ int main(int argc, char **argv) {
   int64_t steps = 21, batch = 49152, length = 1024;
   CLI::App app("What the ranks of a machine read, and steps with the loader against data that do "
                "not change.");
-  app.add_option("plan", planPath, "A plan for one rank, on the CPU or a GPU; default: reading alone");
+  app.add_option("plan", planPath,
+                 "A plan for one rank, on the CPU or a GPU; default: reading alone");
   app.add_option("--threads", threads, "CPU threads of the plan's steps")->capture_default_str();
   app.add_option("--steps", steps, "Steps that are measured")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
