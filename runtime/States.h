@@ -60,8 +60,10 @@ Status storeRuns(std::vector<StateRun> runs, const ReadState &read, bool require
                  FileWriter &file);
 
 /// Writes the rank's part of the states from stored tensors; `checkTensors` must have accepted
-/// them. What no tensor covers becomes zero. With `requireFinite`, BadInput, naming file, tensor
-/// and index, for a value that is NaN or infinite.
+/// them. What no tensor covers becomes zero. Two tensors are read at a time, on threads of their
+/// own; `write` and `say` are called on this one, tensors in about the order of
+/// the states. The error is that of the first tensor that has one. With `requireFinite`, BadInput,
+/// naming file, tensor and index, for a value that is NaN or infinite.
 Status loadStates(const TensorSource &stored, const std::vector<const plan::State *> &states,
                   const Seat &seat, const WriteState &write, const ClearState &clear,
                   const Say &say = {}, bool requireFinite = true);
