@@ -1,5 +1,7 @@
 // Emission of the attention kernels' parts: packing, register-blocked products, loops and searches.
 #include "passes/kernels/AttentionTiles.h"
+
+#include "passes/kernels/Loops.h"
 #include "passes/kernels/TaskOperands.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -87,15 +89,7 @@ void AttentionTiles::loop(Value from, Value to, int64_t step, function_ref<void(
 
 SmallVector<Value> AttentionTiles::loop(Value from, Value to, int64_t step, ValueRange inits,
                                         function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  auto forOp = scf::ForOp::create(b, loc, from, to, v.index(step), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(forOp.getBody());
-  SmallVector<Value> next = body(forOp.getInductionVar(), forOp.getRegionIterArgs());
-  b.setInsertionPointToEnd(forOp.getBody());
-  if (inits.empty())
-    return {}; // the builder has made the terminator
-  scf::YieldOp::create(b, loc, next);
-  return SmallVector<Value>(forOp.getResults());
+  return emitLoop(b, loc, from, to, step, inits, body);
 }
 
 void AttentionTiles::branch(Value condition, function_ref<void()> yes, function_ref<void()> no) {

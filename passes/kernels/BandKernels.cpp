@@ -1,11 +1,11 @@
 // band_scores: dot products of a token with those of the band before it. band_product: weighted
 // sums over a band, vectors of columns at a time. An iteration is one head of one token.
 #include "ir/graph/Sequence.h"
+#include "passes/kernels/Loops.h"
 #include "passes/kernels/TaskOperands.h"
-#include "passes/kernels/VectorOps.h"
+#include "passes/kernels/VectorRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -15,30 +15,6 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
-
-/// A tensor [T, H, …] in memory.
-struct Rows {
-  Value flat;
-  SmallVector<int64_t> strides;
-
-  Rows(KernelFrame &frame, Value argument)
-      : flat(frame.flat(argument)), strides(stridesOf(cast<MemRefType>(argument.getType()))) {}
-
-  /// Of element c of head h of token t.
-  Value place(VectorOps &v, Value t, Value h, Value c) const {
-    return v.add(v.add(v.mul(t, strides[0]), v.mul(h, strides[1])), v.mul(c, strides[2]));
-  }
-  Value load(VectorOps &v, Value at, Value mask) const {
-    return strides[2] == 1 ? v.load(flat, at, mask)
-                           : v.gather(flat, at, v.muli(v.laneNumbers(), v.i32(strides[2])), mask);
-  }
-  void store(VectorOps &v, Value value, Value at, Value mask) const {
-    if (strides[2] == 1)
-      v.store(value, flat, at, mask);
-    else
-      v.scatter(value, flat, at, v.muli(v.laneNumbers(), v.i32(strides[2])), mask);
-  }
-};
 
 /// What both kernels have in common: iterations of a token's heads, loops, and the band.
 class BandEmitter {
@@ -57,17 +33,8 @@ public:
   }
 
   /// for i = from, from + step, … below `to`: the loop's values from `inits`.
-  SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits,
-                          function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-    auto forOp = scf::ForOp::create(b, loc, from, to, v.index(step), inits);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(forOp.getBody());
-    SmallVector<Value> next = body(forOp.getInductionVar(), forOp.getRegionIterArgs());
-    if (!inits.empty()) {
-      b.setInsertionPointToEnd(forOp.getBody());
-      scf::YieldOp::create(b, loc, next);
-    }
-    return SmallVector<Value>(forOp.getResults());
+  SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body) {
+    return emitLoop(b, loc, from, to, step, inits, body);
   }
   /// The first w whose token, t − W + 1 + w, is one.
   Value firstOfBand() {
@@ -91,8 +58,8 @@ LogicalResult emitBandScoresKernel(KernelFrame &frame) {
   auto op = onlyOp<graph::BandScoresOp>(frame);
   if (failed(verifyNotInPlace(frame)))
     return failure();
-  const Rows q(frame, argumentOf(frame, op.getQ())), k(frame, argumentOf(frame, op.getK()));
-  SmallVector<Rows> results;
+  const VectorRows q(frame, argumentOf(frame, op.getQ())), k(frame, argumentOf(frame, op.getK()));
+  SmallVector<VectorRows> results;
   for (Value argument : argumentsOfResult(frame, op.getResult()))
     results.emplace_back(frame, argument);
   OpBuilder::InsertionGuard guard(frame.builder);
@@ -100,7 +67,7 @@ LogicalResult emitBandScoresKernel(KernelFrame &frame) {
                 cast<RankedTensorType>(op.getType()).getDimSize(2));
   VectorOps &v = e.v;
   auto store = [&](Value w, Value score) {
-    for (const Rows &result : results)
+    for (const VectorRows &result : results)
       v.store(score, result.flat, result.place(v, e.t, e.h, w));
   };
   Value first = e.firstOfBand();
@@ -132,8 +99,9 @@ LogicalResult emitBandProductKernel(KernelFrame &frame) {
   auto op = onlyOp<graph::BandProductOp>(frame);
   if (failed(verifyNotInPlace(frame)))
     return failure();
-  const Rows p(frame, argumentOf(frame, op.getP())), rows(frame, argumentOf(frame, op.getV()));
-  SmallVector<Rows> results;
+  const VectorRows p(frame, argumentOf(frame, op.getP())),
+      rows(frame, argumentOf(frame, op.getV()));
+  SmallVector<VectorRows> results;
   for (Value argument : argumentsOfResult(frame, op.getResult()))
     results.emplace_back(frame, argument);
   OpBuilder::InsertionGuard guard(frame.builder);
@@ -167,7 +135,7 @@ LogicalResult emitBandProductKernel(KernelFrame &frame) {
                                         partial[i]));
                  return next;
                });
-    for (const Rows &result : results)
+    for (const VectorRows &result : results)
       for (auto [column, sum] : llvm::zip_equal(columns, sums))
         result.store(v, sum, result.place(v, e.t, e.h, v.index(column)),
                      e.maskFrom(column, e.size));

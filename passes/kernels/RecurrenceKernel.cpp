@@ -2,7 +2,7 @@
 // one token after the other, the state in a register.
 #include "ir/graph/Sequence.h"
 #include "passes/kernels/TaskOperands.h"
-#include "passes/kernels/VectorOps.h"
+#include "passes/kernels/VectorRows.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
@@ -13,46 +13,19 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-namespace {
-
-/// An operand or result of three dimensions, of which vectors along the last are loaded and stored.
-struct Sequence {
-  Value flat;
-  SmallVector<int64_t> strides;
-
-  Sequence(KernelFrame &frame, Value argument)
-      : flat(frame.flat(argument)), strides(stridesOf(cast<MemRefType>(argument.getType()))) {}
-
-  Value place(VectorOps &v, Value n, Value t, Value c) const {
-    return v.add(v.add(v.mul(n, strides[0]), v.mul(t, strides[1])), v.mul(c, strides[2]));
-  }
-  Value offsets(VectorOps &v) const { return v.muli(v.laneNumbers(), v.i32(strides[2])); }
-  Value load(VectorOps &v, Value at, Value mask) const {
-    return strides[2] == 1 ? v.load(flat, at, mask) : v.gather(flat, at, offsets(v), mask);
-  }
-  void store(VectorOps &v, Value value, Value at, Value mask) const {
-    if (strides[2] == 1)
-      v.store(value, flat, at, mask);
-    else
-      v.scatter(value, flat, at, offsets(v), mask);
-  }
-};
-
-} // namespace
-
 LogicalResult emitRecurrenceKernel(KernelFrame &frame) {
   auto op = onlyOp<graph::RecurrenceOp>(frame);
   if (failed(verifyNotInPlace(frame)))
     return failure();
   OpBuilder &b = frame.builder;
   VectorOps v(b, frame.loc, frame.options.lanes);
-  auto sequenceOf = [&](Value operand) -> std::optional<Sequence> {
+  auto sequenceOf = [&](Value operand) -> std::optional<VectorRows> {
     if (!operand)
       return std::nullopt;
-    return Sequence(frame, argumentOf(frame, operand));
+    return VectorRows(frame, argumentOf(frame, operand));
   };
-  const std::optional<Sequence> factor = sequenceOf(op.getA()), term = sequenceOf(op.getB());
-  SmallVector<Sequence> results;
+  const std::optional<VectorRows> factor = sequenceOf(op.getA()), term = sequenceOf(op.getB());
+  SmallVector<VectorRows> results;
   for (Value argument : argumentsOfResult(frame, op.getResult()))
     results.emplace_back(frame, argument);
   const auto type = cast<RankedTensorType>(op.getType());
@@ -86,7 +59,7 @@ LogicalResult emitRecurrenceKernel(KernelFrame &frame) {
     h = v.addf(h, added);
   else
     h = term ? v.fma(used, h, added) : v.mulf(used, h);
-  for (const Sequence &result : results)
+  for (const VectorRows &result : results)
     result.store(v, h, result.place(v, n, t, c), mask);
   scf::YieldOp::create(b, frame.loc, ValueRange{h, a});
   return success();

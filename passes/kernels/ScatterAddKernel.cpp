@@ -1,6 +1,7 @@
 // scatter_add: y[v, :] = Σ of the rows x[t, :] with ids[t] = v, in order of t, accumulated in f32
 // registers. Every call sorts the positions by id (counting sort, stable), so that each row of y is
 // written once and each of x read once.
+#include "passes/kernels/Loops.h"
 #include "passes/kernels/TaskOperands.h"
 #include "passes/kernels/VectorOps.h"
 
@@ -28,8 +29,9 @@ public:
   LogicalResult emit();
 
 private:
-  using LoopBody = function_ref<SmallVector<Value>(Value, ValueRange)>;
-  SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body);
+  SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange inits, LoopBody body) {
+    return emitLoop(b, loc, from, to, step, inits, body);
+  }
   /// Sorts the positions of the calls' rows; returns the first of these rows, the one behind the
   /// last, and the first's first position.
   SmallVector<Value> emitSort();
@@ -53,19 +55,6 @@ private:
 };
 
 } // namespace
-
-SmallVector<Value> ScatterAddEmitter::loop(Value from, Value to, int64_t step, ValueRange inits,
-                                           LoopBody body) {
-  auto forOp = scf::ForOp::create(b, loc, from, to, v.index(step), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(forOp.getBody());
-  SmallVector<Value> next = body(forOp.getInductionVar(), forOp.getRegionIterArgs());
-  if (!inits.empty()) {
-    b.setInsertionPointToEnd(forOp.getBody());
-    scf::YieldOp::create(b, loc, next);
-  }
-  return SmallVector<Value>(forOp.getResults());
-}
 
 LogicalResult ScatterAddEmitter::emit() {
   if (failed(verifyNotInPlace(frame)))
