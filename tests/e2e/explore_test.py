@@ -551,6 +551,20 @@ class Views(Pages):
         finally:
             dark.close()
 
+    def test_narrow(self):
+        """In a narrow window what is chosen stands above its list, and no view is wider than the window."""
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=420, height=800, deviceScaleFactor=1, mobile=False)
+        try:
+            for place in ("summary", "pipeline?pass=5", "model?line=models/gpt2.cpp:99", "graph", "memory", "schedule"):
+                page = self.open(f"#/{place}")
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 420, place)
+                if "?" in place:
+                    tops = page.evaluate("['#panel h2', '.split > section:not(#panel)']"
+                                         ".map(each => document.querySelector(each).getBoundingClientRect().top)")
+                    self.assertTrue(0 < tops[0] < min(tops[1], 800), (place, tops))
+        finally:
+            self.browser.call("Emulation.clearDeviceMetricsOverride")
+
     def test_hostile_names(self):
         """Names with markup in them stay text."""
         source = read_bytes(os.path.join(ROOT, "models/gpt2.cpp")).decode()

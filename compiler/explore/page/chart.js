@@ -68,7 +68,7 @@ export class Chart {
     this.options.draw(context, this.mapping());
     context.restore();
     context.fillStyle = color('--quiet');
-    const ticks = 6;
+    const ticks = Math.max(1, Math.min(6, Math.floor(this.width / 90)));
     for (let i = 0; i <= ticks; ++i) {
       const x = this.left + i / ticks * this.width;
       context.textAlign = i === ticks ? 'right' : i ? 'center' : 'left';

@@ -49,6 +49,11 @@ export const countText = count => count.toLocaleString('en-US');
 export const bar = share => h('span', {className: 'bar', style: `--share:${Math.min(1, Math.max(0, share)).toFixed(4)}`, 'aria-hidden': 'true'});
 export const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Shows an entry of a list that has what was chosen beside it; in a narrow window that stands above. */
+export function showEntry(entry) {
+  if (!matchMedia('(max-width: 900px)').matches) entry?.scrollIntoView({block: 'center'});
+}
+
 /** A steady color for a text. */
 export function hueOf(text) {
   let hash = 2166136261;

@@ -34,12 +34,21 @@ function placeOf(paths, last, singles) {
   return inLayer.find(path => path[0] === last[0]) ?? inLayer[0] ?? paths[0];
 }
 
-const statesOf = (variant, command) => [...command.reads, ...command.writes].map(index => variant.buffers[index])
-  .filter(buffer => states.includes(buffer.role)).map(buffer => structureOf(buffer.name));
+/** What `make` has made of an object before, or makes of it now. */
+function once(make) {
+  const made = new WeakMap();
+  return key => {
+    if (!made.has(key)) made.set(key, make(key));
+    return made.get(key);
+  };
+}
+
+const pathOf = once(buffer => (states.includes(buffer.role) ? structureOf(buffer.name) : null));
+const statesOf = (variant, command) => [...command.reads, ...command.writes].map(index => pathOf(variant.buffers[index])).filter(Boolean);
 
 /** The part of a layer that most commands for a model line are of: what reads a copy of a weight, as
  *  the forward pass does, touches no state. */
-function partsByLine(variant) {
+const partsByLine = once(variant => {
   const counts = new Map();
   for (const command of variant.programs.flatMap(program => program.commands)) {
     const parts = new Set(statesOf(variant, command).filter(path => path.length > 1).map(path => path[1]));
@@ -48,7 +57,7 @@ function partsByLine(variant) {
     counts.set(command.line, own.set(part, (own.get(part) ?? 0) + 1));
   }
   return new Map([...counts].map(([line, own]) => [line, [...own].sort((a, b) => b[1] - a[1])[0][0]]));
-}
+});
 
 /** The work of a program as nodes: {command, path, producers, consumers}, the latter lists of
  *  [node, buffer]. A command that touches no state belongs to the layer where the one before it does,
@@ -260,7 +269,7 @@ export function showGraph(element, {variant, stage, params}) {
   const colors = Object.fromEntries(['panel', 'line', 'accent', 'text'].map(name => [name, color(`--${name}`)]));
   const isFound = node => search !== '' && matches(node, search);
   const state = {colors, chosen, isFound, lit: boxes.find(box => box.node && box.node === chosen)};
-  const focus = state.lit ?? boxes.find(box => box.node && isFound(box.node)), width = Math.min(Math.max(picture.width + 240, 900), 1500);
+  const focus = state.lit ?? boxes.find(box => box.node && isFound(box.node)), width = Math.min(Math.max(picture.width + 240, 900), 1500, Math.max(400, canvas.clientWidth / 0.7)); // of which texts can be read
   const middle = (picture.width - width) / 2, inSight = focus && focus.left > middle && focus.left + focus.width < middle + width;
   const left = !focus ? Math.min(middle, -120) : inSight ? middle : focus.left + focus.width / 2 - width / 2;
   const chart = new Chart(canvas, {

@@ -1,7 +1,7 @@
 // The model file by its lines: what runs for a line, its buffers, its remarks; and a kernel with its
 // lines and its text.
 import {memoryOf, resourcesOf, runsOf} from 'data';
-import {bar, bytesText, countText, h, shareText, table, timeText} from 'dom';
+import {bar, bytesText, countText, h, shareText, showEntry, table, timeText} from 'dom';
 import {addressOf, bufferLink, kernelLink, lineLink, link} from 'place';
 
 /** Files that anything was made for, the model's own first. */
@@ -169,5 +169,5 @@ export function showModel(element, context) {
   element.append(h('div', {className: 'split'}, left, right));
   const mark = left.querySelector(`a[aria-current=true]`) ??
     [...left.querySelectorAll('a[data-line]')].find(a => kernel?.lines.includes(a.dataset.line) || a.dataset.line === doc.failure?.line);
-  mark?.scrollIntoView({block: 'center'});
+  showEntry(mark);
 }

@@ -1,5 +1,5 @@
 // The passes of a compilation: what each took, what it changed, what it says of itself.
-import {bytesText, countText, h, shareText, table, timeText} from 'dom';
+import {bytesText, countText, h, shareText, showEntry, table, timeText} from 'dom';
 import {addressOf, lineLink} from 'place';
 
 /** Texts of Markdown between `…`, as code. */
@@ -107,6 +107,6 @@ export function showPipeline(element, {doc, variant, stage, params}) {
     beside.push(h('h3', {}, 'What it does'), h('div', {id: 'prose'}, prose ? markdown(prose) : h('p', {}, 'A pass of MLIR itself.')));
   } else panel.push(h('p', {}, 'A pass shows what it changed, function by function, its remarks, and what it does.'));
   element.append(light(h('div', {className: `split pipeline${chosen ? ' chosen' : ''}`}, h('section', {'aria-label': 'Stages and passes', id: 'stages'}, stages), h('section', {'aria-label': 'Pass', id: 'panel'}, h('div', {}, panel.filter(Boolean)), beside.length ? h('div', {className: 'prose'}, beside) : null))));
-  element.querySelector('a[data-pass][aria-current]')?.scrollIntoView({block: 'center'});
+  showEntry(element.querySelector('a[data-pass][aria-current]'));
   return undefined;
 }

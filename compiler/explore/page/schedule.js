@@ -102,7 +102,7 @@ export function showSchedule(element, context) {
           context.fillRect(left, y, Math.max(0.7, right - left - (right - left > 3 ? 0.5 : 0)), rowHeight - 6);
           drawn = left + 0.7;
           if (right - left > 46) {
-            context.fillStyle = color('--text');
+            context.fillStyle = color(isChosen ? '--back' : '--text');
             context.fillText(span.text.slice(0, Math.floor((right - left) / 6.5)), Math.max(left, chart.left) + 3, y + 14);
           }
         }
@@ -111,9 +111,14 @@ export function showSchedule(element, context) {
       if (visible.length > 300) return;
       context.strokeStyle = color('--quiet');
       for (const [from, to] of visible) {
+        const x1 = x(from.start + from.ns), y1 = rowY(from.row) + 10, x2 = x(to.start), y2 = rowY(to.row) + 10, angle = Math.atan2(y2 - y1, x2 - x1);
         context.beginPath();
-        context.moveTo(x(from.start + from.ns), rowY(from.row) + 10);
-        context.lineTo(x(to.start), rowY(to.row) + 10);
+        context.moveTo(x1, y1);
+        context.lineTo(x2, y2);
+        for (const turn of [2.7, -2.7]) { // the arrow's head
+          context.moveTo(x2, y2);
+          context.lineTo(x2 + 6 * Math.cos(angle + turn), y2 + 6 * Math.sin(angle + turn));
+        }
         context.stroke();
       }
     },
