@@ -9,6 +9,7 @@ function smoothed(values, span) {
   return values.map((value, i) => {
     if (value === null) return null;
     const near = values.slice(Math.max(0, i - half), i + half + 1).filter(each => each !== null);
+    if (near.every(each => each === near[0])) return near[0]; // not the rounding of a sum, which a plot would show large
     return near.reduce((sum, each) => sum + each, 0) / near.length;
   });
 }
