@@ -7,7 +7,7 @@
 
 namespace nano {
 
-inline constexpr llvm::StringLiteral detailMark = "nano.detail";
+inline constexpr llvm::StringLiteral detailMark = "detail";
 
 /// A remark on the op that is marked as a detail.
 inline mlir::InFlightDiagnostic emitDetail(mlir::Operation *op) {

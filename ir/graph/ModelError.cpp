@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace nano::graph {
 
-static constexpr llvm::StringLiteral mark = "nano.model_error";
+static constexpr llvm::StringLiteral mark = "model error";
 
 InFlightDiagnostic emitModelError(Operation *op) {
   InFlightDiagnostic error = op->emitError();

@@ -40,7 +40,6 @@ ALLOWED = {
     "nano.fp8": "on states and their products, read by one policy class, which verifies it",
     "nano.recompute": "on any op of the training program, until nano-recompute takes it away",
     "nano.unroll": "on upstream's loops: a wrong one costs time, not results",
-    "nano.model_error": "marks a diagnostic, no op",
     "step.offset": "on states and scalars, which graph and step share; both proofs read it",
     "step.arena_bytes": "on the module; both proofs read it",
     "step.floor_bytes": "on the module; for the reader of a report alone",
