@@ -14,6 +14,7 @@ from harness import (
     main,
     overrides,
     read_bytes,
+    read_safetensors,
     run_command,
     train_losses,
 )
@@ -70,6 +71,52 @@ NANO_MODEL {
     Tensor x = norm(table[tokens]);
     for (int i = 0; i < 3; ++i)
       x += linear(relu(linear(x, upper(up))), upper(stack)[i]);
+    return crossEntropy(linear(norm(x), table), targets);
+  };
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
+            .dist = Dist::zero2});
+  train(128, Loss::mean, loss);
+  validate(128, Loss::mean, loss);
+}
+"""
+# Matrices with rates of their own, in one parameter or in three.
+RATES = """#include "models/optimizers.h"
+#include <vector>
+using namespace nano::frontend;
+NANO_MODEL {
+  const int bank = hyper("bank", {"off", "on"}, "whether one parameter holds all matrices");
+  const Sched lr = 0.02 * (1 - step() / iterations());
+  auto equations = [](Update u, const Tensor &rate) {
+    const Tensor m = u.state("m", f32);
+    const Tensor next = 0.9 * m + u.gradient;
+    const Tensor x = next / (equations::frobenius(next) + 1e-6);
+    u.set(m, next);
+    u.set(u.parameter - u.lr * rate * (1.5 * x - 0.5 * matmul(matmul(x, transpose(x)), x)));
+  };
+  auto start = [](int64_t i) { return double(i * 7919 % 255 - 127) / 1024.0; };
+  const auto vectors = sgd("vectors", {.lr = 0.02});
+  const Tensor table = param("table", {264, 64}, f32, normal(0, 1), vectors);
+  std::vector<Tensor> matrices;
+  if (bank == 1) {
+    const auto all = optimizer("all", {.lr = lr}, [=](Update u) {
+      equations(u, cast(iota({3, 1, 1}, 0) + 1, f32));
+    });
+    matrices.push_back(param("bank", {3, 64, 64}, f32, constants(3 * 64 * 64, start), all));
+  } else {
+    for (int i = 0; i < 3; ++i) {
+      const char *names[] = {"one", "two", "three"};
+      const auto own = optimizer(names[i], {.lr = lr}, [=](Update u) {
+        equations(u, full({}, i + 1.0, f32));
+      });
+      matrices.push_back(param({"matrix", i}, {64, 64}, f32, constants(64 * 64, [=](int64_t e) {
+                                 return start(i * 64 * 64 + e);
+                               }), own));
+    }
+  }
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    Tensor x = norm(table[tokens]);
+    for (int i = 0; i < 3; ++i)
+      x += linear(relu(x), bank == 1 ? matrices[0][i] : matrices[size_t(i)]);
     return crossEntropy(linear(norm(x), table), targets);
   };
   training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
@@ -208,6 +255,20 @@ class Optimizers(RunTest):
                 self.assertEqual(losses, train_losses(wanted))
             else:
                 self.assert_near(losses, train_losses(wanted), 1e-4, name)
+
+    def test_rates_in_a_bank(self):
+        """Each matrix of a parameter may have a rate of its own, as if it were a parameter."""
+        bank = self.compiled("bank", RATES, {"bank": "on"}, "--world", "1,2,4")
+        apart = self.compiled("rates", RATES, {"bank": "off"}, "--world", "1")
+        log, parameters = self.train(apart, "rates", "--steps", 6)
+        found = read_safetensors(parameters)
+        wanted = [value for i in range(3) for value in found[f"matrix{i}"]]
+        for ranks in (1, 2, 4):
+            what = f"bank{ranks}"
+            mine, parameters = self.train(bank, what, "--steps", 6, "--gpus", ranks)
+            # Sums in another order, over 6 steps.
+            self.assert_near(train_losses(mine), train_losses(log), 1e-5, what)
+            self.assertLessEqual(distance(read_safetensors(parameters)["bank"], wanted), 1e-5, what)
 
     def test_the_page(self):
         """The blocks of docs/optimizers.md are a model file; what it trains with is the header's."""
