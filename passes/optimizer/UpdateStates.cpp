@@ -17,28 +17,27 @@ UpdateStates::UpdateStates(ModuleOp module, StateOp last)
   builder.setInsertionPointAfter(last);
 }
 
-FailureOr<bool> UpdateStates::claim(Operation *owner, StringRef name) {
+FailureOr<bool> UpdateStates::claim(Operation *owner, StringRef name,
+                                    llvm::function_ref<bool(Operation *)> isSame) {
   if (!declared.insert(name).second)
     return false;
   Operation *holder = symbols.lookup(name);
-  if (!holder)
-    return true;
-  // An event names it, so that the front end has declared it. The model's own states say what
-  // ranks have of them.
-  if (auto state = dyn_cast<StateOp>(holder);
-      state && state.getRole() == Role::Optimizer && !state->hasAttr(overRanksAttrName))
-    return false;
+  if (!holder || isSame(holder))
+    return !holder;
   InFlightDiagnostic error = emitModelError(owner)
                              << "the name @" << name << " is taken: the optimizer needs it";
   error.attachNote(holder->getLoc()) << "taken here";
   return failure();
 }
 
+InitAttr UpdateStates::constantInit(double init) {
+  return InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr(init));
+}
+
 void UpdateStates::add(StateOp owner, StringRef name, RankedTensorType type, double init,
                        DictionaryAttr sharding) {
-  auto value = InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr(init));
-  auto state = StateOp::create(builder, owner.getLoc(), name, type, Role::Optimizer, value,
-                               FlatSymbolRefAttr());
+  auto state = StateOp::create(builder, owner.getLoc(), name, type, Role::Optimizer,
+                               constantInit(init), FlatSymbolRefAttr());
   if (sharding)
     state->setAttr(shardingAttrName, sharding);
   builder.setInsertionPointAfter(state);
@@ -64,11 +63,18 @@ FailureOr<std::string> UpdateStates::declare(StateOp parameter, const UpdateForm
                                              unsigned i) {
   OptimizerOp op = form.op();
   std::string name = op.stateName(parameter.getSymName(), i);
-  FailureOr<bool> isNew = claim(parameter, name);
+  const RankedTensorType type = tensorType(form.body().getArgument(i + 2));
+  const double init = op.getInits()[i];
+  // An event that names it has had it declared; the model's own states say what ranks have.
+  FailureOr<bool> isNew = claim(parameter, name, [&](Operation *holder) {
+    auto state = dyn_cast<StateOp>(holder);
+    return state && state.getRole() == Role::Optimizer && state.getTensorType() == type &&
+           state.getInit() == constantInit(init) && !state->hasAttr(overRanksAttrName);
+  });
   if (failed(isNew))
     return failure();
   if (*isNew)
-    add(parameter, name, tensorType(form.body().getArgument(i + 2)), op.getInits()[i], {});
+    add(parameter, name, type, init, {});
   return name;
 }
 

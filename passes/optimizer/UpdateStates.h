@@ -32,8 +32,12 @@ public:
                                        FormOf formOf);
 
 private:
-  /// Whether a name of what `owner` needs is to be declared now.
-  mlir::FailureOr<bool> claim(mlir::Operation *owner, llvm::StringRef name);
+  /// Whether a name of what `owner` needs is to be declared now. `isSame`: whether what has the
+  /// name already is what would be declared.
+  mlir::FailureOr<bool> claim(
+      mlir::Operation *owner, llvm::StringRef name,
+      llvm::function_ref<bool(mlir::Operation *)> isSame = [](auto *) { return false; });
+  graph::InitAttr constantInit(double init);
   void add(graph::StateOp owner, llvm::StringRef name, mlir::RankedTensorType type, double init,
            mlir::DictionaryAttr sharding);
 

@@ -80,7 +80,7 @@ nano.optimizer @all of "all" lr @lr {inits = array<f64: 0.0>, kind = "sgd", stat
 nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @all}
 nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 // expected-note @below {{taken here}}
-nano.state @w.m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
+nano.state @w.m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>}
 
 // -----
 
