@@ -76,14 +76,19 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
     int step = 0;
     if constexpr (!Stages::handsOver) {
       // Each of the first steps has its share of the pieces in its shadow: as little as may be, for
-      // the tensor cores wait for what takes longer than a step.
+      // the tensor cores wait for what takes longer than a step. Where some have two, these are the
+      // last ones: by then fewer products wait in registers.
       constexpr int shadows = Stages::steps < pieces ? Stages::steps : pieces;
+      constexpr auto firstOf = [](int step) {
+        const int even = pieces * step / shadows, late = pieces - 2 * (shadows - step);
+        return 2 * shadows < pieces ? even : step < late ? late : step;
+      };
 #pragma unroll
       for (; step < shadows; ++step) {
         multiplier.multiply(step);
         if (pair >= work.step) // not the first one
 #pragma unroll
-          for (int piece = pieces * step / shadows; piece < pieces * (step + 1) / shadows; ++piece)
+          for (int piece = firstOf(step); piece < firstOf(step + 1); ++piece)
             finish(piece);
       }
     }

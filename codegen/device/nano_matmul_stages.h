@@ -28,10 +28,9 @@ template <class P> struct MatmulStages {
   static constexpr int count = Tiles::stages;
   /// Pieces of an epilogue whose other operands are on their way to shared memory, to the place of
   /// one of two parts of products; 0: they come to registers, or there are none. A thread that
-  /// waits for one of several loads to registers waits for all of them, not so for copies. Sums
-  /// along columns leave no registers for the products that would have no place.
+  /// waits for one of several loads to registers waits for all of them, not so for copies.
   static constexpr int copied = []() -> int {
-    if constexpr (P::copies && P::sums == 0 && !P::addsColumns && !isWide)
+    if constexpr (P::copies && P::sums == 0 && !isWide)
       return Tiles::partBytes / (32 * int(sizeof(typename P::Others)));
     return 0;
   }();
@@ -116,13 +115,14 @@ template <class P> struct MatmulWork {
                        end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
   static constexpr bool alongRows = P::rows < P::columns;
   static_assert(step <= end); // each cluster has one
-  int begin, rank;
+  int begin;
 
-  NANO_DEVICE MatmulWork(int block)
-      : begin(block / Tiles::clusterBlocks), rank(block % Tiles::clusterBlocks) {}
+  NANO_DEVICE MatmulWork(int block) : begin(block / Tiles::clusterBlocks) {}
+  /// The block's in its cluster: asked for where it is wanted, for a register is too much for it.
+  static NANO_DEVICE int rank() { return int(clusterRank()); }
   NANO_DEVICE int row(int pair) const {
     const int rows = alongRows ? pair % rowPairs : pair / columnTiles;
-    return (rows * Tiles::clusterBlocks + rank) * Tiles::rows;
+    return (rows * Tiles::clusterBlocks + rank()) * Tiles::rows;
   }
   NANO_DEVICE int column(int pair) const {
     return (alongRows ? pair / rowPairs : pair % columnTiles) * Tiles::columns;
@@ -146,6 +146,7 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
   prefetchTensorMap(a);
   prefetchTensorMap(b);
   StageCounter at;
+  const int rank = work.rank();
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     const int row = work.row(pair), column = work.column(pair);
@@ -156,14 +157,14 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
       Mbarrier *const full = &stages.full[at.stage];
       mbarrierArriveExpect(full, Tiles::stageBytes);
       bulkTensorLoad(stages.a(at.stage), a, P::transposeA ? row : k, P::transposeA ? k : row, full);
-      uint8_t *const part = stages.b(at.stage) + work.rank * boxBytes;
+      uint8_t *const part = stages.b(at.stage) + rank * boxBytes;
       if constexpr (P::transposeB) {
-        bulkTensorLoadMulticast(part, b, k, column + work.rank * box.rows, full, both);
+        bulkTensorLoadMulticast(part, b, k, column + rank * box.rows, full, both);
       } else {
 #pragma unroll
         for (int i = 0; i < Tiles::columns / box.columns; ++i)
           bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes, b,
-                                  column + i * box.columns, k + work.rank * box.rows, full, both);
+                                  column + i * box.columns, k + rank * box.rows, full, both);
       }
     }
   }

@@ -2,6 +2,7 @@
 // neighbours of a row.
 #include "passes/kernels/TemplateFunctions.h"
 
+#include "passes/kernels/FactorSums.h"
 #include "passes/kernels/VectorOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -153,7 +154,9 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
                            : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
   }
   func::ReturnOp::create(b, loc, returned);
-  // Widenings of what is stored narrow.
+  // The warps that compute it start the tensor cores' work besides: every instruction counts.
+  factorSums(*entry);
+  // Widenings of what is stored narrow, and what sums were made of.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
     if (isOpTriviallyDead(&op))
       op.erase();

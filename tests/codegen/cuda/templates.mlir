@@ -433,3 +433,50 @@ step.program @band {
     nano.yield %0 : tensor<128x2x64xbf16>
   }
 }
+
+// -----
+
+// Factors that products of a sum have in common are taken out of it: of GELU's slope here, whose
+// constants are multiplied. What an epilogue needs besides stays, and a sum of other products does.
+// CHECK-LABEL: // matmul_{{.*}}: matmul, {{.*}}sigmoid
+// CHECK:           const auto sigmoid = nano::sigmoid(h_value);
+// CHECK-NEXT:      const auto sub = 1.0f - sigmoid;
+// CHECK-NEXT:      const auto add = product_value * sigmoid * (h_value * sub * (1.5f + h_value * h_value * 1.5f) +
+// CHECK-NEXT:          1.0f);
+// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), nano::to<nano::bf16>(add));
+// CHECK-NEXT:      nano::store<8>(z + (row * 3072 + column), nano::to<nano::bf16>(h_value * sigmoid +
+// CHECK-NEXT:          product_value * sub));
+step.program @factored {
+  %a = step.buffer "a" : memref<49152x768xbf16>
+  %b = step.buffer "b" : memref<768x3072xbf16>
+  %h = step.buffer "h" : memref<49152x3072xbf16>
+  %y = step.buffer "y" : memref<49152x3072xbf16>
+  %z = step.buffer "z" : memref<49152x3072xbf16>
+  step.task ins(%a, %b, %h) outs(%y, %z) : (memref<49152x768xbf16>, memref<768x3072xbf16>, memref<49152x3072xbf16>) -> (memref<49152x3072xbf16>, memref<49152x3072xbf16>) {
+  ^bb0(%l: tensor<49152x768xbf16>, %r: tensor<768x3072xbf16>, %e: tensor<49152x3072xbf16>):
+    %p = nano.matmul %l, %r : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+    %g = nano.cast %p : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %x = nano.cast %e : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %s = nano.sigmoid %x : tensor<49152x3072xf32>
+    %1 = nano.constant 1.0 : tensor<49152x3072xf32>
+    %2 = nano.constant 0.5 : tensor<49152x3072xf32>
+    %3 = nano.constant 3.0 : tensor<49152x3072xf32>
+    %c = nano.sub %1, %s : tensor<49152x3072xf32>
+    %gs = nano.mul %g, %s : tensor<49152x3072xf32>
+    %xh = nano.mul %x, %2 : tensor<49152x3072xf32>
+    %gx = nano.mul %g, %xh : tensor<49152x3072xf32>
+    %sc = nano.mul %s, %c : tensor<49152x3072xf32>
+    %m = nano.mul %gx, %sc : tensor<49152x3072xf32>
+    %m3 = nano.mul %m, %3 : tensor<49152x3072xf32>
+    %mx = nano.mul %m3, %x : tensor<49152x3072xf32>
+    %mxx = nano.mul %mx, %x : tensor<49152x3072xf32>
+    %a1 = nano.add %gs, %m3 : tensor<49152x3072xf32>
+    %a2 = nano.add %a1, %mxx : tensor<49152x3072xf32>
+    %o = nano.cast %a2 : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
+    %xs = nano.mul %x, %s : tensor<49152x3072xf32>
+    %gc = nano.mul %g, %c : tensor<49152x3072xf32>
+    %a3 = nano.add %xs, %gc : tensor<49152x3072xf32>
+    %q = nano.cast %a3 : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
+    nano.yield %o, %q : tensor<49152x3072xbf16>, tensor<49152x3072xbf16>
+  }
+}
