@@ -61,7 +61,7 @@ public:
     const auto begin = std::chrono::steady_clock::now();
     Result<std::optional<Finding>> found = search(*module);
     if (!found)
-      throw found.error();
+      throw Error(found.error());
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     if (!*found) {
       fmt::print("{}: no pass {} ({:.1f} s)\n", options.model,
@@ -124,7 +124,7 @@ private:
   OwningOpRef<ModuleOp> parse() {
     Result<std::string> text = readInput(options.model, irFile);
     if (!text)
-      throw text.error();
+      throw Error(text.error());
     const FirstError errors(&context);
     OwningOpRef<ModuleOp> module =
         parseSourceString<ModuleOp>(*text, ParserConfig(&context), options.model);

@@ -15,8 +15,6 @@ using namespace mlir;
 
 namespace nano::bisect {
 
-using interpreter::Arithmetic;
-
 namespace {
 
 double normOf(const TensorValue &value) {
