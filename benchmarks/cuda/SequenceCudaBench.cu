@@ -1,6 +1,7 @@
 // The templates of recurrences and of products along a band on a GPU, at 49,152 tokens of 768:
 // some of the results against double precision, their bits again, and times against a device copy
 // of as many bytes as the op reads and writes.
+#include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/device/nano_band.h"
 #include "codegen/device/nano_recurrence.h"
@@ -258,7 +259,13 @@ void bands() {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (const std::optional<int> status = nano::helpOnly(
+          argc, argv,
+          "SequenceCudaBench: recurrences and products along a band on GPU 0 against sums in\n"
+          "doubles, and their times against a device copy of as many bytes. Exit status 1 when a\n"
+          "result is wrong. Takes no options."))
+    return *status;
   describeDevice();
   copyBytesPerSecond = copyRate();
   std::printf("device copy: %.0f GB/s read and written\n", copyBytesPerSecond / 1e9);
