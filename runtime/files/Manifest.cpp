@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -37,6 +38,16 @@ json toJson(const std::vector<FileRecord> &files) {
   return list;
 }
 
+/// A whole number that T holds. Throws json::exception where it is none: json's own conversion cuts
+/// fractions off and wraps what does not fit.
+template <typename T> T wholeNumber(const json &value) {
+  if (value.is_number_unsigned()
+          ? std::in_range<T>(value.get<uint64_t>())
+          : value.is_number_integer() && std::in_range<T>(value.get<int64_t>()))
+    return value.get<T>();
+  throw json::type_error::create(302, "not a whole number that fits", &value);
+}
+
 /// Throws json::exception where a field is missing or has another type.
 std::vector<FileRecord> toRecords(const json &list) {
   std::vector<FileRecord> files;
@@ -47,7 +58,7 @@ std::vector<FileRecord> toRecords(const json &list) {
     std::string holds =
         file.value("holds", record.name == "params.safetensors" ? "parameters" : "optimizer");
     record.holds = holds == "parameters" ? Role::Parameter : Role::Optimizer;
-    record.bytes = file.at("bytes").get<uint64_t>();
+    record.bytes = wholeNumber<uint64_t>(file.at("bytes"));
     record.checksum = file.at("xxh3").get<std::string>();
     files.push_back(std::move(record));
   }
@@ -63,9 +74,12 @@ json toJson(const TensorTable &table) {
 
 TensorTable toTable(const json &object) {
   TensorTable table;
-  for (auto &[name, info] : object.items())
-    table[name] = {info.at("dtype").get<std::string>(),
-                   info.at("shape").get<std::vector<int64_t>>()};
+  for (auto &[name, info] : object.items()) {
+    std::vector<int64_t> shape;
+    for (const json &size : info.at("shape").get<std::vector<json>>())
+      shape.push_back(wholeNumber<int64_t>(size));
+    table[name] = {info.at("dtype").get<std::string>(), std::move(shape)};
+  }
   return table;
 }
 
@@ -79,7 +93,7 @@ json toJson(const RunIdentity &run) {
 RunIdentity toIdentity(const json &object) {
   RunIdentity run{object.at("id").get<std::string>(), object.at("settings").get<std::string>(), {}};
   for (const json &each : object.at("from"))
-    run.from.emplace_back(each.at("id").get<std::string>(), each.at("step").get<int64_t>());
+    run.from.emplace_back(each.at("id").get<std::string>(), wholeNumber<int64_t>(each.at("step")));
   return run;
 }
 
@@ -135,7 +149,7 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
   try {
     if (content.at("format").get<std::string>() != formatName)
       return badInput("it is not the manifest of a checkpoint");
-    const auto version = content.at("version").get<int64_t>();
+    const auto version = wholeNumber<int64_t>(content.at("version"));
     if (version < 1 || version > formatVersion)
       return badInput(fmt::format("version {} is not known to this nanorun", version));
     auto checksum = content.at("checksum").get<std::string>();
@@ -146,21 +160,21 @@ Result<Manifest> parseManifest(const std::string &text, Contents &contents) {
     manifest.checksum = checksum;
     if (content.contains("run"))
       manifest.run = toIdentity(content["run"]);
-    manifest.step = content.at("step").get<int64_t>();
+    manifest.step = wholeNumber<int64_t>(content.at("step"));
     const json &data = content.at("data");
-    manifest.shard = data.at("shard").get<uint64_t>();
+    manifest.shard = wholeNumber<uint64_t>(data.at("shard"));
     manifest.shardFile = data.at("file").get<std::string>();
-    manifest.position = data.at("position").get<uint64_t>();
-    manifest.epoch = data.at("epoch").get<uint64_t>();
+    manifest.position = wholeNumber<uint64_t>(data.at("position"));
+    manifest.epoch = wholeNumber<uint64_t>(data.at("epoch"));
     // These came later.
     manifest.data.rule = data.value("rule", manifest.data.rule);
-    manifest.data.files = data.value("files", uint64_t(0));
-    manifest.data.tokens = data.value("tokens", uint64_t(0));
+    manifest.data.files = wholeNumber<uint64_t>(data.value("files", json(0u)));
+    manifest.data.tokens = wholeNumber<uint64_t>(data.value("tokens", json(0u)));
     manifest.data.fingerprint = data.value("fingerprint", std::string());
-    manifest.seed = content.at("seed").get<uint64_t>();
+    manifest.seed = wholeNumber<uint64_t>(content.at("seed"));
     manifest.planHash = content.at("plan_hash").get<std::string>();
     manifest.model = content.at("model").get<std::string>();
-    manifest.world = content.at("world").get<int64_t>();
+    manifest.world = wholeNumber<int64_t>(content.at("world"));
     for (auto &[name, value] : content.at("hyperparameters").items())
       manifest.hyperparameters.push_back({name, value.get<std::string>()});
     contents.files = toRecords(content.at("files"));

@@ -468,6 +468,13 @@ TEST(Shards, ManifestsThatDoNotFitTheFiles) {
                   "tensor 'table[0:468]': the manifest gives it a shape that cannot be");
   EXPECT_CONTAINS(errorWith([](auto &m) { m["step"] = -1; }),
                   "/manifest.json: its step is negative");
+  for (const char *number : {"8e70", "1.5", "-1", "18446744073709551616"})
+    EXPECT_CONTAINS(
+        errorWith([&](auto &m) { m["data"]["position"] = nlohmann::json::parse(number); }),
+        "a field is missing or has another type")
+        << number;
+  EXPECT_CONTAINS(errorWith([](auto &m) { m["parameters"]["table"]["shape"] = {8e70}; }),
+                  "a field is missing or has another type");
   EXPECT_CONTAINS(errorWith([](auto &m) { m["files"] = nlohmann::json::array(); }),
                   "the manifest lists no file of parameters");
 }
