@@ -6,6 +6,7 @@
 #include "compiler/Excerpt.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
+#include "compiler/RequestChecks.h"
 #include "compiler/RunStages.h"
 #include "compiler/TraceModel.h"
 #include "compiler/bisect/Reduce.h"
@@ -75,9 +76,7 @@ public:
 
 private:
   void check() const {
-    if (options.target != "cpu" && options.target != "cuda")
-      throw badInput(
-          fmt::format("--target {}: no such target; there are cpu and cuda", options.target));
+    checkTarget(options.target);
     if (options.target == "cuda" && options.check.empty())
       throw badInput("--target cuda: values are compared on the CPU alone; give a --check, or "
                      "--target cpu");
@@ -90,6 +89,7 @@ private:
       throw badInput("--pass: not together with -D or --run-stage, its IR is of a model already");
     if (options.tolerance && !(*options.tolerance >= 0))
       throw badInput("--tolerance: it is a number, 0 or more");
+    // Found out before the search, not behind it.
     if (const std::filesystem::path folder = std::filesystem::path(options.output).parent_path();
         !folder.empty() && !std::filesystem::is_directory(folder))
       throw badInput(fmt::format("{}: there is no folder {}; name another file with -o",
@@ -224,17 +224,12 @@ private:
            << finding.text << ")' %s\n// " << finding.why << "\n";
     module.print(stream);
     stream << "\n";
-    std::error_code error;
-    llvm::raw_fd_ostream file(options.output, error);
-    if (!error) {
-      file << text;
-      file.close();
-      error = file.error();
-      file.clear_error();
-    }
-    if (error)
-      throw badInput(fmt::format("{}: cannot be written: {}; name another file with -o",
-                                 options.output, error.message()));
+    Result<OutputFile> file = OutputFile::replace(options.output);
+    Status written = file ? file->append(text) : file.error();
+    if (written)
+      written = file->finish();
+    if (!written)
+      throw Error(written.error());
   }
 
   const Options &options;

@@ -196,7 +196,9 @@ LogicalResult StepRun::runCommand(Operation *op) {
       // Of one rank.
       .Case<ReduceScatterOp, AllGatherOp, ShardOp>(
           [&](auto parts) { return copyAll(parts.getIns(), parts.getOuts()); })
-      .Default([](Operation *) { return success(); });
+      // In place, and what orders streams.
+      .Case<AllReduceOp, RecordOp, WaitOp>([](auto) { return success(); })
+      .Default([](Operation *other) { return other->emitError("cannot be run here"); });
 }
 
 LogicalResult StepRun::runTask(TaskOp task) {
