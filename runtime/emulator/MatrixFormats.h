@@ -1,8 +1,8 @@
 // Operands of matrix products as numbers, and how a product is summed.
 #pragma once
 
-#include "runtime/NumberFormats.h"
 #include "codegen/device/emulator/nano_machine.h"
+#include "runtime/NumberFormats.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-// The reference in build/docs/ops: every op of the dialects states its errors and has one example, which
-// parses, verifies, holds the op, and survives printing.
+// The reference in build/docs/ops: every op of the dialects states its errors and has one example,
+// which parses, verifies, holds the op, and survives printing.
 #include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
 
@@ -27,7 +27,8 @@ struct Section {
 /// The sections of ops/<dialect>.md by op name.
 llvm::StringMap<Section> readPage(const std::string &dialect) {
   std::ifstream file(NANO_DOCS "/ops/" + dialect + ".md");
-  EXPECT_TRUE(file.is_open()) << "build/docs/ops/" << dialect << ".md is missing: build nano-reference-pages";
+  EXPECT_TRUE(file.is_open()) << "build/docs/ops/" << dialect
+                              << ".md is missing: build nano-reference-pages";
   llvm::StringMap<Section> sections;
   Section *section = nullptr;
   bool inExample = false;
