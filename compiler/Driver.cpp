@@ -91,7 +91,7 @@ public:
     if (!target && options.pipeline.target != "cuda")
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
-    const PipelineOptions pipeline = pipelineOptions(target);
+    const PipelineOptions pipeline = pipelineOptions();
     if (options.printPipeline)
       return printPipeline(pipeline, last ? *last : stages().back());
     if (!options.dumpDirectory.empty())
@@ -129,12 +129,9 @@ private:
     return stage;
   }
 
-  PipelineOptions pipelineOptions(const std::optional<codegen::CpuTarget> &target) const {
-    PipelineOptions pipeline = options.pipeline;
+  PipelineOptions pipelineOptions() const {
+    PipelineOptions pipeline = forTarget(options.pipeline);
     checkSchedule(pipeline, options.worlds);
-    pipeline.kMajor = pipeline.target == "cuda"; // what cuBLASLt's 8-bit products take
-    if (!pipeline.kMajor)
-      pipeline.lanes = target->lanes();
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
     pipeline.reportNext = options.reportMemory || options.passes ? 16 : 0;

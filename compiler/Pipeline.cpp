@@ -1,6 +1,8 @@
 // The pipeline as prose: what happens to a model, stage by stage, and why in this order.
 #include "compiler/Pipeline.h"
 
+#include "codegen/cpu/CpuTarget.h"
+
 #include "codegen/cuda/CudaEmitter.h"
 #include "compiler/Stages.h"
 #include "ir/machine/Machine.h"
@@ -241,6 +243,13 @@ constexpr Stage table[] = {
 };
 
 } // namespace
+
+PipelineOptions forTarget(PipelineOptions options) {
+  options.kMajor = options.target == "cuda"; // what cuBLASLt's 8-bit products take
+  if (const auto processor = codegen::CpuTarget::host(); processor && !options.kMajor)
+    options.lanes = processor->lanes();
+  return options;
+}
 
 std::string machineOf(const PipelineOptions &options) {
   return options.machine.empty() ? machine::defaultMachine(options.target) : options.machine;

@@ -12,6 +12,9 @@ namespace nano {
 
 struct Stage;
 
+/// The options with what follows from `target`: `kMajor`, and on this machine's processor `lanes`.
+PipelineOptions forTarget(PipelineOptions options);
+
 /// The machine by whose rates times are estimated: `machine`, or the one of the target.
 std::string machineOf(const PipelineOptions &options);
 

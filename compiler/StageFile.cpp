@@ -23,25 +23,6 @@ namespace {
 constexpr InputKind irFile = {"IR of a stage", 2048 * input::mebibyte,
                               "name a file that --stop-after or --dump-ir has written"};
 
-/// Parses one program, whose text begins behind `lines` lines of the file.
-OwningOpRef<ModuleOp> parse(MLIRContext &context, const std::string &path, StringRef text,
-                            int64_t lines) {
-  std::string error;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (!error.empty() || diagnostic.getSeverity() != DiagnosticSeverity::Error)
-      return;
-    error = path;
-    if (auto line = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-      error = fmt::format("{}:{}", line.getFilename().str(), line.getLine());
-    error += ": " + diagnostic.str();
-  });
-  const std::string placed = std::string(static_cast<size_t>(lines), '\n') + text.str();
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(placed, ParserConfig(&context), path);
-  if (!module)
-    throw ModelError(error.empty() ? path + ": is no IR that nanoc has printed" : error);
-  return module;
-}
-
 /// What every program of the compiler has; its number of ranks, or 0 where it is for all.
 int64_t check(ModuleOp module, const std::string &path, const Stage &stage) {
   auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
@@ -74,6 +55,24 @@ std::string modelFileOf(ModuleOp module, const std::string &path) {
 
 } // namespace
 
+OwningOpRef<ModuleOp> parseProgram(MLIRContext &context, const std::string &path, StringRef text,
+                                   int64_t lines) {
+  std::string error;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (!error.empty() || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return;
+    error = path;
+    if (auto line = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+      error = fmt::format("{}:{}", line.getFilename().str(), line.getLine());
+    error += ": " + diagnostic.str();
+  });
+  const std::string placed = std::string(static_cast<size_t>(lines), '\n') + text.str();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(placed, ParserConfig(&context), path);
+  if (!module)
+    throw ModelError(error.empty() ? path + ": is no IR that nanoc has printed" : error);
+  return module;
+}
+
 StageFile readStageFile(MLIRContext &context, const std::string &path, const Stage &stage) {
   Result<std::string> text = readInput(path, irFile);
   if (!text)
@@ -84,7 +83,7 @@ StageFile readStageFile(MLIRContext &context, const std::string &path, const Sta
   constexpr llvm::StringLiteral separator = "// -----\n";
   while (true) {
     auto [program, others] = rest.split(separator);
-    file.programs.push_back(parse(context, path, program, lines));
+    file.programs.push_back(parseProgram(context, path, program, lines));
     if (const int64_t world = check(*file.programs.back(), path, stage))
       file.worlds.push_back(world);
     lines += std::count(program.begin(), program.end(), '\n') + 1;

@@ -22,6 +22,11 @@ struct StageFile {
   std::string source; ///< the text of the model file that the programs name; empty where it is gone
 };
 
+/// Parses one program of a file, whose text begins behind `lines` of its lines. Throws ModelError,
+/// with the file and its line: it is no IR, an op does not verify.
+mlir::OwningOpRef<mlir::ModuleOp> parseProgram(mlir::MLIRContext &context, const std::string &path,
+                                               llvm::StringRef text, int64_t lines = 0);
+
 /// Reads IR that is to be of `stage`. Throws ModelError, with the file and its line: it cannot be
 /// read or parsed, an op does not verify, it is no such program.
 StageFile readStageFile(mlir::MLIRContext &context, const std::string &path, const Stage &stage);

@@ -26,9 +26,9 @@ struct PlanComparison {
   Status agrees;    ///< Failed where the runs differ, with the first buffer in which they do
 };
 
-/// Another plan runs on `device` too where it can, else on its own
-/// target. A plan on one and the same device is run with one thread the second time, and then has
-/// to be equal. BadInput, as `compareRuns`: a plan that is not for one rank, or not for the device.
+/// Another plan runs on `device` too where it can, else on its own target. A plan on one and the
+/// same device is run with one thread the second time, and then has to be equal. BadInput, as
+/// `compareRuns`: a plan that is not for one rank, or not for the device.
 Result<PlanComparison> comparePlans(const plan::PlanFile &file, const CompareRequest &request,
                                     Console &console);
 

@@ -1,14 +1,15 @@
 // The command: a model or a file of IR, a table, a test file.
 #include "compiler/bisect/Bisect.h"
 
-#include "codegen/cpu/CpuTarget.h"
 #include "codegen/cpu/KernelLowering.h"
-#include "compiler/Excerpt.h"
+#include "compiler/Driver.h"
 #include "compiler/HostCompiler.h"
 #include "compiler/Registration.h"
 #include "compiler/RequestChecks.h"
 #include "compiler/RunStages.h"
-#include "compiler/TraceModel.h"
+#include "compiler/StageFile.h"
+#include "compiler/StageRunner.h"
+#include "compiler/Tracing.h"
 #include "compiler/bisect/Reduce.h"
 #include "compiler/bisect/Search.h"
 #include "ir/graph/Program.h"
@@ -18,7 +19,6 @@
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -41,6 +41,10 @@ constexpr InputKind irFile = {"a file of IR", 256 * input::mebibyte,
 /// Multiply-adds of a program that the interpreter is asked to run, at most.
 constexpr double mostWork = 2e9;
 
+[[noreturn]] void fail(const Error &error) {
+  throw StageError(error.message, error.kind == Error::Kind::BadInput);
+}
+
 class Command {
 public:
   explicit Command(const Options &options) : options(options) {
@@ -62,7 +66,7 @@ public:
     const auto begin = std::chrono::steady_clock::now();
     Result<std::optional<Finding>> found = search(*module);
     if (!found)
-      throw Error(found.error());
+      fail(found.error());
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     if (!*found) {
       fmt::print("{}: no pass {} ({:.1f} s)\n", options.model,
@@ -78,29 +82,27 @@ private:
   void check() const {
     checkTarget(options.target);
     if (options.target == "cuda" && options.check.empty())
-      throw badInput("--target cuda: values are compared on the CPU alone; give a --check, or "
-                     "--target cpu");
+      throw ModelError("--target cuda: values are compared on the CPU alone; give a --check, or "
+                       "--target cpu");
     if (!options.check.empty() && options.check.find("{}") == std::string::npos)
-      throw badInput(fmt::format("--check '{}': write {{}} where the name of the IR's file goes",
-                                 options.check));
+      throw ModelError(fmt::format("--check '{}': write {{}} where the name of the IR's file goes",
+                                   options.check));
     if (!options.check.empty() && options.tolerance)
-      throw badInput("--tolerance: not together with --check, which compares no values");
+      throw ModelError("--tolerance: not together with --check, which compares no values");
     if (!options.pass.empty() && (!options.overrides.empty() || !options.runStage.empty()))
-      throw badInput("--pass: not together with -D or --run-stage, its IR is of a model already");
+      throw ModelError("--pass: not together with -D or --run-stage, its IR is of a model already");
     if (options.tolerance && !(*options.tolerance >= 0))
-      throw badInput("--tolerance: it is a number, 0 or more");
+      throw ModelError("--tolerance: it is a number, 0 or more");
     // Found out before the search, not behind it.
     if (const std::filesystem::path folder = std::filesystem::path(options.output).parent_path();
         !folder.empty() && !std::filesystem::is_directory(folder))
-      throw badInput(fmt::format("{}: there is no folder {}; name another file with -o",
-                                 options.output, folder.string()));
+      throw ModelError(fmt::format("{}: there is no folder {}; name another file with -o",
+                                   options.output, folder.string()));
   }
 
   OwningOpRef<ModuleOp> trace() {
-    const ModelFile file(options.model);
-    frontend::TraceInput input = file.input();
-    input.overrides = options.overrides;
-    OwningOpRef<ModuleOp> module = std::move(frontend::traceModel(context, input).module);
+    OwningOpRef<ModuleOp> module =
+        std::move(nano::trace(context, ModelFile(options.model), options.overrides).module);
     const SmallVector<graph::RunStage> stages = graph::runStagesOf(*module);
     std::vector<OwningOpRef<ModuleOp>> others = partRunStages(*module);
     if (options.runStage.empty())
@@ -112,27 +114,23 @@ private:
       for (const graph::RunStage &stage : stages)
         if (!stage.name.empty())
           names.push_back(stage.name);
-      throw badInput(fmt::format("--run-stage {}: the run has no such stage; {}", options.runStage,
-                                 names.empty()
-                                     ? "it has one alone"
-                                     : fmt::format("there are {}", fmt::join(names, ", "))));
+      throw ModelError(
+          fmt::format("--run-stage {}: the run has no such stage; {}", options.runStage,
+                      names.empty() ? "it has one alone"
+                                    : fmt::format("there are {}", fmt::join(names, ", "))));
     }
     const auto index = size_t(wanted - stages.begin());
     return index == 0 ? std::move(module) : std::move(others[index - 1]);
   }
 
   OwningOpRef<ModuleOp> parse() {
-    Result<std::string> text = readInput(options.model, irFile);
+    const Result<std::string> text = readInput(options.model, irFile);
     if (!text)
-      throw Error(text.error());
-    const FirstError errors(&context);
-    OwningOpRef<ModuleOp> module =
-        parseSourceString<ModuleOp>(*text, ParserConfig(&context), options.model);
-    if (!module)
-      throw badInput(errors.text().empty() ? options.model + ": is no IR" : errors.text());
+      fail(text.error());
+    OwningOpRef<ModuleOp> module = parseProgram(context, options.model, *text);
     if (!(*module)->getAttrOfType<DictionaryAttr>(graph::trainingAttrName))
-      throw badInput(fmt::format("{}: is no program of nanoc: its module lacks {}", options.model,
-                                 graph::trainingAttrName.str()));
+      throw ModelError(fmt::format("{}: is no program of nanoc: its module lacks {}", options.model,
+                                   graph::trainingAttrName.str()));
     return module;
   }
 
@@ -153,19 +151,14 @@ private:
       work += one;
     });
     if (work > mostWork)
-      throw badInput(fmt::format("{}: its programs take {:.0e} operations of an interpreter, and "
-                                 "{:.0e} are the most; give smaller sizes with -D, as in -D "
-                                 "model_dim=64",
-                                 options.model, work, mostWork));
+      throw ModelError(fmt::format("{}: its programs take {:.0e} operations of an interpreter, and "
+                                   "{:.0e} are the most; give smaller sizes with -D, as in -D "
+                                   "model_dim=64",
+                                   options.model, work, mostWork));
   }
 
   Result<std::optional<Finding>> search(ModuleOp module) const {
-    PipelineOptions pipeline;
-    pipeline.target = options.target;
-    if (options.target == "cuda")
-      pipeline.kMajor = true;
-    else if (const auto target = codegen::CpuTarget::host())
-      pipeline.lanes = target->lanes();
+    const PipelineOptions pipeline = forTarget({.target = options.target});
     auto onPass = [](const std::string &stage, const std::string &pass, const Verdict &verdict) {
       fmt::print("  {:<13} {:<26} {:<22} {}\n", stage, pass, verdict.how, resultOf(verdict));
       std::fflush(stdout);
@@ -229,7 +222,7 @@ private:
     if (written)
       written = file->finish();
     if (!written)
-      throw Error(written.error());
+      fail(written.error());
   }
 
   const Options &options;
@@ -244,15 +237,9 @@ int run(const Options &given) {
   Options options = given;
   if (options.target.empty())
     options.target = "cpu";
-  try {
-    return Command(options).run();
-  } catch (const Error &error) {
-    fmt::print(stderr, "nanoc: {}\n", error.message);
-    return error.exitStatus();
-  } catch (const ModelError &error) {
-    fmt::print(stderr, "nanoc: {}\n{}", error.what(), excerptOf(error.what(), error.column));
-    return 2;
-  }
+  int status = Done;
+  const int ended = guarded([&] { status = Command(options).run(); });
+  return ended == Done ? status : ended;
 }
 
 } // namespace nano::bisect

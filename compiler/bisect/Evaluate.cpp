@@ -78,47 +78,69 @@ StateMap initialStates(ModuleOp module, const StepInputs &inputs) {
   return states;
 }
 
+LogicalResult StepRunner::run() {
+  auto runOne = [&](StringRef kind, Operation *program, int64_t sequence) {
+    return program ? runProgram(program, kind, sequence) : success();
+  };
+  for (StringRef kind : {"validate", "generate"}) {
+    writeStates();
+    if (failed(runOne(kind, programOf(module, kind, inputs.phase()), 0)))
+      return failure();
+  }
+  writeStates();
+  for (int64_t sequence = 0; sequence < inputs.microBatches(); ++sequence)
+    if (failed(runOne("train", programOfMicroBatch(module, inputs, sequence), sequence)))
+      return failure();
+  Operation *update = programOf(module, "update", inputs.phase());
+  // Where the last micro-batch updates too, its own gradient is not kept.
+  if (update || !hasUpdate(module))
+    observeGradients();
+  if (!hasUpdate(module))
+    return success();
+  if (failed(runOne("update", update, 0)))
+    return failure();
+  observeStates();
+  return success();
+}
+
+void StepRunner::observe(StringRef kind, unsigned result, int64_t sequence, TensorValue value,
+                         Type element) {
+  found[nameOfResult(kind, result, sequence)] = {std::move(value), std::nullopt,
+                                                 roundingOf(element)};
+}
+
+void StepRunner::observeGradients() {
+  for (auto state : module.getOps<graph::StateOp>())
+    if (state.getRole() == graph::Role::Gradient)
+      found[nameOfGradient(state.getSymName().drop_front(StringRef("grad.").size()))] = {
+          valueOf(state), std::nullopt, roundingOf(state.getTensorType().getElementType())};
+}
+
+void StepRunner::observeStates() {
+  for (auto state : module.getOps<graph::StateOp>()) {
+    const std::string name = state.getSymName().str();
+    if (state.getRole() == graph::Role::Parameter || state.getRole() == graph::Role::Optimizer)
+      found[nameOfState(name)] = {valueOf(state), initial.at(name),
+                                  roundingOf(state.getTensorType().getElementType())};
+  }
+}
+
 namespace {
 
 /// The programs of a module of functions.
-class GraphRun {
+class GraphRunner : public StepRunner {
 public:
-  GraphRun(ModuleOp module, const StepInputs &inputs, Arithmetic arithmetic)
-      : module(module), inputs(inputs), initial(initialStates(module, inputs)) {
+  GraphRunner(ModuleOp module, const StepInputs &inputs, Arithmetic arithmetic)
+      : StepRunner(module, inputs) {
     options.arithmetic = arithmetic;
   }
 
-  LogicalResult run() {
-    for (StringRef kind : {"validate", "generate"}) {
-      StateMap states = initial;
-      if (Operation *program = programOf(module, kind, inputs.phase());
-          program && failed(runProgram(program, kind, 0, states)))
-        return failure();
-    }
-    StateMap states = initial;
-    for (int64_t sequence = 0; sequence < inputs.microBatches(); ++sequence) {
-      Operation *program = programOfMicroBatch(module, inputs, sequence);
-      if (!program)
-        continue;
-      if (failed(runProgram(program, "train", sequence, states)))
-        return failure();
-    }
-    Operation *update = programOf(module, "update", inputs.phase());
-    // Where the last micro-batch updates too, its own gradient is not kept.
-    if (update || !hasUpdate(module))
-      observeGradients(states);
-    if (!hasUpdate(module))
-      return success();
-    if (update && failed(runProgram(update, "update", 0, states)))
-      return failure();
-    observeStates(states);
-    return success();
-  }
-
-  Observations found;
-
 private:
-  LogicalResult runProgram(Operation *program, StringRef kind, int64_t sequence, StateMap &states) {
+  void writeStates() override { states = initial; }
+  TensorValue valueOf(graph::StateOp state) const override {
+    return states.at(state.getSymName().str());
+  }
+  LogicalResult runProgram(Operation *program, StringRef kind, int64_t sequence) override {
     auto function = cast<func::FuncOp>(program);
     if (failed(inputs.setScalars(module, sequence, states)))
       return failure();
@@ -129,33 +151,13 @@ private:
     if (failed(results))
       return failure();
     for (auto [i, result] : llvm::enumerate(*results))
-      found[nameOfResult(kind, unsigned(i), sequence)] = {
-          std::move(result), std::nullopt,
-          roundingOf(cast<ShapedType>(function.getResultTypes()[i]).getElementType())};
+      observe(kind, unsigned(i), sequence, std::move(result),
+              cast<ShapedType>(function.getResultTypes()[i]).getElementType());
     return success();
   }
 
-  void observeGradients(const StateMap &states) {
-    for (auto op : module.getOps<graph::StateOp>())
-      if (op.getRole() == graph::Role::Gradient)
-        found[nameOfGradient(op.getSymName().drop_front(StringRef("grad.").size()))] = {
-            states.at(op.getSymName().str()), std::nullopt,
-            roundingOf(op.getTensorType().getElementType())};
-  }
-
-  void observeStates(const StateMap &states) {
-    for (auto op : module.getOps<graph::StateOp>()) {
-      const std::string name = op.getSymName().str();
-      if (op.getRole() == graph::Role::Parameter || op.getRole() == graph::Role::Optimizer)
-        found[nameOfState(name)] = {states.at(name), initial.at(name),
-                                    roundingOf(op.getTensorType().getElementType())};
-    }
-  }
-
-  ModuleOp module;
-  const StepInputs &inputs;
   interpreter::Options options;
-  StateMap initial;
+  StateMap states;
 };
 
 constexpr unsigned childSeconds = 50;
@@ -206,7 +208,7 @@ Result<Observations> evaluate(ModuleOp module, const StepInputs &inputs, Arithme
     return fromBytes(*bytes);
   }
   const FirstError errors(module.getContext());
-  GraphRun run(module, inputs, arithmetic);
+  GraphRunner run(module, inputs, arithmetic);
   if (failed(run.run()))
     return errors.error();
   return std::move(run.found);

@@ -64,6 +64,39 @@ Result<Observations> evaluate(mlir::ModuleOp module, const StepInputs &inputs,
 /// launched.
 Result<Observations> evaluateStep(mlir::ModuleOp module, const StepInputs &inputs, int64_t first,
                                   const KernelImage *image);
+/// What a level of the IR needs so that a step of its programs can be run.
+class StepRunner {
+public:
+  virtual ~StepRunner() = default;
+  /// Validates, generates, and runs the micro-batches and the update.
+  llvm::LogicalResult run();
+
+  Observations found;
+
+protected:
+  StepRunner(mlir::ModuleOp module, const StepInputs &inputs)
+      : module(module), inputs(inputs), initial(initialStates(module, inputs)) {}
+
+  /// All states are as before the step.
+  virtual void writeStates() = 0;
+  /// Runs a program; its results are observed.
+  virtual llvm::LogicalResult runProgram(mlir::Operation *program, llvm::StringRef kind,
+                                         int64_t sequence) = 0;
+  virtual TensorValue valueOf(graph::StateOp state) const = 0;
+
+  /// A result of a program of that kind.
+  void observe(llvm::StringRef kind, unsigned result, int64_t sequence, TensorValue value,
+               mlir::Type element);
+
+  mlir::ModuleOp module;
+  const StepInputs &inputs;
+  const StateMap initial;
+
+private:
+  void observeGradients();
+  void observeStates();
+};
+
 /// How many streams the programs use.
 int64_t streamsOf(mlir::ModuleOp module);
 

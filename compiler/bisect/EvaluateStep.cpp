@@ -5,10 +5,8 @@
 #include "compiler/bisect/StepMemory.h"
 
 #include "ir/graph/Program.h"
-#include "ir/interpreter/Machine.h"
+#include "ir/interpreter/Commands.h"
 
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -36,58 +34,31 @@ namespace {
 
 MemRefType typeOf(Value view) { return cast<MemRefType>(view.getType()); }
 
-class StepRun {
+class StepRun : public StepRunner {
 public:
   StepRun(ModuleOp module, const StepInputs &inputs, int64_t ahead, const KernelImage *image)
-      : module(module), inputs(inputs), ahead(ahead), image(image), kernels(module), memory(module),
-        initial(initialStates(module, inputs)) {
+      : StepRunner(module, inputs), ahead(ahead), image(image), kernels(module), memory(module) {
     options.arithmetic = Arithmetic::rounded;
   }
 
-  LogicalResult run() {
-    for (StringRef kind : {"validate", "generate"}) {
-      writeStates();
-      if (Operation *program = programOf(module, kind, inputs.phase());
-          program && failed(runProgram(cast<ProgramOp>(program), kind, 0)))
-        return failure();
-    }
-    writeStates();
-    for (int64_t sequence = 0; sequence < inputs.microBatches(); ++sequence) {
-      Operation *program = programOfMicroBatch(module, inputs, sequence);
-      if (!program)
-        continue;
-      if (failed(runProgram(cast<ProgramOp>(program), "train", sequence)))
-        return failure();
-    }
-    Operation *update = programOf(module, "update", inputs.phase());
-    if (update || !hasUpdate(module))
-      observe(/*gradients=*/true);
-    if (update && failed(runProgram(cast<ProgramOp>(update), "update", 0)))
-      return failure();
-    if (hasUpdate(module))
-      observe(/*gradients=*/false);
-    return success();
+private:
+  void writeStates() override;
+  LogicalResult runProgram(Operation *op, StringRef kind, int64_t sequence) override;
+  TensorValue valueOf(graph::StateOp state) const override {
+    return memory.read(state.getSymNameAttr(), memrefOf(state.getTensorType()));
   }
 
-  Observations found;
-
-private:
-  void writeStates();
-  LogicalResult runProgram(ProgramOp program, StringRef kind, int64_t sequence);
   LogicalResult runCommands(ProgramOp program);
   LogicalResult runCommand(Operation *op);
-  LogicalResult runTask(TaskOp task);
-  LogicalResult runMatmul(MatmulOp matmul);
   LogicalResult runLaunch(LaunchOp launch);
-  void observe(bool gradients);
+  /// Reads the operands, runs the interpreter, and writes what it returns.
+  template <typename Command>
+  LogicalResult interpreted(Command command, ValueRange ins, ValueRange outs);
 
-  ModuleOp module;
-  const StepInputs &inputs;
   const int64_t ahead; ///< the stream that is as far ahead as it can be; −1: none
   const KernelImage *image;
   const KernelTable kernels;
   StepMemory memory;
-  const StateMap initial;
   interpreter::Options options;
 };
 
@@ -97,7 +68,8 @@ void StepRun::writeStates() {
                  initial.at(state.getSymName().str()));
 }
 
-LogicalResult StepRun::runProgram(ProgramOp program, StringRef kind, int64_t sequence) {
+LogicalResult StepRun::runProgram(Operation *op, StringRef kind, int64_t sequence) {
+  auto program = cast<ProgramOp>(op);
   StateMap scalars;
   if (failed(inputs.setScalars(module, sequence, scalars)))
     return failure();
@@ -130,9 +102,8 @@ LogicalResult StepRun::runProgram(ProgramOp program, StringRef kind, int64_t seq
     if (auto type = cast<MemRefType>(input.getType()); input.getOutput() &&
                                                        input.getSymName().starts_with(prefix) &&
                                                        named.contains(input.getSymNameAttr()))
-      found[nameOfResult(kind, result++, sequence)] = {memory.read(input.getSymNameAttr(), type),
-                                                       std::nullopt,
-                                                       roundingOf(type.getElementType())};
+      observe(kind, result++, sequence, memory.read(input.getSymNameAttr(), type),
+              type.getElementType());
   return success();
 }
 
@@ -185,8 +156,10 @@ LogicalResult StepRun::runCommand(Operation *op) {
     return success();
   };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](TaskOp task) { return runTask(task); })
-      .Case([&](MatmulOp matmul) { return runMatmul(matmul); })
+      .Case([&](TaskOp task) { return interpreted(task, task.getIns(), task.getOuts()); })
+      .Case([&](MatmulOp matmul) {
+        return interpreted(matmul, interpreter::factorsOf(matmul), matmul.getC());
+      })
       .Case([&](LaunchOp launch) { return runLaunch(launch); })
       .Case([&](CopyOp copy) { return copyAll(copy.getSource(), copy.getTarget()); })
       .Case([&](FillOp fill) {
@@ -201,50 +174,16 @@ LogicalResult StepRun::runCommand(Operation *op) {
       .Default([](Operation *other) { return other->emitError("cannot be run here"); });
 }
 
-LogicalResult StepRun::runTask(TaskOp task) {
-  StateMap none;
+template <typename Command>
+LogicalResult StepRun::interpreted(Command command, ValueRange ins, ValueRange outs) {
   SmallVector<TensorValue> values;
-  for (Value in : task.getIns())
+  for (Value in : ins)
     values.push_back(memory.read(in));
-  auto results = interpreter::Machine(none, options).runBlock(task.getBody().front(), values);
+  auto results = interpreter::interpret(command, values, options);
   if (failed(results))
     return failure();
-  for (auto [out, result] : llvm::zip_equal(task.getOuts(), *results))
+  for (auto [out, result] : llvm::zip_equal(outs, *results))
     memory.write(out, result);
-  return success();
-}
-
-LogicalResult StepRun::runMatmul(MatmulOp matmul) {
-  // As the op of the graph dialect that it was.
-  OpBuilder builder(matmul.getContext());
-  Block block;
-  builder.setInsertionPointToEnd(&block);
-  SmallVector<TensorValue> values;
-  auto argument = [&](Value view) -> Value {
-    if (!view)
-      return {};
-    values.push_back(memory.read(view));
-    return block.addArgument(tensorOf(typeOf(view)), matmul.getLoc());
-  };
-  const Type type = tensorOf(typeOf(matmul.getC()));
-  const Value a = argument(matmul.getA()), b = argument(matmul.getB()),
-              scaleA = argument(matmul.getScaleA()), scaleB = argument(matmul.getScaleB()),
-              addend = argument(matmul.getD());
-  Value product;
-  if (scaleA)
-    product = graph::ScaledMatmulOp::create(builder, matmul.getLoc(), type, a, b, scaleA, scaleB,
-                                            addend, matmul.getTransposeA(), matmul.getTransposeB(),
-                                            matmul.getAlpha(), matmul.getBeta());
-  else
-    product = graph::MatmulOp::create(builder, matmul.getLoc(), type, a, b, addend,
-                                      matmul.getTransposeA(), matmul.getTransposeB(),
-                                      matmul.getAlpha(), matmul.getBeta());
-  graph::YieldOp::create(builder, matmul.getLoc(), product);
-  StateMap none;
-  auto results = interpreter::Machine(none, options).runBlock(block, values);
-  if (failed(results))
-    return failure();
-  memory.write(matmul.getC(), results->front());
   return success();
 }
 
@@ -273,21 +212,6 @@ LogicalResult StepRun::runLaunch(LaunchOp launch) {
       function(arguments.data(), aligned, 0, middle);
   }
   return success();
-}
-
-void StepRun::observe(bool gradients) {
-  for (auto state : module.getOps<graph::StateOp>()) {
-    const MemRefType type = memrefOf(state.getTensorType());
-    const double rounding = roundingOf(type.getElementType());
-    const graph::Role role = state.getRole();
-    const StringRef name = state.getSymName();
-    if (gradients && role == graph::Role::Gradient)
-      found[nameOfGradient(name.drop_front(StringRef("grad.").size()))] = {
-          memory.read(state.getSymNameAttr(), type), std::nullopt, rounding};
-    if (!gradients && (role == graph::Role::Parameter || role == graph::Role::Optimizer))
-      found[nameOfState(name)] = {memory.read(state.getSymNameAttr(), type), initial.at(name.str()),
-                                  rounding};
-  }
 }
 
 } // namespace

@@ -115,8 +115,7 @@ Comparison compare(const Observations &found, const Observations &wanted,
   return comparison;
 }
 
-//===- Bytes
-//-----------------------------------------------------------------------------------===//
+//===- Bytes -------------------------------------------------------------------===//
 
 namespace {
 

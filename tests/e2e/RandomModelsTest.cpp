@@ -228,11 +228,8 @@ protected:
 };
 
 void RandomModels::compile() {
-  PipelineOptions pipeline;
-  const auto target = codegen::CpuTarget::host();
-  ASSERT_TRUE(target);
-  pipeline.lanes = target->lanes();
-  compile(pipeline, model.sequences, plans);
+  ASSERT_TRUE(codegen::CpuTarget::host());
+  compile(forTarget({.target = "cpu"}), model.sequences, plans);
   if (HasFatalFailure())
     return;
 
@@ -569,12 +566,9 @@ void RandomModels::checkFiniteDifferences(const StateMap &gradients) {
 }
 
 void RandomModels::compareEmulated() {
-  PipelineOptions pipeline;
-  pipeline.target = "cuda";
-  pipeline.kMajor = true;
   std::map<int64_t, plan::Plan> emulated;
   try {
-    compile(pipeline, 1, emulated);
+    compile(forTarget({.target = "cuda"}), 1, emulated);
   } catch (const std::exception &error) {
     FAIL() << error.what() << "\nthe module is in " << path;
   }

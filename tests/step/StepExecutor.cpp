@@ -1,9 +1,7 @@
 // Commands on a simulated arena.
 #include "tests/step/StepExecutor.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/OwningOpRef.h"
+#include "ir/interpreter/Commands.h"
 
 #include <algorithm>
 #include <limits>
@@ -76,20 +74,6 @@ void StepExecutor::write(Value view, const TensorValue &value) {
 }
 
 void StepExecutor::runTask(TaskOp task, std::mt19937_64 &random) {
-  // The task as a function.
-  OwningOpRef<ModuleOp> module = ModuleOp::create(task.getLoc());
-  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  auto function = func::FuncOp::create(
-      builder, task.getLoc(), "task",
-      builder.getFunctionType(task.getBody().getArgumentTypes(),
-                              task.getBody().front().getTerminator()->getOperandTypes()));
-  IRMapping mapping;
-  task.getBody().cloneInto(&function.getBody(), mapping);
-  Operation *yield = function.getBody().front().getTerminator();
-  builder.setInsertionPoint(yield);
-  func::ReturnOp::create(builder, task.getLoc(), yield->getOperands());
-  yield->erase();
-
   int64_t columns = 1, rows = 1;
   for (Value out : task.getOuts())
     if (typeOf(out).getNumElements() >= columns * rows) {
@@ -103,7 +87,6 @@ void StepExecutor::runTask(TaskOp task, std::mt19937_64 &random) {
   bool inPlace = llvm::any_of(task.getOuts(), [&](Value out) {
     return llvm::any_of(task.getIns(), [&](Value in) { return bufferKey(in) == bufferKey(out); });
   });
-  StateMap states;
   std::vector<std::vector<size_t>> slots;
   for (Value out : task.getOuts())
     slots.push_back(slotsOf(out));
@@ -111,7 +94,7 @@ void StepExecutor::runTask(TaskOp task, std::mt19937_64 &random) {
     SmallVector<TensorValue> inputs;
     for (Value in : task.getIns())
       inputs.push_back(read(in));
-    auto results = interpret(function, inputs, states);
+    auto results = interpret(task, inputs);
     assert(succeeded(results));
     for (auto [out, list] : llvm::enumerate(slots)) {
       // Outputs with one value a row, or of another space altogether, belong to the row at the same
@@ -128,37 +111,10 @@ void StepExecutor::runTask(TaskOp task, std::mt19937_64 &random) {
 }
 
 void StepExecutor::runMatmul(MatmulOp matmul) {
-  OpBuilder builder(matmul.getContext());
-  auto tensor = [&](Value view) { return tensorOf(typeOf(view)); };
-  OwningOpRef<ModuleOp> module = ModuleOp::create(matmul.getLoc());
-  builder.setInsertionPointToEnd(module->getBody());
-  SmallVector<Type> types;
   SmallVector<TensorValue> inputs;
-  bool scaled = matmul.getScaleA() != nullptr;
-  for (Value operand :
-       {matmul.getA(), matmul.getB(), matmul.getScaleA(), matmul.getScaleB(), matmul.getD()})
-    if (operand) {
-      types.push_back(tensor(operand));
-      inputs.push_back(read(operand));
-    }
-  auto function = func::FuncOp::create(builder, matmul.getLoc(), "matmul",
-                                       builder.getFunctionType(types, {tensor(matmul.getC())}));
-  Block *block = function.addEntryBlock();
-  builder.setInsertionPointToEnd(block);
-  Value addend = matmul.getD() ? Value(block->getArguments().back()) : Value();
-  Value a = block->getArgument(0), b = block->getArgument(1), product;
-  if (scaled)
-    product = graph::ScaledMatmulOp::create(builder, matmul.getLoc(), tensor(matmul.getC()), a, b,
-                                            block->getArgument(2), block->getArgument(3), addend,
-                                            matmul.getTransposeA(), matmul.getTransposeB(),
-                                            matmul.getAlpha(), matmul.getBeta());
-  else
-    product = graph::MatmulOp::create(builder, matmul.getLoc(), tensor(matmul.getC()), a, b, addend,
-                                      matmul.getTransposeA(), matmul.getTransposeB(),
-                                      matmul.getAlpha(), matmul.getBeta());
-  func::ReturnOp::create(builder, matmul.getLoc(), product);
-  StateMap states;
-  auto results = interpret(function, inputs, states);
+  for (Value factor : factorsOf(matmul))
+    inputs.push_back(read(factor));
+  auto results = interpret(matmul, inputs);
   assert(succeeded(results));
   write(matmul.getC(), results->front());
 }
