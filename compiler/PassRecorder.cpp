@@ -4,8 +4,8 @@
 #include "codegen/cpu/NativeCode.h"
 #include "compiler/explore/LineDiff.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/Traffic.h"
 #include "ir/step/Step.h"
-#include "passes/fuse/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"

@@ -205,6 +205,8 @@ void addMemory(OpPassManager &passes, const PipelineOptions &) {
   // Lifetimes are known only when the order of commands is final. On the programs of all stages of
   // the run, which come together here: states lie where they lie in all of them.
   passes.addPass(createPlanMemory());
+  // Needs offsets: which buffers share bytes.
+  passes.addPass(createPruneWaits());
 }
 
 /// Proofs on what will run.

@@ -3,7 +3,7 @@
 
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
-#include "passes/fuse/Traffic.h"
+#include "ir/graph/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

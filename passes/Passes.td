@@ -461,8 +461,7 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
 
     What lives from step to step comes first; what lives from one token that is sampled to the next lies in the way of the programs that sample only. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
     whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Every offset is a multiple
-    of 256. The module gets `step.arena_bytes`, and `step.floor_bytes`: the most bytes that are in use at one moment, below which no plan can be. Waits that only let buffers
-    share bytes, where they came to lie apart, are taken away.
+    of 256. The module gets `step.arena_bytes`, and `step.floor_bytes`: the most bytes that are in use at one moment, below which no plan can be.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
 }
@@ -560,6 +559,15 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
     Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates and links: a machine's name or JSON file">,
     Option<"times", "times", "std::string", "\"\"", "a file of measured times, as nanorun --times writes; empty: none">,
     Option<"memoryGrowth", "memory-growth", "double", "0.02", "the share by which live bytes may rise">];
+}
+
+def PruneWaits : Pass<"nano-prune-waits", "::mlir::ModuleOp"> {
+  let summary = "drops waits that a memory plan does not need";
+  let description = [{
+    Events are set before offsets are known, some of them only so that two buffers may share bytes. Where those came to lie apart, a wait that no other order needs goes, with
+    its record. What stays are the orders between commands that touch the same bytes, one of them writing, and between collectives; no order is added.
+  }];
+  let dependentDialects = ["::nano::step::StepDialect"];
 }
 
 //===- verify/ -------------------------------------------------------------------------------------------------------===//

@@ -22,6 +22,7 @@
 //
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/RowOps.h"
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
@@ -41,8 +42,6 @@ using namespace nano;
 using namespace nano::graph;
 
 namespace {
-
-int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
 /// A product widens its rows by at least this factor to start a chain: the head does, an MLP does
 /// not.

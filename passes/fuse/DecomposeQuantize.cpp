@@ -11,7 +11,7 @@
 #include "passes/fuse/DecomposeQuantize.h"
 
 #include "ir/graph/GraphBuilder.h"
-#include "passes/fuse/Traffic.h"
+#include "ir/graph/Traffic.h"
 
 using namespace mlir;
 using namespace nano::graph;

@@ -19,15 +19,15 @@
 // except a reshape of the leading dimensions between two ops of one group. Gathered rows that are
 // cut into heads for nothing are whole rows first (WidenRows.h).
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/RowOps.h"
+#include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/FusibleOps.h"
 #include "passes/fuse/Softmax.h"
-#include "passes/fuse/Traffic.h"
 #include "passes/fuse/WidenRows.h"
-#include "passes/kernels/RowForm.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -406,8 +406,8 @@ private:
       Operation *op = pending.pop_back_val();
       if (!found.ops.insert(op))
         continue;
-      if (!isCheap(op) && (!op->hasTrait<ElementwiseOp>() || nano::kernels::isExpensive(op) ||
-                           ++arithmetic > mostAgain))
+      if (!isCheap(op) &&
+          (!op->hasTrait<ElementwiseOp>() || nano::isExpensive(op) || ++arithmetic > mostAgain))
         return std::nullopt;
       for (OpOperand &operand : op->getOpOperands()) {
         Operation *producer = operand.get().getDefiningOp();

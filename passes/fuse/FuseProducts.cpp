@@ -8,11 +8,11 @@
 // A product that reads what a kernel writes transposed besides can turn it itself, likewise where
 // that pays. It runs after nano-fuse, which makes the kernels, and before bufferization, for which
 // product and kernel are one task.
+#include "ir/graph/ProductForm.h"
+#include "ir/graph/Traffic.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
-#include "passes/fuse/ProductForm.h"
 #include "passes/fuse/SplitColumnSums.h"
-#include "passes/fuse/Traffic.h"
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Values.h"

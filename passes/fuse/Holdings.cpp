@@ -2,8 +2,8 @@
 #include "passes/fuse/Holdings.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
-#include "passes/fuse/Traffic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -2,7 +2,7 @@
 #include "passes/fuse/SplitColumnSums.h"
 
 #include "ir/graph/GraphBuilder.h"
-#include "passes/fuse/ProductForm.h"
+#include "ir/graph/ProductForm.h"
 
 #include "mlir/IR/IRMapping.h"
 

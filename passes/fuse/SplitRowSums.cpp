@@ -2,8 +2,8 @@
 #include "passes/fuse/SplitRowSums.h"
 
 #include "ir/graph/GraphBuilder.h"
-#include "passes/fuse/ProductForm.h"
-#include "passes/kernels/RowForm.h"
+#include "ir/graph/ProductForm.h"
+#include "ir/graph/RowOps.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -73,7 +73,7 @@ private:
       const bool isOfRows = isWhole(reduce.getX()) && reduce.getDims() == ArrayRef<int64_t>{1};
       if (!isOfRows || reduce.getCombiner() != Combiner::sum || !of.getElementType().isF32())
         return "its kernel reduces otherwise than to sums of rows in f32";
-      if (!kernels::pickedBy(reduce))
+      if (!pickedBy(reduce))
         sums.insert(reduce.getResult());
     }
     for (Value result : body.getTerminator()->getOperands())

@@ -4,6 +4,7 @@
 #include "passes/kernels/CudaTemplateKernels.h"
 
 #include "ir/graph/Custom.h"
+#include "ir/graph/ProductForm.h"
 #include "ir/graph/Sequence.h"
 #include "ir/kernel/shapes/nano_attention_shape.h"
 #include "ir/kernel/shapes/nano_band_shape.h"
@@ -11,7 +12,6 @@
 #include "ir/kernel/shapes/nano_recurrence_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
 #include "ir/kernel/shapes/nano_transpose_shape.h"
-#include "passes/fuse/ProductForm.h"
 #include "passes/kernels/CudaTransposes.h"
 #include "passes/kernels/TemplateFunctions.h"
 

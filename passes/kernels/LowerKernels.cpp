@@ -8,8 +8,8 @@
 
 #include "ir/graph/Custom.h"
 #include "ir/graph/ModelError.h"
+#include "ir/graph/ProductForm.h"
 #include "passes/Passes.h"
-#include "passes/fuse/ProductForm.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

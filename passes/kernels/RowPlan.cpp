@@ -258,9 +258,9 @@ private:
       collect(root, inMemory, now);
     int64_t cost = 0;
     for (Value value : now)
-      cost += kernels::costOf(value.getDefiningOp());
+      cost += nano::costOf(value.getDefiningOp());
     for (graph::ReduceOp reduce : pass.rowReduces)
-      cost += kernels::costOf(reduce);
+      cost += nano::costOf(reduce);
     return cost +
            static_cast<int64_t>(pass.kept.size() + pass.columnReduces.size() + pass.outputs.size());
   }

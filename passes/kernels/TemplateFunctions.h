@@ -2,7 +2,7 @@
 // follows a product.
 #pragma once
 
-#include "passes/fuse/ProductForm.h"
+#include "ir/graph/ProductForm.h"
 #include "passes/kernels/KernelEmitter.h"
 
 namespace nano::kernels {

@@ -21,8 +21,8 @@
 #include "ir/graph/Custom.h"
 #include "ir/graph/Data.h"
 #include "ir/graph/Phases.h"
+#include "ir/graph/ProductForm.h"
 #include "passes/Passes.h"
-#include "passes/fuse/ProductForm.h"
 #include "passes/memory/Placement.h"
 
 #include "mlir/Transforms/RegionUtils.h"

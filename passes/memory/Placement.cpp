@@ -1,8 +1,8 @@
 // The three sweeps that give every tensor of a function a place.
 #include "passes/memory/Placement.h"
 
+#include "ir/graph/ProductForm.h"
 #include "passes/fp8/Policy.h"
-#include "passes/fuse/ProductForm.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"
 

@@ -13,13 +13,11 @@
 // `step.arena_bytes`, and `step.floor_bytes`: what the arena needs at least, the most bytes that
 // are in use at one moment.
 //
-// It runs on scheduled programs: lifetimes depend on the order that streams and events keep. Waits
-// that only let buffers share bytes, and do not where the buffers came to lie, are taken away.
+// It runs on scheduled programs: lifetimes depend on the order that streams and events keep.
 #include "passes/Passes.h"
 #include "passes/memory/Lifetimes.h"
 #include "passes/memory/MemoryReport.h"
 #include "passes/memory/Packing.h"
-#include "passes/schedule/Events.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -100,8 +98,6 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
         lifetime.buffer.setOffset(first + offset);
       arena = std::max(arena, first + packing.bytes);
     }
-    for (auto program : module.getOps<step::ProgramOp>())
-      nano::schedule::pruneWaits(program, kernels);
     module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
     module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(floor));
   }

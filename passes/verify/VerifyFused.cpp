@@ -5,9 +5,9 @@
 // so an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing.
 // Within `nano.fused` there is nothing that must be a kernel of its own, but for a product that it
 // begins with, if all else is element-wise over that.
+#include "ir/graph/ProductForm.h"
+#include "ir/graph/Traffic.h"
 #include "passes/Passes.h"
-#include "passes/fuse/ProductForm.h"
-#include "passes/fuse/Traffic.h"
 
 namespace nano {
 #define GEN_PASS_DEF_VERIFYFUSED

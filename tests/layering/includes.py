@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Who may include whom: reads every #include of the project and reports those that the table in
-RULES does not allow.
+RULES does not allow, and loops among the folders of passes/.
 
 usage: includes.py [ROOT]     prints FILE:LINE: what is wrong; exit status 1 if anything is, or if
 nothing was read"""
@@ -99,6 +99,38 @@ def room_of(path, rooms=RULES):
     return None
 
 
+def pass_room(path):
+    """The folder below passes/ that holds `path`, or None."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "passes" and len(parts) > 2 else None
+
+
+def loops(edges):
+    """The loops among the folders of passes/, a line each: `edges` maps (folder, folder) to the place
+    of one include that leads from the first to the second."""
+    lines, done = [], set()
+    for start in sorted({folder for folder, _ in edges}):
+        path, stack = {start: None}, [start]
+        while stack:
+            here = stack.pop()
+            for (source, target), place in sorted(edges.items()):
+                if source != here or (target != start and target in path):
+                    continue
+                if target != start:
+                    path[target] = here
+                    stack.append(target)
+                    continue
+                way = [here]
+                while path[way[-1]] is not None:
+                    way.append(path[way[-1]])
+                if frozenset(way) not in done:
+                    done.add(frozenset(way))
+                    lines.append(
+                        f"{place}: closes a loop of rooms: {' → '.join(way[::-1] + [start])}"
+                    )
+    return lines
+
+
 def judge(root, path, quote, target):
     """What is wrong with file `path` including `target`, or None."""
     room = room_of(path)
@@ -127,6 +159,7 @@ def judge(root, path, quote, target):
 def check(root):
     """Returns (violations as text lines, number of files read, number of includes read)."""
     violations, files, includes = [], 0, 0
+    edges = {}
     for path, absolute in walk(root, SUFFIXES):
         text = read(absolute)
         if text is None:
@@ -150,7 +183,10 @@ def check(root):
             wrong = judge(root, path, quote, target)
             if wrong:
                 violations.append(f"{path}:{number}: {wrong}")
-    return violations, files, includes
+            rooms = pass_room(path), pass_room(target)
+            if all(rooms) and rooms[0] != rooms[1]:
+                edges.setdefault(rooms, f"{path}:{number}")
+    return violations + loops(edges), files, includes
 
 
 def judged(root):

@@ -73,6 +73,14 @@ class IncludesTest(PlantedTree):
                     check(f"{room}/A.cpp", f'#include "{target}/B.h"')
                 os.remove(os.path.join(self.root, room, "A.cpp"))
 
+    def test_rooms_of_passes_have_no_loops(self):
+        self.plant("passes/fuse/A.cpp", '#include "passes/memory/A.h"', '#include "passes/fuse/B.h"')
+        self.plant("passes/memory/A.cpp", '#include "passes/schedule/A.h"', '#include "passes/Passes.h"')
+        self.allow("passes/verify/A.cpp", '#include "passes/fuse/A.h"')
+        self.expect("passes/schedule/A.cpp", 3, '#include "passes/fuse/A.h"')
+        violations, _, _ = includes.check(self.root)
+        self.assertIn("fuse → memory → schedule → fuse", violations[0])
+
     def test_machines_are_nouns_without_mlir(self):
         self.allow("ir/machine/A.cpp", '#include "llvm/Support/JSON.h"', '#include "ir/machine/A.h"')
         self.allow("passes/schedule/A.cpp", '#include "ir/machine/A.h"')

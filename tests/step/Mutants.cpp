@@ -380,8 +380,9 @@ void Campaign::tryProgram(uint32_t seed) {
     markPlaces(*module);
   OwningOpRef<ModuleOp> planned = module->clone();
   bool made = !batches || passes(*planned, {[] { return createBatchLaunches(); }});
-  made = made &&
-         passes(*planned, {[] { return createSchedule(); }, [] { return createPlanMemory(); }});
+  made =
+      made && passes(*planned, {[] { return createSchedule(); }, [] { return createPlanMemory(); },
+                                [] { return createPruneWaits(); }});
   ++report.programs;
   const KernelTable truth(*module);
   const Interleavings orders = made ? runAllOrders(*planned, truth) : Interleavings();
@@ -408,7 +409,8 @@ void Campaign::tryProgram(uint32_t seed) {
       markPlaces(*mutant);
     const std::string what = hideAccess(*mutant, random);
     if (!what.empty() &&
-        passes(*mutant, {[] { return createSchedule(); }, [] { return createPlanMemory(); }}))
+        passes(*mutant, {[] { return createSchedule(); }, [] { return createPlanMemory(); },
+                         [] { return createPruneWaits(); }}))
       judge(hidden, what, seed, *mutant, truth);
   }
 }

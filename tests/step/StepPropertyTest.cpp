@@ -41,7 +41,7 @@ protected:
   std::string plan(ModuleOp module) {
     return run(module,
                {[] { return nano::createBatchLaunches(); }, [] { return nano::createSchedule(); },
-                [] { return nano::createPlanMemory(); }});
+                [] { return nano::createPlanMemory(); }, [] { return nano::createPruneWaits(); }});
   }
   std::string livenessError(ModuleOp module) {
     return run(module, {[] { return nano::createVerifyLiveness(); }});

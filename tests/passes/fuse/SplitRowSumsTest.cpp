@@ -1,8 +1,8 @@
 // Kernels that sum the rows of a matrix product, cut so that the product's epilogue can begin the
 // sums, against the same kernels as they were: both run through the interpreter.
+#include "ir/graph/ProductForm.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
-#include "passes/fuse/ProductForm.h"
 #include "tests/support/Interpreter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -68,53 +68,6 @@ module {
 
 // -----
 
-// A wait after which no command touches bytes that the other stream touches is taken away, with its record; the one
-// that the exchange needs stays.
-// CHECK-LABEL: step.program @waits
-// CHECK: step.record 0
-// CHECK: step.wait 0 {stream = 1 : i64}
-// CHECK-NEXT: step.all_reduce
-// CHECK-NEXT: step.fill
-// CHECK-NEXT: }
-module {
-  step.program @waits {
-    %a = step.buffer "a" : memref<256xf32>
-    %b = step.buffer "b" : memref<256xf32>
-    step.fill %b : memref<256xf32>
-    step.fill %a : memref<256xf32>
-    step.record 0
-    step.wait 0 {stream = 1 : i64}
-    step.all_reduce %a {stream = 1 : i64} : memref<256xf32>
-    step.record 1 {stream = 1 : i64}
-    step.wait 1
-    step.fill %b : memref<256xf32>
-  }
-}
-
-// -----
-
-// An order that is missing is not added: what touches the same bytes without one is for nano-verify-races to find.
-// CHECK-LABEL: step.program @unordered
-// CHECK: step.fill %b
-// CHECK-NEXT: step.fill %a
-// CHECK-NEXT: step.all_reduce
-// CHECK-NEXT: step.fill %b
-// CHECK-NEXT: }
-module {
-  step.program @unordered {
-    %a = step.buffer "a" : memref<256xf32>
-    %b = step.buffer "b" : memref<256xf32>
-    step.fill %b : memref<256xf32>
-    step.record 0
-    step.wait 0 {stream = 1 : i64}
-    step.fill %a : memref<256xf32>
-    step.all_reduce %a {stream = 1 : i64} : memref<256xf32>
-    step.fill %b : memref<256xf32>
-  }
-}
-
-// -----
-
 // A large output that one program alone touches lies where others have transient buffers: the host has read it before they run. One that several touch,
 // and a small one, do not.
 // CHECK: module attributes {step.arena_bytes = 3147008 : i64, step.floor_bytes = 3147008 : i64}

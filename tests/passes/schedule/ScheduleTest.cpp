@@ -276,7 +276,8 @@ protected:
   MLIRContext context;
 };
 
-constexpr const char *proofs = "nano-plan-memory,nano-verify-liveness,nano-verify-races";
+constexpr const char *proofs =
+    "nano-plan-memory,nano-prune-waits,nano-verify-liveness,nano-verify-races";
 
 TEST_F(Schedule, holdsTheProofsAndComputesTheSame) {
   const char *schedules[] = {"nano-schedule{memory-growth=1000}", "nano-schedule",
@@ -358,7 +359,7 @@ TEST_F(Schedule, hasNoWaitTooMany) {
     OwningOpRef<ModuleOp> module = parse(RandomProgram(seed).text(40, 8, 0.2, 0.2));
     const std::string growth = seed % 2 ? "0" : "1000";
     ASSERT_TRUE(run(*module, "nano-schedule{memory-growth=" + growth +
-                                 "},nano-plan-memory,nano-verify-races"));
+                                 "},nano-plan-memory,nano-prune-waits,nano-verify-races"));
     auto waitOps = programOf(*module).getBody().front().getOps<WaitOp>();
     const auto waits = std::distance(waitOps.begin(), waitOps.end());
     for (ptrdiff_t i = 0; i < waits; ++i) {

@@ -1,7 +1,7 @@
 // RUN: nano-opt %s -nano-schedule=memory-growth=10 | FileCheck %s
 // RUN: nano-opt %s '-nano-schedule=machine=cpu memory-growth=10' | FileCheck %s --check-prefix=CPU
-// RUN: nano-opt %s -nano-schedule=memory-growth=0 -nano-plan-memory -nano-verify-liveness -nano-verify-races -o /dev/null
-// RUN: nano-opt %s -nano-schedule=memory-growth=10 -nano-plan-memory -nano-verify-liveness -nano-verify-races -o %t.mlir
+// RUN: nano-opt %s -nano-schedule=memory-growth=0 -nano-plan-memory -nano-prune-waits -nano-verify-liveness -nano-verify-races -o /dev/null
+// RUN: nano-opt %s -nano-schedule=memory-growth=10 -nano-plan-memory -nano-prune-waits -nano-verify-liveness -nano-verify-races -o %t.mlir
 // RUN: grep -v 'step.wait [0-9]*$' %t.mlir > %t.without.mlir
 // RUN: not nano-opt %t.without.mlir -nano-verify-races 2>&1 | FileCheck %s --check-prefix=RACE
 // RACE: no event orders them

@@ -1,6 +1,6 @@
 // RUN: echo '{"commands": [{"program": "backward", "label": "grad", "runs": 2, "ms": 1.0}]}' > %t.json
 // RUN: nano-opt %s '-nano-schedule=memory-growth=10 times=%t.json' | FileCheck %s
-// RUN: nano-opt %s -nano-schedule=memory-growth=0 -nano-plan-memory -nano-verify-liveness -nano-verify-races -o /dev/null
+// RUN: nano-opt %s -nano-schedule=memory-growth=0 -nano-plan-memory -nano-prune-waits -nano-verify-liveness -nano-verify-races -o /dev/null
 
 // Eight H100 on NVLink.
 module attributes {nano.world = 8 : i64, nano.group = 8 : i64} {

@@ -1,5 +1,5 @@
 // Products with an element-wise end, by what the device library's template takes.
-#include "passes/fuse/ProductForm.h"
+#include "ir/graph/ProductForm.h"
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Shapes.h"

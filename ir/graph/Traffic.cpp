@@ -1,12 +1,12 @@
 // How many bytes cross memory in a graph program, before and after fusion, and the floor.
-#include "passes/fuse/Traffic.h"
+#include "ir/graph/Traffic.h"
 
 #include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ProductForm.h"
+#include "ir/graph/RowOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/Values.h"
-#include "passes/fuse/ProductForm.h"
-#include "passes/kernels/RowForm.h"
 
 using namespace mlir;
 using namespace nano;
@@ -19,7 +19,7 @@ static bool isUseOfOneColumn(OpOperand &use, const llvm::DenseSet<Operation *> &
   auto select = dyn_cast<SelectOp>(use.getOwner());
   return select && select.getOnTrue() == use.get() && select.getOnFalse() != use.get() &&
          tensorType(select).getRank() > 0 &&
-         kernels::columnChoice(select, tensorType(select).getShape().back());
+         columnChoice(select, tensorType(select).getShape().back());
 }
 
 llvm::DenseSet<Operation *> nano::opsOfOneColumn(Block &body) {
@@ -27,7 +27,7 @@ llvm::DenseSet<Operation *> nano::opsOfOneColumn(Block &body) {
   for (Operation &op : llvm::reverse(body)) {
     auto reduce = dyn_cast<ReduceOp>(op);
     const bool isOfOne = reduce
-                             ? bool(kernels::pickedBy(reduce))
+                             ? bool(pickedBy(reduce))
                              : !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
                                  return isUseOfOneColumn(use, found);
                                });
