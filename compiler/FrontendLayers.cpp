@@ -191,7 +191,8 @@ graph::MatmulOp product(const At &a, const Tensor &b, bool transposed) {
 Value scaleOf(const Operand &scale, const char *what) {
   Recorder &recorder = Recorder::current();
   if (scale.isNumber && !(scale.number >= 0x1p-100 && scale.number <= 0x1p100))
-    fail(scale.at, fmt::format("{}: a scale of {}; it must be positive", what, scale.number));
+    fail(scale.at, fmt::format("{}: a scale of {}; it must lie between 2^-100 and 2^100", what,
+                               scale.number));
   const Tensor tensor =
       scale.isNumber ? recorder.scheduled(Sched(scale.number), scale.at) : scale.tensor;
   const Value value = recorder.value(tensor, scale.at, what);

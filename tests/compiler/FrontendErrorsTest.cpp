@@ -495,7 +495,7 @@ TEST(FrontendErrors, ProductsWithScales) {
         [=](Tensor, Tensor, Tensor) { return linear(full(x, 1, f32), full(w, 1, bf16), scales); });
   };
   EXPECT_EQ(product({4, 32}, {16, 32}, {.input = 0.0, .weight = 1.0}),
-            "matmul in FP8: a scale of 0; it must be positive");
+            "matmul in FP8: a scale of 0; it must lie between 2^-100 and 2^100");
   EXPECT_EQ(
       saidIn([](Tensor x, Tensor w, Tensor) { return matmul(x, w, {.input = x, .weight = 1.0}); }),
       "matmul in FP8: a scale is f32 [4, 8]; wanted is f32 []");
