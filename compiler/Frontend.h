@@ -13,8 +13,10 @@
 
 // As <math.h> declares them, which alone would take longer to compile than a model.
 extern "C" {
+double ceil(double) noexcept(true);
 double cos(double) noexcept(true);
 double exp(double) noexcept(true);
+double floor(double) noexcept(true);
 double log(double) noexcept(true);
 double pow(double, double) noexcept(true);
 double sin(double) noexcept(true);
@@ -92,6 +94,8 @@ public:
   const T &operator[](int64_t i) const { return things[check(i)]; }
   T *begin() { return things; }
   T *end() { return things + count; }
+  const T *begin() const { return things; }
+  const T *end() const { return things + count; }
 
 private:
   int64_t check(int64_t i) const {
@@ -306,6 +310,7 @@ Tensor reshape(const At &x, const Shape &shape);
 Tensor slice(const At &x, int64_t axis, int64_t start, int64_t size);
 /// Tensors one after the other along a dimension.
 Tensor concat(std::initializer_list<Tensor> parts, int64_t axis, Line at = Line::here());
+Tensor concat(const List<Tensor> &parts, int64_t axis, Line at = Line::here());
 /// y[…, c] = x[…, (c + shift) mod C], C the size of the last dimension.
 Tensor rotate(const At &x, int64_t shift);
 

@@ -297,9 +297,9 @@ Tensor splitPart(const At &x, int64_t axis, int part, int count) {
   return slice(x, axis, part * (size / count), size / count);
 }
 
-Tensor concat(std::initializer_list<Tensor> parts, int64_t axis, Line at) {
+static Tensor concatOf(ArrayRef<Tensor> parts, int64_t axis, Line at) {
   Recorder &recorder = Recorder::current();
-  if (parts.size() == 0)
+  if (parts.empty())
     fail(at, "concat: no parts");
   SmallVector<Value> values;
   for (const Tensor &part : parts)
@@ -322,6 +322,14 @@ Tensor concat(std::initializer_list<Tensor> parts, int64_t axis, Line at) {
   }
   return recorder.handle(recorder.op<graph::ConcatOp>(
       at, recorder.tensorType(shape, first.getElementType(), at, "concat"), values, dim));
+}
+
+Tensor concat(std::initializer_list<Tensor> parts, int64_t axis, Line at) {
+  return concatOf(parts, axis, at);
+}
+
+Tensor concat(const List<Tensor> &parts, int64_t axis, Line at) {
+  return concatOf(ArrayRef(parts.begin(), parts.end()), axis, at);
 }
 
 Tensor rotate(const At &x, int64_t shift) {

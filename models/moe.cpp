@@ -1,9 +1,12 @@
 // A mixture of experts like Mixtral's: Llama's layers, whose MLP is, for every token, the k experts
 // of E that a router finds best, weighted by the softmax of their scores. A loss beside that of the
 // tokens keeps the experts' loads alike (Shazeer et al. 2017; Fedus et al. 2021). Parameters have
-// HuggingFace's names and shapes. No token is dropped: every expert computes all tokens, and what
-// was not routed to it counts 0, so that a step does E/k times the work of the chosen experts. The
-// default sizes are small ones, 8 experts of which 2 are chosen: 0.3 B, 0.1 B of them for a token.
+// HuggingFace's names and shapes. An expert takes capacity_factor times its share of the choices,
+// of all first ones before the second, and none of what comes after (Lepikhin et al. 2020); with 0
+// nothing is dropped: every expert computes all tokens, and what was not routed to it counts 0, so
+// that a step does E/k times the work of the chosen experts. Validation and sampling drop nothing.
+// The default sizes are small ones, 8 experts of which 2 are chosen: 0.3 B, 0.1 B of them for a
+// token.
 #include "models/optimizers.h"
 
 using namespace nano::frontend;
@@ -18,6 +21,10 @@ NANO_MODEL {
   const auto F = hyper("ffn_dim", 1024, "width of an expert");
   const auto E = hyper("num_experts", 8, "experts of a layer");
   const auto k = hyper("experts_per_token", 2, "experts that a token goes to");
+  const auto capacityFactor =
+      hyper("capacity_factor", 0.0,
+            "rows that an expert has in training, as a multiple of tokens * experts_per_token / "
+            "num_experts; 0: all tokens");
   const auto balance =
       hyper("router_aux_loss_coef", 0.02, "weight of the loss that balances the experts' loads");
   const auto block = hyper("block_size", 1024, "positions in a row; rows do not see each other");
@@ -41,6 +48,7 @@ NANO_MODEL {
   require(H % Hk == 0, "num_heads must be a multiple of num_kv_heads");
   require(Dh % 2 == 0, "head_dim must be even");
   require(k <= E, "experts_per_token is more than num_experts");
+  require(capacityFactor >= 0, "capacity_factor is negative");
   require(T % block == 0 && valT % block == 0,
           "seq_len and val_seq_len must be multiples of block_size");
 
@@ -87,12 +95,48 @@ NANO_MODEL {
   }
   const Tensor lastNorm = scale("model.norm.weight"), head = weight("lm_head.weight", vocab, D);
 
+  auto expertOf = [&](const Expert &expert, Tensor x) {
+    const Tensor gate = cast(linear(x, expert.gate), f32), up = linear(x, expert.up);
+    return linear(cast(gate * sigmoid(gate) * up, dtype), expert.down);
+  };
+
+  // What layer i adds to the rows m [T, D], f32: all experts compute all tokens. `share` f32 [T,
+  // E].
+  auto mixAll = [&](int i, Tensor m, Tensor share) {
+    Tensor mixed = full({m.size(0), D}, 0, f32);
+    for (int e = 0; e < E; ++e)
+      mixed += slice(share, 1, e, 1) * expertOf(experts[i * E + e], m);
+    return mixed;
+  };
+
+  // The same of experts with `capacity` rows each. `chosen` i32 and `shares` f32 are [T, k].
+  auto mixRouted = [&](int i, Tensor m, Tensor chosen, Tensor shares, int64_t capacity) {
+    const int64_t T = m.size(0), N = k * T;
+    // The choices, first ones first, and how many before each have its expert.
+    const Tensor expert = reshape(transpose(chosen), {N, 1});
+    const Tensor is = select(iota({N, E}, 1) == expert, full({N, E}, 1, f32), 0.0);
+    const Tensor before = cast(sum(is * cumsum(is), -1), i32) - 1;
+    // Row expert·capacity + before of all experts' rows; one behind them for what is dropped.
+    const Tensor place = min(max(before, 0), capacity - 1);
+    const Tensor row =
+        reshape(select(before < capacity, expert * capacity + place, E * capacity), {N});
+    List<Tensor> copies(k), results(E + 1);
+    for (int n = 0; n < k; ++n)
+      copies[n] = m;
+    const Tensor rows = scatterAdd(concat(copies, 0), row, E * capacity + 1);
+    for (int e = 0; e < E; ++e)
+      results[e] = expertOf(experts[i * E + e], slice(rows, 0, e * capacity, capacity));
+    results[E] = full({1, D}, 0, dtype);
+    const Tensor found = reshape(concat(results, 0)[row], {k, T, D});
+    return reshape(sum(found * reshape(transpose(shares), {k, T, 1}), 0), {T, D});
+  };
+
   // Logits f32 [T, vocab], and by expert f32 [E], means over layers and tokens: how often it was
   // chosen, and its probability.
   struct Output {
     Tensor logits, load, probability;
   };
-  auto forward = [&](Tensor tokens) -> Output {
+  auto forward = [&](Tensor tokens, double factor) -> Output {
     const int64_t T = tokens.size(0);
     const Tensor t = iota({T}), rowStart = t / block * block;
     const Tensor c = iota({Dh}), j = select(c < Dh / 2, c, c - Dh / 2);
@@ -129,13 +173,10 @@ NANO_MODEL {
       }
       load += reshape(mean(chosen, 0), {E}) / L;
       probability += reshape(mean(routed, 0), {E}) / L;
-      Tensor mixed = full({T, D}, 0, f32);
-      for (int e = 0; e < E; ++e) {
-        const Expert &expert = experts[i * E + e];
-        const Tensor gate = cast(linear(m, expert.gate), f32), up = linear(m, expert.up);
-        const Tensor inner = cast(gate * sigmoid(gate) * up, dtype);
-        mixed += slice(share, 1, e, 1) * linear(inner, expert.down);
-      }
+      const auto capacity = int64_t(ceil(factor * double(k * T) / double(E)));
+      const Tensor mixed = capacity > 0 && capacity < T
+                               ? mixRouted(i, m, best.indices, shares, capacity)
+                               : mixAll(i, m, share);
       x += cast(mixed, dtype);
     }
     return {cast(linear(scaledNorm(x, lastNorm), head), f32), load, probability};
@@ -143,11 +184,11 @@ NANO_MODEL {
 
   // E · Σ load · probability is k when all experts are chosen alike.
   auto trainLoss = [&](Tensor tokens, Tensor targets) {
-    const Output out = forward(tokens);
+    const Output out = forward(tokens, capacityFactor);
     return crossEntropy(out.logits, targets) + balance * E * sum(out.load * out.probability);
   };
   auto tokenLoss = [&](Tensor tokens, Tensor targets) {
-    return crossEntropy(forward(tokens).logits, targets);
+    return crossEntropy(forward(tokens, 0).logits, targets);
   };
 
   training({.vocabSize = vocab,
@@ -158,5 +199,5 @@ NANO_MODEL {
             .dist = dist});
   train(T, Loss::mean, trainLoss);
   validate(valT, Loss::mean, tokenLoss);
-  generate(block, [&](Tensor tokens) { return forward(tokens).logits; });
+  generate(block, [&](Tensor tokens) { return forward(tokens, 0).logits; });
 }
