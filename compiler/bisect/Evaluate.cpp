@@ -165,9 +165,9 @@ constexpr unsigned childSeconds = 50;
 /// With buffers, in all orders.
 Result<std::string> evaluateOrders(ModuleOp module, const StepInputs &inputs,
                                    const std::string *code) {
-  std::unique_ptr<KernelImage> image;
+  std::unique_ptr<plan::LoadedCode> image;
   if (code) {
-    Result<std::unique_ptr<KernelImage>> loaded = KernelImage::load(*code);
+    Result<std::unique_ptr<plan::LoadedCode>> loaded = plan::LoadedCode::load(*code);
     if (!loaded)
       return loaded.error();
     image = std::move(*loaded);

@@ -1,10 +1,10 @@
 // Runs the step of a program, at whatever stage of the pipeline, and returns what it leaves.
 #pragma once
 
-#include "compiler/bisect/KernelImage.h"
+#include "compiler/bisect/KernelCode.h"
 #include "compiler/bisect/Observations.h"
 #include "compiler/bisect/StepInputs.h"
-#include "runtime/plan/Status.h"
+#include "runtime/plan/LoadedCode.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -63,7 +63,7 @@ Result<Observations> evaluate(mlir::ModuleOp module, const StepInputs &inputs,
 /// ahead as it can be; −1: in the order of the programs. `image` may be null where nothing is
 /// launched.
 Result<Observations> evaluateStep(mlir::ModuleOp module, const StepInputs &inputs, int64_t first,
-                                  const KernelImage *image);
+                                  const plan::LoadedCode *image);
 /// What a level of the IR needs so that a step of its programs can be run.
 class StepRunner {
 public:

@@ -1,7 +1,6 @@
 // Programs with buffers, command by command: tasks, products and copies by the interpreter on the
 // bytes of a memory, launches by native code.
 #include "compiler/bisect/Evaluate.h"
-#include "compiler/bisect/KernelImage.h"
 #include "compiler/bisect/StepMemory.h"
 
 #include "ir/graph/Program.h"
@@ -36,7 +35,7 @@ MemRefType typeOf(Value view) { return cast<MemRefType>(view.getType()); }
 
 class StepRun : public StepRunner {
 public:
-  StepRun(ModuleOp module, const StepInputs &inputs, int64_t ahead, const KernelImage *image)
+  StepRun(ModuleOp module, const StepInputs &inputs, int64_t ahead, const plan::LoadedCode *image)
       : StepRunner(module, inputs), ahead(ahead), image(image), kernels(module), memory(module) {
     options.arithmetic = Arithmetic::rounded;
   }
@@ -56,7 +55,7 @@ private:
   LogicalResult interpreted(Command command, ValueRange ins, ValueRange outs);
 
   const int64_t ahead; ///< the stream that is as far ahead as it can be; −1: none
-  const KernelImage *image;
+  const plan::LoadedCode *image;
   const KernelTable kernels;
   StepMemory memory;
   interpreter::Options options;
@@ -190,7 +189,7 @@ LogicalResult StepRun::interpreted(Command command, ValueRange ins, ValueRange o
 LogicalResult StepRun::runLaunch(LaunchOp launch) {
   const StringAttr name = launch.getKernelAttr().getAttr();
   kernel::FuncOp kernel = kernels.find(name);
-  const KernelImage::Function function = image ? image->find(name.str()) : nullptr;
+  const plan::KernelFunction function = image ? image->find(name.str()) : nullptr;
   if (!kernel || !function)
     return launch.emitError("has no native code of kernel ") << launch.getKernelAttr();
   const std::optional<ArrayRef<int64_t>> iterations = launch.getIterations();
@@ -217,7 +216,7 @@ LogicalResult StepRun::runLaunch(LaunchOp launch) {
 } // namespace
 
 Result<Observations> evaluateStep(ModuleOp module, const StepInputs &inputs, int64_t first,
-                                  const KernelImage *image) {
+                                  const plan::LoadedCode *image) {
   const FirstError errors(module.getContext());
   StepRun run(module, inputs, first, image);
   if (failed(run.run()))

@@ -9,7 +9,7 @@ namespace nano::cpu {
 /// A kernel, its operands by segment, and the chunks of its iterations.
 class CpuDevice::Launch : public PreparedLaunch {
 public:
-  Launch(const CpuDevice &device, KernelFn kernel) : device(device), kernel(kernel) {}
+  Launch(const CpuDevice &device, plan::KernelFunction kernel) : device(device), kernel(kernel) {}
 
   Status run() override {
     device.team.launch(kernel, chunks, device.scratch.data(), device.scratchStride);
@@ -17,7 +17,7 @@ public:
   }
 
   const CpuDevice &device;
-  KernelFn kernel;
+  plan::KernelFunction kernel;
   std::vector<std::vector<void *>> args;
   std::vector<Chunk> chunks;
 };
@@ -42,9 +42,10 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const plan::Plan &plan,
   if (Status status = device->allocateArena(); !status)
     return status.error();
   if (!plan.kernels.empty()) {
-    auto code = NativeCode::load(plan.code);
+    auto code = plan::LoadedCode::load(plan.code);
     if (!code)
-      return code.error();
+      return Error{code.error().kind,
+                   "the plan's " + code.error().message + "; recompile the model on this machine"};
     device->code = std::move(*code);
   }
   if (Status status = device->allocateScratch(); !status)
@@ -66,7 +67,7 @@ Status CpuDevice::allocateScratch() {
 
 Result<std::unique_ptr<PreparedLaunch>> CpuDevice::prepareLaunch(const plan::Launch &command) {
   const std::string &name = plan.kernels[command.kernel].name;
-  KernelFn kernel = code->find(name);
+  plan::KernelFunction kernel = code->find(name);
   if (!kernel)
     return badInput("the plan's native code lacks kernel '" + name + "'; recompile the model");
   auto launch = std::make_unique<Launch>(*this, kernel);

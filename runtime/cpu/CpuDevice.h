@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/cpu/HostDevice.h"
-#include "runtime/cpu/NativeCode.h"
+#include "runtime/plan/LoadedCode.h"
 
 #include <memory>
 
@@ -27,7 +27,7 @@ private:
 
   Mapping scratch; ///< kernels' scratch, one part a thread
   size_t scratchStride = 0;
-  std::unique_ptr<NativeCode> code;
+  std::unique_ptr<plan::LoadedCode> code;
 };
 
 } // namespace nano::cpu

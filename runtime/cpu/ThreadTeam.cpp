@@ -127,8 +127,8 @@ void ThreadTeam::forEach(int64_t count,
   });
 }
 
-void ThreadTeam::launch(KernelFn kernel, const std::vector<Chunk> &chunks, std::byte *scratch,
-                        size_t scratchStride) const {
+void ThreadTeam::launch(plan::KernelFunction kernel, const std::vector<Chunk> &chunks,
+                        std::byte *scratch, size_t scratchStride) const {
   forEach(int64_t(chunks.size()), [&](int64_t i, int thread) {
     const Chunk &chunk = chunks[size_t(i)];
     kernel(chunk.args, scratch + size_t(thread) * scratchStride, chunk.begin, chunk.end);

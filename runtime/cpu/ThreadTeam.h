@@ -5,7 +5,7 @@
 // each change from one to the other, against 1 µs for an OpenMP region.
 #pragma once
 
-#include "runtime/cpu/NativeCode.h"
+#include "runtime/plan/LoadedCode.h"
 
 #include <cstddef>
 #include <functional>
@@ -58,7 +58,7 @@ public:
   void forEach(int64_t count, const std::function<void(int64_t chunk, int thread)> &work) const;
 
   /// Runs a kernel over chunks; thread t uses `scratch + t · scratchStride`.
-  void launch(KernelFn kernel, const std::vector<Chunk> &chunks, std::byte *scratch,
+  void launch(plan::KernelFunction kernel, const std::vector<Chunk> &chunks, std::byte *scratch,
               size_t scratchStride) const;
 
   /// memset(to, 0, bytes) and memcpy, by all threads.

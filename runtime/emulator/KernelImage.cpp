@@ -93,7 +93,7 @@ int clusterBlocks(const std::string &attributes) {
 Result<std::unique_ptr<KernelImage>> KernelImage::load(std::string library,
                                                        const plan::Source &source,
                                                        const std::vector<std::string> &kernels) {
-  auto code = cpu::NativeCode::load(library);
+  auto code = plan::LoadedCode::load(library);
   if (!code)
     return failed("the compiled kernels of " + source.name +
                   " do not load: " + code.error().message);

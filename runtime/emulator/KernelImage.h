@@ -1,8 +1,8 @@
 // A kernel's text, compiled for the emulator and loaded into the process.
 #pragma once
 
-#include "runtime/cpu/NativeCode.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/LoadedCode.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -53,7 +53,7 @@ private:
 
   std::string library; ///< the file's bytes, for lineOf
   std::string source;
-  std::unique_ptr<cpu::NativeCode> code;
+  std::unique_ptr<plan::LoadedCode> code;
   std::vector<Kernel> list;
   const std::byte *first = nullptr, *last = nullptr;
   std::byte *(*touchShared)() = nullptr;

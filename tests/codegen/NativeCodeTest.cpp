@@ -3,7 +3,7 @@
 
 #include "codegen/cpu/KernelLowering.h"
 #include "ir/kernel/Kernel.h"
-#include "runtime/cpu/NativeCode.h"
+#include "runtime/plan/LoadedCode.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,12 +67,12 @@ TEST_F(NativeCodeTest, ExportsEveryKernelAndRuns) {
   std::string text = adding("a", 1) + adding("b", 2) + adding("c", 3);
   FailureOr<codegen::NativeCode> code = compile(text);
   ASSERT_TRUE(succeeded(code)) << message;
-  auto loaded = cpu::NativeCode::load(code->code);
+  auto loaded = plan::LoadedCode::load(code->code);
   ASSERT_TRUE(static_cast<bool>(loaded));
   for (auto [name, value] : {std::pair("a", 1.0F), std::pair("b", 2.0F), std::pair("c", 3.0F)}) {
     float data[4] = {0, 0, 0, 0};
     void *arguments[] = {data};
-    cpu::KernelFn kernel = (*loaded)->find(name);
+    plan::KernelFunction kernel = (*loaded)->find(name);
     ASSERT_TRUE(kernel);
     kernel(arguments, nullptr, 1, 3);
     EXPECT_EQ(data[0], 0);
@@ -97,7 +97,7 @@ TEST_F(NativeCodeTest, EqualKernelsGiveEqualBytes) {
 TEST_F(NativeCodeTest, NoKernelsAtAll) {
   FailureOr<codegen::NativeCode> code = compile("module {}");
   ASSERT_TRUE(succeeded(code)) << message;
-  EXPECT_TRUE(static_cast<bool>(cpu::NativeCode::load(code->code)));
+  EXPECT_TRUE(static_cast<bool>(plan::LoadedCode::load(code->code)));
 }
 
 TEST_F(NativeCodeTest, SaysWhatItNeeds) {

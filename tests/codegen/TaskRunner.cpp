@@ -110,7 +110,7 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
     ADD_FAILURE() << "the kernel does not compile";
     return nullptr;
   }
-  auto code = cpu::NativeCode::load(native->code);
+  auto code = plan::LoadedCode::load(native->code);
   if (!code) {
     ADD_FAILURE() << code.error().message;
     return nullptr;

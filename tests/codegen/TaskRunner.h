@@ -4,7 +4,7 @@
 
 #include "codegen/cpu/CpuTarget.h"
 #include "passes/kernels/KernelEmitter.h"
-#include "runtime/cpu/NativeCode.h"
+#include "runtime/plan/LoadedCode.h"
 #include "tests/support/Interpreter.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -81,8 +81,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::OwningOpRef<mlir::ModuleOp> kernelModule;
   step::TaskOp task;
-  std::unique_ptr<cpu::NativeCode> code;
-  cpu::KernelFn kernel = nullptr;
+  std::unique_ptr<plan::LoadedCode> code;
+  plan::KernelFunction kernel = nullptr;
   int64_t iterationCount = 0;
   std::vector<void *> arguments;
   std::unique_ptr<GuardedMemory> scratch;
