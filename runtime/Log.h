@@ -24,7 +24,7 @@
 // micro-batch of the step on every rank, combined as Fp8Meter says. That of event "start" follows
 // the steps: on rank 0, the parts of the time from the command to the end of the first step,
 // "total" in all; then, as "device_…", parts of "device" and "first_step", and what programs took
-// once when they ran for the second time.
+// once when they ran for the first time.
 #pragma once
 
 #include "runtime/Fp8Report.h"

@@ -60,7 +60,7 @@ Status Rank::prepare() {
     return made.error();
   device = std::move(*made);
   endPart("device");
-  if (Status status = prepareLaterStages(); !status)
+  if (Status status = prepareAhead(); !status)
     return status;
   communicator.doing("filling its states");
   Status written = job.start.write(plan, seatOf(plan, communicator), *device,
@@ -73,23 +73,36 @@ Status Rank::prepare() {
   return written;
 }
 
-Status Rank::prepareLaterStages() {
+Status Rank::prepareAhead() {
   bool isAny = false;
-  for (const plan::StageSteps &later : plan::stagesOf(plan, job.firstStep, job.steps)) {
-    if (later.begin == job.firstStep)
-      continue;
-    communicator.doing("preparing the programs of stage " + later.stage->stage);
-    // Windows and rates as in the stage's first step: programs may rely on them.
-    if (Status status = writeScalars(plan, later.begin, world, *device); !status)
-      return status;
-    std::vector<std::string> programs;
-    for (const plan::StepPrograms &phase : later.stage->phases)
-      for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
-        if (!name->empty() && std::find(programs.begin(), programs.end(), *name) == programs.end())
-          programs.push_back(*name);
-    if (Status status = device->prepareAhead(programs); !status)
-      return status;
+  // Windows and rates as in the step that they run in: programs may rely on them.
+  auto prepareFor = [&](int64_t step, const std::vector<std::string> &programs,
+                        const std::string &what) -> Status {
+    communicator.doing("preparing the programs of " + what);
     isAny = true;
+    if (Status status = writeScalars(plan, step, world, *device); !status)
+      return status;
+    return device->prepareAhead(programs);
+  };
+  for (const plan::StageSteps &part : plan::stagesOf(plan, job.firstStep, job.steps)) {
+    if (part.begin != job.firstStep) {
+      std::vector<std::string> programs;
+      for (const plan::StepPrograms &phase : part.stage->phases)
+        for (const std::string *name : {&phase.first, &phase.next, &phase.last, &phase.update})
+          if (!name->empty() &&
+              std::find(programs.begin(), programs.end(), *name) == programs.end())
+            programs.push_back(*name);
+      if (Status status = prepareFor(part.begin, programs, "stage " + part.stage->stage); !status)
+        return status;
+    }
+    for (const plan::Event &event : part.stage->events) {
+      const int64_t step = event.step < 0 ? part.begin : event.step;
+      if (step > job.firstStep && step >= part.begin && step < part.end)
+        if (Status status =
+                prepareFor(step, {event.program}, fmt::format("the event after step {}", step + 1));
+            !status)
+          return status;
+    }
   }
   if (isAny)
     endPart("later_stages");

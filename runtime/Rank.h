@@ -37,8 +37,9 @@ public:
 private:
   /// Makes the device and writes the states.
   Status prepare();
-  /// Lets the device get ready for the programs of the stages that begin later in the run.
-  Status prepareLaterStages();
+  /// Lets the device get ready for the programs of the stages that begin later in the run, and of
+  /// events to come, before the first step.
+  Status prepareAhead();
   /// Counts a part of the start, on rank 0.
   void endPart(const char *name);
   /// Announces the run to the log and the eye.

@@ -25,8 +25,8 @@ namespace nano::cuda {
 /// One rank on one GPU.
 ///
 /// The first run of a program executes its commands one by one and waits for each, so that an error
-/// names its command and every library is warm; the second records them as a CUDA graph, streams
-/// and events of the plan and all, its collectives too; from then on a run launches the graph and
+/// names its command and every library is warm, and then records them as a CUDA graph, streams and
+/// events of the plan and all, its collectives too; from then on a run launches the graph and
 /// returns. Programs run one after the other.
 ///
 /// Several ranks: each has a GPU of its own (see placeOnGpu), whether they are threads of a process
@@ -114,6 +114,7 @@ private:
 
   void launch(const KernelLaunch &kernel, CUstream stream) const;
   void enqueue(const Prepared &prepared, CUstream stream, bool withEvents);
+  void runFirst(PreparedProgram &prepared);
   void runOneByOne(PreparedProgram &prepared, bool isFirst);
   void runMeasured(PreparedProgram &prepared);
   void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);

@@ -149,8 +149,6 @@ void CudaDevice::runMeasured(PreparedProgram &prepared) {
   if (!isRecordable()) {
     play(prepared, streamCount, /*isMeasured=*/true);
   } else {
-    if (!prepared.graph)
-      prepared.graph = record(prepared, /*isMeasured=*/true);
     gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
   }
   started = prepared.program->name;
@@ -298,33 +296,36 @@ CudaDevice::PreparedProgram &CudaDevice::find(const std::string &program) {
   return found->second;
 }
 
+/// Runs the program for the first time, and records its graph for the next.
+void CudaDevice::runFirst(PreparedProgram &prepared) {
+  runOneByOne(prepared, /*isFirst=*/true);
+  if (!options.waitForEach && isRecordable())
+    prepared.graph = record(prepared, /*isMeasured=*/options.profile || options.trace);
+  prepared.hasRun = true;
+}
+
 Status CudaDevice::run(const std::string &program) {
   return guarded([&] {
     PreparedProgram &prepared = find(program);
-    bool isFirst = !std::exchange(prepared.hasRun, true);
-    if (options.waitForEach || isFirst)
-      return runOneByOne(prepared, isFirst);
+    if (!prepared.hasRun)
+      return runFirst(prepared);
+    if (options.waitForEach)
+      return runOneByOne(prepared, /*isFirst=*/false);
     if (options.profile || options.trace)
       return runMeasured(prepared);
     started = program;
     if (!isRecordable())
       return play(prepared, 1, /*isMeasured=*/false);
-    if (!prepared.graph)
-      prepared.graph = record(prepared, /*isMeasured=*/false);
     gpu.check(gpu.api.cuGraphLaunch(prepared.graph, streams[0]), "cuGraphLaunch");
   });
 }
 
-/// Runs each as `run` does the first time, on whatever lies in the arena, and records its graph.
+/// On whatever lies in the arena.
 Status CudaDevice::prepareAhead(const std::vector<std::string> &names) {
   return guarded([&] {
-    for (const std::string &name : names) {
-      PreparedProgram &prepared = find(name);
-      if (!std::exchange(prepared.hasRun, true))
-        runOneByOne(prepared, /*isFirst=*/true);
-      if (!options.waitForEach && isRecordable() && !prepared.graph)
-        prepared.graph = record(prepared, /*isMeasured=*/options.profile || options.trace);
-    }
+    for (const std::string &name : names)
+      if (PreparedProgram &prepared = find(name); !prepared.hasRun)
+        runFirst(prepared);
   });
 }
 

@@ -391,7 +391,9 @@ cuda::DriverApi driverTable() {
     *executable = reinterpret_cast<CUgraphExec>(new Graph(*as<Graph>(graph)));
     return call("instantiate");
   };
-  api.cuGraphUpload = [](CUgraphExec, CUstream) { return CUDA_SUCCESS; };
+  api.cuGraphUpload = [](CUgraphExec, CUstream stream) {
+    return call("upload graph" + on(stream));
+  };
   api.cuGraphLaunch = [](CUgraphExec graph, CUstream stream) {
     CUresult result = call("launch graph" + on(stream));
     if (result == CUDA_SUCCESS)

@@ -144,6 +144,34 @@ TEST_F(TrainerStagesTest, LaterStagesArePreparedWhereTheyComeToRun) {
   EXPECT_TRUE(ahead.empty());
 }
 
+TEST_F(TrainerStagesTest, EventsToComeArePreparedBeforeTheFirstStep) {
+  // One after the first step, which runs it at once; one later in the first stage, one after every
+  // step of the second, one behind the run's end.
+  for (const char *name : {"at.first", "in.short", "in.long", "behind"})
+    plan.programs.push_back({name, {}, 1, 0});
+  plan.training.events = {{"at.first", 0}, {"in.short", 2}};
+  plan.laterStages[0].events = {{"in.long", -1}, {"behind", 6}};
+  std::vector<std::string> ahead, ran;
+  float rate = 0;
+  onRun = [&](const std::string &program, FakeDevice &device) {
+    if (program == "ahead: in.short")
+      rate = *device.learningRate();
+    if (program.starts_with("ahead: ")) {
+      EXPECT_TRUE(ran.empty());
+      ahead.push_back(program.substr(7));
+    } else {
+      ran.push_back(program);
+      if (program == "in.short")
+        EXPECT_EQ(*device.learningRate(), rate); // as when it was prepared
+    }
+  };
+  parameters(5, "events");
+  EXPECT_EQ(ahead, (std::vector<std::string>{"in.short", "first.long", "next.long", "last.long",
+                                             "update", "in.long"}));
+  EXPECT_EQ(std::count(ran.begin(), ran.end(), "in.short"), 1);
+  EXPECT_EQ(std::count(ran.begin(), ran.end(), "in.long"), 2);
+}
+
 TEST_F(TrainerStagesTest, ShardsMustHoldTheLargestBatch) {
   writeShard(scratch / "small.bin", makeTokens(80, 50, 1));
   options.train = scratch / "small.bin";
