@@ -68,6 +68,15 @@ struct DeviceRates {
   double f32Flops = 0, bf16Flops = 0, f8Flops = 0; ///< of matrix products, a second
 };
 
+/// A device's counter of the energy that it uses, with all that runs on it.
+struct EnergyCounter {
+  /// Joules since some moment; nothing when it cannot be read now. May take milliseconds, and comes
+  /// from any thread while the device is there. Empty: there is none.
+  std::function<std::optional<double>()> joules;
+  std::string name;  ///< "NVML"; of none, why there is none
+  std::string owner; ///< what is counted, in all the world: ranks that share it count it once
+};
+
 /// One rank's view of a device: its arena, and the plan's programs made ready to run on it.
 /// The plan outlives the device. All calls come from the rank's own thread.
 class Device {
@@ -108,6 +117,8 @@ public:
   /// With DeviceOptions::trace: what floors of times are computed from; nothing where the device
   /// does not measure it.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
+  /// The counter of the energy that the device uses.
+  virtual EnergyCounter energy() const { return {{}, "this device does not count it", ""}; }
   /// What the parts of making the device took, and what it did once for programs since then.
   virtual Phases::Times startTimes() const { return {}; }
   /// Names and values for the log: versions, sizes, choices.

@@ -77,6 +77,10 @@ Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
                                  {"until", stage->until},
                                  {"seq_len", stage->seqLen},
                                  {"global_batch", stage->globalBatch}});
+  if (facts.energy.missing.empty())
+    entry["energy"] = {{"counter", facts.energy.counter}, {"devices", facts.energy.devices}};
+  else
+    entry["energy"] = {{"missing", facts.energy.missing}};
   return write(toText(entry));
 }
 
@@ -104,6 +108,14 @@ Status Log::reports(int64_t step, const std::vector<ReportFacts> &facts) {
                     {"mean", each.sum / elements}, {"norm", std::sqrt(each.squares)}};
   }
   return write(toText({{"event", "reports"}, {"step", step}, {"reports", all}}));
+}
+
+Status Log::energy(const EnergyFacts &facts) {
+  return write(toText({{"event", "energy"},
+                       {"first_step", facts.first},
+                       {"step", facts.last},
+                       {"joules", facts.joules},
+                       {"seconds", facts.seconds}}));
 }
 
 Status Log::validation(int64_t step, double loss, uint64_t tokens) {

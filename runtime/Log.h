@@ -3,10 +3,12 @@
 //   {"event":"run", "plan_hash", "model", "target", "world", "device", "versions", "seed",
 //    "first_step", "steps", "seq_len", "global_batch", "vocab_size", "parameters",
 //    "hyperparameters": {name: number or text}, "device_facts": {name: number or text}, "stages":
-//    [{"stage", "until", "seq_len", "global_batch"}]}
+//    [{"stage", "until", "seq_len", "global_batch"}], "energy": {"counter", "devices"} or
+//    {"missing"}}
 //   {"event":"step", "step", "train_loss", "step_ms", "tokens", "lr", "total_tokens", "stage"}
 //   {"event":"reports", "step", "reports": {name: number, or of a histogram {"edges", "counts",
 //    "min", "max", "mean", "norm"}}}
+//   {"event":"energy", "first_step", "step", "joules", "seconds"}
 //   {"event":"val", "step", "val_loss", "val_tokens"}
 //   {"event":"fp8", "step", "products": [{"product", "recipe", and of "input", "weight" and
 //    "gradient" each {"amax", "scale", "saturated", "flushed"}, "error": {"forward",
@@ -18,15 +20,18 @@
 // Steps count from 1. "stages" and "stage" are there where the run has several; "seq_len" and
 // "global_batch" are the first one's, "until" is the number of its last step. "tokens" are those of
 // the step; the reason is "done" or the error's message.
-// That of event "reports" says what the step's programs report, combined as docs/reports.md says;
-// null stands for what is no number. Where updates report something it follows when the next step's
-// micro-batches are done, so that nothing waits for it. An entry of event "fp8" is about the first
-// micro-batch of the step on every rank, combined as Fp8Meter says. That of event "start" follows
-// the steps: on rank 0, the parts of the time from the command to the end of the first step,
-// "total" in all; then, as "device_…", parts of "device" and "first_step", and what programs took
-// once when they ran for the first time.
+// That of event "energy" says what the devices of all ranks used from the beginning of "first_step"
+// to the end of "step", as runtime/Energy.h reads it; it comes a few steps later. "missing" says
+// why there are no such lines. That of event "reports" says what the step's programs report,
+// combined as docs/reports.md says; null stands for what is no number. Where updates report
+// something it follows when the next step's micro-batches are done, so that nothing waits for it.
+// An entry of event "fp8" is about the first micro-batch of the step on every rank, combined as
+// Fp8Meter says. That of event "start" follows the steps: on rank 0, the parts of the time from the
+// command to the end of the first step, "total" in all; then, as "device_…", parts of "device" and
+// "first_step", and what programs took once when they ran for the first time.
 #pragma once
 
+#include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"
 #include "runtime/Phases.h"
 #include "runtime/Reports.h"
@@ -51,6 +56,7 @@ struct RunFacts {
   uint64_t seed = 0;
   int64_t firstStep = 0; ///< steps done before this run
   int64_t steps = 0;     ///< steps done at its end
+  EnergySource energy = {};
 };
 
 /// One optimizer step, for the log and for the eye.
@@ -77,6 +83,7 @@ public:
   Status run(const plan::Plan &plan, const RunFacts &facts);
   Status step(const StepFacts &facts);
   Status reports(int64_t step, const std::vector<ReportFacts> &facts);
+  Status energy(const EnergyFacts &facts);
   Status validation(int64_t step, double loss, uint64_t tokens);
   /// What FP8 products saw in all ranks' first micro-batches of a step, counted from 1.
   Status fp8(int64_t step, const std::vector<ScaledWeightFacts> &facts);

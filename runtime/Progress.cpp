@@ -68,10 +68,12 @@ std::string Progress::line(const StepFacts &facts) const {
   double left = perSecond > 0 ? double(facts.tokensLeft) / perSecond : 0;
   int digits = milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
   std::string remaining = facts.step < steps ? durationText(left) + " left" : "done";
-  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s{}",
+  const int joulesDigits = joules < 10 ? 2 : joules < 100 ? 1 : 0;
+  const std::string energy = joules > 0 ? fmt::format("  {:.{}f} J", joules, joulesDigits) : "";
+  return fmt::format("step {}/{} {}  loss {:.4f} ({:+.4f}/{})  lr {:.3g}  {:.{}f} ms  {} tok/s{}{}",
                      facts.step, steps, remaining, facts.loss, trendOf(recent),
                      recent.size() - std::min<size_t>(recent.size(), 1), facts.learningRate,
-                     milliseconds, digits, countText(perSecond), shownReports);
+                     milliseconds, digits, countText(perSecond), energy, shownReports);
 }
 
 void Progress::step(const StepFacts &facts) {

@@ -40,8 +40,8 @@ private:
 };
 
 /// Turns steps into lines: step, time left, loss, its trend (the change in so many steps, by the
-/// line through the last ones), learning rate, time a step, tokens a second. The time left comes
-/// early because a narrow terminal cuts a line's end.
+/// line through the last ones), learning rate, time a step, tokens a second, joules a step where
+/// devices count them. The time left comes early because a narrow terminal cuts a line's end.
 class Progress {
 public:
   /// `steps`: the step at which the run ends.
@@ -49,6 +49,8 @@ public:
 
   /// Shows a finished step. Where lines are plain, one a second, and the first and the last.
   void step(const StepFacts &facts);
+  /// Lines have the joules of a step from now on.
+  void energy(const EnergyFacts &facts) { joules = facts.joulesOfStep(); }
   /// What lines end with from now on.
   void show(std::string text) { shownReports = std::move(text); }
   /// The line for a step, from the steps seen so far (this one included).
@@ -60,6 +62,7 @@ private:
   std::deque<StepFacts> recent; ///< the last `window` steps
   std::chrono::steady_clock::time_point shown;
   std::string shownReports;
+  double joules = 0; ///< of a step; 0 where they are not known
   bool showedAny = false;
   bool warm = false; ///< the first step has left `recent`
 };

@@ -26,6 +26,8 @@ Status Rank::run() {
     return status;
   if (Status status = device->wait(); !status)
     return status;
+  if (Status status = finishEnergy(); !status)
+    return status;
   if (Status status = tellReports(); !status)
     return status;
   if (Status status = logStart(); !status)
@@ -59,6 +61,10 @@ Status Rank::prepare() {
   if (!made)
     return made.error();
   device = std::move(*made);
+  Result<RankEnergy> counters = RankEnergy::start(*device, communicator, job.firstStep);
+  if (!counters)
+    return counters.error();
+  energy.emplace(std::move(*counters));
   endPart("device");
   if (Status status = prepareAhead(); !status)
     return status;
@@ -150,9 +156,13 @@ Status Rank::announce() {
   facts.seed = job.start.seed();
   facts.firstStep = job.firstStep;
   facts.steps = job.steps;
+  facts.energy = energy->source();
   job.console.say(fmt::format("{} on {}", plan.model, facts.device));
   for (const plan::StageSteps &part : plan::stagesOf(plan, job.firstStep, job.steps))
     job.console.say(describeStage(*part.stage, part.end - part.begin));
+  if (!job.options.log.empty() && !energy->isCounting())
+    job.console.say(
+        fmt::format("{}: without joules: {}", job.options.log, energy->source().missing));
   return job.log.run(plan, facts);
 }
 
@@ -169,12 +179,14 @@ Status Rank::loop() {
   const bool saves = !job.options.save.empty();
   int64_t steps = job.firstStep;
   bool isStopping = false, isSaveDue = steps == job.steps && !job.start.manifest();
+  energy->begin();
   do {
     if (steps < job.steps) {
       if (Status status = trainStep(steps); !status)
         return status;
       if (steps == job.firstStep)
         endPart("first_step");
+      energy->end();
       ++steps;
       isSaveDue = isSaveDue || due(job.options.saveEvery, steps);
       Result<bool> stop = anyInterrupted();
@@ -191,6 +203,7 @@ Status Rank::loop() {
       if (Status status = save(steps); !status)
         return status;
       isSaveDue = false;
+      energy->begin();
     }
     if (!job.valSequences.empty() && due(job.options.valEvery, steps) && (!isStopping || isLast)) {
       Result<bool> cut = validate(steps);
@@ -199,6 +212,7 @@ Status Rank::loop() {
       isStopping = isStopping || *cut;
       if (*cut && (!saves || steps % job.round() == 0 || isLast))
         return interrupted(steps);
+      energy->begin();
     }
   } while (steps < job.steps);
   return ok();
@@ -215,14 +229,18 @@ Result<bool> Rank::anyInterrupted() {
     values.push_back(float(batchHash >> (8 * i) & 0xff));
     values.push_back(most - values.back());
   }
+  const size_t own = values.size();
+  energy->offer(values);
   if (Status status = communicator.allReduce(values.data(), int64_t(values.size()),
                                              plan::DType::F32, Combine::Max, plan::Ranks::All,
-                                             "interrupt flag and hash of the batch");
+                                             "interrupt flag, hash of the batch, joules");
       !status)
     return status.error();
   for (size_t i = 0; i < bytes; ++i)
     if (values[1 + 2 * i] + values[2 + 2 * i] != most)
       return differentBatches();
+  if (Status status = tellEnergy(energy->accept(values.data() + own)); !status)
+    return status.error();
   return values[0] > 0;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"
 #include "runtime/Job.h"
 #include "runtime/Progress.h"
@@ -67,6 +68,10 @@ private:
   /// On rank 0 tells what the last step reported that has not been told, after a wait; without
   /// `updated` only what its micro-batches did.
   Status tellReports(bool updated = true);
+  /// On rank 0 tells the joules of steps, where there are any to be told.
+  Status tellEnergy(const std::optional<EnergyFacts> &facts);
+  /// After the last step: waits for the counters, and tells what is left and what the run used.
+  Status finishEnergy();
   /// Measures FP8 products on the micro-batch at hand, where step `step` is one to be measured.
   Status measure(int64_t step);
   /// After `steps` optimizer steps. True when a signal cut it short.
@@ -121,8 +126,8 @@ private:
   /// Called by all ranks or none.
   std::string findOutOfRange(const plan::IndexChecks &checks);
 
-  /// Whether any rank has received a signal. BadInput, the same on all, when the ranks have not
-  /// read the same tokens for the batch that was taken last.
+  /// Whether any rank has received a signal; with it the ranks tell their joules. BadInput, the
+  /// same on all, when the ranks have not read the same tokens for the batch that was taken last.
   Result<bool> anyInterrupted();
   /// The error of ranks whose batches differ.
   Error differentBatches();
@@ -143,6 +148,8 @@ private:
   /// The step, counted from 1, whose reports are still to be told, and those of its micro-batches.
   std::optional<std::pair<int64_t, std::vector<ReportFacts>>> untold;
   std::unique_ptr<Device> device;
+  std::optional<RankEnergy> energy; ///< once there is a device, which it reads from
+  EnergyFacts used;                 ///< of all steps so far whose joules were told
   Progress progress;
   std::unique_ptr<Loader> loader;             ///< of a run with steps
   std::shared_ptr<const LoadedBatch> current; ///< the batch that was taken last

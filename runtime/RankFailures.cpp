@@ -41,6 +41,8 @@ Status Rank::interrupted(int64_t steps) {
     return status;
   if (Status status = tellReports(); !status)
     return status;
+  if (Status status = finishEnergy(); !status)
+    return status;
   if (!job.options.save.empty() && savedStep != steps && steps % job.round() == 0)
     if (Status status = save(steps); !status)
       return status;

@@ -75,6 +75,36 @@ Status Rank::writeText(const char *option, const std::string &path,
   });
 }
 
+Status Rank::tellEnergy(const std::optional<EnergyFacts> &facts) {
+  if (!facts || rank != 0)
+    return ok();
+  used.first = job.firstStep + 1;
+  used.last = facts->last;
+  used.joules += facts->joules;
+  used.seconds += facts->seconds;
+  progress.energy(*facts);
+  if (Status status = job.log.energy(*facts); !status)
+    return status;
+  return job.tensorBoard.energy(*facts);
+}
+
+Status Rank::finishEnergy() {
+  Result<std::vector<EnergyFacts>> rest = energy->finish(communicator);
+  if (!rest)
+    return rest.error();
+  for (const EnergyFacts &facts : *rest)
+    if (Status status = tellEnergy(facts); !status)
+      return status;
+  if (used.joules > 0)
+    job.console.say(
+        fmt::format("{:.2f} J a step, {:.3f} kJ in {} step{}, {:.0f} W on {} device{} (by {})",
+                    used.joulesOfStep(), 1e-3 * used.joules, used.last - job.firstStep,
+                    used.last - job.firstStep == 1 ? "" : "s", used.joules / used.seconds,
+                    energy->source().devices, energy->source().devices == 1 ? "" : "s",
+                    energy->source().counter));
+  return ok();
+}
+
 Status Rank::writeTimes() {
   if (job.options.times.empty())
     return ok();
@@ -90,7 +120,8 @@ Status Rank::writeTimes() {
         return times.error();
       ranks.push_back(std::move(*times));
     }
-    return timesText(plan, job.planHash, device->describe(), job.steps - job.firstStep, ranks);
+    return timesText(plan, job.planHash, device->describe(), job.steps - job.firstStep, ranks,
+                     used.joules > 0 ? std::optional(used) : std::nullopt);
   });
 }
 

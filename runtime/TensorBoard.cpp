@@ -184,6 +184,12 @@ Status TensorBoard::step(const StepFacts &facts) {
   return write(facts.step, Summary, summary.content());
 }
 
+Status TensorBoard::energy(const EnergyFacts &facts) {
+  Message summary;
+  addScalar(summary, "train/joules", facts.joulesOfStep());
+  return write(facts.last, Summary, summary.content());
+}
+
 Status TensorBoard::validation(int64_t step, double loss) {
   Message summary;
   addScalar(summary, "val/loss", loss);

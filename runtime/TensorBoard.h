@@ -35,6 +35,8 @@ public:
 
   /// Scalars "train/loss", "train/lr", "train/step_ms", "train/tokens_per_second".
   Status step(const StepFacts &facts);
+  /// Scalar "train/joules": of a step.
+  Status energy(const EnergyFacts &facts);
   /// Scalar "val/loss".
   Status validation(int64_t step, double loss);
   /// A scalar or a histogram a report, by its name.

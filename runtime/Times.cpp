@@ -14,7 +14,8 @@ using plan::Command;
 
 std::string timesText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t steps,
-                      const std::vector<std::vector<CommandTime>> &ranks) {
+                      const std::vector<std::vector<CommandTime>> &ranks,
+                      const std::optional<EnergyFacts> &energy) {
   std::unordered_map<const Command *, const CommandTime *> byCommand;
   std::unordered_map<const Command *, std::vector<double>> rankTimes;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
@@ -56,13 +57,11 @@ std::string timesText(const plan::Plan &plan, const std::string &planHash,
       }
       commands.push_back(std::move(entry));
     }
-  ordered_json all = {{"model", plan.model},
-                      {"plan_hash", planHash},
-                      {"worlds", plan.worlds},
-                      {"device", device},
-                      {"world", ranks.size()},
-                      {"steps", steps},
-                      {"commands", std::move(commands)}};
+  ordered_json all = {{"model", plan.model}, {"plan_hash", planHash}, {"worlds", plan.worlds},
+                      {"device", device},    {"world", ranks.size()}, {"steps", steps}};
+  if (energy)
+    all["joules"] = energy->joules;
+  all["commands"] = std::move(commands);
   return all.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -1,6 +1,7 @@
 // The CPU as a device: a host device whose kernels are the plan's native code.
 #pragma once
 
+#include "runtime/cpu/Energy.h"
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/plan/LoadedCode.h"
 
@@ -15,6 +16,8 @@ public:
   /// not fit into memory, or has code that does not load.
   static Result<std::unique_ptr<CpuDevice>>
   create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options);
+
+  EnergyCounter energy() const override { return raplCounter(); }
 
 protected:
   Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Launch &command) override;

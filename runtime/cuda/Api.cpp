@@ -34,6 +34,10 @@ const Library ncclLibrary = {
     "install libnccl2 or the Python wheel nvidia-nccl-cu13, or put its folder into "
     "LD_LIBRARY_PATH; one GPU (--gpus 1) needs none"};
 
+const Library nvmlLibrary = {"NVML, which counts what GPUs use",
+                             {"libnvidia-ml.so.1"},
+                             "it comes with the driver; put its folder into LD_LIBRARY_PATH"};
+
 void addMatches(const std::string &pattern, std::vector<std::string> &folders) {
   glob_t matches = {};
   if (glob(pattern.c_str(), GLOB_ONLYDIR, nullptr, &matches) == 0)
@@ -182,6 +186,14 @@ Result<NcclApi> readNccl(const Library &library) {
 
 Result<const NcclApi *> loadNccl() {
   static const Result<const NcclApi *> loaded = keep(readNccl(ncclLibrary));
+  return loaded;
+}
+
+Result<const NvmlApi *> loadNvml() {
+  static const Result<const NvmlApi *> loaded =
+      keep(read<NvmlApi>(nvmlLibrary, [](void *handle, NvmlApi &api, std::string &missing) {
+        NANO_NVML_FUNCTIONS(NANO_RESOLVE)
+      }));
   return loaded;
 }
 

@@ -1,9 +1,10 @@
-// The functions of the CUDA driver, NVRTC, cuBLASLt and NCCL that this room uses, as tables: filled
-// from the machine's libraries at run time, so that nothing here links them, or by a test with its
-// own.
+// The functions of the CUDA driver, NVRTC, cuBLASLt, NCCL and NVML that this room uses, as tables:
+// filled from the machine's libraries at run time, so that nothing here links them, or by a test
+// with its own.
 #pragma once
 
 #include "runtime/cuda/Nccl.h"
+#include "runtime/cuda/Nvml.h"
 #include "runtime/plan/Status.h"
 
 #include <cublasLt.h>
@@ -114,13 +115,14 @@ struct CublasLtApi {
   NANO_CUBLASLT_FUNCTIONS(NANO_FUNCTION_POINTER)
 };
 
-/// The libraries that a device uses. `nvrtc` may be null where a plan has no kernels; `cublasLt`
-/// and `nccl` may be: those of the machine are loaded when a plan needs them.
+/// The libraries that a device uses. `nvrtc` may be null where a plan has no kernels; `cublasLt`,
+/// `nccl` and `nvml` may be: those of the machine are loaded when a plan needs them.
 struct Apis {
   const DriverApi *driver = nullptr;
   const NvrtcApi *nvrtc = nullptr;
   const CublasLtApi *cublasLt = nullptr;
   const NcclApi *nccl = nullptr;
+  const NvmlApi *nvml = nullptr;
 };
 
 /// The machine's libraries, opened on first use and kept for the life of the process. BadInput: a
@@ -130,6 +132,7 @@ Result<const DriverApi *> loadDriver();
 Result<const NvrtcApi *> loadNvrtc();
 Result<const CublasLtApi *> loadCublasLt();
 Result<const NcclApi *> loadNccl();
+Result<const NvmlApi *> loadNvml();
 
 /// A library under the names that it may have, the newest first, and how messages speak of it.
 struct Library {

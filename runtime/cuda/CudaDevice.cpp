@@ -1,5 +1,6 @@
 // A plan on a GPU: memory, kernels and ranks, and what it tells of itself.
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/cuda/Energy.h"
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
 
@@ -253,6 +254,17 @@ std::string CudaDevice::describe() const {
   if (!ncclVersion.empty())
     text += ", NCCL " + ncclVersion;
   return text;
+}
+
+EnergyCounter CudaDevice::energy() const {
+  Result<const NvmlApi *> nvml = apis.nvml ? apis.nvml : loadNvml();
+  if (!nvml)
+    return {{}, nvml.error().message, ""};
+  try {
+    return energyOf(**nvml, visibleGpus(*apis.driver).at(size_t(placement.ordinal)));
+  } catch (const Failure &failure) {
+    return {{}, failure.error.message, ""};
+  }
 }
 
 std::vector<CommandTime> CudaDevice::times() const { return timesOf(plan, programs); }

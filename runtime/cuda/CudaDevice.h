@@ -59,6 +59,7 @@ public:
   std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }
   std::optional<DeviceRates> rates() const override { return measuredRates; }
   std::vector<std::pair<std::string, std::string>> facts() const override;
+  EnergyCounter energy() const override;
   Phases::Times startTimes() const override { return phases.milliseconds(); }
 
 private:

@@ -20,9 +20,14 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
   cuda::Apis apis;
   Phases phases;
   // A library of half a gigabyte: its loading runs beside the driver's start.
-  std::future<void> loading;
+  std::future<void> loading, counting;
   if (hasProducts(plan))
     loading = std::async(std::launch::async, [] { (void)cuda::loadCublasLt(); });
+  // So does what NVML does once.
+  counting = std::async(std::launch::async, [] {
+    if (Result<const cuda::NvmlApi *> nvml = cuda::loadNvml())
+      (void)(*nvml)->nvmlInit_v2();
+  });
   Result<const cuda::DriverApi *> driver = cuda::loadDriver();
   if (!driver)
     return driver.error();

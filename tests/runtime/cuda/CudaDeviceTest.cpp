@@ -178,6 +178,53 @@ TEST_F(CudaDeviceTest, GraphsComputeWhatSingleCommandsDo) {
   EXPECT_EQ(found[1], found[0]);
 }
 
+// NVML with one GPU, that of the fake driver.
+struct FakeNvml {
+  static inline std::string asked;
+  static inline unsigned long long millijoules = 0;
+  static inline int energyOutcome = 0;
+  static cuda::NvmlApi api() {
+    using Outcome = cuda::nvml::Outcome;
+    return {
+        [] { return Outcome::success; },
+        [](Outcome outcome) { return outcome == Outcome::notSupported ? "Not Supported" : "?"; },
+        [](const char *uuid, cuda::nvml::Device *) {
+          asked = uuid;
+          return Outcome::success;
+        },
+        [](cuda::nvml::Device, unsigned long long *value) {
+          *value = millijoules;
+          return Outcome(energyOutcome);
+        }};
+  }
+};
+
+TEST_F(CudaDeviceTest, CountsJoulesThroughNvml) {
+  const cuda::NvmlApi nvml = FakeNvml::api();
+  cuda::Apis apis = fake.apis();
+  apis.nvml = &nvml;
+  const plan::Plan plan = smallPlan(1000);
+  auto made = CudaDevice::create(plan, group.communicator(0), options, apis, cache.path);
+  ASSERT_TRUE(made) << made.error().message;
+  const std::unique_ptr<CudaDevice> &device = *made;
+  FakeNvml::millijoules = 1234567;
+  EnergyCounter counter = device->energy();
+  ASSERT_TRUE(counter.joules) << counter.name;
+  EXPECT_EQ(counter.name, "NVML");
+  EXPECT_EQ(counter.owner, "GPU-00000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(FakeNvml::asked, counter.owner);
+  EXPECT_DOUBLE_EQ(counter.joules().value(), 1234.567);
+  FakeNvml::millijoules += 500;
+  EXPECT_DOUBLE_EQ(counter.joules().value(), 1235.067);
+  FakeNvml::energyOutcome = cuda::nvml::notSupported;
+  EXPECT_FALSE(counter.joules());
+  const EnergyCounter none = device->energy();
+  EXPECT_FALSE(none.joules);
+  EXPECT_EQ(none.name,
+            "NVML: Not Supported in nvmlDeviceGetTotalEnergyConsumption of " + counter.owner);
+  FakeNvml::energyOutcome = 0;
+}
+
 TEST_F(CudaDeviceTest, SaysWhatTheStartTook) {
   auto device = make(chainPlan(20));
   ASSERT_TRUE(device);

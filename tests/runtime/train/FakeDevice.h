@@ -8,7 +8,10 @@
 // vocab by 20. Hyperparameters: fake_sleep_ms (time of a micro-batch), fake_nan_step (the 1-based
 // step whose loss is NaN; fake_nan_sequence: only that of this sequence of the batch),
 // fake_fail_step (the step whose `update` fails on rank fake_fail_rank), fake_fail_check (1:
-// running commands one by one fails), fake_report_zero (1: `measure` reports nothing but zeros).
+// running commands one by one fails), fake_report_zero (1: `measure` reports nothing but zeros),
+// fake_watts (what its counter of energy gains a second; without it there is none),
+// fake_uncounted_rank (the rank that has none), fake_shared_counter (1: all ranks have the same
+// one).
 #pragma once
 
 #include "runtime/Device.h"
@@ -57,6 +60,16 @@ public:
   /// A program has one command at most, which is all of it.
   Status runCommand(const std::string &program, size_t command) override {
     return setting("fake_fail_check") == 1 ? failed("fake command failed") : run(program);
+  }
+  EnergyCounter energy() const override {
+    const int64_t watts = setting("fake_watts");
+    if (watts < 0 || setting("fake_uncounted_rank") == rank())
+      return {{}, "the fake counts nothing", ""};
+    return {[watts] {
+              const auto now = std::chrono::steady_clock::now().time_since_epoch();
+              return double(watts) * std::chrono::duration<double>(now).count();
+            },
+            "fakes", setting("fake_shared_counter") == 1 ? "fake" : std::to_string(rank())};
   }
   std::vector<CommandTime> times() const override { return commandTimes; }
   std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }

@@ -379,11 +379,16 @@ TEST_F(NanorunTest, PipesAsOutputs) {
 
 TEST_F(NanorunTest, ALogWhoseReaderLeaves) {
   writePlan({{"fake_sleep_ms", "5", true}}, {.numIterations = 100000});
-  ProcessResult result = runProcess(
-      {"/bin/sh", "-c",
-       fmt::format("mkfifo {0}/fifo; head -n 1 < {0}/fifo > {0}/heard & {1} {0}/m.plan --train "
-                   "{0}/train.bin --log {0}/fifo; status=$?; wait; exit $status",
-                   scratch.path, NANORUN)});
+  ASSERT_EQ(::mkfifo((scratch / "fifo").c_str(), 0600), 0);
+  // The reader is there before nanorun is, and leaves with the first piece.
+  const int pipe = ::open((scratch / "fifo").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(pipe, 0);
+  ProcessResult result = run({"--train", "@train.bin", "--log", "@fifo"}, [&](int) {
+    std::array<char, 64> piece;
+    for (int i = 0; i < 60000 && ::read(pipe, piece.data(), piece.size()) <= 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::close(pipe);
+  });
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_EQ(linesOf(result.errors).size(), 1u) << result.errors;
   EXPECT_CONTAINS(result.errors, "/fifo: cannot be written: Broken pipe");

@@ -88,7 +88,7 @@ TEST_F(TrainerRanksTest, WhoHangsInFillingItsStatesSaysInWhich) {
       console.console, crew.get());
   ASSERT_FALSE(status);
   EXPECT_CONTAINS(status.error().message,
-                  "rank 1 (last seen in exchange 'what all ranks must have in common', making the "
+                  "rank 1 (last seen in exchange 'counters of energy', making the "
                   "initial values of 'weight') did not come within 3 s");
 }
 
