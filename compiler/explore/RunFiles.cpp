@@ -89,6 +89,9 @@ public:
   }
 
 private:
+  /// Of one event of energy, which is of two seconds or the longer step.
+  static constexpr int64_t mostSteps = 10'000'000;
+
   Error wrong(size_t line, const std::string &what) const {
     return badInput(fmt::format("{}:{}: {}", path, line, what));
   }
@@ -101,6 +104,8 @@ private:
     }
     if (kind == "end")
       end = Object(event);
+    if (kind == "energy")
+      return takeEnergy(line, event);
     if (kind != "step" && kind != "val" && kind != "reports" && kind != "fp8")
       return ok();
     const std::optional<int64_t> step = event.getInteger("step");
@@ -118,6 +123,21 @@ private:
         if (name != "event" && name != "step" && name != "stage")
           add(kind == "step" ? steps : vals, name.str(), *step, value);
     }
+    return ok();
+  }
+
+  /// Joules of several steps, in equal parts.
+  Status takeEnergy(size_t line, const Object &event) {
+    const std::optional<int64_t> first = event.getInteger("first_step"),
+                                 last = event.getInteger("step");
+    const std::optional<double> joules = event.getNumber("joules");
+    if (!first || !last || !joules || *first < 1 || *first > *last || *last - *first >= mostSteps ||
+        !std::isfinite(*joules) || *joules < 0)
+      return wrong(line, fmt::format("event energy wants \"first_step\" and \"step\", at most {} "
+                                     "steps in order, and \"joules\", a number of 0 or more",
+                                     mostSteps));
+    for (int64_t step = *first; step <= *last; ++step)
+      steps["joules"][step] = *joules / double(*last - *first + 1);
     return ok();
   }
 

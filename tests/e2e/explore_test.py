@@ -122,7 +122,9 @@ class Files(Pages):
 
 
 @unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
-class Views(Pages):
+class Browsed(Pages):
+    """Pages in a browser, which finds no fault and asks for nothing outside of them."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -138,6 +140,9 @@ class Views(Pages):
         self.browser.open(page or self.page, place)
         return self.browser
 
+
+@unittest.skipUnless(browser.find(), "no Chromium: tools/setup installs it")
+class Views(Browsed):
     def explain(self, what):
         return self.ran("nanoc", "explain", what, self.plan, "--lines", 1000)
 
@@ -443,69 +448,6 @@ class Views(Pages):
         left, right = (page.evaluate(f"(b => [b.left, b.right, b.top])(document.querySelector('{e}').getBoundingClientRect())")
                        for e in ("#changes", "#prose"))
         self.assertLessEqual(left[1], right[0])
-
-    def test_registers(self):
-        """What a log on a GPU says of registers stands at kernels, at lines, and where two plans are compared."""
-        other = self.compile("gpt2", {**SIZES, "grad_clip": 0}, "registers.plan", "--target", "cuda")
-        names = [each["name"] for each in document(self.page)["kernels"]]
-        logs = []
-        for plan, registers in ((self.plan, 168), (other, 120)):
-            log = self.path(f"registers{registers}.jsonl")
-            facts = "; ".join(f"{name} {registers} {8 * (name == names[0])} 1024" for name in names)
-            hash_ = self.ran("nanorun", "--describe", plan).split()[1]
-            with open(log, "w", encoding="utf-8") as file:
-                file.write(json.dumps({"event": "run", "plan_hash": hash_, "world": 1, "device": "H200",
-                                       "device_facts": {"kernel_resources": facts}}) + "\n")
-            logs += ["--run", log]
-        path = self.path("registers.html")
-        self.ran("nanoc", "explore", self.plan, other, *logs, "-o", path)
-        page = self.open(f"#/model?kernel={names[0]}", path)
-        self.assertIn("168 registers a thread, 8 bytes of local memory a thread", page.text("#resources"))
-        page.click("#lines a")
-        page.wait("document.querySelector('#kernels')")
-        self.assertIn([names[0], "168", "8 B"], [[row[0], *row[2:4]] for row in page.rows("kernels")])
-        page.open(path, "#/compare")
-        both = {row[0]: row[1:] for row in page.rows("registers")}
-        self.assertEqual(both[names[0]], ["168 → 120", "8 B", "1.02 kB"])
-
-    def test_run(self):
-        plan = self.compile("gpt2", {**SIZES, "dtype": "f32", "num_iterations": 6}, "run.plan",
-                            "--reports", "norms")
-        logs = []
-        for seed in (1, 2):
-            log, _ = self.train(plan, f"run{seed}", "--seed", seed, "--val", self.path("v.bin"),
-                                "--val-every", 3, *(("--profile", self.path("p.json")) if seed == 1 else ()))
-            logs.append([line for line in log if line["event"] == "step"])
-        page = self.path("run.html")
-        runs = [word for seed in (1, 2) for word in ("--run", self.path(f"run{seed}.jsonl"))]
-        self.ran("nanoc", "explore", plan, *runs, "--profile", self.path("p.json"), "-o", page)
-        view = self.open("#/run", page)
-        rows = view.rows("runs")
-        self.assertEqual([row[1] for row in rows], ["this one", "this one"])
-        for row, steps in zip(rows, logs):
-            self.assertAlmostEqual(float(row[6]), steps[-1]["train_loss"], delta=6e-5)
-        # The curves are the logs' numbers, one beside the other; means are of neighbours.
-        graph = "document.querySelector('[data-plot=train_loss]').graph"
-        for step in range(6):
-            values = view.evaluate(f"[1, 2].map(run => {graph}.getValue({step}, run))")
-            for value, steps in zip(values, logs):
-                self.assertAlmostEqual(value, steps[step]["train_loss"], places=6)
-        view.evaluate("(() => { const input = document.getElementById('smooth'); input.value = 3;"
-                      "input.dispatchEvent(new Event('change')); })()")
-        mean = sum(each["train_loss"] for each in logs[0][1:4]) / 3
-        self.assertAlmostEqual(view.evaluate(f"{graph}.getValue(2, 1)"), mean, places=6)
-        self.assertIn("smooth=3", view.evaluate("location.hash"))
-        plots = view.evaluate("[...document.querySelectorAll('figure')].map(f => f.dataset.plot)")
-        for name in ("train_loss", "val_loss", "lr", "step_ms", "steps by milliseconds"):
-            self.assertIn(name, plots)
-        self.assertTrue(any(name.startswith("grad_norm/") for name in plots), plots)
-        view.go("#/schedule")
-        self.assertIn("Measured below: step 6 on ", view.text("#profile"))
-        trace = json.loads(read_bytes(self.path("p.json")))
-        count = sum(event["ph"] == "X" for event in trace["traceEvents"])
-        self.assertEqual(view.evaluate("document.getElementById('schedule').chart.options.rows"
-                                       ".filter(row => row[0].startsWith('rank 0')).length"), 1)
-        self.assertEqual(len(document(page)["profile"]["rows"]), count)
 
     def test_comparison(self):
         other = self.compile("gpt2", {**SIZES, "grad_clip": 0}, "other.plan", "--target", "cuda",

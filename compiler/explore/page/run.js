@@ -69,6 +69,14 @@ function saturationOf(runs, labels, part) {
   return [...found.values()];
 }
 
+/** Joules of a step, at the mean of those that the log has them of, and the power in these; of a run without, why. */
+function energyOf(run) {
+  const {steps: at = [], values = []} = run.steps.joules ?? {}, ms = new Map((run.steps.step_ms?.steps ?? []).map((step, i) => [step, run.steps.step_ms.values[i]]));
+  const all = values.reduce((sum, value) => sum + value, 0), seconds = at.reduce((sum, step) => sum + (ms.get(step) ?? 0), 0) / 1e3;
+  if (!values.length) return {joules: run.run.energy?.missing ? `none: ${run.run.energy.missing}` : '', watts: ''};
+  return {joules: (all / values.length).toPrecision(4), watts: seconds > 0 ? (all / seconds).toPrecision(4) : ''};
+}
+
 const middle = values => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 export function showRuns(element, {doc, stage, params}) {
@@ -78,13 +86,14 @@ export function showRuns(element, {doc, stage, params}) {
   }
   const labels = doc.runs.map((run, i) => `${i + 1} ${run.file.split('/').pop()}`), span = Number(params.smooth) || 1;
   const numbers = series => (series?.values ?? []).filter(value => value !== null);
-  element.append(table('Runs', ['run', 'plan', 'ranks', 'device', 'seed', 'steps', 'last loss', 'median step', 'predicted'],
+  element.append(table('Runs', ['run', 'plan', 'ranks', 'device', 'seed', 'steps', 'last loss', 'median step', 'predicted', 'joules a step', 'watts'],
     doc.runs.map((run, i) => {
       const loss = numbers(run.steps.train_loss), ms = numbers(run.steps.step_ms);
+      const {joules, watts} = energyOf(run);
       const own = run.run.plan_hash === doc.hash, variant = own && doc.variants.find(each => each.world === run.run.world);
       return [labels[i], own ? 'this one' : `another, ${run.run.plan_hash}`, String(run.run.world), run.run.device ?? '', String(run.run.seed ?? ''),
         countText(run.steps.train_loss?.steps.length ?? 0), loss.length ? loss[loss.length - 1].toFixed(4) : '', ms.length ? `${middle(ms).toFixed(3)} ms` : '',
-        variant ? `${(doc.variantOf(variant.world).stages[0].step / 1e6).toFixed(3)} ms` : ''];
+        variant ? `${(doc.variantOf(variant.world).stages[0].step / 1e6).toFixed(3)} ms` : '', joules, watts];
     }), {id: 'runs'}));
   const smooth = h('input', {type: 'number', min: 1, max: 1001, step: 2, value: String(span), id: 'smooth', onchange: () => {
     change({smooth: smooth.value});
