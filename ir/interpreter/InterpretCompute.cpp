@@ -23,31 +23,6 @@ std::vector<double> transposed(const TensorValue &x) {
 
 namespace {
 
-/// y = alpha·op(a)·op(b) + beta·addend.
-template <typename Product>
-TensorValue matmul(Product op, const TensorValue &a, const TensorValue &b,
-                   const TensorValue *addend) {
-  TensorValue y = TensorValue::filled(cast<ShapedType>(op.getType()), 0);
-  int64_t n = y.shape.back(), m = y.shape[y.shape.size() - 2], area = m * n;
-  int64_t k = op.getTransposeA() ? a.shape[a.shape.size() - 2] : a.shape.back();
-  std::vector<double> left = op.getTransposeA() ? transposed(a) : a.data,
-                      right = op.getTransposeB() ? transposed(b) : b.data;
-  double alpha = op.getAlpha().convertToDouble(), beta = op.getBeta().convertToDouble();
-  for (int64_t batch = 0; batch < (area ? y.size() / area : 0); ++batch)
-    for (int64_t r = 0; r < m; ++r) {
-      double *row = y.data.data() + batch * area + r * n;
-      for (int64_t i = 0; i < k; ++i) {
-        double factor = left[(batch * m + r) * k + i];
-        const double *other = right.data() + (batch * k + i) * n;
-        for (int64_t c = 0; c < n; ++c)
-          row[c] += factor * other[c];
-      }
-    }
-  for (int64_t i = 0; i < y.size(); ++i)
-    y.data[i] = alpha * y.data[i] + (addend ? beta * addend->data[i] : 0);
-  return y;
-}
-
 /// What each element is multiplied by: one scale a block, of equal blocks along every dimension.
 std::vector<double> scalesOf(const TensorValue &x, const TensorValue &scale) {
   if (scale.shape.empty())
@@ -77,7 +52,7 @@ TensorValue quantized(const TensorValue &x, const TensorValue &scale, Arithmetic
   TensorValue q = x;
   std::vector<double> scales = scalesOf(x, scale);
   for (int64_t i = 0; i < q.size(); ++i)
-    if (arithmetic == Arithmetic::rounded)
+    if (arithmetic != Arithmetic::exact)
       q.data[i] = static_cast<float>(q.data[i]) * (1.0F / static_cast<float>(scales[i]));
     else
       q.data[i] /= scales[i];
@@ -108,6 +83,30 @@ FailureOr<KeyRange> keysOf(Operation *op, const TensorValue &first, const Tensor
 }
 
 } // namespace
+
+template <typename Product>
+TensorValue Machine::matmul(Product op, const TensorValue &a, const TensorValue &b,
+                            const TensorValue *addend) const {
+  TensorValue y = TensorValue::filled(cast<ShapedType>(op.getType()), 0);
+  int64_t n = y.shape.back(), m = y.shape[y.shape.size() - 2], area = m * n;
+  int64_t k = op.getTransposeA() ? a.shape[a.shape.size() - 2] : a.shape.back();
+  std::vector<double> left = op.getTransposeA() ? transposed(a) : a.data,
+                      right = op.getTransposeB() ? transposed(b) : b.data;
+  double alpha = op.getAlpha().convertToDouble(), beta = op.getBeta().convertToDouble();
+  for (int64_t batch = 0; batch < (area ? y.size() / area : 0); ++batch)
+    for (int64_t r = 0; r < m; ++r) {
+      double *row = y.data.data() + batch * area + r * n;
+      for (int64_t i = 0; i < k; ++i) {
+        double factor = left[(batch * m + r) * k + i];
+        const double *other = right.data() + (batch * k + i) * n;
+        for (int64_t c = 0; c < n; ++c)
+          add(row[c], factor * other[c]);
+      }
+    }
+  for (int64_t i = 0; i < y.size(); ++i)
+    y.data[i] = partial(alpha * y.data[i]) + (addend ? partial(beta * addend->data[i]) : 0);
+  return y;
+}
 
 FailureOr<std::vector<double>> Machine::applyScore(Region &region,
                                                    const std::vector<double> &scores, int64_t query,
@@ -150,7 +149,8 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
       std::vector<double> scores(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          scores[j] += scale * q.data[(t * heads + h) * size + d] * k.data[other(j) + d];
+          add(scores[j],
+              partial(scale * q.data[(t * heads + h) * size + d]) * k.data[other(j) + d]);
       if (!op.getScore().empty()) {
         auto mapped = applyScore(op.getScore(), scores, t, keys->first, h, nullptr);
         if (failed(mapped))
@@ -158,13 +158,14 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
         scores = *mapped;
       }
       double largest = *std::max_element(scores.begin(), scores.end()), sum = 0;
-      for (double score : scores)
-        sum += std::exp(score - largest);
+      for (double &score : scores) {
+        score = partial(std::exp(partial(score - largest)));
+        add(sum, score);
+      }
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          y.data[(t * heads + h) * size + d] +=
-              std::exp(scores[j] - largest) / sum * v.data[other(j) + d];
-      lse.data[t * heads + h] = largest + std::log(sum);
+          add(y.data[(t * heads + h) * size + d], partial(scores[j] / sum) * v.data[other(j) + d]);
+      lse.data[t * heads + h] = largest + partial(std::log(sum));
     }
   }
   return Values{std::move(y), std::move(lse)};
@@ -188,7 +189,7 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
       std::vector<double> raw(keys->size), gradients(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          raw[j] += scale * q.data[row + d] * k.data[other(j) + d];
+          add(raw[j], partial(scale * q.data[row + d]) * k.data[other(j) + d]);
       std::vector<double> scores = raw;
       if (!op.getScore().empty()) {
         auto mapped = applyScore(op.getScore(), raw, t, keys->first, h, nullptr);
@@ -197,12 +198,12 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
         scores = *mapped;
       }
       for (int64_t j = 0; j < keys->size; ++j) {
-        double p = std::exp(scores[j] - lse.data[t * heads + h]), dp = 0;
+        double p = partial(std::exp(partial(scores[j] - lse.data[t * heads + h]))), dp = 0;
         for (int64_t d = 0; d < size; ++d) {
-          dv.data[other(j) + d] += p * dy.data[row + d];
-          dp += dy.data[row + d] * v.data[other(j) + d];
+          add(dv.data[other(j) + d], p * dy.data[row + d]);
+          add(dp, dy.data[row + d] * v.data[other(j) + d]);
         }
-        gradients[j] = p * (dp - delta.data[t * heads + h]);
+        gradients[j] = partial(p * partial(dp - delta.data[t * heads + h]));
       }
       if (!op.getScoreGrad().empty()) {
         auto mapped = applyScore(op.getScoreGrad(), raw, t, keys->first, h, &gradients);
@@ -212,8 +213,8 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
       }
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d) {
-          dq.data[row + d] += scale * gradients[j] * k.data[other(j) + d];
-          dk.data[other(j) + d] += scale * gradients[j] * q.data[row + d];
+          add(dq.data[row + d], partial(scale * gradients[j]) * k.data[other(j) + d]);
+          add(dk.data[other(j) + d], partial(scale * gradients[j]) * q.data[row + d]);
         }
     }
   }
@@ -250,8 +251,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
       return failure();
     for (int64_t t = 0; t < operands[1]->size(); ++t)
       for (int64_t c = 0; c < columns; ++c)
-        y.data[static_cast<int64_t>(operands[1]->data[t]) * columns + c] +=
-            operands[0]->data[t * columns + c];
+        add(y.data[static_cast<int64_t>(operands[1]->data[t]) * columns + c],
+            operands[0]->data[t * columns + c]);
     return Values{std::move(y)};
   }
   if (isa<CrossEntropyOp>(op)) {
@@ -263,8 +264,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
       auto row = operands[0]->data.begin() + t * columns;
       double largest = *std::max_element(row, row + columns), sum = 0;
       for (int64_t c = 0; c < columns; ++c)
-        sum += std::exp(row[c] - largest);
-      lse.data[t] = largest + std::log(sum);
+        add(sum, std::exp(partial(row[c] - largest)));
+      lse.data[t] = partial(largest + partial(std::log(sum)));
       loss.data[t] = lse.data[t] - row[static_cast<int64_t>(operands[1]->data[t])];
     }
     return Values{std::move(loss), std::move(lse)};

@@ -32,9 +32,9 @@ FailureOr<SmallVector<TensorValue>> Machine::runSequence(Operation *op, Operands
         for (int64_t i = 0; i < length; ++i) {
           const int64_t factor = recurrence.getAdjoint() ? i - 1 : i;
           if (a && factor >= 0)
-            carried *= a->data[place(factor)];
+            carried = partial(carried * a->data[place(factor)]);
           if (b)
-            carried += b->data[place(i)];
+            add(carried, b->data[place(i)]);
           h.data[place(i)] = carried;
         }
       }
@@ -47,8 +47,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runSequence(Operation *op, Operands
       const int64_t w = i % width, h = i / width % heads, t = i / width / heads,
                     other = bandToken(t, w, width);
       for (int64_t d = 0; other >= 0 && d < size; ++d)
-        s.data[i] += operands[0]->data[(t * heads + h) * size + d] *
-                     operands[1]->data[(other * heads + h) * size + d];
+        add(s.data[i], operands[0]->data[(t * heads + h) * size + d] *
+                           operands[1]->data[(other * heads + h) * size + d]);
     }
     return Values{std::move(s)};
   }
@@ -61,7 +61,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runSequence(Operation *op, Operands
                     other = bandToken(t, i % width, width);
       const int64_t to = band.getTranspose() ? other : t, from = band.getTranspose() ? t : other;
       for (int64_t d = 0; other >= 0 && d < size; ++d)
-        y.data[(to * heads + h) * size + d] += p.data[i] * v.data[(from * heads + h) * size + d];
+        add(y.data[(to * heads + h) * size + d], p.data[i] * v.data[(from * heads + h) * size + d]);
     }
     return Values{std::move(y)};
   }

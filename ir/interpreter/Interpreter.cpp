@@ -131,6 +131,35 @@ TensorValue Machine::emptyResult(Operation *op, unsigned index) const {
   return TensorValue::filled(type, 0);
 }
 
+//===- Rounding ----------------------------------------------------------------------------===//
+
+/// `value` with its last `bits` of 64 cut off, or one more before them with the chance that they
+/// are of one.
+static double dithered(double value, int bits, std::mt19937_64 &random) {
+  if (!std::isfinite(value))
+    return value;
+  const uint64_t below = (uint64_t{1} << bits) - 1;
+  return std::bit_cast<double>((std::bit_cast<uint64_t>(value) + (random() & below)) & ~below);
+}
+
+double Machine::partial(double x) const {
+  if (options.arithmetic != Arithmetic::plain)
+    return x;
+  constexpr int beyondF32 = 29; // bits of a double's fraction
+  return static_cast<float>(options.dither ? dithered(x, beyondF32, *options.dither) : x);
+}
+
+double Machine::narrowed(double x, Type type) const {
+  if (options.arithmetic == Arithmetic::exact)
+    return x;
+  if (type.isInteger())
+    return roundTo(x, type);
+  constexpr int beyondBf16 = 45;
+  if (type.isBF16() && options.dither)
+    x = dithered(partial(x), beyondBf16, *options.dither);
+  return roundTo(partial(x), type);
+}
+
 //===- Driver ------------------------------------------------------------------------------===//
 
 FailureOr<SmallVector<TensorValue>> Machine::runBlock(Block &block,
@@ -178,8 +207,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands opera
     Type element = cast<ShapedType>(name.getType()).getElementType();
     if (element.isInteger())
       llvm::for_each(value.data, [&](double &x) { x = wrapInteger(x, element); });
-    else if (options.arithmetic == Arithmetic::rounded)
-      llvm::for_each(value.data, [&](double &x) { x = roundTo(x, element); });
+    else
+      llvm::for_each(value.data, [&](double &x) { x = narrowed(x, element); });
   }
   return results;
 }
@@ -441,17 +470,20 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
     llvm::fill(result.data, isSum ? 0.0 : -INFINITY);
     forEachElement([&](int64_t place, double x) {
       double &y = result.data[place];
-      y = isSum ? y + x : largest(y, x);
+      if (isSum)
+        add(y, x);
+      else
+        y = largest(y, x);
     });
     if (reduce.getCombiner() == Combiner::logsumexp) {
       // With the maximum first, in two passes.
       std::vector<double> sums(result.data.size());
       forEachElement([&](int64_t place, double x) {
         double m = result.data[place];
-        sums[place] += std::isinf(m) ? 1 : std::exp(x - m);
+        add(sums[place], std::isinf(m) ? 1 : std::exp(partial(x - m)));
       });
       for (auto [y, sum] : llvm::zip_equal(result.data, sums))
-        y += std::log(sum);
+        y += partial(std::log(sum));
     }
   } else if (auto scan = dyn_cast<ScanOp>(op)) {
     result.data = operands[0]->data;
@@ -467,12 +499,6 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
 
 FailureOr<SmallVector<TensorValue>> Machine::runState(Operation *op, Operands operands,
                                                       bool &known) {
-  auto narrowed = [&](const TensorValue &value, Type type) {
-    TensorValue result = value;
-    if (options.arithmetic == Arithmetic::rounded)
-      llvm::for_each(result.data, [&](double &x) { x = roundTo(x, type); });
-    return result;
-  };
   if (auto load = dyn_cast<LoadOp>(op)) {
     auto found = states.find(load.getSymbol().str());
     if (found == states.end())
@@ -498,7 +524,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runState(Operation *op, Operands op
       for (auto [sum, x] : llvm::zip_equal(place->second.data, operands[0]->data))
         sum += x;
     }
-    place->second = narrowed(place->second, type);
+    llvm::for_each(place->second.data, [&](double &x) { x = narrowed(x, type); });
     return Values{};
   }
   if (auto fused = dyn_cast<FusedOp>(op)) {

@@ -39,13 +39,18 @@ struct TensorValue {
 using StateMap = std::map<std::string, TensorValue>;
 
 enum class Arithmetic {
-  exact,  ///< Floats are doubles throughout: no op rounds, casts between floats change nothing.
-  rounded ///< Every op's result is rounded to its element type (bf16 through f32, to nearest even;
-          ///< f8 saturates). Sums and products inside an op stay in double.
+  exact,   ///< Floats are doubles throughout: no op rounds, casts between floats change nothing.
+  rounded, ///< Every op's result is rounded to its element type (bf16 through f32, to nearest even;
+           ///< f8 saturates). Sums and products inside an op stay in double.
+  plain    ///< As `rounded`, and so is each partial sum and product inside an op, to f32: a program
+           ///< of plain loops in f32, with no fused multiply and add.
 };
 
 struct Options {
   Arithmetic arithmetic = Arithmetic::exact;
+  /// With `plain`: each rounding goes up or down at random, so that on average it changes nothing
+  /// (Monte Carlo arithmetic). How far such runs lie apart is how far rounding moves a result.
+  std::mt19937_64 *dither = nullptr;
   /// What a collective or `nano.shard` of `x` gives this rank. Without it there is one rank, to
   /// which each gives x.
   std::function<TensorValue(mlir::Operation *op, const TensorValue &x)> exchange = {};

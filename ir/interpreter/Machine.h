@@ -32,6 +32,10 @@ private:
   mlir::FailureOr<Values> runElementwise(mlir::Operation *op, Operands operands, bool &known);
   mlir::FailureOr<Values> runState(mlir::Operation *op, Operands operands, bool &known);
 
+  /// y = alpha·op(a)·op(b) + beta·addend.
+  template <typename Product>
+  TensorValue matmul(Product op, const TensorValue &a, const TensorValue &b,
+                     const TensorValue *addend) const;
   mlir::FailureOr<Values> attention(graph::AttentionOp op, Operands operands);
   mlir::FailureOr<Values> attentionGrad(graph::AttentionGradOp op, Operands operands);
   /// A score function on the scores of query `query` with keys first, first + 1, …; `gradients` for
@@ -42,6 +46,12 @@ private:
                                                   const std::vector<double> *gradients);
 
   TensorValue emptyResult(mlir::Operation *op, unsigned index = 0) const;
+  /// A sum or product inside an op, as the arithmetic has it.
+  double partial(double x) const;
+  /// sum += term, likewise; a term that is a product is rounded first.
+  void add(double &sum, double term) const { sum = partial(sum + partial(term)); }
+  /// An op's result, likewise.
+  double narrowed(double x, mlir::Type type) const;
 
   StateMap &states;
   const Options &options;

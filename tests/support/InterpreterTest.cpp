@@ -5,6 +5,7 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -20,7 +21,8 @@ struct InterpreterTest : testing::Test {
 
   /// The results of function @f of `text`.
   SmallVector<TensorValue> run(const std::string &text, ArrayRef<TensorValue> arguments,
-                               Arithmetic arithmetic = Arithmetic::exact) {
+                               Arithmetic arithmetic = Arithmetic::exact,
+                               std::mt19937_64 *dither = nullptr) {
     message.clear();
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       message += diagnostic.str();
@@ -31,7 +33,7 @@ struct InterpreterTest : testing::Test {
     if (!module)
       return {};
     auto results =
-        interpret(module->lookupSymbol<func::FuncOp>("f"), arguments, states, {arithmetic});
+        interpret(module->lookupSymbol<func::FuncOp>("f"), arguments, states, {arithmetic, dither});
     return succeeded(results) ? std::move(*results) : SmallVector<TensorValue>();
   }
 
@@ -65,6 +67,46 @@ TEST_F(InterpreterTest, RoundsEveryOpWhenAsked) {
   double x = 1 + std::ldexp(1, -7);
   EXPECT_EQ(run(text, {{{1}, {x}}})[0].data[0], x * x);
   EXPECT_EQ(run(text, {{{1}, {x}}}, Arithmetic::rounded)[0].data[0], 1 + std::ldexp(1, -6));
+}
+
+TEST_F(InterpreterTest, RoundsWithinOpsWhenAsked) {
+  const char *text =
+      R"(func.func @f(%a: tensor<1x3xf32>, %b: tensor<3x1xf32>) -> (tensor<1x1xf32>, tensor<1xf32>) {
+    %y = nano.matmul %a, %b : (tensor<1x3xf32>, tensor<3x1xf32>) -> tensor<1x1xf32>
+    %s = nano.reduce sum %a dims [1] : tensor<1x3xf32> -> tensor<1xf32>
+    return %y, %s : tensor<1x1xf32>, tensor<1xf32>
+  })";
+  // A sum that keeps 2⁻³⁰ in double and loses it in f32.
+  const double small = std::ldexp(1, -30);
+  const std::vector<TensorValue> arguments = {{{1, 3}, {1, small, -1}}, {{3, 1}, {1, 1, 1}}};
+  auto sums = [&](Arithmetic arithmetic) {
+    auto results = run(text, arguments, arithmetic);
+    return Data{results[0].data[0], results[1].data[0]};
+  };
+  EXPECT_EQ(sums(Arithmetic::exact), (Data{small, small}));
+  EXPECT_EQ(sums(Arithmetic::rounded), (Data{small, small}));
+  EXPECT_EQ(sums(Arithmetic::plain), (Data{0, 0}));
+}
+
+TEST_F(InterpreterTest, RoundsAtRandomToNothingOnAverage) {
+  const char *text =
+      R"(func.func @f(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xbf16>) {
+    %y = nano.add %x, %x : tensor<4096xf32>
+    %z = nano.cast %x : tensor<4096xf32> -> tensor<4096xbf16>
+    return %y, %z : tensor<4096xf32>, tensor<4096xbf16>
+  })";
+  // A quarter of the way from one number of the type to the next: up one time in four.
+  auto upward = [&](double unit, int result) {
+    std::mt19937_64 dither(1);
+    const double x = (1 + unit / 4) / (result == 0 ? 2 : 1);
+    const auto results =
+        run(text, {{{4096}, Data(4096, x)}}, Arithmetic::plain, &dither)[result].data;
+    for (const double y : results)
+      EXPECT_TRUE(y == 1 || y == 1 + unit) << y;
+    return double(std::count(results.begin(), results.end(), 1 + unit)) / 4096;
+  };
+  EXPECT_NEAR(upward(std::ldexp(1, -23), 0), 0.25, 0.03); // four standard deviations
+  EXPECT_NEAR(upward(std::ldexp(1, -7), 1), 0.25, 0.03);
 }
 
 TEST_F(InterpreterTest, IntegersWrapAndDivideDown) {
