@@ -36,14 +36,14 @@ struct Target {
   const char *seeds; ///< the folder of files to begin with
 };
 
-/// A file in memory, with a path while the object lives.
+/// A file in memory, with a path while the object lives; one at a time.
 class MemoryFile {
 public:
   explicit MemoryFile(std::string_view bytes);
   MemoryFile(const MemoryFile &) = delete;
   MemoryFile &operator=(const MemoryFile &) = delete;
   ~MemoryFile();
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor); }
+  std::string path() const;
 
 private:
   int descriptor;
