@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""tools/mutants: what its command line refuses, that the proofs hold, and that it sees a proof that is not there."""
+"""tools/mutants: what its command line refuses, that the proofs and the ops' verifiers hold, and that it sees one that is
+not there."""
 
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -32,6 +35,9 @@ class MutantsTest(unittest.TestCase):
             (("-3",), "'-3' is not a whole number below a billion"),
             (("5", "--seed"), "--seed needs a value"),
             (("5", "--without", "luck"), "there is no proof 'luck'"),
+            (("--ops",), "the following arguments are required: COUNT"),
+            (("--ops", "0"), "say how many mutants"),
+            (("--ops", "many"), "'many' is not a whole number of 0 or more"),
         ):
             with self.subTest(arguments):
                 status, out, errors = self.call(*arguments)
@@ -51,6 +57,23 @@ class MutantsTest(unittest.TestCase):
         # Every proof is the first to report some of them.
         self.assertTrue(all(int(count) > 0 for count in found.split(" / ")), found)
         self.assertEqual(len(rows), 16, rows.keys())
+
+    def test_every_op_that_means_nothing_is_refused(self):
+        status, out, errors = self.call("--ops", 400, "--seed", 3)
+        self.assertEqual((status, errors), (0, ""), out)
+        mutants, wrong, survivors, _ = self.rows(out)["all"]
+        self.assertEqual((mutants, survivors), ("400", "0"))
+        self.assertGreater(int(wrong), 200)
+
+    def test_a_missing_verifier_is_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = os.path.join(folder, "nano-opt")
+            with open(tool, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n")
+            os.chmod(tool, stat.S_IRWXU)
+            status, out, errors = self.call("--ops", 20, NANO_BIN=folder)
+        self.assertEqual((status, errors), (1, ""), out)
+        self.assertIn("\npasses and means nothing: ", out)
 
     def test_a_missing_proof_is_seen(self):
         for proof in ("the ops' verifiers", "kernels", "liveness", "races"):
