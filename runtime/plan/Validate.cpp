@@ -36,6 +36,7 @@ void Validator::run() {
   for (const Program &program : plan.programs)
     check(program);
   stages();
+  reads();
 }
 
 uint64_t Validator::elements(const std::vector<int64_t> &shape) const {

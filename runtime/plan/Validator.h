@@ -1,5 +1,5 @@
-// The checker of plans; its rules are in Validate.cpp, ValidateKernels.cpp and
-// ValidateCommands.cpp. Internal to runtime/plan.
+// The checker of plans; its rules are in Validate.cpp, ValidateKernels.cpp, ValidateCommands.cpp
+// and ValidateReads.cpp. Internal to runtime/plan.
 #pragma once
 
 #include "runtime/plan/Limits.h"
@@ -101,6 +101,8 @@ private:
   void columns(const std::vector<Column> &columns, int64_t tokens) const;
   void documents(const Documents &documents) const;
   void reports(const Training &training);
+  /// What commands read is filled by somebody.
+  void reads();
 
   const Plan &plan;
   std::string item;

@@ -33,6 +33,7 @@ using Json = nlohmann::ordered_json;
 using Pointer = Json::json_pointer;
 
 constexpr std::chrono::seconds runLimit(100);
+constexpr uint64_t line = 256; ///< bytes: buffers begin at multiples
 
 /// The numbers of a document by what kind of number they are: the path, in which an index into a
 /// list of objects or lists is left out, and one into a list of numbers as good as.
@@ -70,6 +71,10 @@ std::vector<Json> hostileValues(const Json &value) {
     values.emplace_back(number + 1);
     if (number > 0)
       values.emplace_back(number - 1);
+    // By a line, which rules of alignment let pass.
+    values.emplace_back(number + line);
+    if (number >= line)
+      values.emplace_back(number - line);
   } else if (value.is_number_integer()) {
     values.emplace_back(value.get<int64_t>() + 1);
   } else {
@@ -82,7 +87,17 @@ std::vector<Json> hostileValues(const Json &value) {
 struct Survivor {
   std::string what;
   std::string bytes;
+  bool isOperand = false; ///< a launch was given another buffer
 };
+
+/// Whether it is the buffer of an operand of a launch, whose segment is [iterations, grain, then
+/// buffer, offset, access, bytes of each operand].
+bool isLaunchOperand(const Pointer &place) {
+  const std::string text = place.to_string();
+  constexpr size_t first = 2, each = 4;
+  return text.starts_with("/programs/") && text.find("/segments/") != std::string::npos &&
+         std::stoull(place.back()) >= first && (std::stoull(place.back()) - first) % each == 0;
+}
 
 /// Changes one number at a time.
 class Attack {
@@ -125,7 +140,7 @@ private:
       texts[document] = json.dump();
       ++changes;
       const std::string what = place.to_string() + ": " + before.dump() + " → " + value.dump();
-      std::string message = attempt(what);
+      std::string message = attempt(what, isLaunchOperand(place));
       if (!message.empty())
         ++refused;
       if (message.find('\n') != std::string::npos)
@@ -136,7 +151,7 @@ private:
   }
 
   /// The message of the reader or the validator; empty when the plan passes.
-  std::string attempt(const std::string &what) {
+  std::string attempt(const std::string &what, bool isOperand) {
     plan::Plan changed;
     std::vector<std::vector<int64_t>> worlds;
     try {
@@ -152,7 +167,7 @@ private:
       return status.error().message;
     if (changed == good)
       return "nothing has changed";
-    survivors.push_back({what, plan::serialize(changed)});
+    survivors.push_back({what, plan::serialize(changed), isOperand});
     return "";
   }
 
@@ -196,6 +211,11 @@ Outcome run(std::vector<std::string> command, const std::string &log) {
   return outcome;
 }
 
+/// The emulator holds every access against the buffers that the launch was given.
+bool isOutOfBounds(const Outcome &outcome) {
+  return outcome.output.find("out of bounds") != std::string::npos;
+}
+
 /// What is wrong with it; empty when the command ran, or said in a line why it did not.
 std::string complaint(const Outcome &outcome) {
   if (!outcome.ended)
@@ -235,6 +255,7 @@ int main(int argc, char **argv) {
   std::mutex guard;
   size_t next = 0;
   std::map<int, size_t> statuses;
+  size_t beyond = 0; ///< out of bounds
   auto work = [&](int worker) {
     const std::string path = scratch + "/hostile" + std::to_string(worker);
     for (;;) {
@@ -249,8 +270,13 @@ int main(int argc, char **argv) {
       std::vector<std::string> command(argv + 5, argv + argc);
       std::replace(command.begin(), command.end(), std::string("{}"), path + ".plan");
       const Outcome outcome = run(command, path + ".log");
-      const std::string why = complaint(outcome);
+      std::string why = complaint(outcome);
+      // Which operand of a kernel holds indices is known to its code alone: with another buffer's
+      // values there, it reads what they say. Nothing else that validation lets pass may.
+      if (why.empty() && isOutOfBounds(outcome) && !survivor->isOperand)
+        why = "reaches beyond its buffers";
       std::lock_guard lock(guard);
+      beyond += isOutOfBounds(outcome);
       if (why.empty())
         ++statuses[WEXITSTATUS(outcome.status)];
       else
@@ -265,9 +291,10 @@ int main(int argc, char **argv) {
     worker.join();
 
   std::printf("%zu changes of %zu kinds of numbers: %zu refused; %zu of the others run: %zu did "
-              "their step, %zu failed with a line, %zu were refused by nanorun\n",
+              "their step, %zu failed with a line (%zu as a kernel left its buffers), %zu were "
+              "refused by nanorun\n",
               attack.changes, attack.kindCount, attack.refused, chosen.size(), statuses[0],
-              statuses[1], statuses[2]);
+              statuses[1], beyond, statuses[2]);
   for (const std::string &each : attack.wrong)
     std::printf("WRONG %s\n", each.c_str());
   return attack.wrong.empty() ? 0 : 1;

@@ -251,7 +251,7 @@ TEST_F(PlanFile, HashIsStable) {
   training.documents = {};
   training.reports = {};
   plan.interchange = {};
-  EXPECT_EQ(planHash(plan), "d87980ba3d5582ad5ed4e8f55c5d3308");
+  EXPECT_EQ(planHash(plan), "9a32520f7677c28e1822fe6fd2840f5c");
   EXPECT_NE(planHash(test::stagedPlan()), planHash(fullPlan()));
 }
 
@@ -430,7 +430,7 @@ TEST_F(PlanFile, DescribesItself) {
         "  @0 reduce_scatter over group in embed.weight.grad, out y, in x+512, out y+1024 of ",
         " of 128 64 f32  \"scatter\"\n",
         "  @0 all_gather over peers in embed.weight.adam_m, out embed.weight of 128 bf16",
-        "  @0 shard in x, out y of 100 f32\n",
+        "  @0 shard in x, out logits, in x, out loss of 100 0 f32\n",
         "  @0 fill out embed.weight of 256 bf16\n",
         "  @0 copy in x, out y of 32 f32\n",
         "  @0 record event 2\n",

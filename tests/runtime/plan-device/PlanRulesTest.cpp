@@ -232,6 +232,13 @@ TEST(PlanRules, EachIsChecked) {
       {"its reaches are not in the order", [](Plan &p) { p.kernels[1].reaches[0].iterations = -1; }},
       {"kernel 'halve': its reaches differ in their number of operands",
        [](Plan &p) { p.kernels[1].reaches[0].bytes.pop_back(); }},
+      {"program 'first', command 9: it reads buffer 'logits', which nothing fills",
+       [](Plan &p) {
+         for (Program &program : p.programs)
+           for (Command &command : program.commands)
+             if (auto *shard = command.as<Shard>())
+               shard->moves[0] = shard->moves[1];
+       }},
       {"command 8 waits for an event that nothing before it records",
        [](Plan &p) { p.programs[0].commands[7].as<RecordEvent>()->event = 1; }},
       {"an operand needs 400 bytes at offset 4097",

@@ -230,7 +230,8 @@ Plan fullPlan() {
   gather.ranks = Ranks::Peers;
   gather.type = DType::BF16;
   gather.moves = {{{moments, 0}, {weights, 0, true, false}, 128}};
-  builder.add<Shard>().moves = {{{x, 0}, {y, 0, true, false}, 100}};
+  builder.add<Shard>().moves = {{{x, 0}, {logits, 0, true, false}, 100},
+                                {{x, 0}, {loss, 0, true, false}, 0}};
   auto &largest = builder.add<AllReduce>();
   largest.ranks = Ranks::Group;
   largest.maximum = true;
