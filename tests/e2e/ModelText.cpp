@@ -23,8 +23,31 @@ std::string list(const std::vector<int64_t> &values) {
 std::string typeOf(const std::vector<int64_t> &shape, const std::string &element) {
   std::string text = "tensor<";
   for (int64_t size : shape)
-    text += (size == T ? lengthMark : std::to_string(size)) + "x";
+    text += (size == T  ? lengthMark
+             : size < 0 ? lengthMark + std::string("*") + std::to_string(size / T) + "*"
+                        : std::to_string(size)) +
+            "x";
   return text + element + ">";
+}
+
+std::string withLength(const std::string &text, int64_t length) {
+  std::string result;
+  const std::string mark = lengthMark;
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, mark.size(), mark) != 0) {
+      result += text[at++];
+      continue;
+    }
+    at += mark.size();
+    int64_t size = length;
+    if (text[at] == '*') {
+      const size_t end = text.find('*', at + 1);
+      size *= std::stoll(text.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+    result += std::to_string(size);
+  }
+  return result;
 }
 
 std::string replaced(std::string text, const std::string &mark, const std::string &by) {

@@ -7,8 +7,8 @@
 
 namespace nano::test {
 
-/// The dimension that a program's sequence length is filled in for, and what stands for it and its
-/// inverse in text.
+/// The dimension that a program's sequence length is filled in for, k·T for k of them, and what
+/// stands for it and its inverse in text.
 constexpr int64_t T = -1;
 constexpr const char *lengthMark = "$T";
 constexpr const char *inverseLengthMark = "$INV";
@@ -24,6 +24,8 @@ struct ModelValue {
 std::string number(double value);
 std::string list(const std::vector<int64_t> &values);
 std::string typeOf(const std::vector<int64_t> &shape, const std::string &element);
+/// `text` with T and its multiples in types filled in, and T where the mark stands alone.
+std::string withLength(const std::string &text, int64_t length);
 /// `text` with every `mark` replaced.
 std::string replaced(std::string text, const std::string &mark, const std::string &by);
 

@@ -3,20 +3,18 @@
 #include "tests/e2e/RandomModel.h"
 
 #include "models/optimizers.h"
-#include "tests/e2e/ModelText.h"
+#include "tests/e2e/RandomPieces.h"
 #include "tests/support/Declarations.h"
 
 #include <algorithm>
-#include <cmath>
-#include <random>
-#include <vector>
 
 namespace nano::test {
 namespace {
 
-class Generator : ModelText {
+class Generator : RandomPieces {
 public:
-  Generator(uint64_t seed, int64_t mostBlocks) : random(seed * 7919 + 17), mostBlocks(mostBlocks) {
+  Generator(uint64_t seed, int64_t mostBlocks)
+      : RandomPieces(seed * 7919 + 17), mostBlocks(mostBlocks) {
     static constexpr int64_t lengths[] = {8, 16, 24, 40, 48, 64}, vocabularies[] = {17, 32, 50, 80};
     model.seqLen = lengths[pick(0, 5)];
     model.valSeqLen = lengths[pick(0, 5)];
@@ -40,23 +38,6 @@ public:
   }
 
 private:
-  //===- Numbers -----------------------------------------------------------===//
-
-  int64_t pick(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-  }
-  bool chance(int64_t percent) { return pick(1, 100) <= percent; }
-  int64_t randomWidth() {
-    static constexpr int64_t widths[] = {4, 8, 12, 16, 20, 32, 33, 48};
-    return widths[pick(0, 7)];
-  }
-  std::string randomFloat() {
-    if (!chance(bf16Percent))
-      return "f32";
-    model.hasBf16 = true;
-    return "bf16";
-  }
-
   /// The schedules, the optimizers and the parameters.
   void declare() {
     namespace f = nano::frontend;
@@ -81,203 +62,8 @@ private:
     }
   }
 
-  //===- Parameters --------------------------------------------------------===//
-
-  Value parameter(const Shape &shape, const std::string &element, double deviation,
-                  double mean = 0) {
-    std::string name = "p" + std::to_string(parameters++);
-    bool isMuon = shape.size() >= 2 && element == "f32" && chance(50);
-    declared.push_back({name, shape, element, mean, deviation, isMuon});
-    return op(shape, element, "nano.load @" + name + " : ");
-  }
-  Value embed(int64_t width) {
-    Value table = parameter({model.vocabulary, width}, randomFloat(), 1);
-    return op({T, width}, table.element,
-              "nano.gather " + table.name + ", %tokens : (" + typeOf(table.shape, table.element) +
-                  ", " + typeOf({T}, "i32") + ") -> ");
-  }
-  /// x [T, K] · a parameter, [T, N].
-  Value linear(Value x, int64_t columns, const std::string &element) {
-    const int64_t inner = x.shape[1];
-    const bool transpose = chance(70);
-    Value stored = parameter(transpose ? Shape{columns, inner} : Shape{inner, columns}, "f32",
-                             0.8 / std::sqrt(static_cast<double>(inner)));
-    Value weight = cast(stored, x.element);
-    return matmul(x, weight, false, transpose, {T, columns}, element);
-  }
-
-  //===- Pieces of models --------------------------------------------------===//
-
-  /// x/√(mean x² + ε) over the last dimension; LayerNorm when `centers`.
-  Value norm(Value given, bool centers) {
-    Value x = cast(given, "f32");
-    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
-    const double inverse = 1.0 / static_cast<double>(x.shape[last]);
-    Shape kept;
-    for (int64_t i = 0; i < last; ++i)
-      kept.push_back(i);
-    if (centers) {
-      Value mean = broadcast(times(reduce("sum", x, {last}), inverse), x.shape, kept);
-      x = binary("sub", x, mean);
-    }
-    Value squares = binary("mul", x, x);
-    Value variance = plus(times(reduce("sum", squares, {last}), inverse), 0.1);
-    Value scale = broadcast(unary("rsqrt", variance), x.shape, kept);
-    return cast(binary("mul", x, scale), given.element);
-  }
-
-  Value softmax(Value given) {
-    Value x = cast(given, "f32");
-    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
-    Shape kept;
-    for (int64_t i = 0; i < last; ++i)
-      kept.push_back(i);
-    Value highest = broadcast(reduce("max", apart(x, last), {last}), x.shape, kept);
-    Value shifted = binary("sub", x, highest);
-    Value powers = unary("exp", shifted);
-    Value sum = broadcast(reduce("sum", powers, {last}), x.shape, kept);
-    return cast(times(binary("div", powers, sum), 2), given.element);
-  }
-
-  /// x − ln Σ eˣ over the last dimension.
-  Value logSoftmax(Value given) {
-    Value x = cast(given, "f32");
-    const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
-    Shape kept;
-    for (int64_t i = 0; i < last; ++i)
-      kept.push_back(i);
-    Value all = broadcast(reduce("logsumexp", x, {last}), x.shape, kept);
-    return cast(binary("sub", x, all), given.element);
-  }
-
-  /// x plus a number for each index of `dim`, so that no two elements are equal.
-  Value apart(Value x, int64_t dim) {
-    Value index = op(x.shape, "f32", "nano.iota " + std::to_string(dim) + " : ");
-    Value wave = unary("sin", index);
-    Value sum = binary("add", x, wave);
-    return sum;
-  }
-
-  /// First keys of queries: none masked, a window, or the document.
-  Value firstKeys() {
-    Value zero = constant(0, {T}, "i32");
-    switch (pick(0, 3)) {
-    case 0:
-      return zero;
-    case 1: {
-      Value reach = constant(static_cast<double>(pick(1, 20)), {T}, "i32");
-      Value start = binary("sub", position, reach);
-      return binary("max", start, zero);
-    }
-    case 2: {
-      Value loaded = op({}, "i32", "nano.load @window : ");
-      Value reach = broadcast(loaded, {T}, {});
-      Value start = binary("sub", position, reach);
-      return binary("max", start, zero);
-    }
-    default: {
-      Value mark = constant(0, {T}, "i32");
-      Value starts = op({T}, "i32",
-                        "nano.select eq, %tokens, " + mark.name + ", " + position.name + ", " +
-                            zero.name + " : " + typeOf({T}, "i32") + ", ");
-      return op({T}, "i32", "nano.scan max " + starts.name + " : ");
-    }
-    }
-  }
-
-  Value attention(Value x) {
-    const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1),
-                  size = 4 * pick(1, 8), allHeads = heads + 2 * keyHeads;
-    Value all = reshape(linear(x, allHeads * size, x.element), {T, allHeads, size});
-    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, keyHeads),
-          v = slice(all, 1, heads + keyHeads, keyHeads);
-    if (chance(50))
-      q = norm(q, false), k = norm(k, false);
-    Value first = firstKeys();
-    Value last = position;
-    if (chance(15))
-      last = constantText("$LAST", {T}, "i32");
-    std::string score;
-    if (chance(40)) {
-      score = " {\n    ^bb0(%s: tensor<f32>, %q: tensor<i32>, %k: tensor<i32>, %h: tensor<i32>):\n"
-              "      %d = nano.sub %k, %q : tensor<i32>\n"
-              "      %f = nano.cast %d : tensor<i32> -> tensor<f32>\n"
-              "      %c = nano.constant 1.000000e-01 : tensor<f32>\n"
-              "      %b = nano.mul %f, %c : tensor<f32>\n";
-      score += std::string("      %a = nano.") + (chance(50) ? "tanh" : "sin") +
-               " %s : tensor<f32>\n      %r = nano.add %a, %b : tensor<f32>\n"
-               "      nano.yield %r : tensor<f32>\n    }";
-    }
-    const std::string operand = typeOf({T, heads, size}, x.element),
-                      key = typeOf({T, keyHeads, size}, x.element), i32 = typeOf({T}, "i32");
-    Value y = op({T, heads, size}, x.element,
-                 "nano.attention " + q.name + ", " + k.name + ", " + v.name + ", " + first.name +
-                     ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " + key +
-                     ", " + key + ", " + i32 + ", " + i32 + ") -> (" + operand + ", " +
-                     typeOf({T, heads}, "f32") + ")" + score,
-                 false);
-    // The op has two results.
-    const size_t at = body.rfind("    " + y.name + " = ");
-    body.replace(at, 4 + y.name.size(), "    " + y.name + ":2");
-    Value lse = {y.name + "#1", {T, heads}, "f32"};
-    y.name += "#0";
-    if (chance(30)) { // both results are read
-      Value wide = broadcast(times(unary("tanh", lse), 0.3), y.shape, {0, 1});
-      y = binary("add", y, cast(wide, y.element));
-    }
-    return reshape(y, {T, heads * size});
-  }
-
-  /// A decaying sum of the rows so far, from one end or the other.
-  Value recurrence(Value x) {
-    const Shape flat = {1, T, x.shape[1]};
-    Value term = reshape(x, flat);
-    Value decay = reshape(times(unary("sigmoid", other(x)), 0.8), flat);
-    Value h = op(flat, x.element,
-                 "nano.recurrence factor " + decay.name + " term " + term.name + " from " +
-                     number(0.3) + (chance(50) ? " {reverse} : " : " : "));
-    return times(reshape(h, x.shape), 0.5);
-  }
-
-  /// Attention to the last tokens by products along a band, with weights that heads mix.
-  Value band(Value x) {
-    const int64_t heads = pick(1, 2), size = 4 * pick(1, 3), width = pick(1, 8);
-    Value all = reshape(linear(norm(x, false), 3 * heads * size, x.element), {T, 3 * heads, size});
-    Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, heads),
-          v = slice(all, 1, 2 * heads, heads);
-    const Shape weights = {T, heads, width};
-    auto types = [&](const Value &a, const Value &b) {
-      return " : (" + typeOf(a.shape, a.element) + ", " + typeOf(b.shape, b.element) + ") -> ";
-    };
-    Value s = op(weights, "f32", "nano.band_scores " + q.name + ", " + k.name + types(q, k));
-    Value p = chance(50) ? softmax(s) : unary("tanh", times(s, 0.3));
-    Value y = op(v.shape, v.element,
-                 "nano.band_product " + p.name + ", " + v.name +
-                     (chance(30) ? " {transpose}" : "") + types(p, v));
-    return reshape(y, {T, heads * size});
-  }
-
-  /// A quarter of the elements becomes 0.
-  Value dropout(Value x) {
-    auto number = [&](const char *scalar) {
-      Value loaded = op({}, "i32", std::string("nano.load @") + scalar + " : ");
-      return broadcast(loaded, x.shape, {});
-    };
-    Value column = op(x.shape, "i32", "nano.iota 1 : ");
-    Value row = op(x.shape, "i32", "nano.iota 0 : "), sequence = number("sequence"),
-          use = constant(static_cast<double>(uses++), x.shape, "i32"), seed = number("seed");
-    Value bits = op(x.shape, "i32",
-                    "nano.philox counter(" + column.name + ", " + row.name + ", " + sequence.name +
-                        ", " + use.name + ") key(" + seed.name + ", " + seed.name + ") : ");
-    Value bound = constant(-1073741824, x.shape, "i32"), zero = constant(0, x.shape, x.element),
-          kept = times(x, 1.25);
-    return op(x.shape, x.element,
-              "nano.select lt, " + bits.name + ", " + bound.name + ", " + zero.name + ", " +
-                  kept.name + " : " + typeOf(x.shape, "i32") + ", ");
-  }
-
   Value elementwise(Value x) {
-    switch (pick(0, 15)) {
+    switch (pick(0, 16)) {
     case 0:
       return unary("tanh", x);
     case 1:
@@ -325,7 +111,7 @@ private:
                 "nano.rotate " + x.name + " by " + std::to_string(pick(0, x.shape.back() - 1)) +
                     " : ");
     case 11:
-      return dropout(x);
+      return chance(50) ? dropout(x) : noise(x);
     case 12:
       return unary("erf", x);
     case 13: // Away from the kink for most.
@@ -334,6 +120,8 @@ private:
       Value gate = plus(unary("erf", times(x, 0.7071067812)), 1);
       return times(binary("mul", gate, x), 0.5);
     }
+    case 15:
+      return rounded(x);
     default: {
       Value low = constant(-0.4, x.shape, x.element);
       return binary("min", x, low);
@@ -373,7 +161,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 19)) {
+    switch (pick(0, 22)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -447,17 +235,17 @@ private:
         return mixed(x);
       return reshape(permute(reshape(x, {T, 2, columns / 2}), {0, 2, 1}), x.shape);
     }
-    case 16: { // heads first, and back
-      if (columns % 4 != 0)
-        return elementwise(x);
-      Value heads = permute(reshape(x, {T, 4, columns / 4}), {1, 0, 2});
-      Value changed = chance(50) ? softmax(heads) : unary("tanh", heads);
-      return reshape(permute(changed, {1, 0, 2}), x.shape);
-    }
+    case 16:
+      return reordered(x);
     case 17:
-      return recurrence(x);
+      return recurrence(x, times(unary("sigmoid", other(x)), 0.8));
     case 18:
       return band(x);
+    case 19:
+    case 20:
+      return indexed(x);
+    case 21:
+      return routed(x);
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }
@@ -508,6 +296,10 @@ private:
     body.replace(body.rfind("    " + loss.name + " = "), 4 + loss.name.size(),
                  "    " + loss.name + ":2");
     loss.name += "#0";
+    if (chance(30)) { // beside the logarithm of the sum of the weights, squared
+      Value all{loss.name.substr(0, loss.name.size() - 2) + "#1", {T}, "f32"};
+      loss = binary("add", loss, times(binary("mul", all, all), 0.01));
+    }
     Value total = reduce("sum", loss, {0});
     for (size_t i = 0; i + 1 < pool.size(); ++i)
       if (std::find(chosen.begin(), chosen.end(), i) == chosen.end()) {
@@ -520,10 +312,11 @@ private:
   void write(const std::string &forward, const Value &logits, const Value &loss) {
     auto filled = [&](std::string text, int64_t length) {
       text = replaced(text, inverseLengthMark, number(1.0 / static_cast<double>(length)));
+      text = replaced(text, "$LENGTH", number(static_cast<double>(length)));
       text = replaced(text, "$LAST", number(static_cast<double>(length - 1)));
       const int64_t middle = length / 2;
       text = replaced(text, "$MIDDLE", number(static_cast<double>(middle)));
-      return replaced(text, lengthMark, std::to_string(length));
+      return withLength(text, length);
     };
     auto lossProgram = [&](const std::string &name, const std::string &role, int64_t length,
                            const std::string &stages = "") {
@@ -579,19 +372,7 @@ private:
         "}\n";
   }
 
-  std::mt19937_64 random;
   int64_t mostBlocks;
-  RandomModel model;
-  int64_t bf16Percent = 0, parameters = 0, uses = 0;
-  struct Declared {
-    std::string name;
-    Shape shape;
-    std::string element;
-    double mean, deviation;
-    bool isMuon;
-  };
-  std::vector<Declared> declared;
-  Value position;
   std::vector<Value> pool;
   std::vector<size_t> chosen; ///< places in the pool of values that something was made of
 };

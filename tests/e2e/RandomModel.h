@@ -8,8 +8,9 @@
 namespace nano::test {
 
 /// A module that the pipeline takes at its first stage. All of its values stay of the order of one,
-/// no choice depends on a rounded value, and no maximum has ties, so that results can be compared
-/// with a tolerance and gradients with finite differences.
+/// no maximum has ties, and where a choice or a whole number depends on a rounded value, both sides
+/// give the same, so that results can be compared with a tolerance and gradients with finite
+/// differences.
 struct RandomModel {
   std::string text;
   bool hasBf16 = false; ///< some value is rounded to bf16
@@ -20,8 +21,9 @@ struct RandomModel {
 };
 
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence
-/// (products, attention, norms, softmaxes, gates, column sums, gathers, slices, dimensions in other
-/// orders, random numbers, element-wise chains), a head with cross-entropy, and terms that use
+/// (products, attention, norms, softmaxes, gates, column sums, recurrences, bands, rows taken and
+/// added up along any axis, the largest columns, slices, dimensions in other orders, random
+/// numbers, whole numbers, element-wise chains), a head with cross-entropy, and terms that use
 /// every value that nothing else does. With fewer blocks at most, the first ones stay as they are.
 RandomModel randomModel(uint64_t seed, int64_t mostBlocks = 9);
 

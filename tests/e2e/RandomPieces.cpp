@@ -1,0 +1,364 @@
+// The pieces of random models as text of the graph dialect.
+#include "tests/e2e/RandomPieces.h"
+
+#include <cmath>
+
+namespace nano::test {
+
+//===- Numbers -----------------------------------------------------------------===//
+
+int64_t RandomPieces::randomWidth() {
+  static constexpr int64_t widths[] = {4, 8, 12, 16, 20, 32, 33, 48};
+  return widths[pick(0, 7)];
+}
+
+std::string RandomPieces::randomFloat() {
+  if (!chance(bf16Percent))
+    return "f32";
+  model.hasBf16 = true;
+  return "bf16";
+}
+
+//===- Parameters --------------------------------------------------------------===//
+
+ModelText::Value RandomPieces::parameter(const Shape &shape, const std::string &element,
+                                         double deviation, double mean) {
+  std::string name = "p" + std::to_string(parameters++);
+  bool isMuon = shape.size() >= 2 && element == "f32" && chance(50);
+  declared.push_back({name, shape, element, mean, deviation, isMuon});
+  return op(shape, element, "nano.load @" + name + " : ");
+}
+
+ModelText::Value RandomPieces::embed(int64_t width) {
+  Value table = parameter({model.vocabulary, width}, randomFloat(), 1);
+  return op({T, width}, table.element,
+            "nano.gather " + table.name + ", %tokens : (" + typeOf(table.shape, table.element) +
+                ", " + typeOf({T}, "i32") + ") -> ");
+}
+
+ModelText::Value RandomPieces::linear(Value x, int64_t columns, const std::string &element) {
+  const int64_t inner = x.shape[1];
+  const bool transpose = chance(70);
+  Value stored = parameter(transpose ? Shape{columns, inner} : Shape{inner, columns}, "f32",
+                           0.8 / std::sqrt(static_cast<double>(inner)));
+  Value weight = cast(stored, x.element);
+  return matmul(x, weight, false, transpose, {T, columns}, element);
+}
+
+//===- Pieces of models --------------------------------------------------------===//
+
+ModelText::Value RandomPieces::norm(Value given, bool centers) {
+  Value x = cast(given, "f32");
+  const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+  const double inverse = 1.0 / static_cast<double>(x.shape[last]);
+  Shape kept;
+  for (int64_t i = 0; i < last; ++i)
+    kept.push_back(i);
+  if (centers) {
+    Value mean = broadcast(times(reduce("sum", x, {last}), inverse), x.shape, kept);
+    x = binary("sub", x, mean);
+  }
+  Value squares = binary("mul", x, x);
+  Value variance = plus(times(reduce("sum", squares, {last}), inverse), 0.1);
+  Value scale = broadcast(unary("rsqrt", variance), x.shape, kept);
+  return cast(binary("mul", x, scale), given.element);
+}
+
+ModelText::Value RandomPieces::softmax(Value given) {
+  Value x = cast(given, "f32");
+  const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+  Shape kept;
+  for (int64_t i = 0; i < last; ++i)
+    kept.push_back(i);
+  Value highest = broadcast(reduce("max", apart(x, last), {last}), x.shape, kept);
+  Value shifted = binary("sub", x, highest);
+  Value powers = unary("exp", shifted);
+  Value sum = broadcast(reduce("sum", powers, {last}), x.shape, kept);
+  return cast(times(binary("div", powers, sum), 2), given.element);
+}
+
+ModelText::Value RandomPieces::logSoftmax(Value given) {
+  Value x = cast(given, "f32");
+  const int64_t last = static_cast<int64_t>(x.shape.size()) - 1;
+  Shape kept;
+  for (int64_t i = 0; i < last; ++i)
+    kept.push_back(i);
+  Value all = broadcast(reduce("logsumexp", x, {last}), x.shape, kept);
+  return cast(binary("sub", x, all), given.element);
+}
+
+ModelText::Value RandomPieces::apart(Value x, int64_t dim) {
+  Value index = op(x.shape, "f32", "nano.iota " + std::to_string(dim) + " : ");
+  Value wave = unary("sin", index);
+  Value sum = binary("add", x, wave);
+  return sum;
+}
+
+ModelText::Value RandomPieces::firstKeys() {
+  Value zero = constant(0, {T}, "i32");
+  switch (pick(0, 3)) {
+  case 0:
+    return zero;
+  case 1: {
+    Value reach = constant(static_cast<double>(pick(1, 20)), {T}, "i32");
+    Value start = binary("sub", position, reach);
+    return binary("max", start, zero);
+  }
+  case 2: {
+    Value loaded = op({}, "i32", "nano.load @window : ");
+    Value reach = broadcast(loaded, {T}, {});
+    Value start = binary("sub", position, reach);
+    return binary("max", start, zero);
+  }
+  default: {
+    Value mark = constant(0, {T}, "i32");
+    Value starts = op({T}, "i32",
+                      "nano.select eq, %tokens, " + mark.name + ", " + position.name + ", " +
+                          zero.name + " : " + typeOf({T}, "i32") + ", ");
+    return op({T}, "i32", "nano.scan max " + starts.name + " : ");
+  }
+  }
+}
+
+ModelText::Value RandomPieces::attention(Value x) {
+  const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1),
+                size = 4 * pick(1, 8), allHeads = heads + 2 * keyHeads;
+  Value all = reshape(linear(x, allHeads * size, x.element), {T, allHeads, size});
+  Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, keyHeads),
+        v = slice(all, 1, heads + keyHeads, keyHeads);
+  if (chance(50))
+    q = norm(q, false), k = norm(k, false);
+  Value first = firstKeys();
+  Value last = position;
+  if (chance(15))
+    last = constantText("$LAST", {T}, "i32");
+  std::string score;
+  if (chance(40)) {
+    score = " {\n    ^bb0(%s: tensor<f32>, %q: tensor<i32>, %k: tensor<i32>, %h: tensor<i32>):\n"
+            "      %d = nano.sub %k, %q : tensor<i32>\n"
+            "      %f = nano.cast %d : tensor<i32> -> tensor<f32>\n"
+            "      %c = nano.constant 1.000000e-01 : tensor<f32>\n"
+            "      %b = nano.mul %f, %c : tensor<f32>\n";
+    score += std::string("      %a = nano.") + (chance(50) ? "tanh" : "sin") +
+             " %s : tensor<f32>\n      %r = nano.add %a, %b : tensor<f32>\n"
+             "      nano.yield %r : tensor<f32>\n    }";
+  }
+  const std::string operand = typeOf({T, heads, size}, x.element),
+                    key = typeOf({T, keyHeads, size}, x.element), i32 = typeOf({T}, "i32");
+  Value y = op({T, heads, size}, x.element,
+               "nano.attention " + q.name + ", " + k.name + ", " + v.name + ", " + first.name +
+                   ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " + key +
+                   ", " + key + ", " + i32 + ", " + i32 + ") -> (" + operand + ", " +
+                   typeOf({T, heads}, "f32") + ")" + score,
+               false);
+  // The op has two results.
+  const size_t at = body.rfind("    " + y.name + " = ");
+  body.replace(at, 4 + y.name.size(), "    " + y.name + ":2");
+  Value lse = {y.name + "#1", {T, heads}, "f32"};
+  y.name += "#0";
+  if (chance(30)) { // both results are read
+    Value wide = broadcast(times(unary("tanh", lse), 0.3), y.shape, {0, 1});
+    y = binary("add", y, cast(wide, y.element));
+  }
+  return reshape(y, {T, heads * size});
+}
+
+ModelText::Value RandomPieces::band(Value x) {
+  const int64_t heads = pick(1, 2), size = 4 * pick(1, 3), width = pick(1, 8);
+  Value all = reshape(linear(norm(x, false), 3 * heads * size, x.element), {T, 3 * heads, size});
+  Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, heads),
+        v = slice(all, 1, 2 * heads, heads);
+  const Shape weights = {T, heads, width};
+  auto types = [&](const Value &a, const Value &b) {
+    return " : (" + typeOf(a.shape, a.element) + ", " + typeOf(b.shape, b.element) + ") -> ";
+  };
+  Value s = op(weights, "f32", "nano.band_scores " + q.name + ", " + k.name + types(q, k));
+  Value p = chance(50) ? softmax(s) : unary("tanh", times(s, 0.3));
+  Value y = op(v.shape, v.element,
+               "nano.band_product " + p.name + ", " + v.name + (chance(30) ? " {transpose}" : "") +
+                   types(p, v));
+  return reshape(y, {T, heads * size});
+}
+
+//===- Along a sequence or a row -----------------------------------------------===//
+
+ModelText::Value RandomPieces::recurrence(Value x, Value decay) {
+  const int64_t columns = x.shape[1];
+  Shape shape = {1, T, columns};
+  if (chance(50)) { // along the columns, alone or side by side
+    const int64_t side = columns % 4 == 0 && chance(50) ? 4 : 1;
+    shape = {T, columns / side, side};
+  }
+  const bool hasFactor = chance(75), hasTerm = !hasFactor || chance(60);
+  std::string text = "nano.recurrence ";
+  if (hasFactor) {
+    // A product of many factors stays near one.
+    Value factor = hasTerm ? decay : plus(times(unary("tanh", x), 0.02), 1);
+    text += "factor " + reshape(factor, shape).name + " ";
+  }
+  if (hasTerm)
+    text += "term " + reshape(hasFactor ? x : times(unary("tanh", x), 0.1), shape).name + " ";
+  text += "from " + number(hasTerm ? 0.3 : 1) + (chance(50) ? " {reverse} : " : " : ");
+  return times(reshape(op(shape, x.element, text), x.shape), 0.5);
+}
+
+ModelText::Value RandomPieces::numbersBelow(const Shape &shape, const std::string &size) {
+  Value token{"%tokens", {T}, "i32"};
+  if (shape.size() > 1)
+    token = broadcast(token, shape, {0});
+  Value place = op(shape, "i32", "nano.iota " + std::to_string(shape.size() - 1) + " : ");
+  Value shifted = binary("shl", token, constant(static_cast<double>(pick(0, 3)), shape, "i32"));
+  Value mixed = binary(chance(50) ? "xor" : "add", shifted, place);
+  if (chance(50))
+    mixed = binary("or", mixed, constant(1, shape, "i32"));
+  if (chance(50))
+    mixed = binary("and", mixed, constant(1023, shape, "i32"));
+  if (chance(30))
+    mixed = binary("shr", mixed, constant(1, shape, "i32"));
+  return binary("rem", mixed, constantText(size, shape, "i32"));
+}
+
+ModelText::Value RandomPieces::indexed(Value x) {
+  const int64_t columns = x.shape[1];
+  auto types = [&](const Shape &a, const Shape &ids) {
+    return " : (" + typeOf(a, x.element) + ", " + typeOf(ids, "i32") + ") -> ";
+  };
+  const bool scatters = chance(50);
+  const std::string name = scatters ? "nano.scatter_add " : "nano.gather ";
+  if (chance(40)) { // along the tokens
+    Value ids = numbersBelow({T}, "$LENGTH");
+    Value y = op(x.shape, x.element, name + x.name + ", " + ids.name + types(x.shape, ids.shape));
+    return times(binary("add", x, y), scatters ? 0.3 : 0.6);
+  }
+  // Each token has a table of `groups` rows: row r of table t is row t·groups + r of all.
+  int64_t groups = columns;
+  for (int64_t part : {4, 2, 3})
+    if (columns % part == 0 && chance(30))
+      groups = part;
+  const int64_t width = columns / groups;
+  // As many rows are taken as there are, or one: that is gathered, and repeated.
+  const int64_t taken = !scatters && chance(20) ? 1 : groups;
+  const Shape each = {T, taken}, flat = {T * taken};
+  Value inTable = numbersBelow(each, number(static_cast<double>(groups)));
+  Value table = op(each, "i32", "nano.iota 0 : ");
+  Value first = binary("mul", table, constant(static_cast<double>(groups), each, "i32"));
+  Value ids = reshape(binary("add", first, inTable), flat);
+  const Shape all = {T * groups, width}, result = {scatters ? T * groups : T * taken, width};
+  Value source = reshape(x, all);
+  Value y = op(result, x.element, name + source.name + ", " + ids.name + types(all, flat));
+  if (taken != groups)
+    y = broadcast(reshape(y, {T, width}), {T, groups, width}, {0, 2});
+  return times(binary("add", x, reshape(y, x.shape)), scatters ? 0.3 : 0.6);
+}
+
+ModelText::Value RandomPieces::routed(Value given) {
+  Value x = cast(given, "f32");
+  const int64_t columns = x.shape[1], taken = pick(1, std::min<int64_t>(3, columns - 1));
+  Value rest = apart(unary("tanh", x), 1);
+  Value numbers = op(x.shape, "i32", "nano.iota 1 : ");
+  Value behind = plus(times(cast(numbers, "f32"), -1), static_cast<double>(columns));
+  Value lowest = constant(-8, x.shape, "f32"), zero = constant(0, x.shape, "f32");
+  std::vector<Value> values, indices; // one more than is taken
+  for (int64_t i = 0; i <= taken; ++i) {
+    // The first of the largest, as the front end's argmax and topK say it.
+    Value largest = reduce("max", rest, {1});
+    Value wide = broadcast(largest, x.shape, {0});
+    const std::string predicate =
+        rest.name + ", " + wide.name + ", " + behind.name + ", " + lowest.name;
+    Value candidates =
+        op(x.shape, "f32", "nano.select eq, " + predicate + " : " + typeOf(x.shape, "f32") + ", ");
+    Value place = plus(times(reduce("max", candidates, {1}), -1), static_cast<double>(columns));
+    Value index = cast(place, "i32");
+    Value mine = broadcast(index, x.shape, {0});
+    auto where = [&](const Value &yes, const Value &no) {
+      return op(x.shape, "f32",
+                "nano.select eq, " + numbers.name + ", " + mine.name + ", " + yes.name + ", " +
+                    no.name + " : " + typeOf(x.shape, "i32") + ", ");
+    };
+    values.push_back(reduce("sum", where(rest, zero), {1}));
+    indices.push_back(index);
+    rest = where(lowest, rest);
+  }
+  Value table = parameter({columns, columns}, "f32", 0.5), y = x;
+  for (int64_t i = 0; i < taken; ++i) {
+    Value row = op(x.shape, "f32",
+                   "nano.gather " + table.name + ", " + indices[i].name + " : (" +
+                       typeOf(table.shape, "f32") + ", " + typeOf({T}, "i32") + ") -> ");
+    Value gate = broadcast(binary("sub", values[i], values[taken]), x.shape, {0});
+    y = binary("add", y, binary("mul", gate, row));
+  }
+  return cast(times(y, 0.6), given.element);
+}
+
+ModelText::Value RandomPieces::reordered(Value x) {
+  const int64_t columns = x.shape[1], parts = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
+  static const Shape orders[] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  const Shape &order = orders[pick(0, 4)];
+  Value y = permute(reshape(x, {T, parts, columns / parts}), order);
+  y = chance(50) ? softmax(y) : unary("tanh", y);
+  if (chance(30)) { // the last two change places, and again
+    const Shape turned = {y.shape[0], y.shape[2], y.shape[1]};
+    auto transpose = [&](const Value &z, const Shape &shape) {
+      return op(shape, z.element,
+                "nano.transpose " + z.name + " : " + typeOf(z.shape, z.element) + " -> ");
+    };
+    y = transpose(unary("sin", transpose(y, turned)), y.shape);
+  }
+  Shape back(3);
+  for (int64_t i = 0; i < 3; ++i)
+    back[order[i]] = i;
+  return reshape(permute(y, back), x.shape);
+}
+
+ModelText::Value RandomPieces::rounded(Value x) {
+  switch (pick(0, 2)) {
+  case 0: { // |tanh x|
+    Value size = unary("tanh", x);
+    return binary("mul", unary("sign", x), size);
+  }
+  case 1: // how far x is from a whole number
+    return unary("abs", binary("sub", x, unary("round", x)));
+  default: { // a hill between two whole numbers
+    Value left = binary("sub", x, unary("floor", x)), right = binary("sub", unary("ceil", x), x);
+    return times(binary("mul", left, right), 4);
+  }
+  }
+}
+
+//===- Random numbers ----------------------------------------------------------===//
+
+ModelText::Value RandomPieces::randomBits(const Shape &shape) {
+  auto number = [&](const char *scalar) {
+    Value loaded = op({}, "i32", std::string("nano.load @") + scalar + " : ");
+    return broadcast(loaded, shape, {});
+  };
+  Value column = op(shape, "i32", "nano.iota 1 : ");
+  Value row = op(shape, "i32", "nano.iota 0 : "), sequence = number("sequence"),
+        use = constant(static_cast<double>(uses++), shape, "i32"), seed = number("seed");
+  return op(shape, "i32",
+            "nano.philox counter(" + column.name + ", " + row.name + ", " + sequence.name + ", " +
+                use.name + ") key(" + seed.name + ", " + seed.name + ") : ");
+}
+
+ModelText::Value RandomPieces::dropout(Value x) {
+  Value bits = randomBits(x.shape);
+  Value bound = constant(-1073741824, x.shape, "i32"), zero = constant(0, x.shape, x.element),
+        kept = times(x, 1.25);
+  return op(x.shape, x.element,
+            "nano.select lt, " + bits.name + ", " + bound.name + ", " + zero.name + ", " +
+                kept.name + " : " + typeOf(x.shape, "i32") + ", ");
+}
+
+ModelText::Value RandomPieces::noise(Value x) {
+  // Box and Muller's: two numbers in [0, 1) of 24 bits, one of them above 0.
+  auto unit = [&](double least) {
+    Value bits = randomBits(x.shape);
+    Value upper = binary("shr", bits, constant(8, x.shape, "i32"));
+    return plus(times(cast(upper, "f32"), 0x1p-24), least);
+  };
+  Value radius = unary("sqrt", times(unary("log", unit(0x1p-25)), -2));
+  Value angle = unary("cos", times(unit(0), 6.283185307));
+  return binary("add", x, cast(times(binary("mul", radius, angle), 0.1), x.element));
+}
+
+} // namespace nano::test

@@ -1,0 +1,85 @@
+// The pieces that random models are made of, each a few ops on values of the order of one, and the
+// parameters that they read.
+#pragma once
+
+#include "tests/e2e/ModelText.h"
+#include "tests/e2e/RandomModel.h"
+
+#include <random>
+
+namespace nano::test {
+
+/// Every piece takes values [T, C], unless it says otherwise, and draws what it leaves open.
+class RandomPieces : protected ModelText {
+protected:
+  explicit RandomPieces(uint64_t seed) : random(seed) {}
+
+  // Numbers.
+  int64_t pick(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool chance(int64_t percent) { return pick(1, 100) <= percent; }
+  int64_t randomWidth();
+  std::string randomFloat(); ///< f32, or sometimes bf16 in models that have it
+
+  // Parameters.
+  Value parameter(const Shape &shape, const std::string &element, double deviation,
+                  double mean = 0);
+  Value embed(int64_t width);
+  /// x [T, K] · a parameter, [T, N].
+  Value linear(Value x, int64_t columns, const std::string &element);
+
+  // Along the last dimension, of any rank.
+  /// x/√(mean x² + ε); LayerNorm when `centers`.
+  Value norm(Value given, bool centers);
+  Value softmax(Value given);
+  Value logSoftmax(Value given); ///< x − ln Σ eˣ
+
+  /// x plus a number for each index of `dim`, so that no two elements are equal.
+  Value apart(Value x, int64_t dim);
+  /// First keys of queries: none masked, a window, or the document.
+  Value firstKeys();
+  Value attention(Value x);
+  /// Attention to the last tokens by products along a band, with weights that heads mix.
+  Value band(Value x);
+  /// A recurrence with both operands, a running sum or a running product, along the tokens or along
+  /// groups of columns, from one end or the other. `decay`: of x's shape, in (0, 0.8).
+  Value recurrence(Value x, Value decay);
+  /// Gathers or adds up along the groups of columns, or along the tokens, by numbers made of tokens
+  /// and positions.
+  Value indexed(Value x);
+  /// The k largest columns choose rows of a table; what a row counts for is how far its column is
+  /// above the largest one that is not chosen, so that a tie changes nothing.
+  Value routed(Value x);
+  /// Dimensions in another order, a function of the last one there, and back.
+  Value reordered(Value x);
+  /// Whole numbers beside x, where these change x's own are equal.
+  Value rounded(Value x);
+
+  /// 32 random bits for each element; another stream for every call.
+  Value randomBits(const Shape &shape);
+  /// A quarter of the elements becomes 0.
+  Value dropout(Value x);
+  /// A normal number more for each element.
+  Value noise(Value x);
+
+  std::mt19937_64 random;
+  RandomModel model;
+  int64_t bf16Percent = 0;
+  struct Declared {
+    std::string name;
+    Shape shape;
+    std::string element;
+    double mean, deviation;
+    bool isMuon;
+  };
+  std::vector<Declared> declared;
+  Value position; ///< [T], i32
+
+private:
+  /// Integers of `shape`, [T] or [T, k], in [0, size), a literal, that depend on tokens and places.
+  Value numbersBelow(const Shape &shape, const std::string &size);
+  int64_t parameters = 0, uses = 0;
+};
+
+} // namespace nano::test
