@@ -409,8 +409,7 @@ struct Attention {
   ScoreFunction score = {}; ///< what the softmax sees; default: the scaled product itself
 };
 /// softmax(score(scale·q·kᵀ) + mask)·v for every head, [T, H, Dv]; q: [T, H, Dh], k: [T, Hk, Dh],
-/// v: [T, Hk, Dv], where H/Hk neighbouring heads of q share one of k and v (grouped queries). Where
-/// Dv is not Dh, the smaller heads are computed as ones of the larger size, filled with zeros.
+/// v: [T, Hk, Dv], where H/Hk neighbouring heads of q share one of k and v (grouped queries).
 /// Query t sees the keys first[t] … last[t]; first ≤ last, and both never decrease with t. The
 /// softmax is computed in f32.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);

@@ -341,40 +341,6 @@ Tensor scaled(const At &q, Attention &how) {
   return cast(At(product, q.at), q.tensor.type(q.at));
 }
 
-/// x [T, H, D] with zeros up to `size` elements of a head.
-Tensor padded(const Tensor &x, int64_t size, Line at) {
-  const int64_t missing = size - x.size(2, at);
-  if (missing == 0)
-    return x;
-  const Shape shape({x.size(0, at), x.size(1, at), missing}, at);
-  return concat({x, full(shape, 0, x.type(at), at)}, 2, at);
-}
-
-/// Heads of queries and keys, and of values, brought to one size: zeros add nothing to a score, and
-/// the sums of those among the values are not kept.
-struct EqualHeads {
-  Tensor q, k, v;
-  int64_t valueSize = 0;
-
-  EqualHeads(const Tensor &query, const Tensor &key, const Tensor &value, Line at)
-      : q(query), k(key), v(value) {
-    if (q.rank(at) != 3 || k.rank(at) != 3 || v.rank(at) != 3)
-      return;
-    valueSize = v.size(2, at);
-    const int64_t size = q.size(2, at);
-    if (size == valueSize || k.size(2, at) != size)
-      return;
-    const int64_t larger = max(size, valueSize);
-    q = padded(q, larger, at);
-    k = padded(k, larger, at);
-    v = padded(v, larger, at);
-  }
-  /// The result's heads without what was added.
-  Tensor values(const Tensor &y, Line at) const {
-    return y.size(2, at) == valueSize ? y : slice(At(y, at), 2, 0, valueSize);
-  }
-};
-
 graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v,
                                    const Attention &how) {
   constexpr const char *what = "attention";
@@ -383,9 +349,11 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
   const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
   if (typeOf(query).getRank() != 3 || !isFloat(query))
     fail(q.at, fmt::format("{}: q is {}; wanted is f32 or bf16 [T, H, Dh]", what, describe(query)));
-  if (key.getType() != value.getType() || typeOf(key).getRank() != 3 ||
+  auto headsOf = [](Value x) { return typeOf(x).getShape().take_front(2); };
+  if (typeOf(key).getRank() != 3 || typeOf(value).getRank() != 3 ||
+      headsOf(key) != headsOf(value) || headsOf(key)[0] != headsOf(query)[0] ||
       typeOf(key).getElementType() != typeOf(query).getElementType() ||
-      typeOf(key).getDimSize(0) != typeOf(query).getDimSize(0) ||
+      typeOf(value).getElementType() != typeOf(query).getElementType() ||
       typeOf(key).getDimSize(2) != typeOf(query).getDimSize(2))
     fail(q.at,
          fmt::format("{}: q, k and v differ: {}, {} and {}; k and v may have fewer heads than "
@@ -397,7 +365,8 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
   const int64_t rows = typeOf(query).getDimSize(0), heads = typeOf(query).getDimSize(1);
   // Kernels are written for one size of a head, and grow with it.
   constexpr int64_t largestHead = 4096;
-  if (const int64_t size = typeOf(query).getDimSize(2); size > largestHead)
+  const int64_t valueSize = typeOf(value).getDimSize(2);
+  if (const int64_t size = max(typeOf(query).getDimSize(2), valueSize); size > largestHead)
     fail(q.at, fmt::format("{}: the model asks for sizes that do not fit: heads of {} elements; at "
                            "most {}",
                            what, size, largestHead));
@@ -410,9 +379,9 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
 
   MLIRContext *context = query.getContext();
   const auto lse = RankedTensorType::get({rows, heads}, Float32Type::get(context));
-  const Value y =
-      recorder.op<graph::AttentionOp>(q.at, query.getType(), lse, query, key, value, first, last,
-                                      FloatAttr::get(Float64Type::get(context), how.scale.number));
+  const Value y = recorder.op<graph::AttentionOp>(
+      q.at, typeOf(query).clone({rows, heads, valueSize}), lse, query, key, value, first, last,
+      FloatAttr::get(Float64Type::get(context), how.scale.number));
   auto op = y.getDefiningOp<graph::AttentionOp>();
   if (how.score.call)
     recorder.recordScore(op.getScore(), how.score, q.at);
@@ -423,27 +392,25 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
-  const EqualHeads heads(scaled(q, own), k, v, q.at);
+  const Tensor query = scaled(q, own);
   if (!how.score.call)
     if (const auto y =
-            recorder.replacement("attention", {heads.q, heads.k, heads.v, how.first, how.last},
-                                 own.scale.number, q.at, [=, at = q.at](const Tensors &in) {
+            recorder.replacement("attention", {query, k, v, how.first, how.last}, own.scale.number,
+                                 q.at, [=, at = q.at](const Tensors &in) {
                                    Attention inner = own;
                                    inner.first = in[3];
                                    inner.last = in[4];
                                    return attention(At(in[0], at), in[1], in[2], inner);
                                  }))
-      return heads.values(*y, q.at);
-  graph::AttentionOp op = recordAttention(At(heads.q, q.at), heads.k, heads.v, own);
-  return heads.values(recorder.handle(op.getY()), q.at);
+      return *y;
+  return recorder.handle(recordAttention(At(query, q.at), k, v, own).getY());
 }
 
 AttentionSums attentionSums(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
-  const EqualHeads heads(scaled(q, own), k, v, q.at);
-  graph::AttentionOp op = recordAttention(At(heads.q, q.at), heads.k, heads.v, own);
-  return {heads.values(recorder.handle(op.getY()), q.at), recorder.handle(op.getLse())};
+  graph::AttentionOp op = recordAttention(At(scaled(q, own), q.at), k, v, own);
+  return {recorder.handle(op.getY()), recorder.handle(op.getLse())};
 }
 
 //===- Bands -------------------------------------------------------------------===//

@@ -1,6 +1,7 @@
 // The attention templates on a GPU: results against a double-precision reference, then
 // times of every choice of tiles, so that one run tells which to choose. Prints TFLOP/s by the
-// usual count: 4·Dh a visible pair forward, 10·Dh backward, whatever a template really computes.
+// usual count: 2·(Dh + Dv) a visible pair forward, 6·Dh + 4·Dv backward, whatever a template really
+// computes.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/device/nano_attention.h"
@@ -59,11 +60,12 @@ struct Arguments {
   void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv;
 };
 
-template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132>
+template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132,
+          int ValueSize = HeadSize>
 struct Attention {
   using Element = nano::bf16;
   static constexpr int tokens = Tokens, heads = Heads, keyHeads = Heads, headSize = HeadSize,
-                       multiprocessors = Multiprocessors;
+                       valueSize = ValueSize, multiprocessors = Multiprocessors;
   static constexpr bool vectorRows = true, hasScore = Capped;
   static constexpr float scale = 0.12f;
   // A soft cap, for the templates' paths with a score function.
@@ -76,33 +78,33 @@ struct Attention {
 
 template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize;
+  constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
   nano::AttentionOperands<A> x;
   x.q = {static_cast<const E *>(a.q), row, A::headSize};
   x.k = {static_cast<const E *>(a.k), row, A::headSize};
-  x.v = {static_cast<const E *>(a.v), row, A::headSize};
+  x.v = {static_cast<const E *>(a.v), valueRow, A::valueSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
-  x.y[0] = {static_cast<E *>(a.y), row, A::headSize};
+  x.y[0] = {static_cast<E *>(a.y), valueRow, A::valueSize};
   x.lse[0] = {static_cast<float *>(a.lse), A::heads, 1};
   return x;
 }
 
 template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize;
+  constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
   nano::AttentionGradOperands<A> x;
   x.q = {static_cast<const E *>(a.q), row, A::headSize};
   x.k = {static_cast<const E *>(a.k), row, A::headSize};
-  x.v = {static_cast<const E *>(a.v), row, A::headSize};
+  x.v = {static_cast<const E *>(a.v), valueRow, A::valueSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
   x.lse = {static_cast<const float *>(a.lse), A::heads, 1};
   x.delta = {static_cast<const float *>(a.delta), A::heads, 1};
-  x.dy = {static_cast<const E *>(a.dy), row, A::headSize};
+  x.dy = {static_cast<const E *>(a.dy), valueRow, A::valueSize};
   x.dq[0] = {static_cast<E *>(a.dq), row, A::headSize};
   x.dk[0] = {static_cast<E *>(a.dk), row, A::headSize};
-  x.dv[0] = {static_cast<E *>(a.dv), row, A::headSize};
+  x.dv[0] = {static_cast<E *>(a.dv), valueRow, A::valueSize};
   return x;
 }
 
@@ -167,7 +169,7 @@ template <class A, class Tiles, nano::AttentionPart part> Variant variant() {
           tiled<A, Tiles, part>,
           {Tiles::threads,
            Tiles::blocks(A::heads * nano::divideUp(A::tokens, Tiles::rows), A::multiprocessors),
-           Tiles::sharedBytes(part, A::headSize)}};
+           Tiles::sharedBytes(part, A::headSize, A::valueSize)}};
 }
 template <class A, class Tiles> Variant forward() {
   return variant<A, Tiles, nano::AttentionPart::Forward>();
@@ -238,7 +240,7 @@ __device__ void scoreAndGrad(double raw, int q, int k, int h, double &score, dou
 /// One block of 128 threads a sample: y, dq (of a query) or dk, dv (of a key) and lse in doubles.
 template <class A, bool ofQueries>
 __global__ void reference(Arguments a, const Sample *samples, double *results) {
-  constexpr int D = A::headSize;
+  constexpr int D = A::headSize, valueD = A::valueSize;
   extern __shared__ double shared[];
   const Sample sample = samples[blockIdx.x];
   const int h = sample.head, count = sample.to - sample.from;
@@ -246,16 +248,18 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
   const auto *q = static_cast<const nano::bf16 *>(a.q), *k = static_cast<const nano::bf16 *>(a.k),
              *v = static_cast<const nano::bf16 *>(a.v), *dy = static_cast<const nano::bf16 *>(a.dy);
   const auto *lse = static_cast<const float *>(a.lse), *delta = static_cast<const float *>(a.delta);
-  auto row = [&](const nano::bf16 *x, int t) { return x + (long long)(t * A::heads + h) * D; };
+  auto row = [&](const nano::bf16 *x, int t) {
+    return x + (long long)(t * A::heads + h) * (x == v || x == dy ? valueD : D);
+  };
   double largest = -1e300;
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
     const int query = ofQueries ? sample.token : sample.from + i,
               key = ofQueries ? sample.from + i : sample.token;
     double s = 0, product = 0, slope;
-    for (int d = 0; d < D; ++d) {
+    for (int d = 0; d < D; ++d)
       s += double(float(row(q, query)[d])) * double(float(row(k, key)[d]));
+    for (int d = 0; d < valueD; ++d)
       product += double(float(row(dy, query)[d])) * double(float(row(v, key)[d]));
-    }
     scoreAndGrad<A>(s * A::scale, query, key, h, weights[i], slope);
     gradients[i] = (product - delta[query * A::heads + h]) * slope;
     largest = fmax(largest, weights[i]);
@@ -275,25 +279,30 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
     gradients[i] *= weights[i] * A::scale;
   }
   __syncthreads();
-  double *const result = results + blockIdx.x * (2LL * D + 1);
-  for (int d = threadIdx.x; d < D; d += blockDim.x) {
-    double weighted = 0, gradient = 0;
-    for (int i = 0; i < count; ++i) {
+  double *const result = results + blockIdx.x * (valueD + D + 1LL);
+  for (int d = threadIdx.x; d < valueD; d += blockDim.x) {
+    double weighted = 0;
+    for (int i = 0; i < count; ++i)
       weighted += weights[i] * double(float(row(ofQueries ? v : dy, sample.from + i)[d]));
-      gradient += gradients[i] * double(float(row(ofQueries ? k : q, sample.from + i)[d]));
-    }
     result[d] = weighted;
-    result[D + d] = gradient;
+  }
+  for (int d = threadIdx.x; d < D; d += blockDim.x) {
+    double gradient = 0;
+    for (int i = 0; i < count; ++i)
+      gradient += gradients[i] * double(float(row(ofQueries ? k : q, sample.from + i)[d]));
+    result[valueD + d] = gradient;
   }
   if (threadIdx.x == 0)
-    result[2 * D] = logarithm;
+    result[valueD + D] = logarithm;
 }
 
 //===- A case: one shape and mask -----------------------------------------===//
 
 template <class A> class Case {
 public:
-  static constexpr long long elements = (long long)A::tokens * A::heads * A::headSize,
+  /// Of the larger heads, for which all operands have memory.
+  static constexpr long long elements = (long long)A::tokens * A::heads *
+                                        (A::headSize > A::valueSize ? A::headSize : A::valueSize),
                              statistics = (long long)A::tokens * A::heads;
 
   Case() {
@@ -318,8 +327,8 @@ public:
     mask = std::move(m);
     CHECK(cudaMemcpy(a.first, mask.first.data(), A::tokens * 4, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(a.last, mask.last.data(), A::tokens * 4, cudaMemcpyHostToDevice));
-    std::printf("\n%s: T %d, H %d, Dh %d, %.0f keys a query\n", name, A::tokens, A::heads,
-                A::headSize, mask.pairs / A::tokens);
+    std::printf("\n%s: T %d, H %d, Dh %d, Dv %d, %.0f keys a query\n", name, A::tokens, A::heads,
+                A::headSize, A::valueSize, mask.pairs / A::tokens);
     std::mt19937 random(7);
     const int edges[] = {0, A::tokens - 1, A::tokens / 2, A::tokens / 3};
     queries.clear();
@@ -347,41 +356,42 @@ public:
     if (variant.part == Part::Forward) {
       rowDots<<<unsigned((statistics + 7) / 8), 256>>>(
           static_cast<nano::bf16 *>(a.dy), static_cast<nano::bf16 *>(a.y),
-          static_cast<float *>(a.delta), statistics, A::headSize);
+          static_cast<float *>(a.delta), statistics, A::valueSize);
       prepared = true;
     }
     std::printf("%-48s", variant.name.c_str());
-    const int D = A::headSize;
+    const int D = A::headSize, valueD = A::valueSize;
     const std::vector<double> ofQueries = expected<true>(queries), ofKeys = expected<false>(keys);
     auto compare = [&](const char *name, void *actual, const std::vector<Sample> &samples,
-                       const std::vector<double> &wanted, int offset) {
+                       const std::vector<double> &wanted, bool ofValues) {
       std::vector<uint16_t> rows(elements);
       CHECK(cudaMemcpy(rows.data(), actual, elements * 2, cudaMemcpyDeviceToHost));
       Difference difference;
       for (size_t i = 0; i < samples.size(); ++i) {
         std::vector<double> row;
-        for (int d = 0; d < D; ++d)
+        const int size = ofValues ? valueD : D;
+        for (int d = 0; d < size; ++d)
           row.push_back(
-              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * D + d]));
-        difference.add(row, &wanted[i * (2 * D + 1) + offset]);
+              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * size + d]));
+        difference.add(row, &wanted[i * (valueD + D + 1) + (ofValues ? 0 : valueD)]);
       }
       judge(name, difference);
     };
     if (variant.part == Part::Forward) {
-      compare("y", a.y, queries, ofQueries, 0);
+      compare("y", a.y, queries, ofQueries, true);
       std::vector<float> lse(statistics);
       CHECK(cudaMemcpy(lse.data(), a.lse, statistics * 4, cudaMemcpyDeviceToHost));
       Difference difference;
       for (size_t i = 0; i < queries.size(); ++i)
         difference.add(std::vector<double>{lse[queries[i].token * A::heads + queries[i].head]},
-                       &ofQueries[i * (2 * D + 1) + 2 * D]);
+                       &ofQueries[i * (valueD + D + 1) + valueD + D]);
       judge("lse", difference, 1e-5, 1e-4); // f32
     }
     if (variant.part == Part::Queries || variant.part == Part::Backward)
-      compare("dq", a.dq, queries, ofQueries, D);
+      compare("dq", a.dq, queries, ofQueries, false);
     if (variant.part == Part::Keys || variant.part == Part::Backward) {
-      compare("dk", a.dk, keys, ofKeys, D);
-      compare("dv", a.dv, keys, ofKeys, 0);
+      compare("dk", a.dk, keys, ofKeys, false);
+      compare("dv", a.dv, keys, ofKeys, true);
     }
     // The same bits again.
     std::vector<uint16_t> before = bits(variant), after = (launch(variant), bits(variant));
@@ -392,11 +402,13 @@ public:
 
   void time(const Variant &variant) {
     const double seconds = medianSeconds([&] { launch(variant); });
-    // dq has 3 products of 2·Dh, dk and dv 4, both together count as 5.
-    const double flops = variant.part == Part::Forward   ? 4
-                         : variant.part == Part::Queries ? 6
-                         : variant.part == Part::Keys    ? 8
-                                                         : 10;
+    // Of dq: two products over Dh, one over Dv; of dk and dv two of each; both count as three and
+    // two.
+    constexpr double D = A::headSize, valueD = A::valueSize;
+    const double flops = 2 * (variant.part == Part::Forward   ? D + valueD
+                              : variant.part == Part::Queries ? 2 * D + valueD
+                              : variant.part == Part::Keys    ? 2 * D + 2 * valueD
+                                                              : 3 * D + 2 * valueD);
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(variant.kernel)));
     int blocks = 0;
@@ -405,8 +417,7 @@ public:
         variant.launch.sharedBytes));
     std::printf(
         "%-48s %8.3f ms  %6.1f TFLOP/s%s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
-        variant.name.c_str(), seconds * 1e3,
-        flops * A::headSize * mask.pairs * A::heads / seconds / 1e12,
+        variant.name.c_str(), seconds * 1e3, flops * mask.pairs * A::heads / seconds / 1e12,
         variant.part == Part::Queries || variant.part == Part::Keys ? " (computed)" : "",
         attributes.numRegs, attributes.localSizeBytes, variant.launch.sharedBytes / 1024, blocks);
     std::fflush(stdout);
@@ -441,7 +452,7 @@ private:
   }
 
   template <bool ofQueries> std::vector<double> expected(const std::vector<Sample> &samples) {
-    const size_t count = samples.size() * (2 * A::headSize + 1);
+    const size_t count = samples.size() * (A::headSize + A::valueSize + 1);
     int longest = 0;
     for (const Sample &sample : samples)
       longest = std::max(longest, sample.to - sample.from);
@@ -480,6 +491,42 @@ template <class A> void oddCase(const char *name) {
 
 } // namespace
 
+/// Heads of values of another size, beside other tiles and beside values filled up with zeros.
+void valueSizes() {
+  using nano::AttentionTiles, nano::HopperRuns;
+  auto compare = [](auto *type, const char *name, std::vector<Variant> more) {
+    using A = std::remove_pointer_t<decltype(type)>;
+    Case<A> large;
+    large.use(name, Mask::make(A::tokens, 8192, 1 << 20, 1));
+    std::vector<Variant> variants = defaults<A>();
+    variants.insert(variants.end(), more.begin(), more.end());
+    for (const Variant &v : variants)
+      large.test(v);
+    for (const Variant &v : variants)
+      large.time(v);
+  };
+  using Latent = Attention<16384, 16, 192, false, 132, 128>;
+  using Filled = Attention<16384, 16, 192>;
+  using Wide = Attention<16384, 16, 64, false, 132, 128>;
+  compare(static_cast<Latent *>(nullptr), "8k causal",
+          {forward<Latent, AttentionTiles<16, 4, 64>>(), forward<Latent, HopperRuns<64, 2, 2>>()});
+  compare(static_cast<Filled *>(nullptr), "8k causal, values filled up",
+          {forward<Filled, AttentionTiles<16, 6, 64>>(), forward<Filled, HopperRuns<64, 3, 1>>()});
+  compare(static_cast<Wide *>(nullptr), "8k causal", {forward<Wide, AttentionTiles<16, 4, 64>>()});
+  compare(static_cast<Attention<16384, 16, 128> *>(nullptr), "8k causal, keys filled up", {});
+  auto odd = [](auto *type, const char *name) {
+    using A = std::remove_pointer_t<decltype(type)>;
+    Case<A> odd;
+    odd.use(name, Mask::make(A::tokens, 0, 3, 11));
+    for (const Variant &v : defaults<A>())
+      odd.test(v);
+  };
+  odd(static_cast<Attention<777, 2, 192, true, 132, 128> *>(nullptr), "odd, soft cap");
+  odd(static_cast<Attention<777, 2, 64, false, 5, 192> *>(nullptr), "odd");
+  odd(static_cast<Attention<1333, 3, 128, false, 7, 64> *>(nullptr), "odd");
+  odd(static_cast<Attention<1333, 3, 192, false, 7, 64> *>(nullptr), "odd");
+}
+
 int main(int argc, char **argv) {
   if (const std::optional<int> status = nano::helpOnly(
           argc, argv,
@@ -492,6 +539,7 @@ int main(int argc, char **argv) {
   oddCase<Attention<1333, 3, 64, false, 5>>("odd");
   oddCase<Attention<777, 2, 128, true>>("odd, soft cap");
   oddCase<Attention<777, 2, 64, true>>("odd, soft cap");
+  valueSizes();
 
   {
     using A = Attention<49152, 6, 128>;

@@ -62,11 +62,12 @@ FailureOr<std::string> attentionStruct(kernel::FuncOp kernel, Template x) {
   const FlatSymbolRefAttr score = x.getScore();
   std::string text = fmt::format(
       "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
-      "{}, keyHeads = {}, headSize = {},\n                       multiprocessors = {};\n  static "
+      "{}, keyHeads = {}, headSize = {}, valueSize = {},\n                       multiprocessors = "
+      "{};\n  static "
       "constexpr bool vectorRows = {};\n"
       "  static constexpr float scale = {};\n  static constexpr bool hasScore = {};\n",
       elementOf(kernel.getArgument(x.getQ())), x.getTokens(), x.getHeads(), x.getKeyHeads(),
-      x.getHeadSize(), x.getMultiprocessors(), x.getVectorRows(),
+      x.getHeadSize(), x.getValueSize(), x.getMultiprocessors(), x.getVectorRows(),
       cudaLiteral(
           FloatAttr::get(Float32Type::get(x.getContext()), x.getScale().getValueAsDouble())),
       bool(score));

@@ -9,7 +9,8 @@
 //   #include "nano_attention.h"
 //   struct Attention {
 //     using Element = nano::bf16;        // of q, k, v, y, dy, dq, dk, dv: nano::bf16 or float
-//     static constexpr int tokens = 49152, heads = 6, keyHeads = 6, headSize = 128; // T, H, Hk, Dh
+//     static constexpr int tokens = 49152, heads = 6, keyHeads = 6;                 // T, H, Hk
+//     static constexpr int headSize = 128, valueSize = 128;                         // Dh, Dv
 //     static constexpr bool vectorRows = true;    // as in AttentionShape
 //     static constexpr int multiprocessors = 132; // likewise
 //     static constexpr float scale = 0.12f;
@@ -63,8 +64,8 @@
 
 namespace nano {
 
-/// An operand [T, H, Dh] or [T, H] in memory: element (t, h, d) is at base[t·token + h·head +
-/// d·element]. A stride of elements other than 1 is for `vectorRows` = false only.
+/// An operand [T, H, Dh], [T, H, Dv] or [T, H] in memory: element (t, h, d) is at base[t·token +
+/// h·head + d·element]. A stride of elements other than 1 is for `vectorRows` = false only.
 template <class T> struct HeadView {
   T *base;
   long long token, head, element = 1;
@@ -101,9 +102,10 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
 };
 
 template <class A>
-constexpr AttentionShape attentionShapeOf = AttentionShape{
-    A::tokens,     A::heads,    A::keyHeads,       A::headSize, sizeof(typename A::Element) == 2,
-    A::vectorRows, A::hasScore, A::multiprocessors};
+constexpr AttentionShape attentionShapeOf =
+    AttentionShape{A::tokens,     A::heads,     A::keyHeads,
+                   A::headSize,   A::valueSize, sizeof(typename A::Element) == 2,
+                   A::vectorRows, A::hasScore,  A::multiprocessors};
 
 /// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
 template <class A> constexpr int sharing = A::heads / A::keyHeads;
@@ -144,7 +146,8 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 
 namespace nano {
 
-template <class A> using AttentionTilesOf = AttentionTileChoice<A::headSize, A::hasScore>;
+template <class A>
+using AttentionTilesOf = AttentionTileChoice<A::headSize, A::valueSize, A::hasScore>;
 
 /// attentionForward with given tiles.
 template <class A, class Tiles, class Operands>

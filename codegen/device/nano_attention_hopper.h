@@ -15,7 +15,7 @@ using mma::Tile;
 
 constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
 /// Registers of a thread that copies and of one that computes: together those of 384 threads of
-/// 168. `many`: for the largest sums, dk and dv of heads of 128.
+/// 168. `many`: for the largest sums, dk and dv of heads of 256 columns together.
 template <bool many> constexpr int copyRegisters = many ? 24 : 40;
 template <bool many> constexpr int computeRegisters = many ? 240 : 232;
 
@@ -131,12 +131,14 @@ template <int columns> struct QueryColumns {
 
 /// Shared memory of a block: two tiles of rows, the stages' two tiles of columns each, the
 /// barriers, and what belongs to each stage's queries.
-template <class Tiles, int size> struct Shared {
+template <class Tiles, int size, int valueSize> struct Shared {
   using RowTile = Tile<Tiles::rows, size>;
   using ColumnTile = Tile<Tiles::columns, size>;
+  static constexpr int rowBytes = RowTile::bytes + Tile<Tiles::rows, valueSize>::bytes,
+                       stageBytes = ColumnTile::bytes + Tile<Tiles::columns, valueSize>::bytes;
   static NANO_DEVICE uint8_t *rows(int i) { return dynamicShared<uint8_t>(i * RowTile::bytes); }
   static NANO_DEVICE uint8_t *columns(int stage, int i) {
-    return dynamicShared<uint8_t>(2 * RowTile::bytes + (2 * stage + i) * ColumnTile::bytes);
+    return dynamicShared<uint8_t>(rowBytes + stage * stageBytes + i * ColumnTile::bytes);
   }
   static NANO_DEVICE Barriers<Tiles::stages> &barriers() {
     return *reinterpret_cast<Barriers<Tiles::stages> *>(columns(Tiles::stages, 0));
@@ -181,12 +183,12 @@ template <> struct OwnRows<true> {
 /// queries after the other.
 template <class A, class Tiles, bool ofQueries, class Operands>
 NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns;
-  constexpr bool many = !ofQueries && size == 128;
+  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
+                rows = Tiles::rows, columns = Tiles::columns;
+  constexpr bool many = !ofQueries && size + valueSize > 192;
   constexpr int columnHeads = ofQueries ? 1 : sharing<A>; // heads that columns are of
   const int firstColumnHead = ofQueries ? head / sharing<A> : head * sharing<A>;
-  using S = Shared<Tiles, size>;
+  using S = Shared<Tiles, size, valueSize>;
   auto &barriers = S::barriers();
   const int begin = block * rows, end = smaller(begin + rows, tokens);
   int from, to;
@@ -208,15 +210,15 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     const int thread = threadIdx.x % warpgroupThreads;
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
                                                 thread);
-    mma::loadTile<rows, size, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head, begin,
-                                                end, thread);
+    mma::loadTile<rows, valueSize, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head,
+                                                     begin, end, thread);
     const int count = findColumns();
     int columnHead = firstColumnHead, column = from;
     barriers.produce(columnHeads * count, [&](int, int stage) {
       mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), ofQueries ? x.k : x.q,
                                                      columnHead, column, to, thread);
-      mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 1), ofQueries ? x.v : x.dy,
-                                                     columnHead, column, to, thread);
+      mma::loadTile<columns, valueSize, warpgroupThreads>(
+          S::columns(stage, 1), ofQueries ? x.v : x.dy, columnHead, column, to, thread);
       if (!ofQueries && thread < columns)
         S::queries(stage).template load<rows>(x, columnHead, column, to, begin, thread);
       column += columns;
@@ -238,7 +240,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   const Lane lane;
   const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
-  float sums[1][size / 8][4] = {}, otherSums[1][size / 8][4] = {};
+  float sums[1][size / 8][4] = {}, otherSums[1][valueSize / 8][4] = {};
   float scores[1][columns / 8][4], products[1][columns / 8][4];
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
   int pending = -1; // of queries: the stage whose last products have not been waited for
@@ -275,7 +277,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     warpgroupFence();
     multiply<size, rows, columns>(scores, S::rows(0), groupRow, S::columns(stage, 0));
     warpgroupCommit();
-    multiply<size, rows, columns>(products, S::rows(1), groupRow, S::columns(stage, 1));
+    multiply<valueSize, rows, columns>(products, S::rows(1), groupRow, S::columns(stage, 1));
     warpgroupCommit();
     warpgroupWait<1>();
     warpgroupRegisters(flat(scores));
@@ -343,7 +345,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     warpgroupRegisters(flat(sums));
     warpgroupFence();
     if constexpr (!ofQueries)
-      accumulate<size, columns>(otherSums, weights, S::columns(stage, 1));
+      accumulate<valueSize, columns>(otherSums, weights, S::columns(stage, 1));
     accumulate<size, columns>(sums, gradients, S::columns(stage, 0));
     warpgroupCommit();
     if constexpr (!ofQueries) {
@@ -367,8 +369,8 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   } else {
     mma::storeTile<size, rows, Operands::dkPlaces>(sums, lane, S::rows(0), warpRow, x.dk, head,
                                                    begin, end);
-    mma::storeTile<size, rows, Operands::dvPlaces>(otherSums, lane, S::rows(1), warpRow, x.dv, head,
-                                                   begin, end);
+    mma::storeTile<valueSize, rows, Operands::dvPlaces>(otherSums, lane, S::rows(1), warpRow, x.dv,
+                                                        head, begin, end);
   }
 }
 

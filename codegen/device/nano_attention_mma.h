@@ -24,8 +24,8 @@ template <class A, class Tiles> struct QueryBlock {
   NANO_DEVICE void loadColumns(uint8_t *tiles, int key, const Operands &x) const {
     constexpr int columns = Tiles::columns, size = A::headSize;
     loadTile<columns, size, Tiles::threads>(tiles, x.k, head / sharing<A>, key, endKey);
-    loadTile<columns, size, Tiles::threads>(tiles + Tile<columns, size>::bytes, x.v,
-                                            head / sharing<A>, key, endKey);
+    loadTile<columns, A::valueSize, Tiles::threads>(tiles + Tile<columns, size>::bytes, x.v,
+                                                    head / sharing<A>, key, endKey);
     copyAsyncCommit();
   }
   /// The first and the last key of every query; those of the last one beyond the tokens.
@@ -41,26 +41,25 @@ template <class A, class Tiles> struct QueryBlock {
 /// Iteration i: QueryBlock's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
-  constexpr int size = A::headSize, rows = Tiles::rows, columns = Tiles::columns,
-                rowTiles = Tiles::warpRows / 16;
-  using RowTile = Tile<rows, size>;
-  using ColumnTile = Tile<columns, size>;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
+  using RowTile = Tile<rows, (size > valueSize ? size : valueSize)>; // first queries, then results
+  using KeyTile = Tile<columns, size>;
+  constexpr int stageBytes = KeyTile::bytes + Tile<columns, valueSize>::bytes;
   uint8_t *const queries = dynamicShared<uint8_t>(), *const stages = queries + RowTile::bytes;
-  int *const firsts = reinterpret_cast<int *>(stages + 4 * ColumnTile::bytes), *const lasts =
-                                                                                   firsts + rows;
+  int *const firsts = reinterpret_cast<int *>(stages + 2 * stageBytes), *const lasts =
+                                                                            firsts + rows;
 
   const QueryBlock<A, Tiles> block(iteration, x);
   const auto [head, begin, end, firstKey, endKey] = block;
-  auto load = [&](int stage, int key) {
-    block.loadColumns(stages + stage * 2 * ColumnTile::bytes, key, x);
-  };
+  auto load = [&](int stage, int key) { block.loadColumns(stages + stage * stageBytes, key, x); };
   loadTile<rows, size, Tiles::threads>(queries, x.q, head, begin, end);
   load(0, firstKey);
   block.loadRanges(firsts, lasts, x);
 
   const Lane lane;
   const int warpRow = lane.warp * Tiles::warpRows;
-  float sums[rowTiles][size / 8][4] = {};
+  float sums[rowTiles][valueSize / 8][4] = {};
   Softmax<rowTiles> softmax;
   constexpr float factor = scoresInLog2<A> ? 1 : A::scale * log2e;
 
@@ -72,7 +71,7 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
     const RowRanges ranges(firsts, lasts, warpRow, Tiles::warpRows);
     if (!ranges.meet(key, key + columns - 1))
       continue;
-    const uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
+    const uint8_t *tiles = stages + stage * stageBytes;
     float scores[rowTiles][columns / 8][4] = {};
     multiply<size, rows, columns>(scores, lane, queries, warpRow, tiles);
     if constexpr (scoresInLog2<A>)
@@ -91,32 +90,33 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
     float scales[rowTiles][2];
     if (softmax.apply(scores, scales, factor))
       rescale(sums, scales);
-    accumulate<size, columns>(sums, lane, scores, tiles + ColumnTile::bytes);
+    accumulate<valueSize, columns>(sums, lane, scores, tiles + KeyTile::bytes);
   }
 
   finish(sums, softmax, factor, lane, x, begin + warpRow, end, head);
-  storeTile<size, rows, Operands::yPlaces>(sums, lane, queries, warpRow, x.y, head, begin, end);
+  storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, queries, warpRow, x.y, head, begin,
+                                                end);
 }
 
 /// dq. Iteration i: as attentionForward's.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
+  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
+                rows = Tiles::rows, columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
   using RowTile = Tile<rows, size>;
+  using ValueRowTile = Tile<rows, valueSize>;
   using ColumnTile = Tile<columns, size>;
+  constexpr int stageBytes = ColumnTile::bytes + Tile<columns, valueSize>::bytes;
   uint8_t *const queries = dynamicShared<uint8_t>(), *const gradients = queries + RowTile::bytes,
-                 *const stages = gradients + RowTile::bytes;
-  int *const firsts = reinterpret_cast<int *>(stages + 4 * ColumnTile::bytes), *const lasts =
-                                                                                   firsts + rows;
+                 *const stages = gradients + ValueRowTile::bytes;
+  int *const firsts = reinterpret_cast<int *>(stages + 2 * stageBytes), *const lasts =
+                                                                            firsts + rows;
 
   const QueryBlock<A, Tiles> block(iteration, x);
   const auto [head, begin, end, firstKey, endKey] = block;
-  auto load = [&](int stage, int key) {
-    block.loadColumns(stages + stage * 2 * ColumnTile::bytes, key, x);
-  };
+  auto load = [&](int stage, int key) { block.loadColumns(stages + stage * stageBytes, key, x); };
   loadTile<rows, size, Tiles::threads>(queries, x.q, head, begin, end);
-  loadTile<rows, size, Tiles::threads>(gradients, x.dy, head, begin, end);
+  loadTile<rows, valueSize, Tiles::threads>(gradients, x.dy, head, begin, end);
   load(0, firstKey);
   block.loadRanges(firsts, lasts, x);
 
@@ -139,10 +139,11 @@ NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
     const RowRanges ranges(firsts, lasts, warpRow, Tiles::warpRows);
     if (!ranges.meet(key, key + columns - 1))
       continue;
-    const uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
+    const uint8_t *tiles = stages + stage * stageBytes;
     float scores[rowTiles][columns / 8][4] = {}, products[rowTiles][columns / 8][4] = {};
     multiply<size, rows, columns>(scores, lane, queries, warpRow, tiles);
-    multiply<size, rows, columns>(products, lane, gradients, warpRow, tiles + ColumnTile::bytes);
+    multiply<valueSize, rows, columns>(products, lane, gradients, warpRow,
+                                       tiles + ColumnTile::bytes);
     forElements(scores, products, lane, [&](float &s, float &p, Place at) {
       weightAndGradient<A>(s, p, logarithms[at.tile][at.half], deltas[at.tile][at.half],
                            begin + warpRow + at.row, key + at.column, head);
@@ -164,32 +165,34 @@ NANO_DEVICE void attentionQueryGrad(long long iteration, const Operands &x) {
 /// contiguous: those with last ≥ the first key and first ≤ the last one.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, rows = Tiles::rows,
-                columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
+  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
+                rows = Tiles::rows, columns = Tiles::columns, rowTiles = Tiles::warpRows / 16;
   using RowTile = Tile<rows, size>;
+  using ValueRowTile = Tile<rows, valueSize>;
   using ColumnTile = Tile<columns, size>;
+  constexpr int stageBytes = ColumnTile::bytes + Tile<columns, valueSize>::bytes;
   uint8_t *const keys = dynamicShared<uint8_t>(), *const values = keys + RowTile::bytes,
-                 *const stages = values + RowTile::bytes;
-  auto *const statistics =
-      reinterpret_cast<ColumnStatistics<columns> *>(stages + 4 * ColumnTile::bytes);
+                 *const stages = values + ValueRowTile::bytes;
+  auto *const statistics = reinterpret_cast<ColumnStatistics<columns> *>(stages + 2 * stageBytes);
 
   const int keyHead = iteration % A::keyHeads;
   const int begin = int(iteration / A::keyHeads) * rows, end = smaller(begin + rows, tokens);
   loadTile<rows, size, Tiles::threads>(keys, x.k, keyHead, begin, end);
-  loadTile<rows, size, Tiles::threads>(values, x.v, keyHead, begin, end);
+  loadTile<rows, valueSize, Tiles::threads>(values, x.v, keyHead, begin, end);
   copyAsyncCommit(); // for keys that no query sees, too
   const int firstQuery = countBelow(x.last, tokens, begin),
             endQuery = countBelow(x.first, tokens, end);
   auto load = [&](int stage, int head, int query) {
-    uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
+    uint8_t *tiles = stages + stage * stageBytes;
     loadTile<columns, size, Tiles::threads>(tiles, x.q, head, query, endQuery);
-    loadTile<columns, size, Tiles::threads>(tiles + ColumnTile::bytes, x.dy, head, query, endQuery);
+    loadTile<columns, valueSize, Tiles::threads>(tiles + ColumnTile::bytes, x.dy, head, query,
+                                                 endQuery);
     copyAsyncCommit();
   };
   const Lane lane;
   const int warpRow = lane.warp * Tiles::warpRows,
             lastKey = smaller(begin + warpRow + Tiles::warpRows, tokens) - 1; // of the warp
-  float keySums[rowTiles][size / 8][4] = {}, valueSums[rowTiles][size / 8][4] = {};
+  float keySums[rowTiles][size / 8][4] = {}, valueSums[rowTiles][valueSize / 8][4] = {};
   ColumnStatistic mine;
   const int endHead = firstQuery < endQuery ? (keyHead + 1) * sharing<A> : 0;
   int head = keyHead * sharing<A>;
@@ -210,11 +213,12 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
       mine.template load<columns>(x, nextHead, nextQuery, endQuery);
     }
     const ColumnStatistics<columns> &here = statistics[stage];
-    const uint8_t *tiles = stages + stage * 2 * ColumnTile::bytes;
+    const uint8_t *tiles = stages + stage * stageBytes;
     if (here.first[0] <= lastKey && here.last[columns - 1] >= begin + warpRow) {
       float scores[rowTiles][columns / 8][4] = {}, products[rowTiles][columns / 8][4] = {};
       multiply<size, rows, columns>(scores, lane, keys, warpRow, tiles);
-      multiply<size, rows, columns>(products, lane, values, warpRow, tiles + ColumnTile::bytes);
+      multiply<valueSize, rows, columns>(products, lane, values, warpRow,
+                                         tiles + ColumnTile::bytes);
       forElements(scores, products, lane, [&](float &s, float &p, Place at) {
         weightAndGradient<A>(s, p, here.logarithm[at.column], here.delta[at.column],
                              query + at.column, begin + warpRow + at.row, head);
@@ -226,7 +230,7 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
           s = seen ? s : 0;
           p = seen ? p : 0;
         });
-      accumulate<size, columns>(valueSums, lane, scores, tiles + ColumnTile::bytes);
+      accumulate<valueSize, columns>(valueSums, lane, scores, tiles + ColumnTile::bytes);
       accumulate<size, columns>(keySums, lane, products, tiles);
     }
     if (more)
@@ -239,8 +243,8 @@ NANO_DEVICE void attentionKeyGrad(long long iteration, const Operands &x) {
   forElements(keySums, lane, [&](float &dk, Place) { dk *= A::scale; });
   storeTile<size, rows, Operands::dkPlaces>(keySums, lane, keys, warpRow, x.dk, keyHead, begin,
                                             end);
-  storeTile<size, rows, Operands::dvPlaces>(valueSums, lane, values, warpRow, x.dv, keyHead, begin,
-                                            end);
+  storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, values, warpRow, x.dv, keyHead,
+                                                 begin, end);
 }
 
 } // namespace nano::mma

@@ -11,7 +11,7 @@ constexpr int blockRows = AttentionPlainTiles::rows, blockColumns = AttentionPla
 template <int size> struct Tile {
   float *base;
   NANO_DEVICE float &at(int row, int column) const { return base[row * (size + 1) + column]; }
-  NANO_DEVICE Tile next() const { return {base + blockRows * (size + 1)}; }
+  NANO_DEVICE float *end() const { return base + blockRows * (size + 1); }
   /// Row r ← x[first + r, head, :]; rows from `end` on are zero.
   template <class T>
   NANO_DEVICE void load(const HeadView<T> &x, int head, int first, int end) const {
@@ -64,10 +64,12 @@ NANO_DEVICE void store(const float (&sums)[(size + parts - 1) / parts], float fa
 /// Iteration i: block of queries blocks − 1 − i / H, head i mod H.
 template <class A, class Operands>
 NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, owned = (size + parts - 1) / parts;
+  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
+                owned = (valueSize + parts - 1) / parts;
   constexpr int blocks = divideUp(tokens, blockRows);
-  const Tile<size> queries{dynamicShared<float>()}, keys = queries.next(), values = keys.next();
-  const Tile<blockColumns> weights{values.next().base};
+  const Tile<size> queries{dynamicShared<float>()}, keys{queries.end()};
+  const Tile<valueSize> values{keys.end()};
+  const Tile<blockColumns> weights{values.end()};
   const Owner mine;
   const int head = iteration % A::heads,
             begin = (blocks - 1 - int(iteration / A::heads)) * blockRows;
@@ -118,7 +120,7 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
     denominator += shuffleXor(denominator, distance);
   if (begin + mine.row >= end)
     return;
-  store<size, Operands::yPlaces>(sums, 1 / denominator, mine, x.y, query, head);
+  store<valueSize, Operands::yPlaces>(sums, 1 / denominator, mine, x.y, query, head);
   if (mine.part == 0)
     for (int p = 0; p < Operands::lsePlaces; ++p)
       *x.lse[p].row(query, head) = maximum + log(denominator);
@@ -129,11 +131,11 @@ NANO_DEVICE void attentionForward(long long iteration, const Operands &x) {
 /// queries after the other.
 template <class A, bool ofQueries, class Operands>
 NANO_DEVICE void attentionGrad(int block, int ownHead, const Operands &x) {
-  constexpr int size = A::headSize, tokens = A::tokens, owned = (size + parts - 1) / parts;
-  const Tile<size> rows{dynamicShared<float>()},
-      otherRows = rows.next(), columns = otherRows.next(), otherColumns = columns.next();
-  const Tile<blockColumns> gradients{otherColumns.next().base}, weights = gradients.next();
-  float *const logarithms = weights.next().base, *const deltas = logarithms + blockColumns;
+  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens;
+  const Tile<size> rows{dynamicShared<float>()}, columns{rows.end()};
+  const Tile<valueSize> otherRows{columns.end()}, otherColumns{otherRows.end()};
+  const Tile<blockColumns> gradients{otherColumns.end()}, weights{gradients.end()};
+  float *const logarithms = weights.end(), *const deltas = logarithms + blockColumns;
   int *const firsts = reinterpret_cast<int *>(deltas + blockColumns), *const lasts =
                                                                           firsts + blockColumns;
   const Owner mine;
@@ -153,7 +155,7 @@ NANO_DEVICE void attentionGrad(int block, int ownHead, const Operands &x) {
     otherRows.load(x.v, ownHead, begin, end);
   }
 
-  float sums[owned] = {}, otherSums[owned] = {};
+  float sums[(size + parts - 1) / parts] = {}, otherSums[(valueSize + parts - 1) / parts] = {};
   constexpr int heads = ofQueries ? 1 : sharing<A>;
   const int columnBlocks = int(divideUp(to - from, blockColumns));
   for (int number = 0; number < heads * columnBlocks; ++number) {
@@ -202,7 +204,7 @@ NANO_DEVICE void attentionGrad(int block, int ownHead, const Operands &x) {
     store<size, Operands::dqPlaces>(sums, A::scale, mine, x.dq, token, ownHead);
   } else {
     store<size, Operands::dkPlaces>(sums, A::scale, mine, x.dk, token, ownHead);
-    store<size, Operands::dvPlaces>(otherSums, 1, mine, x.dv, token, ownHead);
+    store<valueSize, Operands::dvPlaces>(otherSums, 1, mine, x.dv, token, ownHead);
   }
 }
 

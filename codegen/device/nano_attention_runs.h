@@ -60,28 +60,32 @@ NANO_DEVICE void arrived(Mbarrier &full) {
 }
 
 /// Starts copying x[first + r, head, :] to row r of the tile, by a warp; rows from `end` on become
-/// zero.
+/// zero. Rows that 32 lanes cannot share evenly are copied one band of 64 columns after the other.
 template <int rows, int size>
 NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
                           int end) {
   using T = Tile<rows, size>;
-  constexpr int step = 32 / T::chunks;
-  const int lane = laneIndex(), chunk = lane % T::chunks, row = lane / T::chunks;
-  const bf16 *source = x.row(first + row, head) + 8 * chunk;
-  int place = T::offset(row, chunk); // of a row j below: the chunk's number in it is changed by j
-  if (first + rows <= end) {
-#pragma unroll 1
-    for (int i = 0; i < rows; i += 8, place += 1024, source += 8 * x.token)
+  constexpr int chunks = 32 % T::chunks == 0 ? T::chunks : 8, step = 32 / chunks;
+  const int lane = laneIndex(), chunk = lane % chunks, row = lane / chunks;
 #pragma unroll
-      for (int j = 0; j < 8; j += step)
-        copyAsync<16>(tile + (place ^ (j << 4)) + j * 128, source + j * x.token);
-    return;
-  }
+  for (int band = 0; band < T::chunks / chunks; ++band, tile += rows * 16 * chunks) {
+    const bf16 *const start = x.row(first + row, head) + 8 * (band * chunks + chunk);
+    int place = T::offset(row, chunk); // of a row j below: the chunk's number is changed by j
+    if (first + rows <= end) {
+      const bf16 *source = start;
 #pragma unroll 1
-  for (int i = 0; i < rows; i += step) {
-    const bool inside = first + row + i < end;
-    copyAsync<16>(tile + (place ^ ((i & 7) << 4)) + i * 128,
-                  inside ? source + i * x.token : x.row(first, head), inside ? 16 : 0);
+      for (int i = 0; i < rows; i += 8, place += 1024, source += 8 * x.token)
+#pragma unroll
+        for (int j = 0; j < 8; j += step)
+          copyAsync<16>(tile + (place ^ (j << 4)) + j * 128, source + j * x.token);
+      continue;
+    }
+#pragma unroll 1
+    for (int i = 0; i < rows; i += step) {
+      const bool inside = first + row + i < end;
+      copyAsync<16>(tile + (place ^ ((i & 7) << 4)) + i * 128,
+                    inside ? start + i * x.token : x.row(first, head), inside ? 16 : 0);
+    }
   }
 }
 
@@ -93,15 +97,16 @@ struct QueryTile {
 
 /// Shared memory of a block: slots of queries, stages of keys and values, barriers, the units that
 /// its tiles belong to, the tile in each slot, and the ranges of its queries.
-template <class Tiles, int size> struct Shared {
-  using RowTile = Tile<Tiles::rows, size>;
+template <class Tiles, int size, int valueSize> struct Shared {
+  using RowTile = Tile<Tiles::rows, (size > valueSize ? size : valueSize)>; // queries, then results
   using ColumnTile = Tile<Tiles::columns, size>;
+  static constexpr int stageBytes = ColumnTile::bytes + Tile<Tiles::columns, valueSize>::bytes;
   using AllBarriers = Barriers<Tiles::stages, Tiles::slots>;
   static NANO_DEVICE uint8_t *queries(int slot) {
     return dynamicShared<uint8_t>(slot * RowTile::bytes);
   }
   static NANO_DEVICE uint8_t *columns(int stage, int i) {
-    return queries(Tiles::slots) + (2 * stage + i) * ColumnTile::bytes;
+    return queries(Tiles::slots) + stage * stageBytes + i * ColumnTile::bytes;
   }
   static NANO_DEVICE AllBarriers &barriers() {
     return *reinterpret_cast<AllBarriers *>(columns(Tiles::stages, 0));
@@ -206,13 +211,14 @@ template <class A, class Tiles> struct Schedule {
 /// y and lse of the tile in a slot, by a computing warp.
 template <class A, class Tiles, class S, class Operands>
 NANO_DEVICE void forwardTile(int slot, const Operands &x) {
-  constexpr int size = A::headSize, rows = Tiles::rows, columns = Tiles::columns;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns;
   const auto [head, begin, end, firstKey, endKey, passed] = S::tile(slot);
   const int count = divideUp(endKey - firstKey, columns);
   const Lane lane;
   const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   uint8_t *const queries = S::queries(slot);
-  float sums[1][size / 8][4] = {};
+  float sums[1][valueSize / 8][4] = {};
   mma::Softmax<1> softmax;
   constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
   const int *const firsts = S::firsts(slot), *const lasts = S::lasts(slot);
@@ -266,7 +272,7 @@ NANO_DEVICE void forwardTile(int slot, const Operands &x) {
     start(tile);
     warpgroupRegisters(flat(sums));
     warpgroupFence();
-    hopper::accumulate<size, columns>(sums, weights, keys(tile - 1, 1));
+    hopper::accumulate<valueSize, columns>(sums, weights, keys(tile - 1, 1));
     warpgroupCommit();
     warpgroupWait<1>();
     warpgroupRegisters(flat(scores));
@@ -280,7 +286,7 @@ NANO_DEVICE void forwardTile(int slot, const Operands &x) {
   }
   warpgroupRegisters(flat(sums));
   warpgroupFence();
-  hopper::accumulate<size, columns>(sums, weights, keys(to, 1));
+  hopper::accumulate<valueSize, columns>(sums, weights, keys(to, 1));
   warpgroupCommit();
   warpgroupWait<0>();
   warpgroupRegisters(flat(sums));
@@ -292,15 +298,16 @@ NANO_DEVICE void forwardTile(int slot, const Operands &x) {
   mma::finish(sums, softmax, factor, lane, x, begin + warpRow, end, head);
   barrierSync(1 + lane.warp / 4,
               warpgroupThreads); // all warps have read the queries
-  mma::storeTile<size, rows, Operands::yPlaces>(sums, lane, queries, warpRow, x.y, head, begin,
-                                                end);
+  mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, queries, warpRow, x.y, head, begin,
+                                                     end);
 }
 
 /// Iteration i: the tiles of block i, as Schedule says.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
-  constexpr int size = A::headSize, rows = Tiles::rows, columns = Tiles::columns;
-  using S = Shared<Tiles, size>;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns;
+  using S = Shared<Tiles, size, valueSize>;
   const Schedule<A, Tiles> schedule(iteration);
   schedule.template prepare<S>(x);
   S::barriers().init();
@@ -325,7 +332,8 @@ NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
       });
       producer.columns(tile.from, tile.to, [&](int stage, int key) {
         loadTile<columns, size>(S::columns(stage, 0), x.k, tile.head / sharing<A>, key, tile.to);
-        loadTile<columns, size>(S::columns(stage, 1), x.v, tile.head / sharing<A>, key, tile.to);
+        loadTile<columns, valueSize>(S::columns(stage, 1), x.v, tile.head / sharing<A>, key,
+                                     tile.to);
       });
       tile = next;
     }

@@ -95,15 +95,15 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpI
     Statistics in f32; y is rounded once to q's type. Blocks of keys outside every query's range are not visited, and no [T, T] matrix is held.
     Dao 2023 (FlashAttention-2) for the blocked form. The derivative is `nano.attention_grad`.
 
-    Operands: `q` [T, H, Dh], `k`, `v` [T, Hk, Dh], f32 or bf16, of one element type; `first`, `last` [T], i32, first ≤ last ≤ T − 1, both never decreasing with t.
+    Operands: `q` [T, H, Dh], `k` [T, Hk, Dh], `v` [T, Hk, Dv], f32 or bf16, of one element type; `first`, `last` [T], i32, first ≤ last ≤ T − 1, both never decreasing with t.
 
     Region: `score`, optional, is f: a block from (score f32, query i32, key i32, head i32), rank-0 tensors, to one rank-0 f32, made of element-wise ops
     on these alone. Without it f is the identity.
 
-    Results: `y` [T, H, Dh] of q's type; `lse` [T, H], f32.
+    Results: `y` [T, H, Dv] of q's element type; `lse` [T, H], f32.
 
-    Errors: q of another rank than 3; types of k and v, or of q and y, that differ; k of another element type, length or head size than q; Hk that
-    does not divide H; first or last that is not [T]; lse that is not [T, H]; a score region with
+    Errors: q of another rank than 3; k of another element type, length or head size than q; v that differs from k, or y from q, in more than the size of a head; heads of y
+    of another size than v's; Hk that does not divide H; first or last that is not [T]; lse that is not [T, H]; a score region with
     other arguments or another result, with an op that is not element-wise, or that uses values from outside.
 
     Example:
@@ -143,14 +143,14 @@ def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, N
     dv = Pᵀ·dy, dS = P ∘ (dy·vᵀ − delta) ∘ f′, dq = scale·dS·k, dk = scale·dSᵀ·q. Of a head of keys that several heads of queries share, dk and dv
     are the sums over them, in f32 and rounded once.
 
-    Operands: attention's own `q`, `k`, `v`, `first`, `last`; its `lse`; `delta` [T, H], f32, delta[t, h] = Σ_d dy[t, h, d]·y[t, h, d]; `dy`, of q's type.
+    Operands: attention's own `q`, `k`, `v`, `first`, `last`; its `lse`; `delta` [T, H], f32, delta[t, h] = Σ_d dy[t, h, d]·y[t, h, d]; `dy`, of y's type.
 
     Regions: `score` is attention's; `score_grad` maps (score before f, query, key, head, gradient after f) to the gradient before f, rank-0 tensors as
     in `score`. Both are absent when attention had none.
 
-    Results: `dq` of q's type, `dk` and `dv` of k's.
+    Results: `dq`, `dk` and `dv` of q's, k's and v's types.
 
-    Errors: attention's; lse and delta of different types; dy or dq of another type than q's, dk or dv than k's; one region without the other.
+    Errors: attention's; lse and delta of different types; a gradient of another type than what it is of; one region without the other.
 
     Example:
 

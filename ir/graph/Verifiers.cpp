@@ -413,19 +413,31 @@ LogicalResult ScatterAddOp::verify() { return verifyRows(*this, getResult(), get
 
 namespace {
 
-/// q [T, H, Dh]; k, v [T, Hk, Dh] of one type, Hk a divisor of H; first, last [T]; statistics
-/// [T, H].
-LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value first, Value last,
-                              Value statistics) {
+/// q [T, H, Dh]; k [T, Hk, Dh], v [T, Hk, Dv], Hk a divisor of H; y or its gradient [T, H, Dv];
+/// first, last [T]; statistics [T, H].
+LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value y, Value first,
+                              Value last, Value statistics) {
   if (rankOf(q) != 3)
     return op->emitOpError("q must be [tokens, heads, head size], is ") << shapeText(q.getType());
-  if (failed(verifySameType(op, "types of k and v", k, v)))
-    return failure();
   int64_t tokens = shapeOf(q)[0], heads = shapeOf(q)[1];
   if (elementOf(k) != elementOf(q) || rankOf(k) != 3 || shapeOf(k)[0] != tokens ||
       shapeOf(k)[2] != shapeOf(q)[2])
     return op->emitOpError("k must have q's type but for the number of heads, is ")
            << k.getType() << " beside " << q.getType();
+  auto verifyValues = [&](const char *what, Value value, Value like) -> LogicalResult {
+    if (elementOf(value) == elementOf(like) && rankOf(value) == 3 &&
+        shapeOf(value).take_front(2) == shapeOf(like).take_front(2) && shapeOf(value)[2] > 0)
+      return success();
+    return op->emitOpError(what) << " must have the type of " << (like == q ? "q" : "k")
+                                 << " but for the size of a head, is " << value.getType()
+                                 << " beside " << like.getType();
+  };
+  if (failed(verifyValues("v", v, k)) ||
+      failed(verifyValues(isa<AttentionOp>(op) ? "y" : "dy", y, q)))
+    return failure();
+  if (shapeOf(y)[2] != shapeOf(v)[2])
+    return op->emitOpError("has values of ")
+           << shapeOf(v)[2] << " elements a head and results of " << shapeOf(y)[2];
   if (shapeOf(k)[1] < 1 || heads % shapeOf(k)[1] != 0)
     return op->emitOpError("has ") << heads << " heads of queries, which its " << shapeOf(k)[1]
                                    << " heads of keys and values do not divide";
@@ -439,24 +451,19 @@ LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value fi
 } // namespace
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
-      failed(verifySameType(*this, "types of q and y", getQ(), getY())))
-    return failure();
-  return success();
+  return verifyAttention(*this, getQ(), getK(), getV(), getY(), getFirst(), getLast(), getLse());
 }
 
 LogicalResult AttentionOp::verifyRegions() { return verifyScoreRegion(*this, getScore(), false); }
 
 LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyAttention(*this, getQ(), getK(), getV(), getFirst(), getLast(), getLse())) ||
-      failed(verifySameType(*this, "types of lse and delta", getLse(), getDelta())))
+  if (failed(verifyAttention(*this, getQ(), getK(), getV(), getDy(), getFirst(), getLast(),
+                             getLse())) ||
+      failed(verifySameType(*this, "types of lse and delta", getLse(), getDelta())) ||
+      failed(verifySameType(*this, "types of q and its gradient", getQ(), getDq())) ||
+      failed(verifySameType(*this, "types of k and its gradient", getK(), getDk())) ||
+      failed(verifySameType(*this, "types of v and its gradient", getV(), getDv())))
     return failure();
-  for (Value value : {Value(getDy()), Value(getDq())})
-    if (failed(verifySameType(*this, "types of q and a gradient", getQ(), value)))
-      return failure();
-  for (Value value : {Value(getDk()), Value(getDv())})
-    if (failed(verifySameType(*this, "types of k and a gradient", getK(), value)))
-      return failure();
   if (getScore().empty() != getScoreGrad().empty())
     return emitOpError("needs both the score region and its derivative, or neither");
   return success();

@@ -135,7 +135,8 @@ FailureOr<std::vector<double>> Machine::applyScore(Region &region,
 
 FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands operands) {
   const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2];
-  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2];
+  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2],
+          valueSize = v.shape[2];
   double scale = op.getScale().convertToDouble();
   TensorValue y = emptyResult(op, 0), lse = emptyResult(op, 1);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -143,14 +144,12 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
     if (failed(keys))
       return failure();
     for (int64_t h = 0; h < heads; ++h) {
-      auto other = [&](int64_t j) {
-        return ((keys->first + j) * keyHeads + h * keyHeads / heads) * size;
-      };
+      auto other = [&](int64_t j) { return (keys->first + j) * keyHeads + h * keyHeads / heads; };
       std::vector<double> scores(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
           add(scores[j],
-              partial(scale * q.data[(t * heads + h) * size + d]) * k.data[other(j) + d]);
+              partial(scale * q.data[(t * heads + h) * size + d]) * k.data[other(j) * size + d]);
       if (!op.getScore().empty()) {
         auto mapped = applyScore(op.getScore(), scores, t, keys->first, h, nullptr);
         if (failed(mapped))
@@ -163,8 +162,9 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
         add(sum, score);
       }
       for (int64_t j = 0; j < keys->size; ++j)
-        for (int64_t d = 0; d < size; ++d)
-          add(y.data[(t * heads + h) * size + d], partial(scores[j] / sum) * v.data[other(j) + d]);
+        for (int64_t d = 0; d < valueSize; ++d)
+          add(y.data[(t * heads + h) * valueSize + d],
+              partial(scores[j] / sum) * v.data[other(j) * valueSize + d]);
       lse.data[t * heads + h] = largest + partial(std::log(sum));
     }
   }
@@ -174,7 +174,8 @@ FailureOr<SmallVector<TensorValue>> Machine::attention(AttentionOp op, Operands 
 FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, Operands operands) {
   const TensorValue &q = *operands[0], &k = *operands[1], &v = *operands[2], &lse = *operands[5],
                     &delta = *operands[6], &dy = *operands[7];
-  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2];
+  int64_t tokens = q.shape[0], heads = q.shape[1], keyHeads = k.shape[1], size = q.shape[2],
+          valueSize = v.shape[2];
   double scale = op.getScale().convertToDouble();
   TensorValue dq = emptyResult(op, 0), dk = emptyResult(op, 1), dv = emptyResult(op, 2);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -182,14 +183,12 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
     if (failed(keys))
       return failure();
     for (int64_t h = 0; h < heads; ++h) {
-      int64_t row = (t * heads + h) * size;
-      auto other = [&](int64_t j) {
-        return ((keys->first + j) * keyHeads + h * keyHeads / heads) * size;
-      };
+      int64_t row = (t * heads + h) * size, valueRow = (t * heads + h) * valueSize;
+      auto other = [&](int64_t j) { return (keys->first + j) * keyHeads + h * keyHeads / heads; };
       std::vector<double> raw(keys->size), gradients(keys->size);
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d)
-          add(raw[j], partial(scale * q.data[row + d]) * k.data[other(j) + d]);
+          add(raw[j], partial(scale * q.data[row + d]) * k.data[other(j) * size + d]);
       std::vector<double> scores = raw;
       if (!op.getScore().empty()) {
         auto mapped = applyScore(op.getScore(), raw, t, keys->first, h, nullptr);
@@ -199,9 +198,9 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
       }
       for (int64_t j = 0; j < keys->size; ++j) {
         double p = partial(std::exp(partial(scores[j] - lse.data[t * heads + h]))), dp = 0;
-        for (int64_t d = 0; d < size; ++d) {
-          add(dv.data[other(j) + d], p * dy.data[row + d]);
-          add(dp, dy.data[row + d] * v.data[other(j) + d]);
+        for (int64_t d = 0; d < valueSize; ++d) {
+          add(dv.data[other(j) * valueSize + d], p * dy.data[valueRow + d]);
+          add(dp, dy.data[valueRow + d] * v.data[other(j) * valueSize + d]);
         }
         gradients[j] = partial(p * partial(dp - delta.data[t * heads + h]));
       }
@@ -213,8 +212,8 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
       }
       for (int64_t j = 0; j < keys->size; ++j)
         for (int64_t d = 0; d < size; ++d) {
-          add(dq.data[row + d], partial(scale * gradients[j]) * k.data[other(j) + d]);
-          add(dk.data[other(j) + d], partial(scale * gradients[j]) * q.data[row + d]);
+          add(dq.data[row + d], partial(scale * gradients[j]) * k.data[other(j) * size + d]);
+          add(dk.data[other(j) * size + d], partial(scale * gradients[j]) * q.data[row + d]);
         }
     }
   }

@@ -33,11 +33,12 @@ inline Access accessOf(bool isRead, bool isWritten) {
 
 namespace nano::kernel {
 
-/// The value of `flops_per_key` for a kernel that computes `products` products of Dh elements for
-/// each query and key that it sees, with queries [T, H, Dh] and so many iterations.
-inline mlir::FloatAttr flopsPerKey(mlir::ShapedType queries, int products, int64_t iterations) {
+/// The value of `flops_per_key` for a kernel that computes products of `elements` elements in all
+/// for each query and key that it sees, with queries [T, H, Dh] and so many iterations.
+inline mlir::FloatAttr flopsPerKey(mlir::ShapedType queries, int64_t elements, int64_t iterations) {
+  const double rows = double(queries.getDimSize(0)) * double(queries.getDimSize(1));
   return mlir::Builder(queries.getContext())
-      .getF64FloatAttr(2.0 * products * double(queries.getNumElements()) / double(iterations));
+      .getF64FloatAttr(2.0 * double(elements) * rows / double(iterations));
 }
 
 } // namespace nano::kernel

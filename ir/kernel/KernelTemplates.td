@@ -67,7 +67,7 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
 def Kernel_AttentionAttr : Kernel_Template<"Attention", "attention"> {
   let summary = "causal attention within ranges of keys (nano_attention.h)";
   let description = [{
-    As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values; buffers `first` and `last` hold the range of keys
+    As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values, those of `value_size` elements; buffers `first` and `last` hold the range of keys
     of each query. `score`, where there is one, is a function beside the kernel: of a score, a query, a key and a head.
 
     | field | meaning |
@@ -79,10 +79,10 @@ def Kernel_AttentionAttr : Kernel_Template<"Attention", "attention"> {
 
     Errors: sizes below 1; heads that are no multiple of the heads of keys.
 
-    Example: `#kernel.attention<tokens = 128, heads = 4, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
+    Example: `#kernel.attention<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, y = [5], lse = [6]>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "bool":$vector_rows, "int64_t":$multiprocessors,
+  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "int64_t":$value_size, "bool":$vector_rows, "int64_t":$multiprocessors,
                         "::mlir::FloatAttr":$scale, "int64_t":$q, "int64_t":$k, "int64_t":$v, "int64_t":$first, "int64_t":$last,
                         "::mlir::DenseI64ArrayAttr":$y, "::mlir::DenseI64ArrayAttr":$lse, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score);
   let genVerifyDecl = 1;
@@ -96,10 +96,10 @@ def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad"
 
     Errors: as `#kernel.attention`; a score without its gradient, or the other way round.
 
-    Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
+    Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10]>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "bool":$vector_rows, "int64_t":$multiprocessors,
+  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "int64_t":$value_size, "bool":$vector_rows, "int64_t":$multiprocessors,
                         "::mlir::FloatAttr":$scale, "int64_t":$q, "int64_t":$k, "int64_t":$v, "int64_t":$first, "int64_t":$last, "int64_t":$lse,
                         "int64_t":$delta, "int64_t":$dy, "::mlir::DenseI64ArrayAttr":$dq, "::mlir::DenseI64ArrayAttr":$dk, "::mlir::DenseI64ArrayAttr":$dv,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score_grad);

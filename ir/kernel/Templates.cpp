@@ -87,9 +87,10 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
 //===- Attention ----------------------------------------------------------===//
 
 static LogicalResult verifyHeads(EmitError emitError, int64_t tokens, int64_t heads,
-                                 int64_t keyHeads, int64_t headSize, int64_t multiprocessors) {
+                                 int64_t keyHeads, int64_t headSize, int64_t valueSize,
+                                 int64_t multiprocessors) {
   if (failed(verifySizes(emitError, "an attention",
-                         {tokens, heads, keyHeads, headSize, multiprocessors})))
+                         {tokens, heads, keyHeads, headSize, valueSize, multiprocessors})))
     return failure();
   if (heads % keyHeads != 0)
     return emitError() << "an attention of " << heads << " heads, which cannot share " << keyHeads
@@ -104,11 +105,11 @@ Places AttentionAttr::getWrittenPositions() const {
   return {positions(getY()), positions(getLse())};
 }
 LogicalResult AttentionAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                    int64_t keyHeads, int64_t headSize, bool,
+                                    int64_t keyHeads, int64_t headSize, int64_t valueSize, bool,
                                     int64_t multiprocessors, FloatAttr, int64_t, int64_t, int64_t,
                                     int64_t, int64_t, DenseI64ArrayAttr, DenseI64ArrayAttr,
                                     FlatSymbolRefAttr) {
-  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, multiprocessors);
+  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, valueSize, multiprocessors);
 }
 
 Positions AttentionGradAttr::getReadPositions() const {
@@ -118,7 +119,7 @@ Places AttentionGradAttr::getWrittenPositions() const {
   return {positions(getDq()), positions(getDk()), positions(getDv())};
 }
 LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                        int64_t keyHeads, int64_t headSize, bool,
+                                        int64_t keyHeads, int64_t headSize, int64_t valueSize, bool,
                                         int64_t multiprocessors, FloatAttr, int64_t, int64_t,
                                         int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                                         DenseI64ArrayAttr, DenseI64ArrayAttr, DenseI64ArrayAttr,
@@ -126,7 +127,7 @@ LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int
   if (!score != !scoreGrad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the "
                           "other way round";
-  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, multiprocessors);
+  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, valueSize, multiprocessors);
 }
 
 //===- Scatter and scan ----------------------------------------------------===//

@@ -132,10 +132,10 @@ Value RowProgram::attend(Operation *op, ArrayRef<Value> operands, unsigned resul
   const RankedTensorType keyType = tensorType(attention.getK());
   const int64_t T = keyType.getDimSize(0), groups = keyType.getDimSize(1),
                 size = keyType.getDimSize(2), heads = tensorType(attention.getQ()).getDimSize(1),
-                shared = heads / groups;
-  // Both products are sums along rows: of k [T, groups, size], of v [groups, size, T]. Between
+                shared = heads / groups, valueSize = tensorType(attention.getV()).getDimSize(2);
+  // Both products are sums along rows: of k [T, groups, size], of v [groups, valueSize, T]. Between
   // their dimensions are the heads of a group, where it has several.
-  SmallVector<int64_t> ofK = {T, groups, shared, size}, ofV = {groups, shared, size, T},
+  SmallVector<int64_t> ofK = {T, groups, shared, size}, ofV = {groups, shared, valueSize, T},
                        keys = {0, 1, 3}, queries = {1, 2, 3}, values = {0, 2, 3},
                        weights = {0, 1, 3};
   if (shared == 1) {
@@ -173,7 +173,7 @@ Value RowProgram::attend(Operation *op, ArrayRef<Value> operands, unsigned resul
   const Value mixed = g.reduce(
       Combiner::sum, g.mul(g.broadcast(shares, ofV, weights), g.broadcast(v, ofV, values)), {last});
   const Type wanted = tensorType(attention.getQ()).getElementType();
-  y = g.reshape(g.cast(mixed, wanted), {1, heads, size});
+  y = g.reshape(g.cast(mixed, wanted), {1, heads, valueSize});
   const Value log = LogOp::create(builder, location, sum.getType(), sum);
   lse = g.reshape(g.add(most, log), {1, heads});
   return result == 0 ? y : lse;

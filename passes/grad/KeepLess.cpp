@@ -107,8 +107,10 @@ double KeepLess::secondsOf(Operation *op) const {
   if (auto attention = dyn_cast<AttentionOp>(op)) {
     const RankedTensorType q = tensorType(attention.getQ());
     const double keys = double(std::min(q.getDimSize(0), assumedKeys));
-    return machine.command() + machine.kernel(bytes, 4 * double(q.getNumElements()) * keys,
-                                              machine::Arithmetic::Attention);
+    const double elements = double(q.getNumElements()) + // of queries, and of results
+                            double(tensorType(attention.getY()).getNumElements());
+    return machine.command() +
+           machine.kernel(bytes, 2 * elements * keys, machine::Arithmetic::Attention);
   }
   return machine.command() + machine.kernel(bytes);
 }

@@ -1,10 +1,11 @@
 // The derivative of blocked attention, without atomics: an iteration makes dq of one block of
-// queries, or dk and dv of one block of keys. Both recompute the scores from lse: 6·Dh + 8·Dh flops
-// a visible pair, where one pass with shared sums would take 10·Dh.
+// queries, or dk and dv of one block of keys. Both recompute the scores from lse:
+// 8·Dh + 6·Dv flops a visible pair, where one pass with shared sums would take 6·Dh + 4·Dv.
 #include "passes/kernels/AttentionTiles.h"
 #include "passes/kernels/TaskOperands.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -26,7 +27,7 @@ namespace {
 class AttentionGradEmitter {
 public:
   AttentionGradEmitter(KernelFrame &frame, graph::AttentionGradOp op)
-      : op(op), t(frame, op.getQ().getType(), op.getK().getType()), v(t.v), b(t.b), loc(t.loc),
+      : op(op), t(frame, op.getQ().getType(), op.getV().getType()), v(t.v), b(t.b), loc(t.loc),
         mine(t.rowTokens()), theirs(t.columnTokens()), blocks(llvm::divideCeil(t.tokens, mine)) {}
 
   LogicalResult emit();
@@ -47,17 +48,40 @@ private:
   Value statistic(const HeadOperand &x, Value token) {
     return v.loadScalar(x.flat, t.placeOf(x, head, token, v.index(0)));
   }
+  /// body(number) for both tiles of a pair: a loop where heads of keys and of values have one size.
+  void forBoth(function_ref<void(Value)> body) {
+    if (t.keySize == t.valueSize)
+      return t.loop(v.index(0), v.index(2), 1, body);
+    body(v.index(0));
+    body(v.index(1));
+  }
+  /// For the first, and the second where the block is of keys.
+  void forSums(function_ref<void(Value)> body) {
+    if (t.keySize == t.valueSize)
+      return t.loop(v.index(0), passes, 1, body);
+    body(v.index(0));
+    t.branch(ofQueries, [] {}, [&] { body(v.index(1)); });
+  }
+  /// Of a head in the tile with number `number`.
+  int64_t sizeOf(Value number) {
+    const auto constant = getConstantIntValue(number);
+    return constant && *constant == 1 ? t.valueSize : t.keySize;
+  }
   /// The tile with number `number` of two.
   RowTile part(RowTile tile, Value number, int64_t rows) {
     tile.offset = v.mul(number, rows * tile.stride);
+    tile.size = sizeOf(number);
     return tile;
   }
   PanelTile part(PanelTile tile, Value number, int64_t elements) {
     tile.offset = v.mul(number, elements);
+    tile.size = sizeOf(number);
     return tile;
   }
   /// The first of two where `number` is 0.
   HeadOperand part(const HeadOperand (&pair)[2], Value number) {
+    if (const auto constant = getConstantIntValue(number))
+      return pair[*constant];
     return t.pick(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, number, v.index(0)),
                   pair[0], pair[1]);
   }
@@ -75,7 +99,7 @@ private:
   SmallVector<HeadOperand> dq, dk, dv;
   double scale = 1;
 
-  // Each holds two tiles.
+  // Each holds two tiles, of as many elements as the larger one has.
   RowTile rows, sums, scores;
   PanelTile columns, turned;
   int64_t columnElements = 0, turnedElements = 0;
@@ -110,12 +134,12 @@ LogicalResult AttentionGradEmitter::emit() {
   scale = op.getScale().convertToDouble();
 
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  rows = t.allocateRows(mine, 2);
-  sums = t.allocateRows(mine, 2);
-  columns = t.allocatePanels(theirs, 2);
-  columnElements = theirs * t.paddedSize;
-  turned = t.allocateTransposed(theirs, 2);
-  turnedElements = theirs * t.size;
+  rows = t.allocateRows(mine, t.largerSize, 2);
+  sums = t.allocateRows(mine, t.largerSize, 2);
+  columns = t.allocatePanels(theirs, t.largerSize, 2);
+  columnElements = theirs * t.padded(t.largerSize);
+  turned = t.allocateTransposed(theirs, t.largerSize, 2);
+  turnedElements = theirs * t.largerSize;
   scores = {t.frame.allocate(2 * t.registerRows * theirs, f32), theirs};
   logarithms = t.frame.allocate(theirs, f32);
   deltas = t.frame.allocate(theirs, f32);
@@ -126,8 +150,8 @@ LogicalResult AttentionGradEmitter::emit() {
 
   t.frame.iterations = (t.heads + t.heads / t.sharing) * blocks;
   // Queries' blocks: scores, dp, dq. Keys': scores, dp, dk, dv.
-  t.frame.function.setFlopsPerKeyAttr(
-      kernel::flopsPerKey(op.getQ().getType(), /*products=*/7, t.frame.iterations));
+  t.frame.function.setFlopsPerKeyAttr(kernel::flopsPerKey(
+      op.getQ().getType(), 4 * t.keySize + 3 * t.valueSize, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });
   return failure(failed);
 }
@@ -148,8 +172,8 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
   Value firstHead = v.mul(keyHead, t.sharing), myHead = keyHead;
   if (t.sharing > 1)
     myHead = choose(v.add(firstHead, v.div(number, blocks)), keyHead);
-  Value one = v.index(1), two = v.index(2), zero = v.index(0);
-  t.loop(zero, two, 1, [&](Value i) {
+  Value one = v.index(1), zero = v.index(0);
+  forBoth([&](Value i) {
     Value factor = v.select(t.less(i, one), v.f32(scale), v.f32(1));
     t.packRows(part(rows, i, mine), part(myOperands, i), myHead, begin, count, v.index(mine),
                factor);
@@ -175,18 +199,18 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
 void AttentionGradEmitter::emitColumns(Value myHead, Value theirHead) {
   head = t.sharing == 1 ? myHead : choose(myHead, theirHead);
   headNumber = t.toI32(head);
-  Value one = v.index(1), two = v.index(2), zero = v.index(0);
+  Value one = v.index(1), zero = v.index(0);
   Value from = asIndex(v.loadScalar(rangeBegins, zero));
   Value to = asIndex(v.loadScalar(rangeEnds, v.div(v.sub(count, one), t.registerRows)));
   t.loop(from, to, theirs, [&](Value column) {
     columnBegin = column;
     columnEnd = t.minimum(v.add(column, v.index(theirs)), to);
     Value size = v.sub(columnEnd, columnBegin);
-    t.loop(zero, two, 1, [&](Value i) {
+    forBoth([&](Value i) {
       t.packTransposed(part(turned, i, turnedElements), part(theirOperands, i), theirHead,
                        columnBegin, size);
     });
-    t.loop(zero, passes, 1, [&](Value i) {
+    forSums([&](Value i) {
       t.packPanels(part(columns, i, columnElements), part(theirOperands, i), theirHead, columnBegin,
                    size);
     });
@@ -227,12 +251,12 @@ void AttentionGradEmitter::emitStatistics(Value count) {
 }
 
 void AttentionGradEmitter::emitTile(Value row) {
-  Value group = v.div(row, t.registerRows), zero = v.index(0), two = v.index(2);
+  Value group = v.div(row, t.registerRows);
   Value from = t.maximum(asIndex(v.loadScalar(rangeBegins, group)), columnBegin);
   Value to = t.minimum(asIndex(v.loadScalar(rangeEnds, group)), columnEnd);
   t.branch(t.less(from, to), [&] {
     IndexRange range{v.sub(from, columnBegin), v.sub(to, columnBegin)};
-    t.loop(zero, two, 1, [&](Value i) {
+    forBoth([&](Value i) {
       t.multiply(part(scores, i, t.registerRows), part(rows, i, mine), row,
                  part(turned, i, turnedElements), range);
     });
@@ -247,7 +271,7 @@ void AttentionGradEmitter::emitTile(Value row) {
     Value seesLast = t.lessEqual(choose(right, bottom), t.indexAt(last, choose(top, from)));
     t.branch(t.both(seesFirst, seesLast), [] {}, [&] { emitMask(range, row); });
 
-    t.loop(zero, passes, 1, [&](Value i) {
+    forSums([&](Value i) {
       t.accumulate(part(sums, i, mine), row, part(scores, i, t.registerRows),
                    part(columns, i, columnElements), range);
     });
@@ -316,7 +340,7 @@ void AttentionGradEmitter::store(const RowTile &tile, Value number, ArrayRef<Hea
     return;
   Value base = v.mul(number, mine * tile.stride);
   t.loop(v.index(0), count, 1, [&](Value row) {
-    for (int64_t j = 0; j < t.sizeVectors; ++j) {
+    for (int64_t j = 0; j < t.vectorsOf(results.front().size); ++j) {
       Value result = v.mulf(
           v.load(tile.memory, v.add(v.add(base, v.mul(row, tile.stride)), v.index(j * t.lanes))),
           v.f32(scale));

@@ -18,11 +18,11 @@ namespace {
 /// Iteration i: head i / queryBlocks, queries [i mod queryBlocks]·queryRows and on. Blocks of keys
 /// start at the first key that the block's first query sees, so that only the last one is shorter.
 /// Inside a block, `registerRows` queries at a time meet only the keys between their own first and
-/// last; panels of keys that all of them see are not masked. 4·Dh flops a visible pair.
+/// last; panels of keys that all of them see are not masked. 2·(Dh + Dv) flops a visible pair.
 class AttentionEmitter {
 public:
   AttentionEmitter(KernelFrame &frame, graph::AttentionOp op)
-      : op(op), t(frame, op.getQ().getType(), op.getK().getType()), v(t.v), b(t.b), loc(t.loc),
+      : op(op), t(frame, op.getQ().getType(), op.getV().getType()), v(t.v), b(t.b), loc(t.loc),
         queryRows(t.rowTokens()), keyRows(t.columnTokens()),
         queryBlocks(llvm::divideCeil(t.tokens, queryRows)) {}
 
@@ -69,10 +69,10 @@ LogicalResult AttentionEmitter::emit() {
   lse = t.resultsOf(op.getLse());
 
   Type f32 = b.getF32Type();
-  queries = t.allocateRows(queryRows);
-  sums = t.allocateRows(queryRows);
-  keys = t.allocateTransposed(keyRows);
-  values = t.allocatePanels(keyRows);
+  queries = t.allocateRows(queryRows, t.keySize);
+  sums = t.allocateRows(queryRows, t.valueSize);
+  keys = t.allocateTransposed(keyRows, t.keySize);
+  values = t.allocatePanels(keyRows, t.valueSize);
   scores = {t.frame.allocate(t.registerRows * keyRows, f32), keyRows};
   weights = {t.frame.allocate(queryRows * t.lanes, f32), t.lanes};
   maxima = t.frame.allocate(queryRows, f32);
@@ -81,7 +81,7 @@ LogicalResult AttentionEmitter::emit() {
   t.frame.iterations = t.heads * queryBlocks;
   // Scores; their weights times the values.
   t.frame.function.setFlopsPerKeyAttr(
-      kernel::flopsPerKey(op.getQ().getType(), /*products=*/2, t.frame.iterations));
+      kernel::flopsPerKey(op.getQ().getType(), t.keySize + t.valueSize, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });
   return failure(failed);
 }
@@ -102,7 +102,7 @@ void AttentionEmitter::emitBlock(Value iteration) {
   t.loop(v.index(0), v.index(queryRows), 1, [&](Value row) {
     v.store(v.f32(-std::numeric_limits<double>::infinity()), maxima, row);
     v.store(v.splat(v.f32(0)), weights.memory, v.mul(row, weights.stride));
-    for (int64_t j = 0; j < t.sizeVectors; ++j)
+    for (int64_t j = 0; j < t.vectorsOf(t.valueSize); ++j)
       v.store(v.splat(v.f32(0)), sums.memory, v.add(v.mul(row, sums.stride), v.index(j * t.lanes)));
   });
 
@@ -207,7 +207,7 @@ void AttentionEmitter::emitResults() {
     Value query = v.add(firstQuery, row),
           denominator = v.sumLanes(v.load(weights.memory, v.mul(row, weights.stride)));
     Value inverse = v.divf(v.f32(1), denominator);
-    for (int64_t j = 0; j < t.sizeVectors; ++j) {
+    for (int64_t j = 0; j < t.vectorsOf(t.valueSize); ++j) {
       Value result = v.mulf(
           v.load(sums.memory, v.add(v.mul(row, sums.stride), v.index(j * t.lanes))), inverse);
       for (const HeadOperand &out : y)

@@ -18,19 +18,23 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries, RankedTensorType keys)
+AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries,
+                               RankedTensorType values)
     : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder),
       loc(frame.loc), tokens(queries.getDimSize(0)), heads(queries.getDimSize(1)),
-      size(queries.getDimSize(2)), sharing(heads / keys.getDimSize(1)), lanes(frame.options.lanes),
-      registerVectors(lanes >= 16 ? 4 : 2), panelColumns(registerVectors * lanes),
-      sizeVectors(llvm::divideCeil(size, lanes)), paddedSize(sizeVectors * lanes) {}
+      keySize(queries.getDimSize(2)), valueSize(values.getDimSize(2)),
+      largerSize(std::max(keySize, valueSize)), sharing(heads / values.getDimSize(1)),
+      lanes(frame.options.lanes), registerVectors(lanes >= 16 ? 4 : 2),
+      panelColumns(registerVectors * lanes) {}
+
+int64_t AttentionTiles::vectorsOf(int64_t size) const { return llvm::divideCeil(size, lanes); }
 
 int64_t AttentionTiles::rowTokens() const {
   return llvm::alignTo(std::min<int64_t>(tokens, 96), registerRows);
 }
 
 int64_t AttentionTiles::columnTokens() const {
-  int64_t fitting = std::clamp<int64_t>(16384 / size / panelColumns * panelColumns, 64, 256);
+  int64_t fitting = std::clamp<int64_t>(16384 / largerSize / panelColumns * panelColumns, 64, 256);
   return llvm::alignTo(std::min(tokens, fitting), panelColumns);
 }
 
@@ -44,10 +48,11 @@ SmallVector<HeadOperand> AttentionTiles::resultsOf(Value value) {
 }
 
 HeadOperand AttentionTiles::headOperand(Value argument) {
-  SmallVector<int64_t> strides = stridesOf(cast<MemRefType>(argument.getType()));
+  auto type = cast<MemRefType>(argument.getType());
+  SmallVector<int64_t> strides = stridesOf(type);
   int64_t element = strides.size() > 2 ? strides[2] : 1;
-  return {frame.flat(argument), v.index(strides[0]), v.index(strides[1]), v.index(element),
-          element == 1};
+  return {frame.flat(argument), v.index(strides[0]), v.index(strides[1]),
+          v.index(element),     element == 1,        strides.size() > 2 ? type.getDimSize(2) : 1};
 }
 
 HeadOperand AttentionTiles::pick(Value condition, const HeadOperand &a, const HeadOperand &c) {
@@ -59,8 +64,12 @@ HeadOperand AttentionTiles::pick(Value condition, const HeadOperand &a, const He
         MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(flat.getType()).getElementType());
     return flat.getType() == type ? flat : memref::CastOp::create(b, loc, type, flat);
   };
-  return {select(anySize(a.flat), anySize(c.flat)), select(a.token, c.token),
-          select(a.head, c.head), select(a.element, c.element), a.contiguous && c.contiguous};
+  return {select(anySize(a.flat), anySize(c.flat)),
+          select(a.token, c.token),
+          select(a.head, c.head),
+          select(a.element, c.element),
+          a.contiguous && c.contiguous,
+          a.size};
 }
 
 Value AttentionTiles::placeOf(const HeadOperand &x, Value head, Value token, Value column) {
@@ -133,8 +142,8 @@ Value AttentionTiles::countBelow(Value argument, Value bound) {
               })[0];
 }
 
-void AttentionTiles::forPanels(function_ref<void(Value, int64_t)> body) {
-  int64_t whole = sizeVectors / registerVectors, rest = sizeVectors % registerVectors;
+void AttentionTiles::forPanels(int64_t size, function_ref<void(Value, int64_t)> body) {
+  int64_t whole = vectorsOf(size) / registerVectors, rest = vectorsOf(size) % registerVectors;
   if (whole == 1)
     body(v.index(0), registerVectors);
   else if (whole > 1)
@@ -145,22 +154,22 @@ void AttentionTiles::forPanels(function_ref<void(Value, int64_t)> body) {
 
 //===- Tiles --------------------------------------------------------------===//
 
-RowTile AttentionTiles::allocateRows(int64_t rows, int64_t count) {
-  return {frame.allocate(count * rows * paddedSize, b.getF32Type()), paddedSize};
+RowTile AttentionTiles::allocateRows(int64_t rows, int64_t size, int64_t count) {
+  return {frame.allocate(count * rows * padded(size), b.getF32Type()), padded(size), size};
 }
 
-PanelTile AttentionTiles::allocatePanels(int64_t rows, int64_t count) {
-  return {frame.allocate(count * rows * paddedSize, b.getF32Type()), rows * panelColumns};
+PanelTile AttentionTiles::allocatePanels(int64_t rows, int64_t size, int64_t count) {
+  return {frame.allocate(count * rows * padded(size), b.getF32Type()), rows * panelColumns, size};
 }
 
-PanelTile AttentionTiles::allocateTransposed(int64_t columns, int64_t count) {
+PanelTile AttentionTiles::allocateTransposed(int64_t columns, int64_t size, int64_t count) {
   return {frame.allocate(count * llvm::alignTo(columns, panelColumns) * size, b.getF32Type()),
           size * panelColumns};
 }
 
 Value AttentionTiles::offsetBy(Value offset, Value at) { return offset ? v.add(offset, at) : at; }
 
-Value AttentionTiles::sizeMask(int64_t vector) {
+Value AttentionTiles::sizeMask(int64_t size, int64_t vector) {
   int64_t left = size - vector * lanes;
   return left >= lanes ? Value() : v.maskBelow(v.index(left));
 }
@@ -171,17 +180,17 @@ Value AttentionTiles::elementOffsets(const HeadOperand &x) {
 
 Value AttentionTiles::loadVector(const HeadOperand &x, Value head, Value row, int64_t vector) {
   Value at = placeOf(x, head, row, v.index(vector * lanes));
-  return x.contiguous ? v.load(x.flat, at, sizeMask(vector))
-                      : v.gather(x.flat, at, elementOffsets(x), sizeMask(vector));
+  return x.contiguous ? v.load(x.flat, at, sizeMask(x.size, vector))
+                      : v.gather(x.flat, at, elementOffsets(x), sizeMask(x.size, vector));
 }
 
 void AttentionTiles::storeVector(Value value, const HeadOperand &x, Value head, Value row,
                                  int64_t vector) {
   Value at = placeOf(x, head, row, v.index(vector * lanes));
   if (x.contiguous)
-    v.store(value, x.flat, at, sizeMask(vector));
+    v.store(value, x.flat, at, sizeMask(x.size, vector));
   else
-    v.scatter(value, x.flat, at, elementOffsets(x), sizeMask(vector));
+    v.scatter(value, x.flat, at, elementOffsets(x), sizeMask(x.size, vector));
 }
 
 void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value head, Value first,
@@ -189,7 +198,7 @@ void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value h
   Value last = v.sub(v.add(first, valid), v.index(1));
   loop(v.index(0), rows, 1, [&](Value r) {
     Value row = minimum(v.add(first, r), last), at = offsetBy(tile.offset, v.mul(r, tile.stride));
-    for (int64_t j = 0; j < sizeVectors; ++j)
+    for (int64_t j = 0; j < vectorsOf(x.size); ++j)
       v.store(v.mulf(loadVector(x, head, row, j), scale), tile.memory,
               v.add(at, v.index(j * lanes)));
   });
@@ -199,9 +208,9 @@ void AttentionTiles::packPanels(const PanelTile &tile, const HeadOperand &x, Val
                                 Value first, Value valid) {
   loop(v.index(0), valid, 1, [&](Value k) {
     Value row = v.add(first, k);
-    for (int64_t j = 0; j < sizeVectors; ++j) {
+    for (int64_t j = 0; j < vectorsOf(x.size); ++j) {
       int64_t panel = j / registerVectors,
-              vectors = std::min(registerVectors, sizeVectors - panel * registerVectors);
+              vectors = std::min(registerVectors, vectorsOf(x.size) - panel * registerVectors);
       Value at = offsetBy(tile.offset, v.mul(k, vectors * lanes));
       v.store(loadVector(x, head, row, j), tile.memory,
               v.add(at, v.index(panel * tile.panelStride + j % registerVectors * lanes)));
@@ -252,11 +261,11 @@ void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x,
       for (int64_t d = 0; d < columns; ++d)
         v.store(values[d], tile.memory, v.add(at, v.index(d * panelColumns)));
     };
-    int64_t whole = size / lanes * lanes;
+    int64_t whole = x.size / lanes * lanes;
     if (whole > 0)
       loop(v.index(0), v.index(whole), lanes, [&](Value column) { square(column, lanes); });
-    if (whole < size)
-      square(v.index(whole), size - whole);
+    if (whole < x.size)
+      square(v.index(whole), x.size - whole);
   });
 }
 
@@ -298,7 +307,7 @@ void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value ro
     Value at = offsetBy(tile.offset, column);
     SmallVector<Value> sums =
         product(zeros(registerVectors), left, row, right, v.div(column, panelColumns),
-                {v.index(0), v.index(size)}, registerVectors);
+                {v.index(0), v.index(left.size)}, registerVectors);
     for (int64_t i = 0; i < int64_t(sums.size()); ++i) {
       int64_t offset = i / registerVectors * tile.stride + i % registerVectors * lanes;
       v.store(sums[i], tile.memory, v.add(at, v.index(offset)));
@@ -308,7 +317,7 @@ void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value ro
 
 void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &left,
                                 const PanelTile &right, IndexRange range, Value factors) {
-  forPanels([&](Value panel, int64_t vectors) {
+  forPanels(right.size, [&](Value panel, int64_t vectors) {
     Value at = v.add(offsetBy(sums.offset, v.mul(row, sums.stride)), v.mul(panel, panelColumns));
     auto place = [&](int64_t i) {
       return v.add(at, v.index(i / vectors * sums.stride + i % vectors * lanes));

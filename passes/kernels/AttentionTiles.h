@@ -8,18 +8,21 @@
 
 namespace nano::kernels {
 
-/// A memref argument [T, H, Dh] or [T, H] in memory; elements of token t, head h and column d are
-/// at t·token + h·head + d·element (all of index type).
+/// A memref argument [T, H, D] or [T, H] in memory, D the size of a head of keys or of values;
+/// elements of token t, head h and column d are at t·token + h·head + d·element (all of index
+/// type).
 struct HeadOperand {
   mlir::Value flat;
   mlir::Value token, head, element;
   bool contiguous = true; ///< element is 1
+  int64_t size = 1;       ///< D
 };
 
 /// A tile of rows in scratch, row r at offset + r·stride.
 struct RowTile {
   mlir::Value memory;
   int64_t stride = 0;
+  int64_t size = 0;        ///< elements of a row
   mlir::Value offset = {}; ///< null: 0
 };
 
@@ -29,6 +32,7 @@ struct RowTile {
 struct PanelTile {
   mlir::Value memory;
   int64_t panelStride = 0;
+  int64_t size = 0;        ///< columns, of tiles that are not transposed
   mlir::Value offset = {}; ///< null: 0
 };
 
@@ -37,24 +41,25 @@ struct IndexRange {
   mlir::Value begin, end;
 };
 
-/// Emits at `frame.builder`. T, H, Dh are those of the attention op.
+/// Emits at `frame.builder`. T, H, Dh, Dv are those of the attention op.
 class AttentionTiles {
 public:
-  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries, mlir::RankedTensorType keys);
+  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries, mlir::RankedTensorType values);
 
   KernelFrame &frame;
   VectorOps v;
   mlir::OpBuilder &b;
   mlir::Location loc;
-  const int64_t tokens, heads, size; ///< T, H, Dh
-  const int64_t sharing;             ///< H/Hk: heads of queries that share one of keys
+  const int64_t tokens, heads, keySize, valueSize; ///< T, H, Dh, Dv
+  const int64_t largerSize;                        ///< of Dh and Dv
+  const int64_t sharing; ///< H/Hk: heads of queries that share one of keys
   const int64_t lanes;
   const int64_t registerRows = 6; ///< rows of a product in registers
   const int64_t registerVectors;  ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
   const int64_t panelColumns;     ///< registerVectors · lanes
-  const int64_t sizeVectors;      ///< vectors that hold a row of Dh elements
-  const int64_t paddedSize;       ///< their elements
 
+  int64_t vectorsOf(int64_t size) const; ///< that hold a row of `size` elements
+  int64_t padded(int64_t size) const { return vectorsOf(size) * lanes; }
   /// Tokens of a block whose tiles are packed as rows: many enough that packing the other side
   /// costs little beside the products.
   int64_t rowTokens() const;
@@ -91,19 +96,19 @@ public:
   mlir::Value toI32(mlir::Value index);
   /// The number of elements of the non-decreasing i32 [T] argument that are below `bound` (i32).
   mlir::Value countBelow(mlir::Value argument, mlir::Value bound);
-  /// Calls `body` for each panel of a row of Dh columns: the panel's number and its vectors.
-  void forPanels(llvm::function_ref<void(mlir::Value panel, int64_t vectors)> body);
+  /// Calls `body` for each panel of a row of `size` columns: the panel's number and its vectors.
+  void forPanels(int64_t size, llvm::function_ref<void(mlir::Value panel, int64_t vectors)> body);
 
   // Tiles.
-  /// `count` tiles of `rows` rows of `paddedSize` elements.
-  RowTile allocateRows(int64_t rows, int64_t count = 1);
-  /// `count` tiles with a contraction over `rows` rows, of Dh columns.
-  PanelTile allocatePanels(int64_t rows, int64_t count = 1);
-  /// `count` tiles with a contraction over Dh, of `columns` columns.
-  PanelTile allocateTransposed(int64_t columns, int64_t count = 1);
+  /// `count` tiles of `rows` rows of `size` elements, each padded to whole vectors.
+  RowTile allocateRows(int64_t rows, int64_t size, int64_t count = 1);
+  /// `count` tiles with a contraction over `rows` rows, of `size` columns.
+  PanelTile allocatePanels(int64_t rows, int64_t size, int64_t count = 1);
+  /// `count` tiles with a contraction over `size` elements, of `columns` columns.
+  PanelTile allocateTransposed(int64_t columns, int64_t size, int64_t count = 1);
   mlir::Value offsetBy(mlir::Value offset, mlir::Value at); ///< at + offset; a null offset is 0
-  /// Elements of token `row` of the operand, vector number `vector` (static); lanes past Dh read as
-  /// 0.
+  /// Elements of token `row` of the operand, vector number `vector` (static); lanes past its size
+  /// read as 0.
   mlir::Value loadVector(const HeadOperand &x, mlir::Value head, mlir::Value row, int64_t vector);
   void storeVector(mlir::Value value, const HeadOperand &x, mlir::Value head, mlir::Value row,
                    int64_t vector);
@@ -127,7 +132,7 @@ public:
                                          mlir::Value row, const PanelTile &right, mlir::Value panel,
                                          IndexRange range, int64_t vectors);
   /// tile[r, panel] ← left[row + r, :] · right[:, panel] for the panels that hold the columns in
-  /// range; contraction over Dh.
+  /// range; contraction over a row of `left`.
   void multiply(const RowTile &tile, const RowTile &left, mlir::Value row, const PanelTile &right,
                 IndexRange columns);
   /// sums[row + r, :] ← factors[r] · sums[row + r, :] + left[r, range] · right[range, :]; without
@@ -144,7 +149,8 @@ public:
 
 private:
   llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
-  mlir::Value sizeMask(int64_t vector);             ///< null where all lanes are inside Dh
+  /// Of a row of `size` elements; null where all lanes are inside.
+  mlir::Value sizeMask(int64_t size, int64_t vector);
   mlir::Value elementOffsets(const HeadOperand &x); ///< lane · element
 };
 

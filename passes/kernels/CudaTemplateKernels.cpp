@@ -149,17 +149,22 @@ private:
                                type.getDimSize(1),
                                op.getK().getType().getDimSize(1),
                                int(type.getDimSize(2)),
+                               int(op.getV().getType().getDimSize(2)),
                                type.getElementType().isBF16(),
                                vectorRows,
                                !op.getScore().empty(),
                                int(multiprocessors)};
-    setLaunch(launch, isGrad ? "attention_grad" : "attention",
-              {shape.tokens, shape.heads, shape.headSize, shape.isBf16, shape.vectorRows,
-               shape.multiprocessors, shape.keyHeads},
+    SmallVector<int64_t> sizes = {shape.tokens,  shape.heads,      shape.headSize,
+                                  shape.isBf16,  shape.vectorRows, shape.multiprocessors,
+                                  shape.keyHeads};
+    if (shape.valueSize != shape.headSize)
+      sizes.push_back(shape.valueSize);
+    setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
               isGrad ? nano::attentionGradLaunch(shape) : nano::attentionForwardLaunch(shape));
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
-             << shape.headSize << " elements; a block of a GPU has shared memory for fewer";
+             << std::max(shape.headSize, shape.valueSize)
+             << " elements; a block of a GPU has shared memory for fewer";
     const FloatAttr factor = b.getF64FloatAttr(scale.convertToDouble());
     identify(launch.identity, "scale", factor);
     launch.instance = [=, context = b.getContext()](
@@ -169,17 +174,20 @@ private:
       };
       if constexpr (isGrad)
         return kernel::AttentionGradAttr::get(
-            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.vectorRows,
-            shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2], at.ins[3], at.ins[4],
-            at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2), functions.score,
-            functions.scoreGrad);
+            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
+            shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
+            at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
+            functions.score, functions.scoreGrad);
       else
-        return kernel::AttentionAttr::get(context, shape.tokens, shape.heads, shape.keyHeads,
-                                          shape.headSize, shape.vectorRows, shape.multiprocessors,
-                                          factor, at.ins[0], at.ins[1], at.ins[2], at.ins[3],
-                                          at.ins[4], places(0), places(1), functions.score);
+        return kernel::AttentionAttr::get(
+            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
+            shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
+            at.ins[3], at.ins[4], places(0), places(1), functions.score);
     };
-    launch.flopsPerKey = kernel::flopsPerKey(type, isGrad ? 7 : 2, launch.iterations);
+    // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv.
+    const int64_t ofKeys = isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
+    launch.flopsPerKey = kernel::flopsPerKey(
+        type, ofKeys * shape.headSize + ofValues * shape.valueSize, launch.iterations);
     if (!op.getScore().empty())
       launch.score = &op.getScore();
     if constexpr (isGrad)

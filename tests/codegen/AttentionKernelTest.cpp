@@ -157,6 +157,24 @@ TEST(AttentionKernel, RandomShapesAndMasks) {
   }
 }
 
+TEST(AttentionKernel, ValuesOfAnotherSize) {
+  std::mt19937_64 random(11);
+  for (auto [size, valueSize] :
+       {std::pair<int64_t, int64_t>{48, 32}, {16, 64}, {192, 128}, {7, 20}})
+    checkBoth({.tokens = 130, .heads = 2, .size = size, .valueSize = valueSize},
+              keyRanges(130, true, 1000, 1, 0.02, random), random);
+  checkOnce({.tokens = 90,
+             .heads = 4,
+             .sharing = 2,
+             .size = 40,
+             .element = "bf16",
+             .score = softCap,
+             .scoreGrad = softCapGrad,
+             .spread = true,
+             .valueSize = 24},
+            arbitraryRanges(90, random), random);
+}
+
 TEST(AttentionKernel, SharedKeys) {
   std::mt19937_64 random(10);
   for (int64_t heads : {4, 6})

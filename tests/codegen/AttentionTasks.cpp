@@ -15,14 +15,19 @@ namespace {
 std::string shapeText(const AttentionShape &s, const std::string &element) {
   return formatv("{0}x{1}x{2}x{3}", s.tokens, s.heads, s.size, element);
 }
+/// Of the result and its gradient.
+std::string resultShape(const AttentionShape &s) {
+  return formatv("{0}x{1}x{2}x{3}", s.tokens, s.heads, s.ofValues(), s.element);
+}
 
 /// Heads of q (part 0), or of k and v.
 int64_t headsOf(const AttentionShape &s, int64_t part) {
   return part == 0 ? s.heads : s.heads / s.sharing;
 }
+int64_t sizeOf(const AttentionShape &s, int64_t part) { return part == 2 ? s.ofValues() : s.size; }
 /// The shape and type of q, k or v.
 std::string partShape(const AttentionShape &s, int64_t part) {
-  return formatv("{0}x{1}x{2}x{3}", s.tokens, headsOf(s, part), s.size, s.element);
+  return formatv("{0}x{1}x{2}x{3}", s.tokens, headsOf(s, part), sizeOf(s, part), s.element);
 }
 std::string partTensor(const AttentionShape &s, int64_t part) {
   return "tensor<" + partShape(s, part) + ">";
@@ -32,7 +37,7 @@ std::string partTensor(const AttentionShape &s, int64_t part) {
 std::string partType(const AttentionShape &s, int64_t part) {
   if (s.spread)
     return formatv("memref<{0}, strided<[{1}, {2}, 2], offset: 1>>", partShape(s, part),
-                   2 * headsOf(s, part) * s.size, 2 * s.size);
+                   2 * headsOf(s, part) * sizeOf(s, part), 2 * sizeOf(s, part));
   if (!s.packed)
     return "memref<" + partShape(s, part) + ">";
   int64_t before = part == 0 ? 0 : headsOf(s, 0) + (part - 1) * headsOf(s, 1);
@@ -50,7 +55,7 @@ std::string parts(const AttentionShape &s, const std::string &buffer,
     text += formatv("%{0} = step.buffer \"{0}\" : {1}\n", buffer, whole);
   for (int64_t i = 0; i < 3; ++i) {
     std::string wide =
-        formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, headsOf(s, i), s.size, s.element);
+        formatv("memref<{0}x{1}x{2}x2x{3}>", s.tokens, headsOf(s, i), sizeOf(s, i), s.element);
     if (s.spread)
       text += formatv(
           "%{0}_wide = step.buffer \"{0}\" : {1}\n%{0} = step.view %{0}_wide : {1} to {2}\n",
@@ -73,37 +78,39 @@ std::string region(const std::string &ops, bool withGradient) {
 } // namespace
 
 std::string attentionText(const AttentionShape &s) {
-  std::string tensor = "tensor<" + shapeText(s, s.element) + ">";
+  std::string tensor = "tensor<" + shapeText(s, s.element) + ">",
+              result = "tensor<" + resultShape(s) + ">";
   std::string text = "step.program @p {\n" + parts(s, "qkv", {"q", "k", "v"});
   text += formatv("%first = step.buffer \"first\" : memref<{0}xi32>\n%last = step.buffer \"last\" "
                   ": memref<{0}xi32>\n",
                   s.tokens);
   text += formatv(
       "%y = step.buffer \"y\" : memref<{0}>\n%lse = step.buffer \"lse\" : memref<{1}x{2}xf32>\n",
-      shapeText(s, s.element), s.tokens, s.heads);
+      resultShape(s), s.tokens, s.heads);
   std::string statistics = formatv("memref<{0}x{1}xf32>", s.tokens, s.heads);
   text += formatv("step.task ins(%q, %k, %v, %first, %last) outs(%y{0}) : ({1}, {2}, {3}, "
                   "memref<{4}xi32>, memref<{4}xi32>) -> (memref<{5}>{6}) {{\n",
                   s.statistics ? ", %lse" : "", partType(s, 0), partType(s, 1), partType(s, 2),
-                  s.tokens, shapeText(s, s.element), s.statistics ? ", " + statistics : "");
+                  s.tokens, resultShape(s), s.statistics ? ", " + statistics : "");
   text +=
-      formatv("^bb0(%tq: {0}, %tk: {2}, %tv: {2}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n",
-              tensor, s.tokens, partTensor(s, 1));
+      formatv("^bb0(%tq: {0}, %tk: {2}, %tv: {3}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>):\n",
+              tensor, s.tokens, partTensor(s, 1), partTensor(s, 2));
   text += formatv("%ty, %tlse = nano.attention %tq, %tk, %tv, %tf, %tl scale 2.500000e-01 : ({0}, "
-                  "{3}, {3}, tensor<{1}xi32>, tensor<{1}xi32>)"
-                  " -> ({0}, tensor<{1}x{2}xf32>)\n",
-                  tensor, s.tokens, s.heads, partTensor(s, 1));
+                  "{3}, {4}, tensor<{1}xi32>, tensor<{1}xi32>)"
+                  " -> ({5}, tensor<{1}x{2}xf32>)\n",
+                  tensor, s.tokens, s.heads, partTensor(s, 1), partTensor(s, 2), result);
   if (!s.score.empty())
     text += region(s.score, false);
-  text += s.statistics ? formatv("nano.yield %ty, %tlse : {0}, tensor<{1}x{2}xf32>\n", tensor,
+  text += s.statistics ? formatv("nano.yield %ty, %tlse : {0}, tensor<{1}x{2}xf32>\n", result,
                                  s.tokens, s.heads)
                              .str()
-                       : formatv("nano.yield %ty : {0}\n", tensor).str();
+                       : formatv("nano.yield %ty : {0}\n", result).str();
   return text + "}\n}\n";
 }
 
 std::string attentionGradText(const AttentionShape &s) {
   std::string tensor = "tensor<" + shapeText(s, s.element) + ">",
+              result = "tensor<" + resultShape(s) + ">",
               statistics = formatv("{0}x{1}xf32", s.tokens, s.heads);
   std::string text = "step.program @p {\n" + parts(s, "qkv", {"q", "k", "v"}) +
                      parts(s, "dqkv", {"dq", "dk", "dv"});
@@ -112,22 +119,23 @@ std::string attentionGradText(const AttentionShape &s) {
                   s.tokens);
   text += formatv("%lse = step.buffer \"lse\" : memref<{0}>\n%delta = step.buffer \"delta\" : "
                   "memref<{0}>\n%dy = step.buffer \"dy\" : memref<{1}>\n",
-                  statistics, shapeText(s, s.element));
-  text += formatv("step.task ins(%q, %k, %v, %first, %last, %lse, %delta, %dy) outs(%dq, %dk, %dv)"
-                  " : ({0}, {1}, {2}, memref<{3}xi32>, memref<{3}xi32>, memref<{4}>, memref<{4}>, "
-                  "memref<{5}>) -> ({0}, {1}, {2}) {{\n",
-                  partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, statistics,
-                  shapeText(s, s.element));
-  text += formatv("^bb0(%tq: {0}, %tk: {3}, %tv: {3}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, "
-                  "%tlse: tensor<{2}>, %td: tensor<{2}>, %tdy: {0}):\n",
-                  tensor, s.tokens, statistics, partTensor(s, 1));
+                  statistics, resultShape(s));
+  text +=
+      formatv("step.task ins(%q, %k, %v, %first, %last, %lse, %delta, %dy) outs(%dq, %dk, %dv)"
+              " : ({0}, {1}, {2}, memref<{3}xi32>, memref<{3}xi32>, memref<{4}>, memref<{4}>, "
+              "memref<{5}>) -> ({0}, {1}, {2}) {{\n",
+              partType(s, 0), partType(s, 1), partType(s, 2), s.tokens, statistics, resultShape(s));
+  text += formatv("^bb0(%tq: {0}, %tk: {3}, %tv: {4}, %tf: tensor<{1}xi32>, %tl: tensor<{1}xi32>, "
+                  "%tlse: tensor<{2}>, %td: tensor<{2}>, %tdy: {5}):\n",
+                  tensor, s.tokens, statistics, partTensor(s, 1), partTensor(s, 2), result);
   text += formatv("%a, %b, %c = nano.attention_grad %tq, %tk, %tv, %tf, %tl, %tlse, %td, %tdy "
-                  "scale 2.500000e-01 : ({0}, {3}, {3}, tensor<{1}xi32>,"
-                  " tensor<{1}xi32>, tensor<{2}>, tensor<{2}>, {0}) -> ({0}, {3}, {3})\n",
-                  tensor, s.tokens, statistics, partTensor(s, 1));
+                  "scale 2.500000e-01 : ({0}, {3}, {4}, tensor<{1}xi32>,"
+                  " tensor<{1}xi32>, tensor<{2}>, tensor<{2}>, {5}) -> ({0}, {3}, {4})\n",
+                  tensor, s.tokens, statistics, partTensor(s, 1), partTensor(s, 2), result);
   if (!s.score.empty())
     text += "score " + region(s.score, false) + "grad " + region(s.scoreGrad, true);
-  text += formatv("nano.yield %a, %b, %c : {0}, {1}, {1}\n", tensor, partTensor(s, 1));
+  text += formatv("nano.yield %a, %b, %c : {0}, {1}, {2}\n", tensor, partTensor(s, 1),
+                  partTensor(s, 2));
   return text + "}\n}\n";
 }
 

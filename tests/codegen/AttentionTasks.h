@@ -18,6 +18,8 @@ struct AttentionShape {
   bool spread = false; ///< elements of q, k, v and their gradients are two apart: views of [T, H,
                        ///< Dh, 2] buffers
   bool statistics = true; ///< attention yields lse
+  int64_t valueSize = 0;  ///< of heads of values; 0: as of keys, which packed ones are
+  int64_t ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
 /// ins: q, k, v, first, last; outs: y, lse.

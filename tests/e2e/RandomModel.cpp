@@ -238,6 +238,8 @@ private:
     case 16:
       return reordered(x);
     case 17:
+      if (chance(50))
+        return recurrence(x, std::nullopt);
       return recurrence(x, times(unary("sigmoid", other(x)), 0.8));
     case 18:
       return band(x);

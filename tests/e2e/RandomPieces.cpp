@@ -120,12 +120,17 @@ ModelText::Value RandomPieces::firstKeys() {
   }
 }
 
+int64_t RandomPieces::headSize() { return chance(10) ? 64 * pick(1, 2) : 4 * pick(1, 8); }
+
 ModelText::Value RandomPieces::attention(Value x) {
-  const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1),
-                size = 4 * pick(1, 8), allHeads = heads + 2 * keyHeads;
+  const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1), size = headSize(),
+                valueSize = chance(35) ? headSize() : size,
+                allHeads = heads + keyHeads * (valueSize == size ? 2 : 1);
   Value all = reshape(linear(x, allHeads * size, x.element), {T, allHeads, size});
-  Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, keyHeads),
-        v = slice(all, 1, heads + keyHeads, keyHeads);
+  Value q = slice(all, 1, 0, heads), k = slice(all, 1, heads, keyHeads);
+  Value v = valueSize == size
+                ? slice(all, 1, heads + keyHeads, keyHeads)
+                : reshape(linear(x, keyHeads * valueSize, x.element), {T, keyHeads, valueSize});
   if (chance(50))
     q = norm(q, false), k = norm(k, false);
   Value first = firstKeys();
@@ -143,12 +148,13 @@ ModelText::Value RandomPieces::attention(Value x) {
              " %s : tensor<f32>\n      %r = nano.add %a, %b : tensor<f32>\n"
              "      nano.yield %r : tensor<f32>\n    }";
   }
-  const std::string operand = typeOf({T, heads, size}, x.element),
-                    key = typeOf({T, keyHeads, size}, x.element), i32 = typeOf({T}, "i32");
-  Value y = op({T, heads, size}, x.element,
+  const std::string operand = typeOf(q.shape, x.element), key = typeOf(k.shape, x.element),
+                    value = typeOf(v.shape, x.element), i32 = typeOf({T}, "i32"),
+                    result = typeOf({T, heads, valueSize}, x.element);
+  Value y = op({T, heads, valueSize}, x.element,
                "nano.attention " + q.name + ", " + k.name + ", " + v.name + ", " + first.name +
                    ", " + last.name + " scale " + number(0.3) + " : (" + operand + ", " + key +
-                   ", " + key + ", " + i32 + ", " + i32 + ") -> (" + operand + ", " +
+                   ", " + value + ", " + i32 + ", " + i32 + ") -> (" + result + ", " +
                    typeOf({T, heads}, "f32") + ")" + score,
                false);
   // The op has two results.
@@ -160,7 +166,7 @@ ModelText::Value RandomPieces::attention(Value x) {
     Value wide = broadcast(times(unary("tanh", lse), 0.3), y.shape, {0, 1});
     y = binary("add", y, cast(wide, y.element));
   }
-  return reshape(y, {T, heads * size});
+  return reshape(y, {T, heads * valueSize});
 }
 
 ModelText::Value RandomPieces::band(Value x) {
@@ -182,23 +188,22 @@ ModelText::Value RandomPieces::band(Value x) {
 
 //===- Along a sequence or a row -----------------------------------------------===//
 
-ModelText::Value RandomPieces::recurrence(Value x, Value decay) {
+ModelText::Value RandomPieces::recurrence(Value x, const std::optional<Value> &decay) {
   const int64_t columns = x.shape[1];
   Shape shape = {1, T, columns};
   if (chance(50)) { // along the columns, alone or side by side
     const int64_t side = columns % 4 == 0 && chance(50) ? 4 : 1;
     shape = {T, columns / side, side};
   }
-  const bool hasFactor = chance(75), hasTerm = !hasFactor || chance(60);
+  const bool isProduct = !decay && chance(50);
   std::string text = "nano.recurrence ";
-  if (hasFactor) {
-    // A product of many factors stays near one.
-    Value factor = hasTerm ? decay : plus(times(unary("tanh", x), 0.02), 1);
-    text += "factor " + reshape(factor, shape).name + " ";
-  }
-  if (hasTerm)
-    text += "term " + reshape(hasFactor ? x : times(unary("tanh", x), 0.1), shape).name + " ";
-  text += "from " + number(hasTerm ? 0.3 : 1) + (chance(50) ? " {reverse} : " : " : ");
+  if (decay)
+    text += "factor " + reshape(*decay, shape).name + " ";
+  if (isProduct) // of many factors, which stays near one
+    text += "factor " + reshape(plus(times(unary("tanh", x), 0.02), 1), shape).name + " ";
+  else
+    text += "term " + reshape(decay ? x : times(unary("tanh", x), 0.1), shape).name + " ";
+  text += "from " + number(isProduct ? 1 : 0.3) + (chance(50) ? " {reverse} : " : " : ");
   return times(reshape(op(shape, x.element, text), x.shape), 0.5);
 }
 

@@ -5,6 +5,7 @@
 #include "tests/e2e/ModelText.h"
 #include "tests/e2e/RandomModel.h"
 
+#include <optional>
 #include <random>
 
 namespace nano::test {
@@ -42,9 +43,9 @@ protected:
   Value attention(Value x);
   /// Attention to the last tokens by products along a band, with weights that heads mix.
   Value band(Value x);
-  /// A recurrence with both operands, a running sum or a running product, along the tokens or along
-  /// groups of columns, from one end or the other. `decay`: of x's shape, in (0, 0.8).
-  Value recurrence(Value x, Value decay);
+  /// A recurrence along the tokens or along groups of columns, from one end or the other: with
+  /// `decay`, of x's shape and in (0, 0.8), or else a running sum or product.
+  Value recurrence(Value x, const std::optional<Value> &decay);
   /// Gathers or adds up along the groups of columns, or along the tokens, by numbers made of tokens
   /// and positions.
   Value indexed(Value x);
@@ -77,6 +78,8 @@ protected:
   Value position; ///< [T], i32
 
 private:
+  /// Of an attention; some have heads that tensor cores compute.
+  int64_t headSize();
   /// Integers of `shape`, [T] or [T, k], in [0, size), a literal, that depend on tokens and places.
   Value numbersBelow(const Shape &shape, const std::string &size);
   int64_t parameters = 0, uses = 0;

@@ -320,7 +320,10 @@ void attention(Instance &in) {
           size = in.draw(1, 3);
   RankedTensorType type = in.floatType(std::vector{tokens, heads, size}),
                    keys = type.clone({tokens, keyHeads, size});
-  Value q = in.operand(type), k = in.operand(keys), v = in.operand(keys);
+  // Heads of values have a size of their own.
+  const int64_t valueSize = in.flip() ? size : in.draw(1, 4);
+  Value q = in.operand(type), k = in.operand(keys),
+        v = in.operand(type.clone({tokens, keyHeads, valueSize}));
   TensorValue first = TensorValue::filled(in.i32({tokens}), 0), last = first;
   for (int64_t t = 0, from = 0, to = 0; t < tokens; ++t) { // both increase
     from = in.draw(from, t);
@@ -330,9 +333,10 @@ void attention(Instance &in) {
   }
   Value firstOperand = in.operand(in.i32({tokens}), first),
         lastOperand = in.operand(in.i32({tokens}), last);
-  auto op =
-      AttentionOp::create(in.builder, in.location, TypeRange{type, in.f32({tokens, heads})}, q, k,
-                          v, firstOperand, lastOperand, in.builder.getF64FloatAttr(0.4));
+  auto op = AttentionOp::create(
+      in.builder, in.location,
+      TypeRange{type.clone({tokens, heads, valueSize}), in.f32({tokens, heads})}, q, k, v,
+      firstOperand, lastOperand, in.builder.getF64FloatAttr(0.4));
   if (in.flip())
     buildScore(in, op.getScore());
   in.op = op;

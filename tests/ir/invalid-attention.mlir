@@ -20,10 +20,19 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xbf1
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x5xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of k and v differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  // expected-error @below {{has values of 5 elements a head and results of 4}}
   %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
   return %y : tensor<8x2x4xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x1x5xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>) -> tensor<8x2x5xf32> {
+  // expected-error @below {{v must have the type of k but for the size of a head, is 'tensor<8x1x5xf32>' beside 'tensor<8x2x4xf32>'}}
+  %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
+      : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x1x5xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x5xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x5xf32>
 }
 
 // -----
@@ -65,7 +74,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %x: tensor<f32>) -> tensor<8x2x4xbf16> {
-  // expected-error @below {{types of q and y differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  // expected-error @below {{y must have the type of q but for the size of a head, is 'tensor<8x2x4xbf16>' beside 'tensor<8x2x4xf32>'}}
   %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xbf16>, tensor<8x2xf32>)
   return %y : tensor<8x2x4xbf16>
@@ -148,7 +157,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> 
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xbf16>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of k and v differ: 'tensor<8x2x4xbf16>' and 'tensor<8x2x4xf32>'}}
+  // expected-error @below {{k must have q's type but for the number of heads, is 'tensor<8x2x4xbf16>' beside 'tensor<8x2x4xf32>'}}
   %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xbf16>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
   return %dq : tensor<8x2x4xf32>
@@ -166,7 +175,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xbf16>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of q and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x4xbf16>'}}
+  // expected-error @below {{dy must have the type of q but for the size of a head, is 'tensor<8x2x4xbf16>' beside 'tensor<8x2x4xf32>'}}
   %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xbf16>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
   return %dq : tensor<8x2x4xf32>
@@ -175,7 +184,7 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>
 // -----
 
 func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>, %first: tensor<8xi32>, %last: tensor<8xi32>, %lse: tensor<8x2xf32>, %delta: tensor<8x2xf32>, %dy: tensor<8x2x4xf32>) -> tensor<8x2x4xf32> {
-  // expected-error @below {{types of k and a gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
+  // expected-error @below {{types of v and its gradient differ: 'tensor<8x2x4xf32>' and 'tensor<8x2x5xf32>'}}
   %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.0
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>) -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x5xf32>)
   return %dq : tensor<8x2x4xf32>

@@ -27,17 +27,17 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.pr
 // -----
 
 // expected-error @below {{an attention of 3 heads, which cannot share 2 heads of keys evenly}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 3, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 3, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
 
 // -----
 
 // expected-error @below {{an attention with a size of 0: must be at least 1}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 0, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 0, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
 
 // -----
 
 // expected-error @below {{gradients of an attention with a score and no gradient of it, or the other way round}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], score = @s>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], score = @s>}
 
 // -----
 

@@ -10,10 +10,11 @@ namespace nano {
 struct AttentionShape {
   long long tokens, heads; ///< T, H
   long long keyHeads;      ///< Hk, a divisor of H: H/Hk neighbouring heads of queries share one
-  int headSize;            ///< Dh
+  int headSize;            ///< Dh, of queries and keys
+  int valueSize;           ///< Dv, of values and results
   bool isBf16;             ///< the element type: bf16, else f32
-  /// Every row of Dh elements of q, k, v, dy and of y, dq, dk, dv is contiguous and begins at a
-  /// multiple of 16 bytes.
+  /// Every row of a head of q, k, v, dy and of y, dq, dk, dv is contiguous and begins at a multiple
+  /// of 16 bytes.
   bool vectorRows;
   bool hasScore = false;     ///< the op has a score region
   int multiprocessors = 132; ///< of the GPU: for its speed, not for the results
@@ -31,10 +32,12 @@ template <int WarpRows, int Warps, int Columns> struct AttentionTiles {
   static constexpr int rows = WarpRows * Warps, threads = 32 * Warps;
   static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
   /// Tiles of rows, two stages of two tiles of columns, and ranges of the queries among the rows or
-  /// statistics of those among the columns.
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize) {
-    const int rowTiles = part == AttentionPart::Forward ? 1 : 2;
-    return 2 * headSize * (rowTiles * rows + 4 * columns) +
+  /// statistics of those among the columns. A result takes the place of queries.
+  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
+    const int ofRows = part == AttentionPart::Forward
+                           ? (headSize > valueSize ? headSize : valueSize)
+                           : headSize + valueSize;
+    return 2 * (ofRows * rows + 2 * (headSize + valueSize) * columns) +
            (part == AttentionPart::Keys ? 32 * columns : 8 * rows);
   }
 };
@@ -47,8 +50,8 @@ template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
   static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, lead = Lead;
   /// Of a launch of so many tiles of rows.
   static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize) {
-    return 2 * headSize * (2 * rows + 2 * stages * columns) + 16 * stages +
+  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
+    return 2 * (headSize + valueSize) * (rows + stages * columns) + 16 * stages +
            (part == AttentionPart::Keys ? 12 * stages * columns : 0);
   }
 };
@@ -62,35 +65,45 @@ template <int Columns, int Stages, int Slots> struct HopperRuns {
   static NANO_BOTH constexpr long long blocks(long long tiles, int multiprocessors) {
     return tiles < multiprocessors ? tiles : multiprocessors;
   }
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize) {
-    return 2 * headSize * (slots * rows + 2 * stages * columns) + 16 * (stages + slots) +
-           unitBytes + (32 + 8 * rows) * slots;
+  static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize, int valueSize) {
+    const int larger = headSize > valueSize ? headSize : valueSize; // a result takes queries' place
+    return 2 * (larger * slots * rows + (headSize + valueSize) * stages * columns) +
+           16 * (stages + slots) + unitBytes + (32 + 8 * rows) * slots;
   }
 };
 
-/// The tiles that are fastest, by head size, of kernels with no score function; with one, smaller
-/// tiles leave registers for it.
-template <int headSize, bool hasScore> struct AttentionTileChoice;
-template <> struct AttentionTileChoice<128, false> {
-  using Forward = HopperRuns<64, 4, 2>;
-  using Queries = HopperTiles<64, 4>;
-  using Keys = HopperTiles<64, 4>;
+/// One of two types.
+template <bool first, class A, class B> struct AttentionEither {
+  using Type = A;
 };
-template <> struct AttentionTileChoice<64, false> {
-  using Forward = HopperRuns<128, 5, 2>;
-  using Queries = HopperTiles<64, 4>;
-  using Keys = HopperTiles<64, 4>;
+template <class A, class B> struct AttentionEither<false, A, B> {
+  using Type = B;
 };
-template <> struct AttentionTileChoice<192, false> {
-  using Forward = AttentionTiles<16, 6, 64>;
-  using Queries = AttentionTiles<16, 6, 32>;
-  using Keys = AttentionTiles<16, 6, 16>;
-};
-template <> struct AttentionTileChoice<192, true> : AttentionTileChoice<192, false> {};
-template <int headSize> struct AttentionTileChoice<headSize, true> {
-  using Forward = AttentionTiles<16, 4, 64>;
-  using Queries = AttentionTiles<16, 4, 32>;
-  using Keys = AttentionTiles<16, 4, 32>;
+
+/// Shared memory of a block of a Hopper GPU.
+constexpr int attentionSharedBytes = 227 * 1024;
+
+/// The tiles that are fastest, by the sizes of heads, multiples of 64 up to 192. A score function
+/// takes registers, and runs on the smaller tiles of warps. Without one, warpgroups compute: the
+/// forward pass with as many stages of columns as there is memory for, the gradients where the sums
+/// of dk and dv, of keys and values together, are at most 256 columns.
+template <int keySize, int valueSize, bool hasScore> struct AttentionTileChoice {
+  static constexpr int larger = keySize > valueSize ? keySize : valueSize,
+                       both = keySize + valueSize;
+  static constexpr int fitting =
+      (attentionSharedBytes -
+       HopperRuns<64, 0, 2>::sharedBytes(AttentionPart::Forward, keySize, valueSize)) /
+      (2 * 64 * both + 16);
+  using Runs =
+      HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 5 : (fitting < 4 ? fitting : 4), 2>;
+  /// 192 threads share rows of 24 pieces of 16 bytes evenly, and those alone.
+  static constexpr int warps = keySize == 192 && valueSize == 192 ? 6 : 4;
+  static constexpr bool useWarps = hasScore || both > 256;
+  using Forward = typename AttentionEither<hasScore, AttentionTiles<16, warps, 64>, Runs>::Type;
+  using Queries =
+      typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, HopperTiles<64, 4>>::Type;
+  using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 320 ? 16 : 32)>,
+                                        HopperTiles<64, 4>>::Type;
 };
 
 /// Of the template with plain multiply-adds: every size of head, any strides, f32 and bf16.
@@ -98,16 +111,19 @@ struct AttentionPlainTiles {
   static constexpr int rows = 32, columns = 32, threads = 128;
 };
 
-/// bf16 with heads of 64, 128 or 192 runs on the tensor cores, everything else on plain
-/// multiply-adds.
+/// bf16 with heads of keys and of values of 64, 128 or 192 runs on the tensor cores, everything
+/// else on plain multiply-adds.
 NANO_BOTH constexpr bool attentionOnTensorCores(const AttentionShape &s) {
-  return s.isBf16 && s.vectorRows && (s.headSize == 64 || s.headSize == 128 || s.headSize == 192);
+  auto fits = [](int size) { return size == 64 || size == 128 || size == 192; };
+  return s.isBf16 && s.vectorRows && fits(s.headSize) && fits(s.valueSize);
 }
 
-/// Padded f32 tiles: `tiles` of Dh elements a row, `scores` of one element a column.
-NANO_BOTH constexpr int attentionPlainBytes(int headSize, int tiles, int scores) {
+/// Padded f32 tiles: two of Dh elements a row, `valueTiles` of Dv, `scores` of one element a
+/// column.
+NANO_BOTH constexpr int attentionPlainBytes(const AttentionShape &s, int valueTiles, int scores) {
   return 4 * AttentionPlainTiles::rows *
-             (tiles * (headSize + 1) + scores * (AttentionPlainTiles::columns + 1)) +
+             (2 * (s.headSize + 1) + valueTiles * (s.valueSize + 1) +
+              scores * (AttentionPlainTiles::columns + 1)) +
          16 * AttentionPlainTiles::rows;
 }
 
@@ -116,7 +132,7 @@ NANO_BOTH constexpr TemplateLaunch tiledForwardLaunch(const AttentionShape &s) {
   using Tiles = typename Choice::Forward;
   const long long tiles = s.heads * divideUp(s.tokens, Tiles::rows);
   return {Tiles::threads, Tiles::blocks(tiles, s.multiprocessors),
-          Tiles::sharedBytes(AttentionPart::Forward, s.headSize)};
+          Tiles::sharedBytes(AttentionPart::Forward, s.headSize, s.valueSize)};
 }
 
 template <class Choice>
@@ -124,35 +140,51 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
   using Queries = typename Choice::Queries;
   using Keys = typename Choice::Keys;
   static_assert(Queries::threads == Keys::threads, "they share a launch");
-  const int queryBytes = Queries::sharedBytes(AttentionPart::Queries, s.headSize),
-            keyBytes = Keys::sharedBytes(AttentionPart::Keys, s.headSize);
+  const int queryBytes = Queries::sharedBytes(AttentionPart::Queries, s.headSize, s.valueSize),
+            keyBytes = Keys::sharedBytes(AttentionPart::Keys, s.headSize, s.valueSize);
   return {Queries::threads,
           s.heads * divideUp(s.tokens, Queries::rows) + s.keyHeads * divideUp(s.tokens, Keys::rows),
           queryBytes > keyBytes ? queryBytes : keyBytes};
 }
 
-/// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = 560.
+/// select(choice) of the tiles of a shape on tensor cores.
+template <int keySize, int valueSize, class Select>
+NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
+  return s.hasScore ? select(AttentionTileChoice<keySize, valueSize, true>())
+                    : select(AttentionTileChoice<keySize, valueSize, false>());
+}
+template <int keySize, class Select>
+NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
+  return s.valueSize == 64    ? ofTileChoice<keySize, 64>(s, select)
+         : s.valueSize == 128 ? ofTileChoice<keySize, 128>(s, select)
+                              : ofTileChoice<keySize, 192>(s, select);
+}
+template <class Select>
+NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
+  return s.headSize == 64    ? ofTileChoice<64>(s, select)
+         : s.headSize == 128 ? ofTileChoice<128>(s, select)
+                             : ofTileChoice<192>(s, select);
+}
+
+/// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = Dv =
+/// 560.
 NANO_BOTH constexpr TemplateLaunch attentionForwardLaunch(const AttentionShape &s) {
   if (attentionOnTensorCores(s))
-    return s.headSize == 192  ? tiledForwardLaunch<AttentionTileChoice<192, false>>(s)
-           : s.hasScore       ? tiledForwardLaunch<AttentionTileChoice<0, true>>(s)
-           : s.headSize == 64 ? tiledForwardLaunch<AttentionTileChoice<64, false>>(s)
-                              : tiledForwardLaunch<AttentionTileChoice<128, false>>(s);
+    return ofTileChoice(
+        s, [&]<class Choice>(Choice) constexpr { return tiledForwardLaunch<Choice>(s); });
   return {AttentionPlainTiles::threads, s.heads * divideUp(s.tokens, AttentionPlainTiles::rows),
-          attentionPlainBytes(s.headSize, 3, 1)};
+          attentionPlainBytes(s, 1, 1)};
 }
 
 /// nano.attention_grad: blocks of queries and blocks of keys. The plain template is within 227 KB
-/// up to Dh = 384.
+/// up to Dh = Dv = 384.
 NANO_BOTH constexpr TemplateLaunch attentionGradLaunch(const AttentionShape &s) {
   if (attentionOnTensorCores(s))
-    return s.headSize == 192  ? tiledGradLaunch<AttentionTileChoice<192, false>>(s)
-           : s.hasScore       ? tiledGradLaunch<AttentionTileChoice<0, true>>(s)
-           : s.headSize == 64 ? tiledGradLaunch<AttentionTileChoice<64, false>>(s)
-                              : tiledGradLaunch<AttentionTileChoice<128, false>>(s);
+    return ofTileChoice(s,
+                        [&]<class Choice>(Choice) constexpr { return tiledGradLaunch<Choice>(s); });
   return {AttentionPlainTiles::threads,
           (s.heads + s.keyHeads) * divideUp(s.tokens, AttentionPlainTiles::rows),
-          attentionPlainBytes(s.headSize, 4, 2)};
+          attentionPlainBytes(s, 2, 2)};
 }
 
 } // namespace nano

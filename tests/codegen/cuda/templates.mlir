@@ -5,7 +5,7 @@
 // IR-LABEL: step.program @attention
 // IR:         step.launch @attention_{{.*}} {iterations = array<i64: {{[0-9]+}}>}
 // IR:       func.func private @attention_{{.*}}.score(
-// IR:       kernel.func @attention_{{.*}} attributes {{{.*}}instantiates = #kernel.attention<tokens = 128, heads = 2, key_heads = 2, head_size = 64, vector_rows = true, multiprocessors = 132, scale = {{[^,]+}}, q = 0, k = 1, v = 2, first = 3, last = 4, {{.*}}score = @attention_{{.*}}.score>
+// IR:       kernel.func @attention_{{.*}} attributes {{{.*}}instantiates = #kernel.attention<tokens = 128, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = {{[^,]+}}, q = 0, k = 1, v = 2, first = 3, last = 4, {{.*}}score = @attention_{{.*}}.score>
 // CHECK-LABEL: // attention
 // CHECK:       #include "nano_attention.h"
 // CHECK:       struct Attention {

@@ -10,15 +10,21 @@ namespace nano::test {
 
 AttentionResult attentionReference(const AttentionProblem &p) {
   AttentionResult r;
-  for (Numbers *x : {&r.y, &r.dq})
-    x->resize(p.q.size());
-  for (Numbers *x : {&r.dk, &r.dv})
-    x->resize(p.k.size());
+  r.y.resize(p.dy.size());
+  r.dq.resize(p.q.size());
+  r.dk.resize(p.k.size());
+  r.dv.resize(p.v.size());
   r.lse.resize(size_t(p.tokens) * p.heads);
-  auto dot = [&](const Numbers &a, int i, const Numbers &b, int j, int head) {
+  auto score = [&](int query, int key, int head) {
     double sum = 0;
     for (int d = 0; d < p.size; ++d)
-      sum += a[p.place(i, head, d)] * b[p.keyPlace(j, head, d)];
+      sum += p.q[p.place(query, head, d)] * p.k[p.keyPlace(key, head, d)];
+    return sum;
+  };
+  auto product = [&](int query, int key, int head) {
+    double sum = 0;
+    for (int d = 0; d < p.valueSize; ++d)
+      sum += p.dy[p.resultPlace(query, head, d)] * p.v[p.valuePlace(key, head, d)];
     return sum;
   };
   for (int head = 0; head < p.heads; ++head)
@@ -27,7 +33,7 @@ AttentionResult attentionReference(const AttentionProblem &p) {
       Numbers raw(count), scores(count);
       double sum = 0, largest = -std::numeric_limits<double>::infinity();
       for (int i = 0; i < count; ++i) {
-        raw[i] = p.scale * dot(p.q, query, p.k, from + i, head);
+        raw[i] = p.scale * score(query, from + i, head);
         scores[i] = p.score ? p.score(raw[i], query, from + i, head) : raw[i];
         largest = std::max(largest, scores[i]);
       }
@@ -38,14 +44,17 @@ AttentionResult attentionReference(const AttentionProblem &p) {
       for (int i = 0; i < count; ++i) {
         int key = from + i;
         double weight = std::exp(scores[i] - r.lse[statistic]);
-        double gradient = weight * (dot(p.dy, query, p.v, key, head) - p.delta[statistic]) *
+        double gradient = weight * (product(query, key, head) - p.delta[statistic]) *
                           (p.slope ? p.slope(raw[i], query, key, head) : 1) * p.scale;
         for (int d = 0; d < p.size; ++d) {
           size_t q = p.place(query, head, d), k = p.keyPlace(key, head, d);
-          r.y[q] += weight * p.v[k];
           r.dq[q] += gradient * p.k[k];
           r.dk[k] += gradient * p.q[q];
-          r.dv[k] += weight * p.dy[q];
+        }
+        for (int d = 0; d < p.valueSize; ++d) {
+          size_t y = p.resultPlace(query, head, d), v = p.valuePlace(key, head, d);
+          r.y[y] += weight * p.v[v];
+          r.dv[v] += weight * p.dy[y];
         }
       }
     }
@@ -55,7 +64,8 @@ AttentionResult attentionReference(const AttentionProblem &p) {
 void fillOperands(AttentionProblem &p, bool isBf16, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
   for (Numbers *x : {&p.q, &p.k, &p.v, &p.dy}) {
-    x->resize(size_t(p.tokens) * p.heads / (x == &p.k || x == &p.v ? p.sharing : 1) * p.size);
+    x->resize(size_t(p.tokens) * p.heads / (x == &p.k || x == &p.v ? p.sharing : 1) *
+              (x == &p.v || x == &p.dy ? p.valueSize : p.size));
     for (double &value : *x) {
       auto rounded = static_cast<float>(normal(random));
       value = isBf16 ? fromBf16(toBf16(rounded)) : rounded;

@@ -8,11 +8,12 @@
 
 namespace nano::test {
 
-/// Row-major [T, H, Dh], [T, Hk, Dh] or [T, H].
+/// Row-major [T, H, D], [T, Hk, D] or [T, H], D the size of heads of keys or of values.
 using Numbers = std::vector<double>;
 
 struct AttentionProblem {
-  int tokens = 1, heads = 1, sharing = 1, size = 64; ///< sharing: H/Hk
+  int tokens = 1, heads = 1, sharing = 1, size = 64; ///< sharing: H/Hk; size: of keys
+  int valueSize = 64;
   double scale = 0.12;
   /// f and f′ of (scale·q·k, query, key, head); null: the identity.
   std::function<double(double, int, int, int)> score, slope;
@@ -22,9 +23,16 @@ struct AttentionProblem {
   size_t place(int token, int head, int column) const {
     return (size_t(token) * heads + head) * size + column;
   }
-  /// Of the key or value that belongs to a head of queries.
+  /// Of the key that belongs to a head of queries.
   size_t keyPlace(int token, int head, int column) const {
     return (size_t(token) * (heads / sharing) + head / sharing) * size + column;
+  }
+  /// Of a result, and of the value that belongs to a head of queries.
+  size_t resultPlace(int token, int head, int column) const {
+    return (size_t(token) * heads + head) * valueSize + column;
+  }
+  size_t valuePlace(int token, int head, int column) const {
+    return (size_t(token) * (heads / sharing) + head / sharing) * valueSize + column;
   }
 };
 

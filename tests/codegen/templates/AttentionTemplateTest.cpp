@@ -32,7 +32,7 @@ Shape tiledLaunch(AttentionPart part, const AttentionShape &s) {
     const long long heads = part == AttentionPart::Keys ? s.keyHeads : s.heads;
     return Shape{Tiles::threads,
                  Tiles::blocks(heads * divideUp(s.tokens, Tiles::rows), s.multiprocessors),
-                 Tiles::sharedBytes(part, s.headSize)};
+                 Tiles::sharedBytes(part, s.headSize, s.valueSize)};
   };
   return part == AttentionPart::Forward   ? of(static_cast<Forward *>(nullptr))
          : part == AttentionPart::Queries ? of(static_cast<Queries *>(nullptr))
@@ -75,6 +75,8 @@ struct Case {
   bool spread = false; ///< elements of q, k and v, and of their gradients, are two apart
   Choice tiles = {};
   int multiprocessors = 3; ///< few, so that a block has many tiles
+  int valueSize = 0;       ///< of heads of values; 0: as of keys
+  int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
 // A soft cap and a penalty on the distance.
@@ -91,7 +93,7 @@ const char *scoreText = R"(
 class AttentionKernels {
 public:
   explicit AttentionKernels(const Case &c)
-      : c(c), shape{c.tokens, c.heads,   c.heads / c.sharing, c.size,
+      : c(c), shape{c.tokens, c.heads,   c.heads / c.sharing, c.size,           c.ofValues(),
                     c.isBf16, !c.spread, c.hasScore,          c.multiprocessors},
         runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
 
@@ -115,7 +117,7 @@ public:
     const Numbers *parts[3] = {&p.q, &p.k, &p.v};
     if (c.packed || c.spread) {
       // Void elements in between are not to be read.
-      Numbers all(c.packed ? p.q.size() + 2 * p.k.size() : 6 * p.q.size(),
+      Numbers all(c.packed ? p.q.size() + p.k.size() + p.v.size() : 6 * p.q.size(),
                   std::numeric_limits<double>::quiet_NaN());
       for (int part = 0; part < 3; ++part)
         for (size_t i = 0; i < parts[part]->size(); ++i)
@@ -131,16 +133,16 @@ public:
     first = DeviceBuffer::ofInts("first", p.first);
     last = DeviceBuffer::ofInts("last", p.last);
     int bytes = c.isBf16 ? 2 : 4;
-    y = DeviceBuffer("y", bytes, p.q.size());
-    otherY = DeviceBuffer("other y", bytes, p.q.size());
+    y = DeviceBuffer("y", bytes, p.dy.size());
+    otherY = DeviceBuffer("other y", bytes, p.dy.size());
     lse = DeviceBuffer("lse", 4, p.delta.size());
     bool together = c.packed || c.spread;
     dq = DeviceBuffer("dq", bytes,
-                      c.packed   ? p.q.size() + 2 * p.k.size()
+                      c.packed   ? p.q.size() + p.k.size() + p.v.size()
                       : c.spread ? 6 * p.q.size()
                                  : p.q.size());
     dk = DeviceBuffer("dk", bytes, together ? 0 : p.k.size());
-    dv = DeviceBuffer("dv", bytes, together ? 0 : p.k.size());
+    dv = DeviceBuffer("dv", bytes, together ? 0 : p.v.size());
   }
 
   void runForward(uint64_t seed) {
@@ -199,13 +201,15 @@ private:
     return c.isBf16 ? DeviceBuffer::ofBf16(name, values) : DeviceBuffer::ofFloats(name, values);
   }
   /// Elements of a token in part `part` of q, k and v.
-  size_t width(int part) const { return size_t(c.heads) / (part > 0 ? c.sharing : 1) * c.size; }
+  size_t width(int part) const {
+    return size_t(c.heads) / (part > 0 ? c.sharing : 1) * (part == 2 ? c.ofValues() : c.size);
+  }
   /// Where element i of part `part` lies in the common buffer.
   size_t position(size_t i, int part) const {
     if (c.spread)
       return 2 * (part * size_t(c.tokens) * width(0) + i);
     size_t before = part == 0 ? 0 : width(0) + (part - 1) * width(1);
-    return i / width(part) * (width(0) + 2 * width(1)) + before + i % width(part);
+    return i / width(part) * (width(0) + width(1) + width(2)) + before + i % width(part);
   }
   /// Bytes before the part's first element in what its argument points to.
   size_t offset(int part) const {
@@ -221,20 +225,21 @@ private:
   std::string text() const {
     auto number = [](int64_t i) { return std::to_string(i); };
     std::string element = c.isBf16 ? "nano::bf16" : "float";
-    std::string row = number(int64_t(c.heads) * c.size);
     auto stridesOf = [&](int part) {
       const auto own = int64_t(width(part));
-      return c.packed   ? number(int64_t(width(0) + 2 * width(1))) + ", " + number(c.size)
-             : c.spread ? number(2 * own) + ", " + number(2L * c.size) + ", 2"
-                        : number(own) + ", " + number(c.size);
+      const int size = part == 2 ? c.ofValues() : c.size;
+      return c.packed   ? number(int64_t(width(0) + width(1) + width(2))) + ", " + number(size)
+             : c.spread ? number(2 * own) + ", " + number(2L * size) + ", 2"
+                        : number(own) + ", " + number(size);
     };
-    std::string plain = row + ", " + number(c.size), statistic = number(c.heads) + ", 1";
+    std::string plain = number(int64_t(c.heads) * c.ofValues()) + ", " + number(c.ofValues()),
+                statistic = number(c.heads) + ", 1";
     std::string result =
         "#include \"nano_kernels.h\"\n#include \"nano_attention.h\"\nstruct Attention {\n"
         "  using Element = " +
         element + ";\n  static constexpr int tokens = " + number(c.tokens) +
         ", heads = " + number(c.heads) + ", keyHeads = " + number(c.heads / c.sharing) +
-        ", headSize = " + number(c.size) +
+        ", headSize = " + number(c.size) + ", valueSize = " + number(c.ofValues()) +
         ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
         ", hasScore = " + (c.hasScore ? "true" : "false") +
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
@@ -297,6 +302,7 @@ AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
   p.heads = c.heads;
   p.sharing = c.sharing;
   p.size = c.size;
+  p.valueSize = c.ofValues();
   if (c.hasScore) {
     p.score = [](double s, int query, int key, int head) {
       return 5 * std::tanh(s / 5) + 0.01 * (head + 1) * (key - query);
@@ -320,6 +326,15 @@ void checkMasks(const Case &c, uint64_t seed) {
   kernels.check(p, seed + 20);
   arbitraryRanges(p, random);
   kernels.check(p, seed + 30);
+}
+
+/// With documents and a window alone.
+void checkWindow(const Case &c, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  AttentionKernels kernels(c);
+  AttentionProblem p = problemOf(c, random);
+  causalRanges(p, 0.02, 2, 64, random);
+  kernels.check(p, seed);
 }
 
 } // namespace
@@ -372,6 +387,27 @@ TEST(AttentionTemplate, HopperUnsorted) {
   AttentionProblem p = problemOf(c, random);
   causalRanges(p, 0.02, 1, 64, random);
   kernels.check(p, 15);
+}
+/// Heads of values of another size: every template, smaller and larger ones, as results first take
+/// the place of queries.
+TEST(AttentionTemplate, ValuesOfAnotherSize) {
+  checkMasks({.tokens = 150, .size = 64, .packed = true, .valueSize = 128}, 61);
+  checkWindow({.tokens = 140, .heads = 2, .sharing = 2, .size = 128, .valueSize = 64}, 62);
+  checkMasks({.tokens = 100, .size = 192, .packed = true, .valueSize = 128}, 63);
+  checkWindow({.tokens = 90, .size = 64, .hasScore = true, .valueSize = 192}, 64);
+  checkWindow({.tokens = 140, .size = 192, .valueSize = 64}, 65);
+  checkWindow({.tokens = 100, .size = 128, .hasScore = true, .valueSize = 64}, 66);
+  checkWindow({.tokens = 140, .size = 64, .valueSize = 192}, 71);
+}
+TEST(AttentionTemplate, ValuesOfAnotherSizeOtherTiles) {
+  checkWindow({.tokens = 130, .size = 64, .tiles = otherTiles, .valueSize = 128}, 67);
+  checkWindow({.tokens = 200, .size = 64, .tiles = fewStages, .valueSize = 128}, 68);
+}
+TEST(AttentionTemplate, ValuesOfAnotherSizePlain) {
+  checkMasks(
+      {.tokens = 50, .heads = 2, .size = 20, .isBf16 = false, .packed = true, .valueSize = 7}, 69);
+  checkMasks({.tokens = 45, .heads = 4, .sharing = 2, .size = 5, .hasScore = true, .valueSize = 24},
+             70);
 }
 TEST(AttentionTemplate, PlainF32) {
   checkMasks({.tokens = 50, .heads = 2, .size = 128, .isBf16 = false, .packed = true}, 9);
