@@ -21,7 +21,15 @@ int64_t keptLongRowBytes(const RowPlan &plan, const RowForm &form, const CudaRow
 
 /// Where what passes keep of a long row leaves no room for a second block, or does not fit at all,
 /// and the operands that it is computed from are narrow enough: these are kept, and it is computed
-/// again. A multiprocessor with one block either computes or waits for memory.
-void keepOperandsOfLongRow(RowPlan &plan, const RowForm &form, const CudaRowLayout &layout);
+/// again. A multiprocessor with one block either computes or waits for memory. And where passes
+/// keep nothing: operands that several of them read.
+void keepOperandsOfLongRow(RowPlan &plan, const RowForm &form, const CudaRowLayout &layout,
+                           mlir::ValueRange yielded);
+
+/// Of a row that stays in registers: what a pass stores is kept for later passes as it is stored,
+/// where these want nothing else of the operands that it is computed from, and it takes no more
+/// room. `yielded`: the task's outputs as tensors.
+void keepStored(RowPlan &plan, const RowForm &form, const CudaRowLayout &layout,
+                mlir::ValueRange yielded);
 
 } // namespace nano::kernels

@@ -185,12 +185,16 @@ private:
     if (failed(planned))
       return failure();
     plan = std::move(*planned);
-    keepOperandsOfLongRow(plan, form, layout);
+    const bool keepsNothing =
+        llvm::all_of(plan.passes, [](const RowPass &pass) { return pass.kept.empty(); });
+    const bool storesNothing =
+        llvm::all_of(plan.passes, [](const RowPass &pass) { return pass.outputs.empty(); });
+    keepStored(plan, form, layout, yielded);
+    keepOperandsOfLongRow(plan, form, layout, yielded);
     int64_t bytes = keptLongRowBytes(plan, form, layout);
-    frame.sharesExponentials =
-        !layout.resident && (bytes > 0 || llvm::all_of(plan.passes, [](const RowPass &pass) {
-                               return pass.outputs.empty() && pass.kept.empty();
-                             }));
+    // What is worth keeping, or all that there is, are exponentials and the like.
+    frame.sharesExponentials = !layout.resident && (keepsNothing ? storesNothing : bytes > 0);
+    frame.residentBlocks = layout.heldBlocks(frame.task, form);
     if (bytes) {
       frame.residentBlocks = bytes <= halfKeptBytes ? 2 : 1;
       layout.keepLongRow(form, frame.residentBlocks);
@@ -405,11 +409,15 @@ private:
         vector.digit = {1, RowEvaluator::uniform(at)};
       else
         vector.digit = {form.columns, RowEvaluator::lanes(at, /*aligned=*/true)};
-      if (partial && (elements || form.columns > 1))
+      if (partial && (elements || form.columns > 1)) {
+        // Where rows are gone through in a loop, what is read of columns alone is read before it.
+        e.moveTo(at.depth);
         e.mask = named("inside", [&] {
           Value limit = elements ? frame.end : v.index(form.columns);
           return v.maskBelow(v.sub(limit, at.value));
         });
+        e.moveTo(e.depth());
+      }
       e.own = {elements ? form.iterations : form.columns, numberOf(row), at.value, u.value};
       LogicalResult result = body(vector, sums);
       e.mask = {};

@@ -38,6 +38,10 @@ constexpr int64_t longRowBlock = 256, longRow = 1 << 17;
 /// a thread has too few registers for several loads in flight.
 constexpr int64_t keptRowThreads = 1024;
 
+/// Registers of a multiprocessor. A thread that holds `manyVectors` of a row and `manyRegisters` or
+/// more has `otherRegisters` beside them: so many that nothing is spilled.
+constexpr int64_t allRegisters = 1 << 16, manyVectors = 6, manyRegisters = 64, otherRegisters = 80;
+
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
 
@@ -158,6 +162,13 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
 void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {
   group = threads = keptRowThreads / blocks;
   vectors = llvm::divideCeil(form.columns, group * lanes);
+}
+
+int64_t CudaRowLayout::heldBlocks(step::TaskOp task, const RowForm &form) const {
+  const int64_t held = widthOf(task, form).held * lanes * vectors / 4;
+  const bool isOfWarp =
+      form.kind == RowForm::Kind::Rows && resident && group <= 32 && vectors >= manyVectors;
+  return isOfWarp && held >= manyRegisters ? allRegisters / (threads * (held + otherRegisters)) : 0;
 }
 
 int64_t CudaRowLayout::iterations(const RowForm &form) const {

@@ -24,6 +24,10 @@ struct CudaRowLayout {
   /// For a long row that shared memory keeps values of, when that has room for so many blocks.
   void keepLongRow(const RowForm &form, int64_t blocks);
 
+  /// Blocks that a multiprocessor must have registers for, where a thread holds so much of a row
+  /// that the compiler, left to itself, would spend most of what it may have; 0 elsewhere.
+  int64_t heldBlocks(step::TaskOp task, const RowForm &form) const;
+
   int64_t groups() const { return threads / group; } ///< of a block
   /// Columns form: columns of one iteration.
   int64_t strip() const { return group * lanes; }

@@ -208,22 +208,28 @@ LogicalResult RowCode::addTo(Value &sum, graph::ReduceOp reduce, const Position 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 SmallVector<Value> RowCode::carried(ArrayRef<graph::ReduceOp> reduces, bool wide) {
+  // A GPU's thread has its vector's lanes in as many registers: finding the largest of them costs
+  // less than a choice in each.
+  const bool isOfAll = frame.options.target == Target::Cuda;
   SmallVector<Value> numbers;
+  auto carry = [&](Value number, bool isWide) {
+    numbers.push_back(isWide ? v.splat(number) : number);
+  };
   for (graph::ReduceOp reduce : reduces) {
+    if (!isLogSumExp(reduce)) {
+      carry(identity(reduce), wide);
+      continue;
+    }
     // The largest so far begins with a finite number, so that its difference to −∞ is no NaN.
-    if (isLogSumExp(reduce))
-      numbers.append({v.f32(-std::numeric_limits<float>::max()), v.f32(0)});
-    else
-      numbers.push_back(identity(reduce));
+    carry(v.f32(-std::numeric_limits<float>::max()), wide && !isOfAll);
+    carry(v.f32(0), wide);
   }
-  if (wide)
-    for (Value &number : numbers)
-      number = v.splat(number);
   return numbers;
 }
 
 /// One exponential an element: with d = x − m, the sum becomes s·e^−d + 1 where x is the largest
-/// now, else s + e^d.
+/// now, else s + e^d. Where m is of all lanes, it first becomes the largest now, n, and then the
+/// sum s·e^(m − n) + e^(x − n).
 LogicalResult RowCode::addExponential(Value &largest, Value &sum, graph::ReduceOp reduce,
                                       const Position &position) {
   FailureOr<Computed> computed = e.evaluate(reduce.getX(), position);
@@ -232,6 +238,12 @@ LogicalResult RowCode::addExponential(Value &largest, Value &sum, graph::ReduceO
   Value x = computed->value, one = v.f32(1);
   if (e.mask && VectorOps::isVector(sum))
     x = v.select(e.mask, x, v.f32(-infinity));
+  if (VectorOps::isVector(x) && !VectorOps::isVector(largest)) {
+    Value before = largest;
+    largest = v.max(before, v.maxLanes(x));
+    sum = v.fma(sum, v.expBelow(v.subf(before, largest)), v.expBelow(v.subf(x, largest)));
+    return success();
+  }
   Value difference = v.subf(x, largest);
   Value isLarger = v.compare(graph::Predicate::gt, difference, v.f32(0));
   Value distance = math::AbsFOp::create(v.b, v.loc, difference);

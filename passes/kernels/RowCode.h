@@ -65,7 +65,8 @@ protected:
 
   /// What row reductions carry through a loop over columns, one reduction's numbers behind the
   /// other's: of a log-sum-exp two, the largest x so far and Σ e^(x − largest), else the sum or
-  /// maximum so far. These before the first element; vectors if `wide`.
+  /// maximum so far. These before the first element; vectors if `wide`, but for the largest x on a
+  /// GPU, which is of all lanes.
   llvm::SmallVector<mlir::Value> carried(llvm::ArrayRef<graph::ReduceOp> reduces, bool wide = true);
   /// As addTo, of all of them.
   mlir::LogicalResult addTo(llvm::MutableArrayRef<mlir::Value> sums,

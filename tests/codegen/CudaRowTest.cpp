@@ -131,4 +131,72 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaRowUpdate,
                                          Size{3, 64}, Size{5, 128}, Size{1, 1024}),
                          testing::PrintToStringParamName());
 
+/// y = a + b, rounded, and z = y · Σ y of the row: what the second pass reads is y as it is stored.
+std::string storedText(int64_t rows, int64_t columns) {
+  const std::string row = std::to_string(rows) + "xf32",
+                    full = std::to_string(rows) + "x" + std::to_string(columns) + "x";
+  std::string text = R"(step.program @p {
+  %a = step.buffer "a" : memref<FULLbf16>
+  %b = step.buffer "b" : memref<FULLbf16>
+  %y = step.buffer "y" : memref<FULLbf16>
+  %z = step.buffer "z" : memref<FULLbf16>
+  step.task ins(%a, %b) outs(%y, %z) : (memref<FULLbf16>, memref<FULLbf16>) -> (memref<FULLbf16>, memref<FULLbf16>) {
+  ^bb0(%0: tensor<FULLbf16>, %1: tensor<FULLbf16>):
+    %2 = nano.cast %0 : tensor<FULLbf16> -> tensor<FULLf32>
+    %3 = nano.cast %1 : tensor<FULLbf16> -> tensor<FULLf32>
+    %4 = nano.add %2, %3 : tensor<FULLf32>
+    %5 = nano.cast %4 : tensor<FULLf32> -> tensor<FULLbf16>
+    %6 = nano.cast %5 : tensor<FULLbf16> -> tensor<FULLf32>
+    %7 = nano.reduce sum %6 dims [1] : tensor<FULLf32> -> tensor<ROW>
+    %8 = nano.broadcast %7 dims [0] : tensor<ROW> -> tensor<FULLf32>
+    %9 = nano.mul %6, %8 : tensor<FULLf32>
+    %10 = nano.cast %9 : tensor<FULLf32> -> tensor<FULLbf16>
+    nano.yield %5, %10 : tensor<FULLbf16>, tensor<FULLbf16>
+  }
+}
+)";
+  for (auto [name, type] : {std::pair("FULL", &full), std::pair("ROW", &row)})
+    for (size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, std::strlen(name), *type);
+  return text;
+}
+
+class CudaRowStored : public testing::TestWithParam<Size> {};
+
+// Tolerances: a rounding to bf16 (2⁻⁸), of z besides 2⁻²⁰ of y times the sum of absolute values.
+TEST_P(CudaRowStored, IsReadAsItWasStored) {
+  const auto [rows, columns] = GetParam();
+  std::mt19937_64 engine(1);
+  std::normal_distribution<double> normal;
+  auto values = [&] {
+    std::vector<double> made(rows * columns);
+    for (double &value : made)
+      value = rounded("bf16", normal(engine));
+    return made;
+  };
+  const std::vector<double> a = values(), b = values();
+  const CudaRow kernel = cudaRow(storedText(rows, columns), rows);
+  DeviceBuffer ba = bufferOf("a", "bf16", a), bb = bufferOf("b", "bf16", b),
+               by = bufferOf("y", "bf16", a), bz = bufferOf("z", "bf16", a);
+  ASSERT_EQ(run(kernel, {{&ba}, {&bb}, {&by, true}, {&bz, true}}), "");
+  const std::vector<double> y = by.values(), z = bz.values();
+  for (int64_t r = 0; r < rows; ++r) {
+    double sum = 0, size = 0;
+    for (int64_t j = r * columns; j < (r + 1) * columns; ++j) {
+      ASSERT_NEAR(y[j], a[j] + b[j], std::ldexp(std::abs(a[j] + b[j]), -8)) << "at " << j;
+      sum += y[j];
+      size += std::abs(y[j]);
+    }
+    for (int64_t j = r * columns; j < (r + 1) * columns; ++j)
+      ASSERT_NEAR(z[j], y[j] * sum,
+                  std::abs(y[j]) * (std::ldexp(std::abs(sum), -8) + std::ldexp(size, -20)))
+          << "at " << j;
+  }
+}
+
+// Rows of one vector of a thread, of several, and of some that not all threads have.
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaRowStored,
+                         testing::Values(Size{3, 64}, Size{5, 768}, Size{5, 1600}, Size{2, 4096}),
+                         testing::PrintToStringParamName());
+
 } // namespace
