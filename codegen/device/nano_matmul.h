@@ -77,9 +77,14 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
     if constexpr (!Stages::handsOver) {
       // Each of the first steps has its share of the pieces in its shadow: as little as may be, for
       // the tensor cores wait for what takes longer than a step. Where some have two, these are the
-      // last ones: by then fewer products wait in registers.
-      constexpr int shadows = Stages::steps < pieces ? Stages::steps : pieces;
+      // last ones: by then fewer products wait in registers. Of more steps than pieces those
+      // without one lie between the others where sums along columns make pieces long, so that what
+      // these read has longer to come; of very many steps the code would be too long.
+      constexpr bool isSpread = P::addsColumns && Stages::steps <= 2 * pieces;
+      constexpr int shadows = isSpread || Stages::steps < pieces ? Stages::steps : pieces;
       constexpr auto firstOf = [](int step) {
+        if (isSpread && Stages::steps > pieces)
+          return int(divideUp(pieces * step, Stages::steps));
         const int even = pieces * step / shadows, late = pieces - 2 * (shadows - step);
         return 2 * shadows < pieces ? even : step < late ? late : step;
       };
