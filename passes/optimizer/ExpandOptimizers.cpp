@@ -28,6 +28,7 @@
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
 #include "passes/optimizer/ParameterUpdate.h"
+#include "passes/optimizer/UnitPlaces.h"
 #include "passes/optimizer/UpdateBatches.h"
 #include "passes/optimizer/UpdateProgram.h"
 #include "passes/optimizer/UpdateReport.h"
@@ -428,25 +429,71 @@ private:
       return g.reshape(meanGradient(g, builder, share.gradient, form.op()),
                        form.typeOf(form.body().getArgument(1), units).getShape());
     });
-    update.emitter.set(body.getArgument(0), [=, this, &builder, &share]() {
-      return share.isBank() ? unitsOfBank(builder, share, units)
-                            : unitsOfPart(builder, share, units);
+    update.emitter.set(body.getArgument(0), [=, this, &builder, &share, &form]() {
+      return unitsOf(builder, share, units, form.body().getArgument(0),
+                     [&](const UpdatedParameter &member) {
+                       GraphBuilder g(builder, StateOp(member.state).getLoc());
+                       return load(g, member.state);
+                     });
     });
+    for (Operation *source : form.placeSources())
+      update.emitter.set(source->getResult(0), [=, this, &builder, &share]() {
+        return placed(builder, share, units, source);
+      });
     return update;
   }
 
-  /// This rank's units of a parameter that ranks share.
-  Value unitsOfPart(OpBuilder &builder, Share &share, int64_t units) {
-    StateOp parameter = share.members.front().state;
-    const UpdateForm &form = *share.members.front().form;
-    GraphBuilder g(builder, parameter.getLoc());
-    const RankedTensorType type = parameter.getTensorType();
+  /// This rank's units of `value`, of the first member's equations, given the whole of each member.
+  Value unitsOf(OpBuilder &builder, Share &share, int64_t units, Value value,
+                function_ref<Value(const UpdatedParameter &)> whole) {
+    const RankedTensorType one = share.members.front().form->typeOf(value, 1);
+    return share.isBank() ? unitsOfBank(builder, share, units, one, whole)
+                          : unitsOfPart(builder, share, units, one, whole);
+  }
+
+  /// The same of numbers that tell places; i32 is cut as f32, which holds what UpdateForm lets
+  /// through.
+  Value placed(OpBuilder &builder, Share &share, int64_t units, Operation *source) {
+    const UpdateForm &first = *share.members.front().form;
+    const Value value = source->getResult(0);
+    if (auto iota = dyn_cast<IotaOp>(source);
+        iota && llvm::all_of(share.members, [&](auto &member) { return member.form == &first; }))
+      if (Value mine = iotaOfUnits(builder, share.gradient.getLoc(), first, iota,
+                                   {share.sharding, units, share.isBank()}))
+        return mine;
+    const Type element = tensorType(value).getElementType();
+    const bool isInteger = element.isInteger();
+    auto ofAll = [&](const UpdateForm &form) {
+      return form.computedApart(form.gathered(/*apart=*/share.isBank()));
+    };
+    // The ops of forms in a bank go together, one by one.
+    const auto ops = ofAll(first);
+    const auto number = llvm::find(ops, source) - ops.begin();
+    Value mine = unitsOf(builder, share, units, value, [&](const UpdatedParameter &member) {
+      const Location location = StateOp(member.state).getLoc();
+      Operation *own =
+          member.form == &first ? source : ofAll(*member.form)[static_cast<size_t>(number)];
+      Value all = UpdateEmitter(builder, location, *member.form).get(own->getResult(0));
+      return isInteger ? GraphBuilder(builder, location).toF32(all) : all;
+    });
+    return isInteger ? GraphBuilder(builder, share.gradient.getLoc()).cast(mine, element) : mine;
+  }
+
+  /// This rank's units of what a parameter has that ranks share.
+  Value unitsOfPart(OpBuilder &builder, Share &share, int64_t units, RankedTensorType one,
+                    function_ref<Value(const UpdatedParameter &)> wholeOf) {
+    const UpdatedParameter &member = share.members.front();
+    GraphBuilder g(builder, StateOp(member.state).getLoc());
+    Value whole = wholeOf(member);
+    const RankedTensorType type = tensorType(whole);
     const int64_t elements = type.getNumElements();
-    Value flat = g.reshape(load(g, parameter), {elements});
-    Value part =
-        ShardOp::create(builder, parameter.getLoc(), type.clone({elements / share.sharding.parts}),
-                        flat, share.sharding.parts, share.sharding.ranks);
-    return g.reshape(part, form.typeOf(form.body().getArgument(0), units).getShape());
+    Value flat = g.reshape(whole, {elements});
+    Value part = ShardOp::create(builder, StateOp(member.state).getLoc(),
+                                 type.clone({elements / share.sharding.parts}), flat,
+                                 share.sharding.parts, share.sharding.ranks);
+    SmallVector<int64_t> shape(one.getShape());
+    shape[0] = units;
+    return g.reshape(part, shape);
   }
 
   /// The place of a parameter's first unit in a bank.
@@ -458,25 +505,27 @@ private:
     return piece->offset / member.form->unitElements();
   }
 
-  /// This rank's units of the parameters of a bank, zeros for what is missing to whole rounds.
-  Value unitsOfBank(OpBuilder &builder, Share &share, int64_t rounds) {
+  /// This rank's units of what the parameters of a bank have, zeros for what is missing to whole
+  /// rounds.
+  Value unitsOfBank(OpBuilder &builder, Share &share, int64_t rounds, RankedTensorType one,
+                    function_ref<Value(const UpdatedParameter &)> wholeOf) {
     const Location location = share.gradient.getLoc();
-    const UpdateForm &first = *share.members.front().form;
-    const RankedTensorType one = first.typeOf(first.body().getArgument(0), 1);
-    auto stack = [&](int64_t units) {
-      SmallVector<int64_t> shape(one.getShape());
-      shape[0] = units;
-      return one.clone(shape);
-    };
     UpdateBatch members = share.members;
     llvm::sort(members, [&](const UpdatedParameter &a, const UpdatedParameter &b) {
       return placeOf(share, a) < placeOf(share, b);
     });
     SmallVector<Value> parts;
     int64_t count = 0;
+    auto stack = [&](int64_t units) {
+      SmallVector<int64_t> shape(one.getShape());
+      shape[0] = units;
+      return one.clone(shape);
+    };
     for (UpdatedParameter &member : members) {
-      GraphBuilder g(builder, member.state.getLoc());
-      parts.push_back(g.reshape(load(g, member.state), stack(member.form->units()).getShape()));
+      Value whole = wholeOf(member);
+      one = RankedTensorType::get(one.getShape(), tensorType(whole).getElementType());
+      parts.push_back(GraphBuilder(builder, member.state.getLoc())
+                          .reshape(whole, stack(member.form->units()).getShape()));
       count += member.form->units();
     }
     GraphBuilder g(builder, location);

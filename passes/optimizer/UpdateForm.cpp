@@ -17,6 +17,7 @@ UpdateForm::UpdateForm(OptimizerOp op) : optimizer(op) {
     if (llvm::any_of(inner.getOperands(), [&](Value operand) { return isVarying(operand); }))
       varying.insert(inner.getResult(0));
   findUnits();
+  findPlaced();
   findCore();
 }
 
@@ -81,6 +82,43 @@ bool UpdateForm::isInvariant(Value value, int64_t axis) const {
          llvm::all_of(op->getOperands(), [&](Value operand) { return isInvariant(operand, axis); });
 }
 
+bool UpdateForm::repeatsInside(BroadcastOp op, int64_t units) const {
+  const int64_t from = axis(op.getX(), units), to = axis(op, units);
+  if (from < 0 || from != to)
+    return false;
+  for (auto [position, dim] : llvm::enumerate(op.getDims())) {
+    const auto place = static_cast<int64_t>(position);
+    if (place < from ? dim != place : dim < to)
+      return false;
+  }
+  return true;
+}
+
+/// What a rank can be given of numbers that are written for a whole parameter: it is cut as f32 or
+/// bf16.
+static bool isSource(Operation *op) {
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return tensorType(iota).getDimSize(static_cast<int64_t>(iota.getDim())) <= int64_t(1) << 24;
+  return isa<FloatType>(tensorType(op->getResult(0)).getElementType()) &&
+         !op->hasTrait<ElementwiseOp>() && !isa<BroadcastOp, ReshapeOp>(op);
+}
+
+bool UpdateForm::canPlace(Value value, int64_t units) const {
+  Operation *op = value.getDefiningOp();
+  if (!op || tensorType(value).getNumElements() % units != 0)
+    return false;
+  const int64_t to = axis(value, units);
+  if (op->hasTrait<ElementwiseOp>() && !isa<IotaOp>(op))
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isInvariant(operand, to) || canPlace(operand, units);
+    });
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return repeatsInside(broadcast, units) && canPlace(broadcast.getX(), units);
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return canPlace(reshape.getX(), units);
+  return isSource(op);
+}
+
 bool UpdateForm::isLocal(Operation &op, int64_t units) const {
   const Value result = op.getResult(0);
   const int64_t to = axis(result, units);
@@ -91,7 +129,7 @@ bool UpdateForm::isLocal(Operation &op, int64_t units) const {
     return false;
   if (op.hasTrait<ElementwiseOp>())
     return llvm::all_of(op.getOperands(), [&](Value operand) {
-      return isVarying(operand) || isInvariant(operand, to);
+      return isVarying(operand) || isInvariant(operand, to) || canPlace(operand, units);
     });
   if (isa<ReshapeOp>(op))
     return true;
@@ -104,14 +142,8 @@ bool UpdateForm::isLocal(Operation &op, int64_t units) const {
   auto isInside = [&](ArrayRef<int64_t> dims) {
     return llvm::all_of(dims, [&](int64_t dim) { return dim >= from; });
   };
-  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    for (auto [position, dim] : llvm::enumerate(broadcast.getDims())) {
-      const auto place = static_cast<int64_t>(position);
-      if (place < from ? dim != place : dim < to)
-        return false;
-    }
-    return from == to;
-  }
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return repeatsInside(broadcast, units);
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return isInside(reduce.getDims());
   if (auto slice = dyn_cast<SliceOp>(op))
@@ -136,7 +168,8 @@ Operation *UpdateForm::firstAcross(int64_t units) const {
     if (isVarying(op.getResult(0)) && !isLocal(op, units))
       return &op;
   for (Value value : results())
-    if (tensorType(value).getNumElements() % units != 0 || (!isVarying(value) && !isSplat(value)))
+    if (tensorType(value).getNumElements() % units != 0 ||
+        (!isVarying(value) && !isSplat(value) && !canPlace(value, units)))
       return body().getTerminator();
   for (Value value : body().getArguments())
     if (tensorType(value).getNumElements() % units != 0)
@@ -168,6 +201,35 @@ void UpdateForm::findUnits() {
   stackable = firstAcross(count) == nullptr;
 }
 
+/// Marks a value as placed, and what it is made of for each unit.
+void UpdateForm::place(Value value) {
+  if (!placed.insert(value).second)
+    return;
+  Operation *op = value.getDefiningOp();
+  if (!op->hasTrait<ElementwiseOp>() && !isa<BroadcastOp, ReshapeOp>(op))
+    return;
+  const int64_t to = axisOf(value);
+  for (Value operand : op->getOperands())
+    if (!op->hasTrait<ElementwiseOp>() || !isInvariant(operand, to))
+      place(operand);
+}
+
+void UpdateForm::findPlaced() {
+  if (!stackable)
+    return;
+  for (Operation &op : body().without_terminator())
+    if (varying.contains(op.getResult(0)) && op.hasTrait<ElementwiseOp>())
+      for (Value operand : op.getOperands())
+        if (!varying.contains(operand) && !isInvariant(operand, axisOf(op.getResult(0))))
+          place(operand);
+  for (Value value : results())
+    if (!varying.contains(value) && !isSplat(value))
+      place(value);
+  for (Operation &op : body().without_terminator())
+    if (isPlaced(op.getResult(0)) && isSource(&op))
+      sources.push_back(&op);
+}
+
 std::string UpdateForm::unitName() const {
   const int64_t elements = unitElements();
   if (elements == parameterType().getNumElements() && elements > 1 && !hasProducts())
@@ -196,14 +258,14 @@ bool UpdateForm::canCut(StringRef cut) const {
 
 void UpdateForm::findCore() {
   for (Operation &op : body().without_terminator()) {
-    const bool isProduct = isa<MatmulOp>(op) && isVarying(op.getResult(0));
+    const bool isProduct = isa<MatmulOp>(op) && varying.contains(op.getResult(0));
     if (isProduct || llvm::any_of(op.getOperands(),
                                   [&](Value operand) { return afterProducts.contains(operand); }))
       afterProducts.insert(op.getResult(0));
   }
   DenseSet<Operation *> needed; // by a product
   for (Operation &op : llvm::reverse(body().without_terminator())) {
-    const bool isProduct = isa<MatmulOp>(op) && isVarying(op.getResult(0));
+    const bool isProduct = isa<MatmulOp>(op) && varying.contains(op.getResult(0));
     if (isProduct ||
         llvm::any_of(op.getUsers(), [&](Operation *user) { return needed.contains(user); }))
       needed.insert(&op);
@@ -266,14 +328,15 @@ Value UpdateForm::gathered(bool apart) const {
   Value best = result;
   for (Operation &op : body().without_terminator()) {
     const Value value = op.getResult(0);
-    if (!isVarying(value) || value == result)
+    if (!varying.contains(value) || value == result)
       continue;
     // All that is varying in what follows comes through this value or is the parameter.
     const DenseSet<Value> later = neededFor(result, value);
     if (!later.contains(value) || llvm::any_of(later, [&](Value one) {
           if (one == value || one == body().getArgument(0))
             return false;
-          return isa<BlockArgument>(one) || (isVarying(one) && isa<MatmulOp>(one.getDefiningOp()));
+          return isa<BlockArgument>(one) ||
+                 (varying.contains(one) && isa<MatmulOp>(one.getDefiningOp()));
         }))
       continue;
     if (std::pair(bytesOf(value), readsParameter(value)) <

@@ -22,9 +22,15 @@ namespace nano {
 ///   else                                         all of the parameter
 ///
 /// Tensors of the equations that depend on the parameter, its gradient or its states have the units
-/// side by side; those made of schedules and numbers alone are the same for each unit (`uniform`).
-/// The equations hold for any number of units, of one parameter or of several whose units are
-/// equal: the update of a stack of matrices is that of each. UpdateEmitter writes them so.
+/// side by side; so have those made of numbers that are not the same for each unit, because they
+/// tell places in the parameter (`placed`):
+///
+///   lr · cast(iota([3, 1, 1], 0) + 1)            of [3, 768, 768]: a rate for each matrix
+///
+/// All others, made of schedules and numbers alone, are the same for each unit (`uniform`). The
+/// equations hold for any number of units, of one parameter or of several whose units are equal:
+/// the update of a stack of matrices is that of each. UpdateEmitter writes them so; it only has to
+/// be told which places its units have (`placeSources`).
 class UpdateForm {
 public:
   explicit UpdateForm(graph::OptimizerOp op);
@@ -44,8 +50,14 @@ public:
   /// Whether pieces as `cut` of nano.optimizer asks can be updated apart from each other.
   bool canCut(llvm::StringRef cut) const;
 
-  /// Whether the value depends on the parameter, its gradient or its states.
-  bool isVarying(mlir::Value value) const { return varying.contains(value); }
+  /// Whether the value has the units side by side: it depends on the parameter, its gradient or its
+  /// states, or is placed.
+  bool isVarying(mlir::Value value) const { return varying.contains(value) || isPlaced(value); }
+  /// Whether the value is made of numbers alone and is not the same for each unit.
+  bool isPlaced(mlir::Value value) const { return placed.contains(value); }
+  /// The placed values that no others tell for a unit alone, iotas for example: written for all of
+  /// a parameter, and cut; in order.
+  llvm::ArrayRef<mlir::Operation *> placeSources() const { return sources; }
   /// The type of `units` units of a varying value: [units, what a unit has…]; of a piece of a
   /// tensor that no dimension cuts so, [units, elements].
   mlir::RankedTensorType typeOf(mlir::Value value, int64_t units) const;
@@ -84,6 +96,12 @@ private:
   bool isLocal(mlir::Operation &op, int64_t units) const;
   /// Whether a uniform value is the same for all units of a tensor of its shape.
   bool isInvariant(mlir::Value value, int64_t axis) const;
+  /// Whether a uniform value that is not the same for all units can be placed.
+  bool canPlace(mlir::Value value, int64_t units) const;
+  /// Whether each unit of the result repeats what that unit of the operand has.
+  bool repeatsInside(graph::BroadcastOp op, int64_t units) const;
+  void place(mlir::Value value);
+  void findPlaced();
   void findUnits();
   void findCore();
 
@@ -91,8 +109,8 @@ private:
   int64_t count = 1;
   bool stackable = false;
   mlir::Operation *limiting = nullptr;
-  llvm::DenseSet<mlir::Value> varying, afterProducts;
-  llvm::SmallVector<mlir::Operation *> coreOps;
+  llvm::DenseSet<mlir::Value> varying, placed, afterProducts;
+  llvm::SmallVector<mlir::Operation *> coreOps, sources;
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 

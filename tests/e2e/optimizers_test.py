@@ -79,50 +79,86 @@ NANO_MODEL {
   validate(128, Loss::mean, loss);
 }
 """
-# Matrices with rates of their own, in one parameter or in three.
+# Numbers of their own for each matrix, row or element: matrices in four parameters or in nine. Two
+# parameters share a form, two do not.
 RATES = """#include "models/optimizers.h"
 #include <vector>
 using namespace nano::frontend;
 NANO_MODEL {
-  const int bank = hyper("bank", {"off", "on"}, "whether one parameter holds all matrices");
+  const int banks = hyper("banks", {"off", "on"}, "whether four parameters hold all matrices");
   const Sched lr = 0.02 * (1 - step() / iterations());
-  auto equations = [](Update u, const Tensor &rate) {
-    const Tensor m = u.state("m", f32);
-    const Tensor next = 0.9 * m + u.gradient;
+  // Of a matrix: a schedule by its place, a coefficient between its products, where its state starts
+  // again.
+  auto equations = [](Update u, const char *state, const Tensor &place) {
+    const Tensor m = u.state(state, f32);
+    const Tensor rate = select(place < 1.0, u.lr, (place + 1.0) * u.lr * (1 + 0.1 * step()));
+    const Tensor next = select(place == 2.0, 0.5, 0.9) * m + u.gradient;
     const Tensor x = next / (equations::frobenius(next) + 1e-6);
+    const Tensor y = (1.5 + 0.01 * place) * x - 0.5 * matmul(matmul(x, transpose(x)), x);
     u.set(m, next);
-    u.set(u.parameter - u.lr * rate * (1.5 * x - 0.5 * matmul(matmul(x, transpose(x)), x)));
+    u.set(u.parameter - rate * ((1.5 + 0.1 * place) * y - 0.5 * matmul(matmul(y, transpose(y)), y)));
   };
   auto start = [](int64_t i) { return double(i * 7919 % 255 - 127) / 1024.0; };
-  const auto vectors = sgd("vectors", {.lr = 0.02});
-  const Tensor table = param("table", {264, 64}, f32, normal(0, 1), vectors);
+  // A rate for each row, of numbers in a list, and noise for each element.
+  const auto rows = optimizer("rows", {.lr = lr}, [](Update u) {
+    const auto V = u.parameter.size(0), D = u.parameter.size(1);
+    const Tensor list = concat({full({V / 2, 1}, 0.5, f32), full({V / 2, 1}, 2, f32)}, 0);
+    const Tensor element = iota({V, D}, 0) * D + iota({V, D}, 1);
+    const Tensor noise = cast((element * 40503) & 0xFF, f32) / 256.0 - 0.5;
+    u.set(u.parameter - list * u.lr * u.gradient + 1e-3 * u.lr * noise);
+  });
+  const auto elements = optimizer("elements", {.lr = lr}, [](Update u) {
+    const Tensor t = cast(iota(u.parameter.shape(), 0) + iota(u.parameter.shape(), 1), f32);
+    const Tensor v = u.state("v", f32);
+    u.set(v, t);
+    u.set(u.parameter - (1 + 0.01 * t) * u.lr * u.gradient + 0.0 * v);
+  });
+  const Tensor table = param("table", {528, 64}, f32, normal(0, 1), rows);
+  const Tensor head = param("head", {528, 64}, f32, normal(0, 0.2), elements);
   std::vector<Tensor> matrices;
-  if (bank == 1) {
-    const auto all = optimizer("all", {.lr = lr}, [=](Update u) {
-      equations(u, cast(iota({3, 1, 1}, 0) + 1, f32));
+  struct Bank {
+    const char *name, *state;
+    int from, count;
+  };
+  const Bank all[] = {{"a", "m", 0, 3}, {"b", "m", 3, 2}, {"c", "n", 5, 2}, {"d", "n", 7, 2}};
+  auto byPlace = [=](const char *name, const char *state) {
+    return optimizer(name, {.lr = lr}, [=](Update u) {
+      equations(u, state, cast(iota({u.parameter.size(0), 1, 1}, 0), f32));
     });
-    matrices.push_back(param("bank", {3, 64, 64}, f32, constants(3 * 64 * 64, start), all));
+  };
+  if (banks == 1) {
+    const Optimizer of[] = {byPlace("differ", "m"), byPlace("share", "n")};
+    for (const Bank &bank : all)
+      matrices.push_back(param(bank.name, {bank.count, 64, 64}, f32,
+                               constants(bank.count * 64 * 64, [=](int64_t e) {
+                                 return start(bank.from * 64 * 64 + e);
+                               }), of[bank.from >= 5]));
   } else {
-    for (int i = 0; i < 3; ++i) {
-      const char *names[] = {"one", "two", "three"};
-      const auto own = optimizer(names[i], {.lr = lr}, [=](Update u) {
-        equations(u, full({}, i + 1.0, f32));
-      });
-      matrices.push_back(param({"matrix", i}, {64, 64}, f32, constants(64 * 64, [=](int64_t e) {
-                                 return start(i * 64 * 64 + e);
-                               }), own));
-    }
+    for (const Bank &bank : all)
+      for (int i = 0; i < bank.count; ++i) {
+        const auto own = optimizer(Name{bank.name, i}.text, {.lr = lr}, [=](Update u) {
+          equations(u, bank.state, full({}, i, f32));
+        });
+        matrices.push_back(param({bank.name, ".matrix", i}, {64, 64}, f32,
+                                 constants(64 * 64, [=](int64_t e) {
+                                   return start((bank.from + i) * 64 * 64 + e);
+                                 }), own));
+      }
   }
+  auto matrix = [&](int64_t bank, int64_t i) {
+    return banks == 0 ? matrices[size_t(all[bank].from + i)] : matrices[size_t(bank)][i];
+  };
   auto loss = [&](Tensor tokens, Tensor targets) {
     Tensor x = norm(table[tokens]);
-    for (int i = 0; i < 3; ++i)
-      x += linear(relu(x), bank == 1 ? matrices[0][i] : matrices[size_t(i)]);
-    return crossEntropy(linear(norm(x), table), targets);
+    for (int64_t bank = 0; bank < 4; ++bank)
+      for (int64_t i = 0; i < all[bank].count; ++i)
+        x += linear(relu(x), matrix(bank, i));
+    return crossEntropy(linear(norm(x), head), targets);
   };
   training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
             .dist = Dist::zero2});
-  train(128, Loss::mean, loss);
-  validate(128, Loss::mean, loss);
+  train(64, Loss::mean, loss);
+  validate(64, Loss::mean, loss);
 }
 """
 OPTIMIZERS = {
@@ -256,19 +292,50 @@ class Optimizers(RunTest):
             else:
                 self.assert_near(losses, train_losses(wanted), 1e-4, name)
 
-    def test_rates_in_a_bank(self):
-        """Each matrix of a parameter may have a rate of its own, as if it were a parameter."""
-        bank = self.compiled("bank", RATES, {"bank": "on"}, "--world", "1,2,4")
-        apart = self.compiled("rates", RATES, {"bank": "off"}, "--world", "1")
+    def test_numbers_by_place(self):
+        """Each matrix, row or element of a parameter may have numbers of its own, schedules too, as
+        if it were a parameter; ranks share it as any other."""
+        worlds = (1, 2, 4, 8)
+        banks = self.compiled("banks", RATES, {"banks": "on"}, "--world", "1,2,4,8")
+        apart = self.compiled("rates", RATES, {"banks": "off"}, "--world", "1")
         log, parameters = self.train(apart, "rates", "--steps", 6)
         found = read_safetensors(parameters)
-        wanted = [value for i in range(3) for value in found[f"matrix{i}"]]
-        for ranks in (1, 2, 4):
-            what = f"bank{ranks}"
-            mine, parameters = self.train(bank, what, "--steps", 6, "--gpus", ranks)
+        for name, count in (("a", 3), ("b", 2), ("c", 2), ("d", 2)):
+            found[name] = [x for i in range(count) for x in found.pop(f"{name}.matrix{i}")]
+        saved = {}
+        for ranks in worlds:
+            what, folder = f"banks{ranks}", self.path(f"banks{ranks}")
+            options = ("--steps", 6, "--gpus", ranks)
+            mine, parameters = self.train(banks, what, *options)
             # Sums in another order, over 6 steps.
             self.assert_near(train_losses(mine), train_losses(log), 1e-5, what)
-            self.assertLessEqual(distance(read_safetensors(parameters)["bank"], wanted), 1e-5, what)
+            own = read_safetensors(parameters)
+            for name, wanted in found.items():
+                self.assertLessEqual(distance(own[name], wanted), 1e-5, f"{what} {name}")
+            self.train(banks, what + "-half", "--steps", 3, "--gpus", ranks, "--save", folder)
+            saved[ranks] = checkpoint(folder, 3)
+            self.assertEqual(list(saved[ranks]["head.v"][62:66]), [62, 63, 1, 2], what)
+            rest, resumed = self.train(banks, what + "-rest", *options, "--resume", folder)
+            self.assertEqual(train_losses(rest), train_losses(mine)[3:], what)
+            self.assertEqual(read_bytes(resumed), read_bytes(parameters), what)
+        for name, wanted in saved[1].items():
+            if name.endswith((".m", ".n")):
+                self.assertLessEqual(distance(saved[8][name], wanted), 1e-5, name)
+        # Eight ranks' checkpoint on two.
+        options = ("--steps", 6, "--gpus", 2, "--resume", self.path("banks8"))
+        rest, _ = self.train(banks, "fewer", *options)
+        self.assert_near(train_losses(rest), train_losses(log)[3:], 1e-5, "on fewer ranks")
+        source = self.path("banks.cpp")
+        options = ("-D", "banks=on", "--target", "cpu", "--world", "4", "--report-updates")
+        said = run_command("nanoc", "compile", source, "-o", self.path("said.plan"), *options)
+        for part in (
+            "'a' [3, 64, 64]: 'differ' (differ) updates it matrix by matrix",
+            "of 4 neighbouring matrices each rank of a group updates one",
+            "'head' [528, 64]: 'elements' (elements) updates it element by element",
+            "'table' [528, 64]: 'rows' (rows) updates it row by row",
+            "each rank of a group of 4 updates a part",
+        ):
+            self.assertIn(part, said.stdout + said.stderr)
 
     def test_the_page(self):
         """The blocks of docs/optimizers.md are a model file; what it trains with is the header's."""
