@@ -166,7 +166,8 @@ graph::MatmulOp product(const At &a, const Tensor &b, bool transposed) {
     fail(a.at, fmt::format("{}: leading dimensions differ: {}", what, both));
   const int64_t inner = y.getDimSize(transposed ? rank - 1 : rank - 2);
   if (x.getDimSize(rank - 1) != inner)
-    fail(a.at, fmt::format("{}: inner dimensions differ: {}", what, both));
+    fail(a.at, fmt::format("{}: inner dimensions differ: {}; transpose or reshape one of them",
+                           what, both));
   if (transposed)
     right = recorder.cast(right, x.getElementType(), a.at);
   else if (x.getElementType() != y.getElementType())

@@ -31,7 +31,9 @@ SmallVector<int64_t> commonShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b, Line 
   for (size_t i = 1; i <= rank; ++i) {
     const int64_t x = i <= a.size() ? a[a.size() - i] : 1, y = i <= b.size() ? b[b.size() - i] : 1;
     if (x != y && x != 1 && y != 1)
-      fail(at, fmt::format("{}: shapes do not go together: {} and {}", what, text(a), text(b)));
+      fail(at, fmt::format("{}: shapes do not go together: {} and {}; sizes must be equal or 1, "
+                           "from the last on",
+                           what, text(a), text(b)));
     shape[rank - i] = std::max(x, y);
   }
   return shape;

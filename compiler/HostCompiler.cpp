@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
+#include <regex>
 #include <spawn.h>
 #include <sstream>
 #include <string_view>
@@ -120,14 +121,20 @@ bool run(const std::vector<std::string> &command, const std::string &messages) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// What a model file includes to say its ops.
-std::string declarationsOf(const fs::path &root) {
+/// What a model file includes to say its ops, and of this project's files what `model`, its text,
+/// includes besides.
+std::string declarationsOf(const fs::path &root, const std::string &model) {
+  static const std::regex include(R"re(#include "([^"]+)")re");
   std::string all;
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(root / "compiler", ignored))
     if (const std::string name = entry.path().filename().string();
         name.starts_with("Frontend") && name.ends_with(".h"))
       all += textOf(entry.path().string());
+  for (std::sregex_iterator at(model.begin(), model.end(), include), end; at != end; ++at)
+    if (const fs::path file = root / (*at)[1].str();
+        fs::is_regular_file(file, ignored) && file.parent_path() != root / "compiler")
+      all += textOf(file.string());
   return all;
 }
 
@@ -196,7 +203,7 @@ ModelFile::ModelFile(const std::string &given, bool isVerbose, const std::string
   const bool compiles = run(command, messages);
   const std::string said = textOf(messages);
   const std::string errors =
-      compiles || isVerbose ? "" : hostErrors(said, path, text, declarationsOf(root));
+      compiles || isVerbose ? "" : hostErrors(said, path, text, declarationsOf(root, text));
   fmt::print(stderr, "{}", errors.empty() ? said : errors);
   if (!compiles)
     throw ModelError(

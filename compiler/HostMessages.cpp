@@ -27,6 +27,7 @@ struct HostError {
   bool isInHeader = false;
   std::string text;
   std::string candidate; ///< the first declaration that does not fit, if the compiler names one
+  std::string reason;    ///< why it does not, if the compiler says so
 };
 
 /// Names as a model's author writes them.
@@ -43,6 +44,7 @@ std::vector<HostError> errorsIn(const std::string &messages, const std::string &
   static const std::regex message(R"(^(.+?):(\d+):(\d+): +(error|fatal error|note): (.*)$)");
   static const std::regex leadsThere(R"(^(.+?):(\d+):(\d+): +required from here$)");
   static const std::regex candidate(R"(^candidate: '([^']*\(.*)'$)");
+  static const std::regex reason(R"(^candidate function not viable: (.*)$)");
   static const std::regex assertion(R"(^static assertion failed(?: due to requirement '.*')?: )");
   std::vector<HostError> errors;
   HostError origin; // g++ says before an error of a header where it comes from, clang++ behind it
@@ -73,6 +75,8 @@ std::vector<HostError> errorsIn(const std::string &messages, const std::string &
         error.line = place.line, error.column = place.column;
       if (std::smatch found; error.candidate.empty() && std::regex_match(said, found, candidate))
         error.candidate = plain(found[1]);
+      else if (error.reason.empty() && std::regex_match(said, found, reason))
+        error.reason = plain(found[1]);
     }
   }
   std::erase_if(errors, [&](const HostError &error) {
@@ -116,6 +120,61 @@ std::vector<std::string> nearest(const std::string &name, const std::string &dec
   return {found.begin(), found.end()};
 }
 
+/// "lr (Sched), momentum (Sched), nesterov (bool)", as `declarations` has the struct; empty where
+/// it is not one of named fields.
+std::string fieldsOf(const std::string &name, const std::string &declarations) {
+  static const std::regex comment(R"(//[^\n]*)");
+  static const std::regex field(R"(^\s*(\w+) ((?:\w+(?: = [^,;]*)?(?:, )?)+);\s*$)");
+  static const std::regex declared(R"((\w+)(?: = [^,;]*)?(?:, |$))");
+  const std::string code = std::regex_replace(declarations, comment, "");
+  std::smatch body;
+  if (!std::regex_search(code, body,
+                         std::regex("struct " + name + R"( \{([^}]*(?:\{[^}]*\}[^}]*)*)\n\};)")))
+    return "";
+  std::vector<std::string> fields;
+  std::istringstream lines(body[1]);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);)
+    if (std::regex_match(line, match, field)) {
+      const std::string names = match[2];
+      for (std::sregex_iterator at(names.begin(), names.end(), declared), end; at != end; ++at)
+        fields.push_back(fmt::format("{} ({})", (*at)[1].str(), match[1].str()));
+    }
+  return fmt::format("{}", fmt::join(fields, ", "));
+}
+
+/// What to do where a schedule or a tensor stands and C++ wants a value now; empty elsewhere.
+std::string hintForValue(const std::string &text, const std::string &declarations) {
+  auto converts = [&](const char *from, const char *to) {
+    const std::string types = fmt::format("'(?:const )?{}' to '?(?:const )?{}", from, to);
+    return std::regex_search(text, std::regex(types));
+  };
+  const char *number = "(double|float|int|bool|int64_t|long|unsigned|uint64_t|size_t)\\b";
+  if (converts("Sched", number))
+    return "; a schedule has another value at each step, and here goes one number for all: give "
+           "it, or take it from hyper(…); what goes with tensors may be a schedule";
+  if (text.find("'SchedLess'") != std::string::npos)
+    return "; a schedule has another value at each step: select(a < b, x, y) chooses there";
+  if (text.find("'Comparison'") != std::string::npos)
+    return "; a tensor has no value yet: select(a < b, x, y) chooses element by element";
+  if (converts("Tensor", number))
+    return "; a tensor has no value yet, and here goes a number: give it, or take it from hyper(…)";
+  static const std::regex braces(
+      R"(reference of type 'const (\w+)&' from expression of type '<brace-)"
+      R"(|initializer list argument to 'const (\w+)')");
+  std::smatch match;
+  if (!std::regex_search(text, match, braces))
+    return "";
+  const std::string name = match[1].matched ? match[1] : match[2];
+  if (name == "Shape")
+    return "; a shape is whole numbers: {4, D}; no schedules or tensors";
+  const std::string fields = fieldsOf(name, declarations);
+  return fields.empty() ? ""
+                        : fmt::format("; {} has, in this order, {}; a schedule or tensor is no "
+                                      "number",
+                                      name, fields);
+}
+
 /// What to do about an error; empty where its text says so.
 std::string hintFor(const HostError &error, const std::string &declarations) {
   static const std::regex unknown(
@@ -127,6 +186,9 @@ std::string hintFor(const HostError &error, const std::string &declarations) {
     return names.empty() ? "; docs/language.md says what there is"
                          : fmt::format("; is it {}?", fmt::join(names, " or "));
   }
+  if (std::string hint = hintForValue(error.text + "; " + error.reason, declarations);
+      !hint.empty())
+    return hint;
   const bool isCall = error.text.starts_with("no matching function for call to");
   return isCall && !error.candidate.empty() ? "; it is declared as " + error.candidate : "";
 }

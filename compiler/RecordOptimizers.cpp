@@ -203,7 +203,9 @@ Tensor Recorder::stateOf(const At &parameter, StringRef name) {
   const std::string owner = declared[parameter.tensor.id].symbol;
   auto state = module->lookupSymbol<graph::StateOp>(owner);
   if (!state || !state.isTrained())
-    fail(at, fmt::format("{}: '{}' has no optimizer, and so no state of one", what, owner));
+    fail(at, fmt::format("{}: '{}' has no optimizer, and so no state of one; "
+                         "declare it with param(…)",
+                         what, owner));
   auto op = module->lookupSymbol<graph::OptimizerOp>(*state.getOptimizer());
   const auto *found = llvm::find(op.getStates(), builder.getStringAttr(name));
   if (found == op.getStates().end())
@@ -294,7 +296,9 @@ void Recorder::setUpdate(const Tensor &old, const Operand &operand) {
           ? fmt::format("set: the parameter '{}'", update->parameter)
           : fmt::format("set: state '{}' of '{}'", target->name, update->parameter);
   if (target->next)
-    fail(at, fmt::format("{} is set twice, before at line {}", what, target->at.line));
+    fail(at,
+         fmt::format("{} is set twice, before at line {}; set it once, to what it is at the end",
+                     what, target->at.line));
   const Type element = target->type.getElementType();
   const DType stored = dtypeOf(element);
   const bool isInteger = stored == i32 || stored == u16;
@@ -310,8 +314,8 @@ void Recorder::setUpdate(const Tensor &old, const Operand &operand) {
     Value next = value(operand.tensor, at, "set");
     const auto type = mlir::cast<RankedTensorType>(next.getType());
     if (type.getShape() != target->type.getShape() && type.getRank() != 0)
-      fail(at, fmt::format("{} is {}, the new value {}", what, text(target->type.getShape()),
-                           text(type.getShape())));
+      fail(at, fmt::format("{} is {}, the new value {}; reshape or reduce it to that", what,
+                           text(target->type.getShape()), text(type.getShape())));
     if (const DType given = dtypeOf(type.getElementType());
         (given == i32 || given == u16) != isInteger)
       fail(at,

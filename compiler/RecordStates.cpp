@@ -49,7 +49,7 @@ void Recorder::set(const At &state, const Operand &value) {
   const std::string what = fmt::format("set '{}'", declared[id].symbol);
   if (const std::optional<Line> before = declared[id].setAt)
     fail(state.at, fmt::format("{}: it is set in this program by line {} already; a program sets a "
-                               "state once",
+                               "state once, to what it is at the end",
                                what, before->line));
   const bool isU16 = type.getElementType().isInteger(16);
   const bool wantsInteger = value.isNumber && type.getElementType().isInteger();

@@ -60,9 +60,9 @@ TEST(FrontendErrors, NameTheLineThatMadeTheMistake) {
 
 TEST(FrontendErrors, Matmul) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return matmul(x, w); }),
-            "matmul: inner dimensions differ: [4, 8] × [3, 8]");
+            "matmul: inner dimensions differ: [4, 8] × [3, 8]; transpose or reshape one of them");
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return linear(reshape(x, {8, 4}), w); }),
-            "matmul: inner dimensions differ: [8, 4] × [3, 8]ᵀ");
+            "matmul: inner dimensions differ: [8, 4] × [3, 8]ᵀ; transpose or reshape one of them");
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) {
               return matmul(reshape(x, {2, 2, 8}), reshape(w, {3, 8, 1}));
             }),
@@ -123,9 +123,11 @@ TEST(FrontendErrors, Rows) {
 
 TEST(FrontendErrors, Arithmetic) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return x + w; }),
-            "+: shapes do not go together: [4, 8] and [3, 8]");
-  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x * t; }),
-            "*: shapes do not go together: [4, 8] and [4]");
+            "+: shapes do not go together: [4, 8] and [3, 8]; sizes must be equal or 1, from the "
+            "last on");
+  EXPECT_EQ(
+      saidIn([](Tensor x, Tensor, Tensor t) { return x * t; }),
+      "*: shapes do not go together: [4, 8] and [4]; sizes must be equal or 1, from the last on");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x[0] / iota({8}); }),
             "/: no arithmetic on f32 and i32; cast one");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return cast(x, f8e4m3) + 1.0; }),
@@ -137,7 +139,8 @@ TEST(FrontendErrors, Arithmetic) {
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return max(Operand(1.0), Operand(2.0)); }),
             "max: needs a tensor; these are numbers");
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return select(x < 0.0, w, 0.0); }),
-            "select: shapes do not go together: [4, 8] and [3, 8]");
+            "select: shapes do not go together: [4, 8] and [3, 8]; sizes must be equal or 1, from "
+            "the last on");
 }
 
 TEST(FrontendErrors, ShapeFunctions) {
@@ -194,7 +197,8 @@ TEST(FrontendErrors, ReductionsAndScans) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return recurrence(x, reshape(t, {4, 1})); }),
             "recurrence: no arithmetic on f32 and i32; cast one");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return recurrence(x, full({3, 8}, 0, f32)); }),
-            "recurrence: shapes do not go together: [4, 8] and [3, 8]");
+            "recurrence: shapes do not go together: [4, 8] and [3, 8]; sizes must be equal or 1, "
+            "from the last on");
   EXPECT_EQ(
       saidIn([](Tensor x, Tensor, Tensor) { return recurrence(0.5, x, {.initial = 1.0 / 0.0}); }),
       "recurrence: the initial value is not finite");
@@ -503,8 +507,9 @@ TEST(FrontendErrors, ProductsWithScales) {
             "matmul in FP8: an inner dimension of 24 and 16 columns; both must be multiples of 16");
   EXPECT_EQ(product({4, 32}, {24, 32}, {.input = 1.0, .weight = 1.0}),
             "matmul in FP8: an inner dimension of 32 and 24 columns; both must be multiples of 16");
-  EXPECT_EQ(product({4, 32}, {16, 16}, {.input = 1.0, .weight = 1.0}),
-            "matmul: inner dimensions differ: [4, 32] × [16, 16]ᵀ");
+  EXPECT_EQ(
+      product({4, 32}, {16, 16}, {.input = 1.0, .weight = 1.0}),
+      "matmul: inner dimensions differ: [4, 32] × [16, 16]ᵀ; transpose or reshape one of them");
   EXPECT_EQ(product({2, 4, 32}, {2, 16, 32}, {.input = 1.0, .weight = 1.0}),
             "matmul in FP8: takes matrices, not f32 [2, 4, 32] × f32 [2, 16, 32]");
 }

@@ -48,17 +48,18 @@ TEST(OptimizerErrors, WhatIsSet) {
 
 TEST(OptimizerErrors, Shapes) {
   EXPECT_EQ(equationsSay([](Update u) { u.set(sum(u.gradient, -1)); }),
-            "set: the parameter 'w' is [4, 8], the new value [4, 1]");
+            "set: the parameter 'w' is [4, 8], the new value [4, 1]; reshape or reduce it to that");
   EXPECT_EQ(equationsSay([](Update u) {
               const Tensor v = u.state("v", f32, {4});
               u.set(u.parameter - u.gradient);
               u.set(v, sum(u.gradient * u.gradient, -1));
             }),
-            "set: state 'v' of 'w' is [4], the new value [4, 1]");
+            "set: state 'v' of 'w' is [4], the new value [4, 1]; reshape or reduce it to that");
   EXPECT_EQ(equationsSay([](Update u) { u.set(u.parameter - u.state("v", f32, {4, 4})); }),
-            "−: shapes do not go together: [4, 8] and [4, 4]");
+            "−: shapes do not go together: [4, 8] and [4, 4]; sizes must be equal or 1, from the "
+            "last on");
   EXPECT_EQ(equationsSay([](Update u) { u.set(matmul(u.parameter, u.gradient)); }),
-            "matmul: inner dimensions differ: [4, 8] × [4, 8]");
+            "matmul: inner dimensions differ: [4, 8] × [4, 8]; transpose or reshape one of them");
   EXPECT_EQ(saidBy([] {
               param("w", {8}, f32, constant(0), optimizer("o", {.lr = 0.1}, [](Update u) {
                       u.set(u.parameter - transpose(u.gradient));
@@ -123,9 +124,9 @@ TEST(OptimizerErrors, StatesOfOtherPrograms) {
             }),
             "stateOf: 'm': the optimizer of 'w' has no such state; it has momentum");
   EXPECT_EQ(saidBy([] { stateOf(frozen("w", {8}, f32, constant(0)), "m"); }),
-            "stateOf: 'm': 'w' has no optimizer, and so no state of one");
+            "stateOf: 'm': 'w' has no optimizer, and so no state of one; declare it with param(…)");
   EXPECT_EQ(saidBy([] { stateOf(scalar("s", step(), f32), "m"); }),
-            "stateOf: 'm': 's' has no optimizer, and so no state of one");
+            "stateOf: 'm': 's' has no optimizer, and so no state of one; declare it with param(…)");
 }
 
 TEST(OptimizerErrors, WhatTheyRead) {
