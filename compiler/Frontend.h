@@ -38,8 +38,9 @@ struct Line {
 //===- Types, shapes, names ----------------------------------------------------===//
 
 /// u16, an unsigned integer of 16 bits, is for keeping: moved, and converted by `cast` and
-/// `bitcast`, but not computed with.
-enum class DType : uint8_t { f32, bf16, f8e4m3, f8e5m2, i32, u16 };
+/// `bitcast`, but not computed with. Of 32 bits, as all that go from a model to nanoc by value:
+/// host compilers differ in who fills up smaller ones.
+enum class DType : uint32_t { f32, bf16, f8e4m3, f8e5m2, i32, u16 };
 inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f8e4m3 = DType::f8e4m3,
                        f8e5m2 = DType::f8e5m2, i32 = DType::i32, u16 = DType::u16;
 
@@ -359,8 +360,9 @@ struct Recurrence {
 /// discounted sums. Types and shapes of a and b go together as those of arithmetic.
 Tensor recurrence(const Operand &a, const Operand &b, const Recurrence &how = {});
 
-/// y[t, :] = table[ids[t], :], of table [V, D] and ids i32 [T] in [0, V). Ids that are certain to
-/// lie outside are an error of the compilation; of others that may, one that does ends the run.
+/// y[t, :] = table[ids[t], :], of table [V, D], f32, bf16 or i32, and ids i32 [T] in [0, V). Ids
+/// that are certain to lie outside are an error of the compilation; of others that may, one that
+/// does ends the run.
 Tensor gather(const At &table, const Tensor &ids);
 
 /// a·b over the last two dimensions, [.., M, K] × [.., K, N], operands of one float type;
@@ -513,7 +515,7 @@ Tensor table(const Name &name, const Shape &shape, DType type, const F &element,
 Tensor stopGradient(const At &x);
 
 /// What ranks have of a state that the training program sets.
-enum class OverRanks : uint8_t {
+enum class OverRanks : uint32_t {
   equal, ///< what is set is the same on every rank: it does not depend on tokens (nanoc proves it)
   mean,  ///< after the step's last micro-batch every rank has the mean of what the ranks had set
   max,   ///< or the largest

@@ -41,11 +41,18 @@ Tensor gather(const At &table, const Tensor &ids) {
   Recorder &recorder = Recorder::current();
   const Value rows = recorder.value(table, "gather");
   const Value which = recorder.value(ids, table.at, "gather");
-  if (typeOf(rows).getRank() != 2 || !isFloat(rows))
+  if (typeOf(rows).getRank() != 2 || !(isFloat(rows) || dtypeOf(rows) == i32))
     fail(table.at,
-         fmt::format("gather: the table is {}; wanted is f32 or bf16 [V, D]", describe(rows)));
+         fmt::format("gather: the table is {}; wanted is f32, bf16 or i32 [V, D]", describe(rows)));
   if (typeOf(which).getRank() != 1 || dtypeOf(which) != i32)
     fail(table.at, fmt::format("gather: the ids are {}; wanted is i32 [T]", describe(which)));
+  if (dtypeOf(rows) == i32) { // in halves, which f32 holds
+    auto half = [&](const Tensor &bits) {
+      return cast(gather(At(cast(bits, f32), table.at), ids), i32);
+    };
+    return (half(Operand(table.tensor, table.at) >> 16) << 16) |
+           half(Operand(table.tensor, table.at) & 0xFFFF);
+  }
   const SmallVector<int64_t> shape{typeOf(which).getDimSize(0), typeOf(rows).getDimSize(1)};
   return recorder.handle(
       recorder.op<graph::GatherOp>(table.at, typeOf(rows).clone(shape), rows, which));

@@ -46,7 +46,7 @@ struct Training {
 void training(const Training &how, Line at = Line::here());
 
 /// What of a tensor a run reports: the mean of its elements, √Σx², max |x|, or how many lie where.
-enum class Report : uint8_t { mean, norm, max, histogram };
+enum class Report : uint32_t { mean, norm, max, histogram };
 /// A line of the run's log, where `nanoc compile --reports` asks for it by name, else nothing: once
 /// a step, of all micro-batches and ranks together. Inside `train`; what it is given in `validate`
 /// and `generate` is ignored. Names are unique: `report({"acts.", i}, x, Report::norm)`.
@@ -75,7 +75,7 @@ void stage(const Name &name, const Stage &how, const F &programs, Line at = Line
 }
 
 /// How a sequence's loss is made of its tokens' losses.
-enum class Loss : uint8_t { sum, mean };
+enum class Loss : uint32_t { sum, mean };
 
 /// How batches of the training data are cut into sequences of T tokens and a target for the last.
 /// docs/data.md has the rules to the token. Validation is always contiguous.
@@ -97,7 +97,7 @@ struct Documents {
 void documents(const Documents &how, Line at = Line::here());
 
 /// Which element of a column goes with position t of a sequence.
-enum class Place : uint8_t {
+enum class Place : uint32_t {
   target, ///< that of the token which is the target at t
   input,  ///< that of the token which is the input at t
 };

@@ -222,7 +222,7 @@ TEST(FrontendErrors, Bands) {
 
 TEST(FrontendErrors, Layers) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return x[0][t]; }),
-            "gather: the table is f32 [8]; wanted is f32 or bf16 [V, D]");
+            "gather: the table is f32 [8]; wanted is f32, bf16 or i32 [V, D]");
   EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return gather(x, w); }),
             "gather: the ids are f32 [3, 8]; wanted is i32 [T]");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return norm(t); }),
