@@ -94,6 +94,9 @@ NANO_DEVICE void mbarrierWait(Mbarrier *barrier, uint32_t parity) {
 /// these. For shared memory alone: a fence of all memory waits for more than it need.
 NANO_DEVICE void fenceProxyAsync() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/// Likewise of global memory: between what bulk copies of different threads do to it.
+NANO_DEVICE void fenceProxyGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
 /// Starts copying `bytes` from global to shared memory, by a thread; both addresses and `bytes` are
 /// multiples of 16. At the end the barrier gets `bytes` bytes (cp.async.bulk, complete_tx).
 NANO_DEVICE void bulkLoad(void *shared, const void *global, uint32_t bytes, Mbarrier *barrier) {
@@ -117,6 +120,15 @@ NANO_DEVICE void bulkStore(void *global, const void *shared, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
                "r"(sharedAddress(shared)), "r"(bytes)
                : "memory");
+}
+/// Starts adding `bytes` of f32 in shared memory to those in global memory, as bulkStore, which it
+/// may share a group with (cp.reduce.async.bulk, .add). Who else adds to them does so before or
+/// after, by waitForCount and addToCount: no order is left open.
+NANO_DEVICE void bulkAdd(float *global, const float *shared, uint32_t bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global),
+      "r"(sharedAddress(shared)), "r"(bytes)
+      : "memory");
 }
 /// Closes the thread's group of bulk stores started since the last one.
 NANO_DEVICE void bulkCommit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

@@ -339,6 +339,25 @@ NANO_DEVICE uint32_t fetchOr(uint32_t *pointer, uint32_t value) {
   return ::atomicOr(pointer, value);
 }
 
+// Order between blocks of a launch, which a kernel with tickets has: a block waits only for blocks
+// with smaller ones, which have begun.
+
+/// Waits until a counter in global memory is at least `count`, by a thread; it then sees what those
+/// who added to it did before.
+NANO_DEVICE bool hasCount(const int32_t *counter, int32_t count) {
+  int32_t now;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  return now >= count;
+}
+NANO_DEVICE void waitForCount(const int32_t *counter, int32_t count) {
+  while (!hasCount(counter, count)) {
+  }
+}
+/// Adds one, by a thread: what it did before is then visible to those who wait.
+NANO_DEVICE void addToCount(int32_t *counter) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
 // ----------------------------------------------------------------------------------- Warps
 
 // The value of another lane (shfl.sync), by the lanes of `mask`, which all call it. T has 4 or 8

@@ -136,7 +136,8 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
     relation = "which are part of an mbarrier";
     return "misused mbarrier";
   }
-  if ((isRead(use) || use == Use::Atomic) && !written && !(region && region->readable)) {
+  if ((isRead(use) || use == Use::Atomic || use == Use::CopyAdd) && !written &&
+      !(region && region->readable)) {
     relation = region ? "which this launch only writes, and has not written yet"
                       : "which nothing has written";
     return "uninitialised";
@@ -144,21 +145,17 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
   if (!current)
     return nullptr;
 
-  bool bothAtomic = use == Use::Atomic && (flags & Flag::Atomic);
-  bool elsewhere = cell.cluster != cluster || (flags & Flag::Shared);
-  if (region && elsewhere && !bothAtomic && (written || !isRead(use))) {
-    relation = written ? "which another block has written in the same launch (" +
-                             nameOf(cell.writePlace) + ")"
-                       : "which another block has read in the same launch";
-    return "race";
-  }
+  if (region)
+    if (const char *kind = conflictOfClusters(thread, cell, use, relation))
+      return kind;
   if (use == Use::ReadOnly ? written : !isRead(use) && (flags & Flag::Constant)) {
     relation = written ? "as if nothing wrote them in this launch, which has (" +
                              nameOf(cell.writePlace) + ")"
                        : "which this launch has read as if nothing wrote them";
     return "race";
   }
-  if (written && !bothAtomic) {
+  const bool bothAtomic = use == Use::Atomic && (flags & Flag::Atomic);
+  if (written && !bothAtomic && cell.writeCluster == cluster) {
     bool byAsync = flags & Flag::ByAsync;
     if (byAsync && thread.clock.async < cell.writeEpoch) {
       relation = by("to which a copy was not waited for, started", cell.writer, cell.writePlace);
@@ -192,6 +189,44 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
   return nullptr;
 }
 
+const char *Cluster::conflictOfClusters(const EmulatedThread &thread, const Cell &cell, Use use,
+                                        std::string &relation) const {
+  using Flag = Cell::Flag;
+  const bool written = cell.flags & Flag::Written, atomic = cell.flags & Flag::Atomic,
+             shared = cell.flags & Flag::Shared;
+  if (use == Use::Atomic && atomic)
+    return nullptr;
+  if (written && (cell.writeCluster != cluster || (atomic && shared))) {
+    // A thread that has waited for a count comes after what those who added to it knew.
+    auto isKnown = [&](const Accounts &accounts) {
+      if (!accounts || atomic)
+        return false;
+      for (auto each = accounts->lower_bound({cell.writeCluster, 0});
+           each != accounts->end() && each->first.first == cell.writeCluster; ++each) {
+        const auto &[place, account] = *each;
+        if (cell.flags & Flag::ByAsync
+                ? place.second == cell.writer && account.stored >= cell.writeEpoch
+                : (*account.seen)[cell.writer] >= cell.writeEpoch)
+          return true;
+      }
+      return false;
+    };
+    relation =
+        "which another block has written in the same launch (" + nameOf(cell.writePlace) + ")";
+    if (!isKnown(thread.clock.others))
+      return "race";
+    if ((use == Use::CopyWrite || use == Use::CopyAdd) && !isKnown(thread.clock.othersFenced)) {
+      relation += " with no fenceProxyGlobal before this asynchronous operation";
+      return "missing fence";
+    }
+  }
+  if (!isRead(use) && (shared || (cell.cluster != cluster && (cell.reads || !written)))) {
+    relation = "which another block has read in the same launch";
+    return "race";
+  }
+  return nullptr;
+}
+
 void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place place,
                      uint32_t number) {
   using Flag = Cell::Flag;
@@ -214,16 +249,20 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
   case Use::Atomic:
     cell.reads = 0;
     cell.writer = uint16_t(thread.index);
+    cell.writeCluster = cluster;
     cell.writeEpoch = thread.clock.epoch;
     cell.writePlace = place;
-    cell.flags = uint16_t((cell.flags & Flag::Shared) | Flag::Written |
-                          (use == Use::Atomic ? Flag::Atomic : 0));
+    cell.flags =
+        uint16_t(use == Use::Atomic ? (cell.flags & Flag::Shared) | Flag::Written | Flag::Atomic
+                                    : Flag::Written);
     return;
   case Use::CopyWrite:
+  case Use::CopyAdd:
     cell.reads = 0;
     cell.writer = uint16_t(thread.index);
+    cell.writeCluster = cluster;
     cell.writePlace = place;
-    cell.flags = uint16_t((cell.flags & Flag::Shared) | Flag::Pending);
+    cell.flags = Flag::Pending;
     return;
   }
 }
@@ -359,6 +398,35 @@ unsigned EmulatedThread::fetch(Atomic kind, void *address, unsigned value, Site 
   } while (
       !__atomic_compare_exchange_n(word, &old, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
+}
+
+bool EmulatedThread::hasCount(const int *counter, int count, Site site) {
+  if (cluster->checked)
+    cluster->check(*this, counter, 4, true, Cluster::Use::Atomic, cluster->place(site));
+  if (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < count)
+    return false;
+  if (cluster->checked)
+    clock.others = merged(clock.others, cluster->launch->memory->counts[counter]);
+  return true;
+}
+
+void EmulatedThread::waitForCount(const int *counter, int count, Site site) {
+  while (!hasCount(counter, count, site)) {
+    ++cluster->countWaits;
+    cluster->spinning.push_back(this);
+    cluster->wait(*this, "waitForCount", site);
+    --cluster->countWaits;
+  }
+}
+
+void EmulatedThread::addToCount(int *counter, Site site) {
+  if (cluster->checked) {
+    cluster->check(*this, counter, 4, true, Cluster::Use::Atomic, cluster->place(site));
+    Accounts &told = cluster->launch->memory->counts[counter];
+    told = merged(told, clock.account(cluster->cluster, cluster->threadCount()));
+  }
+  __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
+  ++cluster->progress;
 }
 
 } // namespace nano::emulator

@@ -34,11 +34,13 @@ struct BulkStore {
   std::byte *to = nullptr;
   const std::byte *from = nullptr;
   uint32_t group = 0, number = 0;
-  std::vector<std::byte> data; ///< the source, once it has been read
-  bool read = false;
+  std::vector<std::byte> data;     ///< the source, once it has been read
+  bool read = false, adds = false; ///< adds: f32 to those that are there
   uint32_t bytes = 0;
   Place place = 0;
   Site site;
+  /// What was read goes to memory.
+  void write() const;
 };
 
 /// Something asynchronous that ends when the program cannot go on without it.

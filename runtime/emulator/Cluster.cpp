@@ -2,6 +2,7 @@
 #include "runtime/emulator/Cluster.h"
 #include "runtime/plan/Limits.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -89,6 +90,7 @@ bool Cluster::prepare(uint32_t firstBlock) {
   runnableWarps.clear();
   currentWarp = nullptr;
   spinning.clear();
+  countWaits = 0;
   threads.clear();
   progress = 0;
 
@@ -142,6 +144,7 @@ void Cluster::enter(EmulatedThread &thread) {
 void Cluster::schedule() {
   uint64_t lastProgress = 0;
   int idleRounds = 0;
+  std::chrono::steady_clock::time_point idleSince;
   while (live > 0 && !fault) {
     if ((current = next())) {
       nanoChangeFiber(&schedulerStack, current->stackPointer);
@@ -150,9 +153,17 @@ void Cluster::schedule() {
     bool changed = finishEffect();
     idleRounds = progress == lastProgress ? idleRounds + 1 : 0;
     lastProgress = progress;
-    // Threads in a loop around mbarrierTryWait see a change, if there is one.
+    // Threads in a loop around mbarrierTryWait see a change, if there is one; those that wait for a
+    // count, what other clusters do at the same time.
     constexpr int enough = 1000;
-    if (idleRounds < enough)
+    constexpr std::chrono::seconds patience(60);
+    if (idleRounds <= enough)
+      idleSince = std::chrono::steady_clock::now();
+    const bool isForOthers =
+        !checked && countWaits > 0 && std::chrono::steady_clock::now() - idleSince < patience;
+    if (isForOthers)
+      std::this_thread::yield();
+    if (idleRounds < enough || isForOthers)
       for (EmulatedThread *thread : std::exchange(spinning, {}))
         wake(*thread);
     if (!changed && runnableWarps.empty()) {
@@ -216,7 +227,7 @@ void Cluster::end(EmulatedThread &thread) {
       fail(thread, "ends before its bulk store (" + nameOf(store.site) +
                        ") has read shared memory: bulkWaitRead or bulkWait is missing");
   for (const BulkStore &store : thread.stores)
-    std::memcpy(store.to, store.data.data(), store.bytes);
+    store.write();
   for (const Gathering &each : thread.warp->gatherings)
     if (each.mask >> thread.lane & 1)
       fail(thread, std::string("divergent warp: ends while lane ") +

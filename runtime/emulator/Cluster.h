@@ -67,7 +67,7 @@ private:
     Block *block = nullptr;
     uint32_t offset = 0; ///< sharedAddress
   };
-  enum class Use { Read, ReadOnly, Write, Atomic, AsyncRead, CopyWrite };
+  enum class Use { Read, ReadOnly, Write, Atomic, AsyncRead, CopyWrite, CopyAdd };
   static bool isRead(Use use) {
     return use == Use::Read || use == Use::ReadOnly || use == Use::AsyncRead;
   }
@@ -111,6 +111,9 @@ private:
   /// What is wrong with this use of a cell: the kind of fault, or null; `relation` says more.
   const char *conflict(const EmulatedThread &thread, const Cell &cell, Use use,
                        const Region *region, std::string &relation) const;
+  /// Likewise, of what other clusters have done with a cell of global memory.
+  const char *conflictOfClusters(const EmulatedThread &thread, const Cell &cell, Use use,
+                                 std::string &relation) const;
   void record(const EmulatedThread &thread, Cell &cell, Use use, Place place, uint32_t number);
   /// The copy to these bytes has ended: `number` of an asynchronous operation, 0: a copyAsync.
   void finishCopy(EmulatedThread &thread, const void *address, uint64_t bytes, uint32_t number);
@@ -159,7 +162,8 @@ private:
   std::vector<Block> blocks;
   std::vector<Warp *> runnableWarps; ///< those with runnable lanes, and some that had
   Warp *currentWarp = nullptr;
-  std::vector<EmulatedThread *> spinning; ///< in a loop around mbarrierTryWait
+  std::vector<EmulatedThread *> spinning; ///< in a loop around mbarrierTryWait, or for a count
+  uint32_t countWaits = 0;                ///< threads that wait for a count
   uint32_t live = 0;                      ///< threads that have not ended
   uint64_t progress = 0;                  ///< counts arrivals and ends, for loops that wait
   EmulatedThread *current = nullptr;

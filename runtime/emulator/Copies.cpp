@@ -185,18 +185,29 @@ void Cluster::finishBulkLoad(const Effect &effect) {
 }
 
 void EmulatedThread::bulkStore(void *global, const void *shared, unsigned bytes, Site site) {
-  cluster->needShared(*this, shared, bytes, 16, "bulkStore", site);
+  startStore(global, shared, bytes, /*adds=*/false, site);
+}
+
+void EmulatedThread::bulkAdd(float *global, const float *shared, unsigned bytes, Site site) {
+  startStore(global, shared, bytes, /*adds=*/true, site);
+}
+
+void EmulatedThread::startStore(void *global, const void *shared, unsigned bytes, bool adds,
+                                Site site) {
+  const char *what = adds ? "bulkAdd" : "bulkStore";
+  cluster->needShared(*this, shared, bytes, 16, what, site);
   if (bytes == 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
-    cluster->fail(*this, "misaligned: bulkStore (" + Cluster::nameOf(site) + ") of " +
-                             std::to_string(bytes) + " bytes to " + cluster->nameOf(global) +
-                             ": both must be multiples of 16");
+    cluster->fail(*this, std::string("misaligned: ") + what + " (" + Cluster::nameOf(site) +
+                             ") of " + std::to_string(bytes) + " bytes to " +
+                             cluster->nameOf(global) + ": both must be multiples of 16");
   uint32_t number = ++cluster->asyncNumber;
   cluster->asyncEnded.push_back(false);
   Place place = 0;
   if (cluster->checked) {
     place = cluster->place(site);
     cluster->check(*this, shared, bytes, false, Cluster::Use::AsyncRead, place, number);
-    cluster->check(*this, global, bytes, false, Cluster::Use::CopyWrite, place);
+    cluster->check(*this, global, bytes, false,
+                   adds ? Cluster::Use::CopyAdd : Cluster::Use::CopyWrite, place);
   }
   BulkStore store;
   store.to = static_cast<std::byte *>(global);
@@ -204,9 +215,24 @@ void EmulatedThread::bulkStore(void *global, const void *shared, unsigned bytes,
   store.group = storeGroups;
   store.number = number;
   store.bytes = bytes;
+  store.adds = adds;
   store.place = place;
   store.site = site;
   stores.push_back(std::move(store));
+}
+
+void BulkStore::write() const {
+  if (!adds) {
+    std::memcpy(to, data.data(), bytes);
+    return;
+  }
+  for (size_t at = 0; at < bytes; at += sizeof(float)) {
+    float sum = 0, summand = 0;
+    std::memcpy(&sum, to + at, sizeof sum);
+    std::memcpy(&summand, data.data() + at, sizeof summand);
+    sum += summand;
+    std::memcpy(to + at, &sum, sizeof sum);
+  }
 }
 
 void EmulatedThread::bulkCommit() { ++storeGroups; }
@@ -230,8 +256,9 @@ void EmulatedThread::bulkWait(int pending, bool read, Site) {
   size_t count = 0;
   while (count < stores.size() && stores[count].group < finished) {
     const BulkStore &store = stores[count++];
-    std::memcpy(store.to, store.data.data(), store.bytes);
+    store.write();
     cluster->finishCopy(*this, store.to, store.bytes, store.number);
+    clock.stored = std::max(clock.stored, store.number);
   }
   stores.erase(stores.begin(), stores.begin() + ptrdiff_t(count));
 }

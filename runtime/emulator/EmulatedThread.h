@@ -31,6 +31,9 @@ public:
   bool elect(Site site) override;
   void syncWarp(unsigned mask, Site site) override;
   unsigned fetch(Atomic kind, void *address, unsigned value, Site site) override;
+  bool hasCount(const int *counter, int count, Site site) override;
+  void waitForCount(const int *counter, int count, Site site) override;
+  void addToCount(int *counter, Site site) override;
   bool syncThreads(Vote vote, bool value, Site site) override;
   void barrier(int id, int threads, bool wait, Site site) override;
   void threadFence() override {}
@@ -52,12 +55,14 @@ public:
   bool mbarrierTryWait(void *barrier, unsigned parity, Site site) override;
   void mbarrierWait(void *barrier, unsigned parity, Site site) override;
   void fenceProxyAsync() override;
+  void fenceProxyGlobal() override { clock.othersFenced = clock.others; }
   void bulkLoad(void *shared, const void *global, unsigned bytes, void *barrier, unsigned blocks,
                 Site site) override;
   void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row, void *barrier,
                       unsigned blocks, Site site) override;
   void prefetchTensorMap(const TensorMap &map, Site site) override;
   void bulkStore(void *global, const void *shared, unsigned bytes, Site site) override;
+  void bulkAdd(float *global, const float *shared, unsigned bytes, Site site) override;
   void bulkCommit() override;
   void bulkWait(int pending, bool read, Site site) override;
   unsigned clusterRank() override;
@@ -102,6 +107,7 @@ private:
                       void (*complete)(Cluster &cluster, Warpgroup &group, EmulatedThread &last,
                                        Site site));
   void finishCopies(size_t count);
+  void startStore(void *global, const void *shared, unsigned bytes, bool adds, Site site);
   void readStores(uint32_t groups);
   friend class Cluster;
 };

@@ -13,6 +13,27 @@ void Clock::fence(uint32_t threads) {
   fenced = std::move(row);
 }
 
+Accounts merged(const Accounts &a, const Accounts &b) {
+  if (!a || !b || a == b)
+    return a ? a : b;
+  auto all = std::make_shared<std::map<std::pair<uint32_t, uint32_t>, Account>>(*a);
+  for (const auto &[key, account] : *b) {
+    Account &known = (*all)[key];
+    if (!known.seen || (*known.seen)[key.second] < (*account.seen)[key.second])
+      known = account;
+  }
+  return all;
+}
+
+Accounts Clock::account(uint32_t cluster, uint32_t threads) {
+  auto row = seen ? std::make_shared<std::vector<uint32_t>>(*seen)
+                  : std::make_shared<std::vector<uint32_t>>(threads);
+  (*row)[thread] = epoch++;
+  auto own = std::make_shared<std::map<std::pair<uint32_t, uint32_t>, Account>>();
+  (*own)[{cluster, thread}] = {std::move(row), stored};
+  return merged(others, own);
+}
+
 void Release::merge(Values &into, const Row &row) {
   if (!into) {
     into = copyOf(row);
@@ -52,6 +73,7 @@ void Release::add(Clock &clock, uint32_t threads) {
   own = std::max(own, clock.epoch++);
   fenced.add(clock.fenced);
   read.add(clock.read);
+  others = merged(others, clock.others);
   async = std::max(async, clock.async);
 }
 
@@ -70,6 +92,7 @@ void Release::add(const Release &other) {
   seen.add(other.seen);
   fenced.add(other.fenced);
   read.add(other.read);
+  others = merged(others, other.others);
   async = std::max(async, other.async);
 }
 
@@ -95,6 +118,7 @@ void Release::acquire(Clock &clock) {
   seen.acquire(clock.seen);
   fenced.acquire(clock.fenced);
   read.acquire(clock.read);
+  clock.others = merged(clock.others, others);
   clock.async = std::max(clock.async, async);
 }
 

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace nano::emulator {
@@ -16,14 +18,27 @@ namespace nano::emulator {
 /// By thread of the cluster: its latest epoch that is known. Shared, never changed.
 using Row = std::shared_ptr<const std::vector<uint32_t>>;
 
+/// What a thread had done and knew of its cluster when it last added to a count.
+struct Account {
+  Row seen;            ///< its own accesses included
+  uint32_t stored = 0; ///< its bulk stores up to this number were in memory
+};
+/// By cluster of the grid and thread in it. Shared, never changed.
+using Accounts = std::shared_ptr<const std::map<std::pair<uint32_t, uint32_t>, Account>>;
+/// The later account of each thread.
+Accounts merged(const Accounts &a, const Accounts &b);
+
 /// One thread's clock.
 struct Clock {
-  uint32_t thread = 0; ///< index in the cluster
-  uint32_t epoch = 1;  ///< of its accesses now
-  Row seen;            ///< others' accesses that its own come after; null: none
-  Row fenced;          ///< likewise, of those that asynchronous operations see too
-  Row read;            ///< likewise, of which only the reads come before its own
-  uint32_t async = 0;  ///< asynchronous operations up to this number are known to be done
+  uint32_t thread = 0;   ///< index in the cluster
+  uint32_t epoch = 1;    ///< of its accesses now
+  Row seen;              ///< others' accesses that its own come after; null: none
+  Row fenced;            ///< likewise, of those that asynchronous operations see too
+  Row read;              ///< likewise, of which only the reads come before its own
+  uint32_t async = 0;    ///< asynchronous operations up to this number are known to be done
+  uint32_t stored = 0;   ///< own bulk stores up to this number are in memory
+  Accounts others;       ///< of other clusters' threads, by counts that were waited for
+  Accounts othersFenced; ///< likewise, of what asynchronous operations come after too
 
   /// Whether accesses of `other` in `epoch` come before what this thread does now.
   bool knows(uint32_t other, uint32_t epochOfOther) const {
@@ -39,6 +54,8 @@ struct Clock {
   }
   /// A proxy fence: what is known by now, own accesses included, is fenced.
   void fence(uint32_t threads);
+  /// The thread of `cluster` adds to a count: all that it knows and has done, for those that wait.
+  Accounts account(uint32_t cluster, uint32_t threads);
 };
 
 /// What threads told when they arrived at a barrier, for those that wait at it.
@@ -80,6 +97,7 @@ private:
     }
   };
   Told seen, fenced, read;
+  Accounts others;
   uint32_t async = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace nano::emulator {
@@ -29,7 +30,7 @@ struct Cell {
   };
   uint32_t serial = 0;
   uint32_t cluster = 0; ///< of the grid, that accessed it last
-  uint32_t writeEpoch = 0;
+  uint32_t writeCluster = 0, writeEpoch = 0;
   Place writePlace = 0;
   uint32_t reads = 0; ///< a set of ReadSets, void when `cluster` is another one
   uint16_t writer = 0;
@@ -94,7 +95,12 @@ public:
   const Region *before(const void *address) const;
   Cell *cells(const Region &region) const;
   /// A new launch: what the cells remember is void. Returns its serial number.
-  uint32_t begin() { return ++serial; }
+  uint32_t begin() {
+    counts.clear();
+    return ++serial;
+  }
+  /// What was told at the counts of the launch, by their addresses.
+  std::unordered_map<const void *, Accounts> counts;
 
 private:
   std::vector<Region> regions;

@@ -50,6 +50,7 @@ NANO_PRIMITIVE void mbarrierWait(Mbarrier *barrier, uint32_t parity, NANO_SITE) 
 // ------------------------------------------------------------------------------ Bulk copies
 
 NANO_PRIMITIVE void fenceProxyAsync() { thread().fenceProxyAsync(); }
+NANO_PRIMITIVE void fenceProxyGlobal() { thread().fenceProxyGlobal(); }
 NANO_PRIMITIVE void bulkLoad(void *shared, const void *global, uint32_t bytes, Mbarrier *barrier,
                              NANO_SITE) {
   thread().bulkLoad(shared, global, bytes, barrier, 1u << thread().clusterRank(), site);
@@ -75,6 +76,9 @@ NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, 
 }
 NANO_PRIMITIVE void bulkStore(void *global, const void *shared, uint32_t bytes, NANO_SITE) {
   thread().bulkStore(global, shared, bytes, site);
+}
+NANO_PRIMITIVE void bulkAdd(float *global, const float *shared, uint32_t bytes, NANO_SITE) {
+  thread().bulkAdd(global, shared, bytes, site);
 }
 NANO_PRIMITIVE void bulkCommit() { thread().bulkCommit(); }
 template <int Pending> NANO_PRIMITIVE void bulkWait(NANO_SITE) {

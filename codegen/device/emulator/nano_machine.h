@@ -71,6 +71,9 @@ public:
   virtual bool elect(Site site) = 0;
   virtual void syncWarp(unsigned mask, Site site) = 0;
   virtual unsigned fetch(Atomic kind, void *address, unsigned value, Site site) = 0;
+  virtual bool hasCount(const int *counter, int count, Site site) = 0;
+  virtual void waitForCount(const int *counter, int count, Site site) = 0;
+  virtual void addToCount(int *counter, Site site) = 0;
 
   virtual bool syncThreads(Vote vote, bool value, Site site) = 0;
   virtual void barrier(int id, int threads, bool wait, Site site) = 0;
@@ -97,12 +100,14 @@ public:
   virtual void mbarrierWait(void *barrier, unsigned parity, Site site) = 0;
 
   virtual void fenceProxyAsync() = 0;
+  virtual void fenceProxyGlobal() = 0;
   virtual void bulkLoad(void *shared, const void *global, unsigned bytes, void *barrier,
                         unsigned blocks, Site site) = 0;
   virtual void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
                               void *barrier, unsigned blocks, Site site) = 0;
   virtual void prefetchTensorMap(const TensorMap &map, Site site) = 0;
   virtual void bulkStore(void *global, const void *shared, unsigned bytes, Site site) = 0;
+  virtual void bulkAdd(float *global, const float *shared, unsigned bytes, Site site) = 0;
   virtual void bulkCommit() = 0;
   virtual void bulkWait(int pending, bool read, Site site) = 0;
 

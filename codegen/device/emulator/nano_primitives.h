@@ -192,6 +192,14 @@ NANO_PRIMITIVE uint32_t fetchOr(uint32_t *pointer, uint32_t value, NANO_SITE) {
   return thread().fetch(emulator::Atomic::Or, pointer, value, site);
 }
 
+NANO_PRIMITIVE bool hasCount(const int32_t *counter, int32_t count, NANO_SITE) {
+  return thread().hasCount(counter, count, site);
+}
+NANO_PRIMITIVE void waitForCount(const int32_t *counter, int32_t count, NANO_SITE) {
+  thread().waitForCount(counter, count, site);
+}
+NANO_PRIMITIVE void addToCount(int32_t *counter, NANO_SITE) { thread().addToCount(counter, site); }
+
 // ----------------------------------------------------------------------------------- Warps
 
 namespace emulator {
