@@ -493,11 +493,16 @@ FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer)
                members.all({"q", "k", "v", "first", "last"}, {"y", "lse"}) +
                "  nano::attentionForward<Attention>(work.begin, x);\n";
       })
-      .Case([&](kernel::AttentionGradAttr) -> Text {
-        return fmt::format("  nano::AttentionGradOperands<Attention{}> x;\n", members.counts()) +
+      .Case([&](kernel::AttentionGradAttr grad) -> Text {
+        return fmt::format("  nano::AttentionGradOperands<Attention, {}, {}, {}> x;\n",
+                           grad.getDq().size(), grad.getDk().size(), grad.getDv().size()) +
                members.all({"q", "k", "v", "first", "last", "lse", "delta", "dy"},
                            {"dq", "dk", "dv"}) +
-               "  nano::attentionBackward<Attention>(work.begin, x);\n";
+               (grad.getPartial() ? fmt::format("  x.partial = {};\n  x.counts = {};\n"
+                                                "  nano::attentionBackwardInChain<Attention>(x);\n",
+                                                members.pointer(*grad.getPartial()),
+                                                members.pointer(*grad.getCounts()))
+                                  : "  nano::attentionBackward<Attention>(work.begin, x);\n");
       })
       .Case([&](kernel::ScatterSortAttr sort) -> Text {
         return fmt::format("  nano::scatterSort<Scatter>(work.begin, {}, {});\n",

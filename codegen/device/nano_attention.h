@@ -54,8 +54,12 @@
 // out to them by what they cost (nano_attention_runs.h); else an iteration is one block of queries
 // or of keys.
 //
-// Every sum has an order that depends on the shapes and on first and last alone; there are no
-// atomics. Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
+// The gradients of long rows come in five products instead of seven (attentionInChain): then the
+// call is attentionBackwardInChain, with x.partial and x.counts and a launch of
+// attentionChainLaunch(shape).
+//
+// Every sum has an order that depends on the shapes and on first and last alone; no atomics add.
+// Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
 // attentionOnTensorCores(shape).
 #pragma once
 
@@ -99,6 +103,9 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   HeadView<const Element> dy;
   HeadView<Element> dq[dqCount > 0 ? dqCount : 1], dk[dkCount > 0 ? dkCount : 1],
       dv[dvCount > 0 ? dvCount : 1];
+  // Of attentionBackwardInChain, with units of attentionChainUnits(shape).
+  float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit
+  int32_t *counts = nullptr; ///< zeros: one, and one a unit
 };
 
 template <class A>
@@ -139,6 +146,7 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 
 } // namespace nano
 
+#include "nano_attention_chain.h"
 #include "nano_attention_hopper.h"
 #include "nano_attention_mma.h"
 #include "nano_attention_plain.h"
@@ -208,6 +216,14 @@ NANO_DEVICE void attentionBackward(long long iteration,
     tiledBackward<A, AttentionTilesOf<A>>(iteration, x);
   else
     plain::attentionBackward<A>(iteration, x);
+}
+
+/// dq, dk and dv in five products: attentionChainLaunch's iterations, in the order in which they
+/// start. All threads of the block call it.
+template <class A, int dqCount, int dkCount, int dvCount>
+NANO_DEVICE void
+attentionBackwardInChain(const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
+  chain::attentionGrads<A, typename AttentionChainChoice<A::headSize>::Tiles>(x);
 }
 
 } // namespace nano

@@ -88,13 +88,14 @@ def Kernel_AttentionAttr : Kernel_Template<"Attention", "attention"> {
   let genVerifyDecl = 1;
 }
 
-def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad"> {
+def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad", ["isAdded"]> {
   let summary = "the gradients of attention (nano_attention.h)";
   let description = [{
     As `nano.attention_grad`, with the fields of `#kernel.attention`. `lse` is what the forward pass wrote, `delta` the sum of each query's outputs times their gradients `dy`;
-    `score_grad` is a function of the arguments of `score` and the gradient of its result.
+    `score_grad` is a function of the arguments of `score` and the gradient of its result. With `partial` and `counts`, both or neither, one pass over the scores gives all
+    three gradients in five products for seven: sums of dq in f32 in `partial`, in an order that `counts` keep, which are zeros before the launch.
 
-    Errors: as `#kernel.attention`; a score without its gradient, or the other way round.
+    Errors: as `#kernel.attention`; a score without its gradient, or the other way round; likewise `partial` and `counts`, and these beside a score, heads that share keys or values of another size.
 
     Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10]>`
@@ -102,6 +103,7 @@ def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad"
   let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "int64_t":$value_size, "bool":$vector_rows, "int64_t":$multiprocessors,
                         "::mlir::FloatAttr":$scale, "int64_t":$q, "int64_t":$k, "int64_t":$v, "int64_t":$first, "int64_t":$last, "int64_t":$lse,
                         "int64_t":$delta, "int64_t":$dy, "::mlir::DenseI64ArrayAttr":$dq, "::mlir::DenseI64ArrayAttr":$dk, "::mlir::DenseI64ArrayAttr":$dv,
+                        OptionalParameter<"std::optional<int64_t>">:$partial, OptionalParameter<"std::optional<int64_t>">:$counts,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score_grad);
   let genVerifyDecl = 1;
 }

@@ -115,15 +115,29 @@ LogicalResult AttentionAttr::verify(EmitError emitError, int64_t tokens, int64_t
 Positions AttentionGradAttr::getReadPositions() const {
   return {getQ(), getK(), getV(), getFirst(), getLast(), getLse(), getDelta(), getDy()};
 }
+/// The counts, which come behind dq, dk, dv and the sums.
+bool AttentionGradAttr::isAdded(size_t result) const { return result == 4; }
 Places AttentionGradAttr::getWrittenPositions() const {
-  return {positions(getDq()), positions(getDk()), positions(getDv())};
+  Places places = {positions(getDq()), positions(getDk()), positions(getDv())};
+  for (std::optional<int64_t> own : {getPartial(), getCounts()})
+    if (own)
+      places.push_back({*own});
+  return places;
 }
 LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
                                         int64_t keyHeads, int64_t headSize, int64_t valueSize, bool,
                                         int64_t multiprocessors, FloatAttr, int64_t, int64_t,
                                         int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                                         DenseI64ArrayAttr, DenseI64ArrayAttr, DenseI64ArrayAttr,
-                                        FlatSymbolRefAttr score, FlatSymbolRefAttr scoreGrad) {
+                                        std::optional<int64_t> partial,
+                                        std::optional<int64_t> counts, FlatSymbolRefAttr score,
+                                        FlatSymbolRefAttr scoreGrad) {
+  if (partial.has_value() != counts.has_value())
+    return emitError() << "gradients of an attention with sums and no counts of them, or the other "
+                          "way round";
+  if (partial && (score || heads != keyHeads || headSize != valueSize))
+    return emitError() << "gradients of an attention with sums beside a score, heads that share "
+                          "keys or values of another size";
   if (!score != !scoreGrad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the "
                           "other way round";

@@ -36,9 +36,9 @@ void identify(NamedAttrList &fields, StringRef name, Attribute value) {
 /// The task's operands as arguments of launches.
 class Templates {
 public:
-  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors)
-      : task(task), program(program), multiprocessors(multiprocessors), b(task.getContext()),
-        body(task.getBody().front()) {}
+  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, int64_t row)
+      : task(task), program(program), multiprocessors(multiprocessors), row(row),
+        b(task.getContext()), body(task.getBody().front()) {}
 
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
@@ -72,6 +72,11 @@ private:
   /// The memref that stands for an operand of the op.
   Value memrefOf(Value operand) {
     return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
+  }
+  /// Memory of the launch's own.
+  Value buffer(StringRef name, int64_t elements, Type type) {
+    return step::BufferOp::create(program, task.getLoc(), MemRefType::get({elements}, type),
+                                  b.getStringAttr(name), IntegerAttr());
   }
 
   /// Positions among a launch's operands.
@@ -139,19 +144,19 @@ private:
       ins.push_back(memrefOf(operand));
     for (Value result : op->getResults())
       outs.push_back(memrefsOf(task, result));
-    const Bound at = bind(launch, ins, outs);
     auto type = cast<RankedTensorType>(q.getType());
-    bool vectorRows = true;
-    for (Value operand : launch.operands)
-      if (cast<MemRefType>(operand.getType()).getRank() == 3)
-        vectorRows &= hasVectorRows(operand);
+    auto haveVectorRows = [](ArrayRef<Value> operands) {
+      return llvm::all_of(operands, [](Value operand) {
+        return cast<MemRefType>(operand.getType()).getRank() != 3 || hasVectorRows(operand);
+      });
+    };
     nano::AttentionShape shape{type.getDimSize(0),
                                type.getDimSize(1),
                                op.getK().getType().getDimSize(1),
                                int(type.getDimSize(2)),
                                int(op.getV().getType().getDimSize(2)),
                                type.getElementType().isBF16(),
-                               vectorRows,
+                               haveVectorRows(ins) && llvm::all_of(outs, haveVectorRows),
                                !op.getScore().empty(),
                                int(multiprocessors)};
     SmallVector<int64_t> sizes = {shape.tokens,  shape.heads,      shape.headSize,
@@ -159,8 +164,19 @@ private:
                                   shape.keyHeads};
     if (shape.valueSize != shape.headSize)
       sizes.push_back(shape.valueSize);
+    const bool inChain = isGrad && nano::attentionInChain(shape, row);
+    if (inChain) {
+      const int64_t units = nano::attentionChainUnits(shape);
+      Value counts = buffer("counts", 1 + units, b.getI32Type());
+      step::FillOp::create(program, task.getLoc(), counts);
+      outs.push_back({buffer("partial", units * nano::chainUnit, b.getF32Type())});
+      outs.push_back({counts});
+    }
+    const Bound at = bind(launch, ins, outs);
     setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
-              isGrad ? nano::attentionGradLaunch(shape) : nano::attentionForwardLaunch(shape));
+              inChain  ? nano::attentionChainLaunch(shape)
+              : isGrad ? nano::attentionGradLaunch(shape)
+                       : nano::attentionForwardLaunch(shape));
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
              << std::max(shape.headSize, shape.valueSize)
@@ -177,15 +193,18 @@ private:
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
-            functions.score, functions.scoreGrad);
+            inChain ? std::optional(at.outs[3][0]) : std::nullopt,
+            inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
+            functions.scoreGrad);
       else
         return kernel::AttentionAttr::get(
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], places(0), places(1), functions.score);
     };
-    // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv.
-    const int64_t ofKeys = isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
+    // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
+    // a chain take about as long as six of these seven.
+    const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
     launch.flopsPerKey = kernel::flopsPerKey(
         type, ofKeys * shape.headSize + ofValues * shape.valueSize, launch.iterations);
     if (!op.getScore().empty())
@@ -204,10 +223,7 @@ private:
     Value x = memrefOf(op.getX());
     bool vectorRows = shape.columns % 8 == 0 && hasVectorRows(x) &&
                       llvm::all_of(results, [](Value y) { return hasVectorRows(y); });
-    Value scratch = step::BufferOp::create(
-        program, task.getLoc(),
-        MemRefType::get({nano::scatterScratchBytes(shape) / 4}, b.getI32Type()),
-        b.getStringAttr("sorted"), IntegerAttr());
+    Value scratch = buffer("sorted", nano::scatterScratchBytes(shape) / 4, b.getI32Type());
     SmallVector<int64_t> sizes = {shape.tokens, shape.rows, shape.columns, vectorRows};
     TemplateCall sort, sum;
     const Bound sorts = bind(sort, {memrefOf(op.getIds())}, {{scratch}});
@@ -485,7 +501,7 @@ private:
 
   step::TaskOp task;
   OpBuilder &program;
-  int64_t multiprocessors;
+  int64_t multiprocessors, row;
   Builder b;
   Block &body;
 };
@@ -559,8 +575,35 @@ kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
 } // namespace
 
 FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
-                                                   int64_t multiprocessors) {
-  return Templates(task, program, multiprocessors).launches();
+                                                   int64_t multiprocessors, int64_t row) {
+  return Templates(task, program, multiprocessors, row).launches();
+}
+
+int64_t rowOfQueries(step::TaskOp task) {
+  auto grad = dyn_cast<graph::AttentionGradOp>(task.getBody().front().front());
+  auto argument = grad ? dyn_cast<BlockArgument>(grad.getFirst()) : BlockArgument();
+  if (!argument)
+    return 0;
+  const Value first = task.getIns()[argument.getArgNumber()];
+  for (Operation *user : first.getUsers()) {
+    auto writer = dyn_cast<step::TaskOp>(user);
+    if (!writer || writer->getBlock() != task->getBlock() || !writer->isBeforeInBlock(task) ||
+        !llvm::is_contained(writer.getOuts(), first))
+      continue;
+    const size_t place = llvm::find(writer.getOuts(), first) - writer.getOuts().begin();
+    auto begin =
+        writer.getBody().front().getTerminator()->getOperand(place).getDefiningOp<graph::MulOp>();
+    auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
+    if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())
+      return 0;
+    auto row = begin->getOperand(1).getDefiningOp<graph::ConstantOp>(),
+         divisor = number->getOperand(1).getDefiningOp<graph::ConstantOp>();
+    const int64_t tokens = cast<ShapedType>(first.getType()).getDimSize(0);
+    return row && divisor && row.getValue() == divisor.getValue()
+               ? std::min(int64_t(row.getValue().convertToDouble()), tokens)
+               : 0;
+  }
+  return 0;
 }
 
 std::string templateKey(const TemplateCall &launch) {

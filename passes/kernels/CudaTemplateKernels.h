@@ -34,10 +34,15 @@ struct TemplateCall {
 
 /// The launches that compute the single op of a task, in order; buffers that they share are made at
 /// `program`. Launches whose blocks share the work have about one block for each of so many
-/// multiprocessors. Errors: an operand that is a result too; a head that does not fit in shared
-/// memory; a product that is none of the template's.
+/// multiprocessors. `row`: of attention's gradients, rowOfQueries. Errors: an operand that is a
+/// result too; a head that does not fit in shared memory; a product that is none of the template's.
 mlir::FailureOr<std::vector<TemplateCall>>
-templateCalls(step::TaskOp task, mlir::OpBuilder &program, int64_t multiprocessors);
+templateCalls(step::TaskOp task, mlir::OpBuilder &program, int64_t multiprocessors, int64_t row);
+
+/// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
+/// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a
+/// task of the same block computes it. Else 0.
+int64_t rowOfQueries(step::TaskOp task);
 
 /// The text that is equal for launches that one kernel can serve.
 std::string templateKey(const TemplateCall &launch);

@@ -137,6 +137,7 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     }
     known.clear();
     names.clear();
+    rows.clear();
     ModuleOp module = getOperation();
     auto kernels = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
     if (!kernels) {
@@ -148,6 +149,10 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
     for (auto function : kernels.getOps<FunctionOpInterface>())
       names.try_emplace(function.getName());
+    // While all tasks are there to be asked.
+    for (step::TaskOp task : tasks)
+      if (const int64_t row = rowOfQueries(task))
+        rows[task] = row;
     for (step::TaskOp task : tasks) {
       FailureOr<SmallVector<step::TaskOp>> parts = SmallVector<step::TaskOp>{task};
       if (isCuda)
@@ -238,7 +243,8 @@ private:
   /// Attention, scatter, scan and products are templates of the device library.
   LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
     OpBuilder builder(task);
-    FailureOr<std::vector<TemplateCall>> launches = templateCalls(task, builder, multiprocessors);
+    FailureOr<std::vector<TemplateCall>> launches =
+        templateCalls(task, builder, multiprocessors, rows.lookup(task));
     if (failed(launches))
       return failure();
     for (const TemplateCall &launch : *launches) {
@@ -272,6 +278,7 @@ private:
   }
 
   bool isCuda = false;
+  llvm::DenseMap<Operation *, int64_t> rows; ///< rowOfQueries, where it is known
   llvm::StringMap<Kernel> known;
   llvm::StringMap<char> names;
 };

@@ -56,6 +56,29 @@ template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
   }
 };
 
+/// Tiles of the gradients in five products: a block of 128 keys walks over tiles of `Columns`
+/// queries, which are copied to `Stages` stages. `Ahead`: the next tile's scores come with the last
+/// products of a tile, and dv before the gradients of the scores; registers allow it for tiles of
+/// 64 queries, stages for three of them.
+template <int Columns, int Stages, bool Ahead> struct ChainTiles {
+  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages,
+                       scoreStages = 2, unitsOfBlock = 24;
+  static constexpr bool ahead = Ahead;
+  /// f32 that a warpgroup adds to the sums of a tile's queries: there are two such units a tile.
+  static constexpr int unit = 64 * 64;
+  static constexpr int barrierBytes = 16 * stages + 80;
+  static NANO_BOTH constexpr int sharedBytes(int headSize) {
+    return 2 * headSize * (2 * rows + 2 * stages * columns) + scoreStages * 2 * rows * columns +
+           2 * 4 * unit + barrierBytes + 12 * stages * columns;
+  }
+  static NANO_BOTH constexpr long long blocks(const AttentionShape &s) {
+    return s.keyHeads * divideUp(s.tokens, rows) + divideUp(units(s), unitsOfBlock);
+  }
+  static NANO_BOTH constexpr long long units(const AttentionShape &s) {
+    return 2 * s.heads * divideUp(s.tokens, columns);
+  }
+};
+
 /// Tiles of the forward pass on Hopper: likewise, but one block for each multiprocessor, which
 /// share all tiles; queries are copied to `Slots` slots, keys and values to `Stages` stages.
 template <int Columns, int Stages, int Slots> struct HopperRuns {
@@ -164,6 +187,45 @@ NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select 
   return s.headSize == 64    ? ofTileChoice<64>(s, select)
          : s.headSize == 128 ? ofTileChoice<128>(s, select)
                              : ofTileChoice<192>(s, select);
+}
+
+/// The tiles of the gradients in five products, by head size.
+template <int headSize> struct AttentionChainChoice;
+template <> struct AttentionChainChoice<128> {
+  using Tiles = ChainTiles<64, 3, true>;
+};
+template <> struct AttentionChainChoice<64> {
+  using Tiles = ChainTiles<128, 2, false>;
+};
+
+/// Whether the gradients come in five products, where queries see the keys of their own row of so
+/// many tokens; 0: it is not known how many. Five products need sums in memory and an order in
+/// which blocks add to them. On an H200, of 16,384 tokens and 16 heads of 128 or 32 of 64, they
+/// take 0.82 to 0.97 of the time of seven in rows of 8,192 and 16,384; in rows of 4,096 0.89
+/// to 1.13, and more in shorter ones and where heads share keys. The longest blocks come last, and
+/// the operands of fewer heads stay in the cache that seven products read them from twice: with 12
+/// heads of 64 or 8 of 128 they take 1.07 to 1.11. 2,048 blocks of keys on 132 multiprocessors are
+/// enough.
+NANO_BOTH constexpr bool attentionInChain(const AttentionShape &s, long long row) {
+  return attentionOnTensorCores(s) && (s.headSize == 64 || s.headSize == 128) &&
+         s.valueSize == s.headSize && !s.hasScore && s.heads == s.keyHeads && row >= 8192 &&
+         s.heads * divideUp(s.tokens, 128) >= 15LL * s.multiprocessors;
+}
+
+/// The launch of nano.attention_grad in five products.
+NANO_BOTH constexpr TemplateLaunch attentionChainLaunch(const AttentionShape &s) {
+  using Wide = AttentionChainChoice<128>::Tiles;
+  using Narrow = AttentionChainChoice<64>::Tiles;
+  return s.headSize == 128
+             ? TemplateLaunch{Wide::threads, Wide::blocks(s), Wide::sharedBytes(128)}
+             : TemplateLaunch{Narrow::threads, Narrow::blocks(s), Narrow::sharedBytes(64)};
+}
+/// f32 of a unit of sums for dq.
+inline constexpr long long chainUnit = AttentionChainChoice<64>::Tiles::unit;
+/// Units of sums for dq: 16 KB of f32 and a count each; the counts begin behind one number.
+NANO_BOTH constexpr long long attentionChainUnits(const AttentionShape &s) {
+  return s.headSize == 128 ? AttentionChainChoice<128>::Tiles::units(s)
+                           : AttentionChainChoice<64>::Tiles::units(s);
 }
 
 /// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = Dv =

@@ -24,6 +24,8 @@ struct Choice {
   Shape (*launchOf)(AttentionPart part, const AttentionShape &shape) = nullptr;
   /// The launch of tiles of queries and of keys together, where there is one.
   TemplateLaunch (*together)(const AttentionShape &shape) = nullptr;
+  /// Gradients in five products.
+  bool inChain = false;
 };
 
 template <class Forward, class Queries, class Keys>
@@ -66,6 +68,8 @@ using FewColumns = HopperTiles<64, 2>;
 const Choice fewStages = {"HopperRuns<64, 2, 1>", "HopperTiles<64, 2>", "HopperTiles<64, 2>",
                           tiledLaunch<FewForward, FewColumns, FewColumns>,
                           tiledGradLaunch<OfBoth<FewColumns>>};
+
+const Choice chain = {.inChain = true};
 
 struct Case {
   int tokens = 200, heads = 1, sharing = 1, size = 64; ///< sharing: heads of queries a head of keys
@@ -163,6 +167,17 @@ public:
                                        {&dq, true},
                                        {together ? &dq : &dk, true, offset(1)},
                                        {together ? &dq : &dv, true, offset(2)}});
+    if (c.tiles.inChain) {
+      const int64_t units = attentionChainUnits(shape);
+      DeviceBuffer partial("partial", 4, size_t(units * chainUnit)),
+          counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
+      arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
+      const TemplateLaunch launch = attentionChainLaunch(shape);
+      EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
+                           arguments, seed),
+                "");
+      return;
+    }
     if (c.tiles.together) {
       TemplateLaunch launch = c.tiles.together(shape);
       EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
@@ -273,8 +288,11 @@ private:
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
         view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, stridesOf(0)) +
         view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2));
-    kernel("backward", 11,
-           c.tiles.queries.empty()
+    kernel("backward", c.tiles.inChain ? 13 : 11,
+           c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
+                                     "  x.counts = work.template pointer<int32_t>(12);\n"
+                                     "  nano::attentionBackwardInChain<Attention>(x);\n"
+           : c.tiles.queries.empty()
                ? grads + "  nano::attentionBackward<Attention>(work.begin, x);\n"
            : c.tiles.together ? "  struct Choice {\n    using Queries = nano::" + c.tiles.queries +
                                     ";\n    using Keys = Queries;\n  };\n" + grads +
@@ -409,6 +427,30 @@ TEST(AttentionTemplate, ValuesOfAnotherSizePlain) {
   checkMasks({.tokens = 45, .heads = 4, .sharing = 2, .size = 5, .hasScore = true, .valueSize = 24},
              70);
 }
+TEST(AttentionTemplate, Chain128) { checkMasks({.tokens = 310, .size = 128, .tiles = chain}, 81); }
+TEST(AttentionTemplate, Chain64) {
+  checkMasks({.tokens = 300, .heads = 2, .size = 64, .packed = true, .tiles = chain}, 82);
+}
+/// The same bits whatever order the blocks start in and their threads run in.
+TEST(AttentionTemplate, ChainOrder) {
+  for (int size : {64, 128}) {
+    Case c = {.tokens = 400, .size = size, .tiles = chain};
+    std::mt19937_64 random(63);
+    AttentionKernels kernels(c);
+    AttentionProblem p = problemOf(c, random);
+    causalRanges(p, 0, 1000, 1, random);
+    AttentionResult expected = attentionReference(p);
+    kernels.upload(p);
+    kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
+    kernels.runBackward(1);
+    const std::vector<std::byte> dq = kernels.dq.bytes, dk = kernels.dk.bytes;
+    for (uint64_t seed : {2, 3}) {
+      kernels.runBackward(seed);
+      EXPECT_EQ(kernels.dq.bytes, dq);
+      EXPECT_EQ(kernels.dk.bytes, dk);
+    }
+  }
+}
 TEST(AttentionTemplate, PlainF32) {
   checkMasks({.tokens = 50, .heads = 2, .size = 128, .isBf16 = false, .packed = true}, 9);
 }
@@ -424,7 +466,7 @@ TEST(AttentionTemplate, ElementsApart) {
 /// Keys outside the ranges of a block are not read: NaN in them reaches nothing, and keys that
 /// nobody sees have gradients of 0.
 TEST(AttentionTemplate, UnseenKeysReachNothing) {
-  for (const Choice &tiles : {wideTiles, hopperTiles}) {
+  for (const Choice &tiles : {wideTiles, hopperTiles, chain}) {
     Case c = {.tokens = 300, .size = 64, .tiles = tiles};
     std::mt19937_64 random(13);
     AttentionProblem p = problemOf(c, random);
