@@ -39,6 +39,22 @@ NANO_MODEL {
   });
 }
 """
+# Llama 3 8B as docs/memory.md has it: 8,192 tokens a rank and step.
+LLAMA_8B = {
+    "vocab_size": 128256,
+    "num_layers": 32,
+    "num_heads": 32,
+    "num_kv_heads": 8,
+    "head_dim": 128,
+    "model_dim": 4096,
+    "ffn_dim": 14336,
+    "block_size": 8192,
+    "seq_len": 8192,
+    "val_seq_len": 8192,
+    "global_batch": 65536,
+    "rope_theta": 500000,
+    "dist": "zero2",
+}
 # Model, sizes, and the limit as a share of the memory that it takes without.
 CASES = {
     "gpt_tiny, bf16": ("gpt_tiny", {**LONG, "dtype": "bf16"}, 0.85),
@@ -74,7 +90,8 @@ class MaxMemory(RunTest):
     def compiled(self, source, sizes, name, *options):
         """Path of the plan, what nanoc printed, and its remarks."""
         plan = self.path(name + ".plan")
-        words = (source, "-o", plan, "--target", "cpu", *overrides(sizes), *options)
+        target = () if "--target" in options else ("--target", "cpu")
+        words = (source, "-o", plan, *target, *overrides(sizes), *options)
         done = run_command("nanoc", "compile", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return plan, done.stdout, done.stderr
@@ -190,6 +207,15 @@ class MaxMemory(RunTest):
         self.assertEqual(read_bytes(roomy), read_bytes(whole))
         self.assertIn("of 1 trial,", text)
         self.assertEqual(remarks, "")
+
+    def test_eight_billion_parameters(self):
+        """They fit on eight GPUs of 80 GB, and the report says which model lines hold how much."""
+        options = ("--target", "cuda", "--world", "8", "--report-memory", "--max-memory", "80GB")
+        _, text, remarks = self.compiled("models/llama.cpp", LLAMA_8B, "8b", *options)
+        self.assertLessEqual(arenas(text)[-1], 80e3)
+        self.assertRegex(text, r"program last: [0-9.]+ GB of transient buffers")
+        self.assertRegex(text, r"(?m)^ +[0-9.]+ GB +[0-9.]+%  \w+ × \d+  models/llama.cpp:\d+$")
+        self.assertIn("made again in the backward pass", remarks)
 
     def test_errors(self):
         """One line that says what does not fit, and what to change."""
