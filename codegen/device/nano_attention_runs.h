@@ -65,26 +65,30 @@ template <int rows, int size>
 NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
                           int end) {
   using T = Tile<rows, size>;
-  constexpr int chunks = 32 % T::chunks == 0 ? T::chunks : 8, step = 32 / chunks;
-  const int lane = laneIndex(), chunk = lane % chunks, row = lane / chunks;
+  if constexpr (32 % T::chunks != 0) {
 #pragma unroll
-  for (int band = 0; band < T::chunks / chunks; ++band, tile += rows * 16 * chunks) {
-    const bf16 *const start = x.row(first + row, head) + 8 * (band * chunks + chunk);
-    int place = T::offset(row, chunk); // of a row j below: the chunk's number is changed by j
+    for (int band = 0; band < size / 64; ++band)
+      loadTile<rows, 64>(tile + band * rows * 128, {x.base + band * 64, x.token, x.head, x.element},
+                         head, first, end);
+    return;
+  } else {
+    constexpr int step = 32 / T::chunks;
+    const int lane = laneIndex(), chunk = lane % T::chunks, row = lane / T::chunks;
+    const bf16 *source = x.row(first + row, head) + 8 * chunk;
+    int place = T::offset(row, chunk); // of a row j below: the chunk's number in it is changed by j
     if (first + rows <= end) {
-      const bf16 *source = start;
 #pragma unroll 1
       for (int i = 0; i < rows; i += 8, place += 1024, source += 8 * x.token)
 #pragma unroll
         for (int j = 0; j < 8; j += step)
           copyAsync<16>(tile + (place ^ (j << 4)) + j * 128, source + j * x.token);
-      continue;
+      return;
     }
 #pragma unroll 1
     for (int i = 0; i < rows; i += step) {
       const bool inside = first + row + i < end;
       copyAsync<16>(tile + (place ^ ((i & 7) << 4)) + i * 128,
-                    inside ? start + i * x.token : x.row(first, head), inside ? 16 : 0);
+                    inside ? source + i * x.token : x.row(first, head), inside ? 16 : 0);
     }
   }
 }

@@ -18,30 +18,32 @@ template <int rows, int size, int threads>
 NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
                           int end, int thread = threadIdx.x) {
   using T = Tile<rows, size>;
-  constexpr bool byBands = threads % T::chunks != 0;
-  constexpr int chunks = byBands ? 8 : T::chunks;
-  static_assert(threads % chunks == 0 && rows * chunks % threads == 0);
-  const int chunk = thread % chunks, firstRow = thread / chunks;
-  const bf16 *source = x.row(first, head) + 8 * chunk;
-  uint8_t *target = tile + T::offset(firstRow, chunk);
-  constexpr int step = threads / chunks;
-  static_assert(step % 8 == 0, "the swizzle is the same in all rows of a thread");
+  if constexpr (threads % T::chunks != 0) {
 #pragma unroll
-  for (int band = 0; band < T::chunks / chunks; ++band) {
+    for (int band = 0; band < size / 64; ++band)
+      loadTile<rows, 64, threads>(tile + band * rows * 128,
+                                  {x.base + band * 64, x.token, x.head, x.element}, head, first,
+                                  end, thread);
+    return;
+  } else {
+    static_assert(rows * T::chunks % threads == 0);
+    const int chunk = thread % T::chunks, firstRow = thread / T::chunks;
+    const bf16 *const source = x.row(first, head) + 8 * chunk;
+    uint8_t *const target = tile + T::offset(firstRow, chunk);
+    constexpr int step = threads / T::chunks;
+    static_assert(step % 8 == 0, "the swizzle is the same in all rows of a thread");
     if (first + rows <= end) {
 #pragma unroll
       for (int i = 0; i < rows / step; ++i)
         copyAsync<16>(target + i * step * 128, source + (firstRow + i * step) * x.token);
-    } else {
-#pragma unroll 1
-      for (int row = firstRow; row < rows; row += step) {
-        const bool inside = first + row < end;
-        copyAsync<16>(target + (row - firstRow) * 128, source + (inside ? row : 0) * x.token,
-                      inside ? 16 : 0);
-      }
+      return;
     }
-    source += 8 * chunks;
-    target += rows * 16 * chunks;
+#pragma unroll 1
+    for (int row = firstRow; row < rows; row += step) {
+      const bool inside = first + row < end;
+      copyAsync<16>(target + (row - firstRow) * 128, source + (inside ? row : 0) * x.token,
+                    inside ? 16 : 0);
+    }
   }
 }
 

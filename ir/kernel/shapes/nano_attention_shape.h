@@ -113,19 +113,22 @@ constexpr int attentionSharedBytes = 227 * 1024;
 template <int keySize, int valueSize, bool hasScore> struct AttentionTileChoice {
   static constexpr int larger = keySize > valueSize ? keySize : valueSize,
                        both = keySize + valueSize;
+  /// Stages beside so many slots. With two of them alone copies and products wait for each other.
+  template <int count>
   static constexpr int fitting =
       (attentionSharedBytes -
-       HopperRuns<64, 0, 2>::sharedBytes(AttentionPart::Forward, keySize, valueSize)) /
+       HopperRuns<64, 0, count>::sharedBytes(AttentionPart::Forward, keySize, valueSize)) /
       (2 * 64 * both + 16);
-  using Runs =
-      HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 5 : (fitting < 4 ? fitting : 4), 2>;
+  static constexpr int slots = fitting<2> < 3 ? 1 : 2,
+                       stages = fitting<slots> < 4 ? fitting<slots> : 4;
+  using Runs = HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 5 : stages, slots>;
   /// 192 threads share rows of 24 pieces of 16 bytes evenly, and those alone.
   static constexpr int warps = keySize == 192 && valueSize == 192 ? 6 : 4;
   static constexpr bool useWarps = hasScore || both > 256;
   using Forward = typename AttentionEither<hasScore, AttentionTiles<16, warps, 64>, Runs>::Type;
   using Queries =
       typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, HopperTiles<64, 4>>::Type;
-  using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 320 ? 16 : 32)>,
+  using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 256 ? 16 : 32)>,
                                         HopperTiles<64, 4>>::Type;
 };
 
