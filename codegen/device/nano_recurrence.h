@@ -195,13 +195,14 @@ public:
   NANO_DEVICE void run() {
     Warps<S> warps;
     constexpr int step = int(plan.cluster * plan.stepLength);
-    int first = warps.rankInCluster() * int(plan.stepLength) + part * items;
-    if constexpr (plan.isStaged)
-      fetch(first);
+    int first = warps.rankInCluster() * int(plan.stepLength) + part * items, stage = 0;
+    if constexpr (plan.stages > 0)
+      for (int ahead = 0; ahead < plan.stages; ++ahead)
+        fetch(ahead, first + ahead * step);
     for (int turn = 0; turn < plan.steps; ++turn, first += step) {
-      if constexpr (plan.isStaged)
-        copyAsyncWait<0>();
-      take(first);
+      if constexpr (plan.stages > 0)
+        copyAsyncWait<plan.stages - 1>();
+      take(stage, first);
       Map before[own];
 #pragma unroll
       for (int c = 0; c < own; ++c) {
@@ -215,8 +216,10 @@ public:
         map = map.up(across);
         before[c] = laneIndex() >= across ? map : Map();
       }
-      if constexpr (plan.isStaged)
-        fetch(first + step);
+      if constexpr (plan.stages > 0) {
+        fetch(stage, first + plan.stages * step);
+        stage = stage + 1 == plan.stages ? 0 : stage + 1;
+      }
       warps.exchange();
       Vec<float, own> h;
 #pragma unroll
@@ -252,11 +255,13 @@ private:
   NANO_DEVICE bool isHere(int i) const { return isInside && i >= 0 && i < S::length; }
 
   /// A thread's own place: nobody else reads it.
-  NANO_DEVICE Element *place(int operand, int i) const {
+  NANO_DEVICE Element *place(int stage, int operand, int i) const {
     return dynamicShared<Element>(
-        uint32_t((operand * items + i) * plan.threads + int(threadIdx.x)) * bytes);
+        uint32_t(((stage * shape.operands + operand) * items + i) * plan.threads +
+                 int(threadIdx.x)) *
+        bytes);
   }
-  NANO_DEVICE void fetch(int first) const {
+  NANO_DEVICE void fetch(int stage, int first) const {
     auto copy = [&](const SequenceView<const Element> &view, int i, Element *to) {
       const bool is = isHere(i);
       copyAsync<bytes>(to, is ? &view.at(n, placeOf<S>(i), channel) : view.base, is ? bytes : 0);
@@ -264,16 +269,16 @@ private:
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       if constexpr (S::hasFactor)
-        copy(x.a, factorOf(first + i), place(0, i));
+        copy(x.a, factorOf(first + i), place(stage, 0, i));
       if constexpr (S::hasTerm)
-        copy(x.b, first + i, place(S::hasFactor, i));
+        copy(x.b, first + i, place(stage, S::hasFactor, i));
     }
     copyAsyncCommit();
   }
-  NANO_DEVICE void take(int first) {
+  NANO_DEVICE void take(int stage, int first) {
     auto row = [&](const SequenceView<const Element> &view, int at, int operand, int i) {
-      if constexpr (plan.isStaged)
-        return Row{loadWords<Access::Load, own, bytes>(place(operand, i))};
+      if constexpr (plan.stages > 0)
+        return Row{loadWords<Access::Load, own, bytes>(place(stage, operand, i))};
       else
         return isHere(at)
                    ? Row{loadWords<Access::Read, own, bytes>(&view.at(n, placeOf<S>(at), channel))}

@@ -35,7 +35,7 @@ struct RecurrencePlan {
   int sequencesOfBlock; ///< more than one where each warp has its own
   int cluster;
   int residentBlocks; ///< of a multiprocessor, that registers and shared memory are for; 0: any
-  bool isStaged;      ///< the next step's elements are on their way to shared memory meanwhile
+  int stages;         ///< so many next steps' elements are on their way to shared memory meanwhile
   long long stepLength, steps; ///< elements of a sequence in a block's step, and the steps
   long long strips;            ///< blocks side by side for a sequence's channels
 };
@@ -56,11 +56,14 @@ NANO_BOTH constexpr RecurrencePlan recurrencePlan(const RecurrenceShape &s) {
     p.sequencesOfBlock = isWarpEach ? mostWarps : 1;
     p.strips = 1;
   } else {
-    const int stageBytes = s.elementBytes == 4 ? 256 : 128; // of a thread
-    constexpr int stripBytes = 64;                          // of a row of the block
+    // By measurement: f32 wants whole lines of a row and copies far ahead, bf16 more of the
+    // sequence in a step.
+    const bool isF32 = s.elementBytes == 4;
+    constexpr int stageBytes = 128;          // of a thread
+    const int stripBytes = isF32 ? 128 : 64; // of a row of the block
     const int accessBytes = s.vector * s.elementBytes;
     p.own = s.vector;
-    p.isStaged = accessBytes >= 4;
+    p.stages = accessBytes < 4 ? 0 : isF32 ? 3 : 1;
     p.items = int(least(16, stageBytes / (s.operands * (accessBytes < 8 ? 8 : accessBytes))));
     p.across = powerOfTwo(divideUp(s.channels, s.vector), int(least(32, stripBytes / accessBytes)));
     p.warpsOfSequence = powerOfTwo(divideUp(s.length * p.across, 32 * p.items), mostWarps);
@@ -82,7 +85,7 @@ NANO_BOTH constexpr RecurrencePlan recurrencePlan(const RecurrenceShape &s) {
 /// Bytes of shared memory for elements on their way.
 NANO_BOTH constexpr int recurrenceStagedBytes(const RecurrenceShape &s) {
   const RecurrencePlan p = recurrencePlan(s);
-  return p.isStaged ? p.items * s.operands * p.threads * s.vector * s.elementBytes : 0;
+  return p.stages * p.items * s.operands * p.threads * s.vector * s.elementBytes;
 }
 NANO_BOTH constexpr TemplateLaunch recurrenceLaunch(const RecurrenceShape &s) {
   const RecurrencePlan p = recurrencePlan(s);
