@@ -1,6 +1,7 @@
 // The templates of recurrences and of products along a band on a GPU, at 49,152 tokens of 768:
-// some of the results against double precision, their bits again, and times against a device copy
-// of as many bytes as the op reads and writes.
+// some of the results against double precision, their bits again, and times against the floor: a
+// device copy of as many bytes as the op reads and writes, or its operations at the rate of the
+// units that take them, whichever takes longer.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/device/nano_band.h"
@@ -13,6 +14,22 @@ namespace {
 using namespace nano::bench;
 
 double copyBytesPerSecond = 0;
+/// Multiply-adds of f32, and products of bf16 on tensor cores: two operations each, 128 and 2,048
+/// of them a clock of a multiprocessor, at its highest clock.
+double plainPerSecond = 0, matrixPerSecond = 0;
+
+void findRates() {
+  int multiprocessors = 0, kilohertz = 0;
+  CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  CHECK(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, 0));
+  const double clocks = 1e3 * kilohertz * multiprocessors;
+  plainPerSecond = 2 * 128 * clocks;
+  matrixPerSecond = 2 * 2048 * clocks;
+  copyBytesPerSecond = copyRate();
+  std::printf("device copy: %.0f GB/s read and written; by the clock %.1f TFLOP/s of f32, %.0f of "
+              "bf16 on tensor cores\n",
+              copyBytesPerSecond / 1e9, plainPerSecond / 1e12, matrixPerSecond / 1e12);
+}
 
 template <class T> std::vector<T> download(const T *from, size_t count) {
   std::vector<T> host(count);
@@ -22,14 +39,16 @@ template <class T> std::vector<T> download(const T *from, size_t count) {
 double valueOf(float x) { return x; }
 double valueOf(nano::bf16 x) { return decode(x.bits); }
 
-void report(const char *name, double seconds, double bytes, const cudaFuncAttributes &attributes,
-            double worst, double tolerance, bool isSame) {
+void report(const char *name, double seconds, double bytes, double ofOperations,
+            const cudaFuncAttributes &attributes, double worst, double tolerance, bool isSame) {
+  const double ofBytes = bytes / copyBytesPerSecond, floor = std::max(ofBytes, ofOperations);
   const bool right = worst <= tolerance && isSame;
   allRight &= right;
-  std::printf("%-34s %7.1f us, floor %6.1f, share %.2f  %3d registers %3zu local  apart %.1e%s%s\n",
-              name, seconds * 1e6, bytes / copyBytesPerSecond * 1e6,
-              bytes / copyBytesPerSecond / seconds, attributes.numRegs, attributes.localSizeBytes,
-              worst, isSame ? "" : "  OTHER BITS", right ? "" : "  WRONG");
+  std::printf("%-34s %7.1f us, floor %6.1f (%s), share %.2f  %3d registers %3zu local  apart "
+              "%.1e%s%s\n",
+              name, seconds * 1e6, floor * 1e6, ofBytes < ofOperations ? "operations" : "bytes",
+              floor / seconds, attributes.numRegs, attributes.localSizeBytes, worst,
+              isSame ? "" : "  OTHER BITS", right ? "" : "  WRONG");
 }
 
 template <class Shape>
@@ -112,8 +131,8 @@ template <class S> void recurrence(const char *name) {
     }
   cudaFuncAttributes attributes;
   CHECK(cudaFuncGetAttributes(&attributes, kernel));
-  report(name, seconds, double((1 + S::hasFactor + S::hasTerm) * count * sizeof(T)), attributes,
-         worst,
+  report(name, seconds, double((1 + S::hasFactor + S::hasTerm) * count * sizeof(T)),
+         2.0 * count / plainPerSecond, attributes, worst,
          sizeof(T) == 2 ? 5e-3
          : S::hasFactor ? 1e-5
                         : 2e-3,
@@ -236,7 +255,8 @@ template <class S> void band(const char *name) {
   CHECK(cudaFuncGetAttributes(&attributes, kernel));
   report(name, time,
          double(firsts * sizeof *first + seconds * sizeof *second + results * sizeof *y),
-         attributes, worst, sizeof *y == 2 ? 4e-3 : 3e-5, isSame);
+         2.0 * T * H * W * D / (S::onMatrices ? matrixPerSecond : plainPerSecond), attributes,
+         worst, sizeof *y == 2 ? 4e-3 : 3e-5, isSame);
   CHECK(cudaFree(first));
   CHECK(cudaFree(second));
   CHECK(cudaFree(y));
@@ -263,12 +283,12 @@ int main(int argc, char **argv) {
   if (const std::optional<int> status = nano::helpOnly(
           argc, argv,
           "SequenceCudaBench: recurrences and products along a band on GPU 0 against sums in\n"
-          "doubles, and their times against a device copy of as many bytes. Exit status 1 when a\n"
-          "result is wrong. Takes no options."))
+          "doubles, and their times against a device copy of as many bytes or against their\n"
+          "operations, whichever take longer. Exit status 1 when a result is wrong. Takes no\n"
+          "options."))
     return *status;
   describeDevice();
-  copyBytesPerSecond = copyRate();
-  std::printf("device copy: %.0f GB/s read and written\n", copyBytesPerSecond / 1e9);
+  findRates();
   recurrences<float>("f32");
   recurrences<nano::bf16>("bf16");
   bands();
