@@ -477,9 +477,10 @@ private:
     }
     if (saved < siblingBytes)
       return;
-    SmallVector<Operation *> inOrder(expression->ops.getArrayRef());
-    llvm::sort(inOrder,
-               [&](Operation *a, Operation *b) { return groupOf.lookup(a) < groupOf.lookup(b); });
+    // As they stand in their group: copies from another one all have the index of their reader.
+    SmallVector<Operation *> inOrder;
+    llvm::copy_if(groups[id].ops, std::back_inserter(inOrder),
+                  [&](Operation *member) { return expression->ops.contains(member); });
     for (int64_t reader : readers) {
       SmallVector<Operation *> &members = groups[reader].ops;
       auto isReader = [&](Operation *user) {

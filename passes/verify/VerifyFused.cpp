@@ -49,6 +49,10 @@ private:
       for (Operation &inner : body)
         if (!(product && &inner == product->op) && isKernelOfItsOwn(&inner))
           return inner.emitOpError("inside nano.fused: it must stand by itself");
+      for (BlockArgument argument : body.getArguments())
+        if (argument.use_empty())
+          return fused.emitOpError("reads operand ")
+                 << argument.getArgNumber() << ", which none of its ops does";
       return success();
     }
     if (nano::isCall(&op) ||

@@ -48,3 +48,36 @@ func.func @dear(%p: tensor<8192x64xbf16>, %w: tensor<64x768xbf16>) -> (tensor<81
   %sum = nano.reduce sum %d dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
   return %y, %sum : tensor<8192x768xbf16>, tensor<768xf32>
 }
+
+// -----
+
+// What is made again may itself come from what was: each row without its largest number, again and again. All are made from x, up to the third, which is as much as is worth making again.
+// CHECK-LABEL: func.func @chain
+// CHECK:         %[[X:.*]] = nano.matmul
+// CHECK-COUNT-3: nano.fused({{.*}}%[[X]]) : ({{.*}}) -> tensor<8192xbf16> {
+// CHECK:         %[[THIRD:.*]]:2 = nano.fused({{.*}}%[[X]]) :
+// CHECK:         nano.fused(%{{[0-9]+}}, %[[THIRD]]#0) : (tensor<8192xbf16>, tensor<8192x768xbf16>) -> tensor<8192xbf16> {
+// CHECK-NOT:     nano.fused
+// CHECK:         return
+func.func @chain(%p: tensor<8192x64xbf16>, %w: tensor<64x768xbf16>) -> tensor<8192xbf16> {
+  %x = nano.matmul %p, %w : (tensor<8192x64xbf16>, tensor<64x768xbf16>) -> tensor<8192x768xbf16>
+  %lowest = nano.constant 0xFFF0000000000000 : tensor<8192x768xbf16>
+  %r1 = nano.reduce max %x dims [1] : tensor<8192x768xbf16> -> tensor<8192xbf16>
+  %a1 = nano.all_reduce %r1 : tensor<8192xbf16>
+  %b1 = nano.broadcast %a1 dims [0] : tensor<8192xbf16> -> tensor<8192x768xbf16>
+  %s1 = nano.select eq, %x, %b1, %lowest, %x : tensor<8192x768xbf16>, tensor<8192x768xbf16>
+  %r2 = nano.reduce max %s1 dims [1] : tensor<8192x768xbf16> -> tensor<8192xbf16>
+  %a2 = nano.all_reduce %r2 : tensor<8192xbf16>
+  %b2 = nano.broadcast %a2 dims [0] : tensor<8192xbf16> -> tensor<8192x768xbf16>
+  %s2 = nano.select eq, %s1, %b2, %lowest, %s1 : tensor<8192x768xbf16>, tensor<8192x768xbf16>
+  %r3 = nano.reduce max %s2 dims [1] : tensor<8192x768xbf16> -> tensor<8192xbf16>
+  %a3 = nano.all_reduce %r3 : tensor<8192xbf16>
+  %b3 = nano.broadcast %a3 dims [0] : tensor<8192xbf16> -> tensor<8192x768xbf16>
+  %s3 = nano.select eq, %s2, %b3, %lowest, %s2 : tensor<8192x768xbf16>, tensor<8192x768xbf16>
+  %r4 = nano.reduce max %s3 dims [1] : tensor<8192x768xbf16> -> tensor<8192xbf16>
+  %a4 = nano.all_reduce %r4 : tensor<8192xbf16>
+  %b4 = nano.broadcast %a4 dims [0] : tensor<8192xbf16> -> tensor<8192x768xbf16>
+  %s4 = nano.select eq, %s3, %b4, %lowest, %s3 : tensor<8192x768xbf16>, tensor<8192x768xbf16>
+  %r5 = nano.reduce max %s4 dims [1] : tensor<8192x768xbf16> -> tensor<8192xbf16>
+  return %r5 : tensor<8192xbf16>
+}

@@ -131,3 +131,15 @@ func.func @f(%x: tensor<8x8xbf16>) -> tensor<8x8xbf16> {
   }
   return %y : tensor<8x8xbf16>
 }
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{reads operand 1, which none of its ops does}}
+  %z = nano.fused (%x, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>, %b: tensor<8xf32>):
+    %e = nano.exp %a : tensor<8xf32>
+    nano.yield %e : tensor<8xf32>
+  }
+  return %z : tensor<8xf32>
+}
