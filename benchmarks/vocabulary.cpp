@@ -47,8 +47,8 @@ NANO_MODEL {
     x = transpose(reshape(x, {T, H, D / H}), {2, 1, 0});  // transpose, all turned
     x = reshape(transpose(square(x), {2, 1, 0}), {T, D}); // transpose, all turned, back
     then(x);
-    then(cumsum(x));                              // cumsum along the tokens
-    then(cumprod(1.0 + 0.001 * x, {.axis = -1})); // cumprod along the columns
+    then(cumsum(0.01 * x));                             // cumsum along the tokens
+    then(cumprod(1.0 + 0.001 * tanh(x), {.axis = -1})); // cumprod along the columns
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };
