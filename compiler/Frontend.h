@@ -177,6 +177,8 @@ public:
 
 /// Whether the schedule is the number 0 at every step.
 bool isZero(const Sched &a);
+/// The number that a schedule is at every step; `otherwise` of one that changes.
+double numberOr(const Sched &a, double otherwise);
 Sched step();       ///< s, counted from 0
 Sched iterations(); ///< N, the number of steps of the whole run
 

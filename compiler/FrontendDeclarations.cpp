@@ -107,6 +107,9 @@ Sched node(SchedNode::Kind kind, std::initializer_list<Sched> operands = {}, dou
 
 Sched::Sched(double number) : id(node(SchedNode::Number, {}, number).id) {}
 bool isZero(const Sched &a) { return Recorder::current().numberOf(a) == 0.0; }
+double numberOr(const Sched &a, double otherwise) {
+  return Recorder::current().numberOf(a).value_or(otherwise);
+}
 Sched step() { return node(SchedNode::Step); }
 Sched iterations() { return node(SchedNode::Iterations); }
 Sched operator+(const Sched &a, const Sched &b) { return node(SchedNode::Add, {a, b}); }

@@ -31,30 +31,55 @@ inline void setHalves(Update &u, const Tensor &low, const Tensor &next) {
   u.set(bitcast(bits & -0x10000, f32));
 }
 
+/// Integers whose bits are those of x well mixed (Wellons 2018, "lowbias32").
+inline Tensor mixedBits(Tensor x) {
+  x = (x ^ (x >> 16)) * 0x7feb352d;
+  x = (x ^ (x >> 15)) * -0x7b935975;
+  return x ^ (x >> 16);
+}
+
+/// x, f32, as one of the two bf16 beside it: the farther from 0 with the chance that the bits that
+/// are cut off say, so that it is x on average. The choice follows from the step, i32 {}, the
+/// element's place and x, and is the same on any number of ranks and after a resume.
+inline Tensor roundedAtRandom(const Tensor &x, const Tensor &step) {
+  Tensor place = step * -0x61c88647;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    place = place * double(x.size(axis)) + iota(x.shape(), axis);
+  const Tensor bits = bitcast(x, i32);
+  return bitcast((bits + (mixedBits(mixedBits(place) ^ bits) & 0xFFFF)) & -0x10000, f32);
+}
+
 } // namespace equations
 
 //===- Element by element ------------------------------------------------------===//
 
 struct Adam {
   Sched lr = {};
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weightDecay = 0; ///< decoupled: of the parameter, times the learning rate
-  int64_t every = 1;      ///< steps for each step of this optimizer
-  bool epsOfKept = false; ///< ε stands beside the root of v as it is kept, not of the corrected v
+  Sched beta1 = 0.9, beta2 = 0.999; ///< of a schedule, the correction is that of its last value
+  Sched eps = 1e-8;
+  Sched weightDecay = 0.0; ///< decoupled: of the parameter, times the learning rate
+  int64_t every = 1;       ///< steps for each step of this optimizer
+  bool epsOfKept = false;  ///< ε stands beside the root of v as it is kept, not of the corrected v
+  /// Whether a parameter in bf16 is rounded up or down at random: steps that are smaller than its
+  /// last bit are not lost.
+  bool roundsAtRandom = false;
 };
 /// Adam: Kingma and Ba 2015, algorithm 1, with bias corrections, or in the order that ends their
 /// section 2 (`epsOfKept`); weight decay as Loshchilov and Hutter 2019, algorithm 2, with η_t·α
 /// there being `lr` here. States have the parameter's type.
 inline Optimizer adam(const char *name, const Adam &how, Line at = Line::here()) {
   auto isRate = [](double beta) { return beta >= 0 && beta < 1; };
-  require(isRate(how.beta1) && isRate(how.beta2), "adam: beta1 and beta2 must lie in [0, 1)", at);
-  require(how.eps >= 0x1p-126 && how.eps < 3.4e38, "adam: eps must be a positive f32", at);
-  require(how.weightDecay >= 0 && how.weightDecay < 3.4e38,
+  const double eps = numberOr(how.eps, 1), weightDecay = numberOr(how.weightDecay, 0);
+  require(isRate(numberOr(how.beta1, 0)) && isRate(numberOr(how.beta2, 0)),
+          "adam: beta1 and beta2 must lie in [0, 1)", at);
+  require(eps >= 0x1p-126 && eps < 3.4e38, "adam: eps must be a positive f32", at);
+  require(weightDecay >= 0 && weightDecay < 3.4e38,
           "adam: weightDecay must be an f32 that is not negative", at);
   const Sched t = equations::updateCount(how.every);
   const Sched one = 1 - pow(how.beta1, t), two = sqrt(1 - pow(how.beta2, t));
   const Tensor bias1 = scalar({name, ".bias1"}, how.epsOfKept ? two / one : 1 / one, f32, at);
   const Tensor bias2 = how.epsOfKept ? Tensor() : scalar({name, ".bias2"}, 1 / two, f32, at);
+  const Tensor now = how.roundsAtRandom ? scalar({name, ".step"}, step(), i32, at) : Tensor();
   return optimizer(
       name, {.lr = how.lr, .every = how.every, .kind = "adam"},
       [=](Update u) {
@@ -64,18 +89,21 @@ inline Optimizer adam(const char *name, const Adam &how, Line at = Line::here())
         const Tensor nextV = how.beta2 * v + (1 - how.beta2) * (g * g);
         const Tensor root = how.epsOfKept ? sqrt(nextV) : sqrt(nextV) * bias2;
         Tensor direction = nextM * bias1 / (root + how.eps);
-        if (how.weightDecay != 0)
+        if (!isZero(how.weightDecay))
           direction = direction + how.weightDecay * u.parameter;
         u.set(m, nextM);
         u.set(v, nextV);
-        u.set(u.parameter - direction * u.lr);
+        const Tensor next = u.parameter - direction * u.lr;
+        u.require(!how.roundsAtRandom || u.type == bf16,
+                  "adam: what is rounded at random are parameters in bf16");
+        u.set(how.roundsAtRandom ? equations::roundedAtRandom(next, now) : next);
       },
       at);
 }
 
 struct AdamW {
   Sched lr = {};
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01;
+  Sched beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01;
   int64_t every = 1;
 };
 /// The same with the decay that PyTorch's AdamW has where none is given.
