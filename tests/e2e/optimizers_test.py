@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every optimizer of models/optimizers.h in whole runs: 1, 2 and 4 ranks train the same, whatever
+"""Every optimizer of models/optimizers.h in whole runs: 1, 2, 4 and 8 ranks train the same, whatever
 the strategy; a stop and a resume change no bit, on the same number of ranks or, within rounding, on
 another; and the one that docs/optimizers.md writes down line by line is the header's."""
 
@@ -43,7 +43,7 @@ NANO_MODEL {
       x += linear(relu(linear(norm(x), stack[i])), down);
     return crossEntropy(linear(norm(x), head), targets);
   };
-  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 512, .numIterations = 40,
+  training({.vocabSize = 257, .eosToken = 256, .globalBatch = 1024, .numIterations = 40,
             .gradClip = 1.0, .dist = dist, .joinUpdate = update == 1});
   train(128, Loss::mean, loss);
   validate(128, Loss::mean, loss);
@@ -235,14 +235,14 @@ class Optimizers(RunTest):
         vectors = VECTORS.get(name, OPTIMIZERS[name].replace("group", "vectors"))
         text = text.replace("VECTORS", vectors)
         suffix = "-".join(sizes.values())
-        return self.compiled(f"{name}-{suffix}", text, sizes, "--world", "1,2,4")
+        return self.compiled(f"{name}-{suffix}", text, sizes, "--world", "1,2,4,8")
 
     def test_ranks_and_resume(self):
         for name in OPTIMIZERS:
             with self.subTest(optimizer=name):
                 plan = self.of(name, dist="zero2", update="apart")
                 runs = {}
-                for ranks in (1, 2, 4):
+                for ranks in (1, 2, 4, 8):
                     what = f"{name}{ranks}"
                     options = ("--gpus", ranks, "--steps", STEPS)
                     log, found = self.train(plan, what, *options)
@@ -256,7 +256,7 @@ class Optimizers(RunTest):
                     self.assertEqual(train_losses(rest), train_losses(log)[4:], what)
                     self.assertEqual(read_bytes(resumed), read_bytes(found), what)
                     runs[ranks] = (log, found)
-                for ranks in (2, 4):
+                for ranks in (2, 4, 8):
                     what = f"{name}, {ranks} ranks"
                     losses = [train_losses(runs[n][0]) for n in (ranks, 1)]
                     self.assert_near(*losses, 1e-4, what)
