@@ -284,8 +284,8 @@ int main(int argc, char **argv) {
           argc, argv,
           "SequenceCudaBench: recurrences and products along a band on GPU 0 against sums in\n"
           "doubles, and their times against a device copy of as many bytes or against their\n"
-          "operations, whichever take longer. Exit status 1 when a result is wrong. Takes no\n"
-          "options."))
+          "operations, whichever take longer. Exit status 1 when a result is wrong.\n"
+          "Takes no options."))
     return *status;
   describeDevice();
   findRates();
