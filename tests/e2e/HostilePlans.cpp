@@ -211,9 +211,12 @@ Outcome run(std::vector<std::string> command, const std::string &log) {
   return outcome;
 }
 
-/// The emulator holds every access against the buffers that the launch was given.
+/// The emulator holds every access against the buffers that the launch was given; native code ends
+/// where there is no memory.
 bool isOutOfBounds(const Outcome &outcome) {
-  return outcome.output.find("out of bounds") != std::string::npos;
+  const bool isFault = outcome.ended && WIFSIGNALED(outcome.status) &&
+                       (WTERMSIG(outcome.status) == SIGSEGV || WTERMSIG(outcome.status) == SIGBUS);
+  return isFault || outcome.output.find("out of bounds") != std::string::npos;
 }
 
 /// What is wrong with it; empty when the command ran, or said in a line why it did not.
@@ -270,15 +273,18 @@ int main(int argc, char **argv) {
       std::vector<std::string> command(argv + 5, argv + argc);
       std::replace(command.begin(), command.end(), std::string("{}"), path + ".plan");
       const Outcome outcome = run(command, path + ".log");
-      std::string why = complaint(outcome);
       // Which operand of a kernel holds indices is known to its code alone: with another buffer's
       // values there, it reads what they say. Nothing else that validation lets pass may.
-      if (why.empty() && isOutOfBounds(outcome) && !survivor->isOperand)
+      const bool isBeyond = isOutOfBounds(outcome);
+      std::string why;
+      if (!isBeyond)
+        why = complaint(outcome);
+      else if (!survivor->isOperand)
         why = "reaches beyond its buffers";
       std::lock_guard lock(guard);
-      beyond += isOutOfBounds(outcome);
+      beyond += isBeyond;
       if (why.empty())
-        ++statuses[WEXITSTATUS(outcome.status)];
+        ++statuses[isBeyond ? 1 : WEXITSTATUS(outcome.status)];
       else
         attack.wrong.push_back(survivor->what + ": " + why + "\n" + outcome.output);
     }
@@ -290,11 +296,12 @@ int main(int argc, char **argv) {
   for (std::thread &worker : workers)
     worker.join();
 
-  std::printf("%zu changes of %zu kinds of numbers: %zu refused; %zu of the others run: %zu did "
-              "their step, %zu failed with a line (%zu as a kernel left its buffers), %zu were "
-              "refused by nanorun\n",
-              attack.changes, attack.kindCount, attack.refused, chosen.size(), statuses[0],
-              statuses[1], beyond, statuses[2]);
+  std::printf(
+      "%zu changes of %zu kinds of numbers: %zu refused; %zu of the others run: %zu did "
+      "their step, %zu failed (%zu as a kernel left its buffers, the others with a line), %zu were "
+      "refused by nanorun\n",
+      attack.changes, attack.kindCount, attack.refused, chosen.size(), statuses[0], statuses[1],
+      beyond, statuses[2]);
   for (const std::string &each : attack.wrong)
     std::printf("WRONG %s\n", each.c_str());
   return attack.wrong.empty() ? 0 : 1;
