@@ -86,7 +86,8 @@ std::vector<Json> hostileValues(const Json &value) {
 /// A plan that validation lets pass.
 struct Survivor {
   std::string what;
-  std::string bytes;
+  size_t document = 0;    ///< which of a plan's texts is changed, the common one or the variant's
+  std::string text;       ///< to this
   bool isOperand = false; ///< a launch was given another buffer
 };
 
@@ -104,8 +105,18 @@ class Attack {
 public:
   explicit Attack(plan::Plan given) : good(std::move(given)) {
     const std::span<const plan::Plan> one(&good, 1);
-    texts = {plan::commonText(one), plan::variantText(good)};
+    const std::vector<std::string> texts = {plan::commonText(one), plan::variantText(good)};
+    std::vector<std::vector<int64_t>> worlds;
     documents = {Json::parse(texts[0]), Json::parse(texts[1])};
+    // What a change of the common text leaves as it is, and what one of the variant's does.
+    others.resize(2);
+    plan::readVariant(texts[1], others[0]);
+    plan::readCommon(texts[0], others[1], worlds);
+    for (plan::Plan &other : others) {
+      other.worlds = good.worlds;
+      other.code = good.code;
+      other.source = good.source;
+    }
   }
 
   void run() {
@@ -124,56 +135,68 @@ public:
     }
   }
 
+  /// The file of a plan that passes.
+  std::string bytesOf(const Survivor &survivor) const {
+    return plan::serialize(read(survivor.document, survivor.text));
+  }
+
   size_t kindCount = 0, changes = 0, refused = 0;
   std::vector<Survivor> survivors;
   std::vector<std::string> wrong;
 
 private:
   void change(size_t document, const Pointer &place) {
-    Json &json = documents[document];
-    const std::string goodText = texts[document];
-    const Json before = json[place];
+    // The text is printed once; the values are put where a mark stands in it.
+    const std::string mark = "here is the number";
+    const Json before = std::exchange(documents[document][place], mark);
+    const std::string text = documents[document].dump(), quoted = Json(mark).dump();
+    documents[document][place] = before;
+    const size_t at = text.find(quoted);
     for (const Json &value : hostileValues(before)) {
       if (value == before)
         continue;
-      json[place] = value;
-      texts[document] = json.dump();
       ++changes;
+      const std::string changed =
+          text.substr(0, at) + value.dump() + text.substr(at + quoted.size());
       const std::string what = place.to_string() + ": " + before.dump() + " → " + value.dump();
-      std::string message = attempt(what, isLaunchOperand(place));
-      if (!message.empty())
+      const std::string message = refusal(document, changed);
+      if (message.empty())
+        survivors.push_back({what, document, changed, isLaunchOperand(place)});
+      else
         ++refused;
       if (message.find('\n') != std::string::npos)
         wrong.push_back(what + ": refused with more than a line: " + message);
     }
-    json[place] = before;
-    texts[document] = goodText;
+  }
+
+  /// The plan with one of its texts changed; throws as the readers do.
+  plan::Plan read(size_t document, const std::string &text) const {
+    plan::Plan changed = others[document];
+    if (document == 0) {
+      std::vector<std::vector<int64_t>> worlds;
+      plan::readCommon(text, changed, worlds);
+      changed.worlds = worlds.at(0);
+    } else {
+      plan::readVariant(text, changed);
+    }
+    return changed;
   }
 
   /// The message of the reader or the validator; empty when the plan passes.
-  std::string attempt(const std::string &what, bool isOperand) {
-    plan::Plan changed;
-    std::vector<std::vector<int64_t>> worlds;
+  std::string refusal(size_t document, const std::string &text) const {
     try {
-      plan::readCommon(texts[0], changed, worlds);
-      plan::readVariant(texts[1], changed);
+      const plan::Plan changed = read(document, text);
+      if (Status status = plan::validate(changed); !status)
+        return status.error().message;
+      return changed == good ? "nothing has changed" : "";
     } catch (const plan::FieldError &error) {
       return error.what();
     }
-    changed.worlds = worlds.at(0);
-    changed.code = good.code;
-    changed.source = good.source;
-    if (Status status = plan::validate(changed); !status)
-      return status.error().message;
-    if (changed == good)
-      return "nothing has changed";
-    survivors.push_back({what, plan::serialize(changed), isOperand});
-    return "";
   }
 
   plan::Plan good;
-  std::vector<std::string> texts;
-  std::vector<Json> documents; ///< of the texts
+  std::vector<Json> documents;    ///< of the texts
+  std::vector<plan::Plan> others; ///< without what each text says
 };
 
 /// What a command did.
@@ -269,7 +292,7 @@ int main(int argc, char **argv) {
           return;
         survivor = chosen[next++];
       }
-      std::ofstream(path + ".plan", std::ios::binary) << survivor->bytes;
+      std::ofstream(path + ".plan", std::ios::binary) << attack.bytesOf(*survivor);
       std::vector<std::string> command(argv + 5, argv + argc);
       std::replace(command.begin(), command.end(), std::string("{}"), path + ".plan");
       const Outcome outcome = run(command, path + ".log");

@@ -22,6 +22,7 @@ std::vector<int64_t> addressesOf(Value view, const std::map<const void *, int64_
   int64_t size = elementBytes(type.getElementType()), start = starts.at(bufferKey(view));
   ArrayRef<int64_t> shape = type.getShape();
   std::vector<int64_t> addresses;
+  addresses.reserve(type.getNumElements() * size);
   for (int64_t linear = 0, count = type.getNumElements(); linear < count; ++linear) {
     int64_t rest = linear, element = offset;
     for (size_t dim = shape.size(); dim-- > 0;) {
@@ -91,7 +92,8 @@ Unrolled unroll(ModuleOp module, ProgramOp program) {
       touch.isSource = isa<CopyOp>(op);
       touch.segment = launch ? i * launch.getSegments() / accesses.size() : 0;
       touch.sorted = touch.bytes;
-      std::sort(touch.sorted.begin(), touch.sorted.end());
+      if (!std::is_sorted(touch.sorted.begin(), touch.sorted.end()))
+        std::sort(touch.sorted.begin(), touch.sorted.end());
       step.touches.push_back(std::move(touch));
     }
     result.steps.push_back(std::move(step));
@@ -137,10 +139,15 @@ std::string liveness(const Unrolled &program, int64_t arena) {
 bool conflict(const Touch &a, const Touch &b) {
   if (!a.writes && !b.writes)
     return false;
-  std::vector<int64_t> common;
-  std::set_intersection(a.sorted.begin(), a.sorted.end(), b.sorted.begin(), b.sorted.end(),
-                        std::back_inserter(common));
-  return !common.empty();
+  if (a.sorted.empty() || b.sorted.empty() || a.sorted.back() < b.sorted.front() ||
+      b.sorted.back() < a.sorted.front())
+    return false;
+  for (auto x = a.sorted.begin(), y = b.sorted.begin(); x != a.sorted.end() && y != b.sorted.end();)
+    if (*x == *y)
+      return true;
+    else
+      ++(*x < *y ? x : y);
+  return false;
 }
 
 std::string races(const Unrolled &program) {

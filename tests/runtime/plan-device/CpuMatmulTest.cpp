@@ -334,6 +334,19 @@ void multiplyScaled(const ScaledCase &t) {
     return double(
         scales[which][size_t(row / rows * strides[which][0] + j / t.block * strides[which][1])]);
   };
+  // The factors with their scales, rows of A and columns of B contiguous: the loops over products
+  // are not optimised here.
+  std::vector<double> scaledA(size_t(t.m * t.k)), scaledB(size_t(t.n * t.k));
+  for (int64_t row = 0; row < t.m; ++row)
+    for (int64_t j = 0; j < t.k; ++j)
+      scaledA[size_t(row * t.k + j)] =
+          t.alpha * a.values[size_t(t.transposeA ? j * lda + row : row * lda + j)] *
+          scaleOf(0, t.rowsA, row, j);
+  for (int64_t column = 0; column < t.n; ++column)
+    for (int64_t j = 0; j < t.k; ++j)
+      scaledB[size_t(column * t.k + j)] =
+          b.values[size_t(t.transposeB ? column * ldb + j : j * ldb + column)] *
+          scaleOf(1, t.rowsB, column, j);
   for (int64_t row = 0; row < t.m; ++row)
     for (int64_t column = 0; column < ldc; ++column) {
       auto at = size_t(row * ldc + column);
@@ -355,11 +368,12 @@ void multiplyScaled(const ScaledCase &t) {
         sum += term;
         magnitude += std::abs(term);
       };
-      for (int64_t j = 0; j < t.k; ++j)
-        add(t.alpha * a.values[size_t(t.transposeA ? j * lda + row : row * lda + j)] *
-            scaleOf(0, t.rowsA, row, j) *
-            b.values[size_t(t.transposeB ? column * ldb + j : j * ldb + column)] *
-            scaleOf(1, t.rowsB, column, j));
+      const double *ofRow = &scaledA[size_t(row * t.k)], *ofColumn = &scaledB[size_t(column * t.k)];
+      for (int64_t j = 0; j < t.k; ++j) {
+        const double term = ofRow[j] * ofColumn[j];
+        sum += term;
+        magnitude += term < 0 ? -term : term;
+      }
       if (t.beta != 0)
         add(t.beta * (t.inPlace ? c : d).values[at]);
       double tolerance = magnitude * double(t.k + 8) * std::ldexp(1, -24);
