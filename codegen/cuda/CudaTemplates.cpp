@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -37,85 +39,152 @@ int64_t strideOf(BlockArgument argument) {
   return succeeded(type.getStridesAndOffset(strides, offset)) && !strides.empty() ? strides[0] : 1;
 }
 
-/// A score function of the struct: its statements from the function of that name.
-LogicalResult scoreText(kernel::FuncOp kernel, FlatSymbolRefAttr symbol, StringRef name,
-                        ArrayRef<const char *> parameters, std::string &text) {
-  auto function = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
-  if (!function || function.isDeclaration() || function.getNumArguments() != parameters.size())
-    return kernel.emitOpError("names ") << symbol << ", which is no score function";
+/// A function of a template's struct: its statements from the function beside the kernel.
+FailureOr<std::string> functionText(kernel::FuncOp kernel, const kernel::TemplateField &field) {
+  auto function =
+      kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(field.symbol.getAttr());
+  if (!function || function.isDeclaration() || function.getNumArguments() != field.arguments.size())
+    return kernel.emitOpError("names ")
+           << field.symbol << ", which is no function of a " << field.name;
   CudaPrinter printer(4);
   std::vector<std::string> list;
-  for (auto [argument, parameter] : llvm::zip(function.getArguments(), parameters)) {
-    printer.define(argument, printer.names.take(parameter));
-    list.push_back(cudaType(argument.getType()) + " " + parameter);
+  for (auto [argument, parameter] : llvm::zip(function.getArguments(), field.arguments)) {
+    printer.define(argument, printer.names.take(parameter.str()));
+    list.push_back(cudaType(argument.getType()) + " " + parameter.str());
   }
   if (failed(printer.block(function.getBody().front())))
     return failure();
-  text += fmt::format("  static NANO_DEVICE float {}({}) {{\n{}  }}\n", name.str(),
-                      fmt::join(list, ", "), printer.out);
-  return success();
+  return fmt::format("static NANO_DEVICE float {}({}) {{\n{}  }}", field.nameInText.str(),
+                     fmt::join(list, ", "), printer.out);
 }
 
-/// Of attention or its gradient.
-template <typename Template>
-FailureOr<std::string> attentionStruct(kernel::FuncOp kernel, Template x) {
-  const FlatSymbolRefAttr score = x.getScore();
-  std::string text = fmt::format(
-      "\nstruct Attention {{\n  using Element = {};\n  static constexpr int tokens = {}, heads = "
-      "{}, keyHeads = {}, headSize = {}, valueSize = {},\n                       multiprocessors = "
-      "{};\n  static "
-      "constexpr bool vectorRows = {};\n"
-      "  static constexpr float scale = {};\n  static constexpr bool hasScore = {};\n",
-      elementOf(kernel.getArgument(x.getQ())), x.getTokens(), x.getHeads(), x.getKeyHeads(),
-      x.getHeadSize(), x.getValueSize(), x.getMultiprocessors(), x.getVectorRows(),
-      cudaLiteral(
-          FloatAttr::get(Float32Type::get(x.getContext()), x.getScale().getValueAsDouble())),
-      bool(score));
-  if (score && failed(scoreText(kernel, score, "score", {"s", "query", "key", "head"}, text)))
-    return failure();
-  if constexpr (std::is_same_v<Template, kernel::AttentionGradAttr>)
-    if (score && failed(scoreText(kernel, x.getScoreGrad(), "scoreGrad",
-                                  {"s", "query", "key", "head", "gradient"}, text)))
-      return failure();
-  return text + "};\n";
-}
+/// Writes the texts of a template's entry with what stands for its fields: see Kernel_Entry.
+class EntryText {
+public:
+  EntryText(kernel::FuncOp kernel, const kernel::TemplateEntry &entry,
+            std::function<std::string(BlockArgument)> pointerTo)
+      : kernel(kernel), entry(entry), pointerTo(std::move(pointerTo)) {}
 
-std::string scatterStruct(const std::string &types, int64_t tokens, int64_t rows, int64_t columns,
-                          bool vectorRows) {
-  return fmt::format(
-      "\nstruct Scatter {{\n{}  static constexpr int tokens = {}, rows = {}, columns = "
-      "{};\n  static constexpr bool vectorRows = {};\n}};\n",
-      types, tokens, rows, columns, vectorRows);
-}
-std::string scatterSumStruct(kernel::FuncOp kernel, kernel::ScatterSumAttr x) {
-  return scatterStruct(fmt::format("  using Element = {};\n  using Result = {};\n",
-                                   elementOf(kernel.getArgument(x.getX())),
-                                   elementOf(kernel.getArgument(x.getY()[0]))),
-                       x.getTokens(), x.getRows(), x.getColumns(), x.getVectorRows());
-}
+  /// Errors: a name of no field, or of something that fields of its kind do not have; a function
+  /// that is not there.
+  FailureOr<std::string> expand(StringRef text) {
+    std::string all;
+    for (StringRef rest = text.trim("\n "); !rest.empty();) {
+      StringRef line;
+      std::tie(line, rest) = rest.split('\n');
+      place = 0;
+      do {
+        places = 1;
+        isLeftOut = false;
+        FailureOr<std::string> written = expandLine(line);
+        if (failed(written))
+          return failure();
+        if (!isLeftOut)
+          all += *written + "\n";
+      } while (++place < places);
+    }
+    return all;
+  }
 
-std::string recurrenceStruct(kernel::FuncOp kernel, kernel::RecurrenceAttr x) {
-  const FloatAttr initial = x.getInitial();
-  return fmt::format(
-      "\nstruct Recurrence {{\n  using Element = {};\n  static constexpr int sequences = {}, "
-      "length = {}, channels = {};\n  static constexpr int vector = {};\n  static constexpr bool "
-      "hasFactor = {}, hasTerm = {}, "
-      "reverse = {}, adjoint = {};\n  static constexpr float initial = {};\n}};\n",
-      elementOf(kernel.getArgument(x.getA() ? *x.getA() : *x.getB())), x.getSequences(),
-      x.getLength(), x.getChannels(), x.getVector(), x.getA().has_value(), x.getB().has_value(),
-      x.getReverse(), x.getAdjoint(),
-      cudaLiteral(
-          FloatAttr::get(Float32Type::get(initial.getContext()), initial.getValueAsDouble())));
-}
-template <typename Template> std::string bandStruct(kernel::FuncOp kernel, Template x) {
-  return fmt::format(
-      "\nstruct Band {{\n  using First = {};\n  using Second = {};\n  using Result = {};\n  static "
-      "constexpr int tokens = {}, heads = {}, size = {}, width = {};\n  static constexpr bool "
-      "transpose = {}, onMatrices = {};\n}};\n",
-      elementOf(kernel.getArgument(x.getFirst())), elementOf(kernel.getArgument(x.getSecond())),
-      elementOf(kernel.getArgument(x.getY()[0])), x.getTokens(), x.getHeads(), x.getSize(),
-      x.getWidth(), x.getTranspose(), x.getOnMatrices());
-}
+private:
+  FailureOr<std::string> expandLine(StringRef line) {
+    auto [written, rest] = line.split('%');
+    std::string text = written.str();
+    while (!rest.empty()) {
+      StringRef name = rest.take_while([](char c) { return isWord(c) || c == '|'; });
+      rest = rest.drop_front(name.size());
+      if (name == "if" || name == "unless") {
+        rest.consume_front("(");
+        const StringRef condition = rest.take_while(isWord);
+        rest = rest.drop_front(condition.size());
+        rest.consume_front(")");
+        const kernel::TemplateField *field = find(condition);
+        if (!field)
+          return unknown(condition);
+        isLeftOut |= field->isGiven() != (name == "if");
+      } else {
+        StringRef what;
+        if (rest.starts_with(".")) {
+          what = rest.drop_front().take_while(isWord);
+          rest = rest.drop_front(1 + what.size());
+        }
+        FailureOr<std::string> value = valueOf(name, what);
+        if (failed(value))
+          return failure();
+        text += *value;
+      }
+      std::tie(written, rest) = rest.split('%');
+      text += written;
+    }
+    return text;
+  }
+
+  FailureOr<std::string> valueOf(StringRef name, StringRef what) {
+    using Kind = kernel::TemplateField::Kind;
+    if (name == "threads" && what.empty())
+      return fmt::format("{}", kernel.getLaunch()->getThreads());
+    const auto [first, second] = name.split('|');
+    const kernel::TemplateField *field = find(first);
+    if (field && !field->isGiven() && !second.empty())
+      field = find(second);
+    if (!field)
+      return unknown(name);
+    if (field->kind == Kind::constant && what.empty())
+      return constantOf(*field);
+    if (field->kind == Kind::constant)
+      return unknown(what);
+    if (what == "given")
+      return std::string(field->isGiven() ? "true" : "false");
+    if (what == "count")
+      return fmt::format("{}", field->positions.size());
+    if (!field->isGiven()) {
+      isLeftOut = true;
+      return std::string();
+    }
+    if (field->kind == Kind::function)
+      return what.empty() ? functionText(kernel, *field) : FailureOr<std::string>(unknown(what));
+    if (what == "type")
+      return elementOf(kernel.getArgument(field->positions[0]));
+    if (field->isList)
+      places = field->positions.size();
+    BlockArgument argument = kernel.getArgument(field->positions[field->isList ? place : 0]);
+    if (what.empty())
+      return pointerTo(argument);
+    if (what == "view")
+      return view(argument, pointerTo(argument));
+    if (what == "stride")
+      return fmt::format("{}", strideOf(argument));
+    if (what == "place" && field->isList)
+      return fmt::format("{}", place);
+    return unknown(what);
+  }
+
+  static std::string constantOf(const kernel::TemplateField &field) {
+    if (const bool *flag = std::get_if<bool>(&field.value))
+      return *flag ? "true" : "false";
+    if (const FloatAttr *real = std::get_if<FloatAttr>(&field.value))
+      return cudaLiteral(
+          FloatAttr::get(Float32Type::get(real->getContext()), real->getValueAsDouble()));
+    return std::to_string(std::get<int64_t>(field.value));
+  }
+
+  const kernel::TemplateField *find(StringRef name) const {
+    const auto *found =
+        llvm::find_if(entry.fields, [&](const auto &field) { return field.name == name; });
+    return found == entry.fields.end() ? nullptr : found;
+  }
+  LogicalResult unknown(StringRef name) {
+    return kernel.emitOpError("has a template whose text names '")
+           << name << "', which is no field";
+  }
+  static bool isWord(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+  kernel::FuncOp kernel;
+  const kernel::TemplateEntry &entry;
+  std::function<std::string(BlockArgument)> pointerTo;
+  bool isLeftOut = false;       ///< the line
+  size_t place = 0, places = 1; ///< of the line's result, and how many it has
+};
 
 /// The struct of a product: its sizes, what its epilogue reads and writes, the epilogue.
 class ProductStruct {
@@ -383,30 +452,13 @@ FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &i
   if (const std::optional<kernel::TemplateEntry> entry =
           kernel::entryOf(kernel.getInstantiatesAttr())) {
     include(entry->header);
-    return std::string();
+    // Pointers are known in the call alone.
+    FailureOr<std::string> text = EntryText(kernel, *entry, [](BlockArgument) {
+                                    return std::string();
+                                  }).expand(entry->definition);
+    return failed(text) || text->empty() ? text : "\n" + *text;
   }
   return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
-      .Case<kernel::AttentionAttr, kernel::AttentionGradAttr>([&](auto attention) {
-        include("nano_attention.h");
-        return attentionStruct(kernel, attention);
-      })
-      .Case([&](kernel::ScatterSortAttr sort) -> Text {
-        include("nano_scatter.h");
-        // The sort does not depend on the columns.
-        return scatterStruct("", sort.getTokens(), sort.getRows(), 8, true);
-      })
-      .Case([&](kernel::ScatterSumAttr sum) -> Text {
-        include("nano_scatter.h");
-        return scatterSumStruct(kernel, sum);
-      })
-      .Case([&](kernel::RecurrenceAttr recurrence) -> Text {
-        include("nano_recurrence.h");
-        return recurrenceStruct(kernel, recurrence);
-      })
-      .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
-        include("nano_band.h");
-        return bandStruct(kernel, band);
-      })
       .Case([&](kernel::CustomAttr custom) {
         include("nano_array.h");
         return customText(kernel, custom.getCuda(), "CUDA", (kernel.getSymName() + ".cu").str(),
@@ -418,133 +470,24 @@ FailureOr<std::string> templateDefinitions(kernel::FuncOp kernel, std::string &i
         if (failed(product.verify()))
           return failure();
         return product.text();
-      })
-      .Case([&](kernel::ScanAttr) -> Text {
-        include("nano_scan.h");
-        return std::string();
       });
-}
-
-namespace {
-/// Members of a template's struct of operands: "  x.q = {q, 2304, 128};\n".
-class Members {
-public:
-  Members(kernel::FuncOp kernel, const CudaPrinter &printer) : kernel(kernel), printer(printer) {}
-
-  std::string pointer(int64_t buffer) { return printer.nameOf(kernel.getArgument(buffer)); }
-  std::string viewOf(int64_t buffer) { return view(kernel.getArgument(buffer), pointer(buffer)); }
-  std::string one(const std::string &name, int64_t buffer) {
-    return fmt::format("  x.{} = {};\n", name, viewOf(buffer));
-  }
-  /// The members, and of results the places, in the order of their names.
-  std::string all(ArrayRef<const char *> read, ArrayRef<const char *> written) {
-    auto instance = *kernel.getInstantiates();
-    std::string text;
-    for (auto [name, buffer] : llvm::zip(read, instance.getReadPositions()))
-      text += one(name, buffer);
-    for (auto [name, places] : llvm::zip(written, instance.getWrittenPositions()))
-      for (auto [i, place] : llvm::enumerate(places))
-        text += one(fmt::format("{}[{}]", name, i), place);
-    return text;
-  }
-  /// ", 1, 2": of each result the number of places that it goes to.
-  std::string counts() {
-    std::string text;
-    for (const SmallVector<int64_t> &places : kernel.getInstantiates()->getWrittenPositions())
-      text += fmt::format(", {}", places.size());
-    return text;
-  }
-
-private:
-  kernel::FuncOp kernel;
-  const CudaPrinter &printer;
-};
-} // namespace
-
-/// The entry's call with its values in the place of %names. Errors: a name of none.
-static FailureOr<std::string> callText(kernel::FuncOp kernel, const kernel::TemplateEntry &entry) {
-  std::string text;
-  auto [before, rest] = entry.call.trim("\n ").split('%');
-  text = "  " + before.str();
-  while (!rest.empty()) {
-    const StringRef name = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
-    const auto value =
-        llvm::find_if(entry.values, [&](const auto &each) { return each.first == name; });
-    if (value == entry.values.end())
-      return kernel.emitOpError("has a template whose call names no field with '%") << name << "'";
-    text += value->second;
-    std::tie(before, rest) = rest.drop_front(name.size()).split('%');
-    text += before;
-  }
-  return text + "\n";
 }
 
 FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer) {
   using Text = FailureOr<std::string>;
-  Members members(kernel, printer);
-  if (std::optional<kernel::TemplateEntry> entry = kernel::entryOf(kernel.getInstantiatesAttr())) {
-    for (auto &[name, buffer] : entry->buffers)
-      entry->values.emplace_back(name, members.pointer(buffer));
-    return callText(kernel, *entry);
+  const auto nameOf = [&](BlockArgument argument) { return printer.nameOf(argument); };
+  if (const std::optional<kernel::TemplateEntry> entry =
+          kernel::entryOf(kernel.getInstantiatesAttr())) {
+    FailureOr<std::string> text = EntryText(kernel, *entry, nameOf).expand(entry->call);
+    return failed(text) ? text : "  " + *text;
   }
   return llvm::TypeSwitch<Attribute, Text>(kernel.getInstantiatesAttr())
-      .Case([&](kernel::AttentionAttr) -> Text {
-        return fmt::format("  nano::AttentionOperands<Attention{}> x;\n", members.counts()) +
-               members.all({"q", "k", "v", "first", "last"}, {"y", "lse"}) +
-               "  nano::attentionForward<Attention>(work.begin, x);\n";
-      })
-      .Case([&](kernel::AttentionGradAttr grad) -> Text {
-        return fmt::format("  nano::AttentionGradOperands<Attention, {}, {}, {}> x;\n",
-                           grad.getDq().size(), grad.getDk().size(), grad.getDv().size()) +
-               members.all({"q", "k", "v", "first", "last", "lse", "delta", "dy"},
-                           {"dq", "dk", "dv"}) +
-               (grad.getPartial() ? fmt::format("  x.partial = {};\n  x.counts = {};\n"
-                                                "  nano::attentionBackwardInChain<Attention>(x);\n",
-                                                members.pointer(*grad.getPartial()),
-                                                members.pointer(*grad.getCounts()))
-                                  : "  nano::attentionBackward<Attention>(work.begin, x);\n");
-      })
-      .Case([&](kernel::ScatterSortAttr sort) -> Text {
-        return fmt::format("  nano::scatterSort<Scatter>(work.begin, {}, {});\n",
-                           members.viewOf(sort.getIds()), members.pointer(sort.getSorted()));
-      })
-      .Case([&](kernel::ScatterSumAttr sum) -> Text {
-        return fmt::format("  nano::ScatterOperands<Scatter{}> x;\n", members.counts()) +
-               members.one("x", sum.getX()) +
-               fmt::format("  x.scratch = {};\n", members.pointer(sum.getSorted())) +
-               members.all({}, {"y"}) + "  nano::scatterSum<Scatter>(work.begin, x);\n";
-      })
-      .Case([&](kernel::RecurrenceAttr x) -> Text {
-        // The factors and terms, as far as there are any.
-        return fmt::format("  nano::RecurrenceOperands<Recurrence{}> x;\n", members.counts()) +
-               (x.getA() ? members.one("a", *x.getA()) : "") +
-               (x.getB() ? members.one("b", *x.getB()) : "") + members.all({}, {"h"}) +
-               "  nano::recurrence<Recurrence>(work.begin, x);\n";
-      })
-      .Case<kernel::BandScoresAttr, kernel::BandProductAttr>([&](auto band) -> Text {
-        constexpr bool isScores = std::is_same_v<decltype(band), kernel::BandScoresAttr>;
-        return fmt::format("  nano::BandOperands<Band{}> x;\n", members.counts()) +
-               members.all({"first", "second"}, {"y"}) +
-               fmt::format("  nano::{}<Band>(work.begin, x);\n",
-                           isScores ? "bandScores" : "bandProduct");
-      })
       .Case([&](kernel::CustomAttr) -> Text {
-        Text call = customCall(kernel, "work.begin", "work.end",
-                               [&](BlockArgument argument) { return printer.nameOf(argument); });
+        Text call = customCall(kernel, "work.begin", "work.end", nameOf);
         return failed(call) ? call : "  " + *call + ";\n";
       })
       .Case([&](kernel::ProductAttr product) -> Text {
         return ProductStruct(kernel, product).call(printer);
-      })
-      .Case([&](kernel::ScanAttr scan) -> Text {
-        std::string text;
-        for (int64_t place : scan.getY().asArrayRef())
-          text +=
-              fmt::format("  nano::scan<{}, {}>({}, {}, {}, {}, {});\n",
-                          kernel.getLaunch()->getThreads(), scan.getMaximum(), scan.getSize(),
-                          members.pointer(scan.getX()), strideOf(kernel.getArgument(scan.getX())),
-                          members.pointer(place), strideOf(kernel.getArgument(place)));
-        return text;
       });
 }
 

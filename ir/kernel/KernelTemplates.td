@@ -11,30 +11,58 @@ class Kernel_Template<string name, string mnemonicOf, list<string> methods = []>
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-/// A template that is one call, in all that the compiler knows of it: `sizes`, which are at least 1, `numbers`, `flags`, and the buffers that it reads and
-/// writes, in this order. `call` is the kernel's text; in it %name stands for a field, of a buffer for its pointer, and `work.begin` for the iteration.
-class Kernel_Call<string name, string mnemonicOf, string headerOf, list<string> sizes, list<string> numbers, list<string> flags, list<string> reads,
-                  list<string> writes> : Kernel_Template<name, mnemonicOf> {
+/// A field of a Kernel_Entry: the type of the attribute's parameter, and what it is to the kernel.
+class Kernel_Field<string nameOf, string typeOf, string kindOf, bit isOptional = 0> {
+  string name = nameOf;
+  string type = typeOf;
+  string made = "TemplateField::" # kindOf # "(\"" # nameOf # "\", getImpl()->" # nameOf # ")";
+  bit isSize = 0;
+  AttrOrTypeParameter parameter = !if(isOptional, OptionalParameter<typeOf>, AttrParameter<typeOf, "">);
+}
+/// Constants: a number that is at least 1, one that is not so bound, a flag, a real number.
+class Size<string name> : Kernel_Field<name, "int64_t", "constant"> { let isSize = 1; }
+class Number<string name> : Kernel_Field<name, "int64_t", "constant">;
+class Flag<string name> : Kernel_Field<name, "bool", "constant">;
+class Real<string name> : Kernel_Field<name, "::mlir::FloatAttr", "constant">;
+/// Buffers that are read and written, by their positions; WriteEach: one result, which goes to each of several.
+class Read<string name> : Kernel_Field<name, "int64_t", "read">;
+class ReadIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "read", 1>;
+class Write<string name> : Kernel_Field<name, "int64_t", "write">;
+class WriteIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "write", 1>;
+class AddIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "add", 1>;
+class WriteEach<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "write">;
+/// A function beside the kernel, where there is one: the text's of this name, with these parameters.
+class FunctionIfAny<string name, string nameInText, list<string> arguments> : Kernel_Field<name, "::mlir::FlatSymbolRefAttr", "function", 1> {
+  let made = "TemplateField::function(\"" # name # "\", getImpl()->" # name # ", \"" # nameInText # "\", {\"" # !interleave(arguments, "\", \"") # "\"})";
+}
+
+/// A template in all that the compiler knows of it. `noun`: its name in errors; `errors`: C++ that returns those beside sizes below 1. `definition` stands
+/// before the kernel, `call` is the kernel's text, and `work.begin` in it the iteration. In both:
+///
+///   %name, %name.view      a constant; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
+///   %name.type, .stride    of a buffer: its element type, its outermost stride; %a|b.type: of the first of the two that there is
+///   %name.given, .count    whether there is such a buffer or function; how many
+///   %name.place            the number of the place. A line that names the buffers of a WriteEach stands once for each
+///   %if(name), %unless(…)  begins a line that stands where there is such a buffer, and where there is none. A line without them is
+///                          left out where it names what there is not
+///   %threads               threads of a block
+class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_Field> fields, string noun, list<string> methods = []>
+    : Kernel_Template<name, mnemonicOf, methods> {
+  string definition = "";
   string call = "";
-  defvar integers = !listconcat(sizes, numbers);
-  defvar buffers = !listconcat(reads, writes);
-  let parameters = !dag(ins, !listconcat(!foreach(each, integers, "int64_t"), !foreach(each, flags, "bool"), !foreach(each, buffers, "int64_t")),
-                        !listconcat(integers, flags, buffers));
+  string errors = "";
+  let parameters = !dag(ins, !foreach(each, fields, each.parameter), !foreach(each, fields, each.name));
   let genVerifyDecl = 1;
   let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;";
+  defvar adds = !if(!empty(methods), "", "bool $cppClass::isAdded(size_t result) const { return getEntry().isAdded(result); }\n");
   let extraClassDefinition =
-      "::llvm::SmallVector<int64_t> $cppClass::getReadPositions() const {\n  return {"
-      # !interleave(!foreach(each, reads, "getImpl()->" # each), ", ") # "};\n}\n"
-      "::llvm::SmallVector<::llvm::SmallVector<int64_t>> $cppClass::getWrittenPositions() const {\n  return {"
-      # !interleave(!foreach(each, writes, "{getImpl()->" # each # "}"), ", ") # "};\n}\n"
+      "::llvm::SmallVector<int64_t> $cppClass::getReadPositions() const { return getEntry().reads(); }\n"
+      "::llvm::SmallVector<::llvm::SmallVector<int64_t>> $cppClass::getWrittenPositions() const { return getEntry().writes(); }\n" # adds #
       "::llvm::LogicalResult $cppClass::verify(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError"
-      # !interleave(!foreach(each, sizes, ", int64_t " # each), "") # !interleave(!foreach(each, numbers, ", int64_t"), "")
-      # !interleave(!foreach(each, flags, ", bool"), "") # !interleave(!foreach(each, buffers, ", int64_t"), "")
-      # ") {\n  return verifySizes(emitError, \"a " # mnemonicOf # "\", {" # !interleave(sizes, ", ") # "});\n}\n"
-      "::nano::kernel::TemplateEntry $cppClass::getEntry() const {\n  return {\"" # headerOf # "\", R\"(" # call # ")\", {"
-      # !interleave(!listconcat(!foreach(each, integers, "{\"" # each # "\", std::to_string(getImpl()->" # each # ")}"),
-                                !foreach(each, flags, "{\"" # each # "\", getImpl()->" # each # " ? \"true\" : \"false\"}")), ", ")
-      # "}, {" # !interleave(!foreach(each, buffers, "{\"" # each # "\", getImpl()->" # each # "}"), ", ") # "}};\n}\n";
+      # !interleave(!foreach(each, fields, ", " # each.type # " " # each.name), "") # ") {\n" # errors # "\n  return verifySizes(emitError, \"" # noun
+      # "\", {" # !interleave(!foreach(each, !filter(each, fields, each.isSize), each.name), ", ") # "});\n}\n"
+      "::nano::kernel::TemplateEntry $cppClass::getEntry() const {\n  return {\"" # headerOf # "\", R\"(" # definition # ")\", R\"(" # call # ")\", {"
+      # !interleave(!foreach(each, fields, each.made), ",\n    ") # "}};\n}\n";
 }
 
 def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "readsOtherPlaces"]> {
@@ -64,7 +92,34 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
   let genVerifyDecl = 1;
 }
 
-def Kernel_AttentionAttr : Kernel_Template<"Attention", "attention"> {
+/// What attention and its gradients are of, in both.
+defvar attentionFields = [
+    Size<"tokens">, Size<"heads">, Size<"key_heads">, Size<"head_size">, Size<"value_size">, Flag<"vector_rows">, Size<"multiprocessors">, Real<"scale">,
+    Read<"q">, Read<"k">, Read<"v">, Read<"first">, Read<"last">];
+defvar attentionErrors = [{
+  if (key_heads > 0 && heads % key_heads != 0)
+    return emitError() << "an attention of " << heads << " heads, which cannot share " << key_heads << " heads of keys evenly";
+}];
+defvar attentionDefinition = [{
+struct Attention {
+  using Element = %q.type;
+  static constexpr int tokens = %tokens, heads = %heads, keyHeads = %key_heads, headSize = %head_size, valueSize = %value_size,
+                       multiprocessors = %multiprocessors;
+  static constexpr bool vectorRows = %vector_rows;
+  static constexpr float scale = %scale;
+  static constexpr bool hasScore = %score.given;
+  %score
+}];
+defvar attentionOperands = [{
+  x.q = %q.view;
+  x.k = %k.view;
+  x.v = %v.view;
+  x.first = %first.view;
+  x.last = %last.view;
+}];
+
+def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attention.h",
+    !listconcat(attentionFields, [WriteEach<"y">, WriteEach<"lse">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>]), "an attention"> {
   let summary = "causal attention within ranges of keys (nano_attention.h)";
   let description = [{
     As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values, those of `value_size` elements; buffers `first` and `last` hold the range of keys
@@ -82,13 +137,19 @@ def Kernel_AttentionAttr : Kernel_Template<"Attention", "attention"> {
     Example: `#kernel.attention<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, y = [5], lse = [6]>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "int64_t":$value_size, "bool":$vector_rows, "int64_t":$multiprocessors,
-                        "::mlir::FloatAttr":$scale, "int64_t":$q, "int64_t":$k, "int64_t":$v, "int64_t":$first, "int64_t":$last,
-                        "::mlir::DenseI64ArrayAttr":$y, "::mlir::DenseI64ArrayAttr":$lse, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score);
-  let genVerifyDecl = 1;
+  let errors = attentionErrors;
+  let definition = !strconcat(attentionDefinition, "};");
+  let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
+  x.lse[%lse.place] = %lse.view;
+  nano::attentionForward<Attention>(work.begin, x);
+  }]);
 }
 
-def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad", ["isAdded"]> {
+def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "nano_attention.h",
+    !listconcat(attentionFields, [
+        Read<"lse">, Read<"delta">, Read<"dy">, WriteEach<"dq">, WriteEach<"dk">, WriteEach<"dv">, WriteIfAny<"partial">, AddIfAny<"counts">,
+        FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>]),
+    "an attention", ["isAdded"]> {
   let summary = "the gradients of attention (nano_attention.h)";
   let description = [{
     As `nano.attention_grad`, with the fields of `#kernel.attention`. `lse` is what the forward pass wrote, `delta` the sum of each query's outputs times their gradients `dy`;
@@ -100,15 +161,30 @@ def Kernel_AttentionGradAttr : Kernel_Template<"AttentionGrad", "attention_grad"
     Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10]>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$key_heads, "int64_t":$head_size, "int64_t":$value_size, "bool":$vector_rows, "int64_t":$multiprocessors,
-                        "::mlir::FloatAttr":$scale, "int64_t":$q, "int64_t":$k, "int64_t":$v, "int64_t":$first, "int64_t":$last, "int64_t":$lse,
-                        "int64_t":$delta, "int64_t":$dy, "::mlir::DenseI64ArrayAttr":$dq, "::mlir::DenseI64ArrayAttr":$dk, "::mlir::DenseI64ArrayAttr":$dv,
-                        OptionalParameter<"std::optional<int64_t>">:$partial, OptionalParameter<"std::optional<int64_t>">:$counts,
-                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$score_grad);
-  let genVerifyDecl = 1;
+  let errors = !strconcat([{
+  if (partial.has_value() != counts.has_value())
+    return emitError() << "gradients of an attention with sums and no counts of them, or the other way round";
+  if (partial && (score || heads != key_heads || head_size != value_size))
+    return emitError() << "gradients of an attention with sums beside a score, heads that share keys or values of another size";
+  if (!score != !score_grad)
+    return emitError() << "gradients of an attention with a score and no gradient of it, or the other way round";
+}], attentionErrors);
+  let definition = !strconcat(attentionDefinition, "  %score_grad\n};");
+  let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;
+  x.delta = %delta.view;
+  x.dy = %dy.view;
+  x.dq[%dq.place] = %dq.view;
+  x.dk[%dk.place] = %dk.view;
+  x.dv[%dv.place] = %dv.view;
+  x.partial = %partial;
+  x.counts = %counts;
+  %if(partial)nano::attentionBackwardInChain<Attention>(x);
+  %unless(partial)nano::attentionBackward<Attention>(work.begin, x);
+  }]);
 }
 
-def Kernel_ScatterSortAttr : Kernel_Template<"ScatterSort", "scatter_sort"> {
+def Kernel_ScatterSortAttr : Kernel_Entry<"ScatterSort", "scatter_sort", "nano_scatter.h", [Size<"tokens">, Size<"rows">, Read<"ids">, Write<"sorted">],
+                                          "a scatter"> {
   let summary = "the order in which rows are added up, the first part of a scatter (nano_scatter.h)";
   let description = [{
     Sorts the `tokens` numbers below `rows` of buffer `ids` into the scratch memory `sorted`.
@@ -117,11 +193,20 @@ def Kernel_ScatterSortAttr : Kernel_Template<"ScatterSort", "scatter_sort"> {
 
     Example: `#kernel.scatter_sort<tokens = 128, rows = 1024, ids = 0, sorted = 1>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$rows, "int64_t":$ids, "int64_t":$sorted);
-  let genVerifyDecl = 1;
+  // The sort does not depend on the columns.
+  let definition = [{
+struct Scatter {
+  static constexpr int tokens = %tokens, rows = %rows, columns = 8;
+  static constexpr bool vectorRows = true;
+};
+  }];
+  let call = [{
+  nano::scatterSort<Scatter>(work.begin, %ids.view, %sorted);
+  }];
 }
 
-def Kernel_ScatterSumAttr : Kernel_Template<"ScatterSum", "scatter_sum"> {
+def Kernel_ScatterSumAttr : Kernel_Entry<"ScatterSum", "scatter_sum", "nano_scatter.h", [
+    Size<"tokens">, Size<"rows">, Size<"columns">, Flag<"vector_rows">, Read<"x">, Read<"sorted">, WriteEach<"y">], "a scatter"> {
   let summary = "sums of rows in the order that was sorted, the second part of a scatter (nano_scatter.h)";
   let description = [{
     Each of the `rows` rows of `columns` elements of `y` is the sum of those of the `tokens` rows of `x` that `sorted` assigns to it.
@@ -130,12 +215,24 @@ def Kernel_ScatterSumAttr : Kernel_Template<"ScatterSum", "scatter_sum"> {
 
     Example: `#kernel.scatter_sum<tokens = 128, rows = 1024, columns = 64, vector_rows = true, x = 0, sorted = 1, y = [2]>`
   }];
-  let parameters = (ins "int64_t":$tokens, "int64_t":$rows, "int64_t":$columns, "bool":$vector_rows, "int64_t":$x, "int64_t":$sorted,
-                        "::mlir::DenseI64ArrayAttr":$y);
-  let genVerifyDecl = 1;
+  let definition = [{
+struct Scatter {
+  using Element = %x.type;
+  using Result = %y.type;
+  static constexpr int tokens = %tokens, rows = %rows, columns = %columns;
+  static constexpr bool vectorRows = %vector_rows;
+};
+  }];
+  let call = [{
+  nano::ScatterOperands<Scatter, %y.count> x;
+  x.x = %x.view;
+  x.scratch = %sorted;
+  x.y[%y.place] = %y.view;
+  nano::scatterSum<Scatter>(work.begin, x);
+  }];
 }
 
-def Kernel_ScanAttr : Kernel_Template<"Scan", "scan"> {
+def Kernel_ScanAttr : Kernel_Entry<"Scan", "scan", "nano_scan.h", [Size<"size">, Flag<"maximum">, Read<"x">, WriteEach<"y">], "a scan"> {
   let summary = "running sums or maxima of a vector (nano_scan.h)";
   let description = [{
     Of the `size` numbers of buffer `x`, by one block, to each of the buffers `y`.
@@ -144,11 +241,14 @@ def Kernel_ScanAttr : Kernel_Template<"Scan", "scan"> {
 
     Example: `#kernel.scan<size = 128, maximum = false, x = 0, y = [1]>`
   }];
-  let parameters = (ins "int64_t":$size, "bool":$maximum, "int64_t":$x, "::mlir::DenseI64ArrayAttr":$y);
-  let genVerifyDecl = 1;
+  let call = [{
+  nano::scan<%threads, %maximum>(%size, %x, %x.stride, %y, %y.stride);
+  }];
 }
 
-def Kernel_RecurrenceAttr : Kernel_Template<"Recurrence", "recurrence"> {
+def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recurrence.h", [
+    Size<"sequences">, Size<"length">, Size<"channels">, Size<"vector">, Flag<"reverse">, Flag<"adjoint">, Real<"initial">, ReadIfAny<"a">, ReadIfAny<"b">,
+    WriteEach<"h">], "a recurrence"> {
   let summary = "the states of a recurrence (nano_recurrence.h)";
   let description = [{
     Of `nano.recurrence`: `sequences` sequences of `length` states of `channels` numbers, with the factors of buffer `a` and the terms of buffer `b`, where there are any; the states
@@ -158,20 +258,51 @@ def Kernel_RecurrenceAttr : Kernel_Template<"Recurrence", "recurrence"> {
 
     Example: `#kernel.recurrence<sequences = 2, length = 128, channels = 64, vector = 4, reverse = false, adjoint = false, initial = 0.0 : f64, b = 0, h = [1]>`
   }];
-  let parameters = (ins "int64_t":$sequences, "int64_t":$length, "int64_t":$channels, "int64_t":$vector, "bool":$reverse, "bool":$adjoint,
-                        "::mlir::FloatAttr":$initial, OptionalParameter<"std::optional<int64_t>">:$a, OptionalParameter<"std::optional<int64_t>">:$b,
-                        "::mlir::DenseI64ArrayAttr":$h);
-  let genVerifyDecl = 1;
+  let errors = [{
+  if (!a && !b)
+    return emitError() << "a recurrence without factors and without terms";
+  if (const int64_t across = channels == 1 ? length : channels; vector > 0 && across % vector != 0)
+    return emitError() << "a recurrence in vectors of " << vector << " that do not divide " << across;
+  }];
+  let definition = [{
+struct Recurrence {
+  using Element = %a|b.type;
+  static constexpr int sequences = %sequences, length = %length, channels = %channels;
+  static constexpr int vector = %vector;
+  static constexpr bool hasFactor = %a.given, hasTerm = %b.given, reverse = %reverse, adjoint = %adjoint;
+  static constexpr float initial = %initial;
+};
+  }];
+  let call = [{
+  nano::RecurrenceOperands<Recurrence, %h.count> x;
+  x.a = %a.view;
+  x.b = %b.view;
+  x.h[%h.place] = %h.view;
+  nano::recurrence<Recurrence>(work.begin, x);
+  }];
 }
 
-/// Products with a band of tokens: of the op's two operands.
-class Kernel_BandTemplate<string name, string mnemonicOf> : Kernel_Template<name, mnemonicOf> {
-  let parameters = (ins "int64_t":$tokens, "int64_t":$heads, "int64_t":$size, "int64_t":$width, "bool":$transpose, "bool":$on_matrices,
-                        "int64_t":$first, "int64_t":$second, "::mlir::DenseI64ArrayAttr":$y);
-  let genVerifyDecl = 1;
+/// Products with a band of tokens: of the op's two operands, by the device library's `function`.
+class Kernel_BandTemplate<string name, string mnemonicOf, string function> : Kernel_Entry<name, mnemonicOf, "nano_band.h", [
+    Size<"tokens">, Size<"heads">, Size<"size">, Size<"width">, Flag<"transpose">, Flag<"on_matrices">, Read<"first">, Read<"second">, WriteEach<"y">], "a band"> {
+  let definition = [{
+struct Band {
+  using First = %first.type;
+  using Second = %second.type;
+  using Result = %y.type;
+  static constexpr int tokens = %tokens, heads = %heads, size = %size, width = %width;
+  static constexpr bool transpose = %transpose, onMatrices = %on_matrices;
+};
+  }];
+  let call = !strconcat([{
+  nano::BandOperands<Band, %y.count> x;
+  x.first = %first.view;
+  x.second = %second.view;
+  x.y[%y.place] = %y.view;
+}], "  nano::", function, "<Band>(work.begin, x);");
 }
 
-def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores"> {
+def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "bandScores"> {
   let summary = "products of rows with those of the tokens before them (nano_band.h)";
   let description = [{
     As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes bf16 and
@@ -183,7 +314,7 @@ def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores"> {
   }];
 }
 
-def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product"> {
+def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product", "bandProduct"> {
   let summary = "sums of the rows of the tokens in a band (nano_band.h)";
   let description = [{
     As `nano.band_product`, with the sizes of `#kernel.band_scores`.
@@ -194,8 +325,9 @@ def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product"> 
   }];
 }
 
-def Kernel_TransposeAttr : Kernel_Call<"Transpose", "transpose", "nano_transpose.h", ["matrices", "p", "q"],
-                                       ["in_matrix", "in_row", "out_matrix", "out_row"], ["is_vector"], ["x"], ["y"]> {
+def Kernel_TransposeAttr : Kernel_Entry<"Transpose", "transpose", "nano_transpose.h", [
+    Size<"matrices">, Size<"p">, Size<"q">, Number<"in_matrix">, Number<"in_row">, Number<"out_matrix">, Number<"out_row">, Flag<"is_vector">,
+    Read<"x">, Write<"y">], "a transpose"> {
   let summary = "a copy between rows and columns (nano_transpose.h)";
   let description = [{
     Of `matrices` matrices of p × q elements: p is contiguous in buffer `x`, q in buffer `y`. The other fields are distances in elements, from a matrix to the next and from a row to the next;

@@ -16,6 +16,11 @@ static Places places(ArrayAttr results) {
   return places;
 }
 
+static bool isResult(const TemplateField &field) {
+  return (field.kind == TemplateField::Kind::write || field.kind == TemplateField::Kind::add) &&
+         (field.isList || field.isGiven());
+}
+
 template <typename... Attributes>
 static std::optional<TemplateEntry> entryAmong(Attribute instance) {
   std::optional<TemplateEntry> entry;
@@ -42,6 +47,28 @@ LogicalResult nano::kernel::verifySizes(EmitError emitError, StringRef name,
       return emitError() << name << " with a size of " << size << ": must be at least 1";
   return success();
 }
+
+SmallVector<int64_t> TemplateEntry::reads() const {
+  SmallVector<int64_t> positions;
+  for (const TemplateField &field : fields)
+    if (field.kind == TemplateField::Kind::read)
+      llvm::append_range(positions, field.positions);
+  return positions;
+}
+SmallVector<SmallVector<int64_t>> TemplateEntry::writes() const {
+  SmallVector<SmallVector<int64_t>> places;
+  for (const TemplateField &field : fields)
+    if (isResult(field))
+      places.push_back(field.positions);
+  return places;
+}
+bool TemplateEntry::isAdded(size_t result) const {
+  for (const TemplateField &field : fields)
+    if (isResult(field) && result-- == 0)
+      return field.kind == TemplateField::Kind::add;
+  return false;
+}
+
 /// Results are lists of places, and what is said of some of them is said of results.
 static LogicalResult verifyResults(EmitError emitError, StringRef name, ArrayAttr results,
                                    ArrayRef<int64_t> named) {
@@ -82,129 +109,6 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
   if (columnSum)
     named.push_back(columnSum.getInt());
   return verifyResults(emitError, "product", results, named);
-}
-
-//===- Attention ----------------------------------------------------------===//
-
-static LogicalResult verifyHeads(EmitError emitError, int64_t tokens, int64_t heads,
-                                 int64_t keyHeads, int64_t headSize, int64_t valueSize,
-                                 int64_t multiprocessors) {
-  if (failed(verifySizes(emitError, "an attention",
-                         {tokens, heads, keyHeads, headSize, valueSize, multiprocessors})))
-    return failure();
-  if (heads % keyHeads != 0)
-    return emitError() << "an attention of " << heads << " heads, which cannot share " << keyHeads
-                       << " heads of keys evenly";
-  return success();
-}
-
-Positions AttentionAttr::getReadPositions() const {
-  return {getQ(), getK(), getV(), getFirst(), getLast()};
-}
-Places AttentionAttr::getWrittenPositions() const {
-  return {positions(getY()), positions(getLse())};
-}
-LogicalResult AttentionAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                    int64_t keyHeads, int64_t headSize, int64_t valueSize, bool,
-                                    int64_t multiprocessors, FloatAttr, int64_t, int64_t, int64_t,
-                                    int64_t, int64_t, DenseI64ArrayAttr, DenseI64ArrayAttr,
-                                    FlatSymbolRefAttr) {
-  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, valueSize, multiprocessors);
-}
-
-Positions AttentionGradAttr::getReadPositions() const {
-  return {getQ(), getK(), getV(), getFirst(), getLast(), getLse(), getDelta(), getDy()};
-}
-/// The counts, which come behind dq, dk, dv and the sums.
-bool AttentionGradAttr::isAdded(size_t result) const { return result == 4; }
-Places AttentionGradAttr::getWrittenPositions() const {
-  Places places = {positions(getDq()), positions(getDk()), positions(getDv())};
-  for (std::optional<int64_t> own : {getPartial(), getCounts()})
-    if (own)
-      places.push_back({*own});
-  return places;
-}
-LogicalResult AttentionGradAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                        int64_t keyHeads, int64_t headSize, int64_t valueSize, bool,
-                                        int64_t multiprocessors, FloatAttr, int64_t, int64_t,
-                                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                        DenseI64ArrayAttr, DenseI64ArrayAttr, DenseI64ArrayAttr,
-                                        std::optional<int64_t> partial,
-                                        std::optional<int64_t> counts, FlatSymbolRefAttr score,
-                                        FlatSymbolRefAttr scoreGrad) {
-  if (partial.has_value() != counts.has_value())
-    return emitError() << "gradients of an attention with sums and no counts of them, or the other "
-                          "way round";
-  if (partial && (score || heads != keyHeads || headSize != valueSize))
-    return emitError() << "gradients of an attention with sums beside a score, heads that share "
-                          "keys or values of another size";
-  if (!score != !scoreGrad)
-    return emitError() << "gradients of an attention with a score and no gradient of it, or the "
-                          "other way round";
-  return verifyHeads(emitError, tokens, heads, keyHeads, headSize, valueSize, multiprocessors);
-}
-
-//===- Scatter and scan ----------------------------------------------------===//
-
-Positions ScatterSortAttr::getReadPositions() const { return {getIds()}; }
-Places ScatterSortAttr::getWrittenPositions() const { return {{getSorted()}}; }
-LogicalResult ScatterSortAttr::verify(EmitError emitError, int64_t tokens, int64_t rows, int64_t,
-                                      int64_t) {
-  return verifySizes(emitError, "a scatter", {tokens, rows});
-}
-
-Positions ScatterSumAttr::getReadPositions() const { return {getX(), getSorted()}; }
-Places ScatterSumAttr::getWrittenPositions() const { return {positions(getY())}; }
-LogicalResult ScatterSumAttr::verify(EmitError emitError, int64_t tokens, int64_t rows,
-                                     int64_t columns, bool, int64_t, int64_t, DenseI64ArrayAttr) {
-  return verifySizes(emitError, "a scatter", {tokens, rows, columns});
-}
-
-Positions ScanAttr::getReadPositions() const { return {getX()}; }
-Places ScanAttr::getWrittenPositions() const { return {positions(getY())}; }
-LogicalResult ScanAttr::verify(EmitError emitError, int64_t size, bool, int64_t,
-                               DenseI64ArrayAttr) {
-  return verifySizes(emitError, "a scan", {size});
-}
-
-//===- Along a sequence ---------------------------------------------------===//
-
-Positions RecurrenceAttr::getReadPositions() const {
-  Positions positions;
-  for (std::optional<int64_t> position : {getA(), getB()})
-    if (position)
-      positions.push_back(*position);
-  return positions;
-}
-Places RecurrenceAttr::getWrittenPositions() const { return {positions(getH())}; }
-LogicalResult RecurrenceAttr::verify(EmitError emitError, int64_t sequences, int64_t length,
-                                     int64_t channels, int64_t vector, bool, bool, FloatAttr,
-                                     std::optional<int64_t> a, std::optional<int64_t> b,
-                                     DenseI64ArrayAttr) {
-  if (!a && !b)
-    return emitError() << "a recurrence without factors and without terms";
-  if (failed(verifySizes(emitError, "a recurrence", {sequences, length, channels, vector})))
-    return failure();
-  if (const int64_t across = channels == 1 ? length : channels; across % vector != 0)
-    return emitError() << "a recurrence in vectors of " << vector << " that do not divide "
-                       << across;
-  return success();
-}
-
-Positions BandScoresAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
-Places BandScoresAttr::getWrittenPositions() const { return {positions(getY())}; }
-LogicalResult BandScoresAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                     int64_t size, int64_t width, bool, bool, int64_t, int64_t,
-                                     DenseI64ArrayAttr) {
-  return verifySizes(emitError, "a band", {tokens, heads, size, width});
-}
-
-Positions BandProductAttr::getReadPositions() const { return {getFirst(), getSecond()}; }
-Places BandProductAttr::getWrittenPositions() const { return {positions(getY())}; }
-LogicalResult BandProductAttr::verify(EmitError emitError, int64_t tokens, int64_t heads,
-                                      int64_t size, int64_t width, bool, bool, int64_t, int64_t,
-                                      DenseI64ArrayAttr) {
-  return verifySizes(emitError, "a band", {tokens, heads, size, width});
 }
 
 //===- The model's own ----------------------------------------------------===//

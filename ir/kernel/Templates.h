@@ -7,16 +7,68 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
+#include <variant>
 
 namespace nano::kernel {
 
-/// The text that a template which is one call becomes: see Kernel_Call.
+/// A field of a template: see Kernel_Field.
+struct TemplateField {
+  enum class Kind { constant, read, write, add, function };
+
+  static TemplateField constant(llvm::StringRef name,
+                                std::variant<int64_t, bool, mlir::FloatAttr> value) {
+    return {name, Kind::constant, value};
+  }
+  template <typename T> static TemplateField read(llvm::StringRef name, T positions) {
+    return buffers(name, Kind::read, positions);
+  }
+  template <typename T> static TemplateField write(llvm::StringRef name, T positions) {
+    return buffers(name, Kind::write, positions);
+  }
+  template <typename T> static TemplateField add(llvm::StringRef name, T positions) {
+    return buffers(name, Kind::add, positions);
+  }
+  static TemplateField function(llvm::StringRef name, mlir::FlatSymbolRefAttr symbol,
+                                llvm::StringRef nameInText,
+                                llvm::SmallVector<llvm::StringRef> arguments) {
+    return {name, Kind::function, {}, {}, false, symbol, nameInText, std::move(arguments)};
+  }
+
+  /// Whether there is such a buffer or function.
+  bool isGiven() const { return kind == Kind::function ? bool(symbol) : !positions.empty(); }
+
+  llvm::StringRef name;
+  Kind kind = Kind::constant;
+  std::variant<int64_t, bool, mlir::FloatAttr> value = {};
+  llvm::SmallVector<int64_t> positions = {}; ///< of buffers
+  bool isList = false;                       ///< a result that goes to all of the positions
+  mlir::FlatSymbolRefAttr symbol = {};
+  llvm::StringRef nameInText = {};
+  llvm::SmallVector<llvm::StringRef> arguments = {};
+
+private:
+  static TemplateField buffers(llvm::StringRef name, Kind kind, int64_t position) {
+    return {name, kind, {}, {position}};
+  }
+  static TemplateField buffers(llvm::StringRef name, Kind kind, std::optional<int64_t> position) {
+    return position ? buffers(name, kind, *position) : TemplateField{name, kind};
+  }
+  static TemplateField buffers(llvm::StringRef name, Kind kind, mlir::DenseI64ArrayAttr places) {
+    return {name, kind, {}, llvm::SmallVector<int64_t>(places.asArrayRef()), true};
+  }
+};
+
+/// A template that is one entry: see Kernel_Entry for the language of its texts.
 struct TemplateEntry {
   llvm::StringRef header; ///< of the device library
+  llvm::StringRef definition;
   llvm::StringRef call;
-  std::vector<std::pair<llvm::StringRef, std::string>> values; ///< what fields of `call` stand for
-  std::vector<std::pair<llvm::StringRef, int64_t>> buffers;    ///< likewise, positions
+  llvm::SmallVector<TemplateField> fields;
+
+  /// As the interface of templates says; a buffer that is not given is neither read nor written.
+  llvm::SmallVector<int64_t> reads() const;
+  llvm::SmallVector<llvm::SmallVector<int64_t>> writes() const;
+  bool isAdded(size_t result) const;
 };
 
 /// Of an attribute that is one; none of other templates.
