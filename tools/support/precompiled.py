@@ -15,7 +15,6 @@ COMPILER = "clang++-22"
 # Headers that take long to read, and how the names of the macros begin that they look at.
 LIBRARIES = {
     "CLI/CLI.hpp": "CLI11_",
-    "benchmark/benchmark.h": "BENCHMARK_",
     "fmt/format.h": "FMT_",
     "gmock/gmock.h": "GTEST_",
     "gtest/gtest.h": "GTEST_",
