@@ -23,7 +23,7 @@ template <class P> struct MatmulStages {
   /// a relative error of some 2⁻¹³ with every addition, towards zero, which a sum that is rounded
   /// to bf16 hardly shows, but a long one does.
   static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
-  static_assert(!P::transposeA || addsUp);
+  static_assert(!P::transposeA || addsUp || elementBytes == 2);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
   static constexpr int count = Tiles::stages;
   /// Pieces of an epilogue whose other operands are on their way to shared memory, to the place of
@@ -207,18 +207,33 @@ template <class P> struct FactorB {
   }
 };
 
+/// Likewise of a warpgroup's 64 rows of A. Where these are contiguous they lie in a box of their
+/// own.
+template <class P> struct FactorA {
+  using B = FactorB<P>;
+  static constexpr Major major = P::transposeA ? Major::MN : Major::K;
+  static NANO_DEVICE uint64_t descriptor(const uint8_t *a, int warpgroup) {
+    return matrixDescriptor(a + warpgroup * 64 * B::rowBytes, 16, 1024, Swizzle::Bytes128);
+  }
+  static NANO_DEVICE int offset(int k) {
+    return P::transposeA ? k * B::bytes / MatmulStages<P>::elementBytes * B::rowBytes
+                         : k * B::bytes;
+  }
+};
+
 /// Starts sums (+)= 64 rows of a stage's A, by their descriptor, times its B.
 template <class P>
 NANO_DEVICE void multiplyStage(TileSums<P> &sums, uint64_t left, const uint8_t *b,
                                bool accumulate) {
+  using A = FactorA<P>;
   using B = FactorB<P>;
   const uint64_t right = B::descriptor(b);
 #pragma unroll
   for (int k = 0; k < B::steps; ++k)
 #pragma unroll
     for (int i = 0; i < sums.pieces; ++i)
-      warpgroupMultiply<typename P::ElementA, typename P::ElementB, Major::K, B::major>(
-          sums.piece[i], advanced(left, k * B::bytes), advanced(right, B::offset(k, i)),
+      warpgroupMultiply<typename P::ElementA, typename P::ElementB, A::major, B::major>(
+          sums.piece[i], advanced(left, A::offset(k)), advanced(right, B::offset(k, i)),
           accumulate || k > 0);
 }
 
@@ -289,10 +304,9 @@ template <class P> struct Multiplier {
 
 private:
   using B = FactorB<P>;
-  /// The descriptor of the warpgroup's 64 rows of the stage's A, which lies along K.
+  /// The descriptor of the warpgroup's 64 rows of the stage's A.
   NANO_DEVICE uint64_t rowsOfA() const {
-    return matrixDescriptor(stages.a(at.stage) + warp / 4 * 64 * B::rowBytes, 16, 1024,
-                            Swizzle::Bytes128);
+    return FactorA<P>::descriptor(stages.a(at.stage), warp / 4);
   }
 
   /// Starts the stage's products, and ends those of the one before.
