@@ -31,7 +31,7 @@ struct DeviceOptions {
   bool shareGpus = false; ///< several ranks may have one GPU: slow, for trying many ranks out
   /// How long a rank may wait for the GPUs of others; 0: as long as it takes.
   std::chrono::milliseconds rankTimeout{0};
-  bool tune = false;    ///< choose the algorithms of matrix products by measurement
+  bool tune = false;    ///< choose algorithms of products, and among candidates, by measurement
   std::string tuneFile; ///< where such choices are kept; empty: nowhere
   std::function<void(const std::string &)> report; ///< receives lines for the user; may be empty
 };

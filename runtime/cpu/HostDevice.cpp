@@ -108,16 +108,16 @@ Status HostDevice::run(const std::string &name) {
       return plan::inCommand(plan, *prepared.program, i, status.error());
     if (!isMeasured)
       continue;
-    Clock::time_point end = Clock::now();
-    double seconds = std::chrono::duration<double>(end - start).count();
+    Clock::time_point now = Clock::now();
+    double seconds = std::chrono::duration<double>(now - start).count();
     command.seconds += seconds;
     ++command.runs;
     if (options.trace)
       spans.push_back({command.command,
                        std::chrono::duration<double>(start.time_since_epoch()).count(), seconds});
-    start = end;
+    start = now;
   }
-  return ok();
+  return end(*prepared.program);
 }
 
 Status HostDevice::runCommand(const std::string &name, size_t command) {
@@ -143,6 +143,12 @@ MatmulOperands HostDevice::operandsOf(const plan::Matmul &matmul) const {
 }
 
 Status HostDevice::execute(const Prepared &prepared) {
+  return prepared.command->candidates.empty()
+             ? executeOwn(prepared)
+             : runChosen(*prepared.command, [&] { return executeOwn(prepared); });
+}
+
+Status HostDevice::executeOwn(const Prepared &prepared) {
   auto bytesOf = [](plan::DType type, int64_t count) {
     return uint64_t(count) * plan::sizeOf(type);
   };

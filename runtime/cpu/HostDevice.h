@@ -8,6 +8,7 @@
 #include "runtime/cpu/ThreadTeam.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -47,8 +48,13 @@ protected:
 
   /// Called when the buffers have their addresses, once for each Launch command.
   virtual Result<std::unique_ptr<PreparedLaunch>> prepareLaunch(const plan::Launch &command) = 0;
-  /// Called when a program starts.
+  /// Called when a program starts, and when all its commands have run.
   virtual void begin(const plan::Program &program) {}
+  virtual Status end(const plan::Program &program) { return ok(); }
+  /// Runs a command that has candidates in one of its ways; `own` is its own one.
+  virtual Status runChosen(const plan::Command &command, const std::function<Status()> &own) {
+    return own();
+  }
   /// Where a buffer starts.
   virtual std::byte *bufferAddress(uint32_t buffer) const {
     return arena.data() + plan.buffers[buffer].offset;
@@ -82,6 +88,7 @@ private:
 
   Status prepare(const plan::Command &command, Prepared &prepared);
   Status execute(const Prepared &prepared);
+  Status executeOwn(const Prepared &prepared);
   Status communicate(const Prepared &prepared);
   MatmulOperands operandsOf(const plan::Matmul &matmul) const;
 

@@ -84,11 +84,13 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
     each.number = before + uint32_t(i) + 1;
     try {
       if (const auto *action = command.as<plan::Launch>())
-        prepare(*action, each);
+        each.launch = prepare(*action);
       if (const auto *matmul = command.as<plan::Matmul>())
         prepare(*matmul, each);
       if (const std::optional<plan::Exchange> exchange = exchangeOf(command))
         prepare(*exchange, each);
+      if (!command.candidates.empty())
+        prepareCandidates(program, each);
     } catch (const Failure &failure) {
       failIn(prepared, i, failure);
     }
@@ -98,10 +100,10 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
 
 /// Lays out nano::Launch: two 32-bit numbers, then of every segment the operands, the number of
 /// iterations and the first block. Encodes the tensor maps.
-void CudaDevice::prepare(const plan::Launch &command, Prepared &prepared) const {
+CudaDevice::KernelLaunch CudaDevice::prepare(const plan::Launch &command) const {
   const plan::Kernel &kernel = plan.kernels[command.kernel];
   size_t args = command.segments[0].args.size();
-  KernelLaunch &launch = prepared.launch;
+  KernelLaunch launch;
   std::vector<uint64_t> &words = launch.parameters;
   words.assign(1 + kernel.maxSegments * (args + 2), 0);
   size_t at = 1;
@@ -137,6 +139,7 @@ void CudaDevice::prepare(const plan::Launch &command, Prepared &prepared) const 
   };
   require(0, words.size() * sizeof words[0], "parameters");
   require(1, launch.maps.size() * sizeof(CUtensorMap), "tensor maps");
+  return launch;
 }
 
 void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {

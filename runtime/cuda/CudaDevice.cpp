@@ -1,5 +1,6 @@
 // A plan on a GPU: memory, kernels and ranks, and what it tells of itself.
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/Candidates.h"
 #include "runtime/cuda/Energy.h"
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
@@ -108,8 +109,10 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   code.seconds = compiled.seconds;
   if (products) {
     tuning = Tuning::open(options.tuneFile, gpu.name + ", cuBLASLt " + products->version(),
-                          options.report);
+                          options.report, options.tune);
     products->useTuning(&*tuning);
+  } else if (hasCandidates(plan)) {
+    tuning = Tuning::open(options.tuneFile, gpu.name, options.report, options.tune);
   }
   const bool tunes = options.tune && communicator.rank() == 0;
   if (tunes || options.trace)
@@ -124,7 +127,8 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   phases.end("products");
   if (tunes)
     shareTuning();
-  if (tunes && tuning && !options.tuneFile.empty()) {
+  takeWays();
+  if (tunes && products && !options.tuneFile.empty()) {
     if (Status saved = tuning->save(); !saved)
       throw Failure{saved.error()};
     report("wrote " + options.tuneFile + ": " + std::to_string(tuning->size()) + " products of " +

@@ -9,7 +9,6 @@
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Placement.h"
 #include "runtime/cuda/Staging.h"
-#include "runtime/cuda/Tuning.h"
 #include "runtime/files/BuildCache.h"
 
 #include <chrono>
@@ -76,6 +75,10 @@ private:
     std::string range; ///< for NVTX: label and model line
     KernelLaunch launch;
     std::unique_ptr<Product> product;
+    std::vector<KernelLaunch> candidates;
+    std::vector<std::string> ways; ///< names of what it does itself and of its candidates, if any
+    size_t way = 0;                ///< that it goes
+    bool isOpen = false;           ///< the ways are to be measured
     PreparedCollective collective; ///< collectives and Shard
     bool isExchange = false;       ///< a collective among several ranks
     uint32_t number = 0;           ///< of the plan's commands, from 1 on
@@ -106,17 +109,23 @@ private:
   void shareTuning();
   void loadKernels(const KernelCode &code);
   void prepareProgram(const plan::Program &program);
-  void prepare(const plan::Launch &command, Prepared &prepared) const;
+  KernelLaunch prepare(const plan::Launch &command) const;
+  void prepareCandidates(const plan::Program &program, Prepared &prepared);
   void prepare(const plan::Matmul &matmul, Prepared &prepared);
   void prepare(const plan::Exchange &exchange, Prepared &prepared) const;
   void tune(Product &product);
   void fillWithNoise();
   double secondsOf(const Product &product);
+  /// Measures the ways of open commands, with what is in their operands, and takes the fastest from
+  /// now on, on all ranks.
+  void measureWays(const Prepared &prepared);
+  void takeWays();
+  void closeWays(PreparedProgram &prepared);
 
   void launch(const KernelLaunch &kernel, CUstream stream) const;
   void enqueue(const Prepared &prepared, CUstream stream, bool withEvents);
-  void runFirst(PreparedProgram &prepared);
-  void runOneByOne(PreparedProgram &prepared, bool isFirst);
+  void runFirst(PreparedProgram &prepared, bool onData);
+  void runOneByOne(PreparedProgram &prepared, bool isFirst, bool measures = false);
   void runMeasured(PreparedProgram &prepared);
   void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);
   CUgraphExec record(PreparedProgram &prepared, bool isMeasured);

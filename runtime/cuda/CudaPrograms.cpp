@@ -40,6 +40,8 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
     if (bytes && to != from)
       gpu.check(api.cuMemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync");
   };
+  if (prepared.way > 0)
+    return launch(prepared.candidates[prepared.way - 1], stream);
   std::visit(
       Overload{
           [&](const plan::Launch &) { launch(prepared.launch, stream); },
@@ -82,11 +84,14 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
 }
 
 /// `isFirst`: the libraries load the code of what they run, which counts as the start's.
-void CudaDevice::runOneByOne(PreparedProgram &prepared, bool isFirst) {
+/// `measures`: before a command whose ways are open, these.
+void CudaDevice::runOneByOne(PreparedProgram &prepared, bool isFirst, bool measures) {
   for (size_t i = 0; i < prepared.commands.size(); ++i)
     try {
       const Phases::Clock::time_point begin = Phases::Clock::now();
       isInCommand = true;
+      if (measures && prepared.commands[i].isOpen && communicator.rank() == 0)
+        measureWays(prepared.commands[i]);
       enqueue(prepared.commands[i], streams[0], /*withEvents=*/false);
       const Phases::Clock::time_point enqueued = Phases::Clock::now();
       gpu.synchronize(streams[0]);
@@ -296,9 +301,12 @@ CudaDevice::PreparedProgram &CudaDevice::find(const std::string &program) {
   return found->second;
 }
 
-/// Runs the program for the first time, and records its graph for the next.
-void CudaDevice::runFirst(PreparedProgram &prepared) {
-  runOneByOne(prepared, /*isFirst=*/true);
+/// Runs the program for the first time, and records its graph for the next. `onData`: on what the
+/// run is about, so that times tell something.
+void CudaDevice::runFirst(PreparedProgram &prepared, bool onData) {
+  runOneByOne(prepared, /*isFirst=*/true, /*measures=*/onData);
+  if (onData)
+    closeWays(prepared);
   if (!options.waitForEach && isRecordable())
     prepared.graph = record(prepared, /*isMeasured=*/options.profile || options.trace);
   prepared.hasRun = true;
@@ -308,7 +316,7 @@ Status CudaDevice::run(const std::string &program) {
   return guarded([&] {
     PreparedProgram &prepared = find(program);
     if (!prepared.hasRun)
-      return runFirst(prepared);
+      return runFirst(prepared, /*onData=*/true);
     if (options.waitForEach)
       return runOneByOne(prepared, /*isFirst=*/false);
     if (options.profile || options.trace)
@@ -325,7 +333,7 @@ Status CudaDevice::prepareAhead(const std::vector<std::string> &names) {
   return guarded([&] {
     for (const std::string &name : names)
       if (PreparedProgram &prepared = find(name); !prepared.hasRun)
-        runFirst(prepared);
+        runFirst(prepared, /*onData=*/false);
   });
 }
 

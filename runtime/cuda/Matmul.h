@@ -1,8 +1,8 @@
 // Matrix products of a plan, by cuBLASLt.
 #pragma once
 
+#include "runtime/Tuning.h"
 #include "runtime/cuda/Api.h"
-#include "runtime/cuda/Tuning.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 

@@ -83,6 +83,8 @@ Result<std::unique_ptr<EmulatorDevice>> EmulatorDevice::create(const plan::Plan 
     return status.error();
   if (Status status = device->prepareCommands(); !status)
     return status.error();
+  if (Status status = device->prepareCandidates(); !status)
+    return status.error();
   return device;
 }
 

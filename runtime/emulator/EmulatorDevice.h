@@ -1,11 +1,14 @@
 // The emulator as a device: a host device whose kernels are the plan's CUDA texts.
 #pragma once
 
+#include "runtime/Tuning.h"
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/emulator/Cluster.h"
 #include "runtime/emulator/Options.h"
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -33,15 +36,30 @@ public:
 protected:
   Result<std::unique_ptr<cpu::PreparedLaunch>> prepareLaunch(const plan::Launch &command) override;
   void begin(const plan::Program &program) override;
+  Status end(const plan::Program &program) override;
+  Status runChosen(const plan::Command &command, const std::function<Status()> &own) override;
   std::byte *bufferAddress(uint32_t buffer) const override;
 
 private:
   class EmulatedLaunch;
+  /// The ways of a command that has candidates, and which one it goes.
+  struct Ways {
+    std::vector<std::string> names;
+    std::vector<std::unique_ptr<cpu::PreparedLaunch>> candidates;
+    size_t chosen = 0;
+    bool isOpen = false; ///< to be measured
+  };
 
   EmulatorDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
                  const Options &emulator)
       : HostDevice(plan, communicator, options), emulator(emulator) {}
   Status allocateBuffers();
+  /// After all other commands. Opens the tuning file.
+  Status prepareCandidates();
+  Status takeChoices();
+  /// Seconds of a run in each way, with what is in the command's operands.
+  Status measure(const plan::Command &command, const Ways &ways,
+                 const std::function<Status()> &own);
   /// The first fault as an error.
   Status runBlocks(Launch &launch);
 
@@ -49,6 +67,8 @@ private:
   Kernels kernels;
   std::vector<std::unique_ptr<Cluster>> clusters; ///< one a thread of the team
   uint64_t launches = 0;                          ///< so far, for the schedules' seeds
+  std::unordered_map<const plan::Command *, Ways> ways;
+  std::optional<Tuning> tuning; ///< where some command has candidates
   // Checked.
   cpu::Mapping memory;
   std::vector<uint64_t> offsets;                                   ///< of the buffers

@@ -337,6 +337,9 @@ struct Command {
   uint32_t stream = 0;
   std::string label = {}; ///< for traces and error messages
   Location location = {};
+  /// Of a Launch or Matmul: launches that compute the same, of operands that are among its own.
+  /// Which is fastest can be measured.
+  std::vector<Launch> candidates = {};
 
   template <typename T> bool is() const { return std::holds_alternative<T>(action); }
   /// The action when it is a T, else null.

@@ -210,7 +210,8 @@ inline constexpr auto fieldsOf<WaitEvent> = std::tuple(field("wait", &WaitEvent:
 template <>
 inline constexpr auto fieldsOf<Command> =
     std::tuple(OneOf{&Command::action}, optional("stream", &Command::stream),
-               optional("label", &Command::label), optional("at", &Command::location));
+               optional("label", &Command::label), optional("at", &Command::location),
+               optional("candidates", &Command::candidates));
 
 template <>
 inline constexpr auto fieldsOf<Program> =

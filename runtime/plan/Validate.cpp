@@ -216,6 +216,26 @@ void Validator::check(const Command &command, const Program &program) {
                  [&](const auto &action) { check(action); },
              },
              command.action);
+  for (const Launch &candidate : command.candidates)
+    this->candidate(candidate, command);
+}
+
+/// It is a launch, and what it reads and writes the command does.
+void Validator::candidate(const Launch &launch, const Command &command) const {
+  require(command.is<Launch>() || command.is<Matmul>(),
+          "it has candidates, which launches and products have");
+  check(launch);
+  const std::vector<Ref> own = operandsOf(command);
+  for (const Launch::Segment &segment : launch.segments)
+    for (const Ref &ref : segment.args)
+      for (bool written : {false, true})
+        require(!(written ? ref.written : ref.read) ||
+                    std::any_of(own.begin(), own.end(),
+                                [&](const Ref &each) {
+                                  return each.buffer == ref.buffer && each.offset == ref.offset &&
+                                         (written ? each.written : each.read);
+                                }),
+                "a candidate reads or writes what the command does not");
 }
 
 /// Every step has what each number of ranks runs.

@@ -74,6 +74,7 @@ private:
   void check(const Command &command, const Program &program);
   void check(const Expr &expr, int depth) const;
   void check(const Launch &launch) const;
+  void candidate(const Launch &launch, const Command &command) const;
   void reaches(const Kernel &kernel, const Launch::Segment &segment) const;
   void cudaLaunch(const Launch &launch) const;
   void check(const TensorMap &map, const Launch::Segment &segment) const;

@@ -250,9 +250,11 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "stream, for ui.perfetto.dev; a step that is the first on a GPU is empty, and any "
                  "with --check-commands")
       ->type_name("OUT.json");
-  app.add_flag("--tune", train.tune,
-               "Measure algorithms for the plan's matrix products on a GPU; keep the choice in "
-               "OUT.plan.tune.json, which later runs use");
+  app.add_flag(
+      "--tune", train.tune,
+      "Measure algorithms for the plan's matrix products on a GPU, and the candidates that "
+      "nanoc compile --candidates has put into it; keep the choice in "
+      "OUT.plan.tune.json, which later runs use");
   app.add_flag("--check-commands", train.checkCommands,
                "Wait for every command, so that an error names its command (slow)");
   app.add_option("--trust", options.trust.keys,

@@ -526,6 +526,72 @@ TEST_F(CudaDeviceTest, TunesOnceAndUsesTheChoice) {
   EXPECT_EQ(fake.algorithms, std::vector<int>(6, 0));
 }
 
+TEST_F(CudaDeviceTest, MeasuresCandidatesOnceAndUsesTheChoice) {
+  // The same sum by another kernel, which has operands that are read and written.
+  plan::Plan plan = smallPlan(1000);
+  plan::Command &sum = plan.programs[0].commands[4];
+  ASSERT_EQ(sum.label, "z plus y");
+  plan.kernels.push_back(plan.kernels[1]);
+  plan.kernels.back().name = "add_otherwise";
+  plan.sources.push_back({"add_otherwise.cu", plan.sources.back().text});
+  std::string &text = plan.sources.back().text;
+  text.replace(text.find(" add("), 5, " add_otherwise(");
+  plan.kernels.back().source = plan.sources.back().name;
+  fake.parameterBytes["add_otherwise"] = fake.parameterBytes["add"];
+  fake.onLaunch = [](const FakeCuda::Launch &launch) {
+    test::runSmallKernel(launch.kernel == "add_otherwise" ? "add" : launch.kernel,
+                         launch.parameter);
+  };
+  sum.candidates = {*sum.as<plan::Launch>()};
+  sum.candidates[0].kernel = 2;
+  options.tuneFile = cache.path + "/p.plan.tune.json";
+  options.tune = true;
+  auto device = make(plan);
+  ASSERT_TRUE(device);
+  // Both are run; the fake's clock makes the first the fastest. What they add to is as it was.
+  checkSmallPlan(*device, 1000, 2);
+  ASSERT_EQ(reported.size(), 2u);
+  EXPECT_CONTAINS(reported[0], "tuned add: add, ");
+  EXPECT_CONTAINS(reported[0], " us, add_otherwise ");
+  EXPECT_EQ(reported[1], "wrote " + options.tuneFile + ": 1 choices among candidates on Fake GPU");
+  const auto count = [&](const char *kernel) {
+    return std::count_if(fake.launches.begin(), fake.launches.end(),
+                         [&](const FakeCuda::Launch &each) { return each.kernel == kernel; });
+  };
+  EXPECT_GE(count("add_otherwise"), 3);
+  device.reset();
+
+  // Another choice by hand is taken.
+  auto json = nlohmann::json::parse(std::ifstream(options.tuneFile));
+  auto &machine = json["kernels"]["Fake GPU"];
+  ASSERT_EQ(machine.size(), 1u);
+  machine["add | add_otherwise"]["chosen"] = "add_otherwise";
+  std::ofstream(options.tuneFile) << json.dump();
+  options.tune = false;
+  reported.clear();
+  device = make(plan);
+  ASSERT_TRUE(device);
+  fake.launches.clear();
+  checkSmallPlan(*device, 1000, 2);
+  EXPECT_EQ(count("add"), 0);
+  EXPECT_GT(count("add_otherwise"), 0);
+  EXPECT_TRUE(reported.empty());
+  device.reset();
+
+  // Not on another machine, and that is said.
+  json["kernels"] = {{"Other GPU", machine}};
+  json["machines"] = nlohmann::json::object();
+  std::ofstream(options.tuneFile) << json.dump();
+  device = make(plan);
+  ASSERT_TRUE(device);
+  fake.launches.clear();
+  checkSmallPlan(*device, 1000, 2);
+  EXPECT_EQ(count("add_otherwise"), 0);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_CONTAINS(reported[0], "p.plan.tune.json: measured on Other GPU; this is Fake GPU, for "
+                               "which nothing of it is used; run with --tune to measure here");
+}
+
 TEST_F(CudaDeviceTest, ATuningFileThatIsNoneIsSaid) {
   options.tuneFile = cache.path + "/p.plan.tune.json";
   plan::Plan plan = productPlan({productCases()[0]});

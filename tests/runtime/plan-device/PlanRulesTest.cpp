@@ -43,6 +43,23 @@ void expectRefused(const Plan &good, std::span<const Rule> rules) {
   }
 }
 
+TEST(PlanRules, Candidates) {
+  Plan good = fullPlan();
+  Command &command = good.programs[0].commands[0];
+  command.candidates = {*command.as<Launch>()};
+  auto candidate = [](Plan &plan) -> Launch & {
+    return plan.programs[0].commands[0].candidates[0];
+  };
+  const Rule rules[] = {
+      {"the kernel does not exist", [&](Plan &plan) { candidate(plan).kernel = 99; }},
+      {"a candidate reads or writes what the command does not",
+       [&](Plan &plan) { candidate(plan).segments[0].args[0].written = true; }},
+      {"it has candidates, which launches and products have",
+       [&](Plan &plan) { plan.programs[0].commands[5].candidates = {candidate(plan)}; }},
+  };
+  expectRefused(good, rules);
+}
+
 TEST(PlanRules, EachIsChecked) {
   auto launch = [](Plan &plan) -> Launch & { return *plan.programs[0].commands[0].as<Launch>(); };
   auto product = [](Plan &plan) -> Matmul & { return *plan.programs[0].commands[2].as<Matmul>(); };

@@ -1,5 +1,5 @@
 // The tuning file: JSON, algorithms as hexadecimal text.
-#include "runtime/cuda/Tuning.h"
+#include "runtime/Tuning.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/plan/InputFile.h"
 #include "runtime/plan/JsonDepth.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <utility>
 
-namespace nano::cuda {
+namespace nano {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -57,7 +57,25 @@ Result<Json> read(const std::string &path) {
 
 bool isTuningFile(const Json &json) {
   return json.is_object() && json.contains("format") && json["format"] == 1 &&
-         json.contains("machines") && json["machines"].is_object();
+         json.contains("machines") && json["machines"].is_object() &&
+         (!json.contains("kernels") || json["kernels"].is_object());
+}
+
+/// What a section of the file has for the machine, null where it has nothing.
+Json ofMachine(const Json &file, const char *section, const std::string &machine) {
+  return file.contains(section) && file[section].contains(machine) ? file[section][machine]
+                                                                   : Json();
+}
+
+/// "A; B": whose choices a file holds.
+std::string machinesOf(const Json &file) {
+  std::string names;
+  for (const char *section : {"machines", "kernels"})
+    if (file.contains(section))
+      for (const auto &item : file[section].items())
+        if (names.find(item.key()) == std::string::npos)
+          names += (names.empty() ? "" : "; ") + item.key();
+  return names;
 }
 
 Json toJson(const TunedChoice &choice) {
@@ -68,16 +86,20 @@ Json toJson(const TunedChoice &choice) {
           {"candidates", choice.candidates}};
 }
 
+/// A number of microseconds, in seconds; fewer than nobody measures so many.
+bool secondsOf(const Json &json, double &value) {
+  constexpr double mostSeconds = 1e6;
+  if (!json.is_number())
+    return false;
+  value = 1e-6 * json.get<double>();
+  return value >= 0 && value <= mostSeconds;
+}
+
 std::optional<TunedChoice> choiceOf(const Json &json) {
   TunedChoice choice;
-  // More seconds, and more algorithms, than anybody measures.
-  constexpr double mostSeconds = 1e6;
-  constexpr int64_t mostCandidates = 1 << 20;
+  constexpr int64_t mostCandidates = 1 << 20; // more than anybody measures
   auto seconds = [&](const char *key, double &value) {
-    if (!json.contains(key) || !json[key].is_number())
-      return false;
-    value = 1e-6 * json[key].get<double>();
-    return value >= 0 && value <= mostSeconds;
+    return json.contains(key) && secondsOf(json[key], value);
   };
   auto count = [&](const char *key, int &value) {
     if (!json.contains(key) || !json[key].is_number_unsigned() ||
@@ -94,13 +116,35 @@ std::optional<TunedChoice> choiceOf(const Json &json) {
   return choice;
 }
 
-/// Adds the object's choices to `choices`; false when something in it is no choice.
-bool addChoices(const Json &json, std::map<std::string, TunedChoice> &choices) {
+Json toJson(const TunedWay &way) {
+  Json us = Json::object();
+  for (const auto &[name, seconds] : way.seconds)
+    us[name] = 1e6 * seconds;
+  return {{"chosen", way.chosen}, {"us", us}};
+}
+
+std::optional<TunedWay> wayOf(const Json &json) {
+  TunedWay way;
+  if (!json.is_object() || !json.contains("chosen") || !json["chosen"].is_string() ||
+      !json.contains("us") || !json["us"].is_object() || !json["us"].contains(json["chosen"]))
+    return std::nullopt;
+  way.chosen = json["chosen"].get<std::string>();
+  for (const auto &item : json["us"].items())
+    if (!secondsOf(item.value(), way.seconds.emplace_back(item.key(), 0).second))
+      return std::nullopt;
+  return way;
+}
+
+/// Adds the object's choices to `choices`; false when something in it is none.
+template <typename Choice, typename Of>
+bool addChoices(const Json &json, std::map<std::string, Choice> &choices, Of choiceOf) {
+  if (json.is_null())
+    return true;
   if (!json.is_object())
     return false;
   bool isGood = true;
   for (const auto &item : json.items()) {
-    std::optional<TunedChoice> choice = choiceOf(item.value());
+    std::optional<Choice> choice = choiceOf(item.value());
     isGood &= choice.has_value();
     if (choice)
       choices[item.key()] = *choice;
@@ -108,10 +152,10 @@ bool addChoices(const Json &json, std::map<std::string, TunedChoice> &choices) {
   return isGood;
 }
 
-Json toJson(const std::map<std::string, TunedChoice> &choices) {
+template <typename Choice> Json toJson(const std::map<std::string, Choice> &choices) {
   Json json = Json::object();
-  for (const auto &[product, choice] : choices)
-    json[product] = toJson(choice);
+  for (const auto &[name, choice] : choices)
+    json[name] = toJson(choice);
   return json;
 }
 
@@ -121,7 +165,8 @@ std::string textOf(const Json &json) {
 
 } // namespace
 
-Tuning Tuning::open(const std::string &path, const std::string &machine, const Report &report) {
+Tuning Tuning::open(const std::string &path, const std::string &machine, const Report &report,
+                    bool tunes) {
   Tuning tuning;
   tuning.path = path;
   tuning.machine = machine;
@@ -129,8 +174,16 @@ Tuning Tuning::open(const std::string &path, const std::string &machine, const R
   if (json && json->is_null())
     return tuning;
   bool isGood = json && isTuningFile(*json);
-  if (isGood && (*json)["machines"].contains(machine))
-    isGood = addChoices((*json)["machines"][machine], tuning.choices);
+  if (isGood) {
+    const Json products = ofMachine(*json, "machines", machine),
+               kernels = ofMachine(*json, "kernels", machine);
+    isGood = addChoices(products, tuning.choices, choiceOf);
+    isGood &= addChoices(kernels, tuning.ways, wayOf);
+    const std::string others = machinesOf(*json);
+    if (isGood && products.is_null() && kernels.is_null() && !others.empty() && !tunes && report)
+      report(path + ": measured on " + others + "; this is " + machine +
+             ", for which nothing of it is used; run with --tune to measure here");
+  }
   if (!json && report)
     report(json.error().message + "; the run goes on without it");
   else if (!isGood && report)
@@ -146,11 +199,25 @@ std::optional<TunedChoice> Tuning::find(const std::string &product) const {
   return found->second;
 }
 
-std::string Tuning::text() const { return textOf(toJson(choices)); }
+std::optional<TunedWay> Tuning::findWay(const std::string &command) const {
+  auto found = ways.find(command);
+  if (found == ways.end())
+    return std::nullopt;
+  return found->second;
+}
+
+std::string Tuning::text() const {
+  return textOf({{"products", toJson(choices)}, {"kernels", toJson(ways)}});
+}
 
 void Tuning::take(const std::string &text) {
   choices.clear();
-  addChoices(parse(text), choices);
+  ways.clear();
+  const Json json = parse(text);
+  if (!json.is_object())
+    return;
+  addChoices(json.value("products", Json()), choices, choiceOf);
+  addChoices(json.value("kernels", Json()), ways, wayOf);
 }
 
 Status Tuning::save() const {
@@ -158,6 +225,8 @@ Status Tuning::save() const {
   Json json = kept && isTuningFile(*kept) ? std::move(*kept)
                                           : Json{{"format", 1}, {"machines", Json::object()}};
   json["machines"][machine] = toJson(choices);
+  if (!ways.empty())
+    json["kernels"][machine] = toJson(ways);
   Result<AtomicFile> file = AtomicFile::create(path);
   Status status = file ? file->writer().append(textOf(json)) : Status(file.error());
   if (status)
@@ -168,4 +237,4 @@ Status Tuning::save() const {
   return ok();
 }
 
-} // namespace nano::cuda
+} // namespace nano
