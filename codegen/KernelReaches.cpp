@@ -25,6 +25,11 @@ static void takeSmaller(std::vector<uint64_t> &bytes, const std::vector<uint64_t
 
 KernelReaches kernelReaches(ArrayRef<ModuleOp> modules) {
   llvm::StringMap<std::map<int64_t, std::vector<uint64_t>>> byIterations;
+  auto add = [&](StringRef kernel, int64_t iterations, const std::vector<uint64_t> &bytes) {
+    auto [known, isNew] = byIterations[kernel].try_emplace(iterations, bytes);
+    if (!isNew)
+      takeSmaller(known->second, bytes);
+  };
   for (ModuleOp module : modules) {
     const step::KernelTable kernels(module);
     module.walk([&](step::LaunchOp launch) {
@@ -40,9 +45,15 @@ KernelReaches kernelReaches(ArrayRef<ModuleOp> modules) {
           bytes.push_back(bytesOf(access.buffer));
         const int64_t count =
             iterations ? (*iterations)[i] : int64_t(kernel.getIterations().value_or(0));
-        auto [known, isNew] = byIterations[launch.getKernel()].try_emplace(count, bytes);
-        if (!isNew)
-          takeSmaller(known->second, bytes);
+        add(launch.getKernel(), count, bytes);
+      }
+    });
+    module.walk([&](Operation *command) {
+      for (step::Candidate candidate : step::candidatesOf(command, kernels)) {
+        std::vector<uint64_t> bytes;
+        for (Value buffer : candidate.buffers)
+          bytes.push_back(bytesOf(buffer));
+        add(candidate.kernel.getSymName(), int64_t(*candidate.kernel.getIterations()), bytes);
       }
     });
   }

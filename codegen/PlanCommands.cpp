@@ -88,6 +88,7 @@ private:
   }
 
   FailureOr<plan::Launch> launch(step::LaunchOp op);
+  plan::Launch launch(const step::Candidate &candidate);
   plan::Matmul matmul(step::MatmulOp op);
   plan::AllReduce allReduce(step::AllReduceOp op);
   /// A command between wholes and parts: pairs of a source and a target; `pieces` are the parts.
@@ -119,6 +120,21 @@ FailureOr<plan::Launch> CommandWriter::launch(step::LaunchOp op) {
       segment.args.push_back(operand);
     }
     segment.grain = int64_t(kernel.getGrain());
+  }
+  return launch;
+}
+
+plan::Launch CommandWriter::launch(const step::Candidate &candidate) {
+  kernel::FuncOp kernel = candidate.kernel;
+  plan::Launch launch;
+  launch.kernel = index.kernels.at(kernel.getSymNameAttr());
+  plan::Launch::Segment &segment = launch.segments.emplace_back();
+  segment.iterations = int64_t(*kernel.getIterations());
+  segment.grain = int64_t(kernel.getGrain());
+  for (auto [i, buffer] : llvm::enumerate(candidate.buffers)) {
+    Ref operand = ref(buffer, kernel.reads(i), kernel.writes(i));
+    operand.bytes = uint64_t(kernel.touchedBytes(i, typeOf(buffer), segment.iterations));
+    segment.args.push_back(operand);
   }
   return launch;
 }
@@ -245,6 +261,8 @@ FailureOr<Command> CommandWriter::write(step::StepCommandOpInterface op) {
     return failure();
   Command command;
   command.action = std::move(*made);
+  for (const step::Candidate &candidate : step::candidatesOf(op, kernels))
+    command.candidates.push_back(launch(candidate));
   command.stream = uint32_t(op.getStream());
   command.label = step::labelOf(op);
   command.location = planLocation(op.getLoc());

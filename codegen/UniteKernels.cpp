@@ -59,14 +59,35 @@ public:
         byName[name] = cast<FunctionOpInterface>(builder.clone(*function));
     }
     if (!renamed.empty())
-      module.walk([&](step::LaunchOp launch) {
-        if (StringAttr name = renamed.lookup(launch.getKernel()))
-          launch.setKernelAttr(FlatSymbolRefAttr::get(name));
+      module.walk([&](Operation *command) {
+        if (auto launch = dyn_cast<step::LaunchOp>(command))
+          launch.setKernelAttr(current(launch.getKernelAttr(), renamed));
+        renameCandidates(command, renamed);
       });
     return success();
   }
 
 private:
+  /// What the kernel is called now.
+  static FlatSymbolRefAttr current(FlatSymbolRefAttr kernel,
+                                   const llvm::StringMap<StringAttr> &renamed) {
+    const StringAttr name = renamed.lookup(kernel.getValue());
+    return name ? FlatSymbolRefAttr::get(name) : kernel;
+  }
+
+  static void renameCandidates(Operation *command, const llvm::StringMap<StringAttr> &renamed) {
+    auto rename = [&](auto op) {
+      if (!op || !op.getCandidates())
+        return;
+      SmallVector<Attribute> names;
+      for (auto each : op.getCandidates()->template getAsRange<FlatSymbolRefAttr>())
+        names.push_back(current(each, renamed));
+      op.setCandidatesAttr(ArrayAttr::get(op.getContext(), names));
+    };
+    rename(dyn_cast<step::LaunchOp>(command));
+    rename(dyn_cast<step::MatmulOp>(command));
+  }
+
   ModuleOp kernels;
   llvm::StringMap<FunctionOpInterface> byName;
 };

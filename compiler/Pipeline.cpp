@@ -173,6 +173,7 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   LowerKernelsOptions kernels;
   kernels.target = options.target;
   kernels.lanes = options.lanes;
+  kernels.candidates = options.candidates;
   if (llvm::Expected<machine::Machine> machine = machine::load(machineOf(options)))
     kernels.multiprocessors = machine->multiprocessors();
   else

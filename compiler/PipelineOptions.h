@@ -22,6 +22,7 @@ struct PipelineOptions {
   int64_t chunkBytes = 0; ///< largest tensor of the head in a chunk of rows; 0: by the plan's peak
   std::string products = "auto"; ///< cuda: which products generated kernels compute, as
                                  ///< nano-fuse-products says
+  bool candidates = false;       ///< cuda: also kernels that nanorun --tune measures
   int64_t lanes = 16;            ///< CPU: f32 lanes of its vectors
   bool kMajor = false;    ///< its 8-bit products take only operands with the inner dimension last
   bool decode = true;     ///< a program of the next token's logits beside that of all

@@ -497,6 +497,10 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     device library for what upstream dialects lack; attention, scatters, scans, transposes and products with what follows them are templates of that library, and their functions
     only say which and with what sizes. Tasks that differ in nothing but the number of iterations share a kernel, which is named by what it computes.
 
+    With `candidates`, for CUDA, kernels that compute the same in another way stand beside those that are chosen by rule, so that who runs the plan can measure them: attention with other tiles, its gradients in seven
+    products beside five, and beside the library's product of a matrix with its own transpose, or of a symmetric matrix with itself, one that computes half of it. That a result is symmetric is found out from the
+    program: it is such a product of one buffer, with a symmetric addend or none.
+
     Errors: a `target` that is none; `lanes` other than 8 and 16; an op that must be a kernel of its own beside others; a head of attention that does not fit into shared
     memory; a result in place of an operand that other blocks read.
   }];
@@ -505,7 +509,8 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
                            "::mlir::func::FuncDialect"];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "cpu: vector code over ranges of iterations; cuda: what a thread of a block does">,
                  Option<"lanes", "lanes", "int64_t", "16", "f32 lanes of the CPU's vectors">,
-                 Option<"multiprocessors", "multiprocessors", "int64_t", "132", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work">];
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "132", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work">,
+                 Option<"candidates", "candidates", "bool", "false", "cuda: also kernels that may be faster than those that are chosen by rule, to be measured where the plan runs">];
 }
 
 //===- schedule/ -----------------------------------------------------------------------------------------------------===//

@@ -129,18 +129,18 @@ private:
       field = find(second);
     if (!field)
       return unknown(name);
-    if (field->kind == Kind::constant && what.empty())
-      return constantOf(*field);
-    if (field->kind == Kind::constant)
-      return unknown(what);
     if (what == "given")
       return std::string(field->isGiven() ? "true" : "false");
+    if (field->kind == Kind::constant && !what.empty())
+      return unknown(what);
     if (what == "count")
       return fmt::format("{}", field->positions.size());
     if (!field->isGiven()) {
       isLeftOut = true;
       return std::string();
     }
+    if (field->kind == Kind::constant)
+      return constantOf(*field);
     if (field->kind == Kind::function)
       return what.empty() ? functionText(kernel, *field) : FailureOr<std::string>(unknown(what));
     if (what == "type")
@@ -485,6 +485,12 @@ FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer)
       .Case([&](kernel::CustomAttr) -> Text {
         Text call = customCall(kernel, "work.begin", "work.end", nameOf);
         return failed(call) ? call : "  " + *call + ";\n";
+      })
+      .Case([&](kernel::SymmetricAttr x) -> Text {
+        return fmt::format("  nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], "
+                           "maps.map[1], {}, {});\n",
+                           x.getD() ? members.pointer(*x.getD()) : "nullptr",
+                           members.pointer(x.getC()));
       })
       .Case([&](kernel::ProductAttr product) -> Text {
         return ProductStruct(kernel, product).call(printer);

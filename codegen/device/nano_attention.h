@@ -108,11 +108,20 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   int32_t *counts = nullptr; ///< zeros: one, and one a unit
 };
 
+/// A::tiles, where the struct has it: which of the candidates for tiles; else the rule's.
+template <class A>
+constexpr int attentionTiles = []() -> int {
+  if constexpr (requires { A::tiles; })
+    return A::tiles;
+  return 0;
+}();
+
 template <class A>
 constexpr AttentionShape attentionShapeOf =
-    AttentionShape{A::tokens,     A::heads,     A::keyHeads,
-                   A::headSize,   A::valueSize, sizeof(typename A::Element) == 2,
-                   A::vectorRows, A::hasScore,  A::multiprocessors};
+    AttentionShape{A::tokens,        A::heads,     A::keyHeads,
+                   A::headSize,      A::valueSize, sizeof(typename A::Element) == 2,
+                   A::vectorRows,    A::hasScore,  A::multiprocessors,
+                   attentionTiles<A>};
 
 /// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
 template <class A> constexpr int sharing = A::heads / A::keyHeads;
@@ -155,7 +164,8 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 namespace nano {
 
 template <class A>
-using AttentionTilesOf = AttentionTileChoice<A::headSize, A::valueSize, A::hasScore>;
+using AttentionTilesOf =
+    AttentionTileChoice<A::headSize, A::valueSize, A::hasScore, attentionTiles<A>>;
 
 /// attentionForward with given tiles.
 template <class A, class Tiles, class Operands>

@@ -19,10 +19,11 @@ class Kernel_Field<string nameOf, string typeOf, string kindOf, bit isOptional =
   bit isSize = 0;
   AttrOrTypeParameter parameter = !if(isOptional, OptionalParameter<typeOf>, AttrParameter<typeOf, "">);
 }
-/// Constants: a number that is at least 1, one that is not so bound, a flag, a real number.
+/// Constants: a number that is at least 1, one that is not so bound, one where there is any, a flag, a real number.
 class Size<string name> : Kernel_Field<name, "int64_t", "constant"> { let isSize = 1; }
 class Number<string name> : Kernel_Field<name, "int64_t", "constant">;
 class Flag<string name> : Kernel_Field<name, "bool", "constant">;
+class NumberIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "constantIfAny", 1>;
 class Real<string name> : Kernel_Field<name, "::mlir::FloatAttr", "constant">;
 /// Buffers that are read and written, by their positions; WriteEach: one result, which goes to each of several.
 class Read<string name> : Kernel_Field<name, "int64_t", "read">;
@@ -41,9 +42,9 @@ class FunctionIfAny<string name, string nameInText, list<string> arguments> : Ke
 ///
 ///   %name, %name.view      a constant; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
 ///   %name.type, .stride    of a buffer: its element type, its outermost stride; %a|b.type: of the first of the two that there is
-///   %name.given, .count    whether there is such a buffer or function; how many
+///   %name.given, .count    whether there is such a constant, buffer or function; how many
 ///   %name.place            the number of the place. A line that names the buffers of a WriteEach stands once for each
-///   %if(name), %unless(…)  begins a line that stands where there is such a buffer, and where there is none. A line without them is
+///   %if(name), %unless(…)  begins a line that stands where there is such a field, and where there is none. A line without them is
 ///                          left out where it names what there is not
 ///   %threads               threads of a block
 class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_Field> fields, string noun, list<string> methods = []>
@@ -118,8 +119,36 @@ defvar attentionOperands = [{
   x.last = %last.view;
 }];
 
+def Kernel_SymmetricAttr : Kernel_Entry<"Symmetric", "symmetric", "nano_symmetric.h",
+    [Size<"matrices">, Size<"size">, Size<"inner">, Size<"blocks">, Flag<"transpose">, Real<"alpha">, Real<"beta">, Read<"x">, ReadIfAny<"d">, Write<"c">],
+    "a symmetric product"> {
+  let summary = "a symmetric matrix product (nano_symmetric.h)";
+  let description = [{
+    c = alpha·op(x)·op(x)ᵀ + beta·d, of bf16, for each of `matrices` matrices that lie one behind the other: x is [size, inner] or, with `transpose`, [inner, size], of which the kernel has two tensor
+    maps; d, where there is one, is symmetric, and so is c to the bit.
+
+    | field | meaning |
+    |---|---|
+    | `blocks` | blocks of the launch, which share all tiles |
+
+    Errors: sizes below 1.
+
+    Example: `#kernel.symmetric<matrices = 2, size = 128, inner = 64, blocks = 4, transpose = false, alpha = 1.0 : f64, beta = 1.0 : f64, x = 0, c = 1>`
+  }];
+  let definition = [{
+struct Symmetric {
+  static constexpr int matrices = %matrices, size = %size, inner = %inner, blocks = %blocks;
+  static constexpr bool transpose = %transpose, hasAddend = %d.given;
+  static constexpr float alpha = %alpha, beta = %beta;
+};
+}];
+  let call = [{%if(d)nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], maps.map[1], %d, %c);
+%unless(d)nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], maps.map[1], nullptr, %c);
+  }];
+}
+
 def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attention.h",
-    !listconcat(attentionFields, [WriteEach<"y">, WriteEach<"lse">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>]), "an attention"> {
+    !listconcat(attentionFields, [WriteEach<"y">, WriteEach<"lse">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, NumberIfAny<"tiles">]), "an attention"> {
   let summary = "causal attention within ranges of keys (nano_attention.h)";
   let description = [{
     As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values, those of `value_size` elements; buffers `first` and `last` hold the range of keys
@@ -129,6 +158,7 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
     |---|---|
     | `vector_rows` | rows of a head are contiguous and begin at multiples of 16 bytes |
     | `multiprocessors` | of the GPU: for its speed, not for the results |
+    | `tiles` | which of the candidates for tiles (nano_attention_shape.h), 0 without it: for its speed alone |
     | `scale` | what products of queries and keys are multiplied by |
     | `y`, `lse` | where the outputs go, and the logarithms of the sums of exponentials |
 
@@ -138,7 +168,7 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
     last = 4, y = [5], lse = [6]>`
   }];
   let errors = attentionErrors;
-  let definition = !strconcat(attentionDefinition, "};");
+  let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n};");
   let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
   x.lse[%lse.place] = %lse.view;
   nano::attentionForward<Attention>(work.begin, x);
@@ -148,7 +178,7 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
 def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "nano_attention.h",
     !listconcat(attentionFields, [
         Read<"lse">, Read<"delta">, Read<"dy">, WriteEach<"dq">, WriteEach<"dk">, WriteEach<"dv">, WriteIfAny<"partial">, AddIfAny<"counts">,
-        FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>]),
+        FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>, NumberIfAny<"tiles">]),
     "an attention", ["isAdded"]> {
   let summary = "the gradients of attention (nano_attention.h)";
   let description = [{
@@ -169,7 +199,7 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   if (!score != !score_grad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the other way round";
 }], attentionErrors);
-  let definition = !strconcat(attentionDefinition, "  %score_grad\n};");
+  let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n};");
   let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;
   x.delta = %delta.view;
   x.dy = %dy.view;

@@ -14,10 +14,13 @@ namespace nano::kernel {
 /// A field of a template: see Kernel_Field.
 struct TemplateField {
   enum class Kind { constant, read, write, add, function };
+  using Constant = std::variant<std::monostate, int64_t, bool, mlir::FloatAttr>;
 
-  static TemplateField constant(llvm::StringRef name,
-                                std::variant<int64_t, bool, mlir::FloatAttr> value) {
+  static TemplateField constant(llvm::StringRef name, Constant value) {
     return {name, Kind::constant, value};
+  }
+  static TemplateField constantIfAny(llvm::StringRef name, std::optional<int64_t> value) {
+    return value ? TemplateField{name, Kind::constant, *value} : TemplateField{name};
   }
   template <typename T> static TemplateField read(llvm::StringRef name, T positions) {
     return buffers(name, Kind::read, positions);
@@ -34,12 +37,16 @@ struct TemplateField {
     return {name, Kind::function, {}, {}, false, symbol, nameInText, std::move(arguments)};
   }
 
-  /// Whether there is such a buffer or function.
-  bool isGiven() const { return kind == Kind::function ? bool(symbol) : !positions.empty(); }
+  /// Whether there is such a constant, buffer or function.
+  bool isGiven() const {
+    if (kind == Kind::constant)
+      return !std::holds_alternative<std::monostate>(value);
+    return kind == Kind::function ? bool(symbol) : !positions.empty();
+  }
 
   llvm::StringRef name;
   Kind kind = Kind::constant;
-  std::variant<int64_t, bool, mlir::FloatAttr> value = {};
+  Constant value = {};
   llvm::SmallVector<int64_t> positions = {}; ///< of buffers
   bool isList = false;                       ///< a result that goes to all of the positions
   mlir::FlatSymbolRefAttr symbol = {};

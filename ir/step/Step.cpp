@@ -104,6 +104,21 @@ void CopyOp::getAccesses(const KernelTable &, Accesses &accesses) {
 void RecordOp::getAccesses(const KernelTable &, Accesses &) {}
 void WaitOp::getAccesses(const KernelTable &, Accesses &) {}
 
+SmallVector<Candidate> nano::step::candidatesOf(Operation *command, const KernelTable &kernels) {
+  SmallVector<Candidate> found;
+  auto add = [&](auto op, ValueRange buffers) {
+    if (op.getCandidates())
+      for (auto name : op.getCandidates()->template getAsRange<FlatSymbolRefAttr>())
+        if (kernel::FuncOp kernel = kernels.find(name.getAttr()))
+          found.push_back({kernel, SmallVector<Value>(buffers.take_front(kernel.getNumBuffers()))});
+  };
+  if (auto launch = dyn_cast<LaunchOp>(command))
+    add(launch, launch.getBuffers());
+  else if (auto matmul = dyn_cast<MatmulOp>(command))
+    add(matmul, matmul.getCandidateBuffers());
+  return found;
+}
+
 //===- Kinds of commands --------------------------------------------------===//
 
 bool nano::step::isCollective(Operation *command) {

@@ -111,6 +111,14 @@ inline llvm::SmallVector<Access> accessesOf(StepCommandOpInterface command,
   return accesses;
 }
 
+/// A kernel that could compute what a command computes, and the buffers that it would take.
+struct Candidate {
+  kernel::FuncOp kernel;
+  llvm::SmallVector<mlir::Value> buffers;
+};
+/// A command's candidates; those that `kernels` lacks are left out, which the verifier reports.
+llvm::SmallVector<Candidate> candidatesOf(mlir::Operation *command, const KernelTable &kernels);
+
 /// True for commands in which ranks meet.
 bool isCollective(mlir::Operation *command);
 /// True for commands that a device's copy engine does: copies, fills and shards.

@@ -154,9 +154,11 @@ def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUser
   let description = [{
     `buffers` holds `segments` sets one after the other; each has one buffer for each that the kernel takes. The kernel is a `kernel.func` of the nested
     module `@kernels`, which states what it does with each. `iterations` has the size of each set's iteration space; without it every set has the kernel's.
+    `candidates` are kernels that could compute the same, of their own numbers of iterations, for the first of the same buffers: who runs the plan may measure which is fastest.
 
     Errors: no such kernel; a number of buffers that is not `segments` times the kernel's; a number of iterations for each set that is missing or
-    negative; a buffer with another element type than the kernel's argument, or, unless that is a `memref<?xT>`, another shape.
+    negative; a buffer with another element type than the kernel's argument, or, unless that is a `memref<?xT>`, another shape; candidates of several sets;
+    a candidate that takes more buffers than the kernel, does something else with one, or does not say its iterations.
 
     ```mlir
     module @kernels {
@@ -171,7 +173,8 @@ def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUser
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Step_MemRef>:$buffers, DefaultValuedAttr<I64Attr, "1">:$segments,
-                       DefaultValuedAttr<I64Attr, "0">:$stream, OptionalAttr<DenseI64ArrayAttr>:$iterations);
+                       DefaultValuedAttr<I64Attr, "0">:$stream, OptionalAttr<DenseI64ArrayAttr>:$iterations,
+                       OptionalAttr<FlatSymbolRefArrayAttr>:$candidates);
   let assemblyFormat = "$kernel `(` $buffers `)` attr-dict `:` type($buffers)";
   let extraClassDeclaration = [{
     /// The buffers of one set, one a kernel argument.
@@ -182,14 +185,16 @@ def Step_LaunchOp : Step_Command<"launch", [DeclareOpInterfaceMethods<SymbolUser
   }];
 }
 
-def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments]> {
+def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "c = alpha·op(a)·op(b) + beta·d, a library call";
   let description = [{
     As `nano.matmul`, on buffers whose last dimension has stride 1 and whose leading dimensions are one batch with one stride. `d` has c's shape; it may be c.
     With `scale_a` and `scale_b`, f32, as `nano.scaled_matmul`: then a and b are matrices of f8.
+    `candidates` are kernels that could compute the same from a, which is also b, and d, where there is one, to c, these being their buffers: who runs the plan may measure which is fastest.
 
     Errors: ranks below 2; inner or batch dimensions that differ; a result or `d` of another shape; a layout that the library cannot express; f8 operands
-    without scales, or scales without; one scale alone; scales of other sizes than `nano.scaled_matmul`'s.
+    without scales, or scales without; one scale alone; scales of other sizes than `nano.scaled_matmul`'s; a candidate with other buffers, or
+    that does not say its iterations.
 
     ```mlir
     step.program @p {
@@ -213,7 +218,17 @@ def Step_MatmulOp : Step_Command<"matmul", [AttrSizedOperandSegments]> {
   let arguments = (ins Step_MemRef:$a, Step_MemRef:$b, Optional<Step_MemRef>:$scale_a, Optional<Step_MemRef>:$scale_b,
                        Optional<Step_MemRef>:$d, Step_MemRef:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        DefaultValuedAttr<F64Attr, "1.0">:$alpha, DefaultValuedAttr<F64Attr, "1.0">:$beta,
-                       DefaultValuedAttr<I64Attr, "0">:$stream);
+                       DefaultValuedAttr<I64Attr, "0">:$stream, OptionalAttr<FlatSymbolRefArrayAttr>:$candidates);
+  let extraClassDeclaration = [{
+    /// The buffers of a candidate, one a kernel argument.
+    ::llvm::SmallVector<::mlir::Value> getCandidateBuffers() {
+      ::llvm::SmallVector<::mlir::Value> buffers = {getA()};
+      if (getD())
+        buffers.push_back(getD());
+      buffers.push_back(getC());
+      return buffers;
+    }
+  }];
   let assemblyFormat = [{
     $a `,` $b (`scales` `(` $scale_a^ `,` $scale_b `)`)? (`add` $d^)? `into` $c attr-dict `:` type(operands)
   }];

@@ -7,6 +7,7 @@
 
 using namespace mlir;
 using namespace nano::step;
+namespace kernel = nano::kernel;
 
 /// Bytes to which every buffer's offset is aligned.
 static constexpr int64_t alignment = 256;
@@ -162,9 +163,39 @@ static bool fitsArgument(MemRefType buffer, MemRefType argument) {
   return succeeded(verifyCompatibleShape(buffer.getShape(), argument.getShape()));
 }
 
+static kernel::FuncOp findKernel(Operation *op, FlatSymbolRefAttr name,
+                                 SymbolTableCollection &symbols) {
+  return symbols.lookupNearestSymbolFrom<kernel::FuncOp>(
+      op, SymbolRefAttr::get(op->getContext(), kernelModuleName, {name}));
+}
+
+/// Each candidate takes the first of the buffers, and reads and writes them as the command does.
+static LogicalResult verifyCandidates(Operation *op, ArrayAttr candidates,
+                                      ArrayRef<Access> accesses, SymbolTableCollection &symbols) {
+  if (!candidates)
+    return success();
+  for (auto name : candidates.getAsRange<FlatSymbolRefAttr>()) {
+    kernel::FuncOp kernel = findKernel(op, name, symbols);
+    if (!kernel)
+      return op->emitOpError("no kernel of module @")
+             << kernelModuleName << " is called " << name << ", a candidate";
+    if (kernel.getNumBuffers() > accesses.size())
+      return op->emitOpError("candidate ")
+             << name << " takes " << kernel.getNumBuffers() << " buffers, of " << accesses.size();
+    if (!kernel.getIterations())
+      return op->emitOpError("candidate ") << name << " does not say how many iterations it has";
+    for (auto [i, access] : llvm::enumerate(accesses.take_front(kernel.getNumBuffers())))
+      if (kernel.reads(i) != access.reads || kernel.writes(i) != access.writes ||
+          !fitsArgument(cast<MemRefType>(access.buffer.getType()), kernel.getBufferType(i)))
+        return op->emitOpError("candidate ")
+               << name << " takes another buffer than the command's at " << i
+               << ", or does something else with it";
+  }
+  return success();
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto kernel = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(
-      *this, SymbolRefAttr::get(getContext(), kernelModuleName, {getKernelAttr()}));
+  kernel::FuncOp kernel = findKernel(*this, getKernelAttr(), symbols);
   if (!kernel)
     return emitOpError("no kernel of module @")
            << kernelModuleName << " is called " << getKernelAttr();
@@ -191,7 +222,21 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("buffer ") << i << " is " << type << ", but argument " << i % arguments
                                     << " of " << getKernelAttr() << " is " << expected;
   }
-  return success();
+  if (getCandidates() && getSegments() != 1)
+    return emitOpError("has candidates and several sets of operands");
+  SmallVector<Access> accesses;
+  for (auto [i, buffer] : llvm::enumerate(getBuffers()))
+    accesses.push_back({buffer, kernel.reads(i % arguments), kernel.writes(i % arguments)});
+  return verifyCandidates(*this, getCandidatesAttr(), accesses, symbols);
+}
+
+LogicalResult MatmulOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  SmallVector<Access> accesses;
+  for (Value buffer : getCandidateBuffers())
+    accesses.push_back({buffer, buffer != getC(), buffer == getC()});
+  if (getCandidates() && (getA() != getB() || getC() == getA() || getC() == getD()))
+    return emitOpError("has candidates, which take one factor, and nothing in the result's place");
+  return verifyCandidates(*this, getCandidatesAttr(), accesses, symbols);
 }
 
 /// The scales of f8 operands: none for other types, else two, each one number or one a block.

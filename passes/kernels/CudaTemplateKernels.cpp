@@ -36,9 +36,10 @@ void identify(NamedAttrList &fields, StringRef name, Attribute value) {
 /// The task's operands as arguments of launches.
 class Templates {
 public:
-  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, int64_t row)
+  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, int64_t row,
+            bool candidates)
       : task(task), program(program), multiprocessors(multiprocessors), row(row),
-        b(task.getContext()), body(task.getBody().front()) {}
+        candidates(candidates), b(task.getContext()), body(task.getBody().front()) {}
 
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
@@ -137,7 +138,6 @@ private:
   template <typename Op>
   FailureOr<std::vector<TemplateCall>> attention(Op op, Value q, const APFloat &scale) {
     constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
-    TemplateCall launch;
     SmallVector<Value> ins;
     SmallVector<SmallVector<Value>> outs;
     for (Value operand : op->getOperands())
@@ -159,28 +159,49 @@ private:
                                haveVectorRows(ins) && llvm::all_of(outs, haveVectorRows),
                                !op.getScore().empty(),
                                int(multiprocessors)};
+    const bool inChain = isGrad && nano::attentionInChain(shape, row);
+    SmallVector<SmallVector<Value>> all = outs;
+    if (inChain) {
+      const int64_t units = nano::attentionChainUnits(shape);
+      Value counts = buffer("counts", 1 + units, b.getI32Type());
+      step::FillOp::create(program, task.getLoc(), counts);
+      all.push_back({buffer("partial", units * nano::chainUnit, b.getF32Type())});
+      all.push_back({counts});
+    }
+    TemplateCall launch = attention(op, shape, ins, all, inChain, scale);
+    if (launch.sharedBytes > maxSharedBytes)
+      return op.emitOpError("has heads of ")
+             << std::max(shape.headSize, shape.valueSize)
+             << " elements; a block of a GPU has shared memory for fewer";
+    if (candidates) {
+      const int count =
+          isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
+      for (shape.tiles = inChain ? 0 : 1; shape.tiles < count; ++shape.tiles)
+        launch.candidates.push_back(attention(op, shape, ins, outs, /*inChain=*/false, scale));
+    }
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// Attention, or its gradients in five products or in seven, with some tiles.
+  template <typename Op>
+  TemplateCall attention(Op op, const nano::AttentionShape &shape, ArrayRef<Value> ins,
+                         ArrayRef<SmallVector<Value>> outs, bool inChain, const APFloat &scale) {
+    constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
+    TemplateCall launch;
     SmallVector<int64_t> sizes = {shape.tokens,  shape.heads,      shape.headSize,
                                   shape.isBf16,  shape.vectorRows, shape.multiprocessors,
                                   shape.keyHeads};
     if (shape.valueSize != shape.headSize)
       sizes.push_back(shape.valueSize);
-    const bool inChain = isGrad && nano::attentionInChain(shape, row);
-    if (inChain) {
-      const int64_t units = nano::attentionChainUnits(shape);
-      Value counts = buffer("counts", 1 + units, b.getI32Type());
-      step::FillOp::create(program, task.getLoc(), counts);
-      outs.push_back({buffer("partial", units * nano::chainUnit, b.getF32Type())});
-      outs.push_back({counts});
-    }
     const Bound at = bind(launch, ins, outs);
     setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
               inChain  ? nano::attentionChainLaunch(shape)
               : isGrad ? nano::attentionGradLaunch(shape)
                        : nano::attentionForwardLaunch(shape));
-    if (launch.sharedBytes > maxSharedBytes)
-      return op.emitOpError("has heads of ")
-             << std::max(shape.headSize, shape.valueSize)
-             << " elements; a block of a GPU has shared memory for fewer";
+    if (shape.tiles > 0)
+      identify(launch.identity, "tiles", b.getI64IntegerAttr(shape.tiles));
+    const auto tiles =
+        shape.tiles > 0 ? std::optional<int64_t>(shape.tiles) : std::optional<int64_t>();
     const FloatAttr factor = b.getF64FloatAttr(scale.convertToDouble());
     identify(launch.identity, "scale", factor);
     launch.instance = [=, context = b.getContext()](
@@ -195,24 +216,25 @@ private:
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
             inChain ? std::optional(at.outs[3][0]) : std::nullopt,
             inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
-            functions.scoreGrad);
+            functions.scoreGrad, tiles);
       else
         return kernel::AttentionAttr::get(
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
-            at.ins[3], at.ins[4], places(0), places(1), functions.score);
+            at.ins[3], at.ins[4], places(0), places(1), functions.score, tiles);
     };
     // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
     // a chain take about as long as six of these seven.
     const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
-    launch.flopsPerKey = kernel::flopsPerKey(
-        type, ofKeys * shape.headSize + ofValues * shape.valueSize, launch.iterations);
+    launch.flopsPerKey = kernel::flopsPerKey(cast<RankedTensorType>(op.getQ().getType()),
+                                             ofKeys * shape.headSize + ofValues * shape.valueSize,
+                                             launch.iterations);
     if (!op.getScore().empty())
       launch.score = &op.getScore();
     if constexpr (isGrad)
       if (!op.getScoreGrad().empty())
         launch.scoreGrad = &op.getScoreGrad();
-    return std::vector<TemplateCall>{launch};
+    return launch;
   }
 
   FailureOr<std::vector<TemplateCall>> scatter(graph::ScatterAddOp op) {
@@ -502,6 +524,7 @@ private:
   step::TaskOp task;
   OpBuilder &program;
   int64_t multiprocessors, row;
+  bool candidates;
   Builder b;
   Block &body;
 };
@@ -575,35 +598,9 @@ kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
 } // namespace
 
 FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
-                                                   int64_t multiprocessors, int64_t row) {
-  return Templates(task, program, multiprocessors, row).launches();
-}
-
-int64_t rowOfQueries(step::TaskOp task) {
-  auto grad = dyn_cast<graph::AttentionGradOp>(task.getBody().front().front());
-  auto argument = grad ? dyn_cast<BlockArgument>(grad.getFirst()) : BlockArgument();
-  if (!argument)
-    return 0;
-  const Value first = task.getIns()[argument.getArgNumber()];
-  for (Operation *user : first.getUsers()) {
-    auto writer = dyn_cast<step::TaskOp>(user);
-    if (!writer || writer->getBlock() != task->getBlock() || !writer->isBeforeInBlock(task) ||
-        !llvm::is_contained(writer.getOuts(), first))
-      continue;
-    const size_t place = llvm::find(writer.getOuts(), first) - writer.getOuts().begin();
-    auto begin =
-        writer.getBody().front().getTerminator()->getOperand(place).getDefiningOp<graph::MulOp>();
-    auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
-    if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())
-      return 0;
-    auto row = begin->getOperand(1).getDefiningOp<graph::ConstantOp>(),
-         divisor = number->getOperand(1).getDefiningOp<graph::ConstantOp>();
-    const int64_t tokens = cast<ShapedType>(first.getType()).getDimSize(0);
-    return row && divisor && row.getValue() == divisor.getValue()
-               ? std::min(int64_t(row.getValue().convertToDouble()), tokens)
-               : 0;
-  }
-  return 0;
+                                                   int64_t multiprocessors, int64_t row,
+                                                   bool candidates) {
+  return Templates(task, program, multiprocessors, row, candidates).launches();
 }
 
 std::string templateKey(const TemplateCall &launch) {
@@ -628,10 +625,13 @@ std::string templateKey(const TemplateCall &launch) {
   return key;
 }
 
-FailureOr<kernel::FuncOp> templateFunction(step::TaskOp task, const TemplateCall &launch,
+FailureOr<kernel::FuncOp> templateFunction(Operation *command, const TemplateCall &launch,
                                            StringRef name, OpBuilder &moduleBuilder) {
-  Builder b(task.getContext());
-  Location loc = launch.epilogue ? linesOf(task) : task.getBody().front().front().getLoc();
+  Builder b(command->getContext());
+  auto task = dyn_cast<step::TaskOp>(command);
+  Location loc = launch.epilogue ? linesOf(task)
+                 : task          ? task.getBody().front().front().getLoc()
+                                 : command->getLoc();
   TemplateFunctions functions;
   auto named = [&](StringRef suffix) { return (name + suffix).str(); };
   if (launch.epilogue) {

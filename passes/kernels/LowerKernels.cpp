@@ -163,6 +163,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
         if (failed(lower(part, moduleBuilder)))
           return signalPassFailure();
     }
+    if (isCuda && candidates && failed(addSymmetricProducts(moduleBuilder)))
+      return signalPassFailure();
   }
 
 private:
@@ -224,7 +226,8 @@ private:
     auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(),
                                          it->second.function.getSymNameAttr().getValue(),
                                          distinctOperands(task), /*segments=*/1, task.getStream(),
-                                         builder.getDenseI64ArrayAttr(iterations));
+                                         builder.getDenseI64ArrayAttr(iterations),
+                                         /*candidates=*/nullptr);
     launch->setLoc(task.getLoc());
     task.erase();
     return success();
@@ -244,25 +247,63 @@ private:
   LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
     OpBuilder builder(task);
     FailureOr<std::vector<TemplateCall>> launches =
-        templateCalls(task, builder, multiprocessors, rows.lookup(task));
+        templateCalls(task, builder, multiprocessors, rows.lookup(task), candidates);
     if (failed(launches))
       return failure();
     for (const TemplateCall &launch : *launches) {
-      std::string key = templateKey(launch);
-      auto [it, isNew] = known.try_emplace(key);
-      if (isNew) {
-        FailureOr<kernel::FuncOp> function = templateFunction(
-            task, launch, nameOf(launch.epilogue ? stemOf(task) : launch.stem, key), moduleBuilder);
-        if (failed(function))
-          return failure();
-        it->second = {*function, launch.iterations};
-      }
-      auto op = step::LaunchOp::create(
-          builder, it->second.function.getLoc(), it->second.function.getSymName(), launch.operands,
-          /*segments=*/1, task.getStream(), builder.getDenseI64ArrayAttr(launch.iterations));
+      FailureOr<kernel::FuncOp> function = kernelOf(task, launch, moduleBuilder);
+      FailureOr<ArrayAttr> others = candidatesOf(task, launch.candidates, moduleBuilder);
+      if (failed(function) || failed(others))
+        return failure();
+      auto op = step::LaunchOp::create(builder, function->getLoc(), function->getSymName(),
+                                       launch.operands, /*segments=*/1, task.getStream(),
+                                       builder.getDenseI64ArrayAttr(launch.iterations), *others);
       op->setLoc(task.getLoc());
     }
     task.erase();
+    return success();
+  }
+
+  /// The kernel of a template's launch for a command.
+  FailureOr<kernel::FuncOp> kernelOf(Operation *command, const TemplateCall &launch,
+                                     OpBuilder &moduleBuilder) {
+    const std::string key = templateKey(launch);
+    auto [it, isNew] = known.try_emplace(key);
+    if (isNew) {
+      const std::string stem = launch.epilogue ? stemOf(cast<step::TaskOp>(command)) : launch.stem;
+      FailureOr<kernel::FuncOp> function =
+          templateFunction(command, launch, nameOf(stem, key), moduleBuilder);
+      if (failed(function))
+        return failure();
+      it->second = {*function, launch.iterations};
+    }
+    return it->second.function;
+  }
+
+  /// The names of the candidates' kernels; null where there are none.
+  FailureOr<ArrayAttr> candidatesOf(Operation *command, ArrayRef<TemplateCall> calls,
+                                    OpBuilder &moduleBuilder) {
+    SmallVector<Attribute> names;
+    for (const TemplateCall &call : calls) {
+      FailureOr<kernel::FuncOp> function = kernelOf(command, call, moduleBuilder);
+      if (failed(function))
+        return failure();
+      function->setIterations(call.iterations);
+      names.push_back(FlatSymbolRefAttr::get(function->getSymNameAttr()));
+    }
+    return names.empty() ? ArrayAttr() : ArrayAttr::get(command->getContext(), names);
+  }
+
+  /// Candidates for the library's symmetric products.
+  LogicalResult addSymmetricProducts(OpBuilder &moduleBuilder) {
+    const step::KernelTable kernels(getOperation());
+    for (auto program : getOperation().getOps<step::ProgramOp>())
+      for (const auto &[matmul, call] : symmetricCalls(program, kernels, multiprocessors)) {
+        FailureOr<ArrayAttr> names = candidatesOf(matmul, call, moduleBuilder);
+        if (failed(names))
+          return failure();
+        step::MatmulOp(matmul).setCandidatesAttr(*names);
+      }
     return success();
   }
 

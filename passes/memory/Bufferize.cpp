@@ -217,7 +217,8 @@ void Bufferizer::emitMatmul(MatmulOp op) {
   Value a = operand(op.getA()), b = op.getB() == op.getA() ? a : operand(op.getB());
   Value d = op.getAddend() ? operand(op.getAddend()) : Value();
   step::MatmulOp::create(builder, op.getLoc(), a, b, Value(), Value(), d, memref(op),
-                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
+                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta(),
+                         /*stream=*/0, /*candidates=*/nullptr);
 }
 
 Value Bufferizer::scaleOperand(ScaledMatmulOp product, unsigned index) {
@@ -242,7 +243,8 @@ void Bufferizer::emitScaledMatmul(ScaledMatmulOp op) {
   Value scaleA = scaleOperand(op, 0), scaleB = scaleOperand(op, 1);
   Value d = op.getAddend() ? operand(op.getAddend()) : Value();
   step::MatmulOp::create(builder, op.getLoc(), a, b, scaleA, scaleB, d, memref(op),
-                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta());
+                         op.getTransposeA(), op.getTransposeB(), op.getAlpha(), op.getBeta(),
+                         /*stream=*/0, /*candidates=*/nullptr);
 }
 
 step::TaskOp Bufferizer::openTask(Location loc, ValueRange ins, ValueRange outs) {

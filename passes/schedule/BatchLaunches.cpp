@@ -201,6 +201,7 @@ LaunchOp merge(ArrayRef<LaunchOp> launches, const KernelTable &kernels) {
   merged->setLoc(FusedLoc::get(first.getContext(), locations));
   merged.getBuffersMutable().assign(buffers);
   merged.setSegments(segments);
+  merged.removeCandidatesAttr(); // they are for one set of operands
   if (ownIterations)
     merged.setIterations(iterations);
   return merged;

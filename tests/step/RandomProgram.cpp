@@ -160,7 +160,8 @@ void Generator::launch() {
       if (overlap(other, operands.front()))
         return;
   std::string kernel = (Twine("k") + Twine(inputs) + (inPlace ? "i" : "") + Twine(outputs)).str();
-  LaunchOp::create(builder, builder.getUnknownLoc(), kernel, operands, 1, 0, DenseI64ArrayAttr());
+  LaunchOp::create(builder, builder.getUnknownLoc(), kernel, operands, 1, 0, DenseI64ArrayAttr(),
+                   nullptr);
   for (Value written : ArrayRef(operands).drop_front(inputs))
     markWritten(written);
 }
@@ -201,7 +202,7 @@ void Generator::command() {
         continue;
       bool accumulate = isWritten(storage.value) && chance(50);
       MatmulOp::create(builder, loc, w, w, Value(), Value(), accumulate ? storage.value : Value(),
-                       storage.value, false, true, APFloat(1.0), APFloat(1.0));
+                       storage.value, false, true, APFloat(1.0), APFloat(1.0), 0, nullptr);
       markWritten(storage.value);
       return;
     }

@@ -300,3 +300,78 @@ step.program @p {
   // expected-error @below {{differ in element type or number of elements}}
   step.copy %x to %y : memref<8xf32>, memref<4xf32>
 }
+
+// -----
+
+module @kernels {
+  kernel.func @gram(read memref<8x8xbf16>, write memref<8x8xbf16>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
+}
+step.program @two_factors {
+  %x = step.buffer "x" : memref<8x8xbf16>
+  %w = step.buffer "w" : memref<8x8xbf16>
+  %c = step.buffer "c" : memref<8x8xbf16>
+  // expected-error @below {{has candidates, which take one factor, and nothing in the result's place}}
+  step.matmul %x, %w into %c {candidates = [@gram], transpose_b} : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16>
+}
+
+// -----
+
+module @kernels {
+  kernel.func @gram(read memref<8x8xbf16>, read memref<8x8xbf16>, write memref<8x8xbf16>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
+}
+step.program @no_addend {
+  %x = step.buffer "x" : memref<8x8xbf16>
+  %c = step.buffer "c" : memref<8x8xbf16>
+  // expected-error @below {{candidate @gram takes 3 buffers, of 2}}
+  step.matmul %x, %x into %c {candidates = [@gram], transpose_b} : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16>
+}
+
+// -----
+
+module @kernels {
+  kernel.func @exp(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
+  kernel.func @update(read memref<8xf32>, read_write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
+}
+step.program @does_more {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<8xf32>
+  // expected-error @below {{candidate @update takes another buffer than the command's at 1, or does something else with it}}
+  step.launch @exp(%x, %y) {candidates = [@update]} : memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+module @kernels {
+  kernel.func @exp(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
+}
+step.program @unknown {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<8xf32>
+  // expected-error @below {{no kernel of module @kernels is called @none, a candidate}}
+  step.launch @exp(%x, %y) {candidates = [@none]} : memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+module @kernels {
+  kernel.func @exp(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
+  kernel.func @other(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index)
+}
+step.program @no_iterations {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<8xf32>
+  // expected-error @below {{candidate @other does not say how many iterations it has}}
+  step.launch @exp(%x, %y) {candidates = [@other]} : memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+module @kernels {
+  kernel.func @exp(read memref<8xf32>, write memref<8xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
+}
+step.program @two_sets {
+  %x = step.buffer "x" : memref<8xf32>
+  %y = step.buffer "y" : memref<8xf32>
+  // expected-error @below {{has candidates and several sets of operands}}
+  step.launch @exp(%x, %y, %x, %y) {candidates = [@exp], segments = 2 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>
+}

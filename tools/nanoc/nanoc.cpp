@@ -460,6 +460,10 @@ int run(int argc, char **argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "fused", "library"}))
       ->type_name("auto|fused|library");
+  compile->add_flag("--candidates", options.pipeline.candidates,
+                    "cuda: the plan also holds kernels that may be faster than those chosen by "
+                    "rule, for nanorun --tune to measure: other tiles of attention, its gradients "
+                    "in seven products beside five, symmetric products at half the work");
   compile->add_flag(
       "--report-memory", options.reportMemory,
       "Says who holds memory at the peak, by model line, and what would be made again "

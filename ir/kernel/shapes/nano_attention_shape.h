@@ -18,6 +18,7 @@ struct AttentionShape {
   bool vectorRows;
   bool hasScore = false;     ///< the op has a score region
   int multiprocessors = 132; ///< of the GPU: for its speed, not for the results
+  int tiles = 0; ///< which of the candidates for tiles; 0 is the rule's: for its speed alone
 };
 
 /// The launches of an attention op that runs on tensor cores: rows of tiles are queries and columns
@@ -110,7 +111,12 @@ constexpr int attentionSharedBytes = 227 * 1024;
 /// takes registers, and runs on the smaller tiles of warps. Without one, warpgroups compute: the
 /// forward pass with as many stages of columns as there is memory for, the gradients where the sums
 /// of dk and dv, of keys and values together, are at most 256 columns.
-template <int keySize, int valueSize, bool hasScore> struct AttentionTileChoice {
+///
+/// What is fastest depends on the rows' lengths too, and on the GPU: other candidates can be
+/// measured. Of the forward pass the first has one slot of queries and more stages, the second
+/// blocks of the other number of columns; of the gradients blocks of keys come 4 or 16 blocks after
+/// those of queries, or blocks of columns in three stages.
+template <int keySize, int valueSize, bool hasScore, int candidate = 0> struct AttentionTileChoice {
   static constexpr int larger = keySize > valueSize ? keySize : valueSize,
                        both = keySize + valueSize;
   /// Stages beside so many slots. With two of them alone copies and products wait for each other.
@@ -121,15 +127,28 @@ template <int keySize, int valueSize, bool hasScore> struct AttentionTileChoice 
       (2 * 64 * both + 16);
   static constexpr int slots = fitting<2> < 3 ? 1 : 2,
                        stages = fitting<slots> < 4 ? fitting<slots> : 4;
-  using Runs = HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 5 : stages, slots>;
+  using Rule = HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 5 : stages, slots>;
+  using OneSlot =
+      HopperRuns<larger == 64 ? 128 : 64, larger == 64 ? 6 : (fitting<1> < 6 ? fitting<1> : 6), 1>;
+  using OtherColumns = HopperRuns<larger == 64 ? 64 : 128, larger == 64 ? 8 : 2, 2>;
+  using Runs = typename AttentionEither<
+      candidate == 0, Rule,
+      typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
+  using Grads = typename AttentionEither<candidate == 3, HopperTiles<64, 3>,
+                                         HopperTiles<64, 4,
+                                                     candidate == 1   ? 4
+                                                     : candidate == 2 ? 16
+                                                                      : 8>>::Type;
+  /// Candidates, the rule's included.
+  static constexpr int forwardCandidates = hasScore || larger > 128 ? 1 : 3,
+                       gradCandidates = hasScore || both > 256 ? 1 : 4;
   /// 192 threads share rows of 24 pieces of 16 bytes evenly, and those alone.
   static constexpr int warps = keySize == 192 && valueSize == 192 ? 6 : 4;
   static constexpr bool useWarps = hasScore || both > 256;
   using Forward = typename AttentionEither<hasScore, AttentionTiles<16, warps, 64>, Runs>::Type;
-  using Queries =
-      typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, HopperTiles<64, 4>>::Type;
+  using Queries = typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, Grads>::Type;
   using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 256 ? 16 : 32)>,
-                                        HopperTiles<64, 4>>::Type;
+                                        Grads>::Type;
 };
 
 /// Of the template with plain multiply-adds: every size of head, any strides, f32 and bf16.
@@ -175,21 +194,36 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
 
 /// select(choice) of the tiles of a shape on tensor cores.
 template <int keySize, int valueSize, class Select>
-NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
-  return s.hasScore ? select(AttentionTileChoice<keySize, valueSize, true>())
-                    : select(AttentionTileChoice<keySize, valueSize, false>());
+NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
+  return s.hasScore     ? select(AttentionTileChoice<keySize, valueSize, true>())
+         : s.tiles == 0 ? select(AttentionTileChoice<keySize, valueSize, false>())
+         : s.tiles == 1 ? select(AttentionTileChoice<keySize, valueSize, false, 1>())
+         : s.tiles == 2 ? select(AttentionTileChoice<keySize, valueSize, false, 2>())
+                        : select(AttentionTileChoice<keySize, valueSize, false, 3>());
 }
 template <int keySize, class Select>
-NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
+NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
   return s.valueSize == 64    ? ofTileChoice<keySize, 64>(s, select)
          : s.valueSize == 128 ? ofTileChoice<keySize, 128>(s, select)
                               : ofTileChoice<keySize, 192>(s, select);
 }
 template <class Select>
-NANO_BOTH constexpr TemplateLaunch ofTileChoice(const AttentionShape &s, Select select) {
+NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
   return s.headSize == 64    ? ofTileChoice<64>(s, select)
          : s.headSize == 128 ? ofTileChoice<128>(s, select)
                              : ofTileChoice<192>(s, select);
+}
+
+/// How many candidates there are for the tiles of the forward pass and of the gradients.
+NANO_BOTH constexpr int attentionForwardCandidates(const AttentionShape &s) {
+  if (!attentionOnTensorCores(s))
+    return 1;
+  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::forwardCandidates; });
+}
+NANO_BOTH constexpr int attentionGradCandidates(const AttentionShape &s) {
+  if (!attentionOnTensorCores(s))
+    return 1;
+  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::gradCandidates; });
 }
 
 /// The tiles of the gradients in five products, by head size.
