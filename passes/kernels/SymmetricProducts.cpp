@@ -74,7 +74,7 @@ TemplateCall callOf(step::MatmulOp op, const SymmetricShape &shape, int64_t mult
       op.getContext(), shape.matrices, shape.size, shape.inner, launch.blocks, shape.transpose,
       op.getAlphaAttr(), op.getBetaAttr(), /*x=*/0, d, /*c=*/d ? 2 : 1);
   call.instance = [=](const TemplateFunctions &) { return instance; };
-  call.identity.set("nano.template", instance);
+  call.identity.set("template", instance);
   return call;
 }
 

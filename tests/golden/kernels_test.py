@@ -27,6 +27,7 @@ MODELS = {
     "gpt124m": ("models/gpt124m",),
     "gpt124m_fp8": ("models/gpt124m", "fp8=all"),
     "gpt124m_fused": ("models/gpt124m", "fp8=all", "--products=fused"),
+    "gpt124m_candidates": ("models/gpt124m", "--candidates"),
     "gpt2": ("models/gpt2",),
     "speedrun44": ("models/speedrun44",),
     "sequences": ("tests/compiler/Inputs/sequences",),
@@ -130,6 +131,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_gpt124m_fused(self):
         self.check("gpt124m_fused")
+
+    def test_gpt124m_candidates(self):
+        self.check("gpt124m_candidates")
 
     def test_gpt2(self):
         self.check("gpt2")
