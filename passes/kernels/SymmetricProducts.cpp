@@ -7,12 +7,13 @@
 //   step.matmul %x, %x into %a {transpose_b}                  a = x·xᵀ
 //   step.matmul %a, %a add %a into %p {alpha = …, beta = …}   p = alpha·a·a + beta·a
 //
-// A buffer is symmetric until a command writes to it, or to a part of it.
+// A buffer, or a part of one, is symmetric until a command writes to it; so is one whose matrices
+// are the results of several such products, as those of unequal factors are that one batch squares.
 #include "passes/kernels/CudaTemplateKernels.h"
 
 #include "ir/kernel/shapes/nano_symmetric_shape.h"
 
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 
@@ -21,7 +22,56 @@ namespace {
 
 MemRefType typeOf(Value buffer) { return cast<MemRefType>(buffer.getType()); }
 
-using Symmetric = llvm::SmallSetVector<Value, 8>;
+/// The buffers, and parts of buffers, that hold symmetric matrices one behind the other.
+class Symmetric {
+public:
+  /// Of such a part and nothing else; matrices of several sizes may lie beside each other.
+  bool contains(Value buffer) const {
+    const std::optional<Part> part = partOf(buffer);
+    if (!part)
+      return false;
+    int64_t known = part->range.begin;
+    auto reaches = [&](const Part &each) {
+      return each.key == part->key && each.size == part->size &&
+             (known - each.range.begin) % (each.size * each.size) == 0 &&
+             each.range.begin <= known && known < each.range.end;
+    };
+    while (known < part->range.end) {
+      const auto *next = llvm::find_if(parts, reaches);
+      if (next == parts.end())
+        return false;
+      known = next->range.end;
+    }
+    return true;
+  }
+  void add(Value buffer) {
+    if (const std::optional<Part> part = partOf(buffer))
+      parts.push_back(*part);
+  }
+  /// Something else is written there.
+  void remove(Value buffer) {
+    const step::ElementRange written = step::elementRange(typeOf(buffer));
+    llvm::erase_if(parts, [&](const Part &each) {
+      return each.key == step::bufferKey(buffer) && each.range.meets(written);
+    });
+  }
+
+private:
+  struct Part {
+    const void *key;
+    step::ElementRange range;
+    int64_t size; ///< rows and columns of a matrix
+  };
+  static std::optional<Part> partOf(Value buffer) {
+    const MemRefType type = typeOf(buffer);
+    const ArrayRef<int64_t> shape = type.getShape();
+    if (shape.size() < 2 || shape.back() != shape[shape.size() - 2] || !step::isContiguous(type))
+      return std::nullopt;
+    return Part{step::bufferKey(buffer), step::elementRange(type), shape.back()};
+  }
+
+  SmallVector<Part> parts;
+};
 
 bool isSymmetric(step::MatmulOp op, const Symmetric &symmetric) {
   return op.getA() == op.getB() && !op.getScaleA() &&
@@ -92,11 +142,10 @@ symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels, int64_
     const bool makesSymmetric = matmul && isSymmetric(matmul, symmetric);
     for (const step::Access &access : step::accessesOf(command, kernels))
       if (access.writes)
-        symmetric.remove_if(
-            [&](Value each) { return step::bufferKey(each) == step::bufferKey(access.buffer); });
+        symmetric.remove(access.buffer);
     if (!makesSymmetric)
       continue;
-    symmetric.insert(matmul.getC());
+    symmetric.add(matmul.getC());
     if (const std::optional<SymmetricShape> shape = shapeOf(matmul))
       calls.emplace_back(matmul, callOf(matmul, *shape, multiprocessors));
   }

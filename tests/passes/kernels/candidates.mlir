@@ -30,6 +30,28 @@ step.program @newton_schulz {
   step.matmul %u, %u into %c {transpose_a} : memref<72x64xbf16>, memref<72x64xbf16>, memref<64x64xbf16>
 }
 
+// Matrices of two products, which one squares; not where something else has been written to one of them since.
+// CHECK-LABEL: step.program @parts
+// CHECK-COUNT-2: step.matmul {{.*}}candidates{{.*}}transpose_b
+// CHECK:         step.matmul %[[ALL:.*]], %[[ALL]] into %{{.*}} {candidates = [@symmetric_{{.*}}]} : memref<3x64x64xbf16>
+// CHECK:         step.fill
+// CHECK:         step.matmul %[[ALL]], %[[ALL]] into %{{.*}} : memref<3x64x64xbf16>
+step.program @parts {
+  %x = step.buffer "x" : memref<64x64xbf16>
+  %w = step.buffer "w" : memref<2x64x128xbf16>
+  %a = step.buffer "a" : memref<3x64x64xbf16>
+  %first = step.view %a : memref<3x64x64xbf16> to memref<64x64xbf16, strided<[64, 1], offset: 0>>
+  %rest = step.view %a : memref<3x64x64xbf16> to memref<2x64x64xbf16, strided<[4096, 64, 1], offset: 4096>>
+  %y = step.buffer "y" : memref<3x64x64xbf16>
+  step.fill %x : memref<64x64xbf16>
+  step.fill %w : memref<2x64x128xbf16>
+  step.matmul %x, %x into %first {transpose_b} : memref<64x64xbf16>, memref<64x64xbf16>, memref<64x64xbf16, strided<[64, 1], offset: 0>>
+  step.matmul %w, %w into %rest {transpose_b} : memref<2x64x128xbf16>, memref<2x64x128xbf16>, memref<2x64x64xbf16, strided<[4096, 64, 1], offset: 4096>>
+  step.matmul %a, %a into %y : memref<3x64x64xbf16>, memref<3x64x64xbf16>, memref<3x64x64xbf16>
+  step.fill %first : memref<64x64xbf16, strided<[64, 1], offset: 0>>
+  step.matmul %a, %a into %y : memref<3x64x64xbf16>, memref<3x64x64xbf16>, memref<3x64x64xbf16>
+}
+
 // Not symmetric: two buffers; one that has been overwritten since; an addend of which nobody knows. Symmetric, but not the template's: f32; a result in the addend's place; rows
 // of 15 elements.
 // CHECK-LABEL: step.program @others
