@@ -170,7 +170,8 @@ public:
   void expectPlain() {
     const nano::MatmulLaunch launch =
         nano::matmulLaunch({shape.size, shape.size, shape.inner, false, true, 2, false, false}, 2);
-    TemplateRunner runner("#include \"nano_kernels.h\"\n#include \"nano_matmul.h\"\n" + plainText(shape, launch.blocks),
+    TemplateRunner runner("#include \"nano_kernels.h\"\n#include \"nano_matmul.h\"\n" +
+                              plainText(shape, launch.blocks),
                           {"plain"});
     const nano::TensorBox a = nano::MatmulTiles::aBox(false, 2),
                           b = nano::MatmulTiles::bBox(true, 2);
