@@ -144,6 +144,15 @@ Tensor joined(ArrayRef<Tensor> columns, Line at) {
                                                       values, int64_t(shape.size()) - 1));
 }
 
+/// No columns of rows of `type`.
+Tensor none(RankedTensorType type, DType element, Line at) {
+  Shape shape({});
+  shape.rank = static_cast<int>(type.getRank());
+  llvm::copy(type.getShape(), shape.sizes);
+  shape.sizes[shape.rank - 1] = 0;
+  return full(shape, 0, element, at);
+}
+
 constexpr int64_t mostTaken = 64;
 } // namespace
 
@@ -160,6 +169,8 @@ Tensor takeAlong(const At &x, const Tensor &indices) {
   const int64_t count = wanted.getShape().back();
   if (count > mostTaken)
     fail(at, fmt::format("takeAlong: {} numbers of a row; at most {}", count, mostTaken));
+  if (count == 0)
+    return none(type, dtypeOf(value), at);
   const Tensor numbers = columnNumbers(type, i32, at);
   SmallVector<Tensor> columns;
   for (int64_t j = 0; j < count; ++j)
@@ -171,10 +182,12 @@ TopK topK(const At &x, int64_t k) {
   const Line at = x.at;
   const Value value = floats(x, "topK", /*hasRows=*/true);
   const RankedTensorType type = typeOf(value);
-  if (k < 1 || k > type.getShape().back())
+  if (k < 0 || k > type.getShape().back())
     fail(at, fmt::format("topK: {} of rows of {} numbers", k, type.getShape().back()));
   if (k > mostTaken)
     fail(at, fmt::format("topK: {} of a row; at most {}", k, mostTaken));
+  if (k == 0)
+    return {none(type, dtypeOf(value), at), none(type, i32, at)};
   const Tensor numbers = columnNumbers(type, i32, at);
   Tensor rest = x.tensor;
   SmallVector<Tensor> values, indices;

@@ -98,6 +98,15 @@ private:
   Held *held = nullptr;
 };
 
+/// Numbers of a kernel's inputs.
+class Inputs {
+public:
+  Inputs() = default;
+  Inputs(std::initializer_list<int> list, Line at = Line::here());
+  int list[Tensors::most] = {};
+  int count = 0;
+};
+
 /// A kernel's texts and what they do; shapes follow from those of the inputs.
 struct KernelCode {
   /// C++ that defines a function template of the kernel's name,
@@ -120,6 +129,17 @@ struct KernelCode {
   /// has the program check them, as those of `gather`. −1: none.
   int indexInput = -1;
   Function<int64_t(const Tensors &inputs)> indexBound = {};
+  /// Sampling with a cache, which computes one position after the other: the inputs whose dimension
+  /// 0 is the position, as that of all results. A row of the results then comes from this row of
+  /// them and all of the other inputs, and the kernel is called with inputs of one row, unless
+  /// `row` says otherwise. With none of them, sampling computes all positions for every token.
+  Inputs byRows = {};
+  /// The rows of the results at a position, i32 [1], each of size 1 along dimension 0. It gets the
+  /// row of an input that `byRows` names; all rows of one that `kept` names, of which those behind
+  /// the position are any numbers; and the other inputs whole. From these and numbers alone; other
+  /// kernels may be called.
+  Function<Tensors(const Tensors &inputs, const Tensor &position)> row = {};
+  Inputs kept = {};
   int64_t grain = 1;              ///< CPU: iterations that are worth a thread: 10 µs of work
   int64_t threads = 128;          ///< CUDA: threads of a block, a multiple of 32
   int64_t iterationsPerBlock = 1; ///< CUDA

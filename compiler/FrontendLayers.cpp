@@ -53,6 +53,9 @@ Tensor gather(const At &table, const Tensor &ids) {
     return (half(Operand(table.tensor, table.at) >> 16) << 16) |
            half(Operand(table.tensor, table.at) & 0xFFFF);
   }
+  if (typeOf(rows).getDimSize(0) == 0 && typeOf(which).getDimSize(0) > 0)
+    fail(table.at, fmt::format("gather: {} ids of a table with no rows, {}",
+                               typeOf(which).getDimSize(0), describe(rows)));
   const SmallVector<int64_t> shape{typeOf(which).getDimSize(0), typeOf(rows).getDimSize(1)};
   return recorder.handle(
       recorder.op<graph::GatherOp>(table.at, typeOf(rows).clone(shape), rows, which));
@@ -122,13 +125,17 @@ Tensor gather(const At &x, const Tensor &indices, int64_t axis) {
   if (!isFloat(value))
     fail(x.at, fmt::format("{}: takes f32 or bf16, not {}", what, describe(value)));
   const Tables tables(typeOf(value), axis, x.at, what);
+  const int64_t taken = recorder.typeOf(indices, x.at, what).getNumElements();
+  if (tables.size == 0 && taken > 0)
+    fail(x.at,
+         fmt::format("{}: {} indices along an axis of 0 of {}", what, taken, describe(value)));
   const Value rows = rowsOf(indices, tables, tables.size, -1, x.at, what);
   const RankedTensorType type = typeOf(value);
   const Value table = recorder.reshape(value, {tables.count * tables.size, tables.columns}, x.at);
   const Value y = recorder.op<graph::GatherOp>(
       x.at, type.clone({typeOf(rows).getDimSize(0), tables.columns}), table, rows);
   SmallVector<int64_t> shape(type.getShape());
-  shape[tables.before.size()] = typeOf(rows).getDimSize(0) / tables.count;
+  shape[tables.before.size()] = recorder.typeOf(indices, x.at, what).getShape().back();
   return recorder.handle(recorder.reshape(y, shape, x.at));
 }
 
@@ -357,6 +364,9 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
   const Value key = recorder.value(k, q.at, what), value = recorder.value(v, q.at, what);
   if (typeOf(query).getRank() != 3 || !isFloat(query))
     fail(q.at, fmt::format("{}: q is {}; wanted is f32 or bf16 [T, H, Dh]", what, describe(query)));
+  if (typeOf(query).getDimSize(1) < 1 || typeOf(query).getDimSize(2) < 1)
+    fail(q.at, fmt::format("{}: q is {}; a head at least, of an element at least", what,
+                           describe(query)));
   auto headsOf = [](Value x) { return typeOf(x).getShape().take_front(2); };
   if (typeOf(key).getRank() != 3 || typeOf(value).getRank() != 3 ||
       headsOf(key) != headsOf(value) || headsOf(key)[0] != headsOf(query)[0] ||
@@ -367,6 +377,9 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
          fmt::format("{}: q, k and v differ: {}, {} and {}; k and v may have fewer heads than "
                      "q, and v heads of another size",
                      what, describe(query), describe(key), describe(value)));
+  if (typeOf(key).getDimSize(1) < 1 || typeOf(value).getDimSize(2) < 1)
+    fail(q.at, fmt::format("{}: k and v are {} and {}; a head at least, of an element at least",
+                           what, describe(key), describe(value)));
   if (const int64_t shared = typeOf(key).getDimSize(1); typeOf(query).getDimSize(1) % shared != 0)
     fail(q.at, fmt::format("{}: the {} heads of k and v do not divide the {} of q", what, shared,
                            typeOf(query).getDimSize(1)));
@@ -473,6 +486,9 @@ Tensor crossEntropy(const At &logits, const Tensor &targets) {
   if (typeOf(scores).getRank() != 2 || dtypeOf(scores) != f32)
     fail(logits.at,
          fmt::format("{}: the logits are {}; wanted is f32 [T, V]", what, describe(scores)));
+  if (typeOf(scores).getDimSize(1) < 1)
+    fail(logits.at, fmt::format("{}: the logits {} have no columns that a target could be", what,
+                                describe(scores)));
   const int64_t rows = typeOf(scores).getDimSize(0);
   const Value which = recorder.value(targets, logits.at, what);
   checkRows(which, rows, logits.at, what, "targets");

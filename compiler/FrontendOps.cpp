@@ -34,7 +34,7 @@ SmallVector<int64_t> commonShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b, Line 
       fail(at, fmt::format("{}: shapes do not go together: {} and {}; sizes must be equal or 1, "
                            "from the last on",
                            what, text(a), text(b)));
-    shape[rank - i] = std::max(x, y);
+    shape[rank - i] = x == 1 ? y : x;
   }
   return shape;
 }
@@ -281,7 +281,7 @@ Tensor slice(const At &x, int64_t axis, int64_t start, int64_t size) {
   const Value value = recorder.value(x, "slice");
   SmallVector<int64_t> shape(typeOf(value).getShape());
   const int64_t dim = axisOf(axis, typeOf(value).getRank(), x.at, "slice");
-  if (start < 0 || size < 1 || start > shape[dim] - size)
+  if (start < 0 || size < 0 || start > shape[dim] - size)
     fail(x.at,
          fmt::format("slice: [{}, {}) of axis {} of {}", start, start + size, dim, shapeOf(value)));
   if (size == shape[dim])
@@ -363,10 +363,14 @@ Tensor reduced(const char *what, graph::Combiner combiner, const At &x, const Ax
   }
   if (dims.empty())
     return x.tensor;
+  int64_t numbers = 1, results = 1;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    (llvm::is_contained(dims, d) ? numbers : results) *= type.getDimSize(d);
+  if (numbers == 0 && results > 0 && (mean || combiner != graph::Combiner::sum))
+    fail(x.at, fmt::format("{}: of no numbers: {}", what, shapeOf(value)));
   Value result = recorder.reduce(combiner, value, dims, x.at);
-  if (mean) {
-    const double count = static_cast<double>(type.getNumElements()) /
-                         static_cast<double>(typeOf(result).getNumElements());
+  if (mean && numbers > 0) {
+    const double count = static_cast<double>(numbers);
     result =
         recorder.op<graph::MulOp>(x.at, result, recorder.constant(1 / count, typeOf(result), x.at));
   }

@@ -75,6 +75,8 @@ void Recorder::report(const std::string &name, const At &x, Report kind) {
                          "it is computed",
                          what));
   const RankedTensorType type = typeOf(x.tensor, at, what.c_str());
+  if (type.getNumElements() == 0)
+    fail(at, fmt::format("{}: {} has no elements", what, text(type.getShape())));
   if (!isReporting)
     return; // a run logs steps, not validations and samples
   auto [before, isNew] = reportLines.try_emplace(name, at);

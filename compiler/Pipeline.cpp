@@ -18,11 +18,18 @@ using namespace mlir;
 namespace nano {
 namespace {
 
-/// The forward programs as the model file says them.
-void addModel(OpPassManager &passes, const PipelineOptions &) {
+void addModelGate(OpPassManager &passes, const PipelineOptions &) {
   // Everything below assumes a whole model; what the front end cannot see line by line (a parameter
   // that no program uses, a program without a loss) is told here, in the model's own terms.
   passes.addPass(createVerifyModel());
+}
+
+/// The forward programs as the model file says them.
+void addModel(OpPassManager &passes, const PipelineOptions &options) {
+  // Before anything looks at a size: what a model file says of no tokens, no columns or no parts is
+  // nothing to derive, check or lower. A parameter that leads to nothing else is then seen to.
+  passes.addPass(createDropEmpty());
+  addModelGate(passes, options);
 }
 
 /// What the optimizers read, every gradient, and that kernels will read and write by index inside.
@@ -105,6 +112,8 @@ void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   ExpandOptimizersOptions expand;
   expand.report = options.reportUpdates;
   passes.addPass(createExpandOptimizers(expand));
+  // The optimizers' equations may slice too.
+  passes.addPass(createDropEmpty());
   // Norms are of what the updates have become on this number of ranks; reports of the updates, the
   // model's too, stand among their ops.
   if (options.reports) {
@@ -222,7 +231,7 @@ constexpr Stage::Scope forRunStages = Stage::Scope::RunStage,
 constexpr bool hasBuffers = true;
 constexpr Stage table[] = {
     {"model", "the model's forward programs, as the model file says them", addModel, forRunStages,
-     false, addModel},
+     false, addModelGate},
     {"differentiate", "train also computes every parameter's gradient", addDifferentiate,
      forRunStages, false, addDifferentiatedGate},
     {"accumulate", "the step's micro-batches as programs: first, next", addAccumulate},

@@ -12,6 +12,13 @@ using namespace mlir;
 
 namespace nano::frontend {
 
+/// "f32 [1, 8]"
+static std::string shapeAndType(Type type) {
+  const auto tensor = mlir::cast<RankedTensorType>(type);
+  return fmt::format("{} {}", nameOf(Recorder::dtypeOf(tensor.getElementType())),
+                     text(tensor.getShape()));
+}
+
 //===- What model files hold ---------------------------------------------------===//
 
 Tensors::Tensors(std::initializer_list<Tensor> tensors, Line at) {
@@ -49,6 +56,14 @@ KernelResults::KernelResults(std::initializer_list<KernelResult> results, Line a
                          Tensors::most));
   for (const KernelResult &result : results)
     list[count++] = result;
+}
+
+Inputs::Inputs(std::initializer_list<int> inputs, Line at) {
+  if (inputs.size() > size_t(Tensors::most))
+    fail(at, fmt::format("{} inputs of a kernel; at most {} are possible", inputs.size(),
+                         Tensors::most));
+  for (const int input : inputs)
+    list[count++] = input;
 }
 
 Kernel kernel(const char *name, const KernelCode &code, Line at) {
@@ -107,6 +122,8 @@ Kernel Recorder::kernel(const char *name, const KernelCode &code, Line at) {
                        graph::mostCustomSharedBytes));
   if (code.indexInput >= 0 && !code.indexBound)
     refuse("it has an .indexInput and no .indexBound");
+  if (code.kept.count > 0 && !code.row)
+    refuse("it has .kept inputs and no .row that reads them");
   if (!(code.flops >= 0 && code.flops < 1e18))
     refuse(fmt::format(".flops is {}; it must be a number of at least 0", code.flops));
   Kernel handle;
@@ -130,6 +147,10 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
     operands.push_back(value(inputs[i], at, what.c_str()));
   if (operands.empty())
     fail(at, what + ": needs an input at least");
+  for (Value operand : operands)
+    if (const auto type = mlir::cast<RankedTensorType>(operand.getType());
+        type.getNumElements() == 0)
+      fail(at, fmt::format("{}: an input has no elements: {}", what, text(type.getShape())));
 
   SmallVector<Type> types;
   SmallVector<int64_t> added;
@@ -139,7 +160,7 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
   for (int i = 0; i < results.count; ++i) {
     const KernelResult &result = results.list[i];
     types.push_back(tensorType({result.sizes, static_cast<size_t>(result.rank)},
-                               elementType(result.type), at, what.c_str()));
+                               elementType(result.type), at, what.c_str(), /*least=*/1));
     if (result.access == Access::add)
       added.push_back(i);
   }
@@ -159,6 +180,7 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
       builder.getI64IntegerAttr(code.iterationsPerBlock),
       builder.getI64IntegerAttr(code.sharedBytes), builder.getF64FloatAttr(code.flops),
       builder.getDenseI64ArrayAttr(added), builder.getDenseI64ArrayAttr({}),
+      builder.getDenseI64ArrayAttr({}), builder.getDenseI64ArrayAttr({}),
       builder.getDenseI64ArrayAttr({}));
   if (code.indexInput >= 0) {
     const int64_t bound = code.indexBound(inputs);
@@ -170,6 +192,8 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
   // A derivative is differentiated no further, so that it may call the kernel that it is of.
   if (code.derivative && outerProgram == 0)
     recordDerivative(op, code, at);
+  if ((code.byRows.count > 0 || code.row) && outerProgram == 0)
+    recordRow(op, kernel, code, at);
   const bool hasText = input.kernels.target == "cuda"  ? record.cuda.has_value()
                        : input.kernels.target == "cpu" ? record.cpu.has_value()
                                                        : false;
@@ -182,6 +206,76 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
   for (Value result : op->getResults())
     handles.add(handle(result), at);
   return handles;
+}
+
+void Recorder::recordRow(graph::CustomOp op, const Kernel &kernel, const KernelCode &code,
+                         Line at) {
+  OpBuilder::InsertionGuard guard(builder);
+  const std::string what = fmt::format("kernel '{}'", op.getName().str());
+  // The rows that there are, by who says so first.
+  int64_t rows = 0;
+  auto check = [&](RankedTensorType type, const std::string &whose) {
+    const int64_t own = type.getRank() == 0 ? 0 : type.getDimSize(0);
+    if (own == 0 || (rows != 0 && own != rows))
+      fail(at, fmt::format("{}: {}, {}, has not the positions as its dimension 0{}", what, whose,
+                           text(type.getShape()),
+                           rows == 0 ? "" : fmt::format(", of which there are {}", rows)));
+    rows = own;
+  };
+  SmallVector<Type> types(op->getOperandTypes());
+  SmallVector<int64_t> byRows, kept;
+  auto name = [&](const Inputs &inputs, SmallVector<int64_t> &into, const char *field) {
+    for (const int input : ArrayRef(inputs.list, static_cast<size_t>(inputs.count))) {
+      if (input < 0 || input >= int(op->getNumOperands()) || llvm::is_contained(byRows, input) ||
+          llvm::is_contained(kept, input))
+        fail(at, fmt::format("{}: {} names input {}, which is not one of its {} or is named twice",
+                             what, field, input, op->getNumOperands()));
+      check(mlir::cast<RankedTensorType>(types[size_t(input)]), fmt::format("input {}", input));
+      into.push_back(input);
+    }
+  };
+  name(code.byRows, byRows, ".byRows");
+  name(code.kept, kept, ".kept");
+  auto oneRow = [](Type type) {
+    const auto tensor = mlir::cast<RankedTensorType>(type);
+    SmallVector<int64_t> shape(tensor.getShape());
+    shape.front() = 1;
+    return tensor.clone(shape);
+  };
+  for (int64_t input : byRows)
+    types[size_t(input)] = oneRow(types[size_t(input)]);
+  types.push_back(RankedTensorType::get({1}, builder.getI32Type()));
+  for (auto [i, type] : llvm::enumerate(op->getResultTypes()))
+    check(mlir::cast<RankedTensorType>(type), fmt::format("result {}", i));
+  const Location loc = location(at);
+  Region &region = op.getRow();
+  Block *block =
+      builder.createBlock(&region, region.end(), types, SmallVector<Location>(types.size(), loc));
+  outerProgram = program;
+  insideRule = "a kernel's row is computed from its inputs, the position and numbers alone";
+  program = nextSerial();
+  Tensors inputs;
+  for (BlockArgument argument : block->getArguments().drop_back())
+    inputs.add(handle(argument), at);
+  const Tensors made =
+      code.row ? code.row(inputs, handle(block->getArguments().back())) : call(kernel, inputs, at);
+  SmallVector<Value> yielded;
+  for (auto [i, type] : llvm::enumerate(op->getResultTypes())) {
+    const Type wanted = oneRow(type);
+    const Value row = int(i) < made.size() ? value(made[int(i)], at, what.c_str()) : Value();
+    if (made.size() != int(op->getNumResults()) || row.getType() != wanted)
+      fail(at, fmt::format("{}: its row has {} results, and result {} is {}; wanted are {}, that "
+                           "one {}",
+                           what, made.size(), i, row ? shapeAndType(row.getType()) : "missing",
+                           op->getNumResults(), shapeAndType(wanted)));
+    yielded.push_back(row);
+  }
+  graph::YieldOp::create(builder, loc, yielded);
+  op.setRowInputs(byRows);
+  op.setKeptInputs(kept);
+  program = outerProgram;
+  outerProgram = 0;
+  insideRule = nullptr;
 }
 
 void Recorder::recordDerivative(graph::CustomOp op, const KernelCode &code, Line at) {

@@ -271,7 +271,7 @@ Tensor Recorder::updateState(const Update &of, const char *name, DType type, con
   const ArrayRef<int64_t> sizes =
       shape ? ArrayRef<int64_t>(shape->sizes, static_cast<size_t>(shape->rank))
             : typeOf(of.parameter, at, what.c_str()).getShape();
-  const RankedTensorType stored = tensorType(sizes, elementType(type), at, what.c_str());
+  const RankedTensorType stored = tensorType(sizes, elementType(type), at, what.c_str(), 1);
   Value old = update->body->addArgument(stored, location(at));
   const Tensor read = handle(type == bf16  ? cast(old, builder.getF32Type(), at)
                              : type == u16 ? cast(old, builder.getI32Type(), at)

@@ -22,7 +22,7 @@ RankedTensorType Recorder::storedType(const Shape &shape, DType type, bool orInt
     fail(at, fmt::format("{}: can be stored as {}, not {}", what,
                          orIntegers ? "f32, bf16, i32 or u16" : "f32 or bf16", nameOf(type)));
   return tensorType({shape.sizes, static_cast<size_t>(shape.rank)}, elementType(type), at,
-                    what.c_str());
+                    what.c_str(), /*least=*/1);
 }
 
 Tensor Recorder::declareState(const char *name, RankedTensorType type, graph::Role role,

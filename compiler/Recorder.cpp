@@ -100,15 +100,15 @@ DType Recorder::dtypeOf(Type elementType) {
 }
 
 RankedTensorType Recorder::tensorType(ArrayRef<int64_t> shape, Type element, Line at,
-                                      const char *what) {
+                                      const char *what, int64_t least) {
   constexpr int64_t limit = int64_t(1) << 40;
-  int64_t count = 1;
+  int64_t count = 1; // of those that are not 0
   for (int64_t size : shape) {
-    if (size < 1)
-      fail(at, fmt::format("{}: every size must be at least 1: {}", what, text(shape)));
-    if (size > limit || count > limit / size)
+    if (size < least)
+      fail(at, fmt::format("{}: every size must be at least {}: {}", what, least, text(shape)));
+    if (size > limit || (size > 0 && count > limit / size))
       fail(at, fmt::format("{}: {} has more than 2^40 elements", what, text(shape)));
-    count *= size;
+    count *= std::max<int64_t>(size, 1);
   }
   return RankedTensorType::get(shape, element);
 }

@@ -102,9 +102,9 @@ public:
   mlir::Location location(Line at);
   mlir::Type elementType(DType type);
   static DType dtypeOf(mlir::Type elementType);
-  /// A tensor type; throws when the sizes are not positive or their product exceeds 2⁴⁰.
+  /// A tensor type; throws when a size is below `least` or their product exceeds 2⁴⁰.
   mlir::RankedTensorType tensorType(llvm::ArrayRef<int64_t> shape, mlir::Type element, Line at,
-                                    const char *what);
+                                    const char *what, int64_t least = 0);
 
   /// Creates an op of one result at the point of recording.
   template <typename OpTy, typename... Args> mlir::Value op(Line at, Args &&...args) {
@@ -304,6 +304,8 @@ private:
   OptimizerRecord &optimizerOf(const Optimizer &optimizer, const char *what, Line at);
   /// Runs the derivative of a kernel in the op's region.
   void recordDerivative(graph::CustomOp op, const KernelCode &code, Line at);
+  /// Runs what makes a row of a kernel's results in the op's region.
+  void recordRow(graph::CustomOp op, const Kernel &kernel, const KernelCode &code, Line at);
   void useSched(const Sched &sched, const char *what, Line at) const;
   mlir::Value emitSched(uint32_t id, mlir::OpBuilder &body, mlir::Block &block, mlir::Location loc,
                         llvm::DenseMap<uint32_t, mlir::Value> &done);

@@ -86,6 +86,28 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];
 }
 
+//===- empty/ -------------------------------------------------------------------------------------------------------===//
+
+def DropEmpty : Pass<"nano-drop-empty", "::mlir::ModuleOp"> {
+  let summary = "takes tensors of no elements out of the programs";
+  let description = [{
+    A slice of no tokens, a `topK` of none, a part of no columns: each op says what it is of nothing, and no kernel, launch or buffer need know of it.
+
+    ```mlir
+    %none = nano.slice %x dim 0 at 3 : tensor<8x4xf32> -> tensor<0x4xf32>
+    %y = nano.concat %none, %x dim 0 : …                    ⇒   %x
+    %s = nano.reduce sum %none dims [0] : …                     %s = nano.constant 0.0 : tensor<4xf32>
+    %p = nano.matmul %a, %b : (tensor<8x0xf32>, …                %p = nano.constant 0.0 : tensor<8x2xf32>
+    ```
+
+    A concatenation loses its empty parts; a sum over nothing is 0: that of a reduction, of products with an inner dimension of 0 (beside their addend), of rows scattered from none, of scores of
+    heads with no elements. All other ops with an empty operand have empty results, which nothing needs then.
+
+    It runs before anything is derived from the programs, on what the model file says, and once more on the updates. `nano-verify-fused` holds that nothing empty is left.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
 //===- generate/ -----------------------------------------------------------------------------------------------------===//
 
 def DeriveDecode : Pass<"nano-derive-decode", "::mlir::ModuleOp"> {
@@ -107,7 +129,7 @@ def DeriveDecode : Pass<"nano-derive-decode", "::mlir::ModuleOp"> {
     all rows of k and v before it, `nano.scan` those of what it adds up, `nano.recurrence` its own row before, products with a band the rows of its tokens, and a slice or concatenation that shifts rows an earlier one: `generate` stores these values in states of role cache, and
     `decode` reads them and stores its own row. Products of one row are written as sums, so that they are part of the kernels that they feed, with the conversion of a weight inside.
 
-    Where some value needs rows in another way (a reduction over positions, a query that sees later keys, a kernel of the model's own) there is no `decode`: sampling computes all positions for every token.
+    A kernel of the model's own brings its row (the region `row` of `nano.custom`): that is copied. Where some value needs rows in another way (a reduction over positions, a query that sees later keys, a kernel without one) there is no `decode`: sampling computes all positions for every token.
 
     It comes before indices are checked, so that those of `decode` are.
 

@@ -44,7 +44,7 @@ def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_Diff
 
     Operands: `table` [V, D], f32 or bf16; `ids` [T], i32 in [0, V): `nano-check-indices` proves that of a program's ids, or has the program check them.
 
-    Errors: a table that has not two dimensions, ids that have not one; a result that is not [T, D] of the table's element type.
+    Errors: a table that has not two dimensions, ids that have not one; a result that is not [T, D] of the table's element type; ids of a table with no rows.
 
     Example:
 
@@ -69,7 +69,7 @@ def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<
 
     Operands: `x` [T, D], f32 or bf16; `ids` [T], i32 in [0, V), as those of `nano.gather`.
 
-    Errors: a result that has not two dimensions, ids that have not one; an x that is not [T, D].
+    Errors: a result that has not two dimensions, ids that have not one; an x that is not [T, D]; ids of a table with no rows.
 
     Example:
 
@@ -102,7 +102,7 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpI
 
     Results: `y` [T, H, Dv] of q's element type; `lse` [T, H], f32.
 
-    Errors: q of another rank than 3; k of another element type, length or head size than q; v that differs from k, or y from q, in more than the size of a head; heads of y
+    Errors: q of another rank than 3; no heads, or heads of no elements; k of another element type, length or head size than q; v that differs from k, or y from q, in more than the size of a head; heads of y
     of another size than v's; Hk that does not divide H; first or last that is not [T]; lse that is not [T, H]; a score region with
     other arguments or another result, with an op that is not element-wise, or that uses values from outside.
 
@@ -197,7 +197,7 @@ def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMeth
 
     Results: `loss` and `lse` [T], f32.
 
-    Errors: logits of another rank than 2; targets, loss or lse that is not [T].
+    Errors: logits of another rank than 2, or of no columns; targets, loss or lse that is not [T].
 
     Example:
 

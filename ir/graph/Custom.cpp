@@ -58,10 +58,55 @@ LogicalResult CustomOp::verify() {
              << position << ", which is no float input behind those before it";
     last = position;
   }
+  for (ArrayRef<int64_t> positions : {getRowInputs(), getKeptInputs()})
+    for (int64_t position : positions)
+      if (position < 0 || position >= getNumOperands() ||
+          tensorType(getOperand(position)).getRank() == 0)
+        return emitOpError("has rows of input ") << position << ", which is none or a number";
+  for (Type type : llvm::concat<Type>(SmallVector<Type>(getOperandTypes()),
+                                      SmallVector<Type>(getResultTypes())))
+    if (cast<RankedTensorType>(type).getNumElements() == 0)
+      return emitOpError("has an input or result of no elements, ") << type;
+  return success();
+}
+
+/// A tensor type with one row.
+static Type rowType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  SmallVector<int64_t> shape(tensor.getShape());
+  shape.front() = 1;
+  return tensor.clone(shape);
+}
+
+/// The region `row` takes rows, kept rows or whole inputs, and a position; it yields rows.
+LogicalResult CustomOp::verifyRow() {
+  if (getRow().empty())
+    return success();
+  SmallVector<Type> expected(getOperandTypes()), yielded;
+  for (int64_t position : getRowInputs())
+    expected[position] = rowType(expected[position]);
+  expected.push_back(RankedTensorType::get({1}, IntegerType::get(getContext(), 32)));
+  for (Type type : getResultTypes()) {
+    if (cast<RankedTensorType>(type).getRank() == 0)
+      return emitOpError("has a row of a result that is a number");
+    yielded.push_back(rowType(type));
+  }
+  if (!getRow().hasOneBlock() || getRow().front().getArgumentTypes() != TypeRange(expected))
+    return emitOpError("row must take the inputs, rows of those that row_inputs lists, and a "
+                       "position");
+  Block &block = getRow().front();
+  auto yield = dyn_cast<YieldOp>(block.back());
+  if (!yield || yield.getOperandTypes() != TypeRange(yielded))
+    return emitOpError("row must yield a row of each result");
+  for (Operation &op : block.without_terminator())
+    if (!isMemoryEffectFree(&op))
+      return emitOpError("row holds ") << op.getName() << ", which touches states";
   return success();
 }
 
 LogicalResult CustomOp::verifyRegions() {
+  if (failed(verifyRow()))
+    return failure();
   if (getDerivative().empty())
     return success();
   SmallVector<Type> expected(getOperandTypes());

@@ -22,8 +22,12 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
     Region: `derivative`, optional, is the vector-Jacobian product: a block from (inputs, results, gradients of the float results) to the gradients of the
     inputs that `gradient_of` lists, of their types; the others have none. Differentiation copies it and takes it away.
 
+    Region: `row`, optional, is one row of the results, for `nano-derive-decode`: a block from the inputs and a position, i32 [1], to the results' rows at that position
+    along dimension 0, which have size 1 there. Of an input that `row_inputs` lists it takes the row at the position, of one that `kept_inputs` lists all
+    rows, those behind the position being any, and of the others, which do not depend on tokens, all.
+
     Errors: no input or no result; a name that is no identifier; neither text; a number of iterations, threads or bytes that is out of range; a position that is no result, or no
-    float input, or no i32 input; a region with other arguments or values, or that reads or writes states.
+    float input, or no i32 input; an input or result of no elements; a region with other arguments or values, or that reads or writes states; inputs of rows that have no dimension 0.
 
     Example:
 
@@ -44,14 +48,16 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
                        DefaultValuedAttr<I64Attr, "1">:$grain, DefaultValuedAttr<I64Attr, "128">:$threads,
                        DefaultValuedAttr<I64Attr, "1">:$block_iterations, DefaultValuedAttr<I64Attr, "0">:$shared_bytes,
                        DefaultValuedAttr<F64Attr, "0.0">:$flops, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$added,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$gradient_of, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$indexed);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$gradient_of, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$indexed,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$row_inputs, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$kept_inputs);
   let results = (outs Variadic<Nano_Tensor>:$outputs);
-  let regions = (region AnyRegion:$derivative);
+  let regions = (region AnyRegion:$derivative, AnyRegion:$row);
   let assemblyFormat = [{
-    $name `(` $inputs `)` `iterations` $iterations attr-dict `:` functional-type($inputs, $outputs) (`derivative` $derivative^)?
+    $name `(` $inputs `)` `iterations` $iterations attr-dict `:` functional-type($inputs, $outputs) (`derivative` $derivative^)? (`row` $row^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = "::llvm::LogicalResult verifyRow();";
 }
 
 #endif // NANO_IR_GRAPH_CUSTOM_OPS_TD

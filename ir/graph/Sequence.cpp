@@ -32,6 +32,8 @@ namespace {
 Value timesNeighbour(GraphBuilder &g, OpBuilder &builder, Location loc, Value x, Value y,
                      double first, bool reverse) {
   RankedTensorType type = tensorType(x);
+  if (type.getNumElements() == 0)
+    return x;
   const int64_t length = type.getDimSize(1);
   auto part = [&](Value whole, int64_t start, int64_t size) -> Value {
     SmallVector<int64_t> shape(type.getShape());

@@ -191,11 +191,14 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     depends on the shapes alone, and rounded once to the operand's element type. The derivative of a maximum flows to every element that equals it;
     that of a log-sum-exp is e^(x − y).
 
+    A sum over no elements is 0.
+
     A log-sum-exp neither overflows nor is lost to underflow: −∞ where all elements are −∞; +∞ where one is +∞; NaN where one is NaN.
 
     Operands: `x`, f32 or bf16, of the result's element type; a log-sum-exp takes f32 only.
 
-    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ; a log-sum-exp of bf16.
+    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ; a log-sum-exp of bf16; a maximum or log-sum-exp
+    over no elements.
 
     Example:
 

@@ -103,6 +103,8 @@ LogicalResult StateOp::verify() {
     return emitOpError("only a parameter has an optimizer");
   InitAttr init = getInit();
   const int64_t elements = getTensorType().getNumElements();
+  if (elements == 0)
+    return emitOpError("has no elements: ") << getTensorType();
   const ArrayRef<double> numbers = init.getValues();
   if (init.getKind() == "constant" && numbers.size() != 1 &&
       static_cast<int64_t>(numbers.size()) != elements)

@@ -23,6 +23,8 @@ ArrayRef<int64_t> shapeOf(Value value) {
 int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
+bool isEmpty(Value value) { return llvm::is_contained(shapeOf(value), 0); }
+
 /// As a person writes it: 0.95, 1e-10.
 std::string numberText(double number) {
   return llvm::formatv("{0}", llvm::format("%.10g", number));
@@ -339,6 +341,8 @@ LogicalResult ReduceOp::verify() {
   // y rounded to bf16 would not do for its derivative, e^(x − y).
   if (getCombiner() == Combiner::logsumexp && !elementOf(getX()).isF32())
     return emitOpError("a log-sum-exp is of f32, not of ") << elementOf(getX());
+  if (getCombiner() != Combiner::sum && isEmpty(getX()) && !isEmpty(getResult()))
+    return emitOpError("a maximum or log-sum-exp of nothing, in ") << shapeText(from);
   return verifySameShape(*this, "the shape that remains and the result's", kept,
                          shapeOf(getResult()));
 }
@@ -396,6 +400,8 @@ LogicalResult verifyRows(Operation *op, Value table, Value ids, Value rows) {
   if (rankOf(table) != 2 || rankOf(ids) != 1)
     return op->emitOpError("needs a table of two dimensions and ids of one: ")
            << shapeText(table.getType()) << ", " << shapeText(ids.getType());
+  if (shapeOf(table)[0] == 0 && shapeOf(ids)[0] > 0)
+    return op->emitOpError("has ") << shapeOf(ids)[0] << " ids of a table with no rows";
   return verifySameShape(op, "shape of the rows and [ids, columns of the table]", shapeOf(rows),
                          {shapeOf(ids)[0], shapeOf(table)[1]});
 }
@@ -420,6 +426,9 @@ LogicalResult verifyAttention(Operation *op, Value q, Value k, Value v, Value y,
   if (rankOf(q) != 3)
     return op->emitOpError("q must be [tokens, heads, head size], is ") << shapeText(q.getType());
   int64_t tokens = shapeOf(q)[0], heads = shapeOf(q)[1];
+  if (heads < 1 || shapeOf(q)[2] < 1)
+    return op->emitOpError("needs a head at least, of an element at least, has q of ")
+           << shapeText(q.getType());
   if (elementOf(k) != elementOf(q) || rankOf(k) != 3 || shapeOf(k)[0] != tokens ||
       shapeOf(k)[2] != shapeOf(q)[2])
     return op->emitOpError("k must have q's type but for the number of heads, is ")
@@ -480,6 +489,9 @@ LogicalResult CrossEntropyOp::verify() {
     return emitOpError("logits must be [tokens, vocabulary], are ")
            << shapeText(getLogits().getType());
   int64_t tokens = shapeOf(getLogits())[0];
+  if (shapeOf(getLogits())[1] < 1)
+    return emitOpError("has no columns that a target could be: ")
+           << shapeText(getLogits().getType());
   for (Value value : {Value(getTargets()), Value(getLoss()), Value(getLse())})
     if (failed(verifySameShape(*this, "shape of targets, loss or lse and [tokens]", shapeOf(value),
                                {tokens})))

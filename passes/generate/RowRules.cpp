@@ -1,7 +1,9 @@
 // The rules of ops that move and compute rows apart from each other.
 #include "passes/generate/RowRules.h"
+#include "ir/graph/Custom.h"
 #include "ir/graph/Sequence.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -332,6 +334,7 @@ std::optional<Rule> RowProgram::rowRule(OpResult result, Part part) {
       .Case([&](ScanOp) { return scanRule(op, part); })
       .Case([&](RecurrenceOp) { return recurrenceRule(op, part); })
       .Case<BandScoresOp, BandProductOp>([&](auto) { return bandRule(op, part); })
+      .Case([&](CustomOp) { return customRule(result, part); })
       .Default([&](Operation *) -> std::optional<Rule> {
         return refuse(op, "no rule says what it does row by row");
       });
@@ -395,6 +398,51 @@ std::optional<Rule> RowProgram::scanRule(Operation *op, Part part) {
         const Value found = ScanOp::create(builder, location, type, scan.getCombiner(), rows);
         return SliceOp::create(builder, location, type.clone({1}), found, 0, count - 1).getResult();
       }};
+}
+
+//===- Kernels of the model's own -----------------------------------------===//
+
+std::optional<Rule> RowProgram::customRule(OpResult result, Part part) {
+  auto custom = cast<CustomOp>(result.getOwner());
+  if (custom.getRow().empty())
+    return refuse(custom, "kernel '" + custom.getName() +
+                              "' does not say what a row of its results comes from (.byRows)");
+  if (part.dim != 0)
+    return refuse(custom, "positions are no rows of it");
+  if (part.shift != 0 && !custom.getKeptInputs().empty())
+    return refuse(custom, "an earlier row of it is needed, which reads those before");
+  SmallVector<std::pair<Value, Part>> operands;
+  for (auto [number, operand] : llvm::enumerate(custom.getInputs())) {
+    const auto input = static_cast<int64_t>(number);
+    const bool hasRows = llvm::is_contained(custom.getRowInputs(), input) ||
+                         llvm::is_contained(custom.getKeptInputs(), input);
+    operands.push_back({operand, hasRows ? part : Part()});
+  }
+  Operation *op = custom;
+  const unsigned which = result.getResultNumber();
+  return Rule{std::move(operands), [this, op, which, part](ArrayRef<Value> made) {
+                return customRows(op, made, part.shift)[which];
+              }};
+}
+
+SmallVector<Value> RowProgram::customRows(Operation *op, ArrayRef<Value> operands, int64_t shift) {
+  SmallVector<Value> &rows = called[{op, shift}];
+  if (!rows.empty())
+    return rows;
+  auto custom = cast<CustomOp>(op);
+  Block &block = custom.getRow().front();
+  IRMapping mapping;
+  for (auto [number, operand] : llvm::enumerate(operands)) {
+    const bool isKept = llvm::is_contained(custom.getKeptInputs(), static_cast<int64_t>(number));
+    mapping.map(block.getArgument(number),
+                isKept ? kept(custom.getInputs()[number], operand) : operand);
+  }
+  mapping.map(block.getArguments().back(), index(shift, op->getLoc()));
+  for (Operation &inner : block.without_terminator())
+    builder.clone(inner, mapping);
+  for (Value row : block.getTerminator()->getOperands())
+    rows.push_back(mapping.lookup(row));
+  return rows;
 }
 
 } // namespace nano::generate

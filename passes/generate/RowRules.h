@@ -69,6 +69,7 @@ private:
   std::optional<Rule> scanRule(mlir::Operation *op, Part part);
   std::optional<Rule> recurrenceRule(mlir::Operation *op, Part part);
   std::optional<Rule> bandRule(mlir::Operation *op, Part part);
+  std::optional<Rule> customRule(mlir::OpResult result, Part part);
   std::nullopt_t refuse(mlir::Operation *op, const llvm::Twine &reason);
   /// The op on parts of its operands, its result of `type`.
   Rule cloned(mlir::Operation *op, llvm::SmallVector<std::pair<Value, Part>> operands,
@@ -90,6 +91,9 @@ private:
   Value recur(mlir::Operation *op, llvm::ArrayRef<Value> row);
   /// The rows of the `width` tokens up to the position, f32 [width, …]; zeros before the first.
   Value bandRows(Value value, Value row, int64_t width);
+  /// The rows of a kernel's results, as its region `row` says them.
+  llvm::SmallVector<Value> customRows(mlir::Operation *op, llvm::ArrayRef<Value> operands,
+                                      int64_t shift);
   bool isAtMostPosition(Value value) const;
 
   /// The parts of one value that are needed, in the order in which they were asked for.
@@ -115,6 +119,7 @@ private:
   };
   llvm::MapVector<std::pair<Value, unsigned>, Kept> keptRows;
   llvm::DenseMap<mlir::Operation *, std::pair<Value, Value>> attended;
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, llvm::SmallVector<Value>> called;
   /// Values of `all` and what they are computed from instead, once it is gone over.
   llvm::SmallVector<std::pair<Value, Value>> replaced;
   std::string why;

@@ -432,9 +432,13 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
       stop.erase();
     });
     module.walk([](CustomOp custom) {
-      custom.getDerivative().dropAllReferences();
-      custom.getDerivative().getBlocks().clear();
+      for (Region *region : {&custom.getDerivative(), &custom.getRow()}) {
+        region->dropAllReferences();
+        region->getBlocks().clear();
+      }
       custom.setGradientOf({});
+      custom.setRowInputs({});
+      custom.setKeptInputs({});
     });
     OpBuilder builder(&getContext());
     for (auto &[name, state] : parameters) {

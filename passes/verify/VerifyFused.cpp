@@ -35,6 +35,11 @@ private:
   }
 
   LogicalResult check(Operation &op) {
+    for (Value value : llvm::concat<Value>(SmallVector<Value>(op.getOperands()),
+                                           SmallVector<Value>(op.getResults())))
+      if (auto type = dyn_cast<RankedTensorType>(value.getType());
+          type && type.getNumElements() == 0)
+        return op.emitOpError("has no elements: nano-drop-empty takes such tensors away");
     if (auto fused = dyn_cast<FusedOp>(op)) {
       Block &body = fused.getBody().front();
       const std::optional<nano::Product> product = nano::productOf(body);

@@ -93,8 +93,8 @@ TEST(FrontendErrors, BitsAndIntegers) {
 TEST(FrontendErrors, Rows) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return topK(x, 9).values; }),
             "topK: 9 of rows of 8 numbers");
-  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return topK(x, 0).values; }),
-            "topK: 0 of rows of 8 numbers");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return topK(x, -1).values; }),
+            "topK: -1 of rows of 8 numbers");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return argmax(t); }),
             "argmax: takes f32 or bf16 rows, not i32 [4]");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return takeAlong(x, t); }),
@@ -147,7 +147,7 @@ TEST(FrontendErrors, ShapeFunctions) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return reshape(x, {5, 8}); }),
             "reshape: the numbers of elements differ: [4, 8] and [5, 8]");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return reshape(x, {-4, -8}); }),
-            "reshape: every size must be at least 1: [-4, -8]");
+            "reshape: every size must be at least 0: [-4, -8]");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return full({1 << 30, 1 << 30}, 0, f32); }),
             "full: [1073741824, 1073741824] has more than 2^40 elements");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return full({2}, 0, f8e5m2); }),
@@ -160,6 +160,8 @@ TEST(FrontendErrors, ShapeFunctions) {
             "iota: axis 1 of a tensor of 1 dimensions");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return slice(x, 1, 6, 3); }),
             "slice: [6, 9) of axis 1 of [4, 8]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return slice(x, 1, 6, -1); }),
+            "slice: [6, 5) of axis 1 of [4, 8]");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return slice(x, 2, 0, 1); }),
             "slice: axis 2 of a tensor of 2 dimensions");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return split<3>(x, 1).first; }),

@@ -122,6 +122,50 @@ TEST(FrontendKernels, Calls) {
             "more than 16 tensors for a kernel");
 }
 
+TEST(FrontendKernels, Rows) {
+  auto with = [](const Inputs &byRows, const Inputs &kept = {},
+                 const Function<Tensors(const Tensors &, const Tensor &)> &row = {}) {
+    return calling([&](KernelCode &c) { c.byRows = byRows, c.kept = kept, c.row = row; },
+                   [](const Kernel &k, Tensor x, Tensor n) { (void)k.all({x, n}); });
+  };
+  using In = const Tensors &;
+  const auto first = [](In in, const Tensor &) -> Tensors { return {in[0]}; };
+  EXPECT_EQ(with({0}), sound);
+  EXPECT_EQ(with({0, 1}), sound);
+  EXPECT_EQ(with({0}, {1}, first), sound);
+  EXPECT_EQ(with({2}),
+            "kernel 'f': .byRows names input 2, which is not one of its 2 or is named twice");
+  EXPECT_EQ(with({0}, {0}, first),
+            "kernel 'f': .kept names input 0, which is not one of its 2 or is named twice");
+  EXPECT_EQ(with({}, {0}), "kernel 'f': it has .kept inputs and no .row that reads them");
+  EXPECT_EQ(with({}, {0}, first),
+            "kernel 'f': its row has 1 results, and result 0 is f32 [4, 2]; wanted are 1, that one "
+            "f32 [1, 2]");
+  EXPECT_EQ(with({0}, {}, [](In, const Tensor &) { return Tensors(); }),
+            "kernel 'f': its row has 0 results, and result 0 is missing; wanted are 1, that one "
+            "f32 [1, 2]");
+  EXPECT_EQ(calling(
+                [](KernelCode &c) {
+                  c.byRows = {0};
+                  c.results = [](In) -> KernelResults { return {{{8}, f32}}; };
+                },
+                [](const Kernel &k, Tensor x, Tensor n) { (void)k.all({x, n}); }),
+            "kernel 'f': result 0, [8], has not the positions as its dimension 0, of which there "
+            "are 4");
+  const Tensor *other = nullptr;
+  EXPECT_EQ(calling(
+                [&](KernelCode &c) {
+                  c.byRows = {0};
+                  c.row = [&](In, const Tensor &) -> Tensors { return {*other}; };
+                },
+                [&](const Kernel &k, Tensor x, Tensor n) {
+                  other = &x;
+                  (void)k.all({x, n});
+                }),
+            "kernel 'f': a kernel's row is computed from its inputs, the position and numbers "
+            "alone");
+}
+
 TEST(FrontendKernels, Derivatives) {
   auto with = [](const Function<Tensors(const Tensors &, const Tensors &, const Tensors &)> &f) {
     return calling([&](KernelCode &c) { c.derivative = f; },

@@ -75,6 +75,111 @@ NANO_MODEL {
 }
 """
 
+# Kernels of the model's own: one that works row by row, of several results; one that looks at the
+# tokens before, with another kernel for its row; one that looks up rows of a table by number.
+KERNELS = r"""#include "models/optimizers.h"
+using namespace nano::frontend;
+NANO_MODEL {
+  const int64_t T = 24, V = 257, D = 8;
+  const char *text = R"(
+template <class X, class W, class Y, class S>
+NANO_DEVICE void scaled(int64_t begin, int64_t end, X x, W w, Y y, S s) {
+  for (int64_t t = begin + threadIdx.x; t < end; t += blockDim.x) {
+    float sum = 0;
+    for (int64_t c = 0; c < X::size(1); ++c) {
+      y(t, c) = w[c] * x(t, c) * nano::max(x(t, c), 0.1f);
+      sum += x(t, c);
+    }
+    s(t, 0) = sum;
+  }
+}
+)", *mixing = R"(
+template <class X, class W, class Y>
+NANO_DEVICE void mixed(int64_t begin, int64_t end, X x, W w, Y y) {
+  for (int64_t t = begin + threadIdx.x; t < end; t += blockDim.x)
+    for (int64_t c = 0; c < X::size(1); ++c) {
+      float sum = 0;
+      for (int64_t i = 0; i < W::size(0) && i <= t; ++i)
+        sum += w(i, c) * x(t - i, c);
+      y(t, c) = sum;
+    }
+}
+)", *mixingRow = R"(
+template <class X, class W, class P, class Y>
+NANO_DEVICE void mixed_row(int64_t begin, int64_t end, X x, W w, P p, Y y) {
+  const int64_t t = p[0];
+  for (int64_t c = begin + threadIdx.x; c < end; c += blockDim.x) {
+    float sum = 0;
+    for (int64_t i = 0; i < W::size(0) && i <= t; ++i)
+      sum += w(i, c) * x(t - i, c);
+    y(0, c) = sum;
+  }
+}
+)", *looking = R"(
+template <class I, class W, class Y>
+NANO_DEVICE void looked_up(int64_t begin, int64_t end, I ids, W w, Y y) {
+  for (int64_t t = begin + threadIdx.x; t < end; t += blockDim.x)
+    for (int64_t c = 0; c < W::size(1); ++c)
+      y(t, c) = w(ids[t], c);
+}
+)";
+  const Kernel scaled = kernel("scaled", {
+      .cpu = text, .cuda = text,
+      .results = [](const Tensors &in) -> KernelResults {
+        return {in[0], {{in[0].size(0), 1}, f32}};
+      },
+      .iterations = [](const Tensors &in) { return in[0].size(0); },
+      .derivative = [](const Tensors &in, const Tensors &, const Tensors &dy) -> Tensors {
+        return {in[1] * dy[0] * select(in[0] > 0.1, 2.0 * in[0], 0.1) + dy[1],
+                reshape(sum(in[0] * max(in[0], 0.1) * dy[0], 0), {in[1].size(0)})};
+      },
+      BY_ROWS
+  });
+  const Kernel mixedRow = kernel("mixed_row", {
+      .cpu = mixingRow, .cuda = mixingRow,
+      .results = [](const Tensors &in) -> KernelResults { return {{{1, in[0].size(1)}, f32}}; },
+      .iterations = [](const Tensors &in) { return in[0].size(1); },
+  });
+  const Kernel mixed = kernel("mixed", {
+      .cpu = mixing, .cuda = mixing,
+      .results = [](const Tensors &in) -> KernelResults { return {in[0]}; },
+      .iterations = [](const Tensors &in) { return in[0].size(0); },
+      .row = [=](const Tensors &in, const Tensor &position) -> Tensors {
+        return {mixedRow(in[0], in[1], position)};
+      },
+      .kept = {0},
+  });
+  const Kernel lookedUp = kernel("looked_up", {
+      .cpu = looking, .cuda = looking,
+      .results = [](const Tensors &in) -> KernelResults {
+        return {{{in[0].size(0), in[1].size(1)}, f32}};
+      },
+      .iterations = [](const Tensors &in) { return in[0].size(0); },
+      .indexInput = 0,
+      .indexBound = [](const Tensors &in) { return in[1].size(0); },
+      .byRows = {0},
+  });
+  const auto group = adam("all", {.lr = 0.01, .beta1 = 0.9});
+  const Tensor embed = param("embed", {V, D}, f32, normal(0, 0.3), group);
+  const Tensor w = param("w", {D}, f32, normal(0, 1), group);
+  const Tensor taps = frozen("taps", {3, D}, f32, normal(0, 1));
+  const Tensor rows = frozen("rows", {V, D}, f32, normal(0, 1));
+  auto logits = [&](Tensor tokens) {
+    Tensor x = embed[tokens];
+    const Tensors y = scaled.all({x, w});
+    x = norm(x + y[0] * y[1]);
+    x = norm(x + stopGradient(mixed(x, taps)));
+    x = norm(x + lookedUp((tokens * 3 + iota({T})) % V, rows));
+    return linear(x, embed);
+  };
+  auto loss = [&](Tensor tokens, Tensor targets) { return crossEntropy(logits(tokens), targets); };
+  training({.vocabSize = V, .eosToken = 256, .globalBatch = T, .numIterations = 10});
+  train(T, Loss::mean, loss);
+  validate(T, Loss::mean, loss);
+  generate(T, logits);
+}
+"""
+
 
 class Cached(RunTest):
     @classmethod
@@ -143,6 +248,39 @@ class Cached(RunTest):
                 done = run_command("nanoc", "compile", model, *words)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assert_equal(plan, 32, 257, tolerance)
+
+    def test_kernels(self):
+        """Of a model's own: a row of their results comes from what they say. Also as CUDA kernels,
+        and the same text beyond the longest one that the model sees."""
+        model, plan = self.path("own.cpp"), self.path("own.plan")
+        for by_rows in (".byRows = {0},", ""):
+            with open(model, "w", encoding="utf-8") as file:
+                file.write(KERNELS.replace("BY_ROWS", by_rows))
+            done = run_command("nanoc", "compile", model, "-o", plan, "--target", "cpu")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if not by_rows:
+                self.assertIn(
+                    "remark: sampling computes all positions for every token: kernel 'scaled' does "
+                    "not say what a row of its results comes from (.byRows)",
+                    done.stderr,
+                )
+                continue
+            self.assertEqual(done.stderr, "")
+            self.assert_equal(plan, 24, 257)
+            words = ("--sample", 30, "--prompt-tokens", self.prompt(9, 257, 6), "--threads", 1)
+            words = (*words, "--seed", 4, "--temperature", 0, "--init", self.path("random.safetensors"))
+            texts = [self.ran("nanorun", plan, *words, "--cache", c) for c in ("on", "off")]
+            self.assertEqual(*texts)
+            cuda = self.path("own.cuda.plan")
+            done = run_command("nanoc", "compile", model, "-o", cuda, "--target", "cuda")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            prompt, path = self.prompt(6, 257, 7), self.path("emulated.safetensors")
+            start = ("--init", self.path("random.safetensors"), "--prompt-tokens", prompt)
+            self.ran("nanorun", cuda, "--logits", path, *start, "--device", "emulator", "--cache", "on")
+            found = read_safetensors(path)["logits"]
+            whole = self.logits(plan, self.path("random.safetensors"), prompt, "off")
+            worst = max(abs(a - b) for a, b in zip(found, whole))
+            self.assertLessEqual(worst, TOLERANCE * max(1.0, max(map(abs, whole))))
 
     def test_text(self):
         """The likeliest text, through the end of the longest text; several samples."""

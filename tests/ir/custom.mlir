@@ -124,3 +124,60 @@ func.func @indexed(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = nano.custom "f"(%x) iterations 1 {cuda = "c", indexed = array<i64: 0, 4>} : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// A row of the first result's is of the same row of the input, and of all rows of the second up to it.
+// CHECK-LABEL: func.func @rows
+// CHECK: nano.custom "f"(%{{.*}}, %{{.*}}) iterations 4 {cpu = "c", kept_inputs = array<i64: 1>, row_inputs = array<i64: 0>} : (tensor<4x2xf32>, tensor<4xf32>) -> tensor<4x2xf32> row {
+// CHECK: ^bb0(%{{.*}}: tensor<1x2xf32>, %{{.*}}: tensor<4xf32>, %{{.*}}: tensor<1xi32>):
+func.func @rows(%x: tensor<4x2xf32>, %n: tensor<4xf32>) -> tensor<4x2xf32> {
+  %y = nano.custom "f"(%x, %n) iterations 4 {cpu = "c", row_inputs = array<i64: 0>, kept_inputs = array<i64: 1>} : (tensor<4x2xf32>, tensor<4xf32>) -> tensor<4x2xf32>
+  row {
+  ^bb0(%in: tensor<1x2xf32>, %all: tensor<4xf32>, %at: tensor<1xi32>):
+    %z = nano.neg %in : tensor<1x2xf32>
+    nano.yield %z : tensor<1x2xf32>
+  }
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
+func.func @rows_of(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nano.custom' op has rows of input 1, which is none or a number}}
+  %y = nano.custom "f"(%x, %s) iterations 4 {cpu = "c", row_inputs = array<i64: 1>} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @row_takes(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nano.custom' op row must take the inputs, rows of those that row_inputs lists, and a position}}
+  %y = nano.custom "f"(%x) iterations 4 {cpu = "c", row_inputs = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  row {
+  ^bb0(%in: tensor<4xf32>, %at: tensor<1xi32>):
+    %z = nano.slice %in dim 0 at 0 : tensor<4xf32> -> tensor<1xf32>
+    nano.yield %z : tensor<1xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @row_yields(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nano.custom' op row must yield a row of each result}}
+  %y = nano.custom "f"(%x) iterations 4 {cpu = "c"} : (tensor<4xf32>) -> tensor<4xf32>
+  row {
+  ^bb0(%in: tensor<4xf32>, %at: tensor<1xi32>):
+    nano.yield %in : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @nothing_in(%x: tensor<4x0xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nano.custom' op has an input or result of no elements, 'tensor<4x0xf32>'}}
+  %y = nano.custom "f"(%x) iterations 4 {cpu = "c"} : (tensor<4x0xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

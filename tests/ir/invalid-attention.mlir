@@ -219,3 +219,12 @@ func.func @f(%q: tensor<8x2x4xf32>, %k: tensor<8x2x4xf32>, %v: tensor<8x2x4xf32>
   }
   return %dq : tensor<8x2x4xf32>
 }
+
+// -----
+
+func.func @f(%q: tensor<8x2x0xf32>, %r: tensor<8xi32>) -> tensor<8x2x0xf32> {
+  // expected-error @below {{needs a head at least, of an element at least, has q of [8, 2, 0]}}
+  %y, %lse = nano.attention %q, %q, %q, %r, %r scale 1.0
+      : (tensor<8x2x0xf32>, tensor<8x2x0xf32>, tensor<8x2x0xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x0xf32>, tensor<8x2xf32>)
+  return %y : tensor<8x2x0xf32>
+}

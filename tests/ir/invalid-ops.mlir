@@ -446,3 +446,35 @@ func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %y = nano.permute %x order [1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
+
+// -----
+
+// Where an op has no value for an element of its results, it is of something.
+func.func @f(%x: tensor<4x0xf32>) -> tensor<4xf32> {
+  // expected-error @below {{a maximum or log-sum-exp of nothing, in [4, 0]}}
+  %y = nano.reduce max %x dims [1] : tensor<4x0xf32> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<0x4x0xf32>) -> tensor<0x4xf32> {
+  %y = nano.reduce max %x dims [2] : tensor<0x4x0xf32> -> tensor<0x4xf32>
+  return %y : tensor<0x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<0x4xf32>, %ids: tensor<3xi32>) -> tensor<3x4xf32> {
+  // expected-error @below {{has 3 ids of a table with no rows}}
+  %y = nano.gather %x, %ids : (tensor<0x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<3x0xf32>, %t: tensor<3xi32>) -> tensor<3xf32> {
+  // expected-error @below {{has no columns that a target could be: [3, 0]}}
+  %y, %lse = nano.cross_entropy %x, %t : (tensor<3x0xf32>, tensor<3xi32>) -> (tensor<3xf32>, tensor<3xf32>)
+  return %y : tensor<3xf32>
+}

@@ -99,3 +99,8 @@ func.func @f(%x: tensor<4xi32>) {
   %y = nano.stop_gradient %x : tensor<4xi32>
   return
 }
+
+// -----
+
+// expected-error @below {{has no elements: 'tensor<4x0xf32>'}}
+nano.state @s : tensor<4x0xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}

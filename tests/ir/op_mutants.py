@@ -130,7 +130,9 @@ def reduce(op):
     (x,), (y,), dims = op.operands, op.results, op.attributes["dims"]
     if not all(0 <= d < len(x.shape) for d in dims) or op.attributes["combiner"] not in (0, 1, 2):
         return False
-    return y == Type(tuple(size for d, size in enumerate(x.shape) if d not in dims), x.element)
+    # A maximum or log-sum-exp of nothing is no number.
+    of_nothing = op.attributes["combiner"] != 0 and count(x.shape) == 0 < count(y.shape)
+    return not of_nothing and y == Type(tuple(size for d, size in enumerate(x.shape) if d not in dims), x.element)
 
 
 def scan(op):
@@ -178,6 +180,7 @@ def gather(op):
     (table, ids), (y,) = op.operands, op.results
     return all_of(
         ids.element == I32, len(ids.shape) == 1, len(table.shape) == 2, table.element == y.element,
+        table.shape[0] > 0 or ids.shape[0] == 0,
         y.shape == (ids.shape[0], table.shape[1]),
     )
 
@@ -185,7 +188,8 @@ def gather(op):
 def scatter_add(op):
     (x, ids), (table,) = op.operands, op.results
     return all_of(
-        ids.element == I32, len(ids.shape) == 1, len(table.shape) == 2, x.shape == (ids.shape[0], table.shape[1])
+        ids.element == I32, len(ids.shape) == 1, len(table.shape) == 2, x.shape == (ids.shape[0], table.shape[1]),
+        table.shape[0] > 0 or ids.shape[0] == 0,
     )
 
 
@@ -214,8 +218,8 @@ def attention_grad(op):
 
 def cross_entropy(op):
     logits, targets = op.operands
-    tokens, _ = logits.shape
-    return targets == Type((tokens,), I32) and all(t.shape == (tokens,) for t in op.results)
+    tokens, columns = logits.shape
+    return columns > 0 and targets == Type((tokens,), I32) and all(t.shape == (tokens,) for t in op.results)
 
 
 def recurrence(op):

@@ -183,3 +183,35 @@ func.func @ahead(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {nano.rol
   %l = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
   return %l : tensor<8x8xf32>
 }
+
+// -----
+
+// A kernel of the model's own brings its row; what it keeps is a state.
+// CHECK-LABEL: func.func @own
+// CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x4xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK: %[[ROW:.*]] = nano.broadcast %{{.*}} : tensor<1xf32> -> tensor<1x4xf32>
+// CHECK: %[[ALL:.*]] = nano.select
+// CHECK: nano.store %[[ALL]], @cache.0 : tensor<8x4xf32>
+// CHECK: nano.custom "g"(%[[ROW]], %[[ALL]], %{{.*}}) iterations 1 {cpu = "c"} : (tensor<1x4xf32>, tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
+func.func @own(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %y = nano.custom "f"(%x, %x) iterations 8 {cpu = "c", row_inputs = array<i64: 0>, kept_inputs = array<i64: 1>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  row {
+  ^bb0(%in: tensor<1x4xf32>, %all: tensor<8x4xf32>, %at: tensor<1xi32>):
+    %z = nano.custom "g"(%in, %all, %at) iterations 1 {cpu = "c"} : (tensor<1x4xf32>, tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
+    nano.yield %z : tensor<1x4xf32>
+  }
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: sampling computes all positions for every token: kernel 'f' does not say what a row of its results comes from (.byRows)
+func.func @unsaid(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %y = nano.custom "f"(%x) iterations 8 {cpu = "c"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
