@@ -31,6 +31,12 @@ TensorValue unpacked(const std::vector<char> &bytes, plan::DType type,
                      const std::vector<int64_t> &shape) {
   TensorValue value{shape, std::vector<double>(bytes.size() / plan::sizeOf(type))};
   for (size_t i = 0; i < value.data.size(); ++i) {
+    if (type == plan::DType::I32) {
+      int32_t number = 0;
+      std::memcpy(&number, &bytes[4 * i], 4);
+      value.data[i] = number;
+      continue;
+    }
     uint32_t bits = 0;
     if (type == plan::DType::BF16)
       std::memcpy(reinterpret_cast<char *>(&bits) + 2, &bytes[2 * i], 2);

@@ -18,7 +18,7 @@ namespace {
 /// relative to 1 + the largest derivative of the instance. In double precision the differences are
 /// right to about 1e-9.
 constexpr double step = 1e-5, tolerance = 1e-6;
-constexpr int instancesPerOp = 40;
+constexpr int instancesPerOp = 40, ofEachKind = 2;
 
 bool isFloat(Type type) { return isa<FloatType>(cast<ShapedType>(type).getElementType()); }
 
@@ -132,10 +132,15 @@ TEST_P(DerivativeTest, AgreesWithFiniteDifferences) {
   const Generator *generator = findGenerator(GetParam());
   ASSERT_TRUE(generator) << "no instances of this op are generated: add it to "
                             "tests/grad/Instances.cpp, or mark it NotDifferentiable";
-  for (int i = 0; i < instancesPerOp && !HasFailure(); ++i) {
+  // Small ones, and those of every kind of sizes in f32 and bf16.
+  std::vector<std::pair<Sizes, Type>> kinds(instancesPerOp, {Sizes::any, Type()});
+  for (Sizes sizes : {Sizes::odd, Sizes::oneRow, Sizes::oneColumn, Sizes::empty})
+    for (Type element : {Type(Float32Type::get(&context)), Type(BFloat16Type::get(&context))})
+      kinds.insert(kinds.end(), ofEachKind, {sizes, element});
+  for (size_t i = 0; i < kinds.size() && !HasFailure(); ++i) {
     unsigned results = 1;
     for (unsigned chosen = 1; chosen < 1U << results; ++chosen) {
-      Instance in(context, random);
+      Instance in(context, random, kinds[i].first, kinds[i].second);
       (*generator)(in);
       ASSERT_TRUE(in.op);
       ASSERT_EQ(in.op->getName().getStringRef(), GetParam());

@@ -1,4 +1,4 @@
-// Random instances of every op of the graph dialect that has a derivative.
+// Random instances of every op of the graph dialect that computes.
 #include "tests/grad/Instances.h"
 
 #include "ir/graph/Sequence.h"
@@ -15,8 +15,10 @@ using namespace nano::graph;
 
 namespace nano::test {
 
-Instance::Instance(MLIRContext &context, std::mt19937_64 &random)
-    : random(random), builder(&context),
+Instance::Instance(MLIRContext &context, std::mt19937_64 &random, Sizes sizes, Type element)
+    : random(random), sizes(sizes),
+      emptyAt(sizes == Sizes::empty ? static_cast<Place>(draw(0, 2)) : Place::row),
+      element(element), builder(&context),
       location(FileLineColLoc::get(&context, "model.cpp", 17, 3)),
       module(ModuleOp::create(builder.getUnknownLoc())) {
   builder.setInsertionPointToStart(module->getBody());
@@ -30,16 +32,44 @@ int64_t Instance::draw(int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-std::vector<int64_t> Instance::shape(int64_t leastRank, int64_t mostRank) {
-  std::vector<int64_t> sizes(draw(leastRank, mostRank));
-  for (int64_t &size : sizes)
-    size = draw(1, 4);
-  return sizes;
+int64_t Instance::fullSize(Place place, int64_t most) {
+  if (sizes == Sizes::any)
+    return draw(1, most);
+  if ((sizes == Sizes::oneRow && place == Place::row) ||
+      (sizes == Sizes::oneColumn && place == Place::column))
+    return 1;
+  // More columns than a vector has lanes, and fewer.
+  return place == Place::column ? (flip() ? 3 : 19) : (flip() ? 3 : 5);
 }
 
-RankedTensorType Instance::floatType(std::optional<std::vector<int64_t>> sizes) {
-  Type element = draw(0, 3) == 0 ? Type(builder.getBF16Type()) : builder.getF32Type();
-  return RankedTensorType::get(sizes ? *sizes : shape(), element);
+int64_t Instance::size(Place place, int64_t most) {
+  return sizes == Sizes::empty && place == emptyAt ? 0 : fullSize(place, most);
+}
+
+std::vector<int64_t> Instance::fullShape(int64_t leastRank, int64_t mostRank) {
+  if (sizes != Sizes::any)
+    leastRank = std::min(std::max<int64_t>(leastRank, 2), mostRank),
+    mostRank = std::min<int64_t>(mostRank, std::max<int64_t>(leastRank, 3));
+  std::vector<int64_t> drawn(draw(leastRank, mostRank));
+  for (size_t d = 0; d < drawn.size(); ++d)
+    drawn[d] = fullSize(d == 0 ? Place::row : d + 1 == drawn.size() ? Place::column : Place::inner);
+  return drawn;
+}
+
+std::vector<int64_t> Instance::shape(int64_t leastRank, int64_t mostRank) {
+  std::vector<int64_t> drawn = fullShape(leastRank, mostRank);
+  if (sizes == Sizes::empty && !drawn.empty())
+    drawn[emptyAt == Place::row      ? 0
+          : emptyAt == Place::column ? drawn.size() - 1
+                                     : (drawn.size() - 1) / 2] = 0;
+  return drawn;
+}
+
+RankedTensorType Instance::floatType(std::optional<std::vector<int64_t>> shaped) {
+  Type type = element           ? element
+              : draw(0, 3) == 0 ? Type(builder.getBF16Type())
+                                : builder.getF32Type();
+  return RankedTensorType::get(shaped ? *shaped : shape(), type);
 }
 
 RankedTensorType Instance::f32(const std::vector<int64_t> &sizes) {
@@ -83,7 +113,11 @@ Generator unary(const UnaryFunction &function) {
 void bitcast(Instance &in) {
   RankedTensorType type = in.f32(in.shape());
   Type bits = in.builder.getI32Type();
-  Value x = in.flip() ? in.operand(type) : in.operand(in.i32(type.getShape().vec()));
+  // Integers are the bits of floats from 0.5 to 2.
+  RankedTensorType integers = in.i32(type.getShape().vec());
+  Value x = in.flip() ? in.operand(type)
+                      : in.operand(integers, TensorValue::integers(integers, in.random, 0x3F000000,
+                                                                   0x40000000));
   bool isFloat = x.getType() == type;
   in.op = BitcastOp::create(in.builder, in.location, isFloat ? Type(type.clone(bits)) : type, x);
 }
@@ -154,22 +188,25 @@ void reshape(Instance &in) {
   in.op = ReshapeOp::create(in.builder, in.location, type.clone(sizes), x);
 }
 
+/// In the empty ones, of nothing of what has elements.
 void slice(Instance &in) {
-  RankedTensorType type = in.floatType(in.shape(1, 4));
+  RankedTensorType type = in.floatType(in.fullShape(1, 4));
   int64_t dim = in.draw(0, type.getRank() - 1), start = in.draw(0, type.getDimSize(dim) - 1);
   std::vector<int64_t> sizes = type.getShape().vec();
-  sizes[dim] = in.draw(1, sizes[dim] - start);
+  sizes[dim] = in.sizes == Sizes::empty ? 0 : in.draw(1, sizes[dim] - start);
   Value x = in.operand(type);
   in.op = SliceOp::create(in.builder, in.location, type.clone(sizes), x, dim, start);
 }
 
+/// In the empty ones, with a part of nothing.
 void concat(Instance &in) {
-  RankedTensorType type = in.floatType(in.shape(1, 4));
+  RankedTensorType type = in.floatType(in.fullShape(1, 4));
   int64_t dim = in.draw(0, type.getRank() - 1), total = 0;
   std::vector<int64_t> sizes = type.getShape().vec();
   SmallVector<Value> parts;
-  for (int64_t i = in.draw(1, 3); i > 0; --i, total += sizes[dim]) {
-    sizes[dim] = in.draw(1, 3);
+  const bool hasEmpty = in.sizes == Sizes::empty;
+  for (int64_t i = in.draw(hasEmpty ? 2 : 1, 3), last = i; i > 0; --i, total += sizes[dim]) {
+    sizes[dim] = hasEmpty && i == last ? 0 : in.draw(1, 3);
     parts.push_back(in.operand(type.clone(sizes)));
   }
   sizes[dim] = total;
@@ -177,6 +214,8 @@ void concat(Instance &in) {
 }
 
 void rotate(Instance &in) {
+  if (in.emptyAt == Place::column)
+    in.emptyAt = Place::row;
   RankedTensorType type = in.floatType(in.shape(1, 4));
   Value x = in.operand(type);
   in.op =
@@ -196,12 +235,17 @@ void reduce(Instance &in) {
   Combiner combiner = in.flip() ? Combiner::sum : Combiner::max;
   if (type.getElementType().isF32() && in.flip())
     combiner = Combiner::logsumexp;
+  if (type.getNumElements() == 0 && !llvm::is_contained(kept, 0))
+    combiner = Combiner::sum;
   in.op = ReduceOp::create(in.builder, in.location, type.clone(kept), combiner, x, dims);
 }
 
 void matmul(Instance &in) {
-  std::vector<int64_t> batch = in.shape(0, 2), left = batch, right = batch, result = batch;
-  int64_t m = in.draw(1, 4), n = in.draw(1, 4), k = in.draw(1, 4);
+  std::vector<int64_t> batch;
+  for (int64_t i = in.draw(0, in.sizes == Sizes::any ? 2 : 1); i > 0; --i)
+    batch.push_back(in.fullSize(Place::inner));
+  std::vector<int64_t> left = batch, right = batch, result = batch;
+  int64_t m = in.size(Place::row), n = in.size(Place::column), k = in.size(Place::inner);
   bool transposeA = in.flip(), transposeB = in.flip();
   auto append = [](std::vector<int64_t> &sizes, int64_t rows, int64_t columns, bool swap) {
     sizes.insert(sizes.end(), {swap ? columns : rows, swap ? rows : columns});
@@ -238,7 +282,7 @@ Type float8(Instance &in) {
 /// Scales of a tensor of `sizes`: one, or some for blocks.
 Value scale(Instance &in, const std::vector<int64_t> &sizes) {
   std::vector<int64_t> blocks;
-  if (in.flip())
+  if (in.flip() && !llvm::is_contained(sizes, 0))
     for (int64_t size : sizes)
       blocks.push_back(in.flip() ? size : 1);
   return in.operand(in.f32(blocks), positive);
@@ -256,9 +300,17 @@ void dequantize(Instance &in) {
   in.op = DequantizeOp::create(in.builder, in.location, type, q, s);
 }
 
+/// With other sizes than small ones as libraries take them: rows of 8-bit operands are multiples of
+/// 16 bytes.
 void scaledMatmul(Instance &in) {
-  bool transposeA = in.flip(), transposeB = in.flip(), blocks = in.flip();
-  int64_t m = in.draw(1, 2), n = in.draw(1, 2), k = blocks ? 128 * in.draw(1, 2) : in.draw(1, 4);
+  const bool isSmall = in.sizes == Sizes::any;
+  bool transposeA = in.flip(), transposeB = in.flip(), blocks = isSmall && in.flip();
+  const int64_t unit = isSmall ? 1 : 16;
+  auto aligned = [&](Place place) {
+    return in.sizes == Sizes::empty && place == in.emptyAt ? 0 : unit * in.draw(1, isSmall ? 4 : 2);
+  };
+  int64_t m = isSmall ? in.draw(1, 2) : in.size(Place::row), n = aligned(Place::column),
+          k = blocks ? 128 * in.draw(1, 2) : aligned(Place::inner);
   auto sizes = [](int64_t outer, int64_t inner, bool innerIsLast) {
     return innerIsLast ? std::vector{outer, inner} : std::vector{inner, outer};
   };
@@ -285,14 +337,16 @@ void scaledMatmul(Instance &in) {
 }
 
 void gather(Instance &in) {
-  int64_t rows = in.draw(1, 5), columns = in.draw(1, 4), tokens = in.draw(1, 6);
+  int64_t rows = in.fullSize(Place::inner, 5), columns = in.size(Place::column),
+          tokens = in.size(Place::row, 6);
   RankedTensorType table = in.floatType(std::vector{rows, columns});
   Value x = in.operand(table), ids = in.indices({tokens}, rows);
   in.op = GatherOp::create(in.builder, in.location, table.clone({tokens, columns}), x, ids);
 }
 
 void scatterAdd(Instance &in) {
-  int64_t rows = in.draw(1, 5), columns = in.draw(1, 4), tokens = in.draw(1, 6);
+  int64_t rows = in.fullSize(Place::inner, 5), columns = in.size(Place::column),
+          tokens = in.size(Place::row, 6);
   Value x = in.operand(in.floatType(std::vector{tokens, columns})),
         ids = in.indices({tokens}, rows);
   in.op = ScatterAddOp::create(in.builder, in.location, in.floatType(std::vector{rows, columns}), x,
@@ -316,12 +370,13 @@ void buildScore(Instance &in, Region &region) {
 }
 
 void attention(Instance &in) {
-  int64_t tokens = in.draw(1, 5), keyHeads = in.draw(1, 2), heads = keyHeads * in.draw(1, 2),
-          size = in.draw(1, 3);
+  in.emptyAt = Place::row;
+  int64_t tokens = in.size(Place::row, 5), keyHeads = in.draw(1, 2),
+          heads = keyHeads * in.draw(1, 2), size = in.fullSize(Place::column, 3);
   RankedTensorType type = in.floatType(std::vector{tokens, heads, size}),
                    keys = type.clone({tokens, keyHeads, size});
   // Heads of values have a size of their own.
-  const int64_t valueSize = in.flip() ? size : in.draw(1, 4);
+  const int64_t valueSize = in.flip() ? size : in.fullSize(Place::column);
   Value q = in.operand(type), k = in.operand(keys),
         v = in.operand(type.clone({tokens, keyHeads, valueSize}));
   TensorValue first = TensorValue::filled(in.i32({tokens}), 0), last = first;
@@ -343,14 +398,18 @@ void attention(Instance &in) {
 }
 
 void crossEntropy(Instance &in) {
-  int64_t tokens = in.draw(1, 4), columns = in.draw(1, 6);
+  in.emptyAt = Place::row;
+  int64_t tokens = in.size(Place::row), columns = in.size(Place::column, 6);
   Value logits = in.operand(in.f32({tokens, columns})), targets = in.indices({tokens}, columns);
   Type row = in.f32({tokens});
   in.op = CrossEntropyOp::create(in.builder, in.location, TypeRange{row, row}, logits, targets);
 }
 
 void recurrence(Instance &in) {
-  RankedTensorType type = in.floatType(in.shape(3, 3));
+  std::vector<int64_t> shape = in.shape(3, 3);
+  if (in.sizes == Sizes::oneRow) // of the sequence
+    shape[1] = 1;
+  RankedTensorType type = in.floatType(shape);
   const int64_t which = in.draw(0, 2); // a factor, a term, both
   const bool adjoint = which != 0 && in.flip();
   Value a = which != 1 ? in.operand(type) : Value(), b = which != 0 ? in.operand(type) : Value();
@@ -361,6 +420,8 @@ void recurrence(Instance &in) {
 }
 
 void bandScores(Instance &in) {
+  if (in.emptyAt == Place::row)
+    in.emptyAt = Place::column;
   const std::vector<int64_t> rows = in.shape(3, 3);
   Value q = in.operand(in.floatType(rows)), k = in.operand(in.floatType(rows));
   in.op =
@@ -369,6 +430,8 @@ void bandScores(Instance &in) {
 }
 
 void bandProduct(Instance &in) {
+  if (in.emptyAt == Place::row)
+    in.emptyAt = Place::column;
   const std::vector<int64_t> rows = in.shape(3, 3);
   Value p = in.operand(in.floatType(std::vector{rows[0], rows[1], in.draw(1, rows[0])})),
         v = in.operand(in.floatType(rows));
@@ -378,9 +441,47 @@ void bandProduct(Instance &in) {
 
 /// No derivative: integers only.
 void scan(Instance &in) {
-  Value x = in.indices({in.draw(1, 6)}, 5);
+  Value x = in.indices({in.size(Place::row, 6)}, 5);
   in.op = ScanOp::create(in.builder, in.location, x.getType(),
                          in.flip() ? Combiner::sum : Combiner::max, x);
+}
+
+/// Integers of 32 bits, of both signs.
+Value bits(Instance &in, RankedTensorType type) {
+  return in.operand(type, TensorValue::integers(type, in.random, INT32_MIN, int64_t{1} << 31));
+}
+
+template <typename OpTy> void integers(Instance &in) {
+  RankedTensorType type = in.i32(in.shape());
+  Value a = bits(in, type);
+  // What is divided by is not 0.
+  Value b = std::is_same_v<OpTy, RemOp>
+                ? in.operand(type, TensorValue::integers(type, in.random, 1, 99))
+                : bits(in, type);
+  in.op = OpTy::create(in.builder, in.location, type, a, b);
+}
+
+void philox(Instance &in) {
+  RankedTensorType type = in.i32(in.shape());
+  Value words[6];
+  for (Value &word : words)
+    word = bits(in, type);
+  in.op = PhiloxOp::create(in.builder, in.location, type, words[0], words[1], words[2], words[3],
+                           words[4], words[5]);
+}
+
+void stopGradient(Instance &in) {
+  Value x = in.operand(in.floatType());
+  in.op = StopGradientOp::create(in.builder, in.location, x.getType(), x);
+}
+
+void iota(Instance &in) {
+  RankedTensorType type = in.flip() ? in.floatType(in.shape(1, 4)) : in.i32(in.shape(1, 4));
+  in.op = IotaOp::create(in.builder, in.location, type, in.draw(0, type.getRank() - 1));
+}
+
+void constant(Instance &in) {
+  in.op = GraphBuilder(in.builder, in.location).constant(-2.5, in.floatType()).getDefiningOp();
 }
 
 } // namespace
@@ -413,6 +514,16 @@ const Generator *findGenerator(StringRef name) {
       {"nano.attention", attention},
       {"nano.cross_entropy", crossEntropy},
       {"nano.scan", scan},
+      {"nano.and", integers<AndOp>},
+      {"nano.or", integers<OrOp>},
+      {"nano.xor", integers<XorOp>},
+      {"nano.shl", integers<ShlOp>},
+      {"nano.shr", integers<ShrOp>},
+      {"nano.rem", integers<RemOp>},
+      {"nano.philox", philox},
+      {"nano.stop_gradient", stopGradient},
+      {"nano.iota", iota},
+      {"nano.constant", constant},
       {"nano.recurrence", recurrence},
       {"nano.band_scores", bandScores},
       {"nano.band_product", bandProduct},

@@ -1,5 +1,5 @@
-// Random instances of every op of the graph dialect that has a derivative, for checks against
-// finite differences.
+// Random instances of every op of the graph dialect that computes, of all kinds of shapes, for
+// checks against finite differences and of what devices make of them.
 #pragma once
 
 #include "ir/graph/GraphBuilder.h"
@@ -15,15 +15,33 @@
 
 namespace nano::test {
 
+/// What the sizes of an instance are like.
+enum class Sizes {
+  any,       ///< 1 to 4, any rank that the op takes
+  odd,       ///< odd numbers from 3 on, two or three dimensions where the op takes them
+  oneRow,    ///< the same, 1 along the first dimension
+  oneColumn, ///< the same, 1 along the last dimension
+  empty      ///< the same, 0 along some dimension, as the op allows
+};
+
+/// Which dimension a size is of: rows are first, columns last.
+enum class Place { row, inner, column };
+
 /// One op in a function that takes the op's operands, and values for them.
 class Instance {
 public:
-  Instance(mlir::MLIRContext &context, std::mt19937_64 &random);
+  /// Floats are of `element`; f32 or, one time in four, bf16 without one.
+  Instance(mlir::MLIRContext &context, std::mt19937_64 &random, Sizes sizes = Sizes::any,
+           mlir::Type element = {});
 
-  /// A tensor type of element type f32 or, one time in four, bf16; rank 0 to 4 unless a shape is
-  /// given, sizes 1 to 4.
+  /// A tensor type of floats; rank 0 to 4 unless a shape is given.
   mlir::RankedTensorType floatType(std::optional<std::vector<int64_t>> shape = {});
   std::vector<int64_t> shape(int64_t leastRank = 0, int64_t mostRank = 4);
+  /// The same, with nothing empty.
+  std::vector<int64_t> fullShape(int64_t leastRank, int64_t mostRank);
+  /// A size of a dimension; of the empty ones the dimension at `emptyAt` is 0.
+  int64_t size(Place place, int64_t most = 4);
+  int64_t fullSize(Place place, int64_t most = 4);
   int64_t draw(int64_t low, int64_t high); ///< Both included.
   bool flip() { return draw(0, 1) == 1; }
   mlir::RankedTensorType f32(const std::vector<int64_t> &shape);
@@ -36,6 +54,9 @@ public:
   mlir::Value operand(mlir::RankedTensorType type, TensorValue value);
 
   std::mt19937_64 &random;
+  Sizes sizes;
+  Place emptyAt; ///< Generators of ops that allow only some move it.
+  mlir::Type element;
   mlir::OpBuilder builder;
   mlir::Location location; ///< A line of a model file, for the op.
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -1,0 +1,578 @@
+// Two steps of a model: losses, gradients (also against finite differences of the model as it was
+// written), optimizer states and parameters, by plans and by the interpreter.
+#include "tests/e2e/ModelRuns.h"
+
+#include "codegen/PlanWriter.h"
+#include "codegen/cpu/CpuTarget.h"
+#include "codegen/cpu/KernelLowering.h"
+#include "codegen/cpu/NativeCode.h"
+#include "codegen/cuda/CudaEmitter.h"
+#include "compiler/Registration.h"
+#include "compiler/RunStages.h"
+#include "compiler/StageRunner.h"
+#include "ir/graph/Phases.h"
+#include "ir/graph/Program.h"
+#include "passes/Passes.h"
+#include "runtime/Start.h"
+#include "runtime/comm/LocalCommunicator.h"
+#include "runtime/plan/PlanFile.h"
+#include "tests/e2e/DeviceValues.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+using namespace mlir;
+
+namespace nano::test {
+
+namespace {
+
+constexpr int64_t steps = 2;
+constexpr int seed = 12345; // of random numbers
+
+/// Where a result is the difference of large numbers, or a gradient that is zero in theory is
+/// divided by its own size, no program in f32 or bf16 comes as near as that. Then plain programs of
+/// the same types are asked: one that rounds to nearest, and these many that round at random. A
+/// plan may lie this many times as far from what is wanted as the farthest of them: it is another
+/// draw from the same errors, of which the largest of a few is a rough measure only.
+constexpr int ditheredRuns = 4;
+
+double normOf(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value * value;
+  return std::sqrt(sum);
+}
+
+double distance(const TensorValue &found, const TensorValue &wanted) {
+  EXPECT_EQ(found.size(), wanted.size());
+  std::vector<double> difference = wanted.data;
+  for (size_t i = 0; i < difference.size(); ++i)
+    difference[i] -= found.data[i];
+  return normOf(difference);
+}
+
+} // namespace
+
+void ModelRuns::SetUp() {
+  model = make();
+  path = testing::TempDir() + "nano-" + name() + ".mlir";
+  std::ofstream(path) << model.text;
+  DialectRegistry registry;
+  registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  codegen::loadNativeDialects(context);
+  original = parseSourceString<ModuleOp>(model.text, &context, path);
+  ASSERT_TRUE(original) << path;
+  random.seed(number());
+  originals.push_back(original->clone());
+  for (OwningOpRef<ModuleOp> &later : partRunStages(*originals.front()))
+    originals.push_back(std::move(later));
+  for (int64_t i = 0; i < steps * model.sequences; ++i)
+    batch.push_back(
+        drawSequence(stageOf(i / model.sequences) == 0 ? model.seqLen : model.laterSeqLen));
+  held = drawSequence(model.valSeqLen);
+  prompt = drawSequence(model.genSeqLen);
+}
+
+void ModelRuns::TearDown() {
+  if (!HasFailure())
+    std::remove(path.c_str());
+}
+
+Sequence ModelRuns::drawSequence(int64_t length) {
+  auto type = RankedTensorType::get({length}, IntegerType::get(&context, 32));
+  return {TensorValue::integers(type, random, 0, model.vocabulary),
+          TensorValue::integers(type, random, 0, model.vocabulary)};
+}
+
+func::FuncOp ModelRuns::programOfStep(StringRef role, int64_t step) {
+  ModuleOp module = *optimized[stageOf(step)];
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->getAttrOfType<StringAttr>(graph::roleAttrName).getValue() == role &&
+        graph::runsInPhase(function, step % graph::phaseCount(module)))
+      return function;
+  return {};
+}
+
+FailureOr<double> ModelRuns::interpretedLoss(func::FuncOp program, const Sequence &sequence,
+                                             StateMap &states) {
+  auto results = interpret(program, {sequence.tokens, sequence.targets}, states, options);
+  if (failed(results))
+    return failure();
+  return results->front().data[0];
+}
+
+StringRef ModelRuns::roleOf(int64_t step, int64_t microBatch) {
+  const bool isLast = microBatch == model.sequences - 1;
+  if (isLast && programOfStep("last", step))
+    return "last";
+  return microBatch == 0 ? "first" : "next";
+}
+
+void ModelRuns::setScalars(StateMap &states, int64_t step, int64_t sequence) const {
+  for (const plan::Scalar &scalar : plans.at(1).scalars)
+    states[scalar.name] = {{}, {plan::evaluate(scalar.value, variables(step, sequence))}};
+}
+
+plan::Variables ModelRuns::variables(int64_t step, int64_t sequence) const {
+  return {.step = double(step),
+          .numIterations = double(plans.at(1).training.numIterations),
+          .sequences = double(model.sequences),
+          .sequence = double(sequence),
+          .seedLow = seed};
+}
+
+void ModelRuns::compile() {
+  ASSERT_TRUE(codegen::CpuTarget::host());
+  compile(forTarget({.target = "cpu"}), model.sequences, plans);
+  if (HasFatalFailure())
+    return;
+
+  tolerance = toleranceOf();
+  initializeStates(*optimized.front(), initial, random);
+  for (const plan::State &state : plans.at(1).states) {
+    ASSERT_TRUE(initial.count(state.name)) << state.name;
+    TensorValue &value = initial[state.name];
+    value = unpacked(packed(value, state.type), state.type, value.shape);
+  }
+}
+
+void ModelRuns::compile(PipelineOptions pipeline, int64_t worlds,
+                        std::map<int64_t, plan::Plan> &into) {
+  OwningOpRef<ModuleOp> whole = original->clone();
+  std::vector<OwningOpRef<ModuleOp>> shared = partRunStages(*whole);
+  shared.insert(shared.begin(), std::move(whole));
+  for (const Stage &stage : stages())
+    for (OwningOpRef<ModuleOp> &module : shared)
+      if (stage.scope == Stage::Scope::RunStage)
+        runStage(stage, StageRun{*module, pipeline});
+  for (int64_t world = 1; world <= worlds; ++world) {
+    if (model.sequences % world != 0)
+      continue;
+    std::vector<OwningOpRef<ModuleOp>> modules;
+    for (OwningOpRef<ModuleOp> &module : shared)
+      modules.push_back(module->clone());
+    pipeline.world = world;
+    compile(modules, pipeline, into);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+void ModelRuns::runOn(ModuleOp module, const Stage &stage, const PipelineOptions &pipeline) {
+  // Some models get a head in chunks, which at these sizes none would have.
+  if (stage.name == "fuse" && number() % 3 == 0) {
+    PassManager passes(&context);
+    passes.addPass(createChunkRows({.maxBytes = 1024}));
+    ASSERT_TRUE(succeeded(passes.run(module)));
+  }
+  // Ranks share Adam's states of parameters that are small, as all are here.
+  if (stage.name == "distribute") {
+    PassManager passes(&context);
+    passes.addPass(createDistribute({.world = pipeline.world, .minShard = 64}));
+    ASSERT_TRUE(succeeded(passes.run(module)));
+  } else {
+    runStage(stage, StageRun{module, pipeline});
+  }
+  if (stage.name == "optimize" && pipeline.world == 1 && pipeline.target == "cpu")
+    optimized.push_back(module.clone());
+}
+
+void ModelRuns::compile(const std::vector<OwningOpRef<ModuleOp>> &modules,
+                        const PipelineOptions &pipeline, std::map<int64_t, plan::Plan> &into) {
+  for (const Stage &stage : stages())
+    for (const OwningOpRef<ModuleOp> &module : modules)
+      if (stage.scope == Stage::Scope::WorldPart)
+        runOn(module.get(), stage, pipeline);
+  SmallVector<ModuleOp> parts;
+  for (const OwningOpRef<ModuleOp> &module : modules)
+    parts.push_back(module.get());
+  ASSERT_TRUE(succeeded(joinRunStages(parts)));
+  ModuleOp module = parts.front();
+  for (const Stage &stage : stages())
+    if (stage.scope == Stage::Scope::World && stage.addPasses)
+      runOn(module, stage, pipeline);
+  codegen::PlanParts own;
+  own.world = pipeline.world;
+  own.target = pipeline.target;
+  if (pipeline.target == "cpu") {
+    auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
+                                          *codegen::CpuTarget::host(), 1);
+    ASSERT_TRUE(succeeded(native));
+    own.code = native->code;
+    own.cpuFeatures = native->cpuFeatures;
+  } else {
+    auto sources = codegen::cudaSources(module);
+    ASSERT_TRUE(succeeded(sources));
+    own.sources = std::move(*sources);
+  }
+  auto written = codegen::writePlan(module, std::move(own));
+  ASSERT_TRUE(succeeded(written));
+  // Through the file's bytes, as nanorun meets it.
+  Result<plan::Plan> read = plan::parse(plan::serialize(*written));
+  ASSERT_TRUE(read) << read.error().message;
+  into[pipeline.world] = std::move(*read);
+}
+
+void ModelRuns::interpretRun(Arithmetic arithmetic, Record &record) {
+  options.arithmetic = arithmetic;
+  StateMap states = initial;
+  for (int64_t step = 0; step < steps; ++step) {
+    record.losses.emplace_back();
+    for (int64_t i = 0; i < model.sequences; ++i) {
+      setScalars(states, step, i);
+      auto loss = interpretedLoss(programOfStep(roleOf(step, i), step),
+                                  batch[step * model.sequences + i], states);
+      ASSERT_TRUE(succeeded(loss));
+      record.losses.back().push_back(*loss);
+    }
+    record.gradients.push_back(states);
+    ASSERT_TRUE(succeeded(interpret(programOfStep("update", step), {}, states, options)));
+    record.states.push_back(states);
+  }
+}
+
+Status ModelRuns::runRank(const plan::Plan &plan, Communicator &communicator,
+                          const DeviceOptions &deviceOptions, Record &record) {
+  Result<std::unique_ptr<Device>> made = loadDevice(plan, communicator, deviceOptions);
+  if (!made)
+    return made.error();
+  Device &device = **made;
+  Status status = ok();
+  auto put = [&](uint32_t buffer, const TensorValue &value, plan::DType type) {
+    const std::vector<char> bytes = packed(value, type);
+    if (status)
+      status = device.write(buffer, 0, bytes.data(), bytes.size());
+  };
+  auto get = [&](uint32_t buffer, plan::DType type, const std::vector<int64_t> &shape) {
+    int64_t count = 1;
+    for (int64_t size : shape)
+      count *= size;
+    std::vector<char> bytes(count * plan::sizeOf(type));
+    if (status)
+      status = device.read(buffer, 0, bytes.data(), bytes.size());
+    return unpacked(bytes, type, shape);
+  };
+  auto run = [&](const std::string &program) {
+    if (status)
+      status = device.run(program);
+  };
+  auto statesOf = [&](bool gradients) {
+    StateMap values;
+    for (const plan::State &state : plan.states)
+      if ((state.role == plan::State::Role::Gradient) == gradients)
+        values[state.name] = get(state.buffer, state.type, state.shape);
+    return values;
+  };
+
+  for (const plan::State &state : plan.states)
+    put(state.buffer, localPart(state, communicator.rank(), initial), state.type);
+  for (int64_t step = 0; step < steps && status; ++step) {
+    record.losses.emplace_back(model.sequences);
+    const plan::Training &training = plan::stageAt(plan, step);
+    for (int64_t i = communicator.rank(); i < model.sequences; i += communicator.world()) {
+      const Sequence &sequence = batch[step * model.sequences + i];
+      if (status)
+        status = writeScalars(plan, step, communicator.world(), device, seed, i);
+      put(training.tokensBuffer, sequence.tokens, plan::DType::I32);
+      put(training.targetsBuffer, sequence.targets, plan::DType::I32);
+      run(programOf(training, step, i / communicator.world(), communicator.world()));
+      record.losses.back()[i] = get(training.lossBuffer, plan::DType::F32, {}).data[0];
+    }
+    record.gradients.push_back(statesOf(true));
+    if (const auto &phase = training.phases[size_t(step) % training.phases.size()];
+        !phase.update.empty())
+      run(phase.update);
+    record.states.push_back(statesOf(false));
+  }
+  if (status)
+    status = writeScalars(plan, steps - 1, communicator.world(), device, seed);
+  const plan::Training &training = plan::stageAt(plan, steps - 1);
+  put(training.valTokensBuffer, held.tokens, plan::DType::I32);
+  put(training.valTargetsBuffer, held.targets, plan::DType::I32);
+  run(training.validate);
+  record.validation = get(training.valLossBuffer, plan::DType::F32, {}).data[0];
+  put(training.genTokensBuffer, prompt.tokens, plan::DType::I32);
+  run(training.generate);
+  record.logits =
+      get(training.logitsBuffer, plan::DType::F32, {training.genSeqLen, training.logitsColumns});
+  return status;
+}
+
+Record ModelRuns::runPlan(const plan::Plan &plan, int world, const std::string &device) {
+  DeviceOptions deviceOptions;
+  deviceOptions.device = device;
+  deviceOptions.threads = 1;
+  LocalGroup group(world);
+  std::vector<Record> records(world);
+  std::mutex mutex;
+  std::string problem;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world; ++rank)
+    ranks.emplace_back([&, rank] {
+      Status status = runRank(plan, group.communicator(rank), deviceOptions, records[rank]);
+      if (status)
+        return;
+      std::lock_guard lock(mutex);
+      problem += status.error().message + "\n";
+      group.abort(rank, status.error().message);
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  EXPECT_EQ(problem, "");
+  for (int64_t step = 0; step < std::ssize(records[0].states); ++step) {
+    std::vector<StateMap *> states;
+    for (Record &record : records)
+      states.push_back(&record.states.at(step));
+    joinParts(plan, states);
+  }
+  for (int rank = 1; rank < world; ++rank)
+    for (int64_t step = 0; step < std::ssize(records[rank].losses); ++step)
+      for (int64_t i = rank; i < model.sequences; i += world)
+        records[0].losses[step][i] = records[rank].losses[step][i];
+  return std::move(records[0]);
+}
+
+void ModelRuns::asPlainPrograms(llvm::function_ref<void()> run) {
+  for (int number = 0; number <= ditheredRuns; ++number) {
+    std::mt19937_64 dither(number);
+    options.arithmetic = Arithmetic::plain;
+    options.dither = number > 0 ? &dither : nullptr;
+    run();
+  }
+  options.arithmetic = model.hasBf16 ? Arithmetic::rounded : Arithmetic::exact;
+  options.dither = nullptr;
+}
+
+const std::vector<Record> &ModelRuns::plainRuns() {
+  if (plain.empty())
+    asPlainPrograms([&] { interpretRun(options.arithmetic, plain.emplace_back()); });
+  return plain;
+}
+
+void ModelRuns::expectNear(double found, double limit, llvm::function_ref<double()> farthestPlain,
+                           const std::string &what) {
+  if (found <= limit)
+    return;
+  const double farthest = farthestPlain();
+  asPlain = std::max(asPlain.value_or(0), found / farthest);
+  EXPECT_LE(found, std::max(limit, plainFactor * farthest)) << what << "; by itself " << limit;
+}
+
+void ModelRuns::compare(const Record &found, const std::string &who, bool hasGradients) {
+  SCOPED_TRACE(who + "; the module is in " + path);
+  ASSERT_EQ(found.losses.size(), size_t(steps));
+  // A gradient that is zero in theory (of what a softmax or a norm ignores) is what rounding leaves
+  // of the others: the largest tensor of a kind (gradients, first moments, …) sets what is zero.
+  auto kind = [](const std::string &name) {
+    const size_t dot = name.find('.');
+    return name.rfind("grad.", 0) == 0 ? std::string("grad")
+           : dot == std::string::npos  ? std::string()
+                                       : name.substr(dot);
+  };
+  // Where the roundings to bf16 move a value by more than the tolerance, one rounding that falls
+  // the other way can move it as far.
+  auto near = [&](std::vector<StateMap> Record::*maps, double limit, int64_t step) {
+    const StateMap &expected = (wanted.*maps)[step];
+    std::map<std::string, double> largest;
+    for (const auto &[name, value] : (found.*maps)[step])
+      largest[kind(name)] = std::max(largest[kind(name)], normOf(expected.at(name).data));
+    for (const auto &[name, value] : (found.*maps)[step]) {
+      auto distanceOf = [&, name = name](const Record &record) {
+        return distance((record.*maps)[step].at(name), expected.at(name));
+      };
+      expectNear(
+          distanceOf(found),
+          limit * (normOf(expected.at(name).data) + 0.01 * largest[kind(name)]) +
+              distanceOf(unrounded),
+          [&] {
+            double farthest = 0;
+            for (const Record &run : plainRuns())
+              farthest = std::max(farthest, distanceOf(run));
+            return farthest;
+          },
+          name + ", step " + std::to_string(step));
+    }
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t i = 0; i < model.sequences; ++i) {
+      const double expected = wanted.losses[step][i];
+      auto distanceOf = [&](const Record &record) {
+        return std::abs(record.losses[step][i] - expected);
+      };
+      expectNear(
+          distanceOf(found), tolerance.loss * std::abs(expected) + distanceOf(unrounded),
+          [&] {
+            double farthest = 0;
+            for (const Record &run : plainRuns())
+              farthest = std::max(farthest, distanceOf(run));
+            return farthest;
+          },
+          "loss of sequence " + std::to_string(i) + ", step " + std::to_string(step));
+    }
+    if (hasGradients)
+      near(&Record::gradients, tolerance.gradient, step);
+    near(&Record::states, tolerance.state, step);
+  }
+
+  // Validation and generation by the model as written, from the parameters that the plan reached.
+  StateMap states = found.states.back();
+  setScalars(states, steps - 1);
+  auto validate = [&] {
+    auto loss = interpretedLoss(graph::functionWithRole(*original, "validate"), held, states);
+    EXPECT_TRUE(succeeded(loss));
+    return succeeded(loss) ? *loss : NAN;
+  };
+  auto generate = [&] {
+    auto logits =
+        interpret(graph::functionWithRole(*original, "generate"), {prompt.tokens}, states, options);
+    EXPECT_TRUE(succeeded(logits));
+    return succeeded(logits) ? logits->front() : TensorValue();
+  };
+  const double loss = validate();
+  const TensorValue logits = generate();
+  double farthest = 0;
+  expectNear(
+      std::abs(found.validation - loss), tolerance.loss * std::abs(loss),
+      [&] {
+        asPlainPrograms([&] { farthest = std::max(farthest, std::abs(validate() - loss)); });
+        return farthest;
+      },
+      "loss of validation");
+  farthest = 0;
+  expectNear(
+      distance(found.logits, logits), tolerance.gradient * normOf(logits.data),
+      [&] {
+        asPlainPrograms([&] { farthest = std::max(farthest, distance(generate(), logits)); });
+        return farthest;
+      },
+      "logits");
+}
+
+/// Along a direction that is half the gradient and half random, the model as written changes by
+/// what the gradient says: a missing part of it shows in either half. The gradient is that of the
+/// optimized module in exact arithmetic, with which `compare` has compared the plan's.
+void ModelRuns::checkFiniteDifferences() {
+  constexpr double distance = 1e-5;
+  const std::string prefix = "grad.";
+  for (const auto &[symbol, gradient] : unrounded.gradients[0]) {
+    if (symbol.rfind(prefix, 0) != 0)
+      continue;
+    const std::string name = symbol.substr(prefix.size());
+    const double norm = normOf(gradient.data);
+    std::normal_distribution<double> normal;
+    std::vector<double> direction(gradient.data.size());
+    for (double &value : direction)
+      value = normal(random);
+    const double length = normOf(direction);
+    double slope = 0;
+    for (size_t i = 0; i < direction.size(); ++i) {
+      direction[i] = direction[i] / length + (norm > 0 ? gradient.data[i] / norm : 0);
+      slope += direction[i] * gradient.data[i];
+    }
+    double losses[2] = {0, 0};
+    for (int side = 0; side < 2; ++side) {
+      StateMap states = initial;
+      for (size_t i = 0; i < direction.size(); ++i)
+        states[name].data[i] += (side == 0 ? -distance : distance) * direction[i];
+      for (int64_t i = 0; i < model.sequences; ++i) {
+        setScalars(states, 0, i);
+        auto loss =
+            interpretedLoss(graph::functionWithRole(*originals.front(), "train"), batch[i], states);
+        ASSERT_TRUE(succeeded(loss));
+        losses[side] += *loss;
+      }
+    }
+    EXPECT_NEAR((losses[1] - losses[0]) / (2 * distance), slope, 2e-3 * norm + 1e-5) << name;
+  }
+}
+
+/// Makes one source of those that define nothing but kernels: the host's compiler, which compiles
+/// them for the emulator, then reads the device library once.
+static void joinSources(plan::Plan &plan) {
+  plan::Source joined{"joined.cu", ""};
+  for (plan::Kernel &kernel : plan.kernels) {
+    const auto found =
+        std::find_if(plan.sources.begin(), plan.sources.end(),
+                     [&](const plan::Source &source) { return source.name == kernel.source; });
+    if (found == plan.sources.end() || found->text.find("\nstruct ") != std::string::npos)
+      continue;
+    joined.text += found->text;
+    const std::string name = found->name;
+    plan.sources.erase(found);
+    for (plan::Kernel &other : plan.kernels)
+      if (other.source == name)
+        other.source = joined.name;
+  }
+  plan.sources.push_back(std::move(joined));
+}
+
+void ModelRuns::compareEmulated() {
+  std::map<int64_t, plan::Plan> emulated;
+  try {
+    compile(forTarget({.target = "cuda"}), 1, emulated);
+  } catch (const std::exception &error) {
+    FAIL() << error.what() << "\nthe module is in " << path;
+  }
+  if (HasFatalFailure())
+    return;
+  joinSources(emulated.at(1));
+  Record first;
+  for (const char *schedule : {"1", "2"}) {
+    setenv("NANO_EMULATOR_SEED", schedule, 1);
+    const Record record = runPlan(emulated.at(1), 1, "emulator");
+    compare(record, std::string("the emulator, schedule ") + schedule, true);
+    if (first.losses.empty()) {
+      first = record;
+      continue;
+    }
+    EXPECT_EQ(record.losses, first.losses) << path;
+    for (int64_t step = 0; step < steps; ++step)
+      for (const auto &[name, value] : record.states[step])
+        EXPECT_EQ(value.data, first.states[step].at(name).data) << name << ", " << path;
+  }
+  std::printf("ran on the emulator\n");
+}
+
+void ModelRuns::trainAsTheInterpreterDoes() {
+  try {
+    compile();
+  } catch (const std::exception &error) {
+    FAIL() << error.what() << "\nthe module is in " << path;
+  }
+  if (HasFatalFailure())
+    return;
+  interpretRun(Arithmetic::exact, unrounded);
+  if (HasFatalFailure())
+    return;
+  wanted = unrounded;
+  if (model.hasBf16) {
+    wanted = {};
+    interpretRun(Arithmetic::rounded, wanted);
+  }
+  if (HasFatalFailure())
+    return;
+  const Record one = runPlan(plans.at(1), 1);
+  compare(one, "one rank", true);
+  for (const auto &[world, plan] : plans)
+    if (world > 1)
+      compare(runPlan(plan, int(world)), std::to_string(world) + " ranks", false);
+  for (const auto &[world, plan] : plans)
+    std::printf("ran on %d rank(s)\n", int(world));
+  if (!model.hasBf16)
+    checkFiniteDifferences();
+  if (runsOnEmulator())
+    compareEmulated();
+  if (asPlain)
+    std::printf("plain programs were asked: at most %.2f times as far as they\n", *asPlain);
+}
+
+} // namespace nano::test
