@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/PipelineOptions.h"
+#include "compiler/StageRunner.h"
 #include "compiler/Stages.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Expr.h"
@@ -63,6 +64,10 @@ protected:
   void trainAsTheInterpreterDoes();
   Sequence drawSequence(int64_t length);
 
+  bool isWhole() const { return model.genSeqLen > 0; }
+  /// The whole ones verify IR after every pass, the others after every stage, as nanoc does.
+  Watch watch() const { return isWhole() ? Watch::EveryPass : Watch::EveryStage; }
+
   /// Everything up to the plans for the CPU; `optimized` are the modules after the compiler's stage
   /// of that name, for one rank.
   void compile();
@@ -96,7 +101,10 @@ protected:
   void setScalars(StateMap &states, int64_t step, int64_t sequence = 0) const;
   plan::Variables variables(int64_t step, int64_t sequence) const;
 
-  mlir::MLIRContext context;
+  /// One for all models of the process: dialects and threads are set up once.
+  static mlir::MLIRContext &sharedContext();
+
+  mlir::MLIRContext &context = sharedContext();
   RandomModel model;
   std::string path;
   std::mt19937_64 random;

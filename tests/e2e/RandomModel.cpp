@@ -13,14 +13,16 @@ namespace {
 
 class Generator : RandomPieces {
 public:
-  Generator(uint64_t seed, int64_t mostBlocks)
-      : RandomPieces(seed * 7919 + 17), mostBlocks(mostBlocks) {
+  Generator(uint64_t seed, const RandomExtent &extent)
+      : RandomPieces(seed * 7919 + 17), extent(extent) {
     static constexpr int64_t lengths[] = {8, 16, 24, 40, 48, 64}, vocabularies[] = {17, 32, 50, 80};
     model.seqLen = lengths[pick(0, 5)];
     model.valSeqLen = lengths[pick(0, 5)];
     model.genSeqLen = lengths[pick(0, 2)];
     model.vocabulary = vocabularies[pick(0, 3)];
     model.sequences = pick(1, 4);
+    if (!extent.isWhole)
+      model.sequences = model.sequences < 4 ? 1 : 2;
     // Three in four models are f32 throughout.
     bf16Percent = chance(25) ? 40 : 0;
   }
@@ -30,7 +32,7 @@ public:
     position = op({T}, "i32", "nano.iota 0 : ");
     Value x = chance(50) ? embed(width) : cast(embed(width), "f32");
     remember(x);
-    const int64_t steps = std::min(pick(3, 9), mostBlocks);
+    const int64_t steps = std::min(pick(3, 9), extent.mostBlocks);
     for (int64_t i = 0; i < steps; ++i)
       remember(step(choose()));
     finish();
@@ -311,7 +313,7 @@ private:
     write(forward, z, total);
   }
 
-  void write(const std::string &forward, const Value &logits, const Value &loss) {
+  void write(const std::string &forward, const Value &logits, Value loss) {
     auto filled = [&](std::string text, int64_t length) {
       text = replaced(text, inverseLengthMark, number(1.0 / static_cast<double>(length)));
       text = replaced(text, "$LENGTH", number(static_cast<double>(length)));
@@ -339,11 +341,13 @@ private:
                       dist = chance(50) ? "allreduce" : "zero2";
     if (chance(40))
       model.laterSeqLen = 16 * pick(1, 4);
+    if (!extent.isWhole)
+      model.laterSeqLen = model.genSeqLen = 0;
     auto training = [&](int64_t length) {
       return "{" + size("seq_len", length) + size("val_seq_len", model.valSeqLen) +
-             size("gen_seq_len", model.genSeqLen) + size("global_batch", length * model.sequences) +
-             size("num_iterations", 10) + size("vocab_size", model.vocabulary) +
-             size("eos_token", 0) +
+             (extent.isWhole ? size("gen_seq_len", model.genSeqLen) : "") +
+             size("global_batch", length * model.sequences) + size("num_iterations", 10) +
+             size("vocab_size", model.vocabulary) + size("eos_token", 0) +
              "train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = \"lr.adams\", "
              "grad_clip = " +
              clip + " : f64, dist = \"" + dist + "\"}";
@@ -358,6 +362,20 @@ private:
           lossProgram("train.a", "train", model.seqLen, ", nano.in_stages = array<i64: 0>") +
           lossProgram("train.b", "train", model.laterSeqLen, ", nano.in_stages = array<i64: 1>");
     }
+    std::string validation;
+    if (extent.isWhole) {
+      validation =
+          lossProgram("validate", "validate", model.valSeqLen) +
+          filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " +
+                     typeOf(logits.shape, "f32") + " attributes {nano.role = \"generate\"} {\n" +
+                     forward + "    return " + logits.name + " : " + typeOf(logits.shape, "f32") +
+                     "\n  }\n",
+                 model.genSeqLen);
+    } else {
+      body.clear();
+      loss = targetSum();
+      validation = lossProgram("validate", "validate", model.valSeqLen);
+    }
     model.text =
         "module attributes {nano.model = \"random\", nano.hyperparameters = [], " + stages +
         "nano.training = " + training(model.seqLen) + "} {\n" + declarations([&] { declare(); }) +
@@ -365,24 +383,21 @@ private:
         "    %n = arith.mulf %step, %sequences : f64\n    %s = arith.addf %n, %sequence : f64\n"
         "    nano.yield %s : f64\n  }\n"
         "  nano.scalar @seed : i32" +
-        bySequence + "    nano.yield %low : f64\n  }\n" + programs +
-        lossProgram("validate", "validate", model.valSeqLen) +
-        filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " + typeOf(logits.shape, "f32") +
-                   " attributes {nano.role = \"generate\"} {\n" + forward + "    return " +
-                   logits.name + " : " + typeOf(logits.shape, "f32") + "\n  }\n",
-               model.genSeqLen) +
-        "}\n";
+        bySequence + "    nano.yield %low : f64\n  }\n" + programs + validation + "}\n";
   }
 
-  int64_t mostBlocks;
+  /// What a model that is not whole validates: the sum of the targets.
+  Value targetSum() { return reduce("sum", cast({"%targets", {T}, "i32"}, "f32"), {0}); }
+
+  RandomExtent extent;
   std::vector<Value> pool;
   std::vector<size_t> chosen; ///< places in the pool of values that something was made of
 };
 
 } // namespace
 
-RandomModel randomModel(uint64_t seed, int64_t mostBlocks) {
-  return Generator(seed, mostBlocks).make();
+RandomModel randomModel(uint64_t seed, const RandomExtent &extent) {
+  return Generator(seed, extent).make();
 }
 
 } // namespace nano::test

@@ -14,17 +14,26 @@ namespace nano::test {
 struct RandomModel {
   std::string text;
   bool hasBf16 = false; ///< some value is rounded to bf16
+  /// Without generation genSeqLen is 0.
   int64_t seqLen = 0, valSeqLen = 0, genSeqLen = 0, vocabulary = 0, sequences = 0;
   /// Of the run's second stage, which begins with step 1, in the middle of Adam's round of two
   /// steps; 0: the run has one stage, and Adam takes every step.
   int64_t laterSeqLen = 0;
 };
 
+/// How much of a model's run there is.
+struct RandomExtent {
+  int64_t mostBlocks = 9; ///< with fewer, the first ones stay as they are
+  /// Without: the same ops, sizes and parameters, but one stage, one sequence a step (in a quarter
+  /// of the models two), a validation that only counts tokens, and no generation.
+  bool isWhole = true;
+};
+
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence
 /// (products, attention, norms, softmaxes, gates, column sums, recurrences, bands, rows taken and
 /// added up along any axis, the largest columns, slices, dimensions in other orders, random
 /// numbers, whole numbers, element-wise chains), a head with cross-entropy, and terms that use
-/// every value that nothing else does. With fewer blocks at most, the first ones stay as they are.
-RandomModel randomModel(uint64_t seed, int64_t mostBlocks = 9);
+/// every value that nothing else does.
+RandomModel randomModel(uint64_t seed, const RandomExtent &extent = {});
 
 } // namespace nano::test

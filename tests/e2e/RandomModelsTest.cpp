@@ -10,23 +10,29 @@
 namespace nano::test {
 namespace {
 
-/// NANO_RANDOM_EMULATED=N: which models run on the emulator too, each whose number N divides.
-uint64_t emulatedEvery() {
-  const char *text = std::getenv("NANO_RANDOM_EMULATED");
-  return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 16;
+/// A number of the environment, at least 1.
+uint64_t numberFrom(const char *name, uint64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : otherwise;
 }
 
 class RandomModels : public ModelRuns, public testing::WithParamInterface<uint64_t> {
 protected:
   RandomModel make() const override {
+    RandomExtent extent;
     // tools/random-models looks for the fewest blocks with which a model fails.
-    const char *blocks = std::getenv("NANO_RANDOM_BLOCKS");
-    return blocks ? randomModel(GetParam(), std::strtoll(blocks, nullptr, 10))
-                  : randomModel(GetParam());
+    if (const char *blocks = std::getenv("NANO_RANDOM_BLOCKS"))
+      extent.mostBlocks = std::strtoll(blocks, nullptr, 10);
+    // NANO_RANDOM_WHOLE=N: which models are whole, each whose number N divides.
+    extent.isWhole = GetParam() % numberFrom("NANO_RANDOM_WHOLE", 1) == 0;
+    return randomModel(GetParam(), extent);
   }
   std::string name() const override { return "random-model-" + std::to_string(GetParam()); }
   uint64_t number() const override { return GetParam(); }
-  bool runsOnEmulator() const override { return GetParam() % emulatedEvery() == 0; }
+  /// NANO_RANDOM_EMULATED=N: which models run on the emulator too, each whose number N divides.
+  bool runsOnEmulator() const override {
+    return GetParam() % numberFrom("NANO_RANDOM_EMULATED", 16) == 0;
+  }
 };
 
 TEST_P(RandomModels, TrainAsTheInterpreterDoes) { trainAsTheInterpreterDoes(); }
@@ -72,6 +78,7 @@ std::vector<uint64_t> kept() {
   return std::getenv("NANO_RANDOM_MODELS") ? std::vector<uint64_t>()
                                            : std::vector<uint64_t>{215057};
 }
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelOfDifferences);
 INSTANTIATE_TEST_SUITE_P(Kept, ModelOfDifferences, testing::ValuesIn(kept()));
 
 } // namespace

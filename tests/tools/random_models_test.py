@@ -50,6 +50,7 @@ class RandomModelsTest(unittest.TestCase):
             (("0",), "say how many models, a whole number"),
             (("two",), "'two' is not a whole number of 0 or more"),
             (("1", "--first", "-1"), "--first"),
+            (("1", "--whole", "0"), "--whole: say one of how many models, a whole number"),
             (("1", "--emulated", "0"), "--emulated: say one of how many models, a whole number"),
         ):
             with self.subTest(arguments):
@@ -72,9 +73,9 @@ class RandomModelsTest(unittest.TestCase):
         self.assertIn("model 14 with 1 block(s) at most: the process ended;", out)
 
     def test_models_that_pass(self):
-        status, out, errors = self.call(2, "--first", 106, "--emulated", 107)
+        status, out, errors = self.call(2, "--first", 106, "--whole", 53, "--emulated", 107)
         self.assertEqual((status, errors), (0, ""), out)
-        self.assertRegex(out, r"\| 2 \| [2-6] \| 2 on 1(, \d on \d)* \| 1 \| \d \| \d\.\d\d \| 0 \|")
+        self.assertRegex(out, r"\| 2 \| [1-3] \| 1 on 1(, 1 on \d)* \| 1 \| \d \| \d\.\d\d \| 0 \|")
 
 
 if __name__ == "__main__":
