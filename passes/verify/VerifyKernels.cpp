@@ -10,9 +10,11 @@
 //     %v = vector.load %x[...]
 //     vector.store %v, %y[...]
 //
-// is refused: it writes argument 1, which it states only to read.
+// is refused: it writes argument 1, which it states only to read. So is what certainly leaves its
+// memory: by a number, by the last round of a loop, or by a template's sizes.
 #include "ir/step/Step.h"
 #include "passes/Passes.h"
+#include "passes/verify/KernelAccesses.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -74,7 +76,7 @@ bool isView(Operation *op) {
 /// both. `places`: of the body's ops in their order.
 Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> &places) {
   Touch touch;
-  size_t firstRead = SIZE_MAX, firstWrite = SIZE_MAX;
+  SmallVector<Operation *> reading, writing;
   SmallVector<Value> pending{argument};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
@@ -83,15 +85,21 @@ Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> 
         continue;
       }
       const Touch found = touchOfUse(use).value_or(Touch{true, true});
-      const size_t place = places.lookup(use.getOwner());
       if (found.reads)
-        firstRead = std::min(firstRead, place);
+        reading.push_back(use.getOwner());
       if (found.writes)
-        firstWrite = std::min(firstWrite, place);
-      touch.reads |= found.reads;
-      touch.writes |= found.writes;
+        writing.push_back(use.getOwner());
     }
-  touch.isReadBack = firstWrite < firstRead;
+  touch.reads = !reading.empty();
+  touch.writes = !writing.empty();
+  touch.isReadBack = llvm::all_of(reading, [&](Operation *load) {
+    return llvm::any_of(writing, [&](Operation *store) {
+      // Where a function of the device library writes or reads, nothing but their order is known.
+      if (isa<func::CallOp>(load) || isa<func::CallOp>(store))
+        return places.lookup(store) < places.lookup(load);
+      return mayLeave(store, load);
+    });
+  });
   return touch;
 }
 
@@ -133,7 +141,16 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
     if (failed(found))
       return failure();
     touches = std::move(*found);
+    for (int64_t i = 0; i < arguments; ++i)
+      if (MemRefType type = kernel.getBufferType(i);
+          (touches[i].reads || touches[i].writes) && type.hasStaticShape() &&
+          elementsReached(*instance, i) > uint64_t(type.getNumElements()))
+        return kernel.emitOpError("is a template that reaches ")
+               << elementsReached(*instance, i) << " elements of buffer " << i << ", which has "
+               << type.getNumElements();
   } else {
+    if (failed(verifyBounds(kernel)))
+      return failure();
     llvm::DenseMap<Operation *, size_t> places;
     kernel.walk<WalkOrder::PreOrder>([&](Operation *op) { places[op] = places.size(); });
     for (int64_t i = 0; i < arguments; ++i)
@@ -162,13 +179,39 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
   return success();
 }
 
+/// A launch does no more iterations than the body's indices have room for.
+LogicalResult verifyIterations(Operation *op, ArrayRef<int64_t> iterations,
+                               std::optional<int64_t> most) {
+  for (int64_t count : iterations)
+    if (most && count > *most)
+      return op->emitOpError("does ")
+             << count << " iterations, but its body has room for " << *most;
+  return success();
+}
+
 struct VerifyKernels : public nano::impl::VerifyKernelsBase<VerifyKernels> {
   void runOnOperation() override {
     auto nested = getOperation().lookupSymbol<ModuleOp>(step::kernelModuleName);
-    if (nested)
-      for (auto kernel : nested.getOps<kernel::FuncOp>())
-        if (failed(verifyKernel(kernel)))
-          return signalPassFailure();
+    if (!nested)
+      return;
+    llvm::StringMap<std::optional<int64_t>> most;
+    for (auto kernel : nested.getOps<kernel::FuncOp>()) {
+      if (failed(verifyKernel(kernel)))
+        return signalPassFailure();
+      std::optional<int64_t> &own = most[kernel.getSymName()];
+      if (!kernel.isExternal() && !kernel.getInstantiates())
+        own = mostIterations(kernel);
+      if (const std::optional<uint64_t> count = kernel.getIterations();
+          count && failed(verifyIterations(kernel, int64_t(*count), own)))
+        return signalPassFailure();
+    }
+    const WalkResult launches = getOperation().walk([&](step::LaunchOp launch) {
+      return WalkResult(verifyIterations(launch,
+                                         launch.getIterations().value_or(ArrayRef<int64_t>()),
+                                         most.lookup(launch.getKernel())));
+    });
+    if (launches.wasInterrupted())
+      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -534,24 +534,24 @@ def text_of(op):
     return f'func.func @f({arguments}) {{\n{result}"nano.{op.name}"({names}){properties}{regions} : {types}\nreturn\n}}\n'
 
 
-def refusals(ops):
-    """For each op the first thing that nano-opt says of it, or None; an op that ends nano-opt ends this program."""
+def refusals(texts, *passes):
+    """For each text the first thing that nano-opt says of it, or None; one that ends nano-opt ends this program."""
     begins, line = [], 1
     with tempfile.NamedTemporaryFile("w", suffix=".mlir", encoding="utf-8") as file:
-        for op in ops:
+        for text in texts:
             begins.append(line)
-            text = text_of(op) + "// -----\n"
+            text += "// -----\n"
             line += text.count("\n")
             file.write(text)
         file.flush()
-        words = [NANO_OPT, "--split-input-file", file.name, "-o", "/dev/null"]
+        words = [NANO_OPT, *passes, "--split-input-file", file.name, "-o", "/dev/null"]
         done = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode not in (0, 1):
             sys.exit(f"mutants: nano-opt ends with status {done.returncode}: {done.stderr[-500:]!r}")
-        found = [None] * len(ops)
+        found = [None] * len(begins)
         place = 0
         for number, message in re.findall(r"^" + re.escape(file.name) + r":(\d+):\d+: error: (.*)$", done.stderr, re.M):
-            while place + 1 < len(ops) and begins[place + 1] <= int(number):
+            while place + 1 < len(begins) and begins[place + 1] <= int(number):
                 place += 1
             found[place] = found[place] or message
     return found
@@ -581,7 +581,7 @@ def main():
     survivors, broken, made = [], [], 0
     while made < options.count:
         valid = [make(r.choice(list(MEANINGS)), r) for _ in range(min(BATCH, options.count - made))]
-        broken += [(op, why) for op, why in zip(valid, refusals(valid)) if why or not means_something(op)]
+        broken += [(op, why) for op, why in zip(valid, refusals(map(text_of, valid))) if why or not means_something(op)]
         mutants = []
         while len(mutants) < len(valid):
             op = valid[len(mutants)].copy()
@@ -590,7 +590,7 @@ def main():
             CHANGES[kind](op, r)
             if text_of(op) != before:
                 mutants.append((kind, op))
-        for (kind, op), why in zip(mutants, refusals([op for _, op in mutants])):
+        for (kind, op), why in zip(mutants, refusals([text_of(op) for _, op in mutants])):
             right = means_something(op)
             rows[kind].update(all=1, wrong=not right, missed=not right and not why, refused=right and bool(why))
             if not right and not why:

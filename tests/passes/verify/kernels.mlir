@@ -192,3 +192,190 @@ module {
     }
   }
 }
+
+// -----
+
+// It has written one element and reads another.
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @beside(write %y: memref<4x2xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %f = arith.constant 1.0 : f32
+      scf.for %i = %begin to %end step %one {
+        memref.store %f, %y[%i, %zero] : memref<4x2xf32>
+        %v = memref.load %y[%i, %one] : memref<4x2xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// It writes before it reads, but not always.
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @sometimes(write %y: memref<4xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) {
+      %one = arith.constant 1 : index
+      %f = arith.constant 1.0 : f32
+      scf.for %i = %begin to %end step %one {
+        %first = arith.cmpi slt, %i, %one : index
+        scf.if %first {
+          memref.store %f, %y[%i] : memref<4xf32>
+        }
+        %v = memref.load %y[%i] : memref<4xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// What one loop has written another of the same bounds may read, and of a vector a part.
+module {
+  module @kernels {
+    kernel.func @loops(write %y: memref<4x8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) attributes {iterations = 4 : i64} {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %four = arith.constant 4 : index
+      %f = arith.constant dense<1.0> : vector<4xf32>
+      %part = memref.view %scratch[%zero][] : memref<64xi8> to memref<16xf32>
+      scf.for %i = %begin to %end step %one {
+        scf.for %j = %zero to %four step %four {
+          %at = arith.addi %j, %four : index
+          vector.store %f, %y[%i, %at] : memref<4x8xf32>, vector<4xf32>
+        }
+        scf.for %j = %zero to %four step %four {
+          %at = arith.addi %j, %four : index
+          %v = vector.load %y[%i, %at] : memref<4x8xf32>, vector<4xf32>
+        }
+        vector.store %f, %y[%i, %zero] : memref<4x8xf32>, vector<4xf32>
+        %w = memref.load %y[%i, %one] : memref<4x8xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A number beyond the buffer.
+module {
+  module @kernels {
+    kernel.func @beyond(write %y: memref<4x2xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) {
+      %one = arith.constant 1 : index
+      %two = arith.constant 2 : index
+      %f = arith.constant 1.0 : f32
+      scf.for %i = %begin to %end step %one {
+        // expected-error @below {{reaches element 2 of 2}}
+        memref.store %f, %y[%i, %two] : memref<4x2xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// The last round of a loop is beyond the buffer.
+module {
+  module @kernels {
+    kernel.func @round(write %y: memref<10xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %four = arith.constant 4 : index
+      %twelve = arith.constant 12 : index
+      %f = arith.constant dense<1.0> : vector<4xf32>
+      scf.for %j = %zero to %twelve step %four {
+        // expected-error @below {{reaches element 11 of 10}}
+        vector.store %f, %y[%j] : memref<10xf32>, vector<4xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// More iterations than rows.
+module {
+  module @kernels {
+    // expected-error @below {{does 5 iterations, but its body has room for 4}}
+    kernel.func @rows(write %y: memref<4xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) attributes {iterations = 5 : i64} {
+      %one = arith.constant 1 : index
+      %f = arith.constant 1.0 : f32
+      scf.for %i = %begin to %end step %one {
+        memref.store %f, %y[%i] : memref<4xf32>
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// The launch says so.
+module {
+  module @kernels {
+    kernel.func @rows(write %y: memref<4xf32>, %scratch: memref<0xi8>, %begin: index, %end: index) {
+      %one = arith.constant 1 : index
+      %f = arith.constant 1.0 : f32
+      scf.for %i = %begin to %end step %one {
+        memref.store %f, %y[%i] : memref<4xf32>
+      }
+      kernel.return
+    }
+  }
+  step.program @first attributes {role = "first"} {
+    %y = step.buffer "y" : memref<4xf32>
+    // expected-error @below {{does 5 iterations, but its body has room for 4}}
+    step.launch @rows(%y) {iterations = array<i64: 5>} : memref<4xf32>
+  }
+}
+
+// -----
+
+// Scratch memory that is smaller than its use.
+module {
+  module @kernels {
+    kernel.func @scratch(write %y: memref<4xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %four = arith.constant 4 : index
+      %f = arith.constant 1.0 : f32
+      // expected-error @below {{reaches byte 68 of 64}}
+      %part = memref.view %scratch[%four][] : memref<64xi8> to memref<16xf32>
+      memref.store %f, %part[%zero] : memref<16xf32>
+      memref.store %f, %y[%zero] : memref<4xf32>
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A template of more numbers than the buffer has.
+module {
+  module @kernels {
+    // expected-error @below {{is a template that reaches 9 elements of buffer 0, which has 8}}
+    kernel.func @scan(read %x: memref<8xi32>, write %y: memref<9xi32>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.scan<size = 9, maximum = false, x = 0, y = [1]>} {
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A distance below zero leaves the buffer.
+module {
+  module @kernels {
+    // expected-error @below {{is a template that reaches 18446744073709551615 elements of buffer 0, which has 8}}
+    kernel.func @transpose(read %x: memref<8xf32>, write %y: memref<8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.transpose<matrices = 1, p = 4, q = 2, in_matrix = 0, in_row = -4, out_matrix = 0, out_row = 2, is_vector = false, x = 0, y = 1>} {
+      kernel.return
+    }
+  }
+}

@@ -1,0 +1,253 @@
+// Indices of loads and stores: which are the same, and which certainly lie outside.
+#include "passes/verify/KernelAccesses.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace nano {
+namespace {
+
+/// Where a load or a store goes: an element, or a vector from there on along the last dimension.
+struct Place {
+  Value memory;
+  SmallVector<Value> indices;
+  int64_t length = 1;
+};
+
+std::optional<Place> placeOf(Operation *op) {
+  const auto place = [](auto access, int64_t length = 1) {
+    return Place{access.getBase(), SmallVector<Value>(access.getIndices()), length};
+  };
+  const auto lengthOf = [](VectorType type) {
+    return type.getRank() == 1 ? type.getDimSize(0) : 0;
+  };
+  std::optional<Place> found;
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    found = Place{load.getMemRef(), SmallVector<Value>(load.getIndices())};
+  else if (auto store = dyn_cast<memref::StoreOp>(op))
+    found = Place{store.getMemRef(), SmallVector<Value>(store.getIndices())};
+  else if (auto load = dyn_cast<vector::LoadOp>(op))
+    found = place(load, lengthOf(load.getVectorType()));
+  else if (auto store = dyn_cast<vector::StoreOp>(op))
+    found = place(store, lengthOf(store.getVectorType()));
+  if (found && found->length < 1)
+    return std::nullopt;
+  return found;
+}
+
+/// Loops of different places that run alike, by their variables.
+using LoopPairs = llvm::DenseMap<Value, Value>;
+
+/// True when two values are the same where paired variables are.
+bool same(Value a, Value b, const LoopPairs &pairs) {
+  if (a == b || pairs.lookup(a) == b)
+    return true;
+  if (std::optional<int64_t> number = getConstantIntValue(a))
+    return getConstantIntValue(b) == number;
+  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+  if (!x || !y || x->getName() != y->getName() || x->getNumRegions() || !isMemoryEffectFree(x) ||
+      x->getNumOperands() != y->getNumOperands() ||
+      cast<OpResult>(a).getResultNumber() != cast<OpResult>(b).getResultNumber() ||
+      x->getAttrDictionary() != y->getAttrDictionary() || a.getType() != b.getType())
+    return false;
+  return llvm::all_of(llvm::zip(x->getOperands(), y->getOperands()), [&](auto operands) {
+    return same(std::get<0>(operands), std::get<1>(operands), pairs);
+  });
+}
+
+/// The ops around `op`, from the outermost in the kernel's body down to itself.
+SmallVector<Operation *> chainOf(Operation *op) {
+  SmallVector<Operation *> chain;
+  for (; op && !isa<kernel::FuncOp>(op); op = op->getParentOp())
+    chain.push_back(op);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
+/// A value that a body reaches for certain: a constant, or the last of a loop of known bounds.
+/// `iterations`: the last of the kernel's own iterations, if known.
+std::optional<int64_t> largest(Value index, kernel::FuncOp kernel,
+                               std::optional<int64_t> iterations);
+
+/// True of a loop over the kernel's iterations, one by one.
+bool isWork(scf::ForOp loop, kernel::FuncOp kernel) {
+  const unsigned arguments = kernel.getNumArguments();
+  return loop.getLowerBound() == kernel.getArgument(arguments - 2) &&
+         loop.getUpperBound() == kernel.getArgument(arguments - 1) &&
+         getConstantIntValue(loop.getStep()) == 1;
+}
+
+std::optional<int64_t> largest(Value index, kernel::FuncOp kernel,
+                               std::optional<int64_t> iterations) {
+  if (std::optional<int64_t> number = getConstantIntValue(index))
+    return number;
+  auto argument = dyn_cast<BlockArgument>(index);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  if (!loop || loop.getInductionVar() != index)
+    return std::nullopt;
+  if (isWork(loop, kernel))
+    return iterations ? std::optional(*iterations - 1) : std::nullopt;
+  const std::optional<int64_t> low = getConstantIntValue(loop.getLowerBound()),
+                               high = getConstantIntValue(loop.getUpperBound()),
+                               step = getConstantIntValue(loop.getStep());
+  if (!low || !high || !step || *step < 1 || *low >= *high)
+    return std::nullopt;
+  return *low + (*high - 1 - *low) / *step * *step;
+}
+
+/// True when an op of the body runs in each iteration, if there is one.
+bool runsAlways(Operation *op, kernel::FuncOp kernel) {
+  return llvm::all_of(ArrayRef(chainOf(op)).drop_back(), [&](Operation *around) {
+    auto loop = dyn_cast<scf::ForOp>(around);
+    return loop && (isWork(loop, kernel) || largest(loop.getInductionVar(), kernel, std::nullopt));
+  });
+}
+
+/// The sizes of the memory behind casts.
+ArrayRef<int64_t> sizesOf(Value memory) {
+  while (auto view = memory.getDefiningOp<memref::CastOp>())
+    memory = view.getSource();
+  return cast<MemRefType>(memory.getType()).getShape();
+}
+
+/// Calls `visit` with an access, and each of its indices beside the size and how many elements
+/// from the index on are touched. Only of what runs in each iteration.
+void forEachIndex(
+    kernel::FuncOp kernel,
+    function_ref<void(Operation *op, Value index, int64_t size, int64_t length)> visit) {
+  kernel.walk([&](Operation *op) {
+    const std::optional<Place> place = placeOf(op);
+    if (!place || !runsAlways(op, kernel))
+      return;
+    const ArrayRef<int64_t> sizes = sizesOf(place->memory);
+    for (auto [dim, index] : llvm::enumerate(place->indices))
+      if (!ShapedType::isDynamic(sizes[dim]))
+        visit(op, index, sizes[dim], dim + 1 == sizes.size() ? place->length : 1);
+  });
+}
+
+} // namespace
+
+bool mayLeave(Operation *store, Operation *load) {
+  const std::optional<Place> from = placeOf(load), to = placeOf(store);
+  if (!from || !to)
+    return false;
+  const SmallVector<Operation *> loads = chainOf(load), stores = chainOf(store);
+  size_t common = 0;
+  while (common < std::min(loads.size(), stores.size()) && loads[common] == stores[common])
+    ++common;
+  // Where they part, the store comes first, in one block.
+  if (common == loads.size() || common == stores.size() ||
+      loads[common]->getBlock() != stores[common]->getBlock() ||
+      !stores[common]->isBeforeInBlock(loads[common]))
+    return false;
+  // Each loop around the store alone runs as one around the load does. What a loop that runs
+  // otherwise has stored in all is not worked out here.
+  LoopPairs pairs;
+  size_t next = common;
+  for (Operation *around : ArrayRef(stores).drop_front(common).drop_back()) {
+    auto loop = dyn_cast<scf::ForOp>(around);
+    if (!loop) {
+      auto choice = dyn_cast<scf::IfOp>(around);
+      return !choice || !choice.getElseRegion().empty();
+    }
+    scf::ForOp other;
+    for (; next + 1 < loads.size() && !other; ++next) {
+      auto candidate = dyn_cast<scf::ForOp>(loads[next]);
+      if (candidate && same(loop.getLowerBound(), candidate.getLowerBound(), pairs) &&
+          same(loop.getUpperBound(), candidate.getUpperBound(), pairs) &&
+          same(loop.getStep(), candidate.getStep(), pairs))
+        other = candidate;
+    }
+    if (!other)
+      return true;
+    pairs[loop.getInductionVar()] = other.getInductionVar();
+  }
+  if (!same(to->memory, from->memory, pairs)) // one of two memories may be the other one
+    return !to->memory.getDefiningOp<arith::SelectOp>();
+  if (to->indices.size() != from->indices.size())
+    return true;
+  // Numbers can be compared, of vectors along the last dimension too; of others nothing is known.
+  for (auto [dim, left, right] : llvm::enumerate(to->indices, from->indices)) {
+    const bool isLast = dim + 1 == to->indices.size();
+    const std::optional<int64_t> a = getConstantIntValue(left), b = getConstantIntValue(right);
+    const bool isSame = same(left, right, pairs);
+    if (!isSame && (!a || !b))
+      return true;
+    const int64_t shift = isSame ? 0 : *b - *a;
+    if (isLast ? shift < 0 || shift + from->length > to->length : shift != 0)
+      return false;
+  }
+  return true;
+}
+
+std::optional<int64_t> mostIterations(kernel::FuncOp kernel) {
+  std::optional<int64_t> most;
+  forEachIndex(kernel, [&](Operation *, Value index, int64_t size, int64_t length) {
+    if (largest(index, kernel, 1) && !largest(index, kernel, std::nullopt))
+      most = std::min(most.value_or(INT64_MAX), size - length + 1);
+  });
+  return most;
+}
+
+LogicalResult verifyBounds(kernel::FuncOp kernel) {
+  LogicalResult result = success();
+  forEachIndex(kernel, [&](Operation *op, Value index, int64_t size, int64_t length) {
+    const std::optional<int64_t> last = largest(index, kernel, std::nullopt);
+    if (succeeded(result) && last && (*last < 0 || *last + length > size))
+      result = op->emitOpError("reaches element ") << *last + length - 1 << " of " << size;
+  });
+  kernel.walk([&](memref::ViewOp view) {
+    auto source = cast<MemRefType>(view.getSource().getType()), type = view.getType();
+    const std::optional<int64_t> shift = getConstantIntValue(view.getByteShift());
+    if (failed(result) || !shift || !source.hasStaticShape() || !type.hasStaticShape())
+      return;
+    const int64_t end =
+        *shift + llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
+    if (*shift < 0 || end > source.getNumElements())
+      result = view.emitOpError("reaches byte ") << end << " of " << source.getNumElements();
+  });
+  return result;
+}
+
+/// A product of sizes and distances: of numbers below 0, or beyond all memory, the largest number.
+static uint64_t times(int64_t a, int64_t b) {
+  return a < 0 || b < 0 ? UINT64_MAX : llvm::SaturatingMultiply<uint64_t>(a, b);
+}
+
+uint64_t elementsReached(Attribute instance, int64_t position) {
+  return llvm::TypeSwitch<Attribute, uint64_t>(instance)
+      .Case([](kernel::ScanAttr scan) { return scan.getSize(); })
+      .Case([&](kernel::ScatterSortAttr sort) {
+        return position == sort.getIds() ? sort.getTokens() : 0;
+      })
+      .Case([&](kernel::ScatterSumAttr sum) {
+        return position == sum.getSorted() ? 0
+               : position == sum.getX()    ? times(sum.getTokens(), sum.getColumns())
+                                           : times(sum.getRows(), sum.getColumns());
+      })
+      .Case([](kernel::RecurrenceAttr recurrence) {
+        return llvm::SaturatingMultiply<uint64_t>(
+            times(recurrence.getSequences(), recurrence.getLength()), recurrence.getChannels());
+      })
+      .Case([&](kernel::TransposeAttr transpose) {
+        const bool reads = position == transpose.getX();
+        const int64_t matrix = reads ? transpose.getInMatrix() : transpose.getOutMatrix(),
+                      row = reads ? transpose.getInRow() : transpose.getOutRow(),
+                      rows = reads ? transpose.getQ() : transpose.getP(),
+                      columns = reads ? transpose.getP() : transpose.getQ();
+        return llvm::SaturatingAdd<uint64_t>(times(transpose.getMatrices() - 1, matrix),
+                                             times(rows - 1, row), columns);
+      })
+      .Default([](Attribute) { return uint64_t(0); });
+}
+
+} // namespace nano

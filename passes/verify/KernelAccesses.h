@@ -1,0 +1,29 @@
+// What nano-verify-kernels knows of where a kernel's body reads and writes.
+#pragma once
+
+#include "ir/kernel/Kernel.h"
+#include "ir/kernel/Templates.h"
+
+#include <optional>
+
+namespace nano {
+
+/// False when a load does not find what a store of the same iteration has left, as far as can be
+/// seen: the store comes later, or only runs where a condition holds, or stores other elements by
+/// the numbers in its indices. Of different loops those that run alike are compared, variable by
+/// variable; what others have stored in all is not worked out.
+bool mayLeave(mlir::Operation *store, mlir::Operation *load);
+
+/// The most iterations that the body can do inside its buffers, as far as its indices say so: those
+/// that are the iteration itself. Nothing: none are.
+std::optional<int64_t> mostIterations(kernel::FuncOp kernel);
+
+/// Reports a load or store that certainly leaves its memory: by a number, or by the last value of a
+/// loop of known bounds; and a view of scratch memory that reaches beyond it.
+mlir::LogicalResult verifyBounds(kernel::FuncOp kernel);
+
+/// The elements, from the first on, that a template reaches of the buffer at a position, as far as
+/// its sizes say so; 0: not known. The largest number where a size or a distance is below 0.
+uint64_t elementsReached(mlir::Attribute instance, int64_t position);
+
+} // namespace nano
