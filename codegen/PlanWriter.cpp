@@ -24,13 +24,15 @@ class PlanWriter {
 public:
   PlanWriter(ModuleOp module, PlanParts &parts)
       : module(module), kernelModule(parts.kernels), segments(std::move(parts.segments)),
-        reaches(std::move(parts.reaches)), kernels(module), symbols(module),
-        all(graph::runStagesOf(module)), facts(all.front()) {
+        reaches(std::move(parts.reaches)), indices(std::move(parts.indices)), kernels(module),
+        symbols(module), all(graph::runStagesOf(module)), facts(all.front()) {
     if (!kernelModule) {
       kernelModule = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
       segments = largestLaunches(module);
       reaches = kernelReaches(module);
+      indices = indexGroups(module);
     }
+    plan.indexGroups = std::move(indices.groups);
     plan.target = std::move(parts.target);
     plan.worlds = {parts.world};
     plan.code = std::move(parts.code);
@@ -76,6 +78,7 @@ private:
   ModuleOp module, kernelModule;
   llvm::StringMap<int64_t> segments;
   KernelReaches reaches;
+  IndexGroups indices;
   step::KernelTable kernels; ///< of the module
   SymbolTable symbols;
   PlanIndex index;
@@ -295,6 +298,7 @@ LogicalResult PlanWriter::addKernels() {
       kernel.scratchBytes = scratchBytes;
     }
     kernel.reaches = reaches.lookup(function.getSymName());
+    kernel.indices = indices.kernels.lookup(function.getSymName());
     function.getLoc()->walk([&](mlir::Location part) {
       if (auto line = dyn_cast<FileLineColLoc>(part)) {
         plan::Location location = planLocation(line);
@@ -560,7 +564,12 @@ LogicalResult PlanWriter::run() {
   if (failed(header()) || failed(scalars()) || failed(states()) || failed(inputs()) ||
       failed(addKernels()))
     return failure();
-  return failed(programs()) ? failure() : stages();
+  if (failed(programs()))
+    return failure();
+  for (auto [key, group] : indices.buffers)
+    if (auto found = index.buffers.find(key); found != index.buffers.end())
+      plan.buffers[found->second.buffer].indices = group;
+  return stages();
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // Step IR and kernels' code to a plan: the last thing that the compiler does.
 #pragma once
 
+#include "codegen/IndexGroups.h"
 #include "codegen/KernelReaches.h"
 #include "runtime/plan/Plan.h"
 
@@ -27,6 +28,8 @@ struct PlanParts {
   llvm::StringMap<int64_t> segments;
   /// How far launches reach, by kernel; those of the module when `kernels` is null.
   KernelReaches reaches;
+  /// Which operands and buffers hold the same integers; those of the module when `kernels` is null.
+  IndexGroups indices;
 };
 
 /// The plan of a module after memory planning. Errors, at the op: something has no offset, a launch

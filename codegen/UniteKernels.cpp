@@ -110,6 +110,7 @@ FailureOr<KernelUnion> uniteKernels(ArrayRef<ModuleOp> modules) {
       most = std::max(most, segments);
     }
   result.reaches = kernelReaches(modules);
+  result.indices = indexGroups(modules);
   return result;
 }
 

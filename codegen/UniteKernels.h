@@ -1,6 +1,7 @@
 // One table of kernels for the programs of several numbers of ranks.
 #pragma once
 
+#include "codegen/IndexGroups.h"
 #include "codegen/KernelReaches.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -13,6 +14,7 @@ struct KernelUnion {
   mlir::ModuleOp kernels; ///< the module of kernels of the first module; null when it has none
   llvm::StringMap<int64_t> segments; ///< by kernel: the most sets of operands of a launch
   KernelReaches reaches;
+  IndexGroups indices;
 };
 
 /// Adds to the kernels of the first module those that only others have. Of kernels with the same

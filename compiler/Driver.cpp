@@ -385,6 +385,7 @@ private:
       parts.kernels = all->kernels;
       parts.segments = std::move(all->segments);
       parts.reaches = std::move(all->reaches);
+      parts.indices = std::move(all->indices);
       return options.pipeline.target == "cuda" ? addCudaSources(parts)
                                                : addNativeCode(parts, *target);
     });

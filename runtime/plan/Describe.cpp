@@ -233,6 +233,12 @@ void Describer::states() {
 }
 
 void Describer::kernels() {
+  if (!plan.indexGroups.empty())
+    line("index groups, by what comes from outside:");
+  for (size_t i = 0; i < plan.indexGroups.size(); ++i) {
+    const auto &[low, high] = plan.indexGroups[i];
+    line("  " + std::to_string(i) + ": " + std::to_string(low) + " to " + std::to_string(high));
+  }
   line("kernels:");
   for (const Kernel &kernel : plan.kernels) {
     std::string text = "  " + kernel.name;

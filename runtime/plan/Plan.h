@@ -82,8 +82,22 @@ struct Buffer {
   DType type = DType::F32;
   std::vector<int64_t> shape;
   Location location;
+  int64_t indices = -1; ///< the one of Plan::indexGroups that it is of; −1 where it is of none
   bool operator==(const Buffer &) const = default;
 };
+
+/// 32-bit integers of one meaning, such as token ids or the rows that a router has chosen: the
+/// operands of kernels that take them, and the buffers that hold them. Kernels use them as indices;
+/// that what kernels write there is in range is known to their code. What comes from outside of the
+/// programs (tokens, tables, columns, scalars) lies among low … high, both included.
+struct IndexGroup {
+  int64_t low = 0, high = -1; ///< low above high: nothing comes from outside
+  bool holds(int64_t number) const { return low <= number && number <= high; }
+  bool holdsAny() const { return low <= INT32_MIN && high >= INT32_MAX; }
+  bool operator==(const IndexGroup &) const = default;
+};
+/// The smallest group that holds what both hold.
+IndexGroup joined(const IndexGroup &a, const IndexGroup &b);
 
 /// How the initial value of a state is made. Random values come from a counter-based generator
 /// keyed by (seed, name, element index).
@@ -224,6 +238,12 @@ struct Kernel {
     bool operator==(const Reach &) const = default;
   };
   std::vector<Reach> reaches; ///< by iterations, rising; none of a kernel that nothing launches
+  /// An operand whose elements are 32-bit integers, and the one of Plan::indexGroups that it is of.
+  struct Indices {
+    uint32_t operand = 0, group = 0;
+    bool operator==(const Indices &) const = default;
+  };
+  std::vector<Indices> indices; ///< by operand, rising
   bool operator==(const Kernel &) const = default;
 };
 
@@ -536,6 +556,7 @@ struct Plan {
   std::vector<State> states;
   uint32_t scalarBuffer = 0;
   std::vector<Scalar> scalars;
+  std::vector<IndexGroup> indexGroups;
   std::vector<Kernel> kernels;
   std::vector<Program> programs;
   Training training; ///< the run's first stage, which may be its only one

@@ -102,7 +102,8 @@ template <>
 inline constexpr auto fieldsOf<Buffer> =
     std::tuple(field("name", &Buffer::name), field("offset", &Buffer::offset),
                field("bytes", &Buffer::bytes), field("type", &Buffer::type),
-               field("shape", &Buffer::shape), optional("at", &Buffer::location));
+               field("shape", &Buffer::shape), optional("indices", &Buffer::indices),
+               optional("at", &Buffer::location));
 
 template <>
 inline constexpr auto fieldsOf<Sharding::Piece> =
@@ -136,6 +137,11 @@ inline constexpr auto rowOf<TensorMap> =
 template <>
 inline constexpr auto rowOf<Kernel::Reach> =
     std::tuple(&Kernel::Reach::iterations, &Kernel::Reach::bytes);
+template <>
+inline constexpr auto rowOf<Kernel::Indices> =
+    std::tuple(&Kernel::Indices::operand, &Kernel::Indices::group);
+template <>
+inline constexpr auto rowOf<IndexGroup> = std::tuple(&IndexGroup::low, &IndexGroup::high);
 
 template <>
 inline constexpr auto fieldsOf<Kernel> =
@@ -146,7 +152,7 @@ inline constexpr auto fieldsOf<Kernel> =
                         field("block", &Kernel::threads, &Kernel::iterationsPerBlock,
                               &Kernel::sharedBytes, &Kernel::maxSegments)),
                optional("cluster", &Kernel::clusterBlocks), optional("maps", &Kernel::tensorMaps),
-               field("reaches", &Kernel::reaches));
+               field("reaches", &Kernel::reaches), optional("indices", &Kernel::indices));
 
 template <>
 inline constexpr auto fieldsOf<Source> =
@@ -300,8 +306,8 @@ inline constexpr auto firstCommonFields =
     std::tuple(field("model", &Plan::model), field("target", &Plan::target));
 inline constexpr auto commonFields = std::tuple(
     field("cpuFeatures", &Plan::cpuFeatures), field("hyperparameters", &Plan::hyperparameters),
-    optional("interchange", &Plan::interchange), field("kernels", &Plan::kernels),
-    optional("sources", &Plan::sources));
+    optional("interchange", &Plan::interchange), optional("indexGroups", &Plan::indexGroups),
+    field("kernels", &Plan::kernels), optional("sources", &Plan::sources));
 /// What a variant has to itself.
 inline constexpr auto variantFields =
     std::tuple(field("group", &Plan::group), field("arenaBytes", &Plan::arenaBytes),

@@ -15,7 +15,7 @@
 namespace nano::plan {
 
 /// The version of the format that `serialize` writes and the newest that `PlanFile` reads.
-inline constexpr uint32_t planVersion = 10;
+inline constexpr uint32_t planVersion = 11;
 
 /// A plan file in memory. What its variants share is read at once; a variant when it is asked for.
 class PlanFile {

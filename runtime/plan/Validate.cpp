@@ -36,6 +36,7 @@ void Validator::run() {
   for (const Program &program : plan.programs)
     check(program);
   stages();
+  indices();
   reads();
 }
 
@@ -478,6 +479,8 @@ Status validate(std::span<const Plan> variants) {
       return differ("their mapping to other programs' checkpoints");
     if (plan.data != first.data)
       return differ("their data");
+    if (plan.indexGroups != first.indexGroups)
+      return differ("their groups of indices");
     if (plan.kernels != first.kernels || plan.sources != first.sources || plan.code != first.code)
       return differ("their kernels");
   }

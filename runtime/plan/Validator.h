@@ -1,5 +1,5 @@
-// The checker of plans; its rules are in Validate.cpp, ValidateKernels.cpp, ValidateCommands.cpp
-// and ValidateReads.cpp. Internal to runtime/plan.
+// The checker of plans; its rules are in Validate.cpp, ValidateKernels.cpp, ValidateCommands.cpp,
+// ValidateIndices.cpp and ValidateReads.cpp. Internal to runtime/plan.
 #pragma once
 
 #include "runtime/plan/Limits.h"
@@ -102,6 +102,16 @@ private:
   void columns(const std::vector<Column> &columns, int64_t tokens) const;
   void documents(const Documents &documents) const;
   void reports(const Training &training);
+  /// What kernels use as indices is what they take for it.
+  void indices();
+  void indicesFromOutside();
+  void indicesOf(const Launch &launch) const;
+  void indicesOf(const Command &command) const;
+  void indicesStay();
+  void indicesStay(const Program &program, const std::vector<std::vector<uint32_t>> &overwritten,
+                   std::vector<bool> &holds);
+  /// What `what` puts into a buffer lies among low … high.
+  void enters(const char *what, uint32_t buffer, int64_t low, int64_t high) const;
   /// What commands read is filled by somebody.
   void reads();
 

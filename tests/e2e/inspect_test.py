@@ -128,7 +128,7 @@ class Inspect(RunTest):
         where to where, and what a line holds of it."""
         world = self.text[self.text.index("\nworlds 1") : self.text.index("\nworlds 2")]
         sizes = {name: (int(size), line) for name, size, line in re.findall(
-            r"^  (last/\S+)  \S+  (\d+) bytes \(.*\) at \d+(?:  (\S+))?$", world, re.M)}
+            r"^  (last/\S+)  \S+  (\d+) bytes \(.*\) at \d+(?:, indices \d+)?(?:  (\S+))?$", world, re.M)}
         commands = re.search(r"\nprogram last: .*\n((?:  .*\n)*)", world)[1].splitlines()
         uses = {}
         for place, command in enumerate(commands):

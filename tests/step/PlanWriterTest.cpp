@@ -296,6 +296,7 @@ TEST_F(PlanWriterTest, sharesKernels) {
     parts.kernels = all->kernels;
     parts.segments = all->segments;
     parts.reaches = all->reaches;
+    parts.indices = all->indices;
     FailureOr<Plan> plan = nano::codegen::writePlan(*modules[i], std::move(parts));
     ASSERT_TRUE(succeeded(plan));
     plans.push_back(std::move(*plan));

@@ -119,7 +119,8 @@ TEST_P(PlanFieldsOf, NoFieldMayBeMissing) {
       "cluster",     "maps",        "checks",       "valChecks",    "genChecks",
       "interchange", "check",       "accepted",     "absent",       "hyperparameter",
       "written",     "columns",     "valColumns",   "documents",    "reports",
-      "eachStep",    "phases",      "edges",        "decodeChecks", "converted"};
+      "eachStep",    "phases",      "edges",        "decodeChecks", "converted",
+      "indices",     "indexGroups"};
   std::vector<Pointer> list;
   places(good, Pointer(), list);
   int removed = 0;

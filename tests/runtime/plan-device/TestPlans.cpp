@@ -236,6 +236,11 @@ Plan fullPlan() {
   largest.ranks = Ranks::Group;
   largest.maximum = true;
   largest.parts = {{{loss, 0, true, true}, 1}};
+  plan.indexGroups = {{INT32_MIN, INT32_MAX}, {}};
+  plan.buffers[tokens].indices = 0;
+  const uint32_t runs = builder.kernel("count_runs");
+  plan.kernels[runs].indices = {{0, 0}};
+  builder.add<Launch>() = {runs, {{{{tokens, 0}, {y, 0, true, false}}, 16, 1}}};
   for (const char *name : {"next", "update", "validate", "generate"}) {
     plan.programs.push_back(plan.programs[0]);
     plan.programs.back().name = name;
