@@ -66,11 +66,17 @@ std::string ranksText(int64_t count) {
 
 //===- One compilation ---------------------------------------------------------===//
 
+/// A model whose kernels are checked, and the checks that are left out.
+struct CheckedModel {
+  const ModelFile &file;
+  const std::set<std::string> &without;
+};
+
 class Compilation {
 public:
   /// `checked`: the model whose kernels are checked, instead of being compiled itself. `isAgain`:
   /// the same has failed before, and is done again to keep a reproducer; remarks have been told.
-  explicit Compilation(const CompileOptions &options, const ModelFile *checked = nullptr,
+  explicit Compilation(const CompileOptions &options, const CheckedModel *checked = nullptr,
                        bool isAgain = false)
       : options(options), worlds(options.worlds), checked(checked), isAgain(isAgain),
         // Who looks at passes wants the one that breaks something.
@@ -156,12 +162,13 @@ private:
     begin("host compiler");
     std::optional<ModelFile> opened;
     const ModelFile &file =
-        checked ? *checked : opened.emplace(options.model, options.verbose, options.knownAs);
+        checked ? checked->file : opened.emplace(options.model, options.verbose, options.knownAs);
     source = file.source();
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    frontend::KernelTrace kernels{options.pipeline.target, checked != nullptr, {}};
+    frontend::KernelTrace kernels{options.pipeline.target, checked != nullptr,
+                                  checked ? checked->without : std::set<std::string>()};
     auto traced = [&](const Overrides &overrides) {
       return trace(context, file, overrides, options.fp8Scales, options.reports, kernels);
     };
@@ -191,15 +198,18 @@ private:
     if (model.checks.empty() || !(replaces || options.checkKernels))
       return {};
     begin("kernel checks");
-    const CheckFolder folder;
-    CompileOptions own;
-    own.model = options.model;
-    own.output = folder.plan();
-    own.overrides = options.overrides;
-    own.reports = {"all"};
-    own.pipeline.target = options.pipeline.target;
-    Compilation(own, &file).run();
-    return judgeChecks(model.checks, runChecks(folder, options.pipeline.target));
+    const std::string &target = options.pipeline.target;
+    auto write = [&](const CheckFolder &folder, const std::set<std::string> &without) {
+      CompileOptions own;
+      own.model = options.model;
+      own.output = folder.plan();
+      own.overrides = options.overrides;
+      own.reports = {"all"};
+      own.pipeline.target = target;
+      const CheckedModel checks{file, without};
+      Compilation(own, &checks).run();
+    };
+    return judgeChecks(model.checks, runChecks(model.checks, target, write));
   }
 
   /// Finds what fits into --max-memory, and goes on with that; `traced` records the model with
@@ -495,7 +505,7 @@ private:
 
   const CompileOptions &options;
   std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
-  const ModelFile *checked;
+  const CheckedModel *checked;
   bool isAgain;
   Watch watch;
   MLIRContext context;

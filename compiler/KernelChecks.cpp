@@ -33,6 +33,8 @@ CheckFolder::~CheckFolder() { std::ignore = llvm::sys::fs::remove_directories(pa
 
 namespace {
 
+constexpr const char *failed = "a check of the model's own kernels on random inputs failed: {}";
+
 /// A shard of a few tokens.
 void writeShard(const std::string &path) {
   constexpr int32_t magic = 20240520, version = 1, count = 64;
@@ -61,10 +63,10 @@ std::string firstLine(const std::string &path) {
   return line.str();
 }
 
-} // namespace
-
-std::map<std::string, std::optional<double>> runChecks(const CheckFolder &folder,
-                                                       const std::string &target) {
+/// Runs the folder's plan on a device, and adds what it finds. Returns why it cannot run there:
+/// nanorun's line where that ended with the status of bad input, else nothing.
+std::optional<std::string> runOn(const std::string &device, const CheckFolder &folder,
+                                 std::map<std::string, std::optional<double>> &found) {
   std::error_code error;
   const std::string runner =
       (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "nanorun").string();
@@ -75,16 +77,16 @@ std::map<std::string, std::optional<double>> runChecks(const CheckFolder &folder
   const std::string shards = folder.path + "/t_*.bin", log = folder.path + "/log.jsonl",
                     errors = folder.path + "/errors";
   const std::string plan = folder.plan();
-  std::vector<llvm::StringRef> words = {runner,    plan, "--train", shards,
-                                        "--steps", "1",  "--log",   log};
-  if (target == "cuda")
-    words.insert(words.end(), {"--device", "emulator"});
+  std::vector<llvm::StringRef> words = {runner, plan,    "--train", shards,     "--steps",
+                                        "1",    "--log", log,       "--device", device};
   const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(""),
                                                       llvm::StringRef(errors)};
-  if (llvm::sys::ExecuteAndWait(runner, words, std::nullopt, redirects) != 0)
-    throw ModelError(fmt::format("a check of the model's own kernels on random inputs failed: {}",
-                                 firstLine(errors)));
-  std::map<std::string, std::optional<double>> found;
+  constexpr int badInput = 2;
+  if (const int status = llvm::sys::ExecuteAndWait(runner, words, std::nullopt, redirects);
+      status == badInput)
+    return firstLine(errors);
+  else if (status != 0)
+    throw ModelError(fmt::format(failed, firstLine(errors)));
   auto text = llvm::MemoryBuffer::getFile(log);
   if (!text)
     throw ModelError(fmt::format("{}: nanorun wrote no log", log));
@@ -103,15 +105,61 @@ std::map<std::string, std::optional<double>> runChecks(const CheckFolder &folder
     for (const auto &[name, value] : *reports)
       found[name.str()] = value.getAsNumber();
   }
-  return found;
+  return std::nullopt;
+}
+
+} // namespace
+
+CheckNumbers runChecks(const std::vector<KernelCheck> &checks, const std::string &target,
+                       WriteChecks write) {
+  CheckNumbers numbers;
+  auto make = [&](const std::set<std::string> &without) {
+    const CheckFolder folder;
+    write(folder, without);
+    std::optional<std::string> unable =
+        runOn(target == "cuda" ? "emulator" : target, folder, numbers.found);
+    if (!unable)
+      return true;
+    if (target != "cuda")
+      throw ModelError(fmt::format(failed, *unable));
+    if (without.size() + 1 < checks.size())
+      return false;
+    const std::optional<std::string> noGpu = runOn("cuda", folder, numbers.found);
+    if (noGpu)
+      for (const KernelCheck &check : checks)
+        if (!without.count(check.name))
+          numbers.unmade[check.name] = fmt::format("{}, and on a GPU: {}", *unable, *noGpu);
+    return true;
+  };
+  if (make({}))
+    return numbers;
+  // Each by itself, so that one text keeps no other from being checked.
+  for (const KernelCheck &check : checks) {
+    std::set<std::string> others;
+    for (const KernelCheck &other : checks)
+      if (other.name != check.name)
+        others.insert(other.name);
+    make(others);
+  }
+  return numbers;
 }
 
 std::set<std::string> judgeChecks(const std::vector<KernelCheck> &checks,
-                                  const std::map<std::string, std::optional<double>> &found) {
+                                  const CheckNumbers &numbers) {
   std::set<std::string> refused;
   for (const KernelCheck &check : checks) {
-    const auto number = found.find(check.name);
-    const std::optional<double> off = number == found.end() ? std::nullopt : number->second;
+    if (const auto why = numbers.unmade.find(check.name); why != numbers.unmade.end()) {
+      fmt::print(stderr, "nanoc: {}: remark: {}: not checked: {}{}\n", check.line, check.about,
+                 why->second,
+                 check.isReplacement
+                     ? "; nanoc's own is used; compile where there is a GPU to use the kernel"
+                     : "");
+      if (check.isReplacement)
+        refused.insert(check.name);
+      continue;
+    }
+    const auto number = numbers.found.find(check.name);
+    const std::optional<double> off = number == numbers.found.end() ? std::nullopt : number->second;
     const bool holds = off && *off <= check.tolerance;
     if (check.isReplacement) {
       fmt::print(stderr, "nanoc: {}: remark: {}: {}\n", check.line, check.about,

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -118,7 +119,8 @@ std::optional<Tensor> Recorder::replacement(const char *function, const Tensors 
     check.check.tolerance = record.how.tolerance;
     record.applies = true;
     const std::optional<std::string> name = addCheck(std::move(check), inputs, at);
-    if (!name || input.kernels.refused.count(*name))
+    // Where checks are recorded, those that are left out are not measured, and no more.
+    if (!name || (!input.kernels.recordsChecks && input.kernels.refused.count(*name)))
       return std::nullopt;
     // Its type; what computes it is taken away again.
     Operation *const before = block->empty() ? nullptr : &block->back();
@@ -186,7 +188,9 @@ std::optional<std::string> Recorder::addCheck(CheckRecord record, const Tensors 
       told.push_back(remark);
     return std::nullopt;
   }
-  check.name = fmt::format("check.{}", checks.size());
+  // By what it is of, so that it has the same name where others are refused.
+  check.name = fmt::format("check.{:016x}",
+                           llvm::xxh3_64bits(fmt::format("{}, {}", check.about, record.number)));
   checks.push_back(std::move(record));
   return checks.back().check.name;
 }
@@ -314,7 +318,8 @@ TracedModel Recorder::recordChecks() {
   auto losses = [&](Tensor, Tensor) {
     if (other.isTraining())
       for (const CheckRecord &record : checks)
-        other.report(record.check.name, At(other.measure(record), at), Report::max);
+        if (!input.kernels.refused.count(record.check.name))
+          other.report(record.check.name, At(other.measure(record), at), Report::max);
     return At(one, at).tensor;
   };
   train(1, Loss::sum, losses, at);

@@ -43,7 +43,8 @@ struct KernelTrace {
   /// Instead of the model, one whose training program measures what `TracedModel::checks` lists, as
   /// reports of their names.
   bool recordsChecks = false;
-  std::set<std::string> refused; ///< checks, by name, whose kernels replace nothing
+  /// Checks, by name, whose kernels replace nothing, or which are not measured.
+  std::set<std::string> refused;
 };
 
 struct TraceInput {

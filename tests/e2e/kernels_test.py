@@ -359,6 +359,37 @@ class Kernels(RunTest):
             r"unknown\.cpp:\d+: replace: there is no function 'nrom' that a kernel can take the place of; the nearest are norm, .*",
         )
 
+    def test_text_that_the_emulator_cannot_compile(self):
+        """Inline PTX runs on GPUs alone: what cannot be checked here replaces nothing, what can still
+        does, and each is said in a line. (That a check is made on a GPU is for a machine with one.)"""
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU here")
+        ptx = "float z; asm(\"mov.f32 %0, %1;\" : \"=f\"(z) : \"f\"(x[0])); "
+        first, behind = NORM.split("  REPLACE")
+        other = first.replace("fast_norm", "other_norm").replace("fastNorm", "otherNorm").replace("text", "other")
+        both = first.replace("float squares = 0;", ptx + "float squares = 0 * z;") + other
+        replace = '  replace("norm", fastNorm, {.when = [](const Tensors &in) { return in[0].size(0) == 16; }});\n'
+        replace += '  replace("norm", otherNorm, {.when = [](const Tensors &in) { return in[0].size(0) == 8; }});'
+        source = self.write(
+            "ptx",
+            (both + replace + behind).replace("SCALE", "1"),
+            "return sum(norm(x) * w, 1) + sum(norm(full({8, 12}, 1, f32)))",
+        )
+        status, said = self.checked(source, "cuda")
+        self.assertEqual(status, 0, said)
+        line = r"nanoc: [^\n]*ptx\.cpp:\d+: remark: kernel "
+        why = r"not checked: kernel source [^\n]*\.cu does not compile for the emulator: [^\n]*, and on a GPU: [^\n]*"
+        for says in (
+            rf"'fast_norm' in place of norm, of f32 \[16, 12\]: {why}; nanoc's own is used; compile where there is a GPU to use the kernel",
+            rf"'fast_norm', of f32 \[16, 12\]: {why}",
+            r"'other_norm' in place of norm, of f32 \[8, 12\]: it differs by \d\.\de-0[6-9] on random inputs, 1\.0e-05 is allowed",
+        ):
+            self.assertRegex(said, rf"(?m)^{line}{says}$")
+        self.assertEqual(said.count("\n"), 3, said)
+        # The plan holds nothing that the emulator cannot compile.
+        write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+        self.train(source + ".plan", "ptx", "--steps", 1, "--device", "emulator")
+
     def refused(self, source, target, says):
         done = run_command("nanoc", "compile", source, "-o", source + ".plan", "--target", target)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
