@@ -1,6 +1,7 @@
 """What tests of several processes share."""
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -11,9 +12,15 @@ import unittest
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that the system gives to nobody who asks for any."""
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
 
 
 def children(parent):
