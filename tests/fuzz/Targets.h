@@ -46,7 +46,7 @@ public:
   std::string path() const;
 
 private:
-  int descriptor;
+  [[maybe_unused]] int descriptor; ///< of the file; -1 where reading is from memory
 };
 
 /// Ends the process, as a crash does, when a promise does not hold.
