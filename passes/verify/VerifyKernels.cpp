@@ -141,13 +141,17 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
     if (failed(found))
       return failure();
     touches = std::move(*found);
-    for (int64_t i = 0; i < arguments; ++i)
-      if (MemRefType type = kernel.getBufferType(i);
-          (touches[i].reads || touches[i].writes) && type.hasStaticShape() &&
-          elementsReached(*instance, i) > uint64_t(type.getNumElements()))
+    for (int64_t i = 0; i < arguments; ++i) {
+      MemRefType type = kernel.getBufferType(i);
+      if (!(touches[i].reads || touches[i].writes) || !type.hasStaticShape())
+        continue;
+      const step::ElementRange range = step::elementRange(type);
+      const uint64_t reached = elementsReached(*instance, i);
+      if (reached > uint64_t(range.end - range.begin))
         return kernel.emitOpError("is a template that reaches ")
-               << elementsReached(*instance, i) << " elements of buffer " << i << ", which has "
-               << type.getNumElements();
+               << reached << " elements of buffer " << i << ", which has "
+               << range.end - range.begin;
+    }
   } else {
     if (failed(verifyBounds(kernel)))
       return failure();
