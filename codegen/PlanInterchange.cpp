@@ -1,6 +1,8 @@
 // The mapping to other programs' checkpoints, to an attribute and back.
 #include "codegen/PlanInterchange.h"
 
+#include "ir/graph/Program.h"
+
 #include "mlir/IR/Builders.h"
 
 #include <iterator>
@@ -17,7 +19,6 @@ using plan::ForeignParameter;
 using plan::ForeignPart;
 using plan::Interchange;
 
-constexpr llvm::StringLiteral attributeName = "nano.interchange";
 constexpr llvm::StringLiteral checkNames[] = {"equal", "atLeast", "none"};
 
 class Writer {
@@ -160,18 +161,19 @@ private:
 
 void writeInterchange(ModuleOp module, const Interchange &interchange) {
   if (interchange != Interchange())
-    module->setAttr(attributeName, Writer(module.getContext()).write(interchange));
+    graph::modelOrNew(module).setInterchangeAttr(Writer(module.getContext()).write(interchange));
 }
 
 FailureOr<Interchange> readInterchange(ModuleOp module) {
-  Attribute attribute = module->getAttr(attributeName);
+  graph::ModelOp model = graph::modelOf(module);
+  const DictionaryAttr attribute = model ? model.getInterchangeAttr() : DictionaryAttr();
   if (!attribute)
     return Interchange();
   Reader reader(module.getContext());
   Interchange interchange = reader.read(attribute);
   if (!reader.isRight)
-    return module.emitError(attributeName)
-           << ": is not what the front end writes: {prefix, unused, parameters, config}";
+    return model.emitOpError(
+        "interchange is not what the front end writes: {prefix, unused, parameters, config}");
   return interchange;
 }
 

@@ -69,8 +69,8 @@ private:
   /// Adds a buffer; its name gets a number when it is taken.
   uint32_t addBuffer(StringRef name, uint64_t offset, MemRefType type, mlir::Location location);
   /// The offset that memory planning gave an op.
-  FailureOr<uint64_t> offsetOf(Operation *op, StringRef attribute);
-  /// An integer of the stage's nano.training.
+  FailureOr<uint64_t> offsetOf(graph::PlacedOpInterface op);
+  /// An integer of the stage's training.
   FailureOr<int64_t> size(StringRef name);
   /// The plan buffer of the stage's input of that name.
   FailureOr<uint32_t> input(const Twine &name);
@@ -104,29 +104,28 @@ uint32_t PlanWriter::addBuffer(StringRef name, uint64_t offset, MemRefType type,
   return uint32_t(plan.buffers.size()) - 1;
 }
 
-FailureOr<uint64_t> PlanWriter::offsetOf(Operation *op, StringRef attribute) {
-  auto offset = op->getAttrOfType<IntegerAttr>(attribute);
+FailureOr<uint64_t> PlanWriter::offsetOf(graph::PlacedOpInterface op) {
+  const IntegerAttr offset = op.getOffsetAttr();
   if (!offset)
     return op->emitOpError("has no offset in the arena: nano-plan-memory runs first");
   return uint64_t(offset.getInt());
 }
 
 LogicalResult PlanWriter::header() {
-  auto model = module->getAttrOfType<StringAttr>(graph::modelAttrName);
-  auto arena = module->getAttrOfType<IntegerAttr>(step::arenaBytesAttrName);
+  graph::ModelOp model = graph::modelOf(module);
+  step::ArenaOp arena = step::arenaOf(module);
   if (!model || !arena)
-    return module.emitError("has no attribute ")
-           << (model ? step::arenaBytesAttrName : graph::modelAttrName);
-  plan.model = model.str();
-  plan.arenaBytes = uint64_t(arena.getInt());
-  if (auto group = module->getAttrOfType<IntegerAttr>(graph::groupAttrName))
-    plan.group = group.getInt();
-  if (auto list = module->getAttrOfType<ArrayAttr>("nano.hyperparameters"))
+    return module.emitError("has no ") << (model ? "step.arena" : "nano.model");
+  plan.model = model.getName().str();
+  plan.arenaBytes = arena.getBytes();
+  if (std::optional<uint64_t> group = model.getGroup())
+    plan.group = int64_t(*group);
+  if (const ArrayAttr list = model.getHyperparametersAttr())
     for (auto entry : list.getAsRange<DictionaryAttr>()) {
       auto name = entry.getAs<StringAttr>("name"), value = entry.getAs<StringAttr>("value");
       auto overridden = entry.getAs<BoolAttr>("overridden");
       if (!name || !value || !overridden)
-        return module.emitError("nano.hyperparameters: an entry lacks name, value or overridden");
+        return model.emitOpError("hyperparameters: an entry lacks name, value or overridden");
       plan.hyperparameters.push_back({name.str(), value.str(), overridden.getValue()});
     }
   FailureOr<Interchange> interchange = readInterchange(module);
@@ -140,7 +139,7 @@ LogicalResult PlanWriter::scalars() {
   uint64_t base = 0;
   SmallVector<graph::ScalarOp> ops(module.getOps<graph::ScalarOp>());
   for (graph::ScalarOp op : ops) {
-    FailureOr<uint64_t> offset = offsetOf(op, step::offsetAttrName);
+    FailureOr<uint64_t> offset = offsetOf(op);
     if (failed(offset))
       return failure();
     if (op == ops.front())
@@ -219,7 +218,7 @@ LogicalResult PlanWriter::states() {
   atStart.numIterations = double(*iterations);
   atStart.sequences = double(*batch) / double(*sequence);
   for (auto op : module.getOps<graph::StateOp>()) {
-    FailureOr<uint64_t> offset = offsetOf(op, step::offsetAttrName);
+    FailureOr<uint64_t> offset = offsetOf(op);
     if (failed(offset))
       return failure();
     MemRefType type = step::memrefOf(op.getTensorType());
@@ -261,7 +260,7 @@ LogicalResult PlanWriter::states() {
 
 LogicalResult PlanWriter::inputs() {
   for (auto op : module.getOps<step::InputOp>()) {
-    FailureOr<uint64_t> offset = offsetOf(op, "offset");
+    FailureOr<uint64_t> offset = offsetOf(op);
     if (failed(offset))
       return failure();
     index.buffers[op.getSymNameAttr().getAsOpaquePointer()] = {
@@ -318,7 +317,7 @@ LogicalResult PlanWriter::addKernels() {
 LogicalResult PlanWriter::programs() {
   for (auto op : module.getOps<step::ProgramOp>()) {
     for (auto buffer : op.getBody().getOps<step::BufferOp>()) {
-      FailureOr<uint64_t> offset = offsetOf(buffer, "offset");
+      FailureOr<uint64_t> offset = offsetOf(buffer);
       if (failed(offset))
         return failure();
       std::string name = (op.getSymName() + "/" + buffer.getName()).str();
@@ -336,8 +335,7 @@ LogicalResult PlanWriter::programs() {
 FailureOr<int64_t> PlanWriter::size(StringRef name) {
   auto value = facts.training ? facts.training.getAs<IntegerAttr>(name) : IntegerAttr();
   if (!value)
-    return module.emitError("attribute ")
-           << graph::trainingAttrName << " has no integer '" << name << "'";
+    return module.emitError("training has no integer '") << name << "'";
   return value.getInt();
 }
 
@@ -420,7 +418,7 @@ LogicalResult PlanWriter::products(Training &training) {
   for (auto entry : facts.fp8Products.getAsRange<DictionaryAttr>()) {
     auto weight = entry.getAs<StringAttr>("weight"), recipe = entry.getAs<StringAttr>("recipe");
     if (!weight || !recipe)
-      return module.emitError("nano.fp8_products: an entry lacks weight or recipe");
+      return module.emitError("fp8_products: an entry lacks weight or recipe");
     plan::ScaledWeight &scaled = training.scaledWeights.emplace_back();
     scaled.name = weight.str();
     scaled.recipe = recipe.str();
@@ -441,7 +439,7 @@ LogicalResult PlanWriter::documents(plan::Documents &documents) {
     if (named.getValue() == plan::nameOf(rule))
       documents.rule = rule;
   if (documents.rule == Rule::Contiguous)
-    return module.emitError(graph::trainingAttrName)
+    return module.emitError("training")
            << ": documents is '" << named.getValue() << "', not aligned, cut or packed";
   if (module.lookupSymbol<graph::ScalarOp>(graph::longestDocumentSymbol))
     documents.longest = graph::longestDocumentSymbol.str();
@@ -473,7 +471,7 @@ void PlanWriter::events(Training &training) {
   for (auto op : module.getOps<step::ProgramOp>()) {
     if (op.getRole() != "event" || !graph::isInStage(op, stage))
       continue;
-    auto step = op->getAttrOfType<IntegerAttr>(graph::eventStepAttrName);
+    auto step = op.getEventStepAttr();
     training.events.push_back({op.getSymName().str(), step ? step.getInt() : -1});
   }
 }

@@ -7,7 +7,6 @@
 #include "ir/graph/Traffic.h"
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/Verifier.h"
@@ -71,11 +70,11 @@ int64_t opsIn(Operation *op) {
 /// failed pass may leave it, nothing.
 explore::ProgramWork workOf(ModuleOp module) {
   explore::ProgramWork work{0, 0};
-  for (auto function : module.getOps<func::FuncOp>()) {
+  for (auto function : module.getOps<graph::ProgramOp>()) {
     if (function.isExternal())
       continue;
     const bool isGraph = llvm::all_of(function.getBody().front(), [](Operation &op) {
-      return isa<graph::NanoDialect, func::FuncDialect>(op.getDialect());
+      return isa<graph::NanoDialect>(op.getDialect());
     });
     if (!isGraph)
       return {};

@@ -405,11 +405,12 @@ TracedModel Recorder::finish() {
     missing("has no parameters", "param");
   checkPhases();
 
-  (*module)->setAttr(graph::modelAttrName, builder.getStringAttr(input.name));
+  graph::ModelOp model = graph::modelOrNew(*module);
+  model.setName(input.name);
   SmallVector<graph::RunStage> run;
   for (const StageRecord &stage : runStages())
     run.push_back({stage.name, stage.how.until, trainingOf(stage), {}});
-  (*module)->setAttr(graph::trainingAttrName, run.front().training);
+  model.setTrainingAttr(run.front().training);
   if (!stages.empty())
     graph::setRunStages(*module, run);
   SmallVector<Attribute> values;
@@ -419,7 +420,7 @@ TracedModel Recorder::finish() {
         builder.getNamedAttr("value", builder.getStringAttr(record.value)),
         builder.getNamedAttr("overridden", builder.getBoolAttr(record.overridden)),
     }));
-  (*module)->setAttr("nano.hyperparameters", builder.getArrayAttr(values));
+  model.setHyperparametersAttr(builder.getArrayAttr(values));
 
   if (failed(verify(*module)))
     throw ModelError(

@@ -59,8 +59,8 @@ void Recorder::finishFp8() {
   // The weights whose products can be chosen.
   const bool train = outside.train.tokens != 0 || !stages.empty();
   llvm::SetVector<StringRef> weights;
-  for (auto function : module->getOps<func::FuncOp>())
-    if (auto role = function->getAttrOfType<StringAttr>(graph::roleAttrName); role == "train")
+  for (auto function : module->getOps<graph::ProgramOp>())
+    if (function.hasRole("train"))
       for (const fp8::Product &product : fp8::findProducts(function))
         weights.insert(graph::StateOp(product.weight).getSymName());
   for (const auto &entry : fp8Records)
@@ -140,7 +140,7 @@ void Recorder::finishFp8() {
       fail(record.at, "fp8Products: " + message);
     }
     auto state = module->lookupSymbol<graph::StateOp>(weight);
-    state->setAttr(fp8::policyAttrName, policy.attribute(builder));
+    state.setFp8Attr(policy.attribute(builder));
   }
   if (file && !anyFromFile)
     throw ModelError(fmt::format("--fp8-scales {}: no product runs in FP8 with static scales; "

@@ -18,7 +18,7 @@ void microBatch(const char *hyper, int64_t row, Line at) {
 }
 
 void Recorder::RecomputeMark::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  if (depth > 0 && isMemoryEffectFree(op) && isa<func::FuncOp>(op->getParentOp()))
+  if (depth > 0 && isMemoryEffectFree(op) && isa<graph::ProgramOp>(op->getParentOp()))
     op->setAttr(graph::recomputeAttrName, Builder(op->getContext()).getI64IntegerAttr(region));
 }
 

@@ -236,11 +236,9 @@ Tensor Recorder::stateOf(const At &parameter, StringRef name) {
   builder.setInsertionPointAfter(state);
   const auto type = mlir::cast<RankedTensorType>(op.getBody().getArgument(number + 2).getType());
   auto own = graph::StateOp::create(
-      builder, state.getLoc(), builder.getStringAttr(symbol), TypeAttr::get(type),
-      graph::RoleAttr::get(builder.getContext(), graph::Role::Optimizer),
+      builder, state.getLoc(), symbol, type, graph::Role::Optimizer,
       graph::InitAttr::get(builder.getContext(), "constant",
-                           builder.getDenseF64ArrayAttr(op.getInits()[number])),
-      FlatSymbolRefAttr());
+                           builder.getDenseF64ArrayAttr(op.getInits()[number])));
   Tensor handle;
   handle.program = model;
   handle.id = static_cast<uint32_t>(declared.size());

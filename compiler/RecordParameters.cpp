@@ -34,8 +34,7 @@ Tensor Recorder::declareState(const char *name, RankedTensorType type, graph::Ro
              at);
   MLIRContext *context = builder.getContext();
   auto state = graph::StateOp::create(
-      builder, location(at), builder.getStringAttr(name), TypeAttr::get(type),
-      graph::RoleAttr::get(context, role), init,
+      builder, location(at), name, type, role, init,
       optimizer.empty() ? FlatSymbolRefAttr() : FlatSymbolRefAttr::get(context, optimizer));
   Tensor handle;
   handle.program = model;

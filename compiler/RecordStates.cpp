@@ -26,8 +26,7 @@ Tensor Recorder::state(const char *name, const Shape &shape, DType type, const I
       declareState(name, tensor, graph::Role::Optimizer, initOf(init, tensor, what, at), {}, at);
   declared[handle.id].isUnset = init.kind == Init::Unset;
   static constexpr const char *words[] = {"equal", "mean", "max", "each"};
-  declared[handle.id].op->setAttr(graph::overRanksAttrName,
-                                  builder.getStringAttr(words[static_cast<int>(over)]));
+  cast<graph::StateOp>(declared[handle.id].op).setOverRanks(words[static_cast<int>(over)]);
   return handle;
 }
 
@@ -83,7 +82,7 @@ void Recorder::recordEvent(const Sched *when, const void *context, void (*call)(
                            Line at) {
   if (when)
     useSched(*when, "at", at);
-  func::FuncOp function = beginProgram("event", 0, 1, at);
+  graph::ProgramOp function = beginProgram("event", 0, 1, at);
   function.setName(fmt::format("event_{}", events.size()));
   call(context);
   if (function.front().getOps<graph::StoreOp>().empty())
@@ -146,9 +145,8 @@ void Recorder::finishEvents() {
     // A run of more steps has no numbers for them.
     if (!(step >= 0 && step <= 0x1p53))
       fail(event.at, fmt::format("at: step {}; steps count from 0", step));
-    func::FuncOp function = event.function;
-    function->setAttr(graph::eventStepAttrName,
-                      builder.getI64IntegerAttr(static_cast<int64_t>(step)));
+    graph::ProgramOp function = event.function;
+    function.setEventStep(static_cast<int64_t>(step));
   }
 }
 

@@ -243,7 +243,7 @@ void Recorder::recordScore(Region &region, const ScoreFunction &score, Line at) 
   outerProgram = 0;
 }
 
-func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at) {
+graph::ProgramOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at) {
   if (program != 0)
     fail(at, fmt::format("{}: inside another program", role));
   if (tokens < 1 || tokens > INT32_MAX)
@@ -251,9 +251,8 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   builder.setInsertionPointToEnd(module->getBody());
   const SmallVector<Type> types(inputs, RankedTensorType::get({tokens}, builder.getI32Type()));
   const std::string symbol = inStage ? fmt::format("{}.{}", role, stages.back().name) : role;
-  auto function = func::FuncOp::create(builder, location(at), symbol,
-                                       builder.getFunctionType(types, TypeRange{}));
-  function->setAttr(graph::roleAttrName, builder.getStringAttr(role));
+  auto function = graph::ProgramOp::create(builder, location(at), symbol,
+                                           builder.getFunctionType(types, TypeRange{}), role);
   if (inStage)
     graph::setStages(function, {int64_t(stages.size()) - 1});
   builder.setInsertionPointToStart(function.addEntryBlock());
@@ -270,9 +269,9 @@ func::FuncOp Recorder::beginProgram(const char *role, int64_t inputs, int64_t to
   return function;
 }
 
-void Recorder::endProgram(func::FuncOp function, Value result, Line at) {
+void Recorder::endProgram(graph::ProgramOp function, Value result, Line at) {
   const ValueRange results = result ? ValueRange(result) : ValueRange();
-  func::ReturnOp::create(builder, location(at), results);
+  graph::ReturnOp::create(builder, location(at), results);
   function.setFunctionType(
       builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
   // What the model computed and did not use.
@@ -296,7 +295,7 @@ void Recorder::recordLoss(bool validation, int64_t tokens, Loss loss, const void
                           Tensor (*call)(const void *, Tensor, Tensor), Line at) {
   const char *role = validation ? "validate" : "train";
   ProgramRecord &record = takeProgram(role, at);
-  func::FuncOp function = beginProgram(role, 2, tokens, at);
+  graph::ProgramOp function = beginProgram(role, 2, tokens, at);
   const Tensor result =
       call(context, handle(function.getArgument(0)), handle(function.getArgument(1)));
   const Value losses = value(result, at, role);
@@ -319,7 +318,7 @@ void Recorder::recordLoss(bool validation, int64_t tokens, Loss loss, const void
 void Recorder::recordLogits(int64_t tokens, const void *context,
                             Tensor (*call)(const void *, Tensor), Line at) {
   ProgramRecord &record = takeProgram("generate", at);
-  func::FuncOp function = beginProgram("generate", 1, tokens, at);
+  graph::ProgramOp function = beginProgram("generate", 1, tokens, at);
   const Value logits = value(call(context, handle(function.getArgument(0))), at, "generate");
   auto type = mlir::cast<RankedTensorType>(logits.getType());
   if (type.getRank() != 2 || type.getDimSize(0) != tokens || !type.getElementType().isF32())

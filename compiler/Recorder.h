@@ -8,7 +8,6 @@
 #include "ir/graph/Nano.h"
 #include "runtime/plan/Interchange.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -317,8 +316,8 @@ private:
   static constexpr const char *randomSeedLowSymbol = "random.seed_low";
   static constexpr const char *randomSeedHighSymbol = "random.seed_high";
 
-  mlir::func::FuncOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
-  void endProgram(mlir::func::FuncOp function, mlir::Value result, Line at);
+  graph::ProgramOp beginProgram(const char *role, int64_t inputs, int64_t tokens, Line at);
+  void endProgram(graph::ProgramOp function, mlir::Value result, Line at);
 
   /// Marks the training program's ops inside of `recompute`.
   struct RecomputeMark : mlir::OpBuilder::Listener {
@@ -401,7 +400,7 @@ private:
   llvm::StringMap<Line> reportLines; ///< by name
   bool isReporting = false;          ///< the program being recorded is one of a step
   struct EventRecord {
-    mlir::func::FuncOp function;
+    graph::ProgramOp function;
     uint32_t when; ///< a schedule; 0: every step
     Line at;
   };
@@ -411,7 +410,7 @@ private:
   std::optional<Training> how;
   Line howAt{};
   std::optional<Documents> cut;
-  mlir::func::FuncOp openProgram;               ///< the program being recorded
+  graph::ProgramOp openProgram;                 ///< the program being recorded
   std::vector<ColumnRecord> *columns = nullptr; ///< of the program being recorded; null: none
 
   /// A program of the model: the tokens of a sequence, 0 where there is none.
@@ -438,7 +437,7 @@ private:
   /// where the model has none. Throws where they do not make up a run.
   std::vector<StageRecord> runStages();
   mlir::DictionaryAttr trainingOf(const StageRecord &stage);
-  /// What nano.training says of columns and documents.
+  /// What the training says of columns and documents.
   void addData(const StageRecord &stage, llvm::SmallVectorImpl<mlir::NamedAttribute> &training);
 
   StageRecord outside;

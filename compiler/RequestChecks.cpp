@@ -8,7 +8,6 @@
 #include "ir/step/Step.h"
 #include "passes/memory/MemoryReport.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -27,9 +26,9 @@ void checkWorlds(ModuleOp module, const std::vector<int64_t> &worlds) {
       if (batch / length % world == 0)
         continue;
       std::string where;
-      for (auto function : module.getOps<func::FuncOp>())
-        if (!stage.name.empty() && function->hasAttr(graph::inStagesAttrName) &&
-            graph::isInStage(function, int64_t(i)) && where.empty())
+      for (auto function : module.getOps<graph::ProgramOp>())
+        if (!stage.name.empty() && function.getStages() && graph::isInStage(function, int64_t(i)) &&
+            where.empty())
           where = fmt::format(" in stage '{}' ({})", stage.name, step::lineOf(function.getLoc()));
       throw ModelError(fmt::format("--world {}: {} ranks cannot share the {} sequences of a global "
                                    "batch{} ({} tokens, {} a sequence)",

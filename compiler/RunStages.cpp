@@ -34,22 +34,22 @@ static int64_t homeOf(ArrayRef<RunStage> stages) {
 
 /// Leaves the module one stage's programs.
 static void keepStage(ModuleOp module, ArrayRef<RunStage> stages, int64_t stage) {
-  Builder builder(module.getContext());
   const bool isHome = stage == homeOf(stages);
-  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    const bool isOfAll = !function->hasAttr(graph::inStagesAttrName);
+  for (auto function : llvm::make_early_inc_range(module.getOps<graph::ProgramOp>())) {
+    const bool isOfAll = !function.getStages();
     // Events set states of which every stage's program is checked.
-    auto role = function->getAttrOfType<StringAttr>(graph::roleAttrName);
-    const bool isKept = isOfAll ? isHome || role == "event" : graph::isInStage(function, stage);
+    const bool isKept =
+        isOfAll ? isHome || function.hasRole("event") : graph::isInStage(function, stage);
     if (!isKept) {
       function.erase();
       continue;
     }
     function.setSymName(graph::nameInStages(function, stages));
-    function->removeAttr(graph::inStagesAttrName);
+    function.setStagesAttr({});
   }
-  module->setAttr(graph::trainingAttrName, stages[size_t(stage)].training);
-  module->setAttr(graph::runStageAttrName, builder.getI64IntegerAttr(stage));
+  graph::ModelOp model = graph::modelOf(module);
+  model.setTrainingAttr(stages[size_t(stage)].training);
+  model.setRunStage(stage);
 }
 
 std::vector<OwningOpRef<ModuleOp>> partRunStages(ModuleOp module) {
@@ -83,7 +83,7 @@ bool areEqual(step::ProgramOp a, step::ProgramOp b) {
 class Joining {
 public:
   explicit Joining(ArrayRef<ModuleOp> modules) : modules(modules), target(modules.front()) {
-    auto list = target->getAttrOfType<ArrayAttr>(graph::runStagesAttrName);
+    const ArrayAttr list = graph::modelOf(target).getRunStagesAttr();
     for (auto [entry, module] : llvm::zip_equal(list.getAsRange<DictionaryAttr>(), modules)) {
       RunStage stage = graph::runStagesOf(module).front(); // training and products of its own
       stage.name = entry.getAs<StringAttr>("name").str();
@@ -104,8 +104,9 @@ public:
     joinInputs();
     joinChecks();
     joinPrograms();
-    target->removeAttr(graph::runStageAttrName);
-    target->removeAttr("nano.fp8_products");
+    graph::ModelOp model = graph::modelOf(target);
+    model.setRunStageAttr({});
+    model.setFp8ProductsAttr({});
     graph::setRunStages(target, stages);
     return success();
   }

@@ -25,26 +25,26 @@ constexpr InputKind irFile = {"IR of a stage", 2048 * input::mebibyte,
 
 /// What every program of the compiler has; its number of ranks, or 0 where it is for all.
 int64_t check(ModuleOp module, const std::string &path, const Stage &stage) {
-  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  const DictionaryAttr training = graph::trainingOf(module);
   auto isSize = [&](StringRef name) {
     auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
     return value && value.getInt() > 0;
   };
-  if (!module->getAttrOfType<StringAttr>(graph::modelAttrName) || !isSize("seq_len") ||
-      !isSize("global_batch"))
-    throw ModelError(fmt::format("{}: is no program of nanoc: its module lacks {} or {}", path,
-                                 graph::modelAttrName.str(), graph::trainingAttrName.str()));
+  if (!isSize("seq_len") || !isSize("global_batch"))
+    throw ModelError(fmt::format("{}: is no program of nanoc: it has no nano.model that says "
+                                 "how it is trained",
+                                 path));
   const bool isStep = !module.getOps<step::ProgramOp>().empty();
   if (isStep != stage.hasBuffers)
     throw ModelError(fmt::format("--from {}: the programs of {} {}; name the stage that it is of",
                                  stage.name.str(), path,
                                  isStep ? "have buffers already" : "have no buffers yet"));
-  auto world = module->getAttrOfType<IntegerAttr>(graph::worldAttrName);
-  if (bool(world) != stage.isForEachWorld())
+  const std::optional<int64_t> world = graph::worldOf(module);
+  if (world.has_value() != stage.isForEachWorld())
     throw ModelError(fmt::format("--from {}: {} is {}; name the stage that it is of",
                                  stage.name.str(), path,
                                  world ? "of a number of ranks" : "of no number of ranks yet"));
-  return world ? world.getInt() : 0;
+  return world.value_or(0);
 }
 
 /// The file of the model that the program is of; empty where the text does not say.
@@ -99,7 +99,7 @@ StageFile readStageFile(MLIRContext &context, const std::string &path, const Sta
     if (llvm::is_contained(ArrayRef(file.worlds).take_front(i), file.worlds[i]))
       throw ModelError(fmt::format("{}: holds two programs for {} ranks", path, file.worlds[i]));
   ModuleOp first = *file.programs.front();
-  file.model = first->getAttrOfType<StringAttr>(graph::modelAttrName).str();
+  file.model = graph::modelOf(first).getName().str();
   const std::string model = modelFileOf(first, path);
   if (model.empty())
     fmt::print(stderr,

@@ -6,7 +6,6 @@
 
 #include "codegen/cpu/NativeCode.h"
 #include "ir/graph/ModelError.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "passes/DetailRemark.h"

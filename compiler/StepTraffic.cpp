@@ -5,14 +5,12 @@
 #include "ir/graph/Program.h"
 #include "ir/graph/Traffic.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 using namespace mlir;
 
 namespace nano {
 
 int64_t trainingSize(ModuleOp module, StringRef name) {
-  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  const DictionaryAttr training = graph::trainingOf(module);
   return training.getAs<IntegerAttr>(name).getInt();
 }
 
@@ -20,7 +18,7 @@ StepTraffic measureStep(ModuleOp module, int64_t world) {
   const int64_t microBatches =
       trainingSize(module, "global_batch") / (trainingSize(module, "seq_len") * world);
   StepTraffic sum;
-  auto add = [&](func::FuncOp function, int64_t times) {
+  auto add = [&](graph::ProgramOp function, int64_t times) {
     if (!function || times <= 0)
       return;
     const Traffic traffic = measureTraffic(function);
@@ -29,16 +27,14 @@ StepTraffic measureStep(ModuleOp module, int64_t world) {
     sum.floor += times * trafficFloor(function);
   };
   // Of the phases the last one, in which every optimizer takes a step.
-  auto programOf = [&](StringRef role) -> func::FuncOp {
-    for (auto function : module.getOps<func::FuncOp>()) {
-      auto own = function->getAttrOfType<StringAttr>(graph::roleAttrName);
-      if (own && own.getValue() == role &&
-          graph::runsInPhase(function, graph::phaseCount(module) - 1))
+  auto programOf = [&](StringRef role) -> graph::ProgramOp {
+    for (auto function : module.getOps<graph::ProgramOp>()) {
+      if (function.hasRole(role) && graph::runsInPhase(function, graph::phaseCount(module) - 1))
         return function;
     }
     return {};
   };
-  func::FuncOp first = programOf("first"), next = programOf("next"), last = programOf("last");
+  graph::ProgramOp first = programOf("first"), next = programOf("next"), last = programOf("last");
   if (!last)
     last = microBatches > 1 ? next : first;
   add(first, microBatches > 1 ? 1 : 0);

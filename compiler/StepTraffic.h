@@ -12,7 +12,7 @@ struct StepTraffic {
   int64_t kernels = 0, bytes = 0, floor = 0;
 };
 
-/// A number of the module's `nano.training`: "global_batch", "seq_len", … in tokens.
+/// A number of the module's training: "global_batch", "seq_len", … in tokens.
 int64_t trainingSize(mlir::ModuleOp module, llvm::StringRef name);
 
 /// Of the step that each of `world` ranks runs: see plan::StepPrograms.

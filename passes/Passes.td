@@ -114,13 +114,13 @@ def DeriveDecode : Pass<"nano-derive-decode", "::mlir::ModuleOp"> {
   let summary = "derives from `generate`, which computes the logits of all positions, the program that computes those of the next one";
   let description = [{
     ```mlir
-    func.func @generate(%tokens: tensor<64xi32>)          func.func @generate(…) {
+    nano.program @generate(%tokens: tensor<64xi32>)       nano.program @generate(…) {
         -> tensor<64x257xf32> {                             … nano.store %k, @cache.0; nano.store %v, @cache.1
       %x = nano.gather %e, %tokens                        }
-      %k = nano.matmul %x, %wk {transpose_b}       ⇒      func.func @decode(%token: tensor<1xi32>, %position: tensor<1xi32>)
+      %k = nano.matmul %x, %wk {transpose_b}       ⇒    nano.program @decode(%token: tensor<1xi32>, %position: tensor<1xi32>)
       …                                                       -> tensor<1x257xf32> {
       %y = nano.attention %q, %k, %v, …                     %x = nano.gather %e, %token
-      return %logits                                        … @cache.0 with row %position = Σ x·wk; softmax(q·@cache.0ᵀ)·@cache.1
+      nano.return %logits                                   … @cache.0 with row %position = Σ x·wk; softmax(q·@cache.0ᵀ)·@cache.1
     }                                                     }
     ```
 
@@ -144,7 +144,7 @@ def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
   let summary = "writes the equations of optimizers out as a graph program `update`, with their states";
   let description = [{
     Appends to the function with role "update", or adds it: it reads every gradient, scales the sum by the scalar @grad_scale = 1/(sequences in the global
-    batch), clips all gradients together to the norm `grad_clip` of `nano.training` where that is not 0, and stores new parameters and optimizer
+    batch), clips all gradients together to the norm `grad_clip` of the training where that is not 0, and stores new parameters and optimizer
     states, as the equations of each parameter's `nano.optimizer` say. Declares the states `<parameter>.<state>` and the scalar @grad_scale. The equations are gone afterwards.
 
     Optimizers that take a step on every k-th step read the mean gradient of k steps, in a program of the phases in which they take one. With `join_update` the
@@ -153,7 +153,7 @@ def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
     What the equations allow is found from their ops: element-wise ones update element by element, sums over the last dimension need rows, sums over the last two dimensions
     and products whole matrices; leading dimensions hold several.
 
-    Where nano-distribute has left a rank only a part of a gradient (a state with `nano.sharding`), the optimizer states are sharded alike, the rank computes the part's update and
+    Where nano-distribute has left a rank only a part of a gradient (a state with a `sharding`), the optimizer states are sharded alike, the rank computes the part's update and
     `nano.all_gather` brings the parts together: every rank stores all parameters. What travels is the value of fewest bytes after all products from which, with the parameter,
     every rank computes the rest. The norm for clipping sums the parts of all ranks.
 
@@ -188,24 +188,24 @@ def SplitAccumulation : Pass<"nano-split-accumulation", "::mlir::ModuleOp"> {
 def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
   let summary = "spreads a step over ranks: which micro-batch programs run, what is communicated and who keeps which gradient";
   let description = [{
-    Data parallel over `world` ranks in groups of S = the largest divisor of `world` up to `max-group`; both become attributes of the module, `nano.world` and
-    `nano.group`. A rank walks over A = global_batch/(seq_len·world) micro-batches: `first`, A − 2 times `next`, then `last`, which is made from `first` where A = 1
+    Data parallel over `world` ranks in groups of S = the largest divisor of `world` up to `max-group`; both become fields of `nano.model`, `world` and
+    `group`. A rank walks over A = global_batch/(seq_len·world) micro-batches: `first`, A − 2 times `next`, then `last`, which is made from `first` where A = 1
     and else from `next`; what is not run is dropped, and gradients that live in no two programs are no accumulators. Only `last` communicates:
 
     - Matrices of one size whose updates have products and are alike form banks, in the order in which backward completes them. Of each S consecutive ones the rank at place p of its group
-      gets the p-th: a round. The bank's gradient is a state [rounds, rows, cols] with the attribute `nano.sharding`; zeros fill the last round. `dist = "allreduce"` of `nano.training` sums a
+      gets the p-th: a round. The bank's gradient is a state [rounds, rows, cols] with a `sharding`; zeros fill the last round. `dist = "allreduce"` of the training sums a
       round over all ranks and takes a part, `"zero2"` scatters the sum inside the group and adds over the groups.
     - With `zero2` the gradient of a parameter of at least `min-shard` elements that S·8 divides, and whose update has no products and can be cut into S parts, is one such shard of n/S elements.
       A remark names large ones that cannot be.
     - All others are summed over all ranks.
 
     The gradients of optimizers that take a step on every k-th step add up over k steps, on each rank for itself, and only the last of these communicates them: steps have phases.
-    Programs that do not run in all phases have the attribute `nano.phases`.
+    Programs that do not run in all phases say them in `phases`.
 
     @grad_scale counts the sequences of all ranks, so that the update does not depend on their number. For one rank no program is copied for `last`: where A > 2 `next` is the last program
     too, and `nano.all_reduce` ops that earlier passes left are erased. nano-expand-optimizers then updates what a rank has the gradient of.
 
-    A state of the model's own that the training program stores is, by its `nano.over_ranks`, in `last` the mean or the maximum over all ranks, or sharded: a rank's part of a whole [world, …].
+    A state of the model's own that the training program stores is, by its `over_ranks`, in `last` the mean or the maximum over all ranks, or sharded: a rank's part of a whole [world, …].
 
     Errors: a `world`, `max-group` or `min-shard` below 1; no `seq_len` and `global_batch`; a batch that is no whole number of sequences a rank; a strategy that is none; a parameter whose optimizer has no equations; a missing program; a name for a gradient
     that is taken.
@@ -222,7 +222,7 @@ def Distribute : Pass<"nano-distribute", "::mlir::ModuleOp"> {
 def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
   let summary = "computes the products of linear layers from 8-bit operands in training, as each weight's policy says";
   let description = [{
-    A parameter with the attribute `nano.fp8` has its three products (forward, gradient of the input, gradient of the weight) in `first` and `next` computed from
+    A parameter that says `fp8` has its three products (forward, gradient of the input, gradient of the weight) in `first` and `next` computed from
     8-bit copies of their operands, e4m3 for inputs and weights, e5m2 for gradients, with scales by its recipe:
 
     - `static`: `scales = array<f64: input, weight, gradient>`.
@@ -236,7 +236,7 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
 
     Weights are converted in `first`, from what is stored, into states `fp8.<parameter>` that `next` reads. Other programs are left alone.
 
-    With `k-major`, scales of blocks lie as cuBLASLt reads them: the module gets the attribute `nano.gpu_scales`, by which nano-bufferize lays them out, and states of
+    With `k-major`, scales of blocks lie as cuBLASLt reads them: `nano.model` gets `gpu_scales`, by which nano-bufferize lays them out, and states of
     weights' scales have rows of a multiple of 4: one scale is repeated, several are filled up with zeros.
 
     A product in 8 bits that the model wrote itself has with `k-major` its operands transposed to the inner dimension last, in 8 bits.
@@ -254,7 +254,7 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
 def MeasureProducts : Pass<"nano-measure-products", "::mlir::ModuleOp"> {
   let summary = "adds a program that says how well the scales of 8-bit products fit what they see";
   let description = [{
-    Adds `measure`, `first` without its effects on states: it returns a row for every weight with 8-bit products, in the order of the module attribute `nano.fp8_products`
+    Adds `measure`, `first` without its effects on states: it returns a row for every weight with 8-bit products, in the order of `fp8_products` of `nano.model`
     (an array of {weight, recipe}). Columns 0–11: largest magnitude, scale (0 where there is one a block), share of elements beyond the format's largest number, share
     rounded to zero; of the input, the weight and the gradient. Columns 12–14: ‖y₈ − y‖/‖y‖ of the forward product, the gradient of the input and that of the
     weight, y the product of the operands in the compute type. What a weight does not have is 0.
@@ -278,7 +278,7 @@ def ReportCasts : Pass<"nano-report-casts", "::mlir::ModuleOp"> {
 def ReportNorms : Pass<"nano-report-norms", "::mlir::ModuleOp"> {
   let summary = "reports the norms of gradients, parameters and updates, by optimizer";
   let description = [{
-    Where `nano.training` says `report_norms`, the program that updates the parameters of an optimizer G ends with
+    Where the training says `report_norms`, the program that updates the parameters of an optimizer G ends with
 
     | report | of all parameters of G together |
     |---|---|
@@ -453,7 +453,7 @@ def Bufferize : Pass<"nano-bufferize", "::mlir::ModuleOp"> {
   let summary = "gives every tensor a buffer or a view of one: graph IR to step IR";
   let description = [{
     ```mlir
-    func.func @update() {nano.role = "update"} {           step.program @update attributes {role = "update"} {
+    nano.program @update() {role = "update"} {             step.program @update attributes {role = "update"} {
       %p = nano.load @p : tensor<8xf32>                      %p = step.state @p : memref<8xf32>
       %g = nano.load @grad.p : tensor<8xf32>         ⇒       %g = step.state @grad.p : memref<8xf32>
       %n = nano.sub %p, %g : tensor<8xf32>                   step.task ins(%p, %g) outs(%p) : … { nano.sub }
@@ -483,7 +483,7 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
 
     What lives from step to step comes first; what lives from one token that is sampled to the next lies in the way of the programs that sample only. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
     whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Every offset is a multiple
-    of 256. The module gets `step.arena_bytes`, and `step.floor_bytes`: the most bytes that are in use at one moment, below which no plan can be.
+    of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
 }
@@ -577,7 +577,7 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
     the most of any program, rise by at most `memory-growth` over what the given order needs with every collective waited for. On machines whose ranks do one thing at a
     time, copies stay on stream 0.
 
-    Times are those of `times` where it has the command, else by `machine` for the module's `nano.world` and `nano.group`.
+    Times are those of `times` where it has the command, else by `machine` for the `world` and `group` of `nano.model`.
 
     Errors: a machine or file of times that cannot be read; a machine without a network for more ranks than its node has; a `memory-growth` below 0 or above a million.
   }];
@@ -602,7 +602,7 @@ def PruneWaits : Pass<"nano-prune-waits", "::mlir::ModuleOp"> {
 def VerifyModel : Pass<"nano-verify-model", "::mlir::ModuleOp"> {
   let summary = "the module holds a whole model: programs with the right signatures, every symbol defined, every parameter used and trained";
   let description = [{
-    What one line of a model file cannot see: sizes of `nano.training` that belong together, programs that are missing or take other tokens than these sizes say, a
+    What one line of a model file cannot see: sizes of the training that belong together, programs that are missing or take other tokens than these sizes say, a
     parameter that the loss does not depend on and that would never be trained. It opens the pipeline; all passes assume what it checks.
 
     Errors: each of these, at the line that it is about.
@@ -613,18 +613,18 @@ def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
   let summary = "proves that indices lie in their tables, or has the program check them while it runs";
   let description = [{
     Of the ids of every `nano.gather` and `nano.scatter_add` and the targets of every `nano.cross_entropy` in the functions of roles train, validate, generate and decode. The range of integers
-    follows from the functions' arguments, which are tokens below `vocab_size` of `nano.training`, from positions, constants and the arithmetic on them; x − x/c·c, the remainder, lies in
+    follows from the functions' arguments, which are tokens below `vocab_size` of the training, from positions, constants and the arithmetic on them; x − x/c·c, the remainder, lies in
     0 … c − 1. Where it lies in the table nothing is changed. Where it may not, the op takes the nearest indices that do, and the function also returns one of the original ones,
     one outside of the table if any is; a `nano.index_check` names the op:
 
     ```mlir
                                                                  nano.index_check "gather" of "train" below 400
     %y = nano.gather %e, %i : (tensor<400x64xf32>, …             %n = nano.max %i, %zero                // into 0 … 399
-    return %loss                                          ⇒      %j = nano.min %n, %last
+    nano.return %loss                                          ⇒      %j = nano.min %n, %last
                                                                  %y = nano.gather %e, %j : (tensor<400x64xf32>, …
                                                                  %s = nano.scan max (%i − 2³¹)          // as unsigned numbers
                                                                  %c = %s[T − 1] + 2³¹
-                                                                 return %loss, %c : tensor<f32>, tensor<1xi32>
+                                                                 nano.return %loss, %c : tensor<f32>, tensor<1xi32>
     ```
 
     Remarks: what is checked while the program runs; with `report` also what is proven.

@@ -486,12 +486,6 @@ FailureOr<std::string> templateCall(kernel::FuncOp kernel, CudaPrinter &printer)
         Text call = customCall(kernel, "work.begin", "work.end", nameOf);
         return failed(call) ? call : "  " + *call + ";\n";
       })
-      .Case([&](kernel::SymmetricAttr x) -> Text {
-        return fmt::format("  nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], "
-                           "maps.map[1], {}, {});\n",
-                           x.getD() ? members.pointer(*x.getD()) : "nullptr",
-                           members.pointer(x.getC()));
-      })
       .Case([&](kernel::ProductAttr product) -> Text {
         return ProductStruct(kernel, product).call(printer);
       });

@@ -128,9 +128,10 @@ private:
     if (!text)
       fail(text.error());
     OwningOpRef<ModuleOp> module = parseProgram(context, options.model, *text);
-    if (!(*module)->getAttrOfType<DictionaryAttr>(graph::trainingAttrName))
-      throw ModelError(fmt::format("{}: is no program of nanoc: its module lacks {}", options.model,
-                                   graph::trainingAttrName.str()));
+    if (!graph::trainingOf(*module))
+      throw ModelError(fmt::format("{}: is no program of nanoc: it has no nano.model that says "
+                                   "how it is trained",
+                                   options.model));
     return module;
   }
 

@@ -26,15 +26,8 @@ void FirstError::note(Diagnostic &diagnostic) {
 bool hasBuffers(ModuleOp module) { return !module.getOps<step::ProgramOp>().empty(); }
 
 Operation *programOf(ModuleOp module, StringRef role, int64_t phase) {
-  auto isIt = [&](Operation *op, StringRef attribute) {
-    auto found = op->getAttrOfType<StringAttr>(attribute);
-    return found && found.getValue() == role && graph::runsInPhase(op, phase);
-  };
-  for (auto function : module.getOps<func::FuncOp>())
-    if (isIt(function, graph::roleAttrName))
-      return function;
-  for (auto program : module.getOps<step::ProgramOp>())
-    if (isIt(program, "role"))
+  for (auto program : module.getOps<graph::ProgramOpInterface>())
+    if (program.getRoleAttr() == role && graph::runsInPhase(program, phase))
       return program;
   return nullptr;
 }
@@ -141,7 +134,7 @@ private:
     return states.at(state.getSymName().str());
   }
   LogicalResult runProgram(Operation *program, StringRef kind, int64_t sequence) override {
-    auto function = cast<func::FuncOp>(program);
+    auto function = cast<graph::ProgramOp>(program);
     if (failed(inputs.setScalars(module, sequence, states)))
       return failure();
     SmallVector<TensorValue> arguments;

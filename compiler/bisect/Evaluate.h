@@ -4,9 +4,9 @@
 #include "compiler/bisect/KernelCode.h"
 #include "compiler/bisect/Observations.h"
 #include "compiler/bisect/StepInputs.h"
+#include "ir/graph/Nano.h"
 #include "runtime/plan/LoadedCode.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -33,7 +33,7 @@ private:
 bool hasBuffers(mlir::ModuleOp module);
 /// Whether the programs change parameters: not before the optimizers are written out.
 bool hasUpdate(mlir::ModuleOp module);
-/// The program of a role that runs in the step: a func.func or a step.program; null: none.
+/// The program of a role that runs in the step: a nano.program or a step.program; null: none.
 mlir::Operation *programOf(mlir::ModuleOp module, llvm::StringRef role, int64_t phase);
 /// The program of a micro-batch: `train`, or what it has become.
 mlir::Operation *programOfMicroBatch(mlir::ModuleOp module, const StepInputs &inputs,

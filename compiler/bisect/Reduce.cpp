@@ -9,7 +9,6 @@
 #include "ir/kernel/Kernel.h"
 #include "ir/step/Step.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Iterators.h"
@@ -25,7 +24,7 @@ namespace nano::bisect {
 
 namespace {
 
-bool isProgram(Operation &op) { return isa<func::FuncOp, step::ProgramOp>(op); }
+bool isProgram(Operation &op) { return isa<graph::ProgramOp, step::ProgramOp>(op); }
 
 /// Programs of a module, in order.
 std::vector<Operation *> programsOf(ModuleOp module) {

@@ -29,7 +29,7 @@ class Loss {
 public:
   Loss(ModuleOp module, const StepInputs &inputs)
       : module(module), inputs(inputs),
-        train(cast<func::FuncOp>(programOf(module, "train", inputs.phase()))) {
+        train(cast<graph::ProgramOp>(programOf(module, "train", inputs.phase()))) {
     for (auto [i, type] : llvm::enumerate(train.getArgumentTypes()))
       arguments.push_back(inputs.argument("train", unsigned(i), cast<ShapedType>(type), 0));
     options.stopped = [this](TensorValue &value) {
@@ -55,7 +55,7 @@ public:
 private:
   ModuleOp module;
   const StepInputs &inputs;
-  func::FuncOp train;
+  graph::ProgramOp train;
   SmallVector<TensorValue> arguments;
   interpreter::Options options;
   std::vector<TensorValue> stopped;
@@ -162,7 +162,7 @@ Result<Observations> expectedUpdate(ModuleOp before, const Observations &observe
       squares += x * x;
     }
   }
-  auto training = before->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  const DictionaryAttr training = graph::trainingOf(before);
   auto limit = training ? training.getAs<FloatAttr>("grad_clip") : FloatAttr();
   const double most = limit ? limit.getValueAsDouble() : 0, norm = std::sqrt(squares);
   const double factor = most > 0 && norm > most ? most / norm : 1;

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace nano::bisect {
 
 StepInputs::StepInputs(ModuleOp module, uint64_t seed) : seed(seed) {
-  auto training = module->getAttrOfType<DictionaryAttr>(graph::trainingAttrName);
+  const DictionaryAttr training = graph::trainingOf(module);
   auto size = [&](StringRef name) {
     auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
     return value ? std::max<int64_t>(value.getInt(), 1) : 1;

@@ -20,8 +20,8 @@ using interpreter::TensorValue;
 /// Values by a seed and by names, none by an order in which they are asked for.
 class StepInputs {
 public:
-  /// For the programs of `module`, which has `nano.training`. The step is in the middle of the run,
-  /// where no schedule is at its beginning, and one in which every optimizer updates.
+  /// For the programs of `module`, whose `nano.model` has a training. The step is in the middle of
+  /// the run, where no schedule is at its beginning, and one in which every optimizer updates.
   StepInputs(mlir::ModuleOp module, uint64_t seed);
 
   int64_t microBatches() const { return sequences; }

@@ -87,22 +87,20 @@ void writeTo(std::byte *start, MemRefType type, const TensorValue &value) {
 } // namespace
 
 StepMemory::StepMemory(ModuleOp module) {
-  auto size = module->getAttrOfType<IntegerAttr>(step::arenaBytesAttrName);
-  std::byte *arena = size ? allocate(size.getInt()) : nullptr;
+  step::ArenaOp planned = step::arenaOf(module);
+  std::byte *arena = planned ? allocate(int64_t(planned.getBytes())) : nullptr;
   auto add = [&](const void *key, IntegerAttr offset, int64_t bytes) {
     starts[key] = arena && offset ? arena + offset.getInt() : allocate(bytes);
   };
-  auto addSymbol = [&](Operation *op, StringRef offset, int64_t bytes) {
-    add(SymbolTable::getSymbolName(op).getAsOpaquePointer(), op->getAttrOfType<IntegerAttr>(offset),
-        bytes);
+  auto addSymbol = [&](graph::PlacedOpInterface op, int64_t bytes) {
+    add(SymbolTable::getSymbolName(op).getAsOpaquePointer(), op.getOffsetAttr(), bytes);
   };
   for (auto state : module.getOps<graph::StateOp>())
-    addSymbol(state, step::offsetAttrName,
-              step::contiguousBytes(step::memrefOf(state.getTensorType())));
+    addSymbol(state, step::contiguousBytes(step::memrefOf(state.getTensorType())));
   for (auto scalar : module.getOps<graph::ScalarOp>())
-    addSymbol(scalar, step::offsetAttrName, step::elementBytes(scalar.getType()));
+    addSymbol(scalar, step::elementBytes(scalar.getType()));
   for (auto input : module.getOps<step::InputOp>())
-    addSymbol(input, "offset", step::contiguousBytes(cast<MemRefType>(input.getType())));
+    addSymbol(input, step::contiguousBytes(cast<MemRefType>(input.getType())));
   module.walk([&](step::BufferOp buffer) {
     add(step::bufferKey(buffer), buffer.getOffsetAttr(),
         step::contiguousBytes(cast<MemRefType>(buffer.getType())));

@@ -19,11 +19,11 @@ def Nano_MatmulOp : Nano_Op<"matmul", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x16xf32>, %w: tensor<32x16xf32>) -> tensor<8x32xf32> {
+    nano.program @example(%x: tensor<8x16xf32>, %w: tensor<32x16xf32>) -> tensor<8x32xf32> {
       %y = nano.matmul %x, %w {transpose_b} : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
       %z = nano.matmul %x, %w add %y {alpha = 5.000000e-01 : f64, transpose_b}
           : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-      return %z : tensor<8x32xf32>
+      nano.return %z : tensor<8x32xf32>
     }
     ```
   }];
@@ -49,9 +49,9 @@ def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     Example:
 
     ```mlir
-    func.func @example(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<128x64xbf16> {
+    nano.program @example(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<128x64xbf16> {
       %y = nano.gather %table, %ids : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>
-      return %y : tensor<128x64xbf16>
+      nano.return %y : tensor<128x64xbf16>
     }
     ```
   }];
@@ -74,9 +74,9 @@ def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<128x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
+    nano.program @example(%x: tensor<128x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
       %y = nano.scatter_add %x, %ids : (tensor<128x64xbf16>, tensor<128xi32>) -> tensor<257x64xf32>
-      return %y : tensor<257x64xf32>
+      nano.return %y : tensor<257x64xf32>
     }
     ```
   }];
@@ -109,7 +109,7 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpI
     Example:
 
     ```mlir
-    func.func @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>,
+    nano.program @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>,
                        %first: tensor<128xi32>, %last: tensor<128xi32>) -> tensor<128x2x16xf32> {
       %y, %lse = nano.attention %q, %k, %v, %first, %last scale 1.200000e-01
           : (tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128x2x16xf32>, tensor<128xi32>, tensor<128xi32>)
@@ -121,7 +121,7 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpI
         %f = nano.tanh %score : tensor<f32>
         nano.yield %f : tensor<f32>
       }
-      return %capped : tensor<128x2x16xf32>
+      nano.return %capped : tensor<128x2x16xf32>
     }
     ```
   }];
@@ -155,7 +155,7 @@ def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, N
     Example:
 
     ```mlir
-    func.func @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>, %first: tensor<128xi32>,
+    nano.program @example(%q: tensor<128x2x16xf32>, %k: tensor<128x2x16xf32>, %v: tensor<128x2x16xf32>, %first: tensor<128xi32>,
                        %last: tensor<128xi32>, %lse: tensor<128x2xf32>, %delta: tensor<128x2xf32>,
                        %dy: tensor<128x2x16xf32>) -> tensor<128x2x16xf32> {
       %dq, %dk, %dv = nano.attention_grad %q, %k, %v, %first, %last, %lse, %delta, %dy scale 1.200000e-01
@@ -171,7 +171,7 @@ def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, N
         %ds = nano.mul %df, %f : tensor<f32>
         nano.yield %ds : tensor<f32>
       }
-      return %dq : tensor<128x2x16xf32>
+      nano.return %dq : tensor<128x2x16xf32>
     }
     ```
   }];
@@ -202,9 +202,9 @@ def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMeth
     Example:
 
     ```mlir
-    func.func @example(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
+    nano.program @example(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
       %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
-      return %loss : tensor<8xf32>
+      nano.return %loss : tensor<8xf32>
     }
     ```
   }];
@@ -231,10 +231,10 @@ def Nano_AllReduceOp : Nano_Op<"all_reduce", [Pure, SameOperandsAndResultType, N
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8xf32>) -> tensor<8xf32> {
+    nano.program @example(%x: tensor<8xf32>) -> tensor<8xf32> {
       %y = nano.all_reduce %x : tensor<8xf32>
       %z = nano.all_reduce %y by max over peers : tensor<8xf32>
-      return %z : tensor<8xf32>
+      nano.return %z : tensor<8xf32>
     }
     ```
   }];
@@ -266,9 +266,9 @@ def Nano_ReduceScatterOp : Nano_PartOp<"reduce_scatter"> {
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
+    nano.program @example(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
       %y = nano.reduce_scatter %x parts 4 : (tensor<8x4xf32>) -> tensor<2x4xf32>
-      return %y : tensor<2x4xf32>
+      nano.return %y : tensor<2x4xf32>
     }
     ```
   }];
@@ -286,9 +286,9 @@ def Nano_AllGatherOp : Nano_PartOp<"all_gather"> {
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<2x4xf32>) -> tensor<8x4xf32> {
+    nano.program @example(%x: tensor<2x4xf32>) -> tensor<8x4xf32> {
       %y = nano.all_gather %x parts 4 over group : (tensor<2x4xf32>) -> tensor<8x4xf32>
-      return %y : tensor<8x4xf32>
+      nano.return %y : tensor<8x4xf32>
     }
     ```
   }];
@@ -306,9 +306,9 @@ def Nano_ShardOp : Nano_PartOp<"shard"> {
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
+    nano.program @example(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
       %y = nano.shard %x parts 4 : (tensor<8x4xf32>) -> tensor<2x4xf32>
-      return %y : tensor<2x4xf32>
+      nano.return %y : tensor<2x4xf32>
     }
     ```
   }];

@@ -32,7 +32,7 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    nano.program @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
       %y = nano.custom "twice"(%x) iterations 4 {cpu = "template <class X, class Y> void twice(int64_t begin, int64_t end, X x, Y y) { for (int64_t i = 8 * begin; i < 8 * end; ++i) y[i] = 2 * x[i]; }",
                                                  gradient_of = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
       derivative {
@@ -40,7 +40,7 @@ def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfa
         %dx = nano.add %gradient, %gradient : tensor<4x8xf32>
         nano.yield %dx : tensor<4x8xf32>
       }
-      return %y : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
     }
     ```
   }];

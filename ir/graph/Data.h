@@ -1,5 +1,5 @@
-// What `nano.training` says of the data: columns that programs take behind tokens and targets, and
-// the rule by which batches are cut.
+// What the training of a model says of the data: columns that programs take behind tokens and
+// targets, and the rule by which batches are cut.
 #pragma once
 
 #include "ir/graph/Program.h"
@@ -42,7 +42,7 @@ inline llvm::SmallVector<Column> columnsOf(mlir::DictionaryAttr training, bool v
   return columns;
 }
 inline llvm::SmallVector<Column> columnsOf(mlir::ModuleOp module, bool validation) {
-  return columnsOf(module->getAttrOfType<mlir::DictionaryAttr>(trainingAttrName), validation);
+  return columnsOf(trainingOf(module), validation);
 }
 
 /// The element type of a column in programs, null where its type in files is none that columns

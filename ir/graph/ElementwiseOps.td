@@ -29,9 +29,9 @@ class Nano_UnaryOp<string mnemonic, string what, string equation, string details
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    nano.program @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
       %y = nano.}] # mnemonic # [{ %x : tensor<4x8xf32>
-      return %y : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
     }
     ```
   }];
@@ -143,9 +143,9 @@ def Nano_StopGradientOp : Nano_Op<"stop_gradient", [Pure, SameOperandsAndResultT
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    nano.program @example(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
       %y = nano.stop_gradient %x : tensor<4x8xf32>
-      return %y : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
     }
     ```
   }];
@@ -170,9 +170,9 @@ class Nano_BinaryOp<string mnemonic, string what, string equation, string detail
     Example:
 
     ```mlir
-    func.func @example(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    nano.program @example(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
       %y = nano.}] # mnemonic # [{ %a, %b : tensor<4x8xf32>
-      return %y : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
     }
     ```
   }];
@@ -206,9 +206,9 @@ class Nano_IntegerOp<string mnemonic, string what, string equation, string meani
     Example:
 
     ```mlir
-    func.func @example(%a: tensor<4x8xi32>, %b: tensor<4x8xi32>) -> tensor<4x8xi32> {
+    nano.program @example(%a: tensor<4x8xi32>, %b: tensor<4x8xi32>) -> tensor<4x8xi32> {
       %y = nano.}] # mnemonic # [{ %a, %b : tensor<4x8xi32>
-      return %y : tensor<4x8xi32>
+      nano.return %y : tensor<4x8xi32>
     }
     ```
   }];
@@ -245,9 +245,9 @@ def Nano_SelectOp : Nano_Op<"select", [Pure, Nano_Elementwise, AllTypesMatch<["l
     Example:
 
     ```mlir
-    func.func @example(%a: tensor<4xi32>, %b: tensor<4xi32>, %x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+    nano.program @example(%a: tensor<4xi32>, %b: tensor<4xi32>, %x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
       %y = nano.select lt, %a, %b, %x, %z : tensor<4xi32>, tensor<4xf32>
-      return %y : tensor<4xf32>
+      nano.return %y : tensor<4xf32>
     }
     ```
   }];
@@ -276,9 +276,9 @@ def Nano_CastOp : Nano_Op<"cast", [Pure, Nano_Elementwise, SameOperandsAndResult
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4xf32>) -> tensor<4xbf16> {
+    nano.program @example(%x: tensor<4xf32>) -> tensor<4xbf16> {
       %y = nano.cast %x : tensor<4xf32> -> tensor<4xbf16>
-      return %y : tensor<4xbf16>
+      nano.return %y : tensor<4xbf16>
     }
     ```
   }];
@@ -302,10 +302,10 @@ def Nano_BitcastOp : Nano_Op<"bitcast", [Pure, Nano_Elementwise, SameOperandsAnd
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4xf32>, %w: tensor<4xbf16>) -> (tensor<4xi32>, tensor<4xi16>) {
+    nano.program @example(%x: tensor<4xf32>, %w: tensor<4xbf16>) -> (tensor<4xi32>, tensor<4xi16>) {
       %y = nano.bitcast %x : tensor<4xf32> -> tensor<4xi32>
       %z = nano.bitcast %w : tensor<4xbf16> -> tensor<4xi16>
-      return %y, %z : tensor<4xi32>, tensor<4xi16>
+      nano.return %y, %z : tensor<4xi32>, tensor<4xi16>
     }
     ```
   }];
@@ -328,9 +328,9 @@ def Nano_ConstantOp : Nano_Op<"constant", [Pure, ConstantLike, Nano_Elementwise,
     Example:
 
     ```mlir
-    func.func @example() -> tensor<4x8xf32> {
+    nano.program @example() -> tensor<4x8xf32> {
       %half = nano.constant 5.000000e-01 : tensor<4x8xf32>
-      return %half : tensor<4x8xf32>
+      nano.return %half : tensor<4x8xf32>
     }
     ```
   }];
@@ -353,9 +353,9 @@ def Nano_IotaOp : Nano_Op<"iota", [Pure, Nano_Elementwise, Nano_NotDifferentiabl
     Example:
 
     ```mlir
-    func.func @example() -> tensor<128xi32> {
+    nano.program @example() -> tensor<128xi32> {
       %i = nano.iota 0 : tensor<128xi32>
-      return %i : tensor<128xi32>
+      nano.return %i : tensor<128xi32>
     }
     ```
   }];

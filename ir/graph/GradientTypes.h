@@ -8,7 +8,7 @@ namespace nano::graph {
 
 /// f32; the parameter's own element type where the model's training asks for stored gradients.
 inline mlir::Type gradientElement(mlir::ModuleOp module, StateOp parameter) {
-  auto training = module->getAttrOfType<mlir::DictionaryAttr>(trainingAttrName);
+  const mlir::DictionaryAttr training = trainingOf(module);
   auto stored = training ? training.getAs<mlir::BoolAttr>("stored_gradients") : mlir::BoolAttr();
   if (stored && stored.getValue())
     return parameter.getTensorType().getElementType();

@@ -185,8 +185,8 @@ std::string toString(const IntegerRange &range) {
                             : std::to_string(range.low) + " to " + std::to_string(range.high);
 }
 
-IntegerRanges::IntegerRanges(func::FuncOp function, int64_t vocabulary) {
-  const auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+IntegerRanges::IntegerRanges(ProgramOp function, int64_t vocabulary) {
+  const auto role = function.getRoleAttr();
   const unsigned ofTokens = role && role == "decode" ? 1 : 2; // its second one is a position
   for (BlockArgument argument : function.getArguments())
     if (isI32(argument) && argument.getArgNumber() < ofTokens && vocabulary > 0)

@@ -2,7 +2,8 @@
 // tokens that it takes through the arithmetic on them.
 #pragma once
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/graph/Nano.h"
+
 #include "llvm/ADT/DenseMap.h"
 
 #include <cstdint>
@@ -39,7 +40,7 @@ public:
   /// The function's first two arguments are tokens and targets in [0, `vocabulary`); any number
   /// where that is 0. Further ones are columns of the data, any number; so is the second one of
   /// role decode, a position.
-  IntegerRanges(mlir::func::FuncOp function, int64_t vocabulary);
+  IntegerRanges(ProgramOp function, int64_t vocabulary);
 
   /// The range of an i32 tensor of the function's block.
   IntegerRange of(mlir::Value value) const { return known.lookup(value); }

@@ -1,5 +1,5 @@
 // The `nano` dialect: tensors and what is computed with them; nothing about memory or devices.
-// A module in this dialect is a whole training step: states, schedules, optimizers and one function a program.
+// A module in this dialect is a whole training step: states, schedules, optimizers and programs.
 #ifndef NANO_IR_GRAPH_DIALECT_TD
 #define NANO_IR_GRAPH_DIALECT_TD
 
@@ -10,6 +10,7 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
 
 def NanoDialect : Dialect {
   let name = "nano";
@@ -17,7 +18,7 @@ def NanoDialect : Dialect {
   let summary = "Training steps as graphs of tensor operations";
   let description = [{
     A module in this dialect is a whole training step: states (parameters, optimizer states, gradient accumulators), scalars that change
-    from step to step, optimizers, and one function a program.
+    from step to step, optimizers, and one `nano.program` for each thing that is run.
 
     - Tensors have static shapes and element type f32, bf16, f8E4M3FN, f8E5M2, i32 or i16. Nothing is said about memory, order or devices.
     - Arithmetic on bf16 is computed in f32 and rounded to nearest even once an op; reductions and products accumulate in f32. Arithmetic
@@ -30,7 +31,7 @@ def NanoDialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::func::FuncDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 //===- Types -------------------------------------------------------------===//
@@ -142,6 +143,34 @@ def Nano_IntegerFunction : OpInterface<"IntegerFunctionInterface"> {
   let cppNamespace = "::nano::graph";
   let description = "An element-wise function of two integers.";
   let methods = [StaticInterfaceMethod<"f(a, b).", "int32_t", "evaluate", (ins "int32_t":$a, "int32_t":$b)>];
+}
+
+def Nano_PlacedOp : OpInterface<"PlacedOpInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "What memory planning gives a place in the arena that all programs share.";
+  let methods = [
+    InterfaceMethod<"Bytes from the start of the arena, i64; null until they are planned.", "::mlir::IntegerAttr", "getOffsetAttr">,
+    InterfaceMethod<"Places it.", "void", "setOffsetAttr", (ins "::mlir::IntegerAttr":$offset)>];
+}
+
+def Nano_StagedOp : OpInterface<"StagedOpInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "What may belong to some stages of a run alone.";
+  let methods = [
+    InterfaceMethod<"The positions of these stages, as `array<i64: 0, 2>`; null: all.", "::mlir::DenseI64ArrayAttr", "getStagesAttr">,
+    InterfaceMethod<"Makes it belong to these alone; null: to all.", "void", "setStagesAttr", (ins "::mlir::DenseI64ArrayAttr":$stages)>];
+}
+
+def Nano_ProgramInterface : OpInterface<"ProgramOpInterface"> {
+  let cppNamespace = "::nano::graph";
+  let description = "A program of a run, as tensors or as a schedule.";
+  let methods = [
+    InterfaceMethod<"What it is for; may be null.", "::mlir::StringAttr", "getRoleAttr">,
+    InterfaceMethod<[{
+        The phases in whose steps it runs, as `array<i64: 0, 1>`; null: in all. Step s is of phase s mod the number of phases.
+      }],
+      "::mlir::DenseI64ArrayAttr", "getPhasesAttr">,
+    InterfaceMethod<"Of role \"event\": the step after whose update it runs, i64; null: after every one.", "::mlir::IntegerAttr", "getEventStepAttr">];
 }
 
 /// Marks an op with float operands that has no derivative on purpose.

@@ -6,7 +6,35 @@ include "ir/graph/NanoDialect.td"
 
 //===- Declarations ------------------------------------------------------===//
 
-def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
+def Nano_ModelOp : Nano_Op<"model", [HasParent<"::mlir::ModuleOp">, Nano_NotDifferentiable]> {
+  let summary = "what holds of a model and of all its programs";
+  let description = [{
+    From the model file: `name`; `training`, sizes and conventions of training (`seq_len`, `global_batch`, `vocab_size`, `dist`, …); `hyperparameters`, each with its `name`, its `value`
+    as text and whether it was `overridden`; `interchange`, where its parameters are in other programs' files; where the run has several stages, `run_stages`: of each its `name`, the step
+    that it ends before, `until`, its `training`, and its `fp8_products`. Then `run_stage` is the position of the stage that a module has the programs of, where it has those of one alone.
+
+    From passes: nano-distribute sets `world`, the number of ranks, and `group`, of those in one group; nano-measure-products `fp8_products`, what the rows of the report of `measure` are
+    about; nano-scale-products `gpu_scales`, that scales of blocks lie in memory as GPU libraries read them.
+
+    Operands: none.
+
+    Errors: a second one in a module; a number of ranks below 1, or of which groups have no equal parts.
+
+    Example:
+
+    ```mlir
+    nano.model "tiny" {training = {global_batch = 4096 : i64, seq_len = 1024 : i64}, world = 8 : i64, group = 8 : i64}
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<DictionaryAttr>:$training, OptionalAttr<ArrayAttr>:$hyperparameters,
+                       OptionalAttr<DictionaryAttr>:$interchange, OptionalAttr<ArrayAttr>:$run_stages, OptionalAttr<I64Attr>:$run_stage,
+                       OptionalAttr<I64Attr>:$world, OptionalAttr<I64Attr>:$group, OptionalAttr<ArrayAttr>:$fp8_products, UnitAttr:$gpu_scales);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+  let assemblyFormat = "$name attr-dict";
+  let hasVerifier = 1;
+}
+
+def Nano_StateOp : Nano_Op<"state", [Symbol, Nano_PlacedOp, DeclareOpInterfaceMethods<SymbolUserOpInterface>, Nano_NotDifferentiable]> {
   let summary = "mutable state of the program";
   let description = [{
     A tensor that lives from step to step. `role` says what for: a parameter; an optimizer's state or one of the model's own, which its programs write; the accumulator
@@ -14,18 +42,20 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
     tokens, which `generate` and `decode` write and no file holds. `init` is its value before the first step. `optimizer` names the `nano.optimizer` that updates a
     parameter; one without is frozen: it has no gradient and no optimizer state. Symbols are the names in checkpoints.
 
-    A state that the training program writes has the attribute `nano.over_ranks`: `"equal"`, what is written is the same on every rank; `"mean"` or `"max"`, the last micro-batch of a
+    `over_ranks` says of a state that the training program writes what the ranks have of it after a step: `"equal"`, what is written is the same on every rank; `"mean"` or `"max"`, the last micro-batch of a
     step leaves on every rank the mean or the largest of what the ranks would have; `"each"`, each rank keeps its own.
 
-    A state of which each rank holds a part has the attribute `nano.sharding`: element t·chunk + i of the state of the member of `ranks` at place p is element
+    `sharding` says of a state of which each rank holds a part which: element t·chunk + i of the state of the member of `ranks` at place p is element
     (t·parts + p)·chunk + i of a whole, in which `pieces` says where which tensors lie, under the names that they have when one rank holds all; the rest is padding.
+
+    `fp8` says of a parameter how the products of its linear layer get 8-bit operands (fp8::Policy). `offset` (bytes) is where the state lies in the arena, set by memory planning.
 
     Operands: none.
 
     Errors: an optimizer of what is no parameter; an optimizer that is no `nano.optimizer`, or whose equations update another type; a constant initial
     value with a number of elements other than 1 or the state's, or data or blocks of another, or of i16 that is no whole number from 0 to 65535; a copy of what is no parameter, constant or state of the model, that has another shape, or that is
     a copy of the state itself, by whatever way; a sharded parameter; a sharding that is malformed, whose chunk does not divide the state, or whose pieces are not
-    in order, overlap or end after the whole; an unknown `nano.over_ranks`, or one of another role than optimizer.
+    in order, overlap or end after the whole; an unknown `over_ranks`, or one of another role than optimizer.
 
     Example:
 
@@ -40,14 +70,17 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
     nano.state @embed.weight.momentum : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
     nano.state @grad.embed.weight : tensor<257x64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
     nano.state @frozen.weight : tensor<64x257xf32> {role = #nano.role<parameter>, init = #nano.init<"transpose", [] of @embed.weight>}
-    nano.state @amax : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>, nano.over_ranks = "max"}
+    nano.state @amax : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>, over_ranks = "max"}
     nano.state @prefix : tensor<4xi32> {role = #nano.role<constant>, init = #nano.init<"data", [] data dense<[3, -1, 0, 2]> : tensor<4xi32>>}
-    nano.state @head.momentum : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+    nano.state @head.momentum : tensor<2056xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, sharding =
         {parts = 8 : i64, ranks = "group", chunk = 2056 : i64, pieces = [{name = "head.weight.momentum", shape = array<i64: 257, 64>, offset = 0 : i64} ]}}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Nano_Tensor>:$type, Nano_Role:$role, Nano_InitAttr:$init,
-                       OptionalAttr<FlatSymbolRefAttr>:$optimizer);
+                       OptionalAttr<FlatSymbolRefAttr>:$optimizer, OptionalAttr<StrAttr>:$over_ranks,
+                       OptionalAttr<DictionaryAttr>:$sharding, OptionalAttr<DictionaryAttr>:$fp8, OptionalAttr<I64Attr>:$offset);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::RankedTensorType":$type, "::nano::graph::Role":$role, "::nano::graph::InitAttr":$init,
+                                 CArg<"::mlir::FlatSymbolRefAttr", "{}">:$optimizer)>];
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -57,10 +90,10 @@ def Nano_StateOp : Nano_Op<"state", [Symbol, DeclareOpInterfaceMethods<SymbolUse
   }];
 }
 
-def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, Nano_NotDifferentiable]> {
+def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, Nano_PlacedOp, IsolatedFromAbove, SingleBlock, Nano_NotDifferentiable]> {
   let summary = "a run-time scalar: a function of the training step";
   let description = [{
-    value = body(s, N, sequences, world): learning rates, momenta, windows. The host evaluates the body once a step, in f64, and rounds the result to `type`
+    value = body(s, N, sequences, world): learning rates, momenta, windows. `offset` (bytes) is where it lies in the arena, set by memory planning. The host evaluates the body once a step, in f64, and rounds the result to `type`
     (f32 or i32, to nearest even). Nothing is recompiled when it changes. A body of seven arguments is evaluated for every sequence of the batch.
 
     Operands: none. The body's arguments are f64: the step s, counted from 0; the number of iterations N; the sequences in the global batch; the ranks;
@@ -79,7 +112,8 @@ def Nano_ScalarOp : Nano_Op<"scalar", [Symbol, IsolatedFromAbove, SingleBlock, N
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, OptionalAttr<I64Attr>:$offset);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::Type":$type)>];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `:` $type attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -140,11 +174,73 @@ def Nano_OptimizerOp : Nano_Op<"optimizer", [Symbol, IsolatedFromAbove, DeclareO
   }];
 }
 
-def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
+def Nano_ProgramOp : Nano_Op<"program", [FunctionOpInterface, IsolatedFromAbove, Nano_NotDifferentiable, Nano_ProgramInterface, Nano_StagedOp]> {
+  let summary = "tensors in, tensors out, and what happens to states";
+  let description = [{
+    results = body(arguments), a function of one block.
+
+    `role` says what it is for: "train", then the "first" and "next" micro-batch of a step and, after distribution, "last"; "update", "event", "validate", "generate",
+    "decode", "measure". One of role "event" runs behind the update of the step `event_step`, without it behind every one. One with `phases` runs in steps of these phases
+    alone: step s is of phase s mod the number of phases (graph::phaseCount). One with `stages` belongs to the stages of the run at these positions. `traffic`, for readers, counts its kernels
+    and the bytes that they move, before and after fusion.
+
+    Operands: none.
+
+    Errors: an `event_step` below 0; returned values that have not the types of the results.
+
+    Example:
+
+    ```mlir
+    nano.program @validate(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {role = "validate"} {
+      %z = nano.add %x, %y : tensor<8x64xf32>
+      nano.return %z : tensor<8x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, OptionalAttr<StrAttr>:$role,
+                       OptionalAttr<DenseI64ArrayAttr>:$phases, OptionalAttr<DenseI64ArrayAttr>:$stages,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$event_step, OptionalAttr<DictionaryAttr>:$traffic,
+                       OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region AnyRegion:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type, CArg<"::llvm::StringRef", "{}">:$role)>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return isExternal() ? nullptr : &getBody(); }
+    bool hasRole(::llvm::StringRef role) { return getRole() == role; }
+  }];
+}
+
+def Nano_ReturnOp : Nano_Op<"return", [Pure, HasParent<"ProgramOp">, ReturnLike, Terminator, Nano_NotDifferentiable]> {
+  let summary = "ends a program";
+  let description = [{
+    The program's results are `values`, in order.
+
+    Operands: `values`, of the types of the program's results.
+
+    Errors: values of other types or another number than the program's results.
+
+    Example:
+
+    ```mlir
+    nano.program @example(%x: tensor<8xf32>) -> tensor<8xf32> {
+      nano.return %x : tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable, Nano_StagedOp]> {
   let summary = "indices that a program checks while it runs";
   let description = [{
     c[k] = the largest of the indices of the k-th checked op, as unsigned numbers: one outside of [0, `bound`) where any is. The programs of a role return c, i32 [n], beside their loss or
-    logits; it has a number for each `nano.index_check` of that `role`, in the module's order, whose location is that of the op, a `kind`. The role is that of the program as the
+    logits; it has a number for each `nano.index_check` of that `role`, in the module's order, whose location is that of the op, a `kind`. One with `stages` is of the programs of these stages of the run alone. The role is that of the program as the
     model file says it: the micro-batches of a step, which are made from `train`, all return what it does. Made by `nano-check-indices`; nanorun reads c with the loss.
 
     Operands: none.
@@ -157,7 +253,8 @@ def Nano_IndexCheckOp : Nano_Op<"index_check", [Nano_NotDifferentiable]> {
     nano.index_check "gather" of "train" below 400
     ```
   }];
-  let arguments = (ins StrAttr:$kind, StrAttr:$role, I64Attr:$bound);
+  let arguments = (ins StrAttr:$kind, StrAttr:$role, I64Attr:$bound, OptionalAttr<DenseI64ArrayAttr>:$stages);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$kind, "::llvm::StringRef":$role, "int64_t":$bound)>];
   let assemblyFormat = "$kind `of` $role `below` $bound attr-dict";
   let hasVerifier = 1;
 }
@@ -213,10 +310,10 @@ def Nano_ReportOp : Nano_Op<"report", [MemoryEffects<[MemWrite]>, Nano_NotDiffer
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x64xbf16>, %g: tensor<16xf32>) {
+    nano.program @example(%x: tensor<8x64xbf16>, %g: tensor<16xf32>) {
       nano.report "acts" max %x : tensor<8x64xbf16>
       nano.report "gradient" norm %g over group : tensor<16xf32>
-      return
+      nano.return
     }
     ```
   }];
@@ -238,9 +335,9 @@ def Nano_LoadOp : Nano_Op<"load", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
 
     ```mlir
     nano.state @m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-    func.func @example() -> tensor<257x64xbf16> {
+    nano.program @example() -> tensor<257x64xbf16> {
       %m = nano.load @m : tensor<257x64xbf16>
-      return %m : tensor<257x64xbf16>
+      nano.return %m : tensor<257x64xbf16>
     }
     ```
   }];
@@ -263,9 +360,9 @@ def Nano_StoreOp : Nano_Op<"store", [DeclareOpInterfaceMethods<SymbolUserOpInter
 
     ```mlir
     nano.state @m : tensor<257x64xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-    func.func @example(%m: tensor<257x64xbf16>) {
+    nano.program @example(%m: tensor<257x64xbf16>) {
       nano.store %m, @m : tensor<257x64xbf16>
-      return
+      nano.return
     }
     ```
   }];
@@ -288,9 +385,9 @@ def Nano_AccumulateOp : Nano_Op<"accumulate", [DeclareOpInterfaceMethods<SymbolU
 
     ```mlir
     nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-    func.func @example(%g: tensor<8x8xbf16>) {
+    nano.program @example(%g: tensor<8x8xbf16>) {
       nano.accumulate %g, @grad.w : tensor<8x8xbf16>
-      return
+      nano.return
     }
     ```
   }];
@@ -339,14 +436,14 @@ def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+    nano.program @example(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
       %y = nano.fused (%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
       ^bb0(%a: tensor<8x64xf32>):
         %e = nano.exp %a : tensor<8x64xf32>
         %s = nano.mul %e, %a : tensor<8x64xf32>
         nano.yield %s : tensor<8x64xf32>
       }
-      return %y : tensor<8x64xf32>
+      nano.return %y : tensor<8x64xf32>
     }
     ```
   }];

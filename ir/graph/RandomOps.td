@@ -18,10 +18,10 @@ def Nano_PhiloxOp : Nano_Op<"philox", [Pure, SameOperandsAndResultType, Nano_Ele
     Example:
 
     ```mlir
-    func.func @example(%column: tensor<4x8xi32>, %row: tensor<4x8xi32>, %sequence: tensor<4x8xi32>, %use: tensor<4x8xi32>,
+    nano.program @example(%column: tensor<4x8xi32>, %row: tensor<4x8xi32>, %sequence: tensor<4x8xi32>, %use: tensor<4x8xi32>,
                        %low: tensor<4x8xi32>, %high: tensor<4x8xi32>) -> tensor<4x8xi32> {
       %bits = nano.philox counter(%column, %row, %sequence, %use) key(%low, %high) : tensor<4x8xi32>
-      return %bits : tensor<4x8xi32>
+      nano.return %bits : tensor<4x8xi32>
     }
     ```
   }];

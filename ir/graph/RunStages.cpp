@@ -1,4 +1,4 @@
-// Stages of a run as attributes of modules.
+// Stages of a run in the module's `nano.model`.
 #include "ir/graph/RunStages.h"
 
 #include "mlir/IR/Builders.h"
@@ -7,18 +7,20 @@ using namespace mlir;
 
 namespace nano::graph {
 
-static constexpr llvm::StringLiteral fp8ProductsAttrName = "nano.fp8_products";
+static constexpr llvm::StringLiteral fp8ProductsName = "fp8_products";
 
 SmallVector<RunStage> runStagesOf(ModuleOp module) {
   SmallVector<RunStage> stages;
-  auto list = module->getAttrOfType<ArrayAttr>(runStagesAttrName);
-  if (!list || module->hasAttr(runStageAttrName))
-    return {{"", 0, module->getAttrOfType<DictionaryAttr>(trainingAttrName),
-             module->getAttrOfType<ArrayAttr>(fp8ProductsAttrName)}};
+  ModelOp model = modelOf(module);
+  if (!model)
+    return {RunStage()};
+  const ArrayAttr list = model.getRunStagesAttr();
+  if (!list || model.getRunStage())
+    return {{"", 0, model.getTrainingAttr(), model.getFp8ProductsAttr()}};
   for (auto entry : list.getAsRange<DictionaryAttr>())
     stages.push_back(
         {entry.getAs<StringAttr>("name").str(), entry.getAs<IntegerAttr>("until").getInt(),
-         entry.getAs<DictionaryAttr>("training"), entry.getAs<ArrayAttr>(fp8ProductsAttrName)});
+         entry.getAs<DictionaryAttr>("training"), entry.getAs<ArrayAttr>(fp8ProductsName)});
   return stages;
 }
 
@@ -31,21 +33,21 @@ void setRunStages(ModuleOp module, ArrayRef<RunStage> stages) {
         builder.getNamedAttr("until", builder.getI64IntegerAttr(stage.until)),
         builder.getNamedAttr("training", stage.training)};
     if (stage.fp8Products)
-      entry.push_back(builder.getNamedAttr(fp8ProductsAttrName, stage.fp8Products));
+      entry.push_back(builder.getNamedAttr(fp8ProductsName, stage.fp8Products));
     entries.push_back(builder.getDictionaryAttr(entry));
   }
-  module->setAttr(runStagesAttrName, builder.getArrayAttr(entries));
+  modelOrNew(module).setRunStagesAttr(builder.getArrayAttr(entries));
 }
 
-std::string nameInStages(Operation *op, ArrayRef<RunStage> stages) {
+std::string nameInStages(StagedOpInterface op, ArrayRef<RunStage> stages) {
   StringRef name = SymbolTable::getSymbolName(op);
-  if (auto in = op->getAttrOfType<DenseI64ArrayAttr>(inStagesAttrName))
+  if (const DenseI64ArrayAttr in = op.getStagesAttr())
     name.consume_back("." + stages[size_t(in.asArrayRef().front())].name);
   return name.str();
 }
 
-void setStages(Operation *op, ArrayRef<int64_t> stages) {
-  op->setAttr(inStagesAttrName, DenseI64ArrayAttr::get(op->getContext(), stages));
+void setStages(StagedOpInterface op, ArrayRef<int64_t> stages) {
+  op.setStagesAttr(DenseI64ArrayAttr::get(op->getContext(), stages));
 }
 
 } // namespace nano::graph

@@ -77,7 +77,7 @@ LogicalResult ScaledMatmulOp::verify() {
 void ScaledMatmulOp::build(OpBuilder &builder, OperationState &state, Type result, Value a, Value b,
                            Value scaleA, Value scaleB, bool transposeA, bool transposeB) {
   build(builder, state, result, a, b, scaleA, scaleB, Value(), transposeA, transposeB, APFloat(1.0),
-        APFloat(1.0));
+        APFloat(1.0), /*layer=*/{});
 }
 
 std::string nano::graph::blockScaleError(ArrayRef<int64_t> shape, ArrayRef<int64_t> scales,

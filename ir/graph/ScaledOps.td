@@ -23,10 +23,10 @@ def Nano_QuantizeOp : Nano_Op<"quantize", [Pure, DeclareOpInterfaceMethods<Nano_
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x256xbf16>, %s: tensor<f32>, %blocks: tensor<4x2xf32>) -> tensor<4x256xf8E4M3FN> {
+    nano.program @example(%x: tensor<4x256xbf16>, %s: tensor<f32>, %blocks: tensor<4x2xf32>) -> tensor<4x256xf8E4M3FN> {
       %g = nano.quantize %x, %s : tensor<4x256xbf16>, tensor<f32> -> tensor<4x256xf8E5M2>
       %q = nano.quantize %x, %blocks : tensor<4x256xbf16>, tensor<4x2xf32> -> tensor<4x256xf8E4M3FN>
-      return %q : tensor<4x256xf8E4M3FN>
+      nano.return %q : tensor<4x256xf8E4M3FN>
     }
     ```
   }];
@@ -48,9 +48,9 @@ def Nano_DequantizeOp : Nano_Op<"dequantize", [Pure, DeclareOpInterfaceMethods<N
     Example:
 
     ```mlir
-    func.func @example(%q: tensor<4x256xf8E5M2>, %s: tensor<f32>) -> tensor<4x256xbf16> {
+    nano.program @example(%q: tensor<4x256xf8E5M2>, %s: tensor<f32>) -> tensor<4x256xbf16> {
       %x = nano.dequantize %q, %s : tensor<4x256xf8E5M2>, tensor<f32> -> tensor<4x256xbf16>
-      return %x : tensor<4x256xbf16>
+      nano.return %x : tensor<4x256xbf16>
     }
     ```
   }];
@@ -71,6 +71,8 @@ def Nano_ScaledMatmulOp : Nano_Op<"scaled_matmul", [Pure, DeclareOpInterfaceMeth
       Across k a scale covers 1 or 128 rows of its operand; its dimensions lie as its operand's do. So `scale_a` is [M, K/128] or [M/128, K/128], the
       other way round where `transpose_a` is set, and `scale_b` without `transpose_b` [K/128, N] or [K/128, N/128].
 
+    `layer` says which product of a linear layer it is: `{weight = "<parameter>", part = "forward product", a = "input", b = "weight"}` (fp8::ScaledProduct).
+
     The derivative is that of the plain product of the dequantised operands; where both operands are made by `nano.quantize` and there is no addend,
     nano-differentiate takes the derivative of the product of what was quantised instead.
 
@@ -82,19 +84,19 @@ def Nano_ScaledMatmulOp : Nano_Op<"scaled_matmul", [Pure, DeclareOpInterfaceMeth
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x256xf8E4M3FN>, %w: tensor<128x256xf8E4M3FN>, %sx: tensor<f32>, %sw: tensor<f32>,
+    nano.program @example(%x: tensor<8x256xf8E4M3FN>, %w: tensor<128x256xf8E4M3FN>, %sx: tensor<f32>, %sw: tensor<f32>,
                        %bx: tensor<8x2xf32>, %bw: tensor<1x2xf32>) -> tensor<8x128xf32> {
       %y = nano.scaled_matmul %x, %w scales(%sx, %sw) {transpose_b}
           : (tensor<8x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x128xf32>
       %z = nano.scaled_matmul %x, %w scales(%bx, %bw) add %y {transpose_b}
           : (tensor<8x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>, tensor<8x2xf32>, tensor<1x2xf32>, tensor<8x128xf32>) -> tensor<8x128xf32>
-      return %z : tensor<8x128xf32>
+      nano.return %z : tensor<8x128xf32>
     }
     ```
   }];
   let arguments = (ins Nano_Float8Tensor:$a, Nano_Float8Tensor:$b, Nano_F32Tensor:$scale_a, Nano_F32Tensor:$scale_b,
                        Optional<Nano_FloatTensor>:$addend, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       DefaultValuedAttr<F64Attr, "1.0">:$alpha, DefaultValuedAttr<F64Attr, "1.0">:$beta);
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha, DefaultValuedAttr<F64Attr, "1.0">:$beta, OptionalAttr<DictionaryAttr>:$layer);
   let results = (outs Nano_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `scales` `(` $scale_a `,` $scale_b `)` (`add` $addend^)? attr-dict `:` functional-type(operands, $result)

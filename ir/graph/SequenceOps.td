@@ -25,12 +25,12 @@ def Nano_RecurrenceOp : Nano_Op<"recurrence", [Pure, SameOperandsAndResultType, 
     Example:
 
     ```mlir
-    func.func @example(%decay: tensor<2x128x16xf32>, %x: tensor<2x128x16xf32>) -> tensor<2x128x16xf32> {
+    nano.program @example(%decay: tensor<2x128x16xf32>, %x: tensor<2x128x16xf32>) -> tensor<2x128x16xf32> {
       %h = nano.recurrence factor %decay term %x from 0.0 : tensor<2x128x16xf32>
       %sum = nano.recurrence term %h from 0.0 {reverse} : tensor<2x128x16xf32>
       %product = nano.recurrence factor %sum from 1.0 : tensor<2x128x16xf32>
       %dx = nano.recurrence factor %decay term %product from 0.0 {adjoint} : tensor<2x128x16xf32>
-      return %dx : tensor<2x128x16xf32>
+      nano.return %dx : tensor<2x128x16xf32>
     }
     ```
   }];
@@ -53,9 +53,9 @@ def Nano_BandScoresOp : Nano_Op<"band_scores", [Pure, DeclareOpInterfaceMethods<
     Example:
 
     ```mlir
-    func.func @example(%q: tensor<128x6x64xbf16>, %k: tensor<128x6x64xbf16>) -> tensor<128x6x112xf32> {
+    nano.program @example(%q: tensor<128x6x64xbf16>, %k: tensor<128x6x64xbf16>) -> tensor<128x6x112xf32> {
       %s = nano.band_scores %q, %k : (tensor<128x6x64xbf16>, tensor<128x6x64xbf16>) -> tensor<128x6x112xf32>
-      return %s : tensor<128x6x112xf32>
+      nano.return %s : tensor<128x6x112xf32>
     }
     ```
   }];
@@ -79,10 +79,10 @@ def Nano_BandProductOp : Nano_Op<"band_product", [Pure, DeclareOpInterfaceMethod
     Example:
 
     ```mlir
-    func.func @example(%p: tensor<128x6x112xf32>, %v: tensor<128x6x64xbf16>) -> tensor<128x6x64xbf16> {
+    nano.program @example(%p: tensor<128x6x112xf32>, %v: tensor<128x6x64xbf16>) -> tensor<128x6x64xbf16> {
       %y = nano.band_product %p, %v : (tensor<128x6x112xf32>, tensor<128x6x64xbf16>) -> tensor<128x6x64xbf16>
       %z = nano.band_product %p, %y {transpose} : (tensor<128x6x112xf32>, tensor<128x6x64xbf16>) -> tensor<128x6x64xbf16>
-      return %z : tensor<128x6x64xbf16>
+      nano.return %z : tensor<128x6x64xbf16>
     }
     ```
   }];

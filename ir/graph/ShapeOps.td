@@ -18,9 +18,9 @@ def Nano_BroadcastOp : Nano_Op<"broadcast", [Pure, DeclareOpInterfaceMethods<Nan
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4xf32>) -> tensor<4x8xf32> {
+    nano.program @example(%x: tensor<4xf32>) -> tensor<4x8xf32> {
       %y = nano.broadcast %x dims [0] : tensor<4xf32> -> tensor<4x8xf32>
-      return %y : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
     }
     ```
   }];
@@ -43,9 +43,9 @@ def Nano_ReshapeOp : Nano_Op<"reshape", [Pure, DeclareOpInterfaceMethods<Nano_Di
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x8xf32>) -> tensor<4x2x4xf32> {
+    nano.program @example(%x: tensor<4x8xf32>) -> tensor<4x2x4xf32> {
       %y = nano.reshape %x : tensor<4x8xf32> -> tensor<4x2x4xf32>
-      return %y : tensor<4x2x4xf32>
+      nano.return %y : tensor<4x2x4xf32>
     }
     ```
   }];
@@ -69,9 +69,9 @@ def Nano_SliceOp : Nano_Op<"slice", [Pure, DeclareOpInterfaceMethods<Nano_Differ
     Example:
 
     ```mlir
-    func.func @example(%qkv: tensor<8x3x2x16xf32>) -> tensor<8x1x2x16xf32> {
+    nano.program @example(%qkv: tensor<8x3x2x16xf32>) -> tensor<8x1x2x16xf32> {
       %k = nano.slice %qkv dim 1 at 1 : tensor<8x3x2x16xf32> -> tensor<8x1x2x16xf32>
-      return %k : tensor<8x1x2x16xf32>
+      nano.return %k : tensor<8x1x2x16xf32>
     }
     ```
   }];
@@ -96,9 +96,9 @@ def Nano_ConcatOp : Nano_Op<"concat", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     Example:
 
     ```mlir
-    func.func @example(%a: tensor<2x8xf32>, %b: tensor<6x8xf32>) -> tensor<8x8xf32> {
+    nano.program @example(%a: tensor<2x8xf32>, %b: tensor<6x8xf32>) -> tensor<8x8xf32> {
       %y = nano.concat %a, %b dim 0 : (tensor<2x8xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
-      return %y : tensor<8x8xf32>
+      nano.return %y : tensor<8x8xf32>
     }
     ```
   }];
@@ -121,9 +121,9 @@ def Nano_RotateOp : Nano_Op<"rotate", [Pure, SameOperandsAndResultType, DeclareO
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x2x64xf32>) -> tensor<8x2x64xf32> {
+    nano.program @example(%x: tensor<8x2x64xf32>) -> tensor<8x2x64xf32> {
       %y = nano.rotate %x by 32 : tensor<8x2x64xf32>
-      return %y : tensor<8x2x64xf32>
+      nano.return %y : tensor<8x2x64xf32>
     }
     ```
   }];
@@ -145,9 +145,9 @@ def Nano_TransposeOp : Nano_Op<"transpose", [Pure, DeclareOpInterfaceMethods<Nan
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<4x8xf8E4M3FN>) -> tensor<8x4xf8E4M3FN> {
+    nano.program @example(%x: tensor<4x8xf8E4M3FN>) -> tensor<8x4xf8E4M3FN> {
       %y = nano.transpose %x : tensor<4x8xf8E4M3FN> -> tensor<8x4xf8E4M3FN>
-      return %y : tensor<8x4xf8E4M3FN>
+      nano.return %y : tensor<8x4xf8E4M3FN>
     }
     ```
   }];
@@ -171,9 +171,9 @@ def Nano_PermuteOp : Nano_Op<"permute", [Pure, DeclareOpInterfaceMethods<Nano_Di
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x2x64xf32>) -> tensor<2x8x64xf32> {
+    nano.program @example(%x: tensor<8x2x64xf32>) -> tensor<2x8x64xf32> {
       %y = nano.permute %x order [1, 0, 2] : tensor<8x2x64xf32> -> tensor<2x8x64xf32>
-      return %y : tensor<2x8x64xf32>
+      nano.return %y : tensor<2x8x64xf32>
     }
     ```
   }];
@@ -203,9 +203,9 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<8x64xf32>) -> tensor<8xf32> {
+    nano.program @example(%x: tensor<8x64xf32>) -> tensor<8xf32> {
       %y = nano.reduce sum %x dims [1] : tensor<8x64xf32> -> tensor<8xf32>
-      return %y : tensor<8xf32>
+      nano.return %y : tensor<8xf32>
     }
     ```
   }];
@@ -227,9 +227,9 @@ def Nano_ScanOp : Nano_Op<"scan", [Pure, SameOperandsAndResultType, Nano_NotDiff
     Example:
 
     ```mlir
-    func.func @example(%x: tensor<128xi32>) -> tensor<128xi32> {
+    nano.program @example(%x: tensor<128xi32>) -> tensor<128xi32> {
       %y = nano.scan max %x : tensor<128xi32>
-      return %y : tensor<128xi32>
+      nano.return %y : tensor<128xi32>
     }
     ```
   }];

@@ -22,22 +22,21 @@ DictionaryAttr Sharding::attribute(MLIRContext *context) const {
 }
 
 LogicalResult verifySharding(StateOp state) {
-  Attribute attribute = state->getAttr(shardingAttrName);
-  if (!attribute)
+  const std::optional<DictionaryAttr> all = state.getSharding();
+  if (!all)
     return success();
   auto malformed = [&]() {
-    return state.emitOpError(shardingAttrName) << " is not {parts : i64, ranks, chunk : i64, "
-                                                  "pieces = [{name, shape, offset : i64}, …]}";
+    return state.emitOpError("sharding") << " is not {parts : i64, ranks, chunk : i64, "
+                                            "pieces = [{name, shape, offset : i64}, …]}";
   };
   auto isNumber = [](DictionaryAttr from, StringRef name) {
     auto number = from.getAs<IntegerAttr>(name);
     return number && number.getType().isInteger(64);
   };
-  auto all = dyn_cast<DictionaryAttr>(attribute);
-  if (!all || !isNumber(all, "parts") || !isNumber(all, "chunk"))
+  if (!isNumber(*all, "parts") || !isNumber(*all, "chunk"))
     return malformed();
-  auto ranks = all.getAs<StringAttr>("ranks");
-  auto pieces = all.getAs<ArrayAttr>("pieces");
+  auto ranks = all->getAs<StringAttr>("ranks");
+  auto pieces = all->getAs<ArrayAttr>("pieces");
   if (!ranks || !symbolizeRankSet(ranks.getValue()) || !pieces)
     return malformed();
   for (Attribute entry : pieces) {
@@ -69,7 +68,7 @@ LogicalResult verifySharding(StateOp state) {
 }
 
 std::optional<Sharding> shardingOf(StateOp state) {
-  auto attribute = state->getAttrOfType<DictionaryAttr>(shardingAttrName);
+  const DictionaryAttr attribute = state.getShardingAttr();
   if (!attribute)
     return std::nullopt;
   auto number = [](DictionaryAttr from, StringRef name) {

@@ -1,4 +1,4 @@
-// The attribute of a state of which each rank holds a part, and of what lies where in the whole.
+// Of which part of a whole each rank holds a state, and of what lies where in the whole.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -8,11 +8,9 @@
 
 namespace nano::graph {
 
-/// Discardable attribute of a `nano.state`:
+/// What `sharding` of a `nano.state` says:
 /// {parts = 8 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "w.momentum", shape =
 /// array<i64: 4, 8>, offset = 0 : i64}]}.
-inline constexpr llvm::StringLiteral shardingAttrName = "nano.sharding";
-
 /// Element t·chunk + i of the state of the member of `ranks` at place p is element
 /// (t·parts + p)·chunk + i of a whole; what no piece covers there is padding.
 struct Sharding {
@@ -30,7 +28,7 @@ struct Sharding {
   mlir::DictionaryAttr attribute(mlir::MLIRContext *context) const;
 };
 
-/// Checks the attribute, where there is one.
+/// Checks the field, where the state has one.
 mlir::LogicalResult verifySharding(StateOp state);
 
 /// The sharding of a state that has been verified; nothing where every rank holds all of it.

@@ -1,4 +1,4 @@
-// What must hold of states and of the values that they start with.
+// How states are made, and what must hold of them and of the values that they start with.
 #include "ir/graph/Nano.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Shapes.h"
@@ -98,6 +98,16 @@ LogicalResult InitAttr::verify(EmitError emitError, StringRef kind, DenseF64Arra
   return success();
 }
 
+void StateOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                    RankedTensorType type, Role role, InitAttr init, FlatSymbolRefAttr optimizer) {
+  build(builder, state, name, type, role, init, optimizer, /*over_ranks=*/{}, /*sharding=*/{},
+        /*fp8=*/{}, /*offset=*/{});
+}
+
+void ScalarOp::build(OpBuilder &builder, OperationState &state, StringRef name, Type type) {
+  build(builder, state, name, type, /*offset=*/IntegerAttr());
+}
+
 LogicalResult StateOp::verify() {
   if (getRole() != Role::Parameter && getOptimizer())
     return emitOpError("only a parameter has an optimizer");
@@ -125,15 +135,13 @@ LogicalResult StateOp::verify() {
       return emitOpError("the parts of the initial value have ")
              << numberText(covered) << " elements, must have " << elements;
   }
-  if (Attribute overRanks = (*this)->getAttr(overRanksAttrName)) {
-    auto how = dyn_cast<StringAttr>(overRanks);
-    if (!how || !llvm::is_contained({"equal", "mean", "max", "each"}, how.getValue()))
-      return emitOpError(overRanksAttrName) << " is " << overRanks
-                                            << ", must be \"equal\", \"mean\", \"max\" or "
-                                               "\"each\"";
+  if (std::optional<StringRef> how = getOverRanks()) {
+    if (!llvm::is_contained({"equal", "mean", "max", "each"}, *how))
+      return emitOpError("over_ranks is \"")
+             << *how << "\", must be \"equal\", \"mean\", \"max\" or \"each\"";
     if (getRole() != Role::Optimizer)
-      return emitOpError(overRanksAttrName) << ": of role " << stringifyRole(getRole())
-                                            << ", which the training program does not write";
+      return emitOpError("over_ranks: of role ")
+             << stringifyRole(getRole()) << ", which the training program does not write";
   }
   return verifySharding(*this);
 }
@@ -157,7 +165,7 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &table) {
     auto source = table.lookupNearestSymbolFrom<StateOp>(copy, symbol);
     if (!source)
       return copy.emitOpError("starts as a copy: no state named ") << symbol;
-    if (source.getRole() == Role::Gradient || source->hasAttr(shardingAttrName))
+    if (source.getRole() == Role::Gradient || source.getSharding())
       return copy.emitOpError("starts as a copy of ")
              << symbol << ", which is no parameter, constant or state of the model";
     SmallVector<int64_t> shape(source.getTensorType().getShape());

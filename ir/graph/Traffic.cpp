@@ -57,12 +57,12 @@ namespace {
 
 bool isView(Operation *op) { return isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op); }
 bool isFree(Operation *op) {
-  return isView(op) || isa<ConstantOp, IotaOp, LoadOp, StoreOp, func::ReturnOp>(op);
+  return isView(op) || isa<ConstantOp, IotaOp, LoadOp, StoreOp, ReturnOp>(op);
 }
 
 /// Ops whose operands and results cross memory however kernels are formed.
 bool crossesMemory(Operation *op) {
-  return isCall(op) || isa<LoadOp, StoreOp, AccumulateOp, func::ReturnOp>(op);
+  return isCall(op) || isa<LoadOp, StoreOp, AccumulateOp, ReturnOp>(op);
 }
 
 /// The tensor that a chain of views shows.
@@ -108,7 +108,7 @@ int64_t bytesRead(Operation *op) {
 
 } // namespace
 
-nano::Traffic nano::measureTraffic(func::FuncOp function) {
+nano::Traffic nano::measureTraffic(ProgramOp function) {
   Traffic traffic;
   for (Operation &op : function.getBody().front()) {
     if (isFree(&op))
@@ -121,7 +121,7 @@ nano::Traffic nano::measureTraffic(func::FuncOp function) {
   return traffic;
 }
 
-int64_t nano::trafficFloor(func::FuncOp function) {
+int64_t nano::trafficFloor(ProgramOp function) {
   llvm::DenseSet<Value> written, read;
   int64_t bytes = 0;
   auto visit = [&](llvm::DenseSet<Value> &seen, Value value) {
@@ -150,7 +150,7 @@ int64_t nano::trafficFloor(func::FuncOp function) {
     if (!crossesMemory(&op))
       continue;
     for (Value operand : op.getOperands()) {
-      if (!isa<StoreOp, AccumulateOp, func::ReturnOp>(op))
+      if (!isa<StoreOp, AccumulateOp, ReturnOp>(op))
         visit(read, operand);
       if (!isa<BlockArgument>(withoutViews(operand)) &&
           !withoutViews(operand).getDefiningOp<LoadOp>())

@@ -3,7 +3,6 @@
 
 #include "ir/graph/Nano.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 
 #include <cstdint>
@@ -29,11 +28,11 @@ struct Traffic {
 };
 
 /// Counts `function` as it stands: every op, or every nano.fused, is a kernel.
-Traffic measureTraffic(mlir::func::FuncOp function);
+Traffic measureTraffic(graph::ProgramOp function);
 
 /// The bytes that no fusion can save: every tensor that a product, attention, embedding gradient,
 /// scan or collective reads or writes, every state that is read or written, and every argument and
 /// result, each written once and read once.
-int64_t trafficFloor(mlir::func::FuncOp function);
+int64_t trafficFloor(graph::ProgramOp function);
 
 } // namespace nano

@@ -42,7 +42,7 @@ FailureOr<SmallVector<TensorValue>> interpret(step::MatmulOp matmul, ArrayRef<Te
   if (scaleA)
     product = graph::ScaledMatmulOp::create(builder, loc, type, a, b, scaleA, scaleB, addend,
                                             matmul.getTransposeA(), matmul.getTransposeB(),
-                                            matmul.getAlpha(), matmul.getBeta());
+                                            matmul.getAlpha(), matmul.getBeta(), DictionaryAttr());
   else
     product = graph::MatmulOp::create(builder, loc, type, a, b, addend, matmul.getTransposeA(),
                                       matmul.getTransposeB(), matmul.getAlpha(), matmul.getBeta());

@@ -213,9 +213,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands opera
   return results;
 }
 
-FailureOr<SmallVector<TensorValue>> interpret(func::FuncOp function,
-                                              ArrayRef<TensorValue> arguments, StateMap &states,
-                                              const Options &options) {
+FailureOr<SmallVector<TensorValue>> interpret(ProgramOp function, ArrayRef<TensorValue> arguments,
+                                              StateMap &states, const Options &options) {
   if (arguments.size() != function.getNumArguments())
     return function.emitError("interpreter: ") << arguments.size() << " arguments given";
   for (auto [type, argument] : llvm::zip_equal(function.getArgumentTypes(), arguments))

@@ -4,7 +4,6 @@
 
 #include "ir/graph/Nano.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -64,7 +63,7 @@ struct Options {
 /// accumulator that is not in it counts as zero. Integer arithmetic wraps at 32 bits in both modes.
 /// Errors, reported at the op: an argument of another shape, a state that is not in the map or has
 /// another shape, an id or target out of range, an op of another dialect.
-mlir::FailureOr<llvm::SmallVector<TensorValue>> interpret(mlir::func::FuncOp function,
+mlir::FailureOr<llvm::SmallVector<TensorValue>> interpret(graph::ProgramOp function,
                                                           llvm::ArrayRef<TensorValue> arguments,
                                                           StateMap &states,
                                                           const Options &options = {});

@@ -31,13 +31,6 @@ private:
 /// The name of the nested module that holds the kernels.
 inline constexpr llvm::StringLiteral kernelModuleName = "kernels";
 
-/// Discardable attributes that memory planning sets, in bytes: where a `nano.state` or
-/// `nano.scalar` lies, from the start of the arena; the size of the arena and the least that it
-/// could be, both of the module.
-inline constexpr llvm::StringLiteral offsetAttrName = "step.offset";
-inline constexpr llvm::StringLiteral arenaBytesAttrName = "step.arena_bytes",
-                                     floorBytesAttrName = "step.floor_bytes";
-
 /// Bytes of one element; the element types are those of tensors (f32, bf16, f8, i32).
 int64_t elementBytes(mlir::Type type);
 /// Bytes of a contiguous memref of this shape.
@@ -102,6 +95,9 @@ mlir::FileLineColLoc fileLocation(mlir::Location location);
 #include "ir/step/StepOps.h.inc"
 
 namespace nano::step {
+
+/// The arena that the module's memory is planned in; null before nano-plan-memory.
+ArenaOp arenaOf(mlir::ModuleOp module);
 
 /// A command's accesses.
 inline llvm::SmallVector<Access> accessesOf(StepCommandOpInterface command,

@@ -18,8 +18,8 @@ def StepDialect : Dialect {
     earlier command of its own stream, and after whatever the waits before it on its stream wait for. A program starts when everything
     before it has finished, and has finished when all its streams have.
 
-    Memory planning fixes where things lie, in bytes from the start of the arena: `offset` of `step.buffer` and `step.input`, and the
-    discardable attributes `step.offset` of a `nano.state` or `nano.scalar`, and `step.arena_bytes` and `step.floor_bytes` of the module.
+    Memory planning fixes where things lie, in bytes from the start of the arena: `offset` of `step.buffer`, `step.input`, `nano.state` and `nano.scalar`, and the
+    module's `step.arena`.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect", "::nano::graph::NanoDialect", "::nano::kernel::KernelDialect"];
 }

@@ -8,10 +8,11 @@ include "mlir/IR/OpAsmInterface.td"
 
 //===- Programs and buffers ------------------------------------------------------------------------------------------===//
 
-def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
+def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator, Nano_ProgramInterface, Nano_StagedOp]> {
   let summary = "a static schedule: buffers, then commands in program order";
   let description = [{
-    `role` says when the training loop runs it: "first", "next", "last", "update", "validate", "generate", "decode" or "measure".
+    `role` says when the training loop runs it: "first", "next", "last", "update", "validate", "generate", "decode", "measure" or "event". `phases`,
+    `stages` and `event_step` say when in a run, as those of the `nano.program` that it was.
 
     Errors: an op that is neither a buffer, a view nor a command; an event that is recorded twice; a wait for an event that no earlier command
     records.
@@ -25,13 +26,32 @@ def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$role);
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$role, OptionalAttr<DenseI64ArrayAttr>:$phases,
+                       OptionalAttr<DenseI64ArrayAttr>:$stages, OptionalAttr<I64Attr>:$event_step);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, CArg<"::mlir::StringAttr", "{}">:$role), [{
+    build($_builder, $_state, name, role, {}, {}, {});
+  }]>];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 
-def Step_BufferOp : Step_Op<"buffer", [DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+def Step_ArenaOp : Step_Op<"arena", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "the memory that all programs share";
+  let description = [{
+    `bytes` is its size on a rank; `floor`, for readers, the least that it could be: the most bytes that are in use at one moment. Set by memory planning.
+
+    Errors: a size below 0.
+
+    ```mlir
+    step.arena 3328 floor 3072
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$bytes, DefaultValuedAttr<I64Attr, "0">:$floor);
+  let assemblyFormat = "$bytes (`floor` $floor^)? attr-dict";
+}
+
+def Step_BufferOp : Step_Op<"buffer", [Nano_PlacedOp, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "a range of the arena that lives inside one program";
   let description = [{
     Contents are undefined until written. `offset` (bytes, a multiple of 256) is set by memory planning; buffers that are not alive at the same time may
@@ -71,12 +91,12 @@ def Step_StateOp : Step_Op<"state", [DeclareOpInterfaceMethods<OpAsmOpInterface,
   let assemblyFormat = "$symbol attr-dict `:` type($result)";
 }
 
-def Step_InputOp : Step_Op<"input", [Symbol]> {
+def Step_InputOp : Step_Op<"input", [Nano_PlacedOp, Nano_StagedOp, Symbol]> {
   let summary = "a buffer that the host fills or reads: tokens, targets, loss, logits";
   let description = [{
     `type` is a contiguous memref. The host fills an input before the program runs and reads one marked `output` after it; what is marked `output` has no
     contents until the program writes it. `offset` (bytes, a multiple of 256) is set by memory planning and shared with nothing but, where one
-    program alone touches a large output, with transient buffers of other programs.
+    program alone touches a large output, with transient buffers of other programs. With `stages` it is one of programs of these stages of the run alone.
 
     Errors: a type that is no contiguous static memref; an offset that is negative or no multiple of 256.
 
@@ -85,7 +105,12 @@ def Step_InputOp : Step_Op<"input", [Symbol]> {
     step.input @train.loss : memref<f32> {offset = 512 : i64, output}
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$output, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$output, OptionalAttr<I64Attr>:$offset,
+                       OptionalAttr<DenseI64ArrayAttr>:$stages);
+  let builders = [OpBuilder<(ins "::mlir::StringAttr":$name, "::mlir::TypeAttr":$type, "::mlir::UnitAttr":$output,
+                                 CArg<"::mlir::IntegerAttr", "{}">:$offset), [{
+    build($_builder, $_state, name, type, output, offset, {});
+  }]>];
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
 }

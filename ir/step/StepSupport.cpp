@@ -130,6 +130,11 @@ std::optional<MatrixLayout> matrixLayout(MemRefType type) {
 
 //===- Buffers and names --------------------------------------------------===//
 
+ArenaOp arenaOf(ModuleOp module) {
+  const auto arenas = module.getOps<ArenaOp>();
+  return arenas.empty() ? ArenaOp() : *arenas.begin();
+}
+
 Operation *bufferOf(Value value) {
   while (auto view = value.getDefiningOp<ViewOp>())
     value = view.getSource();

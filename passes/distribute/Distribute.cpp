@@ -1,7 +1,7 @@
 // nano-distribute: spreads a step over ranks: which micro-batch programs run, what is communicated
 // and who keeps which gradient.
 //
-//   func.func @next() {nano.role = "next"} {        func.func @last() {nano.role = "last"} {
+//   nano.program @next() {role = "next"} {          nano.program @last() {role = "last"} {
 //     %g = …                                          %g = …
 //     %a = nano.load @grad.w                          %a = nano.load @grad.w
 //     %s = nano.add %a, %g                      ⇒     %s = nano.add %a, %g
@@ -45,7 +45,7 @@ using namespace nano::distribute;
 namespace {
 
 /// Removes ops that nothing needs, last first.
-void eraseDead(func::FuncOp function) {
+void eraseDead(ProgramOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (isOpTriviallyDead(&op))
       op.erase();
@@ -64,7 +64,7 @@ void dropUnread(ModuleOp module, const llvm::StringSet<> &kept) {
     dropped.insert(name);
     state.erase();
   }
-  for (auto function : module.getOps<func::FuncOp>()) {
+  for (auto function : module.getOps<ProgramOp>()) {
     for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
       if (dropped.contains(store.getSymbol()))
         store.erase();
@@ -97,8 +97,8 @@ private:
   LogicalResult makePrograms(int64_t microBatches);
   /// A program of the role for each value that `key` has over the phases, made from `base`, which
   /// is the last of them. `finish` completes one that runs in the given phases.
-  void makeVariants(func::FuncOp base, StringRef role, function_ref<int64_t(int64_t)> key,
-                    function_ref<void(func::FuncOp, int64_t)> finish);
+  void makeVariants(ProgramOp base, StringRef role, function_ref<int64_t(int64_t)> key,
+                    function_ref<void(ProgramOp, int64_t)> finish);
 
   int64_t phases = 1;
   /// Gradients of optimizers of every so many steps, more than one.
@@ -110,14 +110,14 @@ FailureOr<int64_t> Distribute::microBatches() {
   if (world < 1 || maxGroup < 1 || minShard < 1)
     return module.emitError("the options world, max-group and min-shard must be at least 1, are ")
            << world.getValue() << ", " << maxGroup.getValue() << " and " << minShard.getValue();
-  auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  const DictionaryAttr training = trainingOf(module);
   auto number = [&](StringRef name) {
     auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
     return value ? value.getInt() : 0;
   };
   const int64_t sequence = number("seq_len"), batch = number("global_batch");
   if (sequence < 1 || batch < 1)
-    return module.emitError(trainingAttrName) << " does not say seq_len and global_batch";
+    return module.emitError("training") << " does not say seq_len and global_batch";
   if (batch % (sequence * world) != 0)
     return module.emitError("global_batch ")
            << batch << " is not a multiple of seq_len " << sequence << " times " << world.getValue()
@@ -126,18 +126,18 @@ FailureOr<int64_t> Distribute::microBatches() {
 }
 
 FailureOr<Strategy> Distribute::strategy() {
-  auto training = getOperation()->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  const DictionaryAttr training = trainingOf(getOperation());
   auto name = training.getAs<StringAttr>("dist");
   if (!name || name == "allreduce")
     return Strategy::AllReduce;
   if (name == "zero2")
     return Strategy::Zero2;
-  return getOperation().emitError(trainingAttrName)
+  return getOperation().emitError("training")
          << ": dist is " << name << ", must be \"allreduce\" or \"zero2\"";
 }
 
 /// Adds to the states what `function` stores there.
-void addToStates(func::FuncOp function, const llvm::StringSet<> &states) {
+void addToStates(ProgramOp function, const llvm::StringSet<> &states) {
   for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
     if (states.contains(store.getSymbol())) {
       OpBuilder builder(store);
@@ -147,8 +147,8 @@ void addToStates(func::FuncOp function, const llvm::StringSet<> &states) {
     }
 }
 
-void Distribute::makeVariants(func::FuncOp base, StringRef role, function_ref<int64_t(int64_t)> key,
-                              function_ref<void(func::FuncOp, int64_t)> finish) {
+void Distribute::makeVariants(ProgramOp base, StringRef role, function_ref<int64_t(int64_t)> key,
+                              function_ref<void(ProgramOp, int64_t)> finish) {
   SmallVector<std::pair<int64_t, SmallVector<int64_t>>> variants; // key, phases
   for (int64_t phase = 0; phase < phases; ++phase) {
     auto *variant =
@@ -162,30 +162,30 @@ void Distribute::makeVariants(func::FuncOp base, StringRef role, function_ref<in
                     [](const auto &a, const auto &b) { return a.second.back() < b.second.back(); });
   OpBuilder builder(base);
   for (auto &[unused, of] : variants) {
-    func::FuncOp program = base;
+    ProgramOp program = base;
     if (of.back() + 1 < phases)
-      program = cast<func::FuncOp>(builder.clone(*base));
+      program = cast<ProgramOp>(builder.clone(*base));
     std::string name = role.str();
     if (variants.size() > 1) {
       name += "_" + std::to_string(of.front());
-      program->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr(of));
+      program.setPhases(of);
     }
     program.setSymName(name);
-    program->setAttr(roleAttrName, builder.getStringAttr(role));
+    program.setRole(role);
     finish(program, of.front());
   }
 }
 
 LogicalResult Distribute::makePrograms(int64_t microBatches) {
   ModuleOp module = getOperation();
-  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next");
+  ProgramOp first = programWithRole(module, "first"), next = programWithRole(module, "next");
   if (!first || !next)
     return module.emitError("no functions with the roles \"first\" and \"next\": "
                             "nano-split-accumulation comes first");
   // In all phases but an optimizer's first, the first micro-batch adds to its gradients too. Only
   // the optimizer's last phase communicates them, so that `last` comes in several forms. One rank
   // communicates nothing; but an update that becomes the end of `last` differs by phase too.
-  auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  const DictionaryAttr training = trainingOf(module);
   auto join = training ? training.getAs<BoolAttr>("join_update") : BoolAttr();
   const bool isAlike = world == 1 && !(join && join.getValue());
   // A bit for each number of steps between two of an optimizer.
@@ -201,7 +201,7 @@ LogicalResult Distribute::makePrograms(int64_t microBatches) {
   auto closes = [&](int64_t phase) {
     return bits([&](int64_t every) { return isAlike || (phase + 1) % every == 0; });
   };
-  auto addUp = [&](func::FuncOp program, int64_t phase) {
+  auto addUp = [&](ProgramOp program, int64_t phase) {
     for (const auto &[every, gradients] : accumulated)
       if (phase % every > 0)
         addToStates(program, gradients);
@@ -220,9 +220,9 @@ LogicalResult Distribute::makePrograms(int64_t microBatches) {
   if (microBatches > 2) {
     OpBuilder builder(next);
     builder.setInsertionPointAfter(next);
-    next = cast<func::FuncOp>(builder.clone(*next));
+    next = cast<ProgramOp>(builder.clone(*next));
   }
-  makeVariants(next, "last", closes, [](func::FuncOp, int64_t) {});
+  makeVariants(next, "last", closes, [](ProgramOp, int64_t) {});
   return success();
 }
 
@@ -254,17 +254,17 @@ LogicalResult Distribute::distribute() {
   for (int64_t size = 1; size <= maxGroup; ++size)
     if (world % size == 0)
       group = size;
-  OpBuilder builder(&getContext());
-  module->setAttr(worldAttrName, builder.getI64IntegerAttr(world));
-  module->setAttr(groupAttrName, builder.getI64IntegerAttr(group));
+  ModelOp model = modelOf(module);
+  model.setWorld(world);
+  model.setGroup(group);
 
   combineOwnStates(module, world);
   if (world == 1) {
     eraseCollectives(module);
   } else {
     GradientSharer sharer(module, {world, group, *how, minShard});
-    for (auto function : module.getOps<func::FuncOp>())
-      if (auto role = function->getAttrOfType<StringAttr>(roleAttrName); role && role == "last")
+    for (auto function : module.getOps<ProgramOp>())
+      if (function.hasRole("last"))
         // In each of its phases the same optimizers take a step.
         for (int64_t phase = 0; phase < phases; ++phase)
           if (runsInPhase(function, phase)) {

@@ -28,7 +28,7 @@ RankedTensorType GradientSharer::Bank::stack(int64_t matrices) {
   return wide.clone(members.front().element());
 }
 
-LogicalResult GradientSharer::run(func::FuncOp last, int64_t phase) {
+LogicalResult GradientSharer::run(ProgramOp last, int64_t phase) {
   banks.clear();
   llvm::StringMap<StateOp> parameters; // by gradient
   for (auto state : module.getOps<StateOp>())
@@ -119,9 +119,8 @@ LogicalResult GradientSharer::declare(const std::string &name, RankedTensorType 
   OpBuilder builder(module.getContext());
   builder.setInsertionPointAfter(behind);
   auto zero = InitAttr::get(module.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
-  auto state =
-      StateOp::create(builder, location, name, type, Role::Gradient, zero, FlatSymbolRefAttr());
-  state->setAttr(shardingAttrName, sharding.attribute(module.getContext()));
+  auto state = StateOp::create(builder, location, name, type, Role::Gradient, zero);
+  state.setShardingAttr(sharding.attribute(module.getContext()));
   shardNames.push_back(name);
   return success();
 }

@@ -36,7 +36,7 @@ struct Topology {
 ///             %2 = nano.concat %c, %zero
 ///             %3 = nano.reduce_scatter %2 parts 2 over group
 ///             %4 = nano.concat %1, %3 : tensor<2×r×c>
-///             nano.store %4, @grad.blocks.bank0     with `nano.sharding`
+///             nano.store %4, @grad.blocks.bank0     sharded
 ///
 ///   part    (Zero2) an S-th of the elements or rows of a large parameter whose update has no
 ///           products, @grad.<parameter>.part.
@@ -51,7 +51,7 @@ public:
   GradientSharer(mlir::ModuleOp module, Topology topology);
 
   /// Leaves the gradients of optimizers that take no step in `phase` as they are.
-  mlir::LogicalResult run(mlir::func::FuncOp last, int64_t phase);
+  mlir::LogicalResult run(graph::ProgramOp last, int64_t phase);
   /// Gradients of parameters that are no longer whole, and the states that hold shares.
   const std::vector<std::string> &sharded() const { return shardedNames; }
   const std::vector<std::string> &shards() const { return shardNames; }

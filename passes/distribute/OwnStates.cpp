@@ -23,19 +23,18 @@ static DictionaryAttr partsOf(StateOp state, int64_t world) {
 void combineOwnStates(ModuleOp module, int64_t world) {
   llvm::StringMap<Combiner> combined;
   for (auto state : module.getOps<StateOp>()) {
-    auto how = state->getAttrOfType<StringAttr>(overRanksAttrName);
+    const std::optional<StringRef> how = state.getOverRanks();
     if (!how)
       continue;
     if (how == "each")
-      state->setAttr(shardingAttrName, partsOf(state, world));
+      state.setShardingAttr(partsOf(state, world));
     else if (how == "mean" || how == "max")
       combined[state.getSymName()] = how == "mean" ? Combiner::sum : Combiner::max;
   }
   if (world == 1 || combined.empty())
     return;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<StringAttr>(roleAttrName);
-    if (!role || role != "last")
+  for (auto function : module.getOps<ProgramOp>()) {
+    if (!function.hasRole("last"))
       continue;
     for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>())) {
       auto found = combined.find(store.getSymbol());

@@ -61,12 +61,12 @@ Value withoutEmptyOperands(Operation *op) {
 
 struct DropEmpty : public nano::impl::DropEmptyBase<DropEmpty> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<ProgramOp>())
       run(function);
   }
 
 private:
-  static void run(func::FuncOp function) {
+  static void run(ProgramOp function) {
     function.walk([](Operation *op) {
       if (op->getNumResults() != 1 || isEmpty(op->getResult(0)) ||
           llvm::none_of(op->getOperands(), isEmpty))

@@ -45,7 +45,7 @@ Conversion conversionOf(Value operand) {
 
 class Measurement {
 public:
-  explicit Measurement(func::FuncOp function)
+  explicit Measurement(ProgramOp function)
       : builder(function.getBody().front().getTerminator()), function(function) {}
 
   /// Of a row: its weight, and whether its input, weight and gradient are converted at all.
@@ -69,7 +69,7 @@ private:
   std::array<Value, columns> &row(const ScaledProduct &product) { return rows[product.weight]; }
 
   OpBuilder builder;
-  func::FuncOp function;
+  ProgramOp function;
   llvm::MapVector<StringAttr, std::array<Value, columns>> rows;
 };
 
@@ -170,14 +170,14 @@ FailureOr<SmallVector<Measurement::Row>> Measurement::run() {
 struct MeasureProducts : public nano::impl::MeasureProductsBase<MeasureProducts> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp first = functionWithRole(module, "first");
+    ProgramOp first = programWithRole(module, "first");
     if (!first || scaledProducts(first).empty())
       return;
     OpBuilder builder(module.getContext());
     builder.setInsertionPointToEnd(module.getBody());
-    auto measure = cast<func::FuncOp>(builder.clone(*first));
+    auto measure = cast<ProgramOp>(builder.clone(*first));
     measure.setSymName("measure");
-    measure->setAttr(roleAttrName, builder.getStringAttr("measure"));
+    measure.setRole("measure");
     FailureOr<SmallVector<Measurement::Row>> weights = Measurement(measure).run();
     if (failed(weights))
       return signalPassFailure();
@@ -192,7 +192,7 @@ struct MeasureProducts : public nano::impl::MeasureProductsBase<MeasureProducts>
            builder.getNamedAttr("recipe", builder.getStringAttr(nameOf(policy->recipe))),
            builder.getNamedAttr("converted", builder.getDenseBoolArrayAttr(converted))}));
     }
-    module->setAttr(productsAttrName, builder.getArrayAttr(list));
+    modelOrNew(module).setFp8ProductsAttr(builder.getArrayAttr(list));
   }
 };
 

@@ -27,14 +27,13 @@ std::optional<Recipe> parseRecipe(StringRef name) {
 
 FailureOr<Policy> Policy::of(graph::StateOp parameter) {
   Policy policy;
-  Attribute present = parameter->getAttr(policyAttrName);
-  if (!present)
+  const DictionaryAttr attribute = parameter.getFp8Attr();
+  if (!attribute)
     return policy;
-  auto attribute = dyn_cast<DictionaryAttr>(present);
-  auto name = attribute ? attribute.getAs<StringAttr>("recipe") : StringAttr();
+  auto name = attribute.getAs<StringAttr>("recipe");
   std::optional<Recipe> recipe = name ? parseRecipe(name) : std::nullopt;
   if (!recipe)
-    return parameter.emitOpError(policyAttrName)
+    return parameter.emitOpError("fp8")
            << " must name a recipe: one of off, static, current, delayed, block";
   policy.recipe = *recipe;
   if (auto backward = attribute.getAs<BoolAttr>("backward"))
@@ -44,7 +43,7 @@ FailureOr<Policy> Policy::of(graph::StateOp parameter) {
   if (auto margin = attribute.getAs<FloatAttr>("margin"))
     policy.margin = margin.getValueAsDouble();
   if (policy.history < 1 || !(std::abs(policy.margin) <= 64))
-    return parameter.emitOpError(policyAttrName)
+    return parameter.emitOpError("fp8")
            << ": a history of " << policy.history << " steps, a margin of " << policy.margin
            << "; at least 1, and at most 64 either way";
   if (policy.recipe != Recipe::Static)
@@ -52,9 +51,9 @@ FailureOr<Policy> Policy::of(graph::StateOp parameter) {
   auto scales = attribute.getAs<DenseF64ArrayAttr>("scales");
   if (!scales || scales.size() != 3 ||
       llvm::any_of(scales.asArrayRef(), [](double s) { return !(s >= 0) || !std::isfinite(s); }))
-    return parameter.emitOpError(policyAttrName) << ": static scaling needs three positive scales, "
-                                                    "of input, weight and gradient, or 0 for "
-                                                    "what is not converted";
+    return parameter.emitOpError("fp8") << ": static scaling needs three positive scales, "
+                                           "of input, weight and gradient, or 0 for "
+                                           "what is not converted";
   llvm::copy(scales.asArrayRef(), policy.scales.begin());
   return policy;
 }

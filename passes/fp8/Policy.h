@@ -1,4 +1,4 @@
-// Which weights' products run in FP8, and how each is scaled: an attribute of the weight's state.
+// Which weights' products run in FP8, and how each is scaled: a field of the weight's state.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -29,7 +29,7 @@ enum class Operand : uint8_t { Input, Weight, Gradient };
 /// "input", "weight", "gradient"
 llvm::StringRef nameOf(Operand operand);
 
-/// What the attribute `nano.fp8` of a parameter says:
+/// What `fp8` of a parameter's `nano.state` says:
 /// `{recipe = "static", scales = array<f64: x, W, g>, history = 16 : i64, margin = 0.0 : f64}`;
 /// `backward = false` where it is so.
 struct Policy {
@@ -48,13 +48,9 @@ struct Policy {
   mlir::DictionaryAttr attribute(mlir::Builder &builder) const;
 };
 
-inline constexpr llvm::StringLiteral policyAttrName = "nano.fp8";
-/// Module attribute: what the rows of the report of `measure` are about.
-inline constexpr llvm::StringLiteral productsAttrName = "nano.fp8_products";
-/// Module attribute, a unit: scales of blocks must lie in memory as GPU libraries read them.
-inline constexpr llvm::StringLiteral gpuScalesAttrName = "nano.gpu_scales";
-/// Those lie in rows of a multiple of so many; and the rows of a result with such scales are a
-/// multiple of so many.
+/// Scales of blocks that lie in memory as GPU libraries read them (`gpu_scales` of `nano.model`)
+/// lie in rows of a multiple of so many; and the rows of a result with such scales are a multiple
+/// of so many.
 inline constexpr int64_t gpuScaleUnit = 4, gpuRowUnit = 8;
 
 /// The 8-bit type of an operand: e4m3 forward, e5m2 for gradients; with a scale every 128 elements

@@ -54,7 +54,7 @@ StringRef gradientOf(Value value) {
 
 } // namespace
 
-SmallVector<Product> findProducts(func::FuncOp function) {
+SmallVector<Product> findProducts(ProgramOp function) {
   auto module = function->getParentOfType<ModuleOp>();
   llvm::StringMap<StateOp> parameters;
   for (auto state : module.getOps<StateOp>())
@@ -96,7 +96,7 @@ SmallVector<Product> findProducts(func::FuncOp function) {
   return products;
 }
 
-FailureOr<SmallVector<Product>> chosenProducts(func::FuncOp function) {
+FailureOr<SmallVector<Product>> chosenProducts(ProgramOp function) {
   SmallVector<Product> chosen;
   for (const Product &product : findProducts(function)) {
     FailureOr<Policy> policy = Policy::of(product.weight);
@@ -113,13 +113,12 @@ void markScaled(ScaledMatmulOp op, const Product &product) {
   auto entry = [&](StringRef name, StringRef value) {
     return builder.getNamedAttr(name, builder.getStringAttr(value));
   };
-  op->setAttr(policyAttrName, builder.getDictionaryAttr(
-                                  {entry("weight", StateOp(product.weight).getSymName()),
-                                   entry("part", nameOf(product.part)),
-                                   entry("a", nameOf(product.a)), entry("b", nameOf(product.b))}));
+  op.setLayerAttr(builder.getDictionaryAttr(
+      {entry("weight", StateOp(product.weight).getSymName()), entry("part", nameOf(product.part)),
+       entry("a", nameOf(product.a)), entry("b", nameOf(product.b))}));
 }
 
-SmallVector<ScaledProduct> scaledProducts(func::FuncOp function) {
+SmallVector<ScaledProduct> scaledProducts(ProgramOp function) {
   auto operandOf = [](StringAttr name) {
     for (Operand operand : {Operand::Input, Operand::Weight})
       if (name && name == nameOf(operand))
@@ -128,7 +127,7 @@ SmallVector<ScaledProduct> scaledProducts(func::FuncOp function) {
   };
   SmallVector<ScaledProduct> products;
   for (auto op : function.getOps<ScaledMatmulOp>()) {
-    auto mark = op->getAttrOfType<DictionaryAttr>(policyAttrName);
+    const DictionaryAttr mark = op.getLayerAttr();
     if (!mark)
       continue;
     ScaledProduct product;

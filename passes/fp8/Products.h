@@ -3,8 +3,6 @@
 
 #include "passes/fp8/Policy.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace nano::fp8 {
 
 /// What a product computes for its layer y = x·Wᵀ.
@@ -31,15 +29,15 @@ struct Product {
 /// second operand, whole, through casts and reshapes alone; what reads it the other way round
 /// later is the gradient of the input; the gradient of the weight is stored or accumulated under
 /// the parameter's name, after casts, reshapes and sums.
-llvm::SmallVector<Product> findProducts(mlir::func::FuncOp function);
+llvm::SmallVector<Product> findProducts(graph::ProgramOp function);
 
 /// Those of them whose weight has another recipe than off, forward or both ways: what
 /// nano-scale-products is asked to compute from 8-bit operands. It leaves those in the compute type
 /// whose sizes no such product has
 /// (`obstacle`). Errors: a policy that is none.
-mlir::FailureOr<llvm::SmallVector<Product>> chosenProducts(mlir::func::FuncOp function);
+mlir::FailureOr<llvm::SmallVector<Product>> chosenProducts(graph::ProgramOp function);
 
-/// What a `nano.scaled_matmul` is, as its attribute `nano.fp8` says:
+/// What a `nano.scaled_matmul` is, as its `layer` says:
 /// `{weight = "<parameter>", part = "<nameOf(Part)>", a = "<nameOf(Operand)>", b = "…"}`.
 struct ScaledProduct {
   graph::ScaledMatmulOp op;
@@ -51,6 +49,6 @@ struct ScaledProduct {
 };
 void markScaled(graph::ScaledMatmulOp op, const Product &product);
 /// The marked products of a function, in its order.
-llvm::SmallVector<ScaledProduct> scaledProducts(mlir::func::FuncOp function);
+llvm::SmallVector<ScaledProduct> scaledProducts(graph::ProgramOp function);
 
 } // namespace nano::fp8

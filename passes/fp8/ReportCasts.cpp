@@ -124,8 +124,8 @@ void reportFused(FusedOp fused) {
 
 struct ReportCasts : public nano::impl::ReportCastsBase<ReportCasts> {
   void runOnOperation() override {
-    func::FuncOp measure = functionWithRole(getOperation(), "measure");
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
+    ProgramOp measure = programWithRole(getOperation(), "measure");
+    for (auto function : getOperation().getOps<ProgramOp>()) {
       if (function == measure)
         continue;
       for (Operation &op : function.getBody().front()) {

@@ -71,12 +71,12 @@ public:
 
 private:
   /// The products of a function that will be scaled; `report` says of the others why not.
-  SmallVector<Product> scalable(func::FuncOp function, bool report);
+  SmallVector<Product> scalable(ProgramOp function, bool report);
   void checkScales(const Product &product);
-  void rewrite(func::FuncOp function, bool isFirst);
-  Scaled weightCopy(func::FuncOp function, const Product &product, bool transposed, bool isFirst);
-  void watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst);
-  void updateScales(func::FuncOp update);
+  void rewrite(ProgramOp function, bool isFirst);
+  Scaled weightCopy(ProgramOp function, const Product &product, bool transposed, bool isFirst);
+  void watch(ProgramOp function, ArrayRef<Product> products, bool isFirst);
+  void updateScales(ProgramOp update);
   void turnOperands();
   /// Declares a state whose elements are `init` at first, behind its weight.
   void declare(StateOp weight, const std::string &name, Type type, Role role, double init);
@@ -131,14 +131,14 @@ LogicalResult ModuleScaler::run() {
   }
   if (policies.empty())
     return success();
-  func::FuncOp first = functionWithRole(module, "first"), next = functionWithRole(module, "next");
+  ProgramOp first = programWithRole(module, "first"), next = programWithRole(module, "next");
   if (!first || !next)
     return module.emitError("products are scaled in the programs first and next: "
                             "nano-split-accumulation runs before");
   const bool hasBlocks = llvm::any_of(
       policies, [](const auto &policy) { return policy.second.recipe == Recipe::Block; });
   if (kMajor && hasBlocks)
-    module->setAttr(gpuScalesAttrName, UnitAttr::get(module.getContext()));
+    modelOrNew(module).setGpuScales(true);
   rewrite(first, true);
   rewrite(next, false);
   if (!watched.empty())
@@ -146,7 +146,7 @@ LogicalResult ModuleScaler::run() {
   return failure(isBroken);
 }
 
-SmallVector<Product> ModuleScaler::scalable(func::FuncOp function, bool report) {
+SmallVector<Product> ModuleScaler::scalable(ProgramOp function, bool report) {
   SmallVector<Product> products;
   llvm::StringSet<> found;
   FailureOr<SmallVector<Product>> chosen = chosenProducts(function);
@@ -254,7 +254,7 @@ Value unpadded(OpBuilder &builder, Location location, Value scales, int64_t colu
 }
 
 /// In `first` the weight is converted and stored before anything else; in `next` it is loaded.
-Scaled ModuleScaler::weightCopy(func::FuncOp function, const Product &product, bool transposed,
+Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool transposed,
                                 bool isFirst) {
   StateOp weight = product.weight;
   StringRef name = weight.getSymName();
@@ -327,7 +327,7 @@ Scaled ModuleScaler::weightCopy(func::FuncOp function, const Product &product, b
 }
 
 /// Takes the largest magnitudes of what delayed scaling converts, over the step's micro-batches.
-void ModuleScaler::watch(func::FuncOp function, ArrayRef<Product> products, bool isFirst) {
+void ModuleScaler::watch(ProgramOp function, ArrayRef<Product> products, bool isFirst) {
   llvm::StringSet<> forward; // weights whose forward product is scaled: it sees the input first
   for (const Product &product : products)
     if (product.part == Part::Forward)
@@ -382,7 +382,7 @@ void ModuleScaler::watch(func::FuncOp function, ArrayRef<Product> products, bool
     watched = std::move(tensors);
 }
 
-void ModuleScaler::rewrite(func::FuncOp function, bool isFirst) {
+void ModuleScaler::rewrite(ProgramOp function, bool isFirst) {
   copies.clear();
   lastConversion = nullptr;
   SmallVector<Product> products = scalable(function, isFirst);
@@ -406,7 +406,7 @@ void ModuleScaler::rewrite(func::FuncOp function, bool isFirst) {
 
 /// history ← (this step's magnitude, all but the oldest); scale ← the largest of them over the
 /// format's largest number, or what it was where nothing but zeros was seen.
-void ModuleScaler::updateScales(func::FuncOp update) {
+void ModuleScaler::updateScales(ProgramOp update) {
   OpBuilder builder(update.getBody().front().getTerminator());
   auto number = RankedTensorType::get({}, builder.getF32Type());
   SmallVector<Value> seen; // on all ranks; distribution removes the op where there is one

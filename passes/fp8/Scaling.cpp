@@ -229,14 +229,15 @@ ScaledMatmulOp ProductScaler::scale(const Product &product, Type type) {
     if (turns)
       transpose[index] = !transpose[index];
   }
-  auto scaled = ScaledMatmulOp::create(
-      builder, op.getLoc(), type, operands[0].value, operands[1].value, operands[0].scale,
-      operands[1].scale, op.getAddend(), transpose[0], transpose[1], op.getAlpha(), op.getBeta());
+  auto scaled =
+      ScaledMatmulOp::create(builder, op.getLoc(), type, operands[0].value, operands[1].value,
+                             operands[0].scale, operands[1].scale, op.getAddend(), transpose[0],
+                             transpose[1], op.getAlpha(), op.getBeta(), DictionaryAttr());
   markScaled(scaled, product);
   return scaled;
 }
 
-void eraseDead(func::FuncOp function) {
+void eraseDead(ProgramOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isOpTriviallyDead(&op))
       op.erase();

@@ -78,6 +78,6 @@ Scaled quantizeWeight(mlir::OpBuilder &builder, mlir::Location location, mlir::V
                       const Policy &policy, mlir::Value given);
 
 /// Removes the ops whose results nothing uses, last first.
-void eraseDead(mlir::func::FuncOp function);
+void eraseDead(graph::ProgramOp function);
 
 } // namespace nano::fp8

@@ -180,7 +180,7 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
       return signalPassFailure();
     }
     std::vector<RowChain> chains;
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<ProgramOp>())
       if (!function.isExternal())
         collect(function, chains);
     if (chains.empty())
@@ -207,7 +207,7 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
 
 private:
   /// Finds the function's chains; a product that belongs to one does not start another.
-  void collect(func::FuncOp function, std::vector<RowChain> &chains) {
+  void collect(ProgramOp function, std::vector<RowChain> &chains) {
     size_t first = chains.size();
     for (Operation &op : function.getBody().front()) {
       if (!isRoot(&op) || llvm::any_of(ArrayRef(chains).drop_front(first),
@@ -287,7 +287,7 @@ private:
     };
     std::vector<Demand> demands(chains.size());
     int64_t peak = 0;
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
+    for (auto function : getOperation().getOps<ProgramOp>()) {
       if (function.isExternal())
         continue;
       Block *block = &function.getBody().front();

@@ -274,7 +274,7 @@ struct JoinPaddedPieces : OpRewritePattern<AddOp> {
 
 } // namespace
 
-LogicalResult nano::decomposeReductions(func::FuncOp function) {
+LogicalResult nano::decomposeReductions(ProgramOp function) {
   RewritePatternSet patterns(function.getContext());
   patterns.add<DecomposeCrossEntropy, DecomposeReduce, ReducedNumber, JoinPaddedPieces>(
       function.getContext());

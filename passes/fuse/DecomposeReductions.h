@@ -1,7 +1,7 @@
 // Rewrites that bring a function into the form that nano-fuse groups.
 #pragma once
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/graph/Nano.h"
 
 namespace nano {
 
@@ -10,6 +10,6 @@ namespace nano {
 /// for any number of threads), and joins sums of zero-padded pieces, which is how the derivatives
 /// of slices arrive, into concats. Writes conversions to and from 8 bits out (DecomposeQuantize.h),
 /// and sums and slopes of hyperbolic tangents by the logistic function (Logistic.h).
-mlir::LogicalResult decomposeReductions(mlir::func::FuncOp function);
+mlir::LogicalResult decomposeReductions(graph::ProgramOp function);
 
 } // namespace nano

@@ -74,7 +74,7 @@ struct Group {
 
 class Fuser {
 public:
-  explicit Fuser(func::FuncOp function) : block(function.getBody().front()) {}
+  explicit Fuser(ProgramOp function) : block(function.getBody().front()) {}
 
   LogicalResult run() {
     copyCheapOps();
@@ -635,7 +635,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder builder(module.getContext());
-    for (auto function : module.getOps<func::FuncOp>()) {
+    for (auto function : module.getOps<ProgramOp>()) {
       nano::Traffic before = nano::measureTraffic(function);
       nano::widenGatheredRows(function);
       if (failed(nano::decomposeReductions(function)))
@@ -644,15 +644,13 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
       if (failed(Fuser(function).run()))
         return signalPassFailure();
       nano::Traffic after = nano::measureTraffic(function);
-      function->setAttr(
-          "nano.traffic",
-          builder.getDictionaryAttr({
-              builder.getNamedAttr("kernels_before", builder.getI64IntegerAttr(before.kernels)),
-              builder.getNamedAttr("bytes_before", builder.getI64IntegerAttr(before.bytes)),
-              builder.getNamedAttr("kernels", builder.getI64IntegerAttr(after.kernels)),
-              builder.getNamedAttr("bytes", builder.getI64IntegerAttr(after.bytes)),
-              builder.getNamedAttr("bytes_floor", builder.getI64IntegerAttr(floor)),
-          }));
+      function.setTrafficAttr(builder.getDictionaryAttr({
+          builder.getNamedAttr("kernels_before", builder.getI64IntegerAttr(before.kernels)),
+          builder.getNamedAttr("bytes_before", builder.getI64IntegerAttr(before.bytes)),
+          builder.getNamedAttr("kernels", builder.getI64IntegerAttr(after.kernels)),
+          builder.getNamedAttr("bytes", builder.getI64IntegerAttr(after.bytes)),
+          builder.getNamedAttr("bytes_floor", builder.getI64IntegerAttr(floor)),
+      }));
     }
   }
 };

@@ -100,7 +100,7 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
     rates = std::move(*loaded);
     if (products == "library")
       return;
-    for (auto function : module.getOps<func::FuncOp>()) {
+    for (auto function : module.getOps<ProgramOp>()) {
       bool changed = false;
       for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
         if (auto fused = dyn_cast<FusedOp>(op))
@@ -373,8 +373,8 @@ private:
   }
 
   /// The kernels and bytes that nano-fuse has counted.
-  static void countAgain(func::FuncOp function) {
-    auto counted = function->getAttrOfType<DictionaryAttr>("nano.traffic");
+  static void countAgain(ProgramOp function) {
+    const DictionaryAttr counted = function.getTrafficAttr();
     if (!counted)
       return;
     Builder b(function.getContext());
@@ -383,7 +383,7 @@ private:
     entries.set("kernels", b.getI64IntegerAttr(now.kernels));
     entries.set("bytes", b.getI64IntegerAttr(now.bytes));
     entries.set("bytes_floor", b.getI64IntegerAttr(trafficFloor(function)));
-    function->setAttr("nano.traffic", entries.getDictionary(function.getContext()));
+    function.setTrafficAttr(entries.getDictionary(function.getContext()));
   }
 
   machine::Machine rates;

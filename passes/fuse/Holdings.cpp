@@ -5,8 +5,6 @@
 #include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 #include <map>
 
 using namespace mlir;
@@ -54,7 +52,7 @@ Holdings::Holdings(Block &block) {
       Use &use = uses[operand];
       use.last = std::max(use.last, at);
       use.needsBuffer |= isCall(&op) || isa<ConcatOp>(op);
-      use.isPlaced |= isa<StoreOp, AccumulateOp, func::ReturnOp>(op);
+      use.isPlaced |= isa<StoreOp, AccumulateOp, ReturnOp>(op);
       if (operand == source) {
         Use shown = uses.lookup(op.getResult(0));
         use.last = std::max(use.last, shown.last);

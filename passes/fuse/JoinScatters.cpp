@@ -13,7 +13,6 @@
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
@@ -52,7 +51,7 @@ bool isPartOfSum(AddOp add) { return add->hasOneUse() && isa<AddOp>(*add->user_b
 
 class Joiner {
 public:
-  explicit Joiner(func::FuncOp function) {
+  explicit Joiner(ProgramOp function) {
     function.walk([&](AddOp add) {
       if (!isPartOfSum(add) && tensorType(add).getElementType().isF32())
         roots.push_back(add);
@@ -129,7 +128,7 @@ void Joiner::join(AddOp root) {
 
 struct JoinScatters : public nano::impl::JoinScattersBase<JoinScatters> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<ProgramOp>())
       Joiner(function).run();
   }
 };

@@ -168,7 +168,7 @@ void Widening::run() {
 
 } // namespace
 
-void widenGatheredRows(func::FuncOp function) {
+void widenGatheredRows(ProgramOp function) {
   SmallVector<ReshapeOp> seeds;
   function.walk([&](ReshapeOp reshape) {
     if (cutsGatheredRows(reshape))

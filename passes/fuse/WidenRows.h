@@ -1,7 +1,7 @@
 // Embedding rows that element-wise ops read as heads: the ops go on whole rows instead.
 #pragma once
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/graph/Nano.h"
 
 namespace nano {
 
@@ -16,6 +16,6 @@ namespace nano {
 /// reshape change, with casts, broadcasts of numbers and reductions to a number among them, or, if
 /// one of their neighbours needs heads in the same kernel (a norm or rotation of heads), none.
 /// Reshapes at their rim are views.
-void widenGatheredRows(mlir::func::FuncOp function);
+void widenGatheredRows(graph::ProgramOp function);
 
 } // namespace nano

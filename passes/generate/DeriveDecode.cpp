@@ -1,6 +1,6 @@
 // nano-derive-decode: the program of the next token's logits, derived from that of all positions.
 //
-//   func.func @generate(%tokens: tensor<64xi32>)     func.func @decode(%token: tensor<1xi32>,
+//   nano.program @generate(%tokens: tensor<64xi32>)  nano.program @decode(%token: tensor<1xi32>,
 //       -> tensor<64x257xf32>                    ⇒       %position: tensor<1xi32>)
 //                                                         -> tensor<1x257xf32>
 //
@@ -28,7 +28,7 @@ namespace {
 struct DeriveDecode : public nano::impl::DeriveDecodeBase<DeriveDecode> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp all = functionWithRole(module, "generate");
+    ProgramOp all = programWithRole(module, "generate");
     if (!all || !all.getBody().hasOneBlock())
       return;
     OpBuilder builder(&getContext());
@@ -36,8 +36,7 @@ struct DeriveDecode : public nano::impl::DeriveDecodeBase<DeriveDecode> {
     const auto number = RankedTensorType::get({1}, builder.getI32Type());
     const auto type =
         builder.getFunctionType({number, number}, {logits.clone({1, logits.getDimSize(1)})});
-    func::FuncOp row = func::FuncOp::create(all.getLoc(), "decode", type);
-    row->setAttr(roleAttrName, builder.getStringAttr("decode"));
+    ProgramOp row = ProgramOp::create(builder, all.getLoc(), "decode", type, "decode");
     row.addEntryBlock();
     SymbolTable(module).insert(row, std::next(Block::iterator(all)));
     generate::RowProgram program(all, row);

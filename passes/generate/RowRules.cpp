@@ -26,7 +26,7 @@ static RankedTensorType typeOfPart(Type type, Part part) {
   return part.isWhole() ? cast<RankedTensorType>(type) : resized(type, part.dim, 1);
 }
 
-RowProgram::RowProgram(func::FuncOp all, func::FuncOp row)
+RowProgram::RowProgram(ProgramOp all, ProgramOp row)
     : all(all), row(row), builder(row.getContext()) {
   onTokens.insert(all.getArgument(0));
   for (Operation &op : all.getBody().front())
@@ -54,7 +54,7 @@ bool RowProgram::derive() {
   position = MaxOp::create(builder, row.getLoc(), type, row.getArgument(1), g.constant(0, type));
   position = MinOp::create(builder, row.getLoc(), type, position, g.constant(double(last), type));
   makeAll();
-  func::ReturnOp::create(builder, end->getLoc(), made(logits, {0, 0}));
+  ReturnOp::create(builder, end->getLoc(), made(logits, {0, 0}));
   for (auto [before, after] : replaced)
     before.replaceAllUsesWith(after);
   return true;

@@ -3,7 +3,6 @@
 
 #include "ir/graph/GraphBuilder.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -39,7 +38,7 @@ public:
   /// `all` computes logits [T, …] of tokens [T]; `row`, with an empty block of arguments (token
   /// i32 [1], position i32 [1]), becomes the program of one position. Values that it needs of
   /// earlier positions are kept in states of the module, which `all` then stores.
-  RowProgram(mlir::func::FuncOp all, mlir::func::FuncOp row);
+  RowProgram(graph::ProgramOp all, graph::ProgramOp row);
 
   /// False where some value needs rows that the program does not have; nothing but `row`'s block
   /// is changed then.
@@ -107,7 +106,7 @@ private:
     }
   };
 
-  mlir::func::FuncOp all, row;
+  graph::ProgramOp all, row;
   mlir::OpBuilder builder;
   Value position; ///< i32 [1], in 0 … T − 1
   llvm::DenseSet<Value> onTokens;

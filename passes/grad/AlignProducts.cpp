@@ -44,7 +44,7 @@ struct Widened {
 
 class Aligner {
 public:
-  Aligner(func::FuncOp function, int64_t multiple) : function(function), multiple(multiple) {}
+  Aligner(ProgramOp function, int64_t multiple) : function(function), multiple(multiple) {}
 
   LogicalResult run() {
     SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
@@ -170,7 +170,7 @@ private:
     return tensor.clone({tensor.getDimSize(0), wideColumns});
   }
 
-  func::FuncOp function;
+  ProgramOp function;
   const int64_t multiple;
   int64_t wideColumns = 0; ///< of the product at hand
 };
@@ -184,7 +184,7 @@ struct AlignProducts : public nano::impl::AlignProductsBase<AlignProducts> {
           << "nano-align-products: multiple=" << int64_t(multiple) << ": must be positive";
       return signalPassFailure();
     }
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<ProgramOp>())
       if (failed(Aligner(function, multiple).run()))
         return signalPassFailure();
   }

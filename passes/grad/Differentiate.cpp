@@ -63,7 +63,7 @@ struct Gradient {
 /// The backward pass of one block.
 class Backward {
 public:
-  Backward(func::FuncOp function, llvm::MapVector<StringAttr, StateOp> &parameters)
+  Backward(ProgramOp function, llvm::MapVector<StringAttr, StateOp> &parameters)
       : function(function), block(function.getBody().front()), parameters(parameters),
         builder(block.getTerminator()) {}
 
@@ -80,7 +80,7 @@ private:
   bool isStopped(StringAttr parameter);
   Value widen(Value gradient, bool onlyUse);
 
-  func::FuncOp function;
+  ProgramOp function;
   Block &block;
   llvm::MapVector<StringAttr, StateOp> &parameters;
   OpBuilder builder;
@@ -403,7 +403,7 @@ struct DifferentiatePass : nano::impl::DifferentiateBase<DifferentiatePass> {
 
   LogicalResult differentiate() {
     ModuleOp module = getOperation();
-    func::FuncOp function = functionWithRole(module, "train");
+    ProgramOp function = programWithRole(module, "train");
     if (!function)
       return module.emitError("no function of role \"train\" to differentiate");
     auto isLoss = [](Type type) {

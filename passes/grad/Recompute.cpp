@@ -72,7 +72,7 @@ bool endsStretch(Operation *op) {
 
 class Recomputation {
 public:
-  Recomputation(func::FuncOp function, int64_t maxSites, int64_t maxOps)
+  Recomputation(ProgramOp function, int64_t maxSites, int64_t maxOps)
       : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
 
   /// `saveBytes` is what must be held less than cheap ops alone spare; `machine` prices what that
@@ -99,7 +99,7 @@ private:
   /// Whether the backward pass has `value` without recomputing: it is kept, or it is there anyway.
   bool isThere(Value value) const { return kept.contains(value) || there.contains(value); }
 
-  func::FuncOp function;
+  ProgramOp function;
   Block &block;
   int64_t maxSites, maxOps;
   DenseSet<Operation *> forward;
@@ -513,7 +513,7 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
   using RecomputeBase::RecomputeBase;
 
   void runOnOperation() override {
-    func::FuncOp function = functionWithRole(getOperation(), "train");
+    ProgramOp function = programWithRole(getOperation(), "train");
     if (!function) {
       getOperation().emitError("no function of role \"train\" to recompute in");
       return signalPassFailure();

@@ -25,7 +25,7 @@ bool comparesWithZero(Operation *user, Value h) {
 
 class SquareFinder {
 public:
-  SquareFinder(func::FuncOp function, const ForwardPass &forward)
+  SquareFinder(ProgramOp function, const ForwardPass &forward)
       : function(function), forward(forward) {}
 
   LogicalResult findScaled();
@@ -36,7 +36,7 @@ private:
   bool isThere(Value value) const;
   bool isReadByProducts(Value square) const;
 
-  func::FuncOp function;
+  ProgramOp function;
   const ForwardPass &forward;
   DenseSet<Operation *> scaled; ///< products that are to read 8-bit numbers
 };
@@ -115,8 +115,7 @@ bool SquareFinder::suits(MulOp square) const {
 
 } // namespace
 
-FailureOr<SmallVector<SqrtOp>> nano::keepSquares(func::FuncOp function,
-                                                 const ForwardPass &forward) {
+FailureOr<SmallVector<SqrtOp>> nano::keepSquares(ProgramOp function, const ForwardPass &forward) {
   SquareFinder finder(function, forward);
   if (failed(finder.findScaled()))
     return failure();

@@ -4,8 +4,6 @@
 
 #include "ir/graph/Nano.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace nano {
 
 /// What the recompute pass knows of a training function.
@@ -42,7 +40,7 @@ struct ForwardPass {
 ///
 /// Returns the roots, which stand behind their squares. Errors: a parameter's FP8 policy that is
 /// none.
-mlir::FailureOr<llvm::SmallVector<graph::SqrtOp>> keepSquares(mlir::func::FuncOp function,
+mlir::FailureOr<llvm::SmallVector<graph::SqrtOp>> keepSquares(graph::ProgramOp function,
                                                               const ForwardPass &forward);
 
 } // namespace nano

@@ -1,7 +1,7 @@
 // nano-bufferize: gives every tensor a buffer or a view of one: graph IR to step IR.
 //
 // clang-format off
-//   func.func @update() {nano.role = "update"} {     step.program @update attributes {role = "update"} {
+//   nano.program @update() {role = "update"} {       step.program @update attributes {role = "update"} {
 //     %p = nano.load @p : tensor<8xf32>                %p = step.state @p : memref<8xf32>
 //     %g = nano.load @grad.p : tensor<8xf32>     →     %g = step.state @grad.p : memref<8xf32>
 //     %n = nano.sub %p, %g : tensor<8xf32>             step.task ins(%p, %g) outs(%p) : … { nano.sub }
@@ -70,7 +70,7 @@ StringRef bufferName(Operation *origin) {
 /// Turns one function into one program.
 class Bufferizer {
 public:
-  Bufferizer(func::FuncOp function, ArrayRef<FlatSymbolRefAttr> inputs,
+  Bufferizer(ProgramOp function, ArrayRef<FlatSymbolRefAttr> inputs,
              ArrayRef<FlatSymbolRefAttr> outputs)
       : function(function), outputs(outputs), placement(function, inputs, outputs),
         builder(function.getContext()) {}
@@ -125,7 +125,7 @@ private:
     return op;
   }
 
-  func::FuncOp function;
+  ProgramOp function;
   ArrayRef<FlatSymbolRefAttr> outputs;
   Placement placement;
   OpBuilder builder;
@@ -138,11 +138,8 @@ private:
 LogicalResult Bufferizer::run() {
   builder.setInsertionPoint(function);
   program = step::ProgramOp::create(builder, function.getLoc(), function.getSymName(),
-                                    function->getAttrOfType<StringAttr>("nano.role"));
-  if (Attribute phases = function->getAttr(phasesAttrName))
-    program->setAttr(phasesAttrName, phases);
-  if (Attribute step = function->getAttr(eventStepAttrName))
-    program->setAttr(eventStepAttrName, step);
+                                    function.getRoleAttr(), function.getPhasesAttr(),
+                                    function.getStagesAttr(), function.getEventStepAttr());
   builder.createBlock(&program.getBody());
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (placement.isDropped(&op))
@@ -163,7 +160,7 @@ LogicalResult Bufferizer::emit(Operation &op) {
   } else if (auto store = dyn_cast<StoreOp>(op)) {
     emitCopy(store.getValue(), placement.whole(store.getSymbolAttr(), typeOf(store.getValue())),
              loc);
-  } else if (isa<func::ReturnOp>(op)) {
+  } else if (isa<ReturnOp>(op)) {
     for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
       emitCopy(value, placement.whole(symbol, typeOf(value)), loc);
   } else if (auto transpose = dyn_cast<TransposeOp>(op); transpose && hasOwnPlace(transpose)) {
@@ -431,7 +428,7 @@ struct Bufferize : public nano::impl::BufferizeBase<Bufferize> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
-    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    for (auto function : llvm::make_early_inc_range(module.getOps<ProgramOp>())) {
       SmallVector<FlatSymbolRefAttr> inputs, outputs;
       if (failed(check(function)) || failed(declareInputs(function, symbols, inputs, outputs)) ||
           failed(Bufferizer(function, inputs, outputs).run()))
@@ -440,20 +437,20 @@ struct Bufferize : public nano::impl::BufferizeBase<Bufferize> {
   }
 
 private:
-  LogicalResult check(func::FuncOp function);
-  LogicalResult declareInputs(func::FuncOp function, SymbolTable &symbols,
+  LogicalResult check(ProgramOp function);
+  LogicalResult declareInputs(ProgramOp function, SymbolTable &symbols,
                               SmallVectorImpl<FlatSymbolRefAttr> &inputs,
                               SmallVectorImpl<FlatSymbolRefAttr> &outputs);
 };
 
 /// Only graph ops that compute, and loads and stores, can become commands.
-LogicalResult Bufferize::check(func::FuncOp function) {
+LogicalResult Bufferize::check(ProgramOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("only functions of one block can become programs");
   for (Operation &op : function.getBody().front()) {
     if (isa<AccumulateOp>(op))
       return op.emitOpError("has no meaning for one program: nano-split-accumulation runs first");
-    bool known = isa<LoadOp, StoreOp, func::ReturnOp>(op) ||
+    bool known = isa<LoadOp, StoreOp, ReturnOp>(op) ||
                  (isa<NanoDialect>(op.getDialect()) && isMemoryEffectFree(&op));
     if (!known)
       return op.emitOpError(
@@ -464,11 +461,10 @@ LogicalResult Bufferize::check(func::FuncOp function) {
 
 /// Names arguments and results, and declares them as inputs of the module where no earlier program
 /// has.
-LogicalResult Bufferize::declareInputs(func::FuncOp function, SymbolTable &symbols,
+LogicalResult Bufferize::declareInputs(ProgramOp function, SymbolTable &symbols,
                                        SmallVectorImpl<FlatSymbolRefAttr> &inputs,
                                        SmallVectorImpl<FlatSymbolRefAttr> &outputs) {
-  auto role = function->getAttrOfType<StringAttr>("nano.role");
-  StringRef kind = role ? role.getValue() : "";
+  const StringRef kind = function.getRole().value_or("");
   bool isMicroBatch =
       kind == "first" || kind == "next" || kind == "last" || kind == "train" || kind == "measure";
   StringRef prefix = isMicroBatch ? "train" : function.getSymName();

@@ -55,12 +55,10 @@ static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels) {
 
 MemorySummary summarizeMemory(ModuleOp module) {
   MemorySummary summary;
-  auto integer = [&](StringRef name) {
-    auto attribute = module->getAttrOfType<IntegerAttr>(name);
-    return attribute ? attribute.getInt() : 0;
-  };
-  summary.arena = integer(arenaBytesAttrName);
-  summary.floor = integer(floorBytesAttrName);
+  if (ArenaOp arena = arenaOf(module)) {
+    summary.arena = int64_t(arena.getBytes());
+    summary.floor = int64_t(arena.getFloor());
+  }
   KernelTable kernels(module);
   const auto own = ownOutputs(module);
   const auto caches = cachePrograms(module);

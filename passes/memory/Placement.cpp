@@ -2,6 +2,7 @@
 #include "passes/memory/Placement.h"
 
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/Program.h"
 #include "passes/fp8/Policy.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"
@@ -93,7 +94,8 @@ std::optional<ScaleLayout> scaleLayout(ScaledMatmulOp product, unsigned index) {
   auto module = product->getParentOfType<ModuleOp>();
   ArrayRef<int64_t> shape =
       typeOf(index == 0 ? product.getScaleA() : product.getScaleB()).getShape();
-  if (shape.empty() || !module || !module->hasAttr(fp8::gpuScalesAttrName))
+  ModelOp model = module ? modelOf(module) : ModelOp();
+  if (shape.empty() || !model || !model.getGpuScales())
     return std::nullopt;
   const bool turned = index == 0 ? product.getTransposeA() : !product.getTransposeB();
   const int64_t across = turned ? 1 : 0, along = 1 - across;
@@ -360,7 +362,7 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
     };
     if (auto stored = dyn_cast<StoreOp>(op)) {
       store(stored.getValue(), stored.getSymbolAttr());
-    } else if (isa<func::ReturnOp>(op)) {
+    } else if (isa<ReturnOp>(op)) {
       for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
         store(value, symbol);
     } else if (auto concat = dyn_cast<ConcatOp>(op)) {
@@ -469,7 +471,7 @@ void Placement::placeRest() {
   }
 }
 
-Placement::Placement(func::FuncOp function, ArrayRef<FlatSymbolRefAttr> inputs,
+Placement::Placement(ProgramOp function, ArrayRef<FlatSymbolRefAttr> inputs,
                      ArrayRef<FlatSymbolRefAttr> outputs)
     : block(function.getBody().front()) {
   number();

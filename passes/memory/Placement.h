@@ -1,9 +1,8 @@
 // Where every tensor of a function lies: which buffer, from which element, with which strides.
 #pragma once
 
+#include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <limits>
 #include <optional>
@@ -63,8 +62,8 @@ struct ScaleLayout {
   bool holds(mlir::MemRefType type) const;
 };
 /// How scale 0 (of a) or 1 (of b) must lie where the module says that libraries of GPUs read it
-/// (fp8::gpuScalesAttrName); nothing where strides do not matter. Scales of 1×128 elements have
-/// neighbours across k next to each other, those of 128×128 along k; rows are padded to 4.
+/// (`gpu_scales` of `nano.model`); nothing where strides do not matter. Scales of 1×128 elements
+/// have neighbours across k next to each other, those of 128×128 along k; rows are padded to 4.
 std::optional<ScaleLayout> scaleLayout(graph::ScaledMatmulOp product, unsigned index);
 /// The place of each operand of a concat whose result lies at `whole`.
 llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
@@ -87,7 +86,7 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 class Placement {
 public:
   /// `inputs` and `outputs` name the step.input of each argument and result.
-  Placement(mlir::func::FuncOp function, llvm::ArrayRef<mlir::FlatSymbolRefAttr> inputs,
+  Placement(graph::ProgramOp function, llvm::ArrayRef<mlir::FlatSymbolRefAttr> inputs,
             llvm::ArrayRef<mlir::FlatSymbolRefAttr> outputs);
 
   const std::vector<Root> &roots() const { return allRoots; }

@@ -9,9 +9,9 @@
 // what lives from token to token; the programs run one after the other,
 // so their transient buffers overlay each other, and with them the large outputs of one program
 // alone, which the host reads when that ends. Within a program, buffers whose lifetimes do not
-// meet may share bytes (`Lifetimes`, `Packing`). Every offset is a multiple of 256. The module gets
-// `step.arena_bytes`, and `step.floor_bytes`: what the arena needs at least, the most bytes that
-// are in use at one moment.
+// meet may share bytes (`Lifetimes`, `Packing`). Every offset is a multiple of 256. A
+// `step.arena` says how large the arena is, and its floor: what it needs at least, the most bytes
+// that are in use at one moment.
 //
 // It runs on scheduled programs: lifetimes depend on the order that streams and events keep.
 #include "passes/Passes.h"
@@ -44,14 +44,13 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       return builder.getI64IntegerAttr(offset);
     };
     auto takeState = [&](graph::StateOp state) {
-      state->setAttr(step::offsetAttrName,
-                     take(step::contiguousBytes(step::memrefOf(state.getTensorType()))));
+      state.setOffsetAttr(take(step::contiguousBytes(step::memrefOf(state.getTensorType()))));
     };
     for (auto state : module.getOps<graph::StateOp>())
       if (state.getRole() != graph::Role::Cache)
         takeState(state);
     for (auto scalar : module.getOps<graph::ScalarOp>()) {
-      scalar->setAttr(step::offsetAttrName, builder.getI64IntegerAttr(top));
+      scalar.setOffset(top);
       top += scalarAlignment;
     }
     top = int64_t(llvm::alignTo(top, arenaAlignment));
@@ -98,8 +97,8 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
         lifetime.buffer.setOffset(first + offset);
       arena = std::max(arena, first + packing.bytes);
     }
-    module->setAttr(step::arenaBytesAttrName, builder.getI64IntegerAttr(arena));
-    module->setAttr(step::floorBytesAttrName, builder.getI64IntegerAttr(floor));
+    auto atStart = OpBuilder::atBlockBegin(module.getBody());
+    step::ArenaOp::create(atStart, module.getLoc(), uint64_t(arena), uint64_t(floor));
   }
 };
 

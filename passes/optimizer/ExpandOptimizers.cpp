@@ -16,7 +16,7 @@
 //   @grad.blocks.bank0 : [rounds, 768, 768] ⇒ products ⇒ a gather for each round ⇒ slices, for all
 //   @grad.head.part : [n/S] ⇒ the update of that part of the parameter ⇒ gather ⇒ the parameter
 //
-// With `join_update` of `nano.training` the updates do not become a program but the end of `last`,
+// With `join_update` of the training the updates do not become a program but the end of `last`,
 // so that the schedule can hide what they communicate behind the backward pass, and what that
 // communicates behind them.
 //
@@ -99,8 +99,8 @@ public:
 private:
   /// A program for each choice of optimizers that take a step in the same phases, with one of its
   /// phases.
-  SmallVector<std::pair<func::FuncOp, int64_t>> programs() {
-    func::FuncOp update = updateProgram(module);
+  SmallVector<std::pair<ProgramOp, int64_t>> programs() {
+    ProgramOp update = updateProgram(module);
     SmallVector<SmallVector<int64_t>> variants; // phases
     for (int64_t phase = 0; phase < phases; ++phase) {
       auto *found = llvm::find_if(variants, [&](ArrayRef<int64_t> known) {
@@ -114,16 +114,16 @@ private:
       else
         found->push_back(phase);
     }
-    SmallVector<std::pair<func::FuncOp, int64_t>> made;
+    SmallVector<std::pair<ProgramOp, int64_t>> made;
     OpBuilder builder(update);
     for (ArrayRef<int64_t> of : variants) {
-      func::FuncOp program = update;
+      ProgramOp program = update;
       if (variants.size() > 1) {
         // The last variant is the program itself, the others stand before it.
         if (of.data() != variants.back().data())
-          program = cast<func::FuncOp>(builder.clone(*update));
+          program = cast<ProgramOp>(builder.clone(*update));
         program.setSymName("update_" + std::to_string(of.front()));
-        program->setAttr(phasesAttrName, builder.getDenseI64ArrayAttr(of));
+        program.setPhases(of);
       }
       made.push_back({program, of.front()});
     }
@@ -131,7 +131,7 @@ private:
   }
 
   /// Writes the updates of the optimizers that take a step in that phase into one program.
-  LogicalResult write(func::FuncOp update, int64_t phase, double limit) {
+  LogicalResult write(ProgramOp update, int64_t phase, double limit) {
     OpBuilder builder(update.front().getTerminator());
     GraphBuilder g(builder, module.getLoc());
     auto steps = [&](StateOp parameter) { return stepsIn(formOf(parameter).op(), phase); };
@@ -190,7 +190,7 @@ private:
 
   /// The largest norm of all gradients together; 0: no limit.
   FailureOr<double> gradientClip() {
-    auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+    const DictionaryAttr training = trainingOf(module);
     auto limit = training ? training.getAs<FloatAttr>("grad_clip") : FloatAttr();
     double value = limit ? limit.getValueAsDouble() : 0;
     if (!(value >= 0))

@@ -20,7 +20,7 @@ using namespace nano::graph;
 namespace {
 
 /// A store is right for the first micro-batch only where a state is accumulated once.
-LogicalResult verifyAccumulatedOnce(func::FuncOp train) {
+LogicalResult verifyAccumulatedOnce(ProgramOp train) {
   DenseMap<StringAttr, AccumulateOp> accumulated;
   for (auto op : train.getOps<AccumulateOp>()) {
     auto [first, isNew] = accumulated.try_emplace(op.getSymbolAttr().getAttr(), op);
@@ -35,7 +35,7 @@ LogicalResult verifyAccumulatedOnce(func::FuncOp train) {
 }
 
 /// Replaces every `accumulate` by state ← value, or by state ← state + value.
-void expand(func::FuncOp function, const SymbolTable &symbols, bool first) {
+void expand(ProgramOp function, const SymbolTable &symbols, bool first) {
   for (AccumulateOp op : llvm::to_vector(function.getOps<AccumulateOp>())) {
     RankedTensorType type = symbols.lookup<StateOp>(op.getSymbol()).getTensorType();
     OpBuilder builder(op);
@@ -50,7 +50,7 @@ void expand(func::FuncOp function, const SymbolTable &symbols, bool first) {
 
 struct SplitAccumulation : public nano::impl::SplitAccumulationBase<SplitAccumulation> {
   void runOnOperation() override {
-    func::FuncOp first = functionWithRole(getOperation(), "train");
+    ProgramOp first = programWithRole(getOperation(), "train");
     if (!first) {
       getOperation().emitError("no function with role \"train\"");
       return signalPassFailure();
@@ -60,10 +60,10 @@ struct SplitAccumulation : public nano::impl::SplitAccumulationBase<SplitAccumul
     SymbolTable symbols(getOperation());
     OpBuilder builder(first);
     builder.setInsertionPointAfter(first);
-    auto next = cast<func::FuncOp>(builder.clone(*first));
+    auto next = cast<ProgramOp>(builder.clone(*first));
     for (auto [function, name] : {std::pair(first, "first"), std::pair(next, "next")}) {
       function.setSymName(name);
-      function->setAttr(roleAttrName, builder.getStringAttr(name));
+      function.setRole(name);
       expand(function, symbols, function == first);
     }
   }

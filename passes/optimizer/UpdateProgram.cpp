@@ -10,37 +10,35 @@ using namespace nano::graph;
 
 namespace nano {
 
-func::FuncOp updateProgram(ModuleOp module) {
-  if (func::FuncOp present = functionWithRole(module, "update"))
+ProgramOp updateProgram(ModuleOp module) {
+  if (ProgramOp present = programWithRole(module, "update"))
     return present;
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto update =
-      func::FuncOp::create(builder, module.getLoc(), "update", builder.getFunctionType({}, {}));
-  update->setAttr(roleAttrName, builder.getStringAttr("update"));
+  auto update = ProgramOp::create(builder, module.getLoc(), "update",
+                                  builder.getFunctionType({}, {}), "update");
   builder.setInsertionPointToStart(update.addEntryBlock());
-  func::ReturnOp::create(builder, module.getLoc());
+  ReturnOp::create(builder, module.getLoc());
   return update;
 }
 
 LogicalResult joinUpdates(ModuleOp module) {
-  auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  const DictionaryAttr training = trainingOf(module);
   auto isJoined = training ? training.getAs<BoolAttr>("join_update") : BoolAttr();
   if (!isJoined || !isJoined.getValue())
     return success();
-  SmallVector<func::FuncOp> lasts, updates;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<StringAttr>(roleAttrName);
-    if (role && role == "last")
+  SmallVector<ProgramOp> lasts, updates;
+  for (auto function : module.getOps<ProgramOp>()) {
+    if (function.hasRole("last"))
       lasts.push_back(function);
-    else if (role && role == "update")
+    else if (function.hasRole("update"))
       updates.push_back(function);
   }
   if (lasts.empty())
     return success(); // `next` is the last program too, and one rank communicates nothing
   const auto phases = llvm::seq(phaseCount(module));
-  for (func::FuncOp last : lasts) {
+  for (ProgramOp last : lasts) {
     OpBuilder builder(last.front().getTerminator());
-    for (func::FuncOp update : updates) {
+    for (ProgramOp update : updates) {
       auto together = [&](int64_t phase) {
         return runsInPhase(last, phase) && runsInPhase(update, phase);
       };
@@ -57,7 +55,7 @@ LogicalResult joinUpdates(ModuleOp module) {
         builder.clone(op, mapping);
     }
   }
-  for (func::FuncOp update : updates)
+  for (ProgramOp update : updates)
     update.erase();
   return success();
 }

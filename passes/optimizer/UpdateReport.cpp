@@ -50,8 +50,7 @@ void reportUpdate(StateOp parameter, const UpdateForm &form, const Sharding *sha
   } else {
     if (stack > 1)
       remark << ", in products with " << stack - 1 << " other parameters";
-    auto world = parameter->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(worldAttrName);
-    if (world && world.getInt() > 1)
+    if (worldOf(parameter->getParentOfType<ModuleOp>()).value_or(1) > 1)
       remark << "; every rank updates all of it, from the sum of all gradients";
   }
 }

@@ -36,10 +36,9 @@ InitAttr UpdateStates::constantInit(double init) {
 
 void UpdateStates::add(StateOp owner, StringRef name, RankedTensorType type, double init,
                        DictionaryAttr sharding) {
-  auto state = StateOp::create(builder, owner.getLoc(), name, type, Role::Optimizer,
-                               constantInit(init), FlatSymbolRefAttr());
-  if (sharding)
-    state->setAttr(shardingAttrName, sharding);
+  auto state =
+      StateOp::create(builder, owner.getLoc(), name, type, Role::Optimizer, constantInit(init));
+  state.setShardingAttr(sharding);
   builder.setInsertionPointAfter(state);
 }
 
@@ -69,7 +68,7 @@ FailureOr<std::string> UpdateStates::declare(StateOp parameter, const UpdateForm
   FailureOr<bool> isNew = claim(parameter, name, [&](Operation *holder) {
     auto state = dyn_cast<StateOp>(holder);
     return state && state.getRole() == Role::Optimizer && state.getTensorType() == type &&
-           state.getInit() == constantInit(init) && !state->hasAttr(overRanksAttrName);
+           state.getInit() == constantInit(init) && !state.getOverRanks();
   });
   if (failed(isNew))
     return failure();

@@ -66,11 +66,7 @@ private:
 };
 
 int64_t Numbers::membersOf(RankSet ranks) const {
-  auto integer = [&](StringRef name) {
-    auto value = module->getAttrOfType<IntegerAttr>(name);
-    return value ? value.getInt() : int64_t(1);
-  };
-  const int64_t world = integer(worldAttrName), group = integer(groupAttrName);
+  const int64_t world = worldOf(module).value_or(1), group = groupOf(module);
   return ranks == RankSet::all ? world : ranks == RankSet::group ? group : world / group;
 }
 
@@ -150,11 +146,11 @@ private:
   /// Fails where a name has been reported otherwise before.
   LogicalResult checkKind(ReportOp report, ReportOp first);
   /// Declares what the programs report, in one state; null when that is nothing.
-  FailureOr<StateOp> declare(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs);
+  FailureOr<StateOp> declare(ArrayRef<std::pair<ProgramOp, ReportsByName>> programs);
   /// The phases of steps in which programs report the name; null: all.
-  static DenseI64ArrayAttr phasesOf(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs,
+  static DenseI64ArrayAttr phasesOf(ArrayRef<std::pair<ProgramOp, ReportsByName>> programs,
                                     StringAttr name);
-  void write(func::FuncOp function, const ReportsByName &reports, StateOp state);
+  void write(ProgramOp function, const ReportsByName &reports, StateOp state);
 };
 
 LogicalResult LowerReports::checkKind(ReportOp report, ReportOp first) {
@@ -169,13 +165,13 @@ LogicalResult LowerReports::checkKind(ReportOp report, ReportOp first) {
   return report.getKind() == first.getKind() ? success() : fail(first.getKind(), eachStep);
 }
 
-DenseI64ArrayAttr LowerReports::phasesOf(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs,
+DenseI64ArrayAttr LowerReports::phasesOf(ArrayRef<std::pair<ProgramOp, ReportsByName>> programs,
                                          StringAttr name) {
   SmallVector<int64_t> all;
   for (const auto &[function, reports] : programs)
     if (reports.contains(name)) {
-      func::FuncOp program = function;
-      auto phases = program->getAttrOfType<DenseI64ArrayAttr>(phasesAttrName);
+      ProgramOp program = function;
+      const DenseI64ArrayAttr phases = program.getPhasesAttr();
       if (!phases)
         return {};
       all.append(phases.asArrayRef().begin(), phases.asArrayRef().end());
@@ -185,8 +181,7 @@ DenseI64ArrayAttr LowerReports::phasesOf(ArrayRef<std::pair<func::FuncOp, Report
   return DenseI64ArrayAttr::get(name.getContext(), all);
 }
 
-FailureOr<StateOp>
-LowerReports::declare(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs) {
+FailureOr<StateOp> LowerReports::declare(ArrayRef<std::pair<ProgramOp, ReportsByName>> programs) {
   ModuleOp module = getOperation();
   llvm::MapVector<StringAttr, ReportOp> names;
   for (const auto &[unused, reports] : programs)
@@ -205,7 +200,7 @@ LowerReports::declare(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs)
     error.attachNote(holder->getLoc()) << "taken here";
     return failure();
   }
-  func::FuncOp front = programs.front().first;
+  ProgramOp front = programs.front().first;
   OpBuilder builder(front);
   const SmallVector<double> edges = histogramEdges();
   SmallVector<Location> locations;
@@ -227,7 +222,7 @@ LowerReports::declare(ArrayRef<std::pair<func::FuncOp, ReportsByName>> programs)
                          FlatSymbolRefAttr());
 }
 
-void LowerReports::write(func::FuncOp function, const ReportsByName &reports, StateOp state) {
+void LowerReports::write(ProgramOp function, const ReportsByName &reports, StateOp state) {
   OpBuilder builder(function.front().getTerminator());
   SmallVector<Value> list;
   for (auto reported : getOperation().getOps<ReportedOp>()) {
@@ -255,9 +250,9 @@ void LowerReports::write(func::FuncOp function, const ReportsByName &reports, St
 
 LogicalResult LowerReports::lower() {
   SmallVector<ReportOp> all;
-  SmallVector<std::pair<func::FuncOp, ReportsByName>> programs;
-  for (auto function : getOperation().getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+  SmallVector<std::pair<ProgramOp, ReportsByName>> programs;
+  for (auto function : getOperation().getOps<ProgramOp>()) {
+    auto role = function.getRoleAttr();
     const bool isOfStep =
         role && llvm::is_contained({"train", "first", "next", "last", "update"}, role.getValue());
     ReportsByName reports;

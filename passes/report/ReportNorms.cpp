@@ -42,12 +42,12 @@ struct Group {
 struct ReportNorms : public nano::impl::ReportNormsBase<ReportNorms> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+    const DictionaryAttr training = trainingOf(module);
     auto wanted = training ? training.getAs<BoolAttr>("report_norms") : BoolAttr();
     if (!wanted || !wanted.getValue())
       return;
-    for (auto function : module.getOps<func::FuncOp>()) {
-      auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+    for (auto function : module.getOps<ProgramOp>()) {
+      auto role = function.getRoleAttr();
       if (role && role == "event") // sets what it likes, by no optimizer
         continue;
       if (failed(report(function)))
@@ -56,7 +56,7 @@ struct ReportNorms : public nano::impl::ReportNormsBase<ReportNorms> {
   }
 
 private:
-  LogicalResult report(func::FuncOp function);
+  LogicalResult report(ProgramOp function);
   void addChange(StoreOp store, Group &group);
   /// The state of the parameter's gradient, the sum over all ranks, or of a part of it.
   StateOp gradientOf(StateOp parameter);
@@ -128,7 +128,7 @@ LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimi
   return success();
 }
 
-LogicalResult ReportNorms::report(func::FuncOp function) {
+LogicalResult ReportNorms::report(ProgramOp function) {
   llvm::MapVector<StringAttr, Group> groups;
   for (StoreOp store : llvm::to_vector(function.getOps<StoreOp>()))
     if (StateOp parameter = parameterOf(store)) {

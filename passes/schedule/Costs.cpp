@@ -1,6 +1,7 @@
 // Commands as bytes, operations and members, timed by a machine or by measurement.
 #include "passes/schedule/Costs.h"
 
+#include "ir/graph/Program.h"
 #include "ir/step/Labels.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -50,18 +51,13 @@ int64_t collectiveBytes(Operation *command) {
       .Default(int64_t(0));
 }
 
-static int64_t integerOr(ModuleOp module, StringRef name, int64_t otherwise) {
-  auto attribute = module->getAttrOfType<IntegerAttr>(name);
-  return attribute ? std::max<int64_t>(1, attribute.getInt()) : otherwise;
-}
-
 llvm::Expected<Costs> Costs::make(machine::Machine machine, machine::LabelledTimes times,
                                   ModuleOp module) {
   Costs costs;
   costs.machine = std::move(machine);
   costs.times = std::move(times);
-  costs.world = integerOr(module, "nano.world", 1);
-  costs.group = integerOr(module, "nano.group", costs.world);
+  costs.world = graph::worldOf(module).value_or(1);
+  costs.group = graph::groupOf(module);
   if (llvm::Error error = costs.machine.checkRanks(costs.world))
     return error;
   return costs;

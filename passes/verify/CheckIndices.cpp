@@ -34,7 +34,7 @@ std::string subject(Operation *op, const Indices &indices, const IntegerRange &r
 /// The checks of one program.
 class Checker {
 public:
-  Checker(func::FuncOp function, int64_t vocabulary, bool report)
+  Checker(ProgramOp function, int64_t vocabulary, bool report)
       : function(function), builder(function.getContext()), ranges(function, vocabulary),
         report(report) {}
 
@@ -50,7 +50,7 @@ private:
   /// Returns the checked numbers beside the program's result.
   void returnChecked();
 
-  func::FuncOp function;
+  ProgramOp function;
   OpBuilder builder;
   IntegerRanges ranges;
   bool report;
@@ -119,7 +119,7 @@ void Checker::returnChecked() {
   builder.setInsertionPoint(end);
   llvm::MapVector<Value, Value> numbers;
   SmallVector<Value> parts;
-  const auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+  const auto role = function.getRoleAttr();
   for (const auto &[key, made] : checked) {
     const auto &[indices, bound] = key;
     Operation *op = made.second;
@@ -150,8 +150,8 @@ struct CheckIndices : public nano::impl::CheckIndicesBase<CheckIndices> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     const int64_t vocabulary = vocabularyOf(module);
-    for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
-      const auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+    for (auto function : llvm::to_vector(module.getOps<ProgramOp>())) {
+      const auto role = function.getRoleAttr();
       const bool isProgram =
           role && llvm::is_contained({"train", "validate", "generate", "decode"}, role.getValue());
       if (!isProgram || !function.getBody().hasOneBlock())

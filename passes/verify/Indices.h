@@ -34,9 +34,9 @@ inline std::optional<Indices> indicesOf(mlir::Operation *op) {
   return std::nullopt;
 }
 
-/// `vocab_size` of `nano.training`, which tokens are below; 0 where nothing says it.
+/// `vocab_size` of the training, which tokens are below; 0 where nothing says it.
 inline int64_t vocabularyOf(mlir::ModuleOp module) {
-  auto training = module->getAttrOfType<mlir::DictionaryAttr>(graph::trainingAttrName);
+  const mlir::DictionaryAttr training = graph::trainingOf(module);
   auto size = training ? training.getAs<mlir::IntegerAttr>("vocab_size") : mlir::IntegerAttr();
   return size ? size.getInt() : 0;
 }

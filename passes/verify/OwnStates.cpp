@@ -16,10 +16,7 @@ namespace nano {
 namespace {
 
 /// "equal", "mean", "max", "each"; of a parameter or table, which all ranks have alike, "equal".
-StringRef overRanks(StateOp state) {
-  auto how = state->getAttrOfType<StringAttr>(overRanksAttrName);
-  return how ? how.getValue() : StringRef("equal");
-}
+StringRef overRanks(StateOp state) { return state.getOverRanks().value_or("equal"); }
 
 /// A store, and the step after which it happens; none: every step.
 struct Set {
@@ -32,8 +29,8 @@ public:
   explicit OwnStates(ModuleOp module) : module(module), symbols(module) {}
 
   LogicalResult run() {
-    for (auto function : module.getOps<func::FuncOp>()) {
-      auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+    for (auto function : module.getOps<ProgramOp>()) {
+      auto role = function.getRoleAttr();
       if (role && failed(check(function, role.getValue())))
         return failure();
     }
@@ -41,7 +38,7 @@ public:
   }
 
 private:
-  LogicalResult check(func::FuncOp function, StringRef role);
+  LogicalResult check(ProgramOp function, StringRef role);
   LogicalResult checkPlace(StoreOp store, StateOp state, StringRef role);
   LogicalResult checkOnce(StoreOp store, std::optional<int64_t> step);
   /// Whether the ranks' values of a state may differ where a program of that role reads it.
@@ -65,7 +62,7 @@ LogicalResult OwnStates::checkPlace(StoreOp store, StateOp state, StringRef role
     return emitModelError(store) << "set: '" << name << "' is a table, which nothing changes";
   if (state.getRole() == Role::Gradient)
     return store.emitOpError("only passes write gradients");
-  if (role == "train" && !state->hasAttr(overRanksAttrName))
+  if (role == "train" && !state.getOverRanks())
     return emitModelError(store) << "set: '" << name
                                  << (state.getRole() == Role::Optimizer
                                          ? "' is a state of an optimizer, which sets it in every "
@@ -93,12 +90,12 @@ LogicalResult OwnStates::checkOnce(StoreOp store, std::optional<int64_t> step) {
   return success();
 }
 
-LogicalResult OwnStates::check(func::FuncOp function, StringRef role) {
+LogicalResult OwnStates::check(ProgramOp function, StringRef role) {
   DenseSet<Value> different;
   different.insert(function.args_begin(), function.args_end());
   llvm::StringMap<StoreOp> stored;
   std::optional<int64_t> step;
-  if (auto number = function->getAttrOfType<IntegerAttr>(eventStepAttrName))
+  if (auto number = function.getEventStepAttr())
     step = number.getInt();
   for (Operation &op : function.getBody().front()) {
     auto store = dyn_cast<StoreOp>(op);

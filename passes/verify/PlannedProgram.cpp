@@ -11,8 +11,7 @@ using namespace nano::step;
 namespace nano::verify {
 
 static std::optional<int64_t> offsetOf(Operation *op) {
-  auto attribute =
-      op->getAttrOfType<IntegerAttr>(isa<InputOp, BufferOp>(op) ? "offset" : offsetAttrName);
+  const IntegerAttr attribute = cast<graph::PlacedOpInterface>(op).getOffsetAttr();
   return attribute ? std::optional(attribute.getInt()) : std::nullopt;
 }
 
@@ -83,9 +82,9 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
       bySymbol[SymbolTable::getSymbolName(buffer.op)] = uint32_t(result.buffers.size());
       result.buffers.push_back(buffer);
     }
-  auto arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName);
+  ArenaOp arena = arenaOf(module);
   if (!arena)
-    return module.emitError("has no ") << arenaBytesAttrName << ": nano-plan-memory runs first";
+    return module.emitError("has no step.arena: nano-plan-memory runs first");
   llvm::DenseMap<Operation *, uint32_t> indices; // of step.buffer and step.state
   for (Operation &op : program.getBody().front()) {
     if (auto state = dyn_cast<StateOp>(op)) {
@@ -100,9 +99,9 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
         return missingOffset(&op);
       ByteSet bytes =
           ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(buffer.getType())));
-      if (bytes.end() > uint64_t(arena.getInt()))
+      if (bytes.end() > uint64_t(int64_t(arena.getBytes())))
         return buffer.emitOpError("ends at byte ")
-               << bytes.end() << ", beyond the arena of " << arena.getInt() << " bytes";
+               << bytes.end() << ", beyond the arena of " << int64_t(arena.getBytes()) << " bytes";
       indices[&op] = uint32_t(result.buffers.size());
       result.buffers.push_back({&op, buffer.getName().str(), bytes});
     }

@@ -39,7 +39,7 @@ private:
 };
 
 LogicalResult VerifyDifferentiated::check(ModuleOp module) {
-  func::FuncOp train = functionWithRole(module, "train");
+  ProgramOp train = programWithRole(module, "train");
   if (!train)
     return module.emitError("no function has the role 'train'");
   llvm::StringMap<AccumulateOp> accumulated;
@@ -80,8 +80,8 @@ LogicalResult VerifyDifferentiated::check(ModuleOp module) {
 }
 
 LogicalResult VerifyDifferentiated::checkIndices(ModuleOp module) {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (!function->hasAttr(roleAttrName) || !function.getBody().hasOneBlock())
+  for (auto function : module.getOps<ProgramOp>()) {
+    if (!function.getRole() || !function.getBody().hasOneBlock())
       continue;
     const IntegerRanges ranges(function, vocabularyOf(module));
     for (Operation &op : function.getBody().front())

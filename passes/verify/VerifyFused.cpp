@@ -21,7 +21,7 @@ namespace {
 
 struct VerifyFused : public nano::impl::VerifyFusedBase<VerifyFused> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<ProgramOp>())
       for (Operation &op : function.getOps())
         if (failed(check(op)))
           return signalPassFailure();
@@ -61,7 +61,7 @@ private:
       return success();
     }
     if (nano::isCall(&op) ||
-        isa<LoadOp, StoreOp, ReshapeOp, SliceOp, TransposeOp, ConcatOp, func::ReturnOp>(op))
+        isa<LoadOp, StoreOp, ReshapeOp, SliceOp, TransposeOp, ConcatOp, ReturnOp>(op))
       return success();
     return op.emitOpError("outside of kernels: nano-fuse puts it into a nano.fused");
   }

@@ -34,10 +34,10 @@ private:
   LogicalResult checkModule();
   LogicalResult checkTraining();
   LogicalResult checkPrograms();
-  LogicalResult checkEvent(func::FuncOp function);
-  LogicalResult checkProgram(func::FuncOp function, StringRef role);
-  LogicalResult checkParameters(func::FuncOp train);
-  /// An integer of nano.training; fails, with an error, when it is not there or below `least`.
+  LogicalResult checkEvent(ProgramOp function);
+  LogicalResult checkProgram(ProgramOp function, StringRef role);
+  LogicalResult checkParameters(ProgramOp train);
+  /// An integer of the training; fails, with an error, when it is not there or below `least`.
   FailureOr<int64_t> size(StringRef name, int64_t least);
 
   ModuleOp module;
@@ -45,23 +45,22 @@ private:
 };
 
 LogicalResult VerifyModel::checkModule() {
-  if (!module->getAttrOfType<StringAttr>(modelAttrName))
-    return module.emitError("has no attribute ") << modelAttrName << ": it is no model";
-  training = module->getAttrOfType<DictionaryAttr>(trainingAttrName);
+  if (!modelOf(module))
+    return module.emitError("has no nano.model: it is no model");
+  training = trainingOf(module);
   if (!training)
-    return module.emitError("has no attribute ")
-           << trainingAttrName << ": nothing says how the model is trained";
+    return module.emitError("has no training: nothing says how the model is trained");
   if (failed(checkTraining()) || failed(checkPrograms()) || failed(nano::verifyOwnStates(module)))
     return failure();
-  return checkParameters(functionWithRole(module, "train"));
+  return checkParameters(programWithRole(module, "train"));
 }
 
 FailureOr<int64_t> VerifyModel::size(StringRef name, int64_t least) {
   auto value = training.getAs<IntegerAttr>(name);
   if (!value)
-    return module.emitError(trainingAttrName) << " has no integer '" << name << "'";
+    return module.emitError("training") << " has no integer '" << name << "'";
   if (value.getInt() < least)
-    return module.emitError(trainingAttrName)
+    return module.emitError("training")
            << ": " << name << " is " << value.getInt() << ", must be at least " << least;
   return value.getInt();
 }
@@ -73,21 +72,21 @@ LogicalResult VerifyModel::checkTraining() {
       failed(size("eos_token", 0)))
     return failure();
   if (*batch % *sequence != 0)
-    return module.emitError(trainingAttrName)
+    return module.emitError("training")
            << ": global_batch " << *batch << " is not a multiple of seq_len " << *sequence;
   for (StringRef name : {"train_loss_is_sum", "val_loss_is_sum"})
     if (!training.getAs<BoolAttr>(name))
-      return module.emitError(trainingAttrName) << " has no boolean '" << name << "'";
+      return module.emitError("training") << " has no boolean '" << name << "'";
   auto scalar = training.getAs<StringAttr>("log_scalar");
   if (!scalar || !module.lookupSymbol<ScalarOp>(scalar))
-    return module.emitError(trainingAttrName) << ": log_scalar names no nano.scalar";
+    return module.emitError("training") << ": log_scalar names no nano.scalar";
   return success();
 }
 
 LogicalResult VerifyModel::checkPrograms() {
-  llvm::StringMap<func::FuncOp> byRole;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    auto role = function->getAttrOfType<StringAttr>(roleAttrName);
+  llvm::StringMap<ProgramOp> byRole;
+  for (auto function : module.getOps<ProgramOp>()) {
+    auto role = function.getRoleAttr();
     if (!role || !llvm::is_contained({"train", "validate", "generate", "event"}, role.getValue()))
       return function.emitError("function @")
              << function.getSymName() << " has none of the roles train, validate, generate, event";
@@ -106,28 +105,22 @@ LogicalResult VerifyModel::checkPrograms() {
       return failure();
   }
   // Validation that all stages of a run have is in the module of one of them.
-  const bool isOfStage = module->hasAttr(runStageAttrName);
+  const bool isOfStage = modelOf(module).getRunStage().has_value();
   for (StringRef role : {"train", "validate"})
     if (!byRole.contains(role) && !(isOfStage && role == "validate"))
       return module.emitError("no function has the role '") << role << "'";
   return success();
 }
 
-LogicalResult VerifyModel::checkEvent(func::FuncOp function) {
+LogicalResult VerifyModel::checkEvent(ProgramOp function) {
   if (function.isExternal() || !function.getBody().hasOneBlock() ||
       function.getNumArguments() > 0 || function.getNumResults() > 0)
     return function.emitError("event @")
            << function.getSymName() << " is not one block of ops without arguments and results";
-  if (Attribute step = function->getAttr(eventStepAttrName)) {
-    auto number = dyn_cast<IntegerAttr>(step);
-    if (!number || !number.getType().isInteger(64) || number.getInt() < 0)
-      return function.emitError("event @") << function.getSymName() << ": " << eventStepAttrName
-                                           << " is " << step << ", must be an i64 of at least 0";
-  }
   return success();
 }
 
-LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
+LogicalResult VerifyModel::checkProgram(ProgramOp function, StringRef role) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("function @") << function.getSymName() << " is not one block of ops";
   bool generates = role == "generate";
@@ -144,9 +137,8 @@ LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
   for (const Column &column : columns) {
     Type element = elementTypeOf(column, context);
     if (!element)
-      return module.emitError(trainingAttrName)
-             << ": column '" << column.name << "' has the type '" << column.type
-             << "'; it must be f32, bf16, i32 or u8";
+      return module.emitError("training") << ": column '" << column.name << "' has the type '"
+                                          << column.type << "'; it must be f32, bf16, i32 or u8";
     expected.push_back(RankedTensorType::get({*tokens}, element));
   }
   if (TypeRange(function.getArgumentTypes()) != TypeRange(expected)) {
@@ -180,7 +172,7 @@ LogicalResult VerifyModel::checkProgram(func::FuncOp function, StringRef role) {
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult VerifyModel::checkParameters(func::FuncOp train) {
+LogicalResult VerifyModel::checkParameters(ProgramOp train) {
   // Everything that the loss depends on.
   llvm::DenseSet<Operation *> needed;
   for (Operation &op : llvm::reverse(train.getBody().front())) {

@@ -266,9 +266,9 @@ std::vector<TensorValue> interpretTask(step::TaskOp task, ArrayRef<TensorValue> 
   OwningOpRef<ModuleOp> module = ModuleOp::create(task.getLoc());
   OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
   auto results = body.getTerminator()->getOperandTypes();
-  auto function =
-      func::FuncOp::create(b, task.getLoc(), "task",
-                           b.getFunctionType(body.getArgumentTypes(), SmallVector<Type>(results)));
+  auto function = graph::ProgramOp::create(
+      b, task.getLoc(), "task",
+      b.getFunctionType(body.getArgumentTypes(), SmallVector<Type>(results)));
   Block *entry = function.addEntryBlock();
   b.setInsertionPointToEnd(entry);
   IRMapping mapping;
@@ -278,7 +278,7 @@ std::vector<TensorValue> interpretTask(step::TaskOp task, ArrayRef<TensorValue> 
   SmallVector<Value> values;
   for (Value value : body.getTerminator()->getOperands())
     values.push_back(mapping.lookup(value));
-  func::ReturnOp::create(b, task.getLoc(), values);
+  graph::ReturnOp::create(b, task.getLoc(), values);
   StateMap states;
   auto interpreted = interpret(function, inputs, states, {Arithmetic::rounded});
   if (failed(interpreted)) {

@@ -101,16 +101,16 @@ Sequence ModelRuns::drawSequence(int64_t length) {
           TensorValue::integers(type, random, 0, model.vocabulary)};
 }
 
-func::FuncOp ModelRuns::programOfStep(StringRef role, int64_t step) {
+graph::ProgramOp ModelRuns::programOfStep(StringRef role, int64_t step) {
   ModuleOp module = *optimized[stageOf(step)];
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->getAttrOfType<StringAttr>(graph::roleAttrName).getValue() == role &&
+  for (auto function : module.getOps<graph::ProgramOp>())
+    if (function.getRoleAttr().getValue() == role &&
         graph::runsInPhase(function, step % graph::phaseCount(module)))
       return function;
   return {};
 }
 
-FailureOr<double> ModelRuns::interpretedLoss(func::FuncOp program, const Sequence &sequence,
+FailureOr<double> ModelRuns::interpretedLoss(graph::ProgramOp program, const Sequence &sequence,
                                              StateMap &states) {
   auto results = interpret(program, {sequence.tokens, sequence.targets}, states, options);
   if (failed(results))
@@ -437,13 +437,13 @@ void ModelRuns::compare(const Record &found, const std::string &who, bool hasGra
   StateMap states = found.states.back();
   setScalars(states, steps - 1);
   auto validate = [&] {
-    auto loss = interpretedLoss(graph::functionWithRole(*original, "validate"), held, states);
+    auto loss = interpretedLoss(graph::programWithRole(*original, "validate"), held, states);
     EXPECT_TRUE(succeeded(loss));
     return succeeded(loss) ? *loss : NAN;
   };
   auto generate = [&] {
     auto logits =
-        interpret(graph::functionWithRole(*original, "generate"), {prompt.tokens}, states, options);
+        interpret(graph::programWithRole(*original, "generate"), {prompt.tokens}, states, options);
     EXPECT_TRUE(succeeded(logits));
     return succeeded(logits) ? logits->front() : TensorValue();
   };
@@ -498,7 +498,7 @@ void ModelRuns::checkFiniteDifferences() {
       for (int64_t i = 0; i < model.sequences; ++i) {
         setScalars(states, 0, i);
         auto loss =
-            interpretedLoss(graph::functionWithRole(*originals.front(), "train"), batch[i], states);
+            interpretedLoss(graph::programWithRole(*originals.front(), "train"), batch[i], states);
         ASSERT_TRUE(succeeded(loss));
         losses[side] += *loss;
       }

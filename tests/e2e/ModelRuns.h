@@ -80,7 +80,7 @@ protected:
   /// The stage of the run that a step is of.
   size_t stageOf(int64_t step) const { return model.laterSeqLen > 0 && step > 0 ? 1 : 0; }
   /// The optimized program of a role that runs in a step; null when there is none.
-  mlir::func::FuncOp programOfStep(llvm::StringRef role, int64_t step);
+  graph::ProgramOp programOfStep(llvm::StringRef role, int64_t step);
   /// Two steps by the interpreter.
   void interpretRun(Arithmetic arithmetic, Record &record);
   /// The same, one validation and one generation by a plan on `world` ranks of its target's device,
@@ -94,7 +94,7 @@ protected:
   void compare(const Record &found, const std::string &who, bool hasGradients);
   void checkFiniteDifferences();
 
-  mlir::FailureOr<double> interpretedLoss(mlir::func::FuncOp program, const Sequence &sequence,
+  mlir::FailureOr<double> interpretedLoss(graph::ProgramOp program, const Sequence &sequence,
                                           StateMap &states);
   /// The program of one rank for a micro-batch: see plan::StepPrograms.
   llvm::StringRef roleOf(int64_t step, int64_t microBatch);

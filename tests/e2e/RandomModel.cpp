@@ -324,10 +324,10 @@ private:
     };
     auto lossProgram = [&](const std::string &name, const std::string &role, int64_t length,
                            const std::string &stages = "") {
-      return filled("  func.func @" + name +
+      return filled("  nano.program @" + name +
                         "(%tokens: tensor<$Txi32>, %targets: tensor<$Txi32>) -> tensor<f32> "
-                        "attributes {nano.role = \"" +
-                        role + "\"" + stages + "} {\n" + body + "    return " + loss.name +
+                        "attributes {role = \"" +
+                        role + "\"" + stages + "} {\n" + body + "    nano.return " + loss.name +
                         " : tensor<f32>\n  }\n",
                     length);
     };
@@ -354,22 +354,20 @@ private:
     };
     std::string stages, programs = lossProgram("train", "train", model.seqLen);
     if (model.laterSeqLen > 0) {
-      stages = "nano.run_stages = [{name = \"a\", until = 1 : i64, training = " +
-               training(model.seqLen) +
-               "}, {name = \"b\", until = 10 : i64, training = " + training(model.laterSeqLen) +
-               "}], ";
-      programs =
-          lossProgram("train.a", "train", model.seqLen, ", nano.in_stages = array<i64: 0>") +
-          lossProgram("train.b", "train", model.laterSeqLen, ", nano.in_stages = array<i64: 1>");
+      stages =
+          "run_stages = [{name = \"a\", until = 1 : i64, training = " + training(model.seqLen) +
+          "}, {name = \"b\", until = 10 : i64, training = " + training(model.laterSeqLen) + "}], ";
+      programs = lossProgram("train.a", "train", model.seqLen, ", stages = array<i64: 0>") +
+                 lossProgram("train.b", "train", model.laterSeqLen, ", stages = array<i64: 1>");
     }
     std::string validation;
     if (extent.isWhole) {
       validation =
           lossProgram("validate", "validate", model.valSeqLen) +
-          filled("  func.func @generate(%tokens: tensor<$Txi32>) -> " +
-                     typeOf(logits.shape, "f32") + " attributes {nano.role = \"generate\"} {\n" +
-                     forward + "    return " + logits.name + " : " + typeOf(logits.shape, "f32") +
-                     "\n  }\n",
+          filled("  nano.program @generate(%tokens: tensor<$Txi32>) -> " +
+                     typeOf(logits.shape, "f32") + " attributes {role = \"generate\"} {\n" +
+                     forward + "    nano.return " + logits.name + " : " +
+                     typeOf(logits.shape, "f32") + "\n  }\n",
                  model.genSeqLen);
     } else {
       body.clear();
@@ -377,8 +375,8 @@ private:
       validation = lossProgram("validate", "validate", model.valSeqLen);
     }
     model.text =
-        "module attributes {nano.model = \"random\", nano.hyperparameters = [], " + stages +
-        "nano.training = " + training(model.seqLen) + "} {\n" + declarations([&] { declare(); }) +
+        "module {\n  nano.model \"random\" {hyperparameters = [], " + stages +
+        "training = " + training(model.seqLen) + "}\n" + declarations([&] { declare(); }) +
         "  nano.scalar @sequence : i32" + bySequence +
         "    %n = arith.mulf %step, %sequences : f64\n    %s = arith.addf %n, %sequence : f64\n"
         "    nano.yield %s : f64\n  }\n"

@@ -66,7 +66,7 @@ class Lora(RunTest):
             options = ("--target", "cpu", "--stop-after", "differentiate", *overrides(sizes))
             done = run_command("nanoc", "compile", f"models/{model}.cpp", *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-            text = done.stdout.split("func.func @train")[1].split("func.func")[0]
+            text = done.stdout.split("nano.program @train")[1].split("nano.program")[0]
             counts[model] = text.count("nano.matmul ")
             for name in re.findall(r'nano.accumulate %\S+, @"grad.([^"]+)"', text):
                 self.assertTrue(model == "llama" or is_adapter(name), name)

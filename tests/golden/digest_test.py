@@ -11,8 +11,10 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "support"))
 
 import ir_digest
 
-MODULE = """module attributes {nano.hyperparameters = [{name = "x"}], step.arena_bytes = 512 : i64} {
-  nano.scalar @lr : f32 attributes {step.offset = 8 : i64} {
+MODULE = """module {
+  step.arena 512 floor 512
+  nano.model "m" {hyperparameters = [{name = "x"}]}
+  nano.scalar @lr : f32 attributes {offset = 8 : i64} {
   ^bb0(%arg0: f64, %arg1: f64, %arg2: f64, %arg3: f64):
     %cst = arith.constant 1.000000e+00 : f64
     nano.yield %cst : f64
@@ -36,7 +38,7 @@ MODULE = """module attributes {nano.hyperparameters = [{name = "x"}], step.arena
 """
 
 PAGE = """module
-  1 × step.arena_bytes = 512
+  1 × step.arena 512 floor 512
 
 step.program @update attributes {role = "update"}
   2 × step.launch @exp_12 {iterations = [8×2, 4], segments = 3 : i64}
@@ -70,7 +72,7 @@ class DigestTest(unittest.TestCase):
             ("@exp_12(%a, %b)", "@exp_13(%a, %b)"),
             ("segments = 3", "segments = 4"),
             ("step.record 3", "step.wait 3"),
-            ("arena_bytes = 512", "arena_bytes = 256"),
+            ("step.arena 512", "step.arena 256"),
             ("read %arg0", "write %arg0"),
         ):
             with self.subTest(before):

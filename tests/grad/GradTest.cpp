@@ -2,7 +2,6 @@
 // central differences.
 #include "tests/grad/Instances.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "gtest/gtest.h"
 
@@ -23,7 +22,7 @@ constexpr int instancesPerOp = 40, ofEachKind = 2;
 bool isFloat(Type type) { return isa<FloatType>(cast<ShapedType>(type).getElementType()); }
 
 struct GraphTest : testing::Test {
-  GraphTest() { context.loadDialect<NanoDialect, func::FuncDialect>(); }
+  GraphTest() { context.loadDialect<NanoDialect>(); }
 
   MLIRContext context;
   std::mt19937_64 random{20240520};
@@ -94,8 +93,8 @@ void checkDerivative(Instance &in, unsigned chosen) {
   }
   for (Operation *built = op->getNextNode(); built; built = built->getNextNode())
     EXPECT_EQ(built->getLoc(), op->getLoc()) << "a derivative's op lost the model's line";
-  auto function = cast<func::FuncOp>(in.block->getParentOp());
-  func::ReturnOp::create(in.builder, in.builder.getUnknownLoc(), returned);
+  auto function = cast<ProgramOp>(in.block->getParentOp());
+  ReturnOp::create(in.builder, in.builder.getUnknownLoc(), returned);
   function.setType(
       in.builder.getFunctionType(in.block->getArgumentTypes(), ValueRange(returned).getTypes()));
   ASSERT_TRUE(succeeded(verify(*in.module)));
@@ -177,8 +176,8 @@ TensorValue gradientAt(Instance &in, unsigned operand) {
   GraphBuilder g(in.builder, in.location);
   Value dy = g.constant(1, in.op->getResult(0).getType());
   Value dx = cast<DifferentiableOpInterface>(in.op).buildDerivative(in.builder, dy)[operand];
-  func::ReturnOp::create(in.builder, in.location, dx);
-  auto function = cast<func::FuncOp>(in.block->getParentOp());
+  ReturnOp::create(in.builder, in.location, dx);
+  auto function = cast<ProgramOp>(in.block->getParentOp());
   function.setType(in.builder.getFunctionType(in.block->getArgumentTypes(), dx.getType()));
   StateMap states;
   auto values = interpret(function, in.operands, states);

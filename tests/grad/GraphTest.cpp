@@ -21,7 +21,7 @@ constexpr double step = 1e-5, tolerance = 1e-6;
 
 struct WholeGraphTest : testing::TestWithParam<Graph> {
   WholeGraphTest() {
-    context.loadDialect<NanoDialect, func::FuncDialect>();
+    context.loadDialect<NanoDialect>();
     std::string states;
     SmallVector<StringRef> parameters;
     StringRef(GetParam().parameters).split(parameters, ", ");
@@ -39,8 +39,8 @@ struct WholeGraphTest : testing::TestWithParam<Graph> {
         "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = "
         "[]}\n" +
             states +
-            "func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> "
-            "attributes {nano.role = \"train\"} {" +
+            "nano.program @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> "
+            "attributes {role = \"train\"} {" +
             GetParam().body + "}\n",
         &context);
     if (module)
@@ -50,7 +50,7 @@ struct WholeGraphTest : testing::TestWithParam<Graph> {
           RankedTensorType::get({6}, IntegerType::get(&context, 32)), random, 0, 5));
   }
 
-  func::FuncOp train() { return module->lookupSymbol<func::FuncOp>("train"); }
+  ProgramOp train() { return module->lookupSymbol<ProgramOp>("train"); }
 
   LogicalResult run(std::unique_ptr<Pass> pass) {
     PassManager manager(&context);

@@ -17,7 +17,7 @@ constexpr const char *tied = R"(
     %z = nano.matmul %t, %c2 {transpose_b} : (tensor<6x4xbf16>, tensor<5x4xbf16>) -> tensor<6x5xf32>
     %each, %lse = nano.cross_entropy %z, %targets : (tensor<6x5xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
     %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 /// Values with several uses, parts of one value, a loss that also pulls on the softmax's
@@ -48,7 +48,7 @@ constexpr const char *twice = R"(
     %su = nano.reduce sum %u dims [0, 1] : tensor<6x2xf32> -> tensor<f32>
     %sl = nano.reduce sum %ls dims [0] : tensor<6xf32> -> tensor<f32>
     %loss = nano.add %su, %sl : tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 /// Residual mixes, RMS norm, relu², a capped head.
@@ -95,7 +95,7 @@ constexpr const char *mlp = R"(
     %logits = nano.mul %sig, %thirty : tensor<6x5xf32>
     %each, %lse = nano.cross_entropy %logits, %targets : (tensor<6x5xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
     %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 /// q, k and v of one product, rotary embedding, a score cap, document masks from the tokens.
@@ -148,7 +148,7 @@ constexpr const char *attention = R"(
     %z32 = nano.cast %z : tensor<6x8xbf16> -> tensor<6x8xf32>
     %each, %other = nano.cross_entropy %z32, %targets : (tensor<6x8xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
     %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 /// GPT-2's block without attention: positions, LayerNorm with scale and shift, GELU by tanh,
@@ -201,7 +201,7 @@ constexpr const char *layernorm = R"(
     %z = nano.matmul %y, %wte {transpose_b} : (tensor<6x4xf32>, tensor<5x4xf32>) -> tensor<6x5xf32>
     %each, %lse = nano.cross_entropy %z, %targets : (tensor<6x5xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
     %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 /// Products from 8-bit floats: a scale from the largest magnitude, a constant one, one a row; the
@@ -228,7 +228,7 @@ constexpr const char *quantized = R"(
     %logits = nano.scaled_matmul %qx, %qwt scales(%sx, %sw) add %d {alpha = 2.0 : f64} : (tensor<6x4xf8E4M3FN>, tensor<4x5xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<6x5xf32>) -> tensor<6x5xf32>
     %each, %lse = nano.cross_entropy %logits, %targets : (tensor<6x5xf32>, tensor<6xi32>) -> (tensor<6xf32>, tensor<6xf32>)
     %loss = nano.reduce sum %each dims [0] : tensor<6xf32> -> tensor<f32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
 )";
 
 constexpr Graph all[] = {

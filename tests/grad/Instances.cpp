@@ -23,7 +23,7 @@ Instance::Instance(MLIRContext &context, std::mt19937_64 &random, Sizes sizes, T
       module(ModuleOp::create(builder.getUnknownLoc())) {
   builder.setInsertionPointToStart(module->getBody());
   auto function =
-      func::FuncOp::create(builder, builder.getUnknownLoc(), "f", builder.getFunctionType({}, {}));
+      ProgramOp::create(builder, builder.getUnknownLoc(), "f", builder.getFunctionType({}, {}));
   block = function.addEntryBlock();
   builder.setInsertionPointToStart(block);
 }

@@ -5,7 +5,6 @@
 #include "ir/graph/GraphBuilder.h"
 #include "tests/support/Interpreter.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 

@@ -2,27 +2,27 @@
 // RUN: nano-opt %s --mlir-print-op-generic | nano-opt | FileCheck %s
 
 // CHECK-LABEL: @matmul
-func.func @matmul(%x: tensor<8x16xbf16>, %w: tensor<32x16xbf16>, %b: tensor<3x8x16xf32>) -> tensor<3x16x16xf32> {
+nano.program @matmul(%x: tensor<8x16xbf16>, %w: tensor<32x16xbf16>, %b: tensor<3x8x16xf32>) -> tensor<3x16x16xf32> {
   // CHECK: nano.matmul %{{.*}}, %{{.*}} {transpose_b} : (tensor<8x16xbf16>, tensor<32x16xbf16>) -> tensor<8x32xf32>
   %0 = nano.matmul %x, %w {transpose_b} : (tensor<8x16xbf16>, tensor<32x16xbf16>) -> tensor<8x32xf32>
   // CHECK: nano.matmul %{{.*}}, %{{.*}} add %{{.*}} {alpha = 5.000000e-01 : f64, beta = 2.000000e+00 : f64, transpose_b} : (tensor<8x16xbf16>, tensor<32x16xbf16>, tensor<8x32xf32>) -> tensor<8x32xf32>
   %1 = nano.matmul %x, %w add %0 {alpha = 0.5, beta = 2.0, transpose_b} : (tensor<8x16xbf16>, tensor<32x16xbf16>, tensor<8x32xf32>) -> tensor<8x32xf32>
   // CHECK: nano.matmul %{{.*}}, %{{.*}} {transpose_a} : (tensor<3x8x16xf32>, tensor<3x8x16xf32>) -> tensor<3x16x16xf32>
   %2 = nano.matmul %b, %b {transpose_a} : (tensor<3x8x16xf32>, tensor<3x8x16xf32>) -> tensor<3x16x16xf32>
-  return %2 : tensor<3x16x16xf32>
+  nano.return %2 : tensor<3x16x16xf32>
 }
 
 // CHECK-LABEL: @table
-func.func @table(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
+nano.program @table(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
   // CHECK: nano.gather %{{.*}}, %{{.*}} : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>
   %0 = nano.gather %table, %ids : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>
   // CHECK: nano.scatter_add %{{.*}}, %{{.*}} : (tensor<128x64xbf16>, tensor<128xi32>) -> tensor<257x64xf32>
   %1 = nano.scatter_add %0, %ids : (tensor<128x64xbf16>, tensor<128xi32>) -> tensor<257x64xf32>
-  return %1 : tensor<257x64xf32>
+  nano.return %1 : tensor<257x64xf32>
 }
 
 // CHECK-LABEL: @attention
-func.func @attention(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
+nano.program @attention(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
   // CHECK: %[[Y:.*]], %[[LSE:.*]] = nano.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale 1.200000e-01 : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
   // CHECK-NOT: {
   %y, %lse = nano.attention %q, %q, %q, %range, %range scale 0.12
@@ -32,11 +32,11 @@ func.func @attention(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2
   %dq, %dk, %dv = nano.attention_grad %q, %q, %q, %range, %range, %lse, %lse, %y scale 0.12
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8x2xf32>, tensor<8x2xf32>, tensor<8x2x4xf32>)
       -> (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>)
-  return %dq : tensor<8x2x4xf32>
+  nano.return %dq : tensor<8x2x4xf32>
 }
 
 // CHECK-LABEL: @score
-func.func @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
+nano.program @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
   // CHECK: nano.attention {{.*}} {
   // CHECK-NEXT: ^bb0(%[[S:.*]]: tensor<f32>, %[[Q:.*]]: tensor<i32>, %[[K:.*]]: tensor<i32>, %{{.*}}: tensor<i32>):
   // CHECK-NEXT: %[[D:.*]] = nano.sub %[[Q]], %[[K]] : tensor<i32>
@@ -67,20 +67,20 @@ func.func @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf
   ^bb0(%s: tensor<f32>, %query: tensor<i32>, %key: tensor<i32>, %head: tensor<i32>, %g: tensor<f32>):
     nano.yield %g : tensor<f32>
   }
-  return %dq : tensor<8x2x4xf32>
+  nano.return %dq : tensor<8x2x4xf32>
 }
 
 // CHECK-LABEL: @loss
-func.func @loss(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
+nano.program @loss(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
   // CHECK: nano.cross_entropy %{{.*}}, %{{.*}} : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
   %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
   // CHECK: nano.all_reduce %{{.*}} : tensor<8xf32>
   %sum = nano.all_reduce %loss : tensor<8xf32>
-  return %sum : tensor<8xf32>
+  nano.return %sum : tensor<8xf32>
 }
 
 // CHECK-LABEL: @exchange
-func.func @exchange(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
+nano.program @exchange(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
   // CHECK: nano.all_reduce %{{.*}} by max over peers : tensor<8x4xbf16>
   %max = nano.all_reduce %x by max over peers : tensor<8x4xbf16>
   // CHECK: nano.reduce_scatter %{{.*}} parts 4 : (tensor<8x4xbf16>) -> tensor<2x4xbf16>
@@ -89,5 +89,5 @@ func.func @exchange(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
   %mine = nano.shard %part parts 2 over group : (tensor<2x4xbf16>) -> tensor<1x4xbf16>
   // CHECK: nano.all_gather %{{.*}} parts 8 over group : (tensor<1x4xbf16>) -> tensor<8x4xbf16>
   %all = nano.all_gather %mine parts 8 over group : (tensor<1x4xbf16>) -> tensor<8x4xbf16>
-  return %all : tensor<8x4xbf16>
+  nano.return %all : tensor<8x4xbf16>
 }

@@ -2,7 +2,7 @@
 // RUN: nano-opt %s --mlir-print-op-generic | nano-opt | FileCheck %s
 
 // CHECK-LABEL: @unary
-func.func @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+nano.program @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: nano.neg %{{.*}} : tensor<4x8xf32>
   %0 = nano.neg %x : tensor<4x8xf32>
   // CHECK: nano.exp %{{.*}} : tensor<4x8xf32>
@@ -33,11 +33,11 @@ func.func @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %13 = nano.round %12 : tensor<4x8xf32>
   // CHECK: nano.erf %{{.*}} : tensor<4x8xf32>
   %14 = nano.erf %13 : tensor<4x8xf32>
-  return %14 : tensor<4x8xf32>
+  nano.return %14 : tensor<4x8xf32>
 }
 
 // CHECK-LABEL: @bits
-func.func @bits(%a: tensor<4xi32>, %x: tensor<4xf32>, %w: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xbf16>) {
+nano.program @bits(%a: tensor<4xi32>, %x: tensor<4xf32>, %w: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xbf16>) {
   // CHECK: nano.rem %{{.*}}, %{{.*}} : tensor<4xi32>
   %0 = nano.rem %a, %a : tensor<4xi32>
   // CHECK: nano.and %{{.*}}, %{{.*}} : tensor<4xi32>
@@ -56,11 +56,11 @@ func.func @bits(%a: tensor<4xi32>, %x: tensor<4xf32>, %w: tensor<4xbf16>) -> (te
   %7 = nano.bitcast %w : tensor<4xbf16> -> tensor<4xi16>
   // CHECK: nano.cast %{{.*}} : tensor<4xi16> -> tensor<4xbf16>
   %8 = nano.cast %7 : tensor<4xi16> -> tensor<4xbf16>
-  return %6, %8 : tensor<4xf32>, tensor<4xbf16>
+  nano.return %6, %8 : tensor<4xf32>, tensor<4xbf16>
 }
 
 // CHECK-LABEL: @binary
-func.func @binary(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+nano.program @binary(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
   // CHECK: nano.add %{{.*}}, %{{.*}} : tensor<4xi32>
   %0 = nano.add %a, %b : tensor<4xi32>
   // CHECK: nano.sub %{{.*}}, %{{.*}} : tensor<4xi32>
@@ -73,11 +73,11 @@ func.func @binary(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
   %4 = nano.max %3, %b : tensor<4xi32>
   // CHECK: nano.min %{{.*}}, %{{.*}} : tensor<4xi32>
   %5 = nano.min %4, %b : tensor<4xi32>
-  return %5 : tensor<4xi32>
+  nano.return %5 : tensor<4xi32>
 }
 
 // CHECK-LABEL: @select
-func.func @select(%a: tensor<2xi32>, %x: tensor<2xbf16>, %y: tensor<2xbf16>) -> tensor<2xbf16> {
+nano.program @select(%a: tensor<2xi32>, %x: tensor<2xbf16>, %y: tensor<2xbf16>) -> tensor<2xbf16> {
   // CHECK: nano.select eq, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xi32>, tensor<2xbf16>
   %0 = nano.select eq, %a, %a, %x, %y : tensor<2xi32>, tensor<2xbf16>
   // CHECK: nano.select ne,
@@ -90,11 +90,11 @@ func.func @select(%a: tensor<2xi32>, %x: tensor<2xbf16>, %y: tensor<2xbf16>) -> 
   %4 = nano.select gt, %a, %a, %3, %y : tensor<2xi32>, tensor<2xbf16>
   // CHECK: nano.select ge,
   %5 = nano.select ge, %a, %a, %4, %y : tensor<2xi32>, tensor<2xbf16>
-  return %5 : tensor<2xbf16>
+  nano.return %5 : tensor<2xbf16>
 }
 
 // CHECK-LABEL: @cast
-func.func @cast(%x: tensor<2xi32>) -> tensor<2xf8E5M2> {
+nano.program @cast(%x: tensor<2xi32>) -> tensor<2xf8E5M2> {
   // CHECK: nano.cast %{{.*}} : tensor<2xi32> -> tensor<2xf32>
   %0 = nano.cast %x : tensor<2xi32> -> tensor<2xf32>
   // CHECK: nano.cast %{{.*}} : tensor<2xf32> -> tensor<2xf8E4M3FN>
@@ -103,11 +103,11 @@ func.func @cast(%x: tensor<2xi32>) -> tensor<2xf8E5M2> {
   %2 = nano.cast %1 : tensor<2xf8E4M3FN> -> tensor<2xbf16>
   // CHECK: nano.cast %{{.*}} : tensor<2xbf16> -> tensor<2xf8E5M2>
   %3 = nano.cast %2 : tensor<2xbf16> -> tensor<2xf8E5M2>
-  return %3 : tensor<2xf8E5M2>
+  nano.return %3 : tensor<2xf8E5M2>
 }
 
 // CHECK-LABEL: @constants
-func.func @constants() -> (tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>) {
+nano.program @constants() -> (tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>) {
   // CHECK: nano.constant 5.000000e-01 : tensor<f32>
   %0 = nano.constant 0.5 : tensor<f32>
   // CHECK: nano.constant -0.000000e+00 : tensor<2xbf16>
@@ -118,5 +118,5 @@ func.func @constants() -> (tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f3
   %3 = nano.constant 0xFFF0000000000000 : tensor<f32>
   // CHECK: nano.iota 1 : tensor<2x3xi32>
   %4 = nano.iota 1 : tensor<2x3xi32>
-  return %0, %1, %2, %3, %4 : tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>
+  nano.return %0, %1, %2, %3, %4 : tensor<f32>, tensor<2xbf16>, tensor<3xi32>, tensor<f32>, tensor<2x3xi32>
 }

@@ -3,8 +3,8 @@
 
 // CHECK-LABEL: @neutral
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xbf16>, %[[I:.*]]: tensor<4xi32>)
-// CHECK-NEXT: return %[[X]], %[[B]], %[[I]] :
-func.func @neutral(%x: tensor<4xf32>, %b: tensor<4xbf16>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xbf16>, tensor<4xi32>) {
+// CHECK-NEXT: nano.return %[[X]], %[[B]], %[[I]] :
+nano.program @neutral(%x: tensor<4xf32>, %b: tensor<4xbf16>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xbf16>, tensor<4xi32>) {
   %zero = nano.constant 0.0 : tensor<4xf32>
   %negZero = nano.constant -0.0 : tensor<4xbf16>
   %one = nano.constant 1.0 : tensor<4xf32>
@@ -23,7 +23,7 @@ func.func @neutral(%x: tensor<4xf32>, %b: tensor<4xbf16>, %i: tensor<4xi32>) -> 
   %i3 = nano.div %i2, %oneI : tensor<4xi32>
   %i4 = nano.add %i3, %negZeroI : tensor<4xi32>
   %i5 = nano.sub %i4, %negZeroI : tensor<4xi32>
-  return %x2, %b1, %i5 : tensor<4xf32>, tensor<4xbf16>, tensor<4xi32>
+  nano.return %x2, %b1, %i5 : tensor<4xf32>, tensor<4xbf16>, tensor<4xi32>
 }
 
 // −0 + 0 = +0 and −0 − (−0) = +0; 0 − x and 1/x are not x.
@@ -33,7 +33,7 @@ func.func @neutral(%x: tensor<4xf32>, %b: tensor<4xbf16>, %i: tensor<4xi32>) -> 
 // CHECK-DAG: nano.sub
 // CHECK-DAG: nano.div
 // CHECK-DAG: nano.mul
-func.func @kept(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+nano.program @kept(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %zero = nano.constant 0.0 : tensor<4xf32>
   %negZero = nano.constant -0.0 : tensor<4xf32>
   %one = nano.constant 1.0 : tensor<4xf32>
@@ -43,27 +43,27 @@ func.func @kept(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   %2 = nano.sub %zero, %x : tensor<4xf32>
   %3 = nano.div %one, %x : tensor<4xf32>
   %4 = nano.mul %x, %almost : tensor<4xf32>
-  return %0, %1, %2, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  nano.return %0, %1, %2, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 // CHECK-LABEL: @casts
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xbf16>)
-func.func @casts(%x: tensor<4xf32>, %b: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xbf16>, tensor<4xf32>) {
+nano.program @casts(%x: tensor<4xf32>, %b: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xbf16>, tensor<4xf32>) {
   %0 = nano.cast %x : tensor<4xf32> -> tensor<4xf32>
   // bf16 → f32 → bf16 changes nothing; f32 → bf16 → f32 rounds.
   %1 = nano.cast %b : tensor<4xbf16> -> tensor<4xf32>
   %2 = nano.cast %1 : tensor<4xf32> -> tensor<4xbf16>
   // CHECK-NEXT: %[[N:.*]] = nano.cast %[[X]] : tensor<4xf32> -> tensor<4xbf16>
   // CHECK-NEXT: %[[W:.*]] = nano.cast %[[N]] : tensor<4xbf16> -> tensor<4xf32>
-  // CHECK-NEXT: return %[[X]], %[[B]], %[[W]] :
+  // CHECK-NEXT: nano.return %[[X]], %[[B]], %[[W]] :
   %3 = nano.cast %x : tensor<4xf32> -> tensor<4xbf16>
   %4 = nano.cast %3 : tensor<4xbf16> -> tensor<4xf32>
-  return %0, %2, %4 : tensor<4xf32>, tensor<4xbf16>, tensor<4xf32>
+  nano.return %0, %2, %4 : tensor<4xf32>, tensor<4xbf16>, tensor<4xf32>
 }
 
 // CHECK-LABEL: @shapes
 // CHECK-SAME: (%[[X:.*]]: tensor<4x6xf32>)
-func.func @shapes(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x12xf32>, tensor<3xf32>) {
+nano.program @shapes(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x12xf32>, tensor<3xf32>) {
   %0 = nano.broadcast %x dims [0, 1] : tensor<4x6xf32> -> tensor<4x6xf32>
   %1 = nano.slice %0 dim 1 at 0 : tensor<4x6xf32> -> tensor<4x6xf32>
   %2 = nano.concat %1 dim 0 : (tensor<4x6xf32>) -> tensor<4x6xf32>
@@ -77,13 +77,13 @@ func.func @shapes(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x12xf32>, te
   %7 = nano.reshape %6 : tensor<6xf32> -> tensor<2x3xf32>
   %8 = nano.slice %7 dim 0 at 1 : tensor<2x3xf32> -> tensor<1x3xf32>
   %9 = nano.reshape %8 : tensor<1x3xf32> -> tensor<3xf32>
-  // CHECK: return %[[X]], %[[R]], %[[C]] :
-  return %4, %5, %9 : tensor<4x6xf32>, tensor<2x12xf32>, tensor<3xf32>
+  // CHECK: nano.return %[[X]], %[[R]], %[[C]] :
+  nano.return %4, %5, %9 : tensor<4x6xf32>, tensor<2x12xf32>, tensor<3xf32>
 }
 
 // Constants stay inside a score region, which a kernel takes over whole.
 // CHECK-LABEL: @score
-func.func @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
+nano.program @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf32> {
   // CHECK: nano.attention
   // CHECK-NEXT: ^bb0(
   // CHECK-NEXT: nano.constant 2.000000e+00 : tensor<f32>
@@ -94,5 +94,5 @@ func.func @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x4xf
     %twice = nano.mul %s, %two : tensor<f32>
     nano.yield %twice : tensor<f32>
   }
-  return %y : tensor<8x2x4xf32>
+  nano.return %y : tensor<8x2x4xf32>
 }

@@ -217,19 +217,19 @@ nano.state @w : tensor<3xf32> {role = #nano.role<parameter>, init = #nano.init<"
 
 // -----
 
-func.func @f() -> tensor<2xf32> {
+nano.program @f() -> tensor<2xf32> {
   // expected-error @below {{no state named @m}}
   %m = nano.load @m : tensor<2xf32>
-  return %m : tensor<2xf32>
+  nano.return %m : tensor<2xf32>
 }
 
 // -----
 
 nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @f() -> tensor<2xbf16> {
+nano.program @f() -> tensor<2xbf16> {
   // expected-error @below {{type 'tensor<2xbf16>' differs from that of state @m, 'tensor<2xf32>'}}
   %m = nano.load @m : tensor<2xbf16>
-  return %m : tensor<2xbf16>
+  nano.return %m : tensor<2xbf16>
 }
 
 // -----
@@ -238,10 +238,10 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-func.func @f() -> tensor<1xf32> {
+nano.program @f() -> tensor<1xf32> {
   // expected-error @below {{type 'tensor<1xf32>' differs from that of scalar @lr, 'tensor<f32>'}}
   %m = nano.load @lr : tensor<1xf32>
-  return %m : tensor<1xf32>
+  nano.return %m : tensor<1xf32>
 }
 
 // -----
@@ -250,109 +250,109 @@ nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
-func.func @f(%x: tensor<f32>) {
+nano.program @f(%x: tensor<f32>) {
   // expected-error @below {{no state named @lr}}
   nano.store %x, @lr : tensor<f32>
-  return
+  nano.return
 }
 
 // -----
 
 nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @f(%x: tensor<3xf32>) {
+nano.program @f(%x: tensor<3xf32>) {
   // expected-error @below {{type 'tensor<3xf32>' differs from that of state @m, 'tensor<2xf32>'}}
   nano.store %x, @m : tensor<3xf32>
-  return
+  nano.return
 }
 
 // -----
 
 nano.state @g : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @f(%x: tensor<3xbf16>) {
+nano.program @f(%x: tensor<3xbf16>) {
   // expected-error @below {{type 'tensor<3xbf16>' differs from that of state @g, 'tensor<2xf32>'}}
   nano.accumulate %x, @g : tensor<3xbf16>
-  return
+  nano.return
 }
 
 // -----
 
 nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @f(%x: tensor<2xf32>) {
+nano.program @f(%x: tensor<2xf32>) {
   // expected-error @below {{state @m accumulates no gradient: its role is optimizer}}
   nano.accumulate %x, @m : tensor<2xf32>
-  return
+  nano.return
 }
 
 // -----
 
-func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+nano.program @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   // expected-error @below {{block arguments must have the types of the operands}}
   %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<2xf32> {
   ^bb0(%a: tensor<3xf32>):
     %c = nano.constant 1.0 : tensor<2xf32>
     nano.yield %c : tensor<2xf32>
   }
-  return %y : tensor<2xf32>
+  nano.return %y : tensor<2xf32>
 }
 
 // -----
 
-func.func @f(%x: tensor<2xf32>) -> tensor<3xf32> {
+nano.program @f(%x: tensor<2xf32>) -> tensor<3xf32> {
   // expected-error @below {{must yield values of the types of the results}}
   %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<3xf32> {
   ^bb0(%a: tensor<2xf32>):
     nano.yield %a : tensor<2xf32>
   }
-  return %y : tensor<3xf32>
+  nano.return %y : tensor<3xf32>
 }
 
 // -----
 
-func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+nano.program @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   // expected-error @below {{must yield values of the types of the results}}
   %y = nano.fused (%x) : (tensor<2xf32>) -> tensor<2xf32> {
   ^bb0(%a: tensor<2xf32>):
     llvm.unreachable
   }
-  return %y : tensor<2xf32>
+  nano.return %y : tensor<2xf32>
 }
 
 // -----
 
 // expected-error @below {{a parameter cannot be sharded: every rank reads all of it}}
 nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @w,
-    nano.sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = []}}
+    sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = []}}
 
 // -----
 
-// expected-error @below {{nano.sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
+// expected-error @below {{sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
 nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 4 : i64, ranks = "neighbours", chunk = 2 : i64, pieces = []}}
+    sharding = {parts = 4 : i64, ranks = "neighbours", chunk = 2 : i64, pieces = []}}
 
 // -----
 
-// expected-error @below {{nano.sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
+// expected-error @below {{sharding is not {parts : i64, ranks, chunk : i64, pieces = [{name, shape, offset : i64}, …]}}}
 nano.state @m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", offset = 0 : i64}]}}
+    sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", offset = 0 : i64}]}}
 
 // -----
 
 // expected-error @below {{chunks of 4 elements, 2 parts: no division of 6 elements a rank}}
 nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = []}}
+    sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = []}}
 
 // -----
 
 // expected-error @below {{piece 'b' begins at 3, before the end of what precedes it, 4}}
 nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64,
+    sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64,
                      pieces = [{name = "a", shape = array<i64: 2, 2>, offset = 0 : i64}, {name = "b", shape = array<i64: 2>, offset = 3 : i64}]}}
 
 // -----
 
 // expected-error @below {{the pieces end at 14, after the whole of 12 elements}}
 nano.state @m : tensor<6xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
-    nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, 7>, offset = 0 : i64}]}}
+    sharding = {parts = 2 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, 7>, offset = 0 : i64}]}}
 
 // -----
 

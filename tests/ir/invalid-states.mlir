@@ -84,20 +84,20 @@ nano.state @v : tensor<3xf32> {role = #nano.role<gradient>, init = #nano.init<"c
 
 // -----
 
-// expected-error @below {{nano.over_ranks is "sum", must be "equal", "mean", "max" or "each"}}
-nano.state @s : tensor<3xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "sum"}
+// expected-error @below {{over_ranks is "sum", must be "equal", "mean", "max" or "each"}}
+nano.state @s : tensor<3xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "sum"}
 
 // -----
 
-// expected-error @below {{nano.over_ranks: of role parameter, which the training program does not write}}
-nano.state @s : tensor<3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
+// expected-error @below {{over_ranks: of role parameter, which the training program does not write}}
+nano.state @s : tensor<3xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
 
 // -----
 
-func.func @f(%x: tensor<4xi32>) {
+nano.program @f(%x: tensor<4xi32>) {
   // expected-error @below {{operand #0 must be}}
   %y = nano.stop_gradient %x : tensor<4xi32>
-  return
+  nano.return
 }
 
 // -----

@@ -531,7 +531,7 @@ def text_of(op):
     names = ", ".join(f"%a{i}" for i in range(len(op.operands)))
     types = f"({', '.join(map(type_text, op.operands))}) -> ({', '.join(map(type_text, op.results))})"
     result = f"%r:{len(op.results)} = "
-    return f'func.func @f({arguments}) {{\n{result}"nano.{op.name}"({names}){properties}{regions} : {types}\nreturn\n}}\n'
+    return f'nano.program @f({arguments}) {{\n{result}"nano.{op.name}"({names}){properties}{regions} : {types}\nnano.return\n}}\n'
 
 
 def refusals(texts, *passes):

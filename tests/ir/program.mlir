@@ -49,16 +49,16 @@ nano.reported "acts" norm in @reports at 0
 nano.reported "spread" histogram in @reports at 1 each_step phases [1] {edges = array<f64: -1.0, 5.9604644775390625E-8, 1.0>}
 
 // CHECK-LABEL: @reports_of
-func.func @reports_of(%x: tensor<2xbf16>, %i: tensor<4xi32>) {
+nano.program @reports_of(%x: tensor<2xbf16>, %i: tensor<4xi32>) {
   // CHECK: nano.report "acts" norm %{{.*}} : tensor<2xbf16>
   nano.report "acts" norm %x : tensor<2xbf16>
   // CHECK: nano.report "spread" histogram %{{.*}} over peers : tensor<4xi32>
   nano.report "spread" histogram %i over peers : tensor<4xi32>
-  return
+  nano.return
 }
 
 // CHECK-LABEL: @states
-func.func @states(%g: tensor<2xbf16>) -> (tensor<f32>, tensor<i32>) {
+nano.program @states(%g: tensor<2xbf16>) -> (tensor<f32>, tensor<i32>) {
   // CHECK: nano.load @m : tensor<2xf32>
   %m = nano.load @m : tensor<2xf32>
   // CHECK: nano.store %{{.*}}, @m : tensor<2xf32>
@@ -69,11 +69,11 @@ func.func @states(%g: tensor<2xbf16>) -> (tensor<f32>, tensor<i32>) {
   %lr = nano.load @lr : tensor<f32>
   // CHECK: nano.load @window : tensor<i32>
   %w = nano.load @window : tensor<i32>
-  return %lr, %w : tensor<f32>, tensor<i32>
+  nano.return %lr, %w : tensor<f32>, tensor<i32>
 }
 
 // CHECK-LABEL: @fused
-func.func @fused(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
+nano.program @fused(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
   // CHECK: nano.fused(%{{.*}}) : (tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
   // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<8x64xf32>):
   // CHECK-NEXT: %[[E:.*]] = nano.exp %[[A]] : tensor<8x64xf32>
@@ -85,5 +85,5 @@ func.func @fused(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
     %r = nano.reduce sum %e dims [1] : tensor<8x64xf32> -> tensor<8xf32>
     nano.yield %e, %r : tensor<8x64xf32>, tensor<8xf32>
   }
-  return %y, %s : tensor<8x64xf32>, tensor<8xf32>
+  nano.return %y, %s : tensor<8x64xf32>, tensor<8xf32>
 }

@@ -2,16 +2,16 @@
 // RUN: nano-opt %s --mlir-print-op-generic | nano-opt | FileCheck %s
 
 // CHECK-LABEL: @broadcast
-func.func @broadcast(%x: tensor<f32>, %y: tensor<4x1xbf16>) -> (tensor<4x8xf32>, tensor<2x4x8xbf16>) {
+nano.program @broadcast(%x: tensor<f32>, %y: tensor<4x1xbf16>) -> (tensor<4x8xf32>, tensor<2x4x8xbf16>) {
   // CHECK: nano.broadcast %{{.*}} dims [] : tensor<f32> -> tensor<4x8xf32>
   %0 = nano.broadcast %x dims [] : tensor<f32> -> tensor<4x8xf32>
   // CHECK: nano.broadcast %{{.*}} dims [1, 2] : tensor<4x1xbf16> -> tensor<2x4x8xbf16>
   %1 = nano.broadcast %y dims [1, 2] : tensor<4x1xbf16> -> tensor<2x4x8xbf16>
-  return %0, %1 : tensor<4x8xf32>, tensor<2x4x8xbf16>
+  nano.return %0, %1 : tensor<4x8xf32>, tensor<2x4x8xbf16>
 }
 
 // CHECK-LABEL: @move
-func.func @move(%x: tensor<8x6xf8E4M3FN>) -> tensor<4x12xf8E4M3FN> {
+nano.program @move(%x: tensor<8x6xf8E4M3FN>) -> tensor<4x12xf8E4M3FN> {
   // CHECK: nano.slice %{{.*}} dim 0 at 2 : tensor<8x6xf8E4M3FN> -> tensor<3x6xf8E4M3FN>
   %0 = nano.slice %x dim 0 at 2 : tensor<8x6xf8E4M3FN> -> tensor<3x6xf8E4M3FN>
   // CHECK: nano.slice %{{.*}} dim 0 at 7 : tensor<8x6xf8E4M3FN> -> tensor<1x6xf8E4M3FN>
@@ -21,11 +21,11 @@ func.func @move(%x: tensor<8x6xf8E4M3FN>) -> tensor<4x12xf8E4M3FN> {
   %3 = nano.concat %0, %1, %2 dim 0 : (tensor<3x6xf8E4M3FN>, tensor<1x6xf8E4M3FN>, tensor<4x6xf8E4M3FN>) -> tensor<8x6xf8E4M3FN>
   // CHECK: nano.reshape %{{.*}} : tensor<8x6xf8E4M3FN> -> tensor<4x12xf8E4M3FN>
   %4 = nano.reshape %3 : tensor<8x6xf8E4M3FN> -> tensor<4x12xf8E4M3FN>
-  return %4 : tensor<4x12xf8E4M3FN>
+  nano.return %4 : tensor<4x12xf8E4M3FN>
 }
 
 // CHECK-LABEL: @along
-func.func @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3xf32>) -> (tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>) {
+nano.program @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3xf32>) -> (tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>) {
   // CHECK: nano.rotate %{{.*}} by 3 : tensor<2x3x4xbf16>
   %0 = nano.rotate %x by 3 : tensor<2x3x4xbf16>
   // CHECK: nano.reduce sum %{{.*}} dims [0, 2] : tensor<2x3x4xbf16> -> tensor<3xbf16>
@@ -38,5 +38,5 @@ func.func @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3xf32
   %4 = nano.scan max %3 : tensor<7xi32>
   // CHECK: nano.reduce logsumexp %{{.*}} dims [1] : tensor<2x3xf32> -> tensor<2xf32>
   %5 = nano.reduce logsumexp %z dims [1] : tensor<2x3xf32> -> tensor<2xf32>
-  return %1, %2, %4, %5 : tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>
+  nano.return %1, %2, %4, %5 : tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>
 }

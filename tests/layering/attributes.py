@@ -16,33 +16,10 @@ ROOMS = ("ir/", "passes/", "codegen/", "compiler/")
 _NAME = re.compile(r'"((?:nano|kernel|step)\.[a-z][a-z_0-9.]*)"')
 _OP = re.compile(r'\bdef \w+ : (?:Nano|Step|Kernel)_\w+<"(\w+)"')
 
-MODEL = "a fact of the model, on the module, which has no op of its own"
-PROGRAM = "on functions of the graph, which are upstream's"
-# name: why it is no field of an op or attribute. The list only gets shorter.
+# name: why a wrong or missing one costs time or memory and never a result. The list only gets shorter.
 ALLOWED = {
-    "nano.model": MODEL,
-    "nano.hyperparameters": MODEL,
-    "nano.training": MODEL,
-    "nano.run_stages": MODEL,
-    "nano.run_stage": MODEL,
-    "nano.interchange": MODEL,
-    "nano.world": "what distribution found out, on the module",
-    "nano.group": "what distribution found out, on the module",
-    "nano.fp8_products": "what a report's rows are about, on the module",
-    "nano.gpu_scales": "how scales lie in memory, on the module",
-    "nano.role": PROGRAM,
-    "nano.phases": PROGRAM,
-    "nano.in_stages": PROGRAM,
-    "nano.event_step": PROGRAM,
-    "nano.traffic": PROGRAM + "; for the reader of a report alone",
-    "nano.over_ranks": "on states, read by the verifier of distribution",
-    "nano.sharding": "on states, verified with them",
-    "nano.fp8": "on states and their products, read by one policy class, which verifies it",
-    "nano.recompute": "on any op of the training program, until nano-recompute takes it away",
-    "nano.unroll": "on upstream's loops: a wrong one costs time, not results",
-    "step.offset": "on states and scalars, which graph and step share; both proofs read it",
-    "step.arena_bytes": "on the module; both proofs read it",
-    "step.floor_bytes": "on the module; for the reader of a report alone",
+    "nano.recompute": "a hint on any op of the training program, until nano-recompute takes it away",
+    "nano.unroll": "a hint on upstream's loops",
 }
 
 

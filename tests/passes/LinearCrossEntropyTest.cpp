@@ -4,7 +4,6 @@
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -81,8 +80,8 @@ std::string moduleText(const Head &head) {
          "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"none\", states = "
          "[]}\n" +
          state("embed", w, "1.0") + state("head", stored, "0.8") +
-         "func.func @train(%tokens: " + ids + ", %targets: " + ids +
-         ") -> tensor<f32> attributes {nano.role = \"train\"} {\n"
+         "nano.program @train(%tokens: " + ids + ", %targets: " + ids +
+         ") -> tensor<f32> attributes {role = \"train\"} {\n"
          "%table = nano.load @embed : " +
          w + "\n%h = nano.gather %table, %tokens : (" + w + ", " + ids + ") -> " + x +
          "\n%stored = nano.load @head : " + stored + "\n" +
@@ -93,12 +92,12 @@ std::string moduleText(const Head &head) {
                 : constant("zero", 0) + "%f = nano.add %z, %zero : " + wide("f32") + "\n") +
          head.logits + "%loss, %lse = nano.cross_entropy %x, %targets : (" + wide("f32") + ", " +
          ids + ") -> (" + row + ", " + row + ")\n%sum = nano.reduce sum %loss dims [0] : " + row +
-         " -> tensor<f32>\nreturn %sum : tensor<f32>\n}\n";
+         " -> tensor<f32>\nnano.return %sum : tensor<f32>\n}\n";
 }
 
 class LinearCrossEntropyTest : public testing::TestWithParam<Head> {
 protected:
-  LinearCrossEntropyTest() { context.loadDialect<NanoDialect, func::FuncDialect>(); }
+  LinearCrossEntropyTest() { context.loadDialect<NanoDialect>(); }
 
   OwningOpRef<ModuleOp> compile(bool fused) {
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(moduleText(GetParam()), &context);
@@ -121,7 +120,7 @@ protected:
 
   /// The loss, and the gradients in `states`.
   double run(ModuleOp module, StateMap &states, Arithmetic arithmetic) {
-    func::FuncOp train = functionWithRole(module, "train");
+    ProgramOp train = programWithRole(module, "train");
     std::mt19937_64 random(7);
     nano::test::initializeStates(module, states, random);
     for (auto &[name, value] : states)
@@ -168,7 +167,7 @@ TEST_P(LinearCrossEntropyTest, CloseWhenEveryOpRounds) {
 TEST_P(LinearCrossEntropyTest, LogitsExistAChunkAtATime) {
   OwningOpRef<ModuleOp> fused = compile(true);
   int64_t kernels = 0;
-  for (Operation &op : functionWithRole(*fused, "train").getBody().front()) {
+  for (Operation &op : programWithRole(*fused, "train").getBody().front()) {
     for (Value result : op.getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
       if (type.getNumElements() < chunk * columns)

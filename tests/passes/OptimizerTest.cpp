@@ -142,8 +142,8 @@ void declare(const std::vector<Parameter> &parameters, const std::string &comput
 
 std::string moduleText(const std::vector<Parameter> &parameters, double clip,
                        const std::string &computeType) {
-  std::string text = "module attributes {nano.training = {grad_clip = " + std::to_string(clip) +
-                     " : f64}} {\n" +
+  std::string text = "module {\nnano.model \"m\" {training = {grad_clip = " + std::to_string(clip) +
+                     " : f64}}\n" +
                      nano::test::declarations([&] { declare(parameters, computeType); });
   for (const Parameter &p : parameters)
     text += "nano.state @grad." + p.name + " : tensor<" + p.type.substr(0, p.type.rfind('x')) +
@@ -153,9 +153,7 @@ std::string moduleText(const std::vector<Parameter> &parameters, double clip,
 
 class OptimizerTest : public testing::Test {
 protected:
-  OptimizerTest() {
-    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect, func::FuncDialect>();
-  }
+  OptimizerTest() { context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect>(); }
 
   void expand(const std::vector<Parameter> &parameters, double clip = 0,
               const std::string &computeType = "f32") {
@@ -176,7 +174,7 @@ protected:
       states[scalar.getSymName().str()] = TensorValue{{}, {value}};
     }
     ASSERT_TRUE(
-        succeeded(nano::test::interpret(functionWithRole(*module, "update"), {}, states, options)));
+        succeeded(nano::test::interpret(programWithRole(*module, "update"), {}, states, options)));
   }
 
   /// New gradients, as if summed over the sequences of a global batch.

@@ -245,13 +245,11 @@ OwningOpRef<ModuleOp> Generator::run() {
   auto init = InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
   for (int i = 0; i < 4; ++i) {
     states.push_back({"s" + std::to_string(i), tensor(shapes[i])});
-    nano::graph::StateOp::create(builder, loc, builder.getStringAttr(states.back().first),
-                                 TypeAttr::get(states.back().second),
-                                 RoleAttr::get(builder.getContext(), Role::Gradient), init,
-                                 FlatSymbolRefAttr());
+    nano::graph::StateOp::create(builder, loc, states.back().first, states.back().second,
+                                 Role::Gradient, init);
   }
   RankedTensorType argument = tensor({8, 6});
-  auto function = func::FuncOp::create(builder, loc, "f", builder.getFunctionType({argument}, {}));
+  auto function = ProgramOp::create(builder, loc, "f", builder.getFunctionType({argument}, {}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   add(block->getArgument(0));
@@ -260,7 +258,7 @@ OwningOpRef<ModuleOp> Generator::run() {
   SmallVector<Value> results;
   for (int64_t count = 1 + below(3); count > 0; --count)
     results.push_back(any());
-  func::ReturnOp::create(builder, loc, results);
+  ReturnOp::create(builder, loc, results);
   function.setType(builder.getFunctionType({argument}, ValueRange(results).getTypes()));
   return module;
 }
@@ -288,7 +286,7 @@ TEST(Bufferize, keepsTheMeaning) {
       graph->dump();
     ASSERT_TRUE(isLowered);
 
-    auto function = *graph->getOps<func::FuncOp>().begin();
+    auto function = *graph->getOps<ProgramOp>().begin();
     auto program = *lowered->getOps<nano::step::ProgramOp>().begin();
     std::mt19937_64 random(seed);
     nano::test::StateMap states;

@@ -16,7 +16,8 @@ using nano::plan::IndexGroup;
 namespace {
 
 const char *const text = R"mlir(
-module attributes {nano.training = {seq_len = 4 : i64, vocab_size = 5 : i64}} {
+module {
+  nano.model "m" {training = {seq_len = 4 : i64, vocab_size = 5 : i64}}
   nano.scalar @window : i32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64

@@ -51,7 +51,7 @@ class Runs {
 public:
   Runs(ModuleOp module, ProgramOp program, const KernelTable &truth)
       : module(module), program(program), truth(truth),
-        arena(module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt() / wordBytes) {}
+        arena(int64_t(arenaOf(module).getBytes()) / wordBytes) {}
 
   Interleavings run() {
     readStorages();
@@ -119,9 +119,9 @@ void Runs::readStorages() {
     storage.marks.assign(size_t(storage.words), unwritten);
     return storage;
   };
-  auto persist = [&](Operation &op, StringRef attribute, MemRefType type, bool output) {
-    const void *key = SymbolTable::getSymbolName(&op).getAsOpaquePointer();
-    Storage &storage = add(key, op.getAttrOfType<IntegerAttr>(attribute).getInt(), type);
+  auto persist = [&](graph::PlacedOpInterface op, MemRefType type, bool output) {
+    const void *key = SymbolTable::getSymbolName(op).getAsOpaquePointer();
+    Storage &storage = add(key, op.getOffsetAttr().getInt(), type);
     storage.persistent = true;
     storage.output = output;
     for (Mark &mark : storage.marks)
@@ -130,9 +130,9 @@ void Runs::readStorages() {
   };
   for (Operation &op : *module.getBody())
     if (auto state = dyn_cast<graph::StateOp>(op))
-      persist(op, offsetAttrName, memrefOf(state.getTensorType()), false);
+      persist(state, memrefOf(state.getTensorType()), false);
     else if (auto input = dyn_cast<InputOp>(op))
-      persist(op, "offset", cast<MemRefType>(input.getType()), input.getOutput());
+      persist(input, cast<MemRefType>(input.getType()), input.getOutput());
   for (auto buffer : program.getBody().getOps<BufferOp>())
     add(bufferKey(buffer), int64_t(*buffer.getOffset()), buffer.getType());
 }

@@ -154,10 +154,9 @@ std::string Mutator::layOverBuffer() {
 }
 
 std::string Mutator::movePersistent() {
-  Operation *op = oneOf(parts.persistent);
-  StringRef name = isa<InputOp>(op) ? StringRef("offset") : StringRef(offsetAttrName);
-  const int64_t offset = lineBesides(op->getAttrOfType<IntegerAttr>(name).getInt());
-  op->setAttr(name, OpBuilder(op).getI64IntegerAttr(offset));
+  auto op = cast<graph::PlacedOpInterface>(oneOf(parts.persistent));
+  const int64_t offset = lineBesides(op.getOffsetAttr().getInt());
+  op.setOffsetAttr(OpBuilder(op).getI64IntegerAttr(offset));
   return "moved @" + SymbolTable::getSymbolName(op).str() + numbered(" to ", uint64_t(offset));
 }
 
@@ -258,11 +257,12 @@ std::string Mutator::shortenBuffer() {
 }
 
 std::string Mutator::shortenArena() {
-  auto bytes = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt();
+  ArenaOp arena = arenaOf(module);
+  auto bytes = int64_t(arena.getBytes());
   bytes -= line * int64_t(1 + below(3));
   if (bytes <= 0)
     return "";
-  module->setAttr(arenaBytesAttrName, OpBuilder(module).getI64IntegerAttr(bytes));
+  arena.setBytes(uint64_t(bytes));
   return numbered("left an arena of bytes ", uint64_t(bytes));
 }
 

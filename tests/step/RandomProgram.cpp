@@ -2,7 +2,6 @@
 #include "tests/step/RandomProgram.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -239,10 +238,8 @@ void Generator::declare(ModuleOp module) {
       graph::InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
   for (int i = 0; i < 3; ++i) {
     MemRefType type = randomType();
-    graph::StateOp::create(builder, loc, builder.getStringAttr("state" + std::to_string(i)),
-                           TypeAttr::get(tensorOf(type)),
-                           graph::RoleAttr::get(builder.getContext(), graph::Role::Gradient), init,
-                           FlatSymbolRefAttr());
+    graph::StateOp::create(builder, loc, "state" + std::to_string(i), tensorOf(type),
+                           graph::Role::Gradient, init);
   }
   InputOp::create(builder, loc, builder.getStringAttr("in"), TypeAttr::get(randomType()),
                   UnitAttr(), IntegerAttr());
@@ -355,7 +352,7 @@ std::string damage(ModuleOp module, std::mt19937 &random) {
   for (Operation &op : block)
     if (isa<StepCommandOpInterface>(op) && !isa<WaitOp, RecordOp>(op))
       commands.push_back(&op);
-  int64_t arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt();
+  int64_t arena = int64_t(arenaOf(module).getBytes());
   switch (below(6)) {
   case 0: {
     if (waits.empty())

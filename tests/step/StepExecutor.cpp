@@ -17,18 +17,17 @@ static MemRefType typeOf(Value view) { return cast<MemRefType>(view.getType()); 
 static int64_t lastSize(ArrayRef<int64_t> shape) { return shape.empty() ? 1 : shape.back(); }
 
 StepExecutor::StepExecutor(ModuleOp module)
-    : arena(size_t(module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt()) / 4,
-            std::numeric_limits<double>::quiet_NaN()) {
-  auto add = [&](Operation *op, StringRef attribute, ArrayRef<int64_t> shape) {
-    symbols[SymbolTable::getSymbolName(op).str()] = {
-        size_t(op->getAttrOfType<IntegerAttr>(attribute).getInt()) / 4, shape.vec()};
+    : arena(size_t(arenaOf(module).getBytes()) / 4, std::numeric_limits<double>::quiet_NaN()) {
+  auto add = [&](graph::PlacedOpInterface op, ArrayRef<int64_t> shape) {
+    symbols[SymbolTable::getSymbolName(op).str()] = {size_t(op.getOffsetAttr().getInt()) / 4,
+                                                     shape.vec()};
   };
   for (auto state : module.getOps<graph::StateOp>())
-    add(state, offsetAttrName, state.getTensorType().getShape());
+    add(state, state.getTensorType().getShape());
   for (auto scalar : module.getOps<graph::ScalarOp>())
-    add(scalar, offsetAttrName, {});
+    add(scalar, {});
   for (auto input : module.getOps<InputOp>())
-    add(input, "offset", cast<MemRefType>(input.getType()).getShape());
+    add(input, cast<MemRefType>(input.getType()).getShape());
 }
 
 void StepExecutor::set(StringRef symbol, const TensorValue &value) {

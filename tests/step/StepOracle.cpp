@@ -58,18 +58,16 @@ struct Unrolled {
 
 Unrolled unroll(ModuleOp module, ProgramOp program) {
   Unrolled result;
-  auto persist = [&](Operation *op, StringAttr symbol, StringRef attribute, MemRefType type,
-                     bool filled) {
-    const void *key = symbol.getAsOpaquePointer();
-    result.starts[key] = op->getAttrOfType<IntegerAttr>(attribute).getInt();
+  auto persist = [&](graph::PlacedOpInterface op, MemRefType type, bool filled) {
+    const void *key = SymbolTable::getSymbolName(op).getAsOpaquePointer();
+    result.starts[key] = op.getOffsetAttr().getInt();
     result.sizes[key] = contiguousBytes(type);
     result.persistent[key] = filled;
   };
   for (auto state : module.getOps<graph::StateOp>())
-    persist(state, state.getSymNameAttr(), offsetAttrName, memrefOf(state.getTensorType()), true);
+    persist(state, memrefOf(state.getTensorType()), true);
   for (auto input : module.getOps<InputOp>())
-    persist(input, input.getSymNameAttr(), "offset", cast<MemRefType>(input.getType()),
-            !input.getOutput());
+    persist(input, cast<MemRefType>(input.getType()), !input.getOutput());
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
     result.starts[bufferKey(buffer)] = int64_t(*buffer.getOffset());
     result.sizes[bufferKey(buffer)] = contiguousBytes(buffer.getType());
@@ -201,7 +199,7 @@ template <typename Check> std::string firstError(ModuleOp module, const Check &c
 } // namespace
 
 std::string findLivenessError(ModuleOp module) {
-  int64_t arena = module->getAttrOfType<IntegerAttr>(arenaBytesAttrName).getInt();
+  int64_t arena = int64_t(arenaOf(module).getBytes());
   return firstError(module, [&](const Unrolled &program) { return liveness(program, arena); });
 }
 

@@ -6,7 +6,6 @@
 #include "compiler/TraceModel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/DenseMap.h"
@@ -45,7 +44,7 @@ std::string declarations(std::function<void()> declare) {
   std::string text;
   llvm::raw_string_ostream out(text);
   for (Operation &op : *model.module->getBody())
-    if (!isa<func::FuncOp>(op)) {
+    if (!isa<graph::ModelOp, graph::ProgramOp>(op)) {
       op.print(out, OpPrintingFlags().useLocalScope());
       out << "\n";
     }

@@ -17,7 +17,7 @@ namespace {
 using Data = std::vector<double>;
 
 struct InterpreterTest : testing::Test {
-  InterpreterTest() { context.loadDialect<NanoDialect, func::FuncDialect>(); }
+  InterpreterTest() { context.loadDialect<NanoDialect>(); }
 
   /// The results of function @f of `text`.
   SmallVector<TensorValue> run(const std::string &text, ArrayRef<TensorValue> arguments,
@@ -33,7 +33,7 @@ struct InterpreterTest : testing::Test {
     if (!module)
       return {};
     auto results =
-        interpret(module->lookupSymbol<func::FuncOp>("f"), arguments, states, {arithmetic, dither});
+        interpret(module->lookupSymbol<ProgramOp>("f"), arguments, states, {arithmetic, dither});
     return succeeded(results) ? std::move(*results) : SmallVector<TensorValue>();
   }
 
@@ -60,9 +60,9 @@ TEST_F(InterpreterTest, RoundsToEachType) {
 }
 
 TEST_F(InterpreterTest, RoundsEveryOpWhenAsked) {
-  const char *text = R"(func.func @f(%x: tensor<1xbf16>) -> tensor<1xbf16> {
+  const char *text = R"(nano.program @f(%x: tensor<1xbf16>) -> tensor<1xbf16> {
     %y = nano.mul %x, %x : tensor<1xbf16>
-    return %y : tensor<1xbf16>
+    nano.return %y : tensor<1xbf16>
   })";
   double x = 1 + std::ldexp(1, -7);
   EXPECT_EQ(run(text, {{{1}, {x}}})[0].data[0], x * x);
@@ -71,10 +71,10 @@ TEST_F(InterpreterTest, RoundsEveryOpWhenAsked) {
 
 TEST_F(InterpreterTest, RoundsWithinOpsWhenAsked) {
   const char *text =
-      R"(func.func @f(%a: tensor<1x3xf32>, %b: tensor<3x1xf32>) -> (tensor<1x1xf32>, tensor<1xf32>) {
+      R"(nano.program @f(%a: tensor<1x3xf32>, %b: tensor<3x1xf32>) -> (tensor<1x1xf32>, tensor<1xf32>) {
     %y = nano.matmul %a, %b : (tensor<1x3xf32>, tensor<3x1xf32>) -> tensor<1x1xf32>
     %s = nano.reduce sum %a dims [1] : tensor<1x3xf32> -> tensor<1xf32>
-    return %y, %s : tensor<1x1xf32>, tensor<1xf32>
+    nano.return %y, %s : tensor<1x1xf32>, tensor<1xf32>
   })";
   // A sum that keeps 2⁻³⁰ in double and loses it in f32.
   const double small = std::ldexp(1, -30);
@@ -90,10 +90,10 @@ TEST_F(InterpreterTest, RoundsWithinOpsWhenAsked) {
 
 TEST_F(InterpreterTest, RoundsAtRandomToNothingOnAverage) {
   const char *text =
-      R"(func.func @f(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xbf16>) {
+      R"(nano.program @f(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xbf16>) {
     %y = nano.add %x, %x : tensor<4096xf32>
     %z = nano.cast %x : tensor<4096xf32> -> tensor<4096xbf16>
-    return %y, %z : tensor<4096xf32>, tensor<4096xbf16>
+    nano.return %y, %z : tensor<4096xf32>, tensor<4096xbf16>
   })";
   // A quarter of the way from one number of the type to the next: up one time in four.
   auto upward = [&](double unit, int result) {
@@ -111,11 +111,11 @@ TEST_F(InterpreterTest, RoundsAtRandomToNothingOnAverage) {
 
 TEST_F(InterpreterTest, IntegersWrapAndDivideDown) {
   auto results = run(
-      R"(func.func @f(%a: tensor<2xi32>, %b: tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) {
+      R"(nano.program @f(%a: tensor<2xi32>, %b: tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) {
     %q = nano.div %a, %b : tensor<2xi32>
     %p = nano.mul %a, %a : tensor<2xi32>
     %s = nano.scan sum %a : tensor<2xi32>
-    return %q, %p, %s : tensor<2xi32>, tensor<2xi32>, tensor<2xi32>
+    nano.return %q, %p, %s : tensor<2xi32>, tensor<2xi32>, tensor<2xi32>
   })",
       {{{2}, {-7, 2147483647}}, {{2}, {2, 2}}});
   EXPECT_EQ(results[0].data, (Data{-4, 1073741823}));
@@ -125,7 +125,7 @@ TEST_F(InterpreterTest, IntegersWrapAndDivideDown) {
 
 TEST_F(InterpreterTest, MovesElements) {
   auto results = run(
-      R"(func.func @f(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>) {
+      R"(nano.program @f(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>) {
     %s = nano.slice %x dim 1 at 1 : tensor<2x3xf32> -> tensor<2x2xf32>
     %r = nano.rotate %x by 1 : tensor<2x3xf32>
     %b = nano.broadcast %x dims [1, 2] : tensor<2x3xf32> -> tensor<2x2x3xf32>
@@ -133,7 +133,7 @@ TEST_F(InterpreterTest, MovesElements) {
     %a = nano.reduce sum %x dims [1] : tensor<2x3xf32> -> tensor<2xf32>
     %t = nano.slice %x dim 0 at 1 : tensor<2x3xf32> -> tensor<1x3xf32>
     %c = nano.concat %t, %x dim 0 : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
-    return %s, %r, %b, %m, %a, %c : tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>
+    nano.return %s, %r, %b, %m, %a, %c : tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>
   })",
       {{{2, 3}, {1, 5, 3, 4, 2, 6}}});
   EXPECT_EQ(results[0].data, (Data{5, 3, 2, 6}));
@@ -145,9 +145,9 @@ TEST_F(InterpreterTest, MovesElements) {
 }
 
 TEST_F(InterpreterTest, LogSumExp) {
-  const char *text = R"(func.func @f(%x: tensor<6x2xf32>) -> tensor<6xf32> {
+  const char *text = R"(nano.program @f(%x: tensor<6x2xf32>) -> tensor<6xf32> {
     %y = nano.reduce logsumexp %x dims [1] : tensor<6x2xf32> -> tensor<6xf32>
-    return %y : tensor<6xf32>
+    nano.return %y : tensor<6xf32>
   })";
   Data x{std::log(2.0), std::log(3.0), 1000,     1000, -1000, -INFINITY,
          -INFINITY,     -INFINITY,     INFINITY, 1,    NAN,   1};
@@ -163,10 +163,10 @@ TEST_F(InterpreterTest, LogSumExp) {
 TEST_F(InterpreterTest, MultipliesMatrices) {
   // a = [[1, 2, 3], [4, 5, 6]], b = [[1, 0], [2, 1], [0, 3]]: a·b = [[5, 11], [14, 23]].
   auto results = run(
-      R"(func.func @f(%a: tensor<2x3xf32>, %at: tensor<3x2xf32>, %b: tensor<3x2xf32>, %bt: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+      R"(nano.program @f(%a: tensor<2x3xf32>, %at: tensor<3x2xf32>, %b: tensor<3x2xf32>, %bt: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
     %p = nano.matmul %a, %b : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
     %q = nano.matmul %at, %bt add %p {transpose_a, transpose_b, alpha = 2.0 : f64, beta = -1.0 : f64} : (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-    return %p, %q : tensor<2x2xf32>, tensor<2x2xf32>
+    nano.return %p, %q : tensor<2x2xf32>, tensor<2x2xf32>
   })",
       {{{2, 3}, {1, 2, 3, 4, 5, 6}},
        {{3, 2}, {1, 4, 2, 5, 3, 6}},
@@ -179,12 +179,12 @@ TEST_F(InterpreterTest, MultipliesMatrices) {
 /// What lies halfway between two numbers of the type goes to the even one; the rest to the nearest.
 TEST_F(InterpreterTest, QuantizesWithOneScaleOrOneABlock) {
   const char *text =
-      R"(func.func @f(%x: tensor<2x4xf32>, %s: tensor<f32>, %b: tensor<2x2xf32>) -> (tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>) {
+      R"(nano.program @f(%x: tensor<2x4xf32>, %s: tensor<f32>, %b: tensor<2x2xf32>) -> (tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>) {
     %q = nano.quantize %x, %s : tensor<2x4xf32>, tensor<f32> -> tensor<2x4xf8E5M2>
     %p = nano.quantize %x, %b : tensor<2x4xf32>, tensor<2x2xf32> -> tensor<2x4xf8E4M3FN>
     %y = nano.dequantize %p, %b : tensor<2x4xf8E4M3FN>, tensor<2x2xf32> -> tensor<2x4xf32>
     %t = nano.transpose %q : tensor<2x4xf8E5M2> -> tensor<4x2xf8E5M2>
-    return %q, %p, %y, %t : tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>
+    nano.return %q, %p, %y, %t : tensor<2x4xf8E5M2>, tensor<2x4xf8E4M3FN>, tensor<2x4xf32>, tensor<4x2xf8E5M2>
   })";
   std::vector<TensorValue> arguments = {
       {{2, 4}, {3, -1, 17, 1e6, 0.5, 2, -19, NAN}}, {{}, {0.5}}, {{2, 2}, {1, 2, 0.25, 1}}};
@@ -209,18 +209,18 @@ TEST_F(InterpreterTest, QuantizesWithOneScaleOrOneABlock) {
 /// [1, 2]·[3, 4]ᵀ with scales 0.5 and 4, and sums over blocks of 128 with their own scales.
 TEST_F(InterpreterTest, MultipliesScaledMatrices) {
   auto results = run(
-      R"(func.func @f(%a: tensor<1x2xf8E5M2>, %b: tensor<1x2xf8E4M3FN>, %sa: tensor<f32>, %sb: tensor<f32>, %d: tensor<1x1xf32>) -> tensor<1x1xf32> {
+      R"(nano.program @f(%a: tensor<1x2xf8E5M2>, %b: tensor<1x2xf8E4M3FN>, %sa: tensor<f32>, %sb: tensor<f32>, %d: tensor<1x1xf32>) -> tensor<1x1xf32> {
     %y = nano.scaled_matmul %a, %b scales(%sa, %sb) add %d {transpose_b, alpha = 3.0 : f64, beta = -1.0 : f64}
         : (tensor<1x2xf8E5M2>, tensor<1x2xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<1x1xf32>) -> tensor<1x1xf32>
-    return %y : tensor<1x1xf32>
+    nano.return %y : tensor<1x1xf32>
   })",
       {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}, {{}, {0.5}}, {{}, {4}}, {{1, 1}, {6}}});
   EXPECT_EQ(results[0].data, (Data{3 * 0.5 * 4 * 11 - 6}));
   results = run(
-      R"(func.func @f(%a: tensor<1x256xf8E5M2>, %b: tensor<256x128xf8E4M3FN>, %sa: tensor<1x2xf32>, %sb: tensor<2x1xf32>) -> tensor<1x128xf32> {
+      R"(nano.program @f(%a: tensor<1x256xf8E5M2>, %b: tensor<256x128xf8E4M3FN>, %sa: tensor<1x2xf32>, %sb: tensor<2x1xf32>) -> tensor<1x128xf32> {
     %y = nano.scaled_matmul %a, %b scales(%sa, %sb)
         : (tensor<1x256xf8E5M2>, tensor<256x128xf8E4M3FN>, tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x128xf32>
-    return %y : tensor<1x128xf32>
+    nano.return %y : tensor<1x128xf32>
   })",
       {{{1, 256}, Data(256, 1)},
        {{256, 128}, Data(256 * 128, 2)},
@@ -231,10 +231,10 @@ TEST_F(InterpreterTest, MultipliesScaledMatrices) {
 
 TEST_F(InterpreterTest, ReadsAndFillsTables) {
   auto results = run(
-      R"(func.func @f(%w: tensor<3x2xf32>, %ids: tensor<4xi32>) -> (tensor<4x2xf32>, tensor<3x2xf32>) {
+      R"(nano.program @f(%w: tensor<3x2xf32>, %ids: tensor<4xi32>) -> (tensor<4x2xf32>, tensor<3x2xf32>) {
     %x = nano.gather %w, %ids : (tensor<3x2xf32>, tensor<4xi32>) -> tensor<4x2xf32>
     %y = nano.scatter_add %x, %ids : (tensor<4x2xf32>, tensor<4xi32>) -> tensor<3x2xf32>
-    return %x, %y : tensor<4x2xf32>, tensor<3x2xf32>
+    nano.return %x, %y : tensor<4x2xf32>, tensor<3x2xf32>
   })",
       {{{3, 2}, {1, 2, 3, 4, 5, 6}}, {{4}, {2, 0, 2, 2}}});
   EXPECT_EQ(results[0].data, (Data{5, 6, 1, 2, 5, 6, 5, 6}));
@@ -244,7 +244,7 @@ TEST_F(InterpreterTest, ReadsAndFillsTables) {
 /// Scores of query 1: 2·1·1 = 2 for key 0 and 2·1·2 = 4 for key 1, from which f takes ln 3.
 TEST_F(InterpreterTest, AttendsWithinRangesAndScores) {
   auto results = run(
-      R"(func.func @f(%q: tensor<2x1x1xf32>, %k: tensor<2x1x1xf32>, %v: tensor<2x1x1xf32>, %first: tensor<2xi32>, %last: tensor<2xi32>)
+      R"(nano.program @f(%q: tensor<2x1x1xf32>, %k: tensor<2x1x1xf32>, %v: tensor<2x1x1xf32>, %first: tensor<2xi32>, %last: tensor<2xi32>)
       -> (tensor<2x1x1xf32>, tensor<2x1xf32>) {
     %y, %lse = nano.attention %q, %k, %v, %first, %last scale 2.0
         : (tensor<2x1x1xf32>, tensor<2x1x1xf32>, tensor<2x1x1xf32>, tensor<2xi32>, tensor<2xi32>) -> (tensor<2x1x1xf32>, tensor<2x1xf32>) {
@@ -255,7 +255,7 @@ TEST_F(InterpreterTest, AttendsWithinRangesAndScores) {
       %r = nano.sub %s, %p : tensor<f32>
       nano.yield %r : tensor<f32>
     }
-    return %y, %lse : tensor<2x1x1xf32>, tensor<2x1xf32>
+    nano.return %y, %lse : tensor<2x1x1xf32>, tensor<2x1xf32>
   })",
       {{{2, 1, 1}, {5, 1}},
        {{2, 1, 1}, {1, 2}},
@@ -271,9 +271,9 @@ TEST_F(InterpreterTest, AttendsWithinRangesAndScores) {
 
 TEST_F(InterpreterTest, LossIsTheNegativeLogLikelihood) {
   auto results = run(
-      R"(func.func @f(%x: tensor<1x3xf32>, %t: tensor<1xi32>) -> (tensor<1xf32>, tensor<1xf32>) {
+      R"(nano.program @f(%x: tensor<1x3xf32>, %t: tensor<1xi32>) -> (tensor<1xf32>, tensor<1xf32>) {
     %loss, %lse = nano.cross_entropy %x, %t : (tensor<1x3xf32>, tensor<1xi32>) -> (tensor<1xf32>, tensor<1xf32>)
-    return %loss, %lse : tensor<1xf32>, tensor<1xf32>
+    nano.return %loss, %lse : tensor<1xf32>, tensor<1xf32>
   })",
       {{{1, 3}, {0, std::log(2.0), std::log(5.0)}}, {{1}, {1}}});
   EXPECT_NEAR(results[0].data[0], std::log(4.0), 1e-12);
@@ -283,7 +283,7 @@ TEST_F(InterpreterTest, LossIsTheNegativeLogLikelihood) {
 constexpr const char *stateful = R"(
   nano.state @s : tensor<2xbf16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0, 2.0]>}
   nano.state @g : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-  func.func @f(%x: tensor<2xbf16>) -> tensor<2xbf16> {
+  nano.program @f(%x: tensor<2xbf16>) -> tensor<2xbf16> {
     %s = nano.load @s : tensor<2xbf16>
     %y = nano.fused (%s, %x) : (tensor<2xbf16>, tensor<2xbf16>) -> tensor<2xbf16> {
     ^bb0(%a: tensor<2xbf16>, %b: tensor<2xbf16>):
@@ -293,7 +293,7 @@ constexpr const char *stateful = R"(
     nano.store %y, @s : tensor<2xbf16>
     nano.accumulate %x, @g : tensor<2xbf16>
     %again = nano.load @s : tensor<2xbf16>
-    return %again : tensor<2xbf16>
+    nano.return %again : tensor<2xbf16>
   })";
 
 TEST_F(InterpreterTest, StatesLiveFromCallToCall) {
@@ -326,9 +326,9 @@ TEST_F(InterpreterTest, SaysWhatIsWrong) {
   EXPECT_EQ(message, "interpreter: 0 arguments given");
   EXPECT_TRUE(run(stateful, {{{1}, {0}}}).empty());
   EXPECT_EQ(message, "interpreter: an argument's shape is not that of 'tensor<2xbf16>'");
-  EXPECT_TRUE(run(R"(func.func @f(%w: tensor<3x2xf32>, %ids: tensor<1xi32>) -> tensor<1x2xf32> {
+  EXPECT_TRUE(run(R"(nano.program @f(%w: tensor<3x2xf32>, %ids: tensor<1xi32>) -> tensor<1x2xf32> {
     %x = nano.gather %w, %ids : (tensor<3x2xf32>, tensor<1xi32>) -> tensor<1x2xf32>
-    return %x : tensor<1x2xf32>
+    nano.return %x : tensor<1x2xf32>
   })",
                   {{{3, 2}, Data(6)}, {{1}, {3}}})
                   .empty());

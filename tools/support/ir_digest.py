@@ -15,7 +15,6 @@ _VALUES = re.compile(r"%[\w.$#-]+(?:, %[\w.$#-]+)*")
 _DROPPED = r"(?:(?:step\.)?offset|grain) = \d+ : i64"
 _PLACE = re.compile(f"{_DROPPED}(?:, )?|, {_DROPPED}")
 _TYPE = re.compile(r"\b(?:tensor|memref)<([^<>,]*)>")
-_ATTRIBUTE = re.compile(r"step\.arena_bytes = \d+")
 _ARRAY = re.compile(r"array<i64: ([\d, -]+)>")
 _SECTION = re.compile(r"(step\.program|module)(?: private)?(?: @(\"[^\"]*\"|[\w.$-]+))?")
 _NO_COMMAND = re.compile(r"%[^=]+ = step\.")  # a buffer, a state's, a view of one
@@ -79,8 +78,10 @@ def header(item):
 def sections(text):
     """{name: (title, Counter of entries)} of a module, in order."""
     (module,) = parse(text)
-    attributes = collections.Counter(_ATTRIBUTE.findall(module.line))
-    found = {"module": ("module", attributes)} if attributes else {}
+    arena = collections.Counter(
+        item.line for item in module.items if item.line.startswith("step.arena")
+    )
+    found = {"module": ("module", arena)} if arena else {}
     for item in module.items:
         match = _SECTION.match(item.line)
         if match and match.group(1) == "module":

@@ -6,7 +6,6 @@
 #include "ir/step/Step.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -160,7 +159,7 @@ void plantInMemory(ModuleOp module) {
   auto buffer = firstOf<step::BufferOp>(module, "first", isUsed);
   auto parameters = module.getOps<graph::StateOp>();
   if (buffer && !parameters.empty())
-    buffer.setOffsetAttr((*parameters.begin())->getAttrOfType<IntegerAttr>(step::offsetAttrName));
+    buffer.setOffsetAttr((*parameters.begin()).getOffsetAttr());
 }
 
 /// The last launch is gone.

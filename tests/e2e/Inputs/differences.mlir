@@ -1,4 +1,5 @@
-module attributes {nano.model = "random", nano.hyperparameters = [], nano.run_stages = [{name = "a", until = 1 : i64, training = {seq_len = 8 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 8 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}}, {name = "b", until = 10 : i64, training = {seq_len = 48 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 48 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}}], nano.training = {seq_len = 8 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 8 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}} {
+module {
+  nano.model "random" {hyperparameters = [], run_stages = [{name = "a", until = 1 : i64, training = {seq_len = 8 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 8 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}}, {name = "b", until = 10 : i64, training = {seq_len = 48 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 48 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}}], training = {seq_len = 8 : i64, val_seq_len = 24 : i64, gen_seq_len = 24 : i64, global_batch = 8 : i64, num_iterations = 10 : i64, vocab_size = 17 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = true, log_scalar = "lr.adams", grad_clip = 5.000000e-01 : f64, dist = "allreduce"}}
 nano.scalar @adams.bias1 : f32 {
 ^bb0(%arg0: f64, %arg1: f64, %arg2: f64, %arg3: f64):
   %cst = arith.constant 1.000000e+00 : f64
@@ -347,7 +348,7 @@ nano.state @p4 : tensor<32x32xf32> {init = #nano.init<"normal", [0.000000e+00, 0
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64, %sequence: f64, %low: f64, %high: f64):
     nano.yield %low : f64
   }
-  func.func @train.a(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train", nano.in_stages = array<i64: 0>} {
+  nano.program @train.a(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train", stages = array<i64: 0>} {
     %v0 = nano.iota 0 : tensor<8xi32>
     %v1 = nano.load @p0 : tensor<17x16xf32>
     %v2 = nano.gather %v1, %tokens : (tensor<17x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
@@ -408,9 +409,9 @@ nano.state @p4 : tensor<32x32xf32> {init = #nano.init<"normal", [0.000000e+00, 0
     %v57 = nano.constant 6.250000000e-03 : tensor<f32>
     %v58 = nano.mul %v56, %v57 : tensor<f32>
     %v59 = nano.add %v54, %v58 : tensor<f32>
-    return %v59 : tensor<f32>
+    nano.return %v59 : tensor<f32>
   }
-  func.func @train.b(%tokens: tensor<48xi32>, %targets: tensor<48xi32>) -> tensor<f32> attributes {nano.role = "train", nano.in_stages = array<i64: 1>} {
+  nano.program @train.b(%tokens: tensor<48xi32>, %targets: tensor<48xi32>) -> tensor<f32> attributes {role = "train", stages = array<i64: 1>} {
     %v0 = nano.iota 0 : tensor<48xi32>
     %v1 = nano.load @p0 : tensor<17x16xf32>
     %v2 = nano.gather %v1, %tokens : (tensor<17x16xf32>, tensor<48xi32>) -> tensor<48x16xf32>
@@ -471,9 +472,9 @@ nano.state @p4 : tensor<32x32xf32> {init = #nano.init<"normal", [0.000000e+00, 0
     %v57 = nano.constant 6.250000000e-03 : tensor<f32>
     %v58 = nano.mul %v56, %v57 : tensor<f32>
     %v59 = nano.add %v54, %v58 : tensor<f32>
-    return %v59 : tensor<f32>
+    nano.return %v59 : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<24xi32>, %targets: tensor<24xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<24xi32>, %targets: tensor<24xi32>) -> tensor<f32> attributes {role = "validate"} {
     %v0 = nano.iota 0 : tensor<24xi32>
     %v1 = nano.load @p0 : tensor<17x16xf32>
     %v2 = nano.gather %v1, %tokens : (tensor<17x16xf32>, tensor<24xi32>) -> tensor<24x16xf32>
@@ -534,9 +535,9 @@ nano.state @p4 : tensor<32x32xf32> {init = #nano.init<"normal", [0.000000e+00, 0
     %v57 = nano.constant 6.250000000e-03 : tensor<f32>
     %v58 = nano.mul %v56, %v57 : tensor<f32>
     %v59 = nano.add %v54, %v58 : tensor<f32>
-    return %v59 : tensor<f32>
+    nano.return %v59 : tensor<f32>
   }
-  func.func @generate(%tokens: tensor<24xi32>) -> tensor<24x32xf32> attributes {nano.role = "generate"} {
+  nano.program @generate(%tokens: tensor<24xi32>) -> tensor<24x32xf32> attributes {role = "generate"} {
     %v0 = nano.iota 0 : tensor<24xi32>
     %v1 = nano.load @p0 : tensor<17x16xf32>
     %v2 = nano.gather %v1, %tokens : (tensor<17x16xf32>, tensor<24xi32>) -> tensor<24x16xf32>
@@ -590,6 +591,6 @@ nano.state @p4 : tensor<32x32xf32> {init = #nano.init<"normal", [0.000000e+00, 0
     %v50 = nano.tanh %v49 : tensor<24x32xf32>
     %v51 = nano.constant 4.000000000e+00 : tensor<24x32xf32>
     %v52 = nano.mul %v50, %v51 : tensor<24x32xf32>
-    return %v52 : tensor<24x32xf32>
+    nano.return %v52 : tensor<24x32xf32>
   }
 }

@@ -56,7 +56,7 @@ std::string compile(const Model &model) {
 
 struct ModelGradTest : testing::TestWithParam<Model> {
   ModelGradTest() {
-    context.loadDialect<NanoDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect>();
     module = parseSourceString<ModuleOp>(compile(GetParam()), &context);
     if (!module)
       return;
@@ -70,7 +70,7 @@ struct ModelGradTest : testing::TestWithParam<Model> {
           TensorValue::integers(cast<ShapedType>(train().getArgumentTypes()[i]), random, 0, 24));
   }
 
-  func::FuncOp train() { return module->lookupSymbol<func::FuncOp>("train"); }
+  ProgramOp train() { return module->lookupSymbol<ProgramOp>("train"); }
 
   LogicalResult run(std::unique_ptr<Pass> pass) {
     PassManager manager(&context);

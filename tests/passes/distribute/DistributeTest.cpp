@@ -96,9 +96,9 @@ void declare(const Case &model) {
 
 /// A model whose programs take the parameters' gradients as arguments.
 std::string moduleText(const Case &model) {
-  std::string text = "module attributes {nano.training = {seq_len = 1 : i64, global_batch = " +
+  std::string text = "module {\nnano.model \"m\" {training = {seq_len = 1 : i64, global_batch = " +
                      std::to_string(model.sequences) + " : i64, dist = \"" + model.dist +
-                     "\", grad_clip = " + std::to_string(model.clip) + " : f64}} {\n" +
+                     "\", grad_clip = " + std::to_string(model.clip) + " : f64}}\n" +
                      nano::test::declarations([&] { declare(model); });
   std::string arguments, first, next;
   for (const Parameter &p : model.parameters) {
@@ -111,8 +111,8 @@ std::string moduleText(const Case &model) {
             p.name + "_s, @grad." + p.name + " : " + p.type() + "\n";
   }
   auto function = [&](const std::string &name, const std::string &body) {
-    text += "func.func @" + name + "(" + arguments + ") attributes {nano.role = \"" + name +
-            "\"} {\n" + body + "return\n}\n";
+    text += "nano.program @" + name + "(" + arguments + ") attributes {role = \"" + name +
+            "\"} {\n" + body + "nano.return\n}\n";
   };
   function("first", first);
   function("next", next);
@@ -164,7 +164,7 @@ private:
 class DistributeTest : public testing::TestWithParam<int> {
 protected:
   DistributeTest() : random(GetParam()) {
-    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect, func::FuncDialect>();
+    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect>();
     context.disableMultithreading();
   }
 
@@ -208,7 +208,7 @@ protected:
     passes.addPass(nano::createExpandOptimizers(expand));
     ASSERT_TRUE(succeeded(passes.run(*module)));
 
-    const int64_t group = (*module)->getAttrOfType<IntegerAttr>(groupAttrName).getInt();
+    const int64_t group = groupOf(*module);
     Exchange exchange(world, group);
     std::vector<StateMap> states(world);
     std::vector<std::thread> ranks;
@@ -272,7 +272,7 @@ private:
         SmallVector<TensorValue> gradients;
         for (const Parameter &p : model.parameters)
           gradients.push_back(TensorValue::normal(RankedTensorType::get(p.shape, f32()), drawn));
-        func::FuncOp program;
+        ProgramOp program;
         if (micro == count - 1)
           program = functionFor(module, "last", phase);
         if (!program)
@@ -284,10 +284,9 @@ private:
     }
   }
 
-  static func::FuncOp functionFor(ModuleOp module, StringRef role, int64_t phase) {
-    for (auto function : module.getOps<func::FuncOp>())
-      if (auto of = function->getAttrOfType<StringAttr>(roleAttrName);
-          of == role && runsInPhase(function, phase))
+  static ProgramOp functionFor(ModuleOp module, StringRef role, int64_t phase) {
+    for (auto function : module.getOps<ProgramOp>())
+      if (auto of = function.getRoleAttr(); of == role && runsInPhase(function, phase))
         return function;
     return nullptr;
   }

@@ -6,7 +6,8 @@
 
 // Four ranks with three micro-batches each: `last` is a copy of `next` that communicates. The two matrices of u are a round of their own; the one of w and three of zeros
 // another.
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, dist = "allreduce"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 96 : i64, dist = "allreduce"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -38,7 +39,7 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
   nano.state @grad.head : tensor<16x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @fp8.head : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-  func.func @first(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {nano.role = "first"} {
+  nano.program @first(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {role = "first"} {
     %h = nano.constant 1.0 : tensor<16x8xf32>
     %s = nano.constant 2.0 : tensor<f32>
     nano.store %s, @fp8.head : tensor<f32>
@@ -47,9 +48,9 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
     nano.store %u, @grad.u : tensor<4x2x3xf32>
     %g = nano.neg %x : tensor<2x3xf32>
     nano.store %g, @grad.w : tensor<2x3xf32>
-    return %x : tensor<2x3xf32>
+    nano.return %x : tensor<2x3xf32>
   }
-  func.func @next(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {nano.role = "next"} {
+  nano.program @next(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {role = "next"} {
     %s = nano.load @fp8.head : tensor<f32>
     %one = nano.broadcast %s dims [] : tensor<f32> -> tensor<16x8xf32>
     %h = nano.load @grad.head : tensor<16x8xf32>
@@ -63,25 +64,25 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
     %wa = nano.load @grad.w : tensor<2x3xf32>
     %ws = nano.add %wa, %g : tensor<2x3xf32>
     nano.store %ws, @grad.w : tensor<2x3xf32> loc("model.cpp":7:0)
-    return %x : tensor<2x3xf32>
+    nano.return %x : tensor<2x3xf32>
   }
-  func.func @update() attributes {nano.role = "update"} {
+  nano.program @update() attributes {role = "update"} {
     %s = nano.load @fp8.head : tensor<f32>
     %m = nano.all_reduce %s by max : tensor<f32>
     nano.store %m, @fp8.head : tensor<f32>
-    return
+    nano.return
   }
 }
 
-// CHECK: module attributes {nano.group = 4 : i64, nano.training = {{.*}}, nano.world = 4 : i64}
-// CHECK: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {init = #nano.init<"constant", [0.000000e+00]>, nano.sharding = {chunk = 6 : i64, parts = 4 : i64,
-// CHECK-SAME: pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 4, 2, 3>}, {name = "grad.w", offset = 24 : i64, shape = array<i64: 2, 3>}], ranks = "group"}, role = #nano.role<gradient>}
-// CHECK-LABEL: func.func @first
+// CHECK: nano.model "m" {group = 4 : i64, training = {{.*}}, world = 4 : i64}
+// CHECK: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {{.*}}sharding = {chunk = 6 : i64, parts = 4 : i64,
+// CHECK-SAME: pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 4, 2, 3>}, {name = "grad.w", offset = 24 : i64, shape = array<i64: 2, 3>}], ranks = "group"}}
+// CHECK-LABEL: nano.program @first
 // CHECK-NOT: nano.all_reduce
-// CHECK-LABEL: func.func @next
+// CHECK-LABEL: nano.program @next
 // CHECK-NOT: nano.all_reduce
 // CHECK: nano.store %{{.*}}, @grad.w
-// CHECK-LABEL: func.func @last({{.*}}) -> tensor<2x3xf32> attributes {nano.role = "last"} {
+// CHECK-LABEL: nano.program @last({{.*}}) -> tensor<2x3xf32> attributes {role = "last"} {
 // CHECK: %[[H:.*]] = nano.add
 // CHECK-NEXT: %[[SH:.*]] = nano.all_reduce %[[H]] : tensor<16x8xf32>
 // CHECK-NEXT: nano.store %[[SH]], @grad.head : tensor<16x8xf32>
@@ -96,35 +97,35 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 // CHECK-NEXT: %[[MW:.*]] = nano.shard %[[SW]] parts 4 over group
 // CHECK-NEXT: %[[MINE:.*]] = nano.concat %[[MU]], %[[MW]] dim 0 : {{.*}} -> tensor<2x2x3xf32>
 // CHECK-NEXT: nano.store %[[MINE]], @grad.grams.bank0 : tensor<2x2x3xf32>
-// CHECK-NEXT: return
-// CHECK-LABEL: func.func @update
+// CHECK-NEXT: nano.return
+// CHECK-LABEL: nano.program @update
 // CHECK: nano.all_reduce %{{.*}} by max : tensor<f32>
 
 // A collective has the line of the parameter.
-// LINES-LABEL: func.func @last
+// LINES-LABEL: nano.program @last
 // LINES: nano.all_reduce %{{.*}} : tensor<16x8xf32> loc(#[[HEAD:.*]])
 // LINES: nano.all_reduce %{{.*}} : tensor<4x2x3xf32> loc(#[[U:.*]])
 // LINES-DAG: #[[HEAD]] = loc("model.cpp":9:0)
 // LINES-DAG: #[[U]] = loc("model.cpp":8:0)
 
 // One rank: twelve micro-batches, `next` is the last one too, and nothing is communicated.
-// ONE: module attributes {nano.group = 1 : i64, {{.*}}nano.world = 1 : i64}
+// ONE: nano.model "m" {group = 1 : i64, {{.*}}world = 1 : i64}
 // ONE: nano.state @grad.w
-// ONE-NOT: nano.sharding
-// ONE: func.func @first
-// ONE: func.func @next
-// ONE-NOT: func.func @last
-// ONE: func.func @update
+// ONE-NOT: sharding
+// ONE: nano.program @first
+// ONE: nano.program @next
+// ONE-NOT: nano.program @last
+// ONE: nano.program @update
 // ONE-NEXT: %[[S:.*]] = nano.load @fp8.head
 // ONE-NEXT: nano.store %[[S]], @fp8.head
 // ONE-NOT: nano.all_reduce
 
 // Six ranks, two micro-batches: groups of three; `next` becomes `last`.
-// GROUPS: nano.group = 3 : i64
+// GROUPS: group = 3 : i64
 // GROUPS: nano.state @grad.grams.bank0 : tensor<2x2x3xf32>
-// GROUPS: func.func @first
-// GROUPS-NOT: func.func @next
-// GROUPS: func.func @last
+// GROUPS: nano.program @first
+// GROUPS-NOT: nano.program @next
+// GROUPS: nano.program @last
 // GROUPS: nano.load @grad.head
 // GROUPS: nano.all_reduce %{{.*}} : tensor<3x2x3xf32>
 // GROUPS-NEXT: nano.shard %{{.*}} parts 3 over group : (tensor<3x2x3xf32>) -> tensor<1x2x3xf32>
@@ -133,13 +134,13 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64, 
 // SINGLE-NOT: nano.state @grad.w
 // SINGLE-NOT: nano.state @grad.u
 // SINGLE: nano.state @grad.head
-// SINGLE-NOT: func.func @first
-// SINGLE-NOT: func.func @next
-// SINGLE: func.func @last
+// SINGLE-NOT: nano.program @first
+// SINGLE-NOT: nano.program @next
+// SINGLE: nano.program @last
 // SINGLE-NOT: nano.load
 // SINGLE: nano.store %{{.*}}, @fp8.head
 // SINGLE: nano.store %{{.*}}, @grad.head
 // SINGLE-NOT: nano.store %{{.*}}, @grad.w
 // SINGLE-NOT: nano.store %{{.*}}, @grad.u
 // SINGLE: nano.store %{{.*}}, @grad.grams.bank0
-// SINGLE: func.func @update
+// SINGLE: nano.program @update

@@ -2,25 +2,28 @@
 // RUN: not nano-opt %s --nano-distribute=world=0 2>&1 | FileCheck %s
 
 // CHECK: error: the options world, max-group and min-shard must be at least 1, are 0, 8 and 32768
-// expected-error @below {{nano.training does not say seq_len and global_batch}}
+// expected-error @below {{training does not say seq_len and global_batch}}
 module {
 }
 
 // -----
 
 // expected-error @below {{global_batch 24 is not a multiple of seq_len 8 times 4 ranks}}
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 24 : i64}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 24 : i64}}
 }
 
 // -----
 
-// expected-error @below {{nano.training: dist is "zero3", must be "allreduce" or "zero2"}}
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero3"}} {
+// expected-error @below {{training: dist is "zero3", must be "allreduce" or "zero2"}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero3"}}
 }
 
 // -----
 
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -33,12 +36,14 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64}}
 // -----
 
 // expected-error @below {{no functions with the roles "first" and "next": nano-split-accumulation comes first}}
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64}}
 }
 
 // -----
 
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -71,13 +76,13 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
   nano.state @grad.w : tensor<64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   // expected-note @below {{taken here}}
   nano.state @grad.w.part : tensor<64xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-  func.func @first(%x: tensor<7x10xf32>, %y: tensor<64xf32>, %z: tensor<6x16xf32>) attributes {nano.role = "first"} {
+  nano.program @first(%x: tensor<7x10xf32>, %y: tensor<64xf32>, %z: tensor<6x16xf32>) attributes {role = "first"} {
     nano.store %z, @grad.six : tensor<6x16xf32>
     nano.store %x, @grad.odd.w : tensor<7x10xf32>
     nano.store %y, @grad.w : tensor<64xf32>
-    return
+    nano.return
   }
-  func.func @next() attributes {nano.role = "next"} {
-    return
+  nano.program @next() attributes {role = "next"} {
+    nano.return
   }
 }

@@ -7,7 +7,8 @@
 // RUN:   | nano-opt --nano-distribute=world=1 --nano-expand-optimizers | FileCheck %s --check-prefixes=JOINED,SINGLE
 
 // An optimizer on every third step. Its gradients add up on each rank and are communicated in the last phase; the other's are in all.
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 96 : i64}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -28,60 +29,60 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64}}
   nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @slow}
   nano.state @grad.u : tensor<4x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.v : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-  func.func @first(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {nano.role = "first"} {
+  nano.program @first(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {role = "first"} {
     nano.store %v, @grad.v : tensor<8xf32>
     nano.store %u, @grad.u : tensor<4x2x3xf32>
-    return
+    nano.return
   }
-  func.func @next(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {nano.role = "next"} {
+  nano.program @next(%u: tensor<4x2x3xf32>, %v: tensor<8xf32>) attributes {role = "next"} {
     %va = nano.load @grad.v : tensor<8xf32>
     %vs = nano.add %va, %v : tensor<8xf32>
     nano.store %vs, @grad.v : tensor<8xf32>
     %ua = nano.load @grad.u : tensor<4x2x3xf32>
     %us = nano.add %ua, %u : tensor<4x2x3xf32>
     nano.store %us, @grad.u : tensor<4x2x3xf32>
-    return
+    nano.return
   }
 }
 
 // Three micro-batches a rank: `first` begins the slow optimizer's gradients in phase 0 only.
-// THREE-LABEL: func.func @first_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "first"} {
+// THREE-LABEL: nano.program @first_0({{.*}}) attributes {phases = array<i64: 0>, role = "first"} {
 // THREE-NEXT: nano.store %arg1, @grad.v
-// THREE-LABEL: func.func @first_1({{.*}}) attributes {nano.phases = array<i64: 1, 2>, nano.role = "first"} {
+// THREE-LABEL: nano.program @first_1({{.*}}) attributes {phases = array<i64: 1, 2>, role = "first"} {
 // THREE-NEXT: %[[V:.*]] = nano.load @grad.v
 // THREE-NEXT: %[[S:.*]] = nano.add %[[V]], %arg1
 // THREE-NEXT: nano.store %[[S]], @grad.v
 // THREE-NEXT: nano.store %arg0, @grad.u
-// THREE-LABEL: func.func @next({{.*}}) attributes {nano.role = "next"} {
+// THREE-LABEL: nano.program @next({{.*}}) attributes {role = "next"} {
 // THREE-NOT: all_reduce
-// THREE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0, 1>, nano.role = "last"} {
+// THREE-LABEL: nano.program @last_0({{.*}}) attributes {phases = array<i64: 0, 1>, role = "last"} {
 // THREE: nano.add
 // THREE-NEXT: nano.store %{{.*}}, @grad.v
 // THREE: nano.all_reduce %{{.*}} : tensor<4x2x3xf32>
-// THREE-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// THREE-LABEL: nano.program @last_2({{.*}}) attributes {phases = array<i64: 2>, role = "last"} {
 // THREE: %[[V:.*]] = nano.all_reduce %{{.*}} : tensor<8xf32>
 // THREE-NEXT: nano.store %[[V]], @grad.v
 // THREE: nano.all_reduce %{{.*}} : tensor<4x2x3xf32>
 
 // One micro-batch a rank: `last` begins, goes on, or goes on and communicates.
-// ONE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "last"} {
+// ONE-LABEL: nano.program @last_0({{.*}}) attributes {phases = array<i64: 0>, role = "last"} {
 // ONE-NEXT: nano.store %arg1, @grad.v
 // ONE: nano.store %{{.*}}, @grad.grams.bank0
-// ONE-LABEL: func.func @last_1({{.*}}) attributes {nano.phases = array<i64: 1>, nano.role = "last"} {
+// ONE-LABEL: nano.program @last_1({{.*}}) attributes {phases = array<i64: 1>, role = "last"} {
 // ONE-NEXT: nano.load @grad.v
 // ONE-NEXT: nano.add
 // ONE-NEXT: nano.store %{{.*}}, @grad.v
 // ONE: nano.store %{{.*}}, @grad.grams.bank0
-// ONE-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// ONE-LABEL: nano.program @last_2({{.*}}) attributes {phases = array<i64: 2>, role = "last"} {
 // ONE-NEXT: nano.load @grad.v
 // ONE-NEXT: nano.add
 // ONE-NEXT: nano.all_reduce
 // ONE-NEXT: nano.store %{{.*}}, @grad.v
 
-// CHECK-LABEL: func.func @update_0() attributes {nano.phases = array<i64: 0, 1>, nano.role = "update"} {
+// CHECK-LABEL: nano.program @update_0() attributes {phases = array<i64: 0, 1>, role = "update"} {
 // CHECK-NOT: nano.store %{{.*}}, @v :
 // CHECK: nano.store %{{.*}}, @u :
-// CHECK-LABEL: func.func @update_2() attributes {nano.phases = array<i64: 2>, nano.role = "update"} {
+// CHECK-LABEL: nano.program @update_2() attributes {phases = array<i64: 2>, role = "update"} {
 // CHECK: %[[SCALE:.*]] = nano.load @grad_scale
 // CHECK: %[[THIRD:.*]] = nano.constant 0.33333333333333331 : tensor<f32>
 // CHECK-NEXT: %[[MEAN:.*]] = nano.mul %[[SCALE]], %[[THIRD]]
@@ -93,18 +94,18 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 96 : i64}}
 // CHECK: nano.store %{{.*}}, @u :
 
 // One rank whose updates end the last micro-batches: those of the last phase are another program.
-// TWO-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0, 1>, nano.role = "last"} {
-// SINGLE-LABEL: func.func @last_0({{.*}}) attributes {nano.phases = array<i64: 0>, nano.role = "last"} {
-// SINGLE-LABEL: func.func @last_1({{.*}}) attributes {nano.phases = array<i64: 1>, nano.role = "last"} {
+// TWO-LABEL: nano.program @last_0({{.*}}) attributes {phases = array<i64: 0, 1>, role = "last"} {
+// SINGLE-LABEL: nano.program @last_0({{.*}}) attributes {phases = array<i64: 0>, role = "last"} {
+// SINGLE-LABEL: nano.program @last_1({{.*}}) attributes {phases = array<i64: 1>, role = "last"} {
 // JOINED-NOT: nano.store %{{.*}}, @v :
 // JOINED: nano.store %{{.*}}, @u :
-// JOINED-LABEL: func.func @last_2({{.*}}) attributes {nano.phases = array<i64: 2>, nano.role = "last"} {
+// JOINED-LABEL: nano.program @last_2({{.*}}) attributes {phases = array<i64: 2>, role = "last"} {
 // JOINED: nano.store %{{.*}}, @v :
-// JOINED-NOT: nano.role = "update"
+// JOINED-NOT: role = "update"
 
-// ALONE: func.func @first_0
-// ALONE: func.func @first_1
-// ALONE: func.func @next
-// ALONE-NOT: func.func @last
-// ALONE: func.func @update_0
-// ALONE: func.func @update_2
+// ALONE: nano.program @first_0
+// ALONE: nano.program @first_1
+// ALONE: nano.program @next
+// ALONE-NOT: nano.program @last
+// ALONE: nano.program @update_0
+// ALONE: nano.program @update_2

@@ -1,7 +1,8 @@
 // RUN: nano-opt %s "--nano-distribute=world=2 min-shard=64" | FileCheck %s
 
 // Gradients that are added up in bf16 are exchanged so: a part, a whole sum, and a bank, which is apart from that of matrices in f32.
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2", stored_gradients = true}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2", stored_gradients = true}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -45,26 +46,26 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
   nano.state @grad.u : tensor<2x3xbf16> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.v : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-  func.func @first(%h: tensor<16x8xbf16>, %g: tensor<32xbf16>, %u: tensor<2x3xbf16>, %v: tensor<2x3xf32>) attributes {nano.role = "first"} {
+  nano.program @first(%h: tensor<16x8xbf16>, %g: tensor<32xbf16>, %u: tensor<2x3xbf16>, %v: tensor<2x3xf32>) attributes {role = "first"} {
     nano.store %v, @grad.v : tensor<2x3xf32>
     nano.store %u, @grad.u : tensor<2x3xbf16>
     nano.store %h, @grad.head : tensor<16x8xbf16>
     nano.store %g, @grad.gain : tensor<32xbf16>
-    return
+    nano.return
   }
-  func.func @next(%h: tensor<16x8xbf16>, %g: tensor<32xbf16>, %u: tensor<2x3xbf16>, %v: tensor<2x3xf32>) attributes {nano.role = "next"} {
+  nano.program @next(%h: tensor<16x8xbf16>, %g: tensor<32xbf16>, %u: tensor<2x3xbf16>, %v: tensor<2x3xf32>) attributes {role = "next"} {
     nano.store %v, @grad.v : tensor<2x3xf32>
     nano.store %u, @grad.u : tensor<2x3xbf16>
     nano.store %h, @grad.head : tensor<16x8xbf16>
     nano.store %g, @grad.gain : tensor<32xbf16>
-    return
+    nano.return
   }
 }
 
 // CHECK-DAG: nano.state @grad.head.part : tensor<64xbf16>
 // CHECK-DAG: nano.state @grad.grams.bank0 : tensor<1x2x3xf32> {{.*}}name = "grad.v"
 // CHECK-DAG: nano.state @grad.grams.bank1 : tensor<1x2x3xbf16> {{.*}}name = "grad.u"
-// CHECK-LABEL: func.func @last
+// CHECK-LABEL: nano.program @last
 // CHECK: %[[V:.*]] = nano.concat {{.*}} -> tensor<2x2x3xf32>
 // CHECK: nano.reduce_scatter %[[V]] parts 2 {{.*}}: (tensor<2x2x3xf32>) -> tensor<1x2x3xf32>
 // CHECK: %[[U:.*]] = nano.concat {{.*}} -> tensor<2x2x3xbf16>

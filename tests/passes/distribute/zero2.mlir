@@ -3,7 +3,8 @@
 
 // A large parameter that is updated element by element: this rank's half of the sum; a small one: the whole sum. Three matrices whose updates have products: two rounds of two, the second with zeros. Over several groups of ranks
 // the parts of all of them are added.
-module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, global_batch = 32 : i64, dist = "zero2"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -32,13 +33,13 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
   nano.state @grad.gain : tensor<32xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.u : tensor<3x2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-  func.func @first(%h: tensor<16x8xf32>, %g: tensor<32xf32>, %u: tensor<3x2x3xf32>) attributes {nano.role = "first"} {
+  nano.program @first(%h: tensor<16x8xf32>, %g: tensor<32xf32>, %u: tensor<3x2x3xf32>) attributes {role = "first"} {
     nano.store %u, @grad.u : tensor<3x2x3xf32>
     nano.store %h, @grad.head : tensor<16x8xf32>
     nano.store %g, @grad.gain : tensor<32xf32>
-    return
+    nano.return
   }
-  func.func @next(%h: tensor<16x8xf32>, %g: tensor<32xf32>, %u: tensor<3x2x3xf32>) attributes {nano.role = "next"} {
+  nano.program @next(%h: tensor<16x8xf32>, %g: tensor<32xf32>, %u: tensor<3x2x3xf32>) attributes {role = "next"} {
     %ua = nano.load @grad.u : tensor<3x2x3xf32>
     %us = nano.add %ua, %u : tensor<3x2x3xf32>
     nano.store %us, @grad.u : tensor<3x2x3xf32>
@@ -48,15 +49,15 @@ module attributes {nano.training = {seq_len = 8 : i64, global_batch = 32 : i64, 
     %ga = nano.load @grad.gain : tensor<32xf32>
     %gs = nano.add %ga, %g : tensor<32xf32>
     nano.store %gs, @grad.gain : tensor<32xf32>
-    return
+    nano.return
   }
 }
 
-// CHECK-DAG: nano.state @grad.head.part : tensor<64xf32> {{.*}}nano.sharding = {chunk = 64 : i64, parts = 2 : i64, pieces = [{name = "grad.head", offset = 0 : i64, shape = array<i64: 16, 8>}], ranks = "group"}
-// CHECK-DAG: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {{.*}}nano.sharding = {chunk = 6 : i64, parts = 2 : i64, pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 3, 2, 3>}], ranks = "group"}
-// NODES-NOT: func.func @first
+// CHECK-DAG: nano.state @grad.head.part : tensor<64xf32> {{.*}}sharding = {chunk = 64 : i64, parts = 2 : i64, pieces = [{name = "grad.head", offset = 0 : i64, shape = array<i64: 16, 8>}], ranks = "group"}
+// CHECK-DAG: nano.state @grad.grams.bank0 : tensor<2x2x3xf32> {{.*}}sharding = {chunk = 6 : i64, parts = 2 : i64, pieces = [{name = "grad.u", offset = 0 : i64, shape = array<i64: 3, 2, 3>}], ranks = "group"}
+// NODES-NOT: nano.program @first
 
-// CHECK-LABEL: func.func @last
+// CHECK-LABEL: nano.program @last
 // NODE: %[[U:.*]] = nano.add %{{.*}} : tensor<3x2x3xf32>
 // NODE-NEXT: %[[A:.*]] = nano.slice %[[U]] dim 0 at 0 : tensor<3x2x3xf32> -> tensor<2x2x3xf32>
 // NODE-NEXT: %[[PA:.*]] = nano.reduce_scatter %[[A]] parts 2 over group : (tensor<2x2x3xf32>) -> tensor<1x2x3xf32>

@@ -4,7 +4,7 @@
 // CHECK: nano.state @fp8.w.scale : tensor<f32> {{.*}}role<gradient>
 // CHECK: nano.state @fp8.w : tensor<32x16xf8E4M3FN> {{.*}}role<gradient>
 
-// CHECK-LABEL: func.func @first(
+// CHECK-LABEL: nano.program @first(
 // CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>
 // CHECK: %[[W:.*]] = nano.load @w
 // CHECK-NEXT: %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
@@ -31,10 +31,10 @@
 // CHECK: nano.scaled_matmul {{.*}} scales(%[[SG]], %[[SX]])
 // CHECK: nano.scaled_matmul {{.*}} scales(%[[SG]], %[[SW]])
 
-// CHECK-LABEL: func.func @next(
+// CHECK-LABEL: nano.program @next(
 // CHECK: nano.load @fp8.w.scale
-// CHECK-LABEL: func.func @update()
-// CHECK-NEXT: return
+// CHECK-LABEL: nano.program @update()
+// CHECK-NEXT: nano.return
 
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
@@ -42,9 +42,9 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "current", margin = 0.0 : f64}}
+  fp8 = {recipe = "current", margin = 0.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -54,9 +54,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -68,8 +68,8 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @update() attributes {nano.role = "update"} {
-  return
+nano.program @update() attributes {role = "update"} {
+  nano.return
 }

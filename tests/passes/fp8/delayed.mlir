@@ -8,7 +8,7 @@
 // CHECK: nano.state @w.fp8_amax_x
 // CHECK: nano.state @fp8.w.amax_x
 
-// CHECK-LABEL: func.func @first(
+// CHECK-LABEL: nano.program @first(
 // CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>
 // CHECK: %[[XROWS:.*]] = nano.reduce max %{{.*}} dims [1] : tensor<64x16xf32>
 // CHECK: %[[XMAX:.*]] = nano.reduce max %[[XROWS]] dims [0]
@@ -20,14 +20,14 @@
 // CHECK: nano.quantize %{{.*}}, %[[SG]]
 // CHECK: nano.store %[[XMAX]], @fp8.w.amax_x
 // CHECK: nano.store %[[GMAX]], @fp8.w.amax_g
-// CHECK-NEXT: return
+// CHECK-NEXT: nano.return
 
-// CHECK-LABEL: func.func @next(
+// CHECK-LABEL: nano.program @next(
 // CHECK: %[[BEFORE:.*]] = nano.load @fp8.w.amax_x
 // CHECK-NEXT: %[[LARGER:.*]] = nano.max %[[BEFORE]], %{{.*}}
 // CHECK-NEXT: nano.store %[[LARGER]], @fp8.w.amax_x
 
-// CHECK-LABEL: func.func @update()
+// CHECK-LABEL: nano.program @update()
 // CHECK-NEXT: %[[HX:.*]] = nano.load @fp8.w.amax_x
 // CHECK-NEXT: %[[AX:.*]] = nano.all_reduce %[[HX]] by max : tensor<f32>
 // CHECK-NEXT: %[[HG:.*]] = nano.load @fp8.w.amax_g
@@ -43,7 +43,7 @@
 // CHECK: nano.store %{{.*}}, @w.fp8_scale_x
 // CHECK: nano.store %{{.*}}, @w.fp8_amax_g
 // CHECK: nano.store %{{.*}}, @w.fp8_scale_g
-// CHECK-NEXT: return
+// CHECK-NEXT: nano.return
 
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
@@ -51,9 +51,9 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "delayed", history = 4 : i64, margin = 0.0 : f64}}
+  fp8 = {recipe = "delayed", history = 4 : i64, margin = 0.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -63,9 +63,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -77,17 +77,17 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @update() attributes {nano.role = "update"} {
-  return
+nano.program @update() attributes {role = "update"} {
+  nano.return
 }
 
 // -----
 
 // A history of one step is that step; a margin of one doubles the scale: 2/448. `update` is added
 // where there is none.
-// CHECK-LABEL: func.func @update() attributes {nano.role = "update"} {
+// CHECK-LABEL: nano.program @update() attributes {role = "update"} {
 // CHECK-NEXT: %[[HERE:.*]] = nano.load @fp8.w.amax_x
 // CHECK-NEXT: %[[X:.*]] = nano.all_reduce %[[HERE]] by max : tensor<f32>
 // CHECK: %[[STEPS:.*]] = nano.broadcast %[[X]] {{.*}} -> tensor<1xf32>
@@ -100,9 +100,9 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "delayed", history = 1 : i64, margin = 1.0 : f64}}
+  fp8 = {recipe = "delayed", history = 1 : i64, margin = 1.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -112,9 +112,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -126,5 +126,5 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }

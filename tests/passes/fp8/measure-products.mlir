@@ -3,9 +3,9 @@
 // RUN: nano-opt %s --nano-scale-products=k-major --nano-measure-products | FileCheck %s --check-prefix=KMAJOR
 // RUN: nano-opt %s --nano-measure-products | FileCheck %s --check-prefix=NOTHING
 
-// CHECK: module attributes {nano.fp8_products = [{converted = array<i1: true, true, true>, recipe = "static", weight = "w"}]}
-// CHECK-LABEL: func.func @measure(
-// CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %{{.*}}: tensor<64x32xf32>) -> tensor<1x15xf32> attributes {nano.role = "measure"}
+// CHECK: nano.model "" {fp8_products = [{converted = array<i1: true, true, true>, recipe = "static", weight = "w"}]}
+// CHECK-LABEL: nano.program @measure(
+// CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %{{.*}}: tensor<64x32xf32>) -> tensor<1x15xf32> attributes {role = "measure"}
 // CHECK-NOT: nano.store
 // CHECK: %[[XQ:.*]] = nano.quantize %[[X]], %[[SX:[^ ]*]]
 // CHECK: %[[Z:.*]] = nano.scaled_matmul %[[XQ]], %{{.*}}
@@ -26,10 +26,10 @@
 // CHECK: %[[FLAT:.*]] = nano.concat
 // CHECK-SAME: -> tensor<15xf32>
 // CHECK: nano.reshape %[[FLAT]] : tensor<15xf32> -> tensor<1x15xf32>
-// CHECK-NEXT: return
+// CHECK-NEXT: nano.return
 
 // Operands that were transposed after conversion are read as they were before.
-// KMAJOR-LABEL: func.func @measure(
+// KMAJOR-LABEL: nano.program @measure(
 // KMAJOR-SAME: %[[X:.*]]: tensor<64x16xbf16>
 // KMAJOR: nano.matmul %{{.*}}, %[[X]] {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
 
@@ -41,9 +41,9 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+  fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -53,9 +53,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -67,8 +67,8 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @update() attributes {nano.role = "update"} {
-  return
+nano.program @update() attributes {role = "update"} {
+  nano.return
 }

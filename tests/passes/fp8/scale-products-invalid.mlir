@@ -5,9 +5,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
+// expected-error@+1 {{fp8 must name a recipe: one of off, static, current, delayed, block}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "fast"}}
+  fp8 = {recipe = "fast"}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -17,9 +17,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8 must name a recipe: one of off, static, current, delayed, block}}
+// expected-error@+1 {{attribute 'fp8' failed to satisfy constraint: dictionary of named attribute values}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = "current"}
+  fp8 = "current"}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -29,9 +29,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
+// expected-error@+1 {{fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static"}}
+  fp8 = {recipe = "static"}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -41,9 +41,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
+// expected-error@+1 {{fp8: static scaling needs three positive scales, of input, weight and gradient, or 0 for what is not converted}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 1.0, -1.0, 1.0>}}
+  fp8 = {recipe = "static", scales = array<f64: 1.0, -1.0, 1.0>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -53,9 +53,9 @@ nano.scalar @lr : f32 {
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-// expected-error@+1 {{nano.fp8: a history of 0 steps}}
+// expected-error@+1 {{fp8: a history of 0 steps}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "delayed", history = 0 : i64}}
+  fp8 = {recipe = "delayed", history = 0 : i64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -67,7 +67,7 @@ nano.scalar @lr : f32 {
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{a margin of 1.000000e+02; at least 1, and at most 64 either way}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "current", margin = 100.0 : f64}}
+  fp8 = {recipe = "current", margin = 100.0 : f64}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -79,7 +79,7 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+  fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
 // -----
@@ -91,11 +91,11 @@ nano.scalar @lr : f32 {
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{the name @fp8.w is taken: FP8 scaling needs it}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+  fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 // expected-note@+1 {{taken here}}
 nano.state @fp8.w : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -105,9 +105,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -119,10 +119,10 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @update() attributes {nano.role = "update"} {
-  return
+nano.program @update() attributes {role = "update"} {
+  nano.return
 }
 
 // -----
@@ -134,11 +134,11 @@ nano.scalar @lr : f32 {
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
 // expected-error@+1 {{the name @w.fp8_scale_g is taken: FP8 scaling needs it}}
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all,
-  nano.fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
+  fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}}
 nano.state @grad.w : tensor<32x16xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 // expected-note@+1 {{taken here}}
 nano.state @w.fp8_scale_g : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "first"} {
+nano.program @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "first"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -148,9 +148,9 @@ func.func @first(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16x
   %dw = nano.matmul %g, %x {transpose_a} : (tensor<64x32xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
   nano.store %dw, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {nano.role = "next"} {
+nano.program @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xbf16> attributes {role = "next"} {
   %w = nano.load @w : tensor<32x16xf32>
   %wc = nano.cast %w : tensor<32x16xf32> -> tensor<32x16xbf16>
   %z = nano.matmul %x, %wc {transpose_b} : (tensor<64x16xbf16>, tensor<32x16xbf16>) -> tensor<64x32xbf16>
@@ -162,8 +162,8 @@ func.func @next(%x: tensor<64x16xbf16>, %h: tensor<64x32xf32>) -> tensor<64x16xb
   %sum = nano.add %old, %dw : tensor<32x16xf32>
   nano.store %sum, @grad.w : tensor<32x16xf32>
   %dx = nano.matmul %g, %wc : (tensor<64x32xbf16>, tensor<32x16xbf16>) -> tensor<64x16xbf16>
-  return %dx : tensor<64x16xbf16>
+  nano.return %dx : tensor<64x16xbf16>
 }
-func.func @update() attributes {nano.role = "update"} {
-  return
+nano.program @update() attributes {role = "update"} {
+  nano.return
 }

@@ -5,7 +5,6 @@
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
@@ -147,7 +146,7 @@ std::string programOf(const Kernel &kernel) {
                     number = sized("", "f32"), p = types.at('P'), t = types.at('T'),
                     column = types.at('C');
   const bool isScaled = kernel.factors != "bf16";
-  return "func.func @run(%a: " + a + ", %b: " + b + ", %sa: " + number + ", %sb: " + number +
+  return "nano.program @run(%a: " + a + ", %b: " + b + ", %sa: " + number + ", %sb: " + number +
          ", %targets: " + t + ", %numbers: " + column + ") -> (" + resultTypes +
          ") {\n%product = " +
          (isScaled ? "nano.scaled_matmul %a, %b scales(%sa, %sb) {transpose_b} : (" + a + ", " + b +
@@ -157,8 +156,8 @@ std::string programOf(const Kernel &kernel) {
          (kernel.results.size() > 1 ? ":" + std::to_string(kernel.results.size()) : "") +
          " = nano.fused(%product, %targets, %numbers) : (" + p + ", " + t + ", " + column +
          ") -> (" + resultTypes + ") {\n^bb0(%p: " + p + ", %t: " + t + ", %c: " + column + "):\n" +
-         body + "nano.yield " + results + " : " + resultTypes + "\n}\nreturn " + outside + " : " +
-         resultTypes + "\n}\n";
+         body + "nano.yield " + results + " : " + resultTypes + "\n}\nnano.return " + outside +
+         " : " + resultTypes + "\n}\n";
 }
 
 /// How far results may lie from each other when every op rounds. A sum of f32 is rounded once as a
@@ -172,7 +171,7 @@ double roundedTolerance(Type element) {
 
 class SplitRowSumsTest : public testing::TestWithParam<Kernel> {
 protected:
-  SplitRowSumsTest() { context.loadDialect<NanoDialect, func::FuncDialect>(); }
+  SplitRowSumsTest() { context.loadDialect<NanoDialect>(); }
 
   OwningOpRef<ModuleOp> compile(const std::string &products) {
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(programOf(GetParam()), &context);
@@ -187,7 +186,7 @@ protected:
     return module;
   }
 
-  static func::FuncOp runOf(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
+  static ProgramOp runOf(ModuleOp module) { return *module.getOps<ProgramOp>().begin(); }
 
   static SmallVector<TensorValue> run(ModuleOp module, Arithmetic arithmetic) {
     std::mt19937_64 random(11);

@@ -1,47 +1,47 @@
 // RUN: nano-opt %s -nano-fold-matmul-epilogues | FileCheck %s
 
-// CHECK-LABEL: func.func @residual
+// CHECK-LABEL: nano.program @residual
 // CHECK-NEXT:  %[[Y:.*]] = nano.matmul %arg1, %arg2 add %arg0 {transpose_b}
-// CHECK-NEXT:  return %[[Y]]
-func.func @residual(%x: tensor<8x16xf32>, %h: tensor<8x32xf32>, %w: tensor<16x32xf32>) -> tensor<8x16xf32> {
+// CHECK-NEXT:  nano.return %[[Y]]
+nano.program @residual(%x: tensor<8x16xf32>, %h: tensor<8x32xf32>, %w: tensor<16x32xf32>) -> tensor<8x16xf32> {
   %p = nano.matmul %h, %w {transpose_b} : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32>
   %y = nano.add %x, %p : tensor<8x16xf32>
-  return %y : tensor<8x16xf32>
+  nano.return %y : tensor<8x16xf32>
 }
 
 // The sum of bf16 tensors is formed in f32 either way.
-// CHECK-LABEL: func.func @mixed_residual
+// CHECK-LABEL: nano.program @mixed_residual
 // CHECK-NEXT:  %[[Y:.*]] = nano.matmul %arg1, %arg2 add %arg0 {transpose_b} : {{.*}} -> tensor<8x16xbf16>
-// CHECK-NEXT:  return %[[Y]]
-func.func @mixed_residual(%x: tensor<8x16xbf16>, %h: tensor<8x32xbf16>, %w: tensor<16x32xbf16>) -> tensor<8x16xbf16> {
+// CHECK-NEXT:  nano.return %[[Y]]
+nano.program @mixed_residual(%x: tensor<8x16xbf16>, %h: tensor<8x32xbf16>, %w: tensor<16x32xbf16>) -> tensor<8x16xbf16> {
   %p = nano.matmul %h, %w {transpose_b} : (tensor<8x32xbf16>, tensor<16x32xbf16>) -> tensor<8x16xbf16>
   %xf = nano.cast %x : tensor<8x16xbf16> -> tensor<8x16xf32>
   %pf = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
   %s = nano.add %xf, %pf : tensor<8x16xf32>
   %y = nano.cast %s : tensor<8x16xf32> -> tensor<8x16xbf16>
-  return %y : tensor<8x16xbf16>
+  nano.return %y : tensor<8x16xbf16>
 }
 
 // Products of 8-bit floats take the same.
-// CHECK-LABEL: func.func @scaled
+// CHECK-LABEL: nano.program @scaled
 // CHECK-NEXT:  %[[Y:.*]] = nano.scaled_matmul %arg1, %arg2 scales(%arg3, %arg3) add %arg0 {alpha = 5.000000e-01 : f64, transpose_b} : {{.*}} -> tensor<8x16xf32>
-// CHECK-NEXT:  return %[[Y]]
-func.func @scaled(%x: tensor<8x16xf32>, %h: tensor<8x32xf8E5M2>, %w: tensor<16x32xf8E4M3FN>, %s: tensor<f32>) -> tensor<8x16xf32> {
+// CHECK-NEXT:  nano.return %[[Y]]
+nano.program @scaled(%x: tensor<8x16xf32>, %h: tensor<8x32xf8E5M2>, %w: tensor<16x32xf8E4M3FN>, %s: tensor<f32>) -> tensor<8x16xf32> {
   %p = nano.scaled_matmul %h, %w scales(%s, %s) {transpose_b} : (tensor<8x32xf8E5M2>, tensor<16x32xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x16xbf16>
   %c = nano.constant 0.5 : tensor<8x16xf32>
   %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
   %t = nano.mul %f, %c : tensor<8x16xf32>
   %y = nano.add %x, %t : tensor<8x16xf32>
-  return %y : tensor<8x16xf32>
+  nano.return %y : tensor<8x16xf32>
 }
 
 // A step of Newton–Schulz needs no kernel but its three products.
-// CHECK-LABEL: func.func @newton_schulz
+// CHECK-LABEL: nano.program @newton_schulz
 // CHECK-NEXT:  %[[A:.*]] = nano.matmul %arg0, %arg0 {transpose_b}
 // CHECK-NEXT:  %[[B:.*]] = nano.matmul %[[A]], %[[A]] add %[[A]] {alpha = 2.031500e+00 : f64, beta = -4.775000e+00 : f64}
 // CHECK-NEXT:  %[[X:.*]] = nano.matmul %[[B]], %arg0 add %arg0 {beta = 3.444500e+00 : f64}
-// CHECK-NEXT:  return %[[X]]
-func.func @newton_schulz(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+// CHECK-NEXT:  nano.return %[[X]]
+nano.program @newton_schulz(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %a = nano.matmul %x, %x {transpose_b} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
   %c1 = nano.constant -4.775 : tensor<8x8xf32>
   %c2 = nano.constant 2.0315 : tensor<8x8xf32>
@@ -53,39 +53,39 @@ func.func @newton_schulz(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %ax = nano.mul %x, %c0 : tensor<8x16xf32>
   %bx = nano.matmul %b, %x : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
   %y = nano.add %ax, %bx : tensor<8x16xf32>
-  return %y : tensor<8x16xf32>
+  nano.return %y : tensor<8x16xf32>
 }
 
 // A bias would have to be written out to be an addend: it is left to fusion. So is a product that somebody else reads.
-// CHECK-LABEL: func.func @left_alone
+// CHECK-LABEL: nano.program @left_alone
 // CHECK:       nano.matmul %arg0, %arg1 {transpose_b}
 // CHECK:       nano.add
 // CHECK:       nano.add
-func.func @left_alone(%h: tensor<8x32xf32>, %w: tensor<16x32xf32>, %b: tensor<16xf32>, %x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+nano.program @left_alone(%h: tensor<8x32xf32>, %w: tensor<16x32xf32>, %b: tensor<16xf32>, %x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
   %p = nano.matmul %h, %w {transpose_b} : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32>
   %bb = nano.broadcast %b dims [1] : tensor<16xf32> -> tensor<8x16xf32>
   %y = nano.add %p, %bb : tensor<8x16xf32>
   %z = nano.add %x, %p : tensor<8x16xf32>
-  return %y, %z : tensor<8x16xf32>, tensor<8x16xf32>
+  nano.return %y, %z : tensor<8x16xf32>, tensor<8x16xf32>
 }
 
-// CHECK-LABEL: func.func @one_rounding
+// CHECK-LABEL: nano.program @one_rounding
 // CHECK-NEXT:  nano.matmul %arg0, %arg1 {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xf32>
-// CHECK-NEXT:  return
-func.func @one_rounding(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>) -> tensor<8x16xf32> {
+// CHECK-NEXT:  nano.return
+nano.program @one_rounding(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>) -> tensor<8x16xf32> {
   %p = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
   %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
-  return %f : tensor<8x16xf32>
+  nano.return %f : tensor<8x16xf32>
 }
 
 // What a kernel widens for nothing stays narrow in memory.
-// CHECK-LABEL: func.func @widened_in_kernels
+// CHECK-LABEL: nano.program @widened_in_kernels
 // CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
 // CHECK-NEXT:  nano.cast %[[P]]
-func.func @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %c: tensor<16xf32>) -> tensor<8x16xf32> {
+nano.program @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %c: tensor<16xf32>) -> tensor<8x16xf32> {
   %p = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
   %f = nano.cast %p : tensor<8x16xbf16> -> tensor<8x16xf32>
   %w = nano.broadcast %c dims [1] : tensor<16xf32> -> tensor<8x16xf32>
   %y = nano.add %f, %w : tensor<8x16xf32>
-  return %y : tensor<8x16xf32>
+  nano.return %y : tensor<8x16xf32>
 }

@@ -2,7 +2,7 @@
 // RUN: nano-opt %s -nano-fuse-products="products=fused report" -split-input-file -verify-diagnostics | FileCheck %s --implicit-check-not="{{^      %.* = nano.(scaled_)?matmul}}"
 // CHECK-COUNT-31: {{^    %.* = nano.(scaled_)?matmul}}
 
-func.func @batch(%x: tensor<2x4096x256xbf16>, %w: tensor<2x256x512xbf16>) -> tensor<2x4096x512xbf16> {
+nano.program @batch(%x: tensor<2x4096x256xbf16>, %w: tensor<2x256x512xbf16>) -> tensor<2x4096x512xbf16> {
   // expected-remark @below {{left to the library: it is a batch of products}}
   %p = nano.matmul %x, %w : (tensor<2x4096x256xbf16>, tensor<2x256x512xbf16>) -> tensor<2x4096x512xbf16>
   %y = nano.fused(%p) : (tensor<2x4096x512xbf16>) -> tensor<2x4096x512xbf16> {
@@ -10,12 +10,12 @@ func.func @batch(%x: tensor<2x4096x256xbf16>, %w: tensor<2x256x512xbf16>) -> ten
     %s = nano.mul %a, %a : tensor<2x4096x512xbf16>
     nano.yield %s : tensor<2x4096x512xbf16>
   }
-  return %y : tensor<2x4096x512xbf16>
+  nano.return %y : tensor<2x4096x512xbf16>
 }
 
 // -----
 
-func.func @wide(%x: tensor<4096x256xf32>, %w: tensor<256x512xf32>) -> tensor<4096x512xf32> {
+nano.program @wide(%x: tensor<4096x256xf32>, %w: tensor<256x512xf32>) -> tensor<4096x512xf32> {
   // expected-remark @below {{left to the library: its operands are not bf16}}
   %p = nano.matmul %x, %w : (tensor<4096x256xf32>, tensor<256x512xf32>) -> tensor<4096x512xf32>
   %y = nano.fused(%p) : (tensor<4096x512xf32>) -> tensor<4096x512xf32> {
@@ -23,12 +23,12 @@ func.func @wide(%x: tensor<4096x256xf32>, %w: tensor<256x512xf32>) -> tensor<409
     %s = nano.mul %a, %a : tensor<4096x512xf32>
     nano.yield %s : tensor<4096x512xf32>
   }
-  return %y : tensor<4096x512xf32>
+  nano.return %y : tensor<4096x512xf32>
 }
 
 // -----
 
-func.func @transposed(%x: tensor<256x4096xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xbf16> {
+nano.program @transposed(%x: tensor<256x4096xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its first operand is transposed}}
   %p = nano.matmul %x, %w {transpose_a} : (tensor<256x4096xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
@@ -36,12 +36,12 @@ func.func @transposed(%x: tensor<256x4096xbf16>, %w: tensor<256x512xbf16>) -> te
     %s = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %s : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %c: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+nano.program @sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %c: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: it has an addend}}
   %p = nano.matmul %x, %w add %c : (tensor<4096x256xbf16>, tensor<256x512xbf16>, tensor<4096x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
@@ -49,12 +49,12 @@ func.func @sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %c: tensor<4
     %s = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %s : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @scaled(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xbf16> {
+nano.program @scaled(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: it has a factor}}
   %p = nano.matmul %x, %w {alpha = 2.0 : f64} : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
@@ -62,12 +62,12 @@ func.func @scaled(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> tensor
     %s = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %s : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @narrow(%x: tensor<4096x256xbf16>, %w: tensor<256x12xbf16>) -> tensor<4096x12xbf16> {
+nano.program @narrow(%x: tensor<4096x256xbf16>, %w: tensor<256x12xbf16>) -> tensor<4096x12xbf16> {
   // expected-remark @below {{left to the library: its rows are no multiples of 16 bytes}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x12xbf16>) -> tensor<4096x12xbf16>
   %y = nano.fused(%p) : (tensor<4096x12xbf16>) -> tensor<4096x12xbf16> {
@@ -75,12 +75,12 @@ func.func @narrow(%x: tensor<4096x256xbf16>, %w: tensor<256x12xbf16>) -> tensor<
     %s = nano.mul %a, %a : tensor<4096x12xbf16>
     nano.yield %s : tensor<4096x12xbf16>
   }
-  return %y : tensor<4096x12xbf16>
+  nano.return %y : tensor<4096x12xbf16>
 }
 
 // -----
 
-func.func @thin(%x: tensor<4096x12xbf16>, %w: tensor<12x512xbf16>) -> tensor<4096x512xbf16> {
+nano.program @thin(%x: tensor<4096x12xbf16>, %w: tensor<12x512xbf16>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its rows are no multiples of 16 bytes}}
   %p = nano.matmul %x, %w : (tensor<4096x12xbf16>, tensor<12x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
@@ -88,12 +88,12 @@ func.func @thin(%x: tensor<4096x12xbf16>, %w: tensor<12x512xbf16>) -> tensor<409
     %s = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %s : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @largest(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
+nano.program @largest(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xf32>) {
@@ -102,12 +102,12 @@ func.func @largest(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tens
     %s = nano.reduce max %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %s : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }
 
 // -----
 
-func.func @short_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xbf16>) {
+nano.program @short_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xbf16>) {
   // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xbf16>) {
@@ -115,12 +115,12 @@ func.func @short_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (te
     %s = nano.reduce sum %a dims [1] : tensor<4096x512xbf16> -> tensor<4096xbf16>
     nano.yield %s : tensor<4096xbf16>
   }
-  return %y : tensor<4096xbf16>
+  nano.return %y : tensor<4096xbf16>
 }
 
 // -----
 
-func.func @column_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<512xf32>) {
+nano.program @column_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<512xf32>) {
   // expected-remark @below {{left to the library: its kernel reduces otherwise than to sums of rows in f32}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<512xf32>) {
@@ -129,12 +129,12 @@ func.func @column_sum(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (t
     %s = nano.reduce sum %f dims [0] : tensor<4096x512xf32> -> tensor<512xf32>
     nano.yield %s : tensor<512xf32>
   }
-  return %y : tensor<512xf32>
+  nano.return %y : tensor<512xf32>
 }
 
 // -----
 
-func.func @odd_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x320xbf16>) -> (tensor<4096xf32>) {
+nano.program @odd_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x320xbf16>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its rows are no multiples of 128 columns}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x320xbf16>) -> tensor<4096x320xbf16>
   %y = nano.fused(%p) : (tensor<4096x320xbf16>) -> (tensor<4096xf32>) {
@@ -143,13 +143,13 @@ func.func @odd_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x320xbf16>) -> (ten
     %s = nano.reduce sum %f dims [1] : tensor<4096x320xf32> -> tensor<4096xf32>
     nano.yield %s : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }
 
 // -----
 
 // The second sum needs the first one of the row.
-func.func @two_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
+nano.program @two_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel has a nano.reduce}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xf32>) {
@@ -162,12 +162,12 @@ func.func @two_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (ten
     %v = nano.reduce sum %q dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %v : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }
 
 // -----
 
-func.func @sum_of_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xf32>) -> (tensor<4096xf32>) {
+nano.program @sum_of_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xf32>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xf32>) -> (tensor<4096xf32>) {
@@ -178,12 +178,12 @@ func.func @sum_of_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0:
     %s = nano.reduce sum %d dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %s : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }
 
 // -----
 
-func.func @unread(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096x512xf32>) {
+nano.program @unread(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096x512xf32>) {
   // expected-remark @below {{left to the library: its kernel reads no sums of rows}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096x512xf32>) {
@@ -192,13 +192,13 @@ func.func @unread(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tenso
     %s = nano.reduce sum %f dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %f : tensor<4096x512xf32>
   }
-  return %y : tensor<4096x512xf32>
+  nano.return %y : tensor<4096x512xf32>
 }
 
 // -----
 
 // What a choice of one column adds up is one element.
-func.func @picked(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xi32>) -> (tensor<4096xf32>) {
+nano.program @picked(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xi32>) -> (tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel sums no rows}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xi32>) -> (tensor<4096xf32>) {
@@ -211,12 +211,12 @@ func.func @picked(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tens
     %s = nano.reduce sum %d dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %s : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }
 
 // -----
 
-func.func @other_sizes(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<2048x2x512xf32>, tensor<4096xf32>) {
+nano.program @other_sizes(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<2048x2x512xf32>, tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel has values of other sizes}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y:2 = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<2048x2x512xf32>, tensor<4096xf32>) {
@@ -227,12 +227,12 @@ func.func @other_sizes(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (
     %e = nano.exp %r : tensor<2048x2x512xf32>
     nano.yield %e, %s : tensor<2048x2x512xf32>, tensor<4096xf32>
   }
-  return %y#0, %y#1 : tensor<2048x2x512xf32>, tensor<4096xf32>
+  nano.return %y#0, %y#1 : tensor<2048x2x512xf32>, tensor<4096xf32>
 }
 
 // -----
 
-func.func @sum_and_columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<512xf32>) -> (tensor<512xf32>, tensor<4096xf32>) {
+nano.program @sum_and_columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<512xf32>) -> (tensor<512xf32>, tensor<4096xf32>) {
   // expected-remark @below {{left to the library: its kernel has results of other sizes}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y:2 = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<512xf32>) -> (tensor<512xf32>, tensor<4096xf32>) {
@@ -242,12 +242,12 @@ func.func @sum_and_columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, 
     %e = nano.exp %b : tensor<512xf32>
     nano.yield %e, %s : tensor<512xf32>, tensor<4096xf32>
   }
-  return %y#0, %y#1 : tensor<512xf32>, tensor<4096xf32>
+  nano.return %y#0, %y#1 : tensor<512xf32>, tensor<4096xf32>
 }
 
 // -----
 
-func.func @rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xbf16>) -> (tensor<4096x512xbf16>) {
+nano.program @rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xbf16>) -> (tensor<4096x512xbf16>) {
   // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xbf16>) -> (tensor<4096x512xbf16>) {
@@ -256,12 +256,12 @@ func.func @rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor
     %m = nano.mul %a, %s : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @short_number(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<bf16>) -> (tensor<4096x512xbf16>) {
+nano.program @short_number(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<bf16>) -> (tensor<4096x512xbf16>) {
   // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<bf16>) -> (tensor<4096x512xbf16>) {
@@ -270,12 +270,12 @@ func.func @short_number(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0
     %m = nano.mul %a, %s : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @eight_bits(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096x512xf8E4M3FN>) {
+nano.program @eight_bits(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096x512xf8E4M3FN>) {
   // expected-remark @below {{left to the library: its kernel has values of other sizes or of 8 bits}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096x512xf8E4M3FN>) {
@@ -283,12 +283,12 @@ func.func @eight_bits(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (t
     %m = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
     nano.yield %m : tensor<4096x512xf8E4M3FN>
   }
-  return %y : tensor<4096x512xf8E4M3FN>
+  nano.return %y : tensor<4096x512xf8E4M3FN>
 }
 
 // -----
 
-func.func @columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<512xbf16>) -> (tensor<4096x512xbf16>, tensor<512xbf16>) {
+nano.program @columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<512xbf16>) -> (tensor<4096x512xbf16>, tensor<512xbf16>) {
   // expected-remark @below {{left to the library: its kernel has results of other sizes}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y:2 = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<512xbf16>) -> (tensor<4096x512xbf16>, tensor<512xbf16>) {
@@ -297,12 +297,12 @@ func.func @columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: ten
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m, %n : tensor<4096x512xbf16>, tensor<512xbf16>
   }
-  return %y#0, %y#1 : tensor<4096x512xbf16>, tensor<512xbf16>
+  nano.return %y#0, %y#1 : tensor<4096x512xbf16>, tensor<512xbf16>
 }
 
 // -----
 
-func.func @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<512x4096xbf16>) {
+nano.program @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<512x4096xbf16>) {
   // expected-remark @below {{left to the library: a result of its kernel is needed transposed}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096x512xbf16>) {
@@ -311,12 +311,12 @@ func.func @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tenso
     nano.yield %m : tensor<4096x512xbf16>
   }
   %t = nano.transpose %y : tensor<4096x512xbf16> -> tensor<512x4096xbf16>
-  return %t : tensor<512x4096xbf16>
+  nano.return %t : tensor<512x4096xbf16>
 }
 
 // -----
 
-func.func @long_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xf32> {
+nano.program @long_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> tensor<4096x512xf32> {
   // expected-remark @below {{left to the library: its result is not bf16}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xf32>
   %y = nano.fused(%p) : (tensor<4096x512xf32>) -> tensor<4096x512xf32> {
@@ -324,12 +324,12 @@ func.func @long_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> ten
     %s = nano.mul %a, %a : tensor<4096x512xf32>
     nano.yield %s : tensor<4096x512xf32>
   }
-  return %y : tensor<4096x512xf32>
+  nano.return %y : tensor<4096x512xf32>
 }
 
 // -----
 
-func.func @gradient8(%x: tensor<4096x256xf8E5M2>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+nano.program @gradient8(%x: tensor<4096x256xf8E5M2>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its operands are not f8E4M3FN}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
       : (tensor<4096x256xf8E5M2>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
@@ -338,12 +338,12 @@ func.func @gradient8(%x: tensor<4096x256xf8E5M2>, %w: tensor<512x256xf8E4M3FN>, 
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @blocks8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<4096x2xf32>, %u: tensor<4x2xf32>) -> tensor<4096x512xbf16> {
+nano.program @blocks8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<4096x2xf32>, %u: tensor<4x2xf32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its scales are those of blocks}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
       : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<4096x2xf32>, tensor<4x2xf32>) -> tensor<4096x512xbf16>
@@ -352,12 +352,12 @@ func.func @blocks8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, 
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @plain8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<256x512xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+nano.program @plain8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<256x512xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its second operand is not transposed}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u)
       : (tensor<4096x256xf8E4M3FN>, tensor<256x512xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
@@ -366,12 +366,12 @@ func.func @plain8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<256x512xf8E4M3FN>, %
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @turned8(%x: tensor<256x4096xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+nano.program @turned8(%x: tensor<256x4096xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its first operand is transposed}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_a, transpose_b}
       : (tensor<256x4096xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
@@ -380,12 +380,12 @@ func.func @turned8(%x: tensor<256x4096xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, 
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>, %c: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+nano.program @sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>, %c: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: it has an addend}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) add %c {transpose_b}
       : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<4096x512xbf16>) -> tensor<4096x512xbf16>
@@ -394,12 +394,12 @@ func.func @sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s:
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @factor8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+nano.program @factor8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: it has a factor}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {alpha = 2.0 : f64, transpose_b}
       : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
@@ -408,12 +408,12 @@ func.func @factor8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, 
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @thin8(%x: tensor<4096x24xf8E4M3FN>, %w: tensor<512x24xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
+nano.program @thin8(%x: tensor<4096x24xf8E4M3FN>, %w: tensor<512x24xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096x512xbf16> {
   // expected-remark @below {{left to the library: its rows are no multiples of 16 bytes}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
       : (tensor<4096x24xf8E4M3FN>, tensor<512x24xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xbf16>
@@ -422,12 +422,12 @@ func.func @thin8(%x: tensor<4096x24xf8E4M3FN>, %w: tensor<512x24xf8E4M3FN>, %s: 
     %m = nano.mul %a, %a : tensor<4096x512xbf16>
     nano.yield %m : tensor<4096x512xbf16>
   }
-  return %y : tensor<4096x512xbf16>
+  nano.return %y : tensor<4096x512xbf16>
 }
 
 // -----
 
-func.func @long_sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096xf32> {
+nano.program @long_sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %s: tensor<f32>, %u: tensor<f32>) -> tensor<4096xf32> {
   // expected-remark @below {{left to the library: its rows are summed, and not bf16}}
   %p = nano.scaled_matmul %x, %w scales(%s, %u) {transpose_b}
       : (tensor<4096x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x512xf32>
@@ -436,5 +436,5 @@ func.func @long_sum8(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>
     %m = nano.reduce sum %a dims [1] : tensor<4096x512xf32> -> tensor<4096xf32>
     nano.yield %m : tensor<4096xf32>
   }
-  return %y : tensor<4096xf32>
+  nano.return %y : tensor<4096xf32>
 }

@@ -6,7 +6,7 @@
 
 // The loss and the gradient of a head. What only the target's column needs is left to the second kernel; the third has the ops of the gradient, and reads the sum, since
 // two numbers a row are computed from it.
-// CHECK-LABEL: func.func @head
+// CHECK-LABEL: nano.program @head
 // CHECK-SAME:      bytes = 823388168 : i64
 // CHECK-SAME:      kernels = 3 : i64
 // CHECK-NEXT:    %[[SUMS:.*]]:2 = nano.fused(%arg0, %arg1, %arg3, %arg4) : (tensor<3072x768xf8E4M3FN>, tensor<50304x768xf8E4M3FN>, tensor<f32>, tensor<f32>) -> (tensor<3072x50304xbf16>, tensor<3072x393xf32>) {
@@ -41,14 +41,14 @@
 // CHECK:           nano.yield
 // CHECK-NEXT:    }
 // CHECK-NEXT:    nano.transpose %[[GRAD]]
-// CHECK-NEXT:    return %[[ROWS]]#0, %[[GRAD]]
-// AUTO-LABEL: func.func @head
+// CHECK-NEXT:    nano.return %[[ROWS]]#0, %[[GRAD]]
+// AUTO-LABEL: nano.program @head
 // AUTO-NEXT:     nano.fused
 // AUTO-NEXT:     ^bb0
 // AUTO-NEXT:       nano.scaled_matmul
-func.func @head(%x: tensor<3072x768xf8E4M3FN>, %w: tensor<50304x768xf8E4M3FN>, %t: tensor<3072xi32>, %sx: tensor<f32>, %sw: tensor<f32>)
+nano.program @head(%x: tensor<3072x768xf8E4M3FN>, %w: tensor<50304x768xf8E4M3FN>, %t: tensor<3072xi32>, %sx: tensor<f32>, %sw: tensor<f32>)
     -> (tensor<3072xf32>, tensor<3072x50304xf8E5M2>, tensor<50304x3072xf8E5M2>)
-    attributes {nano.traffic = {bytes = 0 : i64, bytes_before = 1 : i64, bytes_floor = 0 : i64, kernels = 2 : i64, kernels_before = 3 : i64}} {
+    attributes {traffic = {bytes = 0 : i64, bytes_before = 1 : i64, bytes_floor = 0 : i64, kernels = 2 : i64, kernels_before = 3 : i64}} {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.scaled_matmul %x, %w scales(%sx, %sw) {transpose_b}
       : (tensor<3072x768xf8E4M3FN>, tensor<50304x768xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<3072x50304xbf16>
@@ -77,13 +77,13 @@ func.func @head(%x: tensor<3072x768xf8E4M3FN>, %w: tensor<50304x768xf8E4M3FN>, %
     nano.yield %loss, %o : tensor<3072xf32>, tensor<3072x50304xf8E5M2>
   }
   %z = nano.transpose %y#1 : tensor<3072x50304xf8E5M2> -> tensor<50304x3072xf8E5M2>
-  return %y#0, %y#1, %z : tensor<3072xf32>, tensor<3072x50304xf8E5M2>, tensor<50304x3072xf8E5M2>
+  nano.return %y#0, %y#1, %z : tensor<3072xf32>, tensor<3072x50304xf8E5M2>, tensor<50304x3072xf8E5M2>
 }
 
 // -----
 
 // Several sums, one of them of another operand too, and a whole result that needs none: it is the product's end, and the product itself is not written.
-// CHECK-LABEL: func.func @sums
+// CHECK-LABEL: nano.program @sums
 // CHECK-NEXT:    %[[SUMS:.*]]:3 = nano.fused(%arg2, %arg3, %arg0, %arg1) : {{.*}} -> (tensor<49152x24xf32>, tensor<49152x24xf32>, tensor<49152x3072xbf16>) {
 // CHECK-NEXT:    ^bb0(%[[O:.*]]: tensor<49152x3072xbf16>, %[[BIAS:.*]]: tensor<3072xf32>, %[[A:.*]]: tensor<49152x768xbf16>, %[[B:.*]]: tensor<3072x768xbf16>):
 // CHECK-NEXT:      %[[P:.*]] = nano.matmul %[[A]], %[[B]] {transpose_b}
@@ -97,12 +97,12 @@ func.func @head(%x: tensor<3072x768xf8E4M3FN>, %w: tensor<50304x768xf8E4M3FN>, %
 // CHECK-NEXT:    %[[ROWS:.*]]:2 = nano.fused(%[[SUMS]]#0, %[[SUMS]]#1) : (tensor<49152x24xf32>, tensor<49152x24xf32>) -> (tensor<49152xf32>, tensor<49152xf32>) {
 // CHECK:           nano.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    return %[[ROWS]]#0, %[[SUMS]]#2, %[[ROWS]]#1
-// AUTO-LABEL: func.func @sums
+// CHECK-NEXT:    nano.return %[[ROWS]]#0, %[[SUMS]]#2, %[[ROWS]]#1
+// AUTO-LABEL: nano.program @sums
 // AUTO-NEXT:     nano.fused
 // AUTO-NEXT:     ^bb0
 // AUTO-NEXT:       nano.matmul
-func.func @sums(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>, %o: tensor<49152x3072xbf16>, %bias: tensor<3072xf32>)
+nano.program @sums(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>, %o: tensor<49152x3072xbf16>, %bias: tensor<3072xf32>)
     -> (tensor<49152xf32>, tensor<49152x3072xbf16>, tensor<49152xf32>) {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w {transpose_b} : (tensor<49152x768xbf16>, tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
@@ -121,13 +121,13 @@ func.func @sums(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>, %o: tenso
     %r = nano.sqrt %t : tensor<49152xf32>
     nano.yield %s, %m, %r : tensor<49152xf32>, tensor<49152x3072xbf16>, tensor<49152xf32>
   }
-  return %y#0, %y#1, %y#2 : tensor<49152xf32>, tensor<49152x3072xbf16>, tensor<49152xf32>
+  nano.return %y#0, %y#1, %y#2 : tensor<49152xf32>, tensor<49152x3072xbf16>, tensor<49152xf32>
 }
 
 // -----
 
 // Two sums become one number that the elements need: only that crosses memory. By the machine's rates the library and one kernel behind it are faster.
-// CHECK-LABEL: func.func @normalised
+// CHECK-LABEL: nano.program @normalised
 // CHECK:         %[[SUMS:.*]]:3 = nano.fused(%arg0, %arg1)
 // CHECK:           nano.yield
 // CHECK-NEXT:    }
@@ -138,10 +138,10 @@ func.func @sums(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>, %o: tenso
 // CHECK-NEXT:    %[[Y:.*]] = nano.fused(%[[SUMS]]#0, %[[ROWS]]) : (tensor<49152x768xbf16>, tensor<49152xf32>) -> tensor<49152x768xbf16> {
 // CHECK-NOT:       nano.reduce
 // CHECK-NOT:       nano.div
-// CHECK:         return %[[Y]]
-// AUTO-LABEL: func.func @normalised
+// CHECK:         nano.return %[[Y]]
+// AUTO-LABEL: nano.program @normalised
 // AUTO-NEXT:     nano.matmul
-func.func @normalised(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+nano.program @normalised(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w {transpose_b} : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
   %y = nano.fused(%p) : (tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
@@ -156,21 +156,21 @@ func.func @normalised(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> t
     %o = nano.cast %h : tensor<49152x768xf32> -> tensor<49152x768xbf16>
     nano.yield %o : tensor<49152x768xbf16>
   }
-  return %y : tensor<49152x768xbf16>
+  nano.return %y : tensor<49152x768xbf16>
 }
 
 // -----
 
 // A result that is needed transposed is no product's end, although no row's sum is needed for it.
-// CHECK-LABEL: func.func @turned
+// CHECK-LABEL: nano.program @turned
 // CHECK:         %[[SUMS:.*]]:2 = nano.fused(%arg0, %arg1) : {{.*}} -> (tensor<4096x512xbf16>, tensor<4096x4xf32>)
 // CHECK:         %[[ROWS:.*]] = nano.fused(%[[SUMS]]#1) : (tensor<4096x4xf32>) -> tensor<4096xf32>
 // CHECK:         %[[Y:.*]] = nano.fused(%[[SUMS]]#0) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16>
 // CHECK:         %[[T:.*]] = nano.transpose %[[Y]]
-// CHECK:         return %[[ROWS]], %[[T]]
-// AUTO-LABEL: func.func @turned
+// CHECK:         nano.return %[[ROWS]], %[[T]]
+// AUTO-LABEL: nano.program @turned
 // AUTO-NEXT:     nano.matmul
-func.func @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>, tensor<512x4096xbf16>) {
+nano.program @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tensor<4096xf32>, tensor<512x4096xbf16>) {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y:2 = nano.fused(%p) : (tensor<4096x512xbf16>) -> (tensor<4096xf32>, tensor<4096x512xbf16>) {
@@ -181,18 +181,18 @@ func.func @turned(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (tenso
     nano.yield %s, %m : tensor<4096xf32>, tensor<4096x512xbf16>
   }
   %t = nano.transpose %y#1 : tensor<4096x512xbf16> -> tensor<512x4096xbf16>
-  return %y#0, %t : tensor<4096xf32>, tensor<512x4096xbf16>
+  nano.return %y#0, %t : tensor<4096xf32>, tensor<512x4096xbf16>
 }
 
 // -----
 
 // As many columns as one partial sum has; the number of a row that elements need is a picked one.
-// CHECK-LABEL: func.func @one_part
+// CHECK-LABEL: nano.program @one_part
 // CHECK:         %[[SUMS:.*]]:2 = nano.fused(%arg0, %arg1) : {{.*}} -> (tensor<256x128xbf16>, tensor<256x1xf32>)
 // CHECK:         %[[ROWS:.*]]:2 = nano.fused(%[[SUMS]]#0, %arg2, %[[SUMS]]#1) : {{.*}} -> (tensor<256xf32>, tensor<256xf32>)
 // CHECK:         %[[Y:.*]] = nano.fused(%[[SUMS]]#0, %[[ROWS]]#1) :
-// CHECK:         return %[[ROWS]]#0, %[[Y]]
-func.func @one_part(%x: tensor<256x256xbf16>, %w: tensor<256x128xbf16>, %t: tensor<256xi32>) -> (tensor<256xf32>, tensor<256x128xbf16>) {
+// CHECK:         nano.return %[[ROWS]]#0, %[[Y]]
+nano.program @one_part(%x: tensor<256x256xbf16>, %w: tensor<256x128xbf16>, %t: tensor<256xi32>) -> (tensor<256xf32>, tensor<256x128xbf16>) {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w : (tensor<256x256xbf16>, tensor<256x128xbf16>) -> tensor<256x128xbf16>
   %y:2 = nano.fused(%p, %t) : (tensor<256x128xbf16>, tensor<256xi32>) -> (tensor<256xf32>, tensor<256x128xbf16>) {
@@ -209,19 +209,19 @@ func.func @one_part(%x: tensor<256x256xbf16>, %w: tensor<256x128xbf16>, %t: tens
     %o = nano.cast %h : tensor<256x128xf32> -> tensor<256x128xbf16>
     nano.yield %s, %o : tensor<256xf32>, tensor<256x128xbf16>
   }
-  return %y#0, %y#1 : tensor<256xf32>, tensor<256x128xbf16>
+  nano.return %y#0, %y#1 : tensor<256xf32>, tensor<256x128xbf16>
 }
 
 // -----
 
 // A head in bf16: as it is its kernel reads the logits once, and has few operations to begin at the product's end.
-// AUTO-LABEL: func.func @plain_head
+// AUTO-LABEL: nano.program @plain_head
 // AUTO-NEXT:     nano.matmul
 // AUTO-NEXT:     nano.fused
 // AUTO-NOT:      nano.fused
-// CHECK-LABEL: func.func @plain_head
+// CHECK-LABEL: nano.program @plain_head
 // CHECK-COUNT-3: nano.fused
-func.func @plain_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
+nano.program @plain_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w {transpose_b} : (tensor<3072x768xbf16>, tensor<50304x768xbf16>) -> tensor<3072x50304xbf16>
   %y:2 = nano.fused(%p) : (tensor<3072x50304xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
@@ -234,19 +234,19 @@ func.func @plain_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) -> 
     %o = nano.cast %h : tensor<3072x50304xf32> -> tensor<3072x50304xbf16>
     nano.yield %sum, %o : tensor<3072xf32>, tensor<3072x50304xbf16>
   }
-  return %y#0, %y#1 : tensor<3072xf32>, tensor<3072x50304xbf16>
+  nano.return %y#0, %y#1 : tensor<3072xf32>, tensor<3072x50304xbf16>
 }
 
 // -----
 
 // With more of them it computes them twice, since a row is too long to be kept in registers until its sum is known.
-// AUTO-LABEL: func.func @capped_head
+// AUTO-LABEL: nano.program @capped_head
 // AUTO-NEXT:     nano.fused
 // AUTO-NEXT:     ^bb0
 // AUTO-NEXT:       nano.matmul
-// CHECK-LABEL: func.func @capped_head
+// CHECK-LABEL: nano.program @capped_head
 // CHECK-COUNT-3: nano.fused
-func.func @capped_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
+nano.program @capped_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
   // expected-remark @below {{computed by a kernel that sums its rows}}
   %p = nano.matmul %x, %w {transpose_b} : (tensor<3072x768xbf16>, tensor<50304x768xbf16>) -> tensor<3072x50304xbf16>
   %y:2 = nano.fused(%p) : (tensor<3072x50304xbf16>) -> (tensor<3072xf32>, tensor<3072x50304xbf16>) {
@@ -262,5 +262,5 @@ func.func @capped_head(%x: tensor<3072x768xbf16>, %w: tensor<50304x768xbf16>) ->
     %o = nano.cast %h : tensor<3072x50304xf32> -> tensor<3072x50304xbf16>
     nano.yield %sum, %o : tensor<3072xf32>, tensor<3072x50304xbf16>
   }
-  return %y#0, %y#1 : tensor<3072xf32>, tensor<3072x50304xbf16>
+  nano.return %y#0, %y#1 : tensor<3072xf32>, tensor<3072x50304xbf16>
 }

@@ -3,15 +3,15 @@
 // RUN: nano-opt %s -nano-fuse-products="machine=h100-nvlink" -split-input-file | FileCheck %s --check-prefix=H100
 
 // Five an element, together with reading and writing the product, are slower than the product by generated code and the kernel behind it; not where memory is slower.
-// H200-LABEL: func.func @sigmoids
+// H200-LABEL: nano.program @sigmoids
 // H200-NEXT:     nano.fused
 // H200-NEXT:     ^bb0
 // H200-NEXT:       nano.matmul
-// H100-LABEL: func.func @sigmoids
+// H100-LABEL: nano.program @sigmoids
 // H100-NEXT:     nano.matmul
 // H100-NEXT:     nano.fused
 // H100-NOT:      nano.fused
-func.func @sigmoids(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
+nano.program @sigmoids(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   %p = nano.matmul %x, %w {transpose_b} : (tensor<8192x768xbf16>, tensor<50304x768xbf16>) -> tensor<8192x50304xbf16>
   %y:2 = nano.fused(%p) : (tensor<8192x50304xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   ^bb0(%a: tensor<8192x50304xbf16>):
@@ -25,21 +25,21 @@ func.func @sigmoids(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (t
     %o = nano.cast %h : tensor<8192x50304xf32> -> tensor<8192x50304xbf16>
     nano.yield %sum, %o : tensor<8192xf32>, tensor<8192x50304xbf16>
   }
-  return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
+  nano.return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
 }
 
 // -----
 
 // Four are not: a sigmoid is more than an exponential by half a reciprocal.
-// H200-LABEL: func.func @exponentials
+// H200-LABEL: nano.program @exponentials
 // H200-NEXT:     nano.matmul
 // H200-NEXT:     nano.fused
 // H200-NOT:      nano.fused
-// H100-LABEL: func.func @exponentials
+// H100-LABEL: nano.program @exponentials
 // H100-NEXT:     nano.matmul
 // H100-NEXT:     nano.fused
 // H100-NOT:      nano.fused
-func.func @exponentials(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
+nano.program @exponentials(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   %p = nano.matmul %x, %w {transpose_b} : (tensor<8192x768xbf16>, tensor<50304x768xbf16>) -> tensor<8192x50304xbf16>
   %y:2 = nano.fused(%p) : (tensor<8192x50304xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   ^bb0(%a: tensor<8192x50304xbf16>):
@@ -53,21 +53,21 @@ func.func @exponentials(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -
     %o = nano.cast %h : tensor<8192x50304xf32> -> tensor<8192x50304xbf16>
     nano.yield %sum, %o : tensor<8192xf32>, tensor<8192x50304xbf16>
   }
-  return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
+  nano.return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
 }
 
 // -----
 
 // Nor are twice twenty other operations.
-// H200-LABEL: func.func @powers
+// H200-LABEL: nano.program @powers
 // H200-NEXT:     nano.matmul
 // H200-NEXT:     nano.fused
 // H200-NOT:      nano.fused
-// H100-LABEL: func.func @powers
+// H100-LABEL: nano.program @powers
 // H100-NEXT:     nano.matmul
 // H100-NEXT:     nano.fused
 // H100-NOT:      nano.fused
-func.func @powers(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
+nano.program @powers(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   %p = nano.matmul %x, %w {transpose_b} : (tensor<8192x768xbf16>, tensor<50304x768xbf16>) -> tensor<8192x50304xbf16>
   %y:2 = nano.fused(%p) : (tensor<8192x50304xbf16>) -> (tensor<8192xf32>, tensor<8192x50304xbf16>) {
   ^bb0(%a: tensor<8192x50304xbf16>):
@@ -99,5 +99,5 @@ func.func @powers(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>) -> (ten
     %o = nano.cast %h : tensor<8192x50304xf32> -> tensor<8192x50304xbf16>
     nano.yield %sum, %o : tensor<8192xf32>, tensor<8192x50304xbf16>
   }
-  return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
+  nano.return %y#0, %y#1 : tensor<8192xf32>, tensor<8192x50304xbf16>
 }

@@ -2,15 +2,15 @@
 // product loses against the library's unless it has many columns. A remark says what became of it.
 // RUN: nano-opt %s -nano-fuse-products="machine=h200-nvlink report" -split-input-file -verify-diagnostics | FileCheck %s
 
-// CHECK-LABEL: func.func @head
+// CHECK-LABEL: nano.program @head
 // CHECK-NOT:     nano.transpose
 // CHECK:         nano.scaled_matmul {{.*}}transpose_a
-// CHECK-LABEL: func.func @columns
+// CHECK-LABEL: nano.program @columns
 // CHECK:         nano.transpose
-// CHECK-LABEL: func.func @small
+// CHECK-LABEL: nano.program @small
 // CHECK:         nano.transpose
 
-func.func @head(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
+nano.program @head(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
   %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
   ^bb0(%a: tensor<4096x50304xbf16>):
     %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
@@ -20,12 +20,12 @@ func.func @head(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: 
   // expected-remark @below {{computed by a kernel that turns its first operand}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
-  return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
+  nano.return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
 }
 
 // -----
 
-func.func @columns(%g: tensor<4096x50304xbf16>, %x: tensor<4096x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x4096xf32>, tensor<4096x50304xf8E5M2>) {
+nano.program @columns(%g: tensor<4096x50304xbf16>, %x: tensor<4096x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x4096xf32>, tensor<4096x50304xf8E5M2>) {
   %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
   ^bb0(%a: tensor<4096x50304xbf16>):
     %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
@@ -35,12 +35,12 @@ func.func @columns(%g: tensor<4096x50304xbf16>, %x: tensor<4096x4096xf8E4M3FN>, 
   // expected-remark @below {{left to the library: that is predicted to be faster}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<50304x4096xf8E5M2>, tensor<4096x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x4096xf32>
-  return %d, %q : tensor<50304x4096xf32>, tensor<4096x50304xf8E5M2>
+  nano.return %d, %q : tensor<50304x4096xf32>, tensor<4096x50304xf8E5M2>
 }
 
 // -----
 
-func.func @small(%g: tensor<4096x768xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<768x768xf32>, tensor<4096x768xf8E5M2>) {
+nano.program @small(%g: tensor<4096x768xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<768x768xf32>, tensor<4096x768xf8E5M2>) {
   %q = nano.fused(%g) : (tensor<4096x768xbf16>) -> tensor<4096x768xf8E5M2> {
   ^bb0(%a: tensor<4096x768xbf16>):
     %n = nano.cast %a : tensor<4096x768xbf16> -> tensor<4096x768xf8E5M2>
@@ -50,5 +50,5 @@ func.func @small(%g: tensor<4096x768xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: t
   // expected-remark @below {{left to the library: it has fewer tiles than the machine has multiprocessors}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<768x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<768x768xf32>
-  return %d, %q : tensor<768x768xf32>, tensor<4096x768xf8E5M2>
+  nano.return %d, %q : tensor<768x768xf32>, tensor<4096x768xf8E5M2>
 }

@@ -4,7 +4,7 @@
 // LIBRARY-COUNT-7: {{^    %.* = nano.transpose}}
 
 // The gradient of a head's weight, added to that of the rows before.
-// CHECK-LABEL: func.func @gradient
+// CHECK-LABEL: nano.program @gradient
 // CHECK-NOT:     nano.transpose
 // CHECK:         %[[W:.*]] = nano.fused(%[[C:.*]], %[[Q:.*]], %arg1, %arg2, %arg3)
 // CHECK-NEXT:    ^bb0(%[[ADDEND:.*]]: tensor<50304x768xf32>{{.*}}, %[[A:.*]]: tensor<4096x50304xf8E5M2>{{.*}}, %[[B:.*]]: tensor<768x4096xf8E4M3FN>{{.*}}, %[[SA:.*]]: tensor<f32>{{.*}}, %[[SB:.*]]: tensor<f32>{{.*}}):
@@ -13,7 +13,7 @@
 // CHECK-NEXT:      nano.yield %[[SUM]]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    nano.scaled_matmul %[[Q]]
-func.func @gradient(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %sg: tensor<f32>, %sx: tensor<f32>, %c: tensor<50304x768xf32>,
+nano.program @gradient(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %sg: tensor<f32>, %sx: tensor<f32>, %c: tensor<50304x768xf32>,
                     %w: tensor<768x50304xf8E4M3FN>) -> (tensor<50304x768xf32>, tensor<4096x768xbf16>) {
   %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
   ^bb0(%a: tensor<4096x50304xbf16>):
@@ -26,16 +26,16 @@ func.func @gradient(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, 
       : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<50304x768xf32>) -> tensor<50304x768xf32>
   %dx = nano.scaled_matmul %q, %w scales(%sg, %sx) {transpose_b}
       : (tensor<4096x50304xf8E5M2>, tensor<768x50304xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x768xbf16>
-  return %d, %dx : tensor<50304x768xf32>, tensor<4096x768xbf16>
+  nano.return %d, %dx : tensor<50304x768xf32>, tensor<4096x768xbf16>
 }
 
 // -----
 
 // Of the first rows there is nothing to add to.
-// CHECK-LABEL: func.func @first
+// CHECK-LABEL: nano.program @first
 // CHECK:           %[[P:.*]] = nano.scaled_matmul %{{.*}}, %{{.*}} scales({{.*}}) {transpose_a, transpose_b}
 // CHECK-NEXT:      nano.yield %[[P]] : tensor<50304x768xf32>
-func.func @first(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
+nano.program @first(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>) {
   %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E5M2> {
   ^bb0(%a: tensor<4096x50304xbf16>):
     %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E5M2>
@@ -45,15 +45,15 @@ func.func @first(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s:
   // expected-remark @below {{computed by a kernel that turns its first operand}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
-  return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
+  nano.return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
 }
 
 // -----
 
 // A result of bf16 takes A along the inner dimension.
-// CHECK-LABEL: func.func @narrow
+// CHECK-LABEL: nano.program @narrow
 // CHECK:         nano.transpose
-func.func @narrow(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>) {
+nano.program @narrow(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>) {
   %q = nano.fused(%g) : (tensor<4096x50304xbf16>) -> tensor<4096x50304xf8E4M3FN> {
   ^bb0(%a: tensor<4096x50304xbf16>):
     %n = nano.cast %a : tensor<4096x50304xbf16> -> tensor<4096x50304xf8E4M3FN>
@@ -63,15 +63,15 @@ func.func @narrow(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s
   // expected-remark @below {{left to the library: its first operand is transposed}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<50304x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xbf16>
-  return %d, %q : tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>
+  nano.return %d, %q : tensor<50304x768xbf16>, tensor<4096x50304xf8E4M3FN>
 }
 
 // -----
 
 // A part of the addend is no addend that the kernel has.
-// CHECK-LABEL: func.func @part
+// CHECK-LABEL: nano.program @part
 // CHECK:         nano.transpose
-func.func @part(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>, %c: tensor<512x768xf32>) -> (tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>) {
+nano.program @part(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>, %c: tensor<512x768xf32>) -> (tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>) {
   %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
   ^bb0(%a: tensor<4096x512xbf16>):
     %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
@@ -81,15 +81,15 @@ func.func @part(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: te
   // expected-remark @below {{left to the library: it adds a part of its addend}}
   %d = nano.scaled_matmul %t, %x scales(%s, %s) add %c {transpose_b, beta = 0.5}
       : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<512x768xf32>) -> tensor<512x768xf32>
-  return %d, %q : tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>
+  nano.return %d, %q : tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>
 }
 
 // -----
 
 // A copy that takes the place of what is transposed costs nothing more.
-// CHECK-LABEL: func.func @copied
+// CHECK-LABEL: nano.program @copied
 // CHECK:         nano.transpose
-func.func @copied(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> tensor<512x768xf32> {
+nano.program @copied(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> tensor<512x768xf32> {
   %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
   ^bb0(%a: tensor<4096x512xbf16>):
     %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
@@ -98,15 +98,15 @@ func.func @copied(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: 
   %t = nano.transpose %q : tensor<4096x512xf8E4M3FN> -> tensor<512x4096xf8E4M3FN>
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<512x768xf32>
-  return %d : tensor<512x768xf32>
+  nano.return %d : tensor<512x768xf32>
 }
 
 // -----
 
 // Nor does one that is needed elsewhere too.
-// CHECK-LABEL: func.func @needed
+// CHECK-LABEL: nano.program @needed
 // CHECK:         nano.transpose
-func.func @needed(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>, tensor<512x4096xf8E4M3FN>) {
+nano.program @needed(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>, tensor<512x4096xf8E4M3FN>) {
   %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
   ^bb0(%a: tensor<4096x512xbf16>):
     %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
@@ -115,15 +115,15 @@ func.func @needed(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: 
   %t = nano.transpose %q : tensor<4096x512xf8E4M3FN> -> tensor<512x4096xf8E4M3FN>
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<512x768xf32>
-  return %d, %q, %t : tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>, tensor<512x4096xf8E4M3FN>
+  nano.return %d, %q, %t : tensor<512x768xf32>, tensor<4096x512xf8E4M3FN>, tensor<512x4096xf8E4M3FN>
 }
 
 // -----
 
 // Kernels that begin with a product write no result by columns.
-// CHECK-LABEL: func.func @by_columns
+// CHECK-LABEL: nano.program @by_columns
 // CHECK-COUNT-2: nano.transpose
-func.func @by_columns(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<768x512xf32>, tensor<4096x512xf8E4M3FN>) {
+nano.program @by_columns(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>) -> (tensor<768x512xf32>, tensor<4096x512xf8E4M3FN>) {
   %q = nano.fused(%g) : (tensor<4096x512xbf16>) -> tensor<4096x512xf8E4M3FN> {
   ^bb0(%a: tensor<4096x512xbf16>):
     %n = nano.cast %a : tensor<4096x512xbf16> -> tensor<4096x512xf8E4M3FN>
@@ -134,5 +134,5 @@ func.func @by_columns(%g: tensor<4096x512xbf16>, %x: tensor<768x4096xf8E4M3FN>, 
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<512x4096xf8E4M3FN>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<512x768xf32>
   %u = nano.transpose %d : tensor<512x768xf32> -> tensor<768x512xf32>
-  return %u, %q : tensor<768x512xf32>, tensor<4096x512xf8E4M3FN>
+  nano.return %u, %q : tensor<768x512xf32>, tensor<4096x512xf8E4M3FN>
 }

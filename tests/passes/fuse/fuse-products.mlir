@@ -4,7 +4,7 @@
 // LIBRARY-COUNT-8: {{^    %.* = nano.matmul}}
 
 // The product becomes the kernel's first op, its factors the kernel's last operands; the function's traffic is counted again.
-// CHECK-LABEL: func.func @square
+// CHECK-LABEL: nano.program @square
 // CHECK-SAME:      bytes = 382205952 : i64
 // CHECK-SAME:      kernels = 1 : i64
 // CHECK-NEXT:    %[[Y:.*]] = nano.fused(%arg0, %arg1) : (tensor<49152x768xbf16>, tensor<3072x768xbf16>) -> tensor<49152x3072xbf16> {
@@ -14,9 +14,9 @@
 // CHECK-NEXT:      %[[M:.*]] = nano.max %[[P]], %[[ZERO]]
 // CHECK-NEXT:      %[[S:.*]] = nano.mul %[[M]], %[[M]]
 // CHECK-NEXT:      nano.yield %[[S]]
-// CHECK:         return %[[Y]]
-func.func @square(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
-    attributes {nano.traffic = {bytes = 0 : i64, bytes_before = 1 : i64, bytes_floor = 0 : i64, kernels = 2 : i64, kernels_before = 3 : i64}} {
+// CHECK:         nano.return %[[Y]]
+nano.program @square(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
+    attributes {traffic = {bytes = 0 : i64, bytes_before = 1 : i64, bytes_floor = 0 : i64, kernels = 2 : i64, kernels_before = 3 : i64}} {
   // expected-remark @below {{computed by the kernel that reads it}}
   %p = nano.matmul %x, %w {transpose_b} : (tensor<49152x768xbf16>, tensor<3072x768xbf16>) -> tensor<49152x3072xbf16>
   %y = nano.fused(%p) : (tensor<49152x3072xbf16>) -> tensor<49152x3072xbf16> {
@@ -26,19 +26,19 @@ func.func @square(%x: tensor<49152x768xbf16>, %w: tensor<3072x768xbf16>) -> tens
     %s = nano.mul %m, %m : tensor<49152x3072xbf16>
     nano.yield %s : tensor<49152x3072xbf16>
   }
-  return %y : tensor<49152x3072xbf16>
+  nano.return %y : tensor<49152x3072xbf16>
 }
 
 // -----
 
 // Other operands keep their order: a matrix, one number a column, a number. B need not be transposed; a result may be the product itself.
-// CHECK-LABEL: func.func @operands
+// CHECK-LABEL: nano.program @operands
 // CHECK-NEXT:    %[[Y:.*]]:2 = nano.fused(%arg2, %arg3, %arg4, %arg0, %arg1)
 // CHECK-NEXT:    ^bb0(%[[X:.*]]: tensor<49152x3072xf32>, %[[BIAS:.*]]: tensor<3072xf32>, %[[C:.*]]: tensor<f32>, %[[A:.*]]: tensor<49152x768xbf16>, %[[B:.*]]: tensor<768x3072xbf16>):
 // CHECK-NEXT:      %[[P:.*]] = nano.matmul %[[A]], %[[B]] :
 // CHECK:           nano.yield %[[P]], %
-// CHECK:         return %[[Y]]#0, %[[Y]]#1
-func.func @operands(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %o: tensor<49152x3072xf32>, %bias: tensor<3072xf32>,
+// CHECK:         nano.return %[[Y]]#0, %[[Y]]#1
+nano.program @operands(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %o: tensor<49152x3072xf32>, %bias: tensor<3072xf32>,
                     %c: tensor<f32>) -> (tensor<49152x3072xbf16>, tensor<49152x3072xf32>) {
   // expected-remark @below {{computed by the kernel that reads it}}
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
@@ -54,15 +54,15 @@ func.func @operands(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %o: t
     %k = nano.add %j, %a : tensor<49152x3072xf32>
     nano.yield %q, %k : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
   }
-  return %y#0, %y#1 : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
+  nano.return %y#0, %y#1 : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
 }
 
 // -----
 
 // An operand that is a factor too is one operand.
-// CHECK-LABEL: func.func @factor_again
+// CHECK-LABEL: nano.program @factor_again
 // CHECK-NEXT:    nano.fused(%arg0, %arg1) : (tensor<49152x768xbf16>, tensor<768x768xbf16>)
-func.func @factor_again(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+nano.program @factor_again(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
   // expected-remark @below {{computed by the kernel that reads it}}
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
   %y = nano.fused(%p, %x) : (tensor<49152x768xbf16>, tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
@@ -70,16 +70,16 @@ func.func @factor_again(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) ->
     %s = nano.mul %a, %b : tensor<49152x768xbf16>
     nano.yield %s : tensor<49152x768xbf16>
   }
-  return %y : tensor<49152x768xbf16>
+  nano.return %y : tensor<49152x768xbf16>
 }
 
 // -----
 
 // Of two products that a kernel reads it computes one.
-// CHECK-LABEL: func.func @gate
+// CHECK-LABEL: nano.program @gate
 // CHECK-NEXT:    %[[Q:.*]] = nano.matmul %arg0, %arg2
 // CHECK-NEXT:    nano.fused(%[[Q]], %arg0, %arg1)
-func.func @gate(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+nano.program @gate(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
   // expected-remark @below {{computed by the kernel that reads it}}
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
   %q = nano.matmul %x, %v : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
@@ -88,17 +88,17 @@ func.func @gate(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor
     %s = nano.mul %a, %b : tensor<49152x768xbf16>
     nano.yield %s : tensor<49152x768xbf16>
   }
-  return %y : tensor<49152x768xbf16>
+  nano.return %y : tensor<49152x768xbf16>
 }
 
 // -----
 
 // Where the result is small beside the work, the library's speed counts for more; where tiles are few, multiprocessors would idle. "fused" asks for neither.
-// CHECK-LABEL: func.func @long
+// CHECK-LABEL: nano.program @long
 // CHECK-NEXT:    nano.matmul
-// FUSED-LABEL: func.func @long
+// FUSED-LABEL: nano.program @long
 // FUSED-NEXT:    nano.fused(%arg0, %arg1)
-func.func @long(%x: tensor<8192x8192xbf16>, %w: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+nano.program @long(%x: tensor<8192x8192xbf16>, %w: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
   // expected-remark @below {{left to the library: that is predicted to be faster}}
   %p = nano.matmul %x, %w : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   %y = nano.fused(%p) : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
@@ -106,13 +106,13 @@ func.func @long(%x: tensor<8192x8192xbf16>, %w: tensor<8192x8192xbf16>) -> tenso
     %s = nano.mul %a, %a : tensor<8192x8192xbf16>
     nano.yield %s : tensor<8192x8192xbf16>
   }
-  return %y : tensor<8192x8192xbf16>
+  nano.return %y : tensor<8192x8192xbf16>
 }
-// CHECK-LABEL: func.func @few
+// CHECK-LABEL: nano.program @few
 // CHECK-NEXT:    nano.matmul
-// FUSED-LABEL: func.func @few
+// FUSED-LABEL: nano.program @few
 // FUSED-NEXT:    nano.fused(%arg0, %arg1)
-func.func @few(%x: tensor<1024x768xbf16>, %w: tensor<768x3072xbf16>) -> tensor<1024x3072xbf16> {
+nano.program @few(%x: tensor<1024x768xbf16>, %w: tensor<768x3072xbf16>) -> tensor<1024x3072xbf16> {
   // expected-remark @below {{left to the library: it has fewer tiles than the machine has multiprocessors}}
   %p = nano.matmul %x, %w : (tensor<1024x768xbf16>, tensor<768x3072xbf16>) -> tensor<1024x3072xbf16>
   %y = nano.fused(%p) : (tensor<1024x3072xbf16>) -> tensor<1024x3072xbf16> {
@@ -120,22 +120,22 @@ func.func @few(%x: tensor<1024x768xbf16>, %w: tensor<768x3072xbf16>) -> tensor<1
     %s = nano.mul %a, %a : tensor<1024x3072xbf16>
     nano.yield %s : tensor<1024x3072xbf16>
   }
-  return %y : tensor<1024x3072xbf16>
+  nano.return %y : tensor<1024x3072xbf16>
 }
 
 // -----
 
 // A product that others read too is no kernel's own.
-// CHECK-LABEL: func.func @twice
+// CHECK-LABEL: nano.program @twice
 // CHECK-NEXT:    nano.matmul
-// FUSED-LABEL: func.func @twice
+// FUSED-LABEL: nano.program @twice
 // FUSED-NEXT:    nano.matmul
-func.func @twice(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> (tensor<49152x768xbf16>, tensor<49152x768xbf16>) {
+nano.program @twice(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> (tensor<49152x768xbf16>, tensor<49152x768xbf16>) {
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
   %y = nano.fused(%p) : (tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
   ^bb0(%a: tensor<49152x768xbf16>):
     %s = nano.mul %a, %a : tensor<49152x768xbf16>
     nano.yield %s : tensor<49152x768xbf16>
   }
-  return %p, %y : tensor<49152x768xbf16>, tensor<49152x768xbf16>
+  nano.return %p, %y : tensor<49152x768xbf16>, tensor<49152x768xbf16>
 }

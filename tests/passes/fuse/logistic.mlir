@@ -2,14 +2,14 @@
 // RUN: nano-opt %s -nano-fuse -nano-verify-fused -split-input-file | FileCheck %s
 
 // GELU: x·σ(2u), and no other factor.
-// CHECK-LABEL: func.func @gelu
+// CHECK-LABEL: nano.program @gelu
 // CHECK-NOT:     nano.tanh
 // CHECK:         %[[C:.*]] = nano.constant 1.500000e+00
 // CHECK-NEXT:    %[[U:.*]] = nano.mul %{{.*}}, %[[C]] : tensor<512x64xf32>
 // CHECK-NEXT:    %[[S:.*]] = nano.sigmoid %[[U]]
 // CHECK-NEXT:    %[[Y:.*]] = nano.mul %{{.*}}, %[[S]]
 // CHECK-NEXT:    nano.yield %[[Y]]
-func.func @gelu(%x: tensor<512x64xf32>) -> tensor<512x64xf32> {
+nano.program @gelu(%x: tensor<512x64xf32>) -> tensor<512x64xf32> {
   %a = nano.constant 0.044715 : tensor<512x64xf32>
   %b = nano.constant 0.75 : tensor<512x64xf32>
   %half = nano.constant 0.5 : tensor<512x64xf32>
@@ -23,13 +23,13 @@ func.func @gelu(%x: tensor<512x64xf32>) -> tensor<512x64xf32> {
   %s = nano.add %t, %one : tensor<512x64xf32>
   %h = nano.mul %x, %half : tensor<512x64xf32>
   %y = nano.mul %h, %s : tensor<512x64xf32>
-  return %y : tensor<512x64xf32>
+  nano.return %y : tensor<512x64xf32>
 }
 
 // -----
 
 // Its gradient: 2σ·dy·½ is dy·σ, and the 4 of the slope is part of the constant factor behind it.
-// CHECK-LABEL: func.func @gradient
+// CHECK-LABEL: nano.program @gradient
 // CHECK-NOT:     nano.tanh
 // CHECK:         %[[C:.*]] = nano.constant 1.500000e+00
 // CHECK:         %[[U:.*]] = nano.mul %{{.*}}, %[[C]]
@@ -41,7 +41,7 @@ func.func @gelu(%x: tensor<512x64xf32>) -> tensor<512x64xf32> {
 // CHECK:         %[[B:.*]] = nano.constant 3.000000e+00
 // CHECK:         %[[DX:.*]] = nano.mul %[[D]], %[[B]]
 // CHECK:         nano.add %[[HALVED]], %[[DX]]
-func.func @gradient(%x: tensor<512x64xf32>, %dy: tensor<512x64xf32>) -> tensor<512x64xf32> {
+nano.program @gradient(%x: tensor<512x64xf32>, %dy: tensor<512x64xf32>) -> tensor<512x64xf32> {
   %b = nano.constant 0.75 : tensor<512x64xf32>
   %half = nano.constant 0.5 : tensor<512x64xf32>
   %one = nano.constant 1.0 : tensor<512x64xf32>
@@ -57,13 +57,13 @@ func.func @gradient(%x: tensor<512x64xf32>, %dy: tensor<512x64xf32>) -> tensor<5
   %du = nano.mul %dt, %slope : tensor<512x64xf32>
   %dx = nano.mul %du, %b : tensor<512x64xf32>
   %y = nano.add %halved, %dx : tensor<512x64xf32>
-  return %y : tensor<512x64xf32>
+  nano.return %y : tensor<512x64xf32>
 }
 
 // -----
 
 // Without such factors beside them they are written out.
-// CHECK-LABEL: func.func @plain
+// CHECK-LABEL: nano.program @plain
 // CHECK-NOT:     nano.tanh
 // CHECK:         %[[TWO:.*]] = nano.constant 2.000000e+00
 // CHECK:         %[[S:.*]] = nano.sigmoid
@@ -71,33 +71,33 @@ func.func @gradient(%x: tensor<512x64xf32>, %dy: tensor<512x64xf32>) -> tensor<5
 // CHECK:         %[[SLOPE:.*]] = nano.mul %[[S]], %{{.*}}
 // CHECK:         %[[FOUR:.*]] = nano.constant 4.000000e+00
 // CHECK:         nano.mul %[[SLOPE]], %[[FOUR]]
-func.func @plain(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>) {
+nano.program @plain(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>) {
   %one = nano.constant 1.0 : tensor<512x64xf32>
   %t = nano.tanh %x : tensor<512x64xf32>
   %s = nano.add %one, %t : tensor<512x64xf32>
   %square = nano.mul %t, %t : tensor<512x64xf32>
   %slope = nano.sub %one, %square : tensor<512x64xf32>
-  return %s, %slope : tensor<512x64xf32>, tensor<512x64xf32>
+  nano.return %s, %slope : tensor<512x64xf32>, tensor<512x64xf32>
 }
 
 // -----
 
 // What needs the tangent itself keeps it, and so does bf16, whose sums are rounded.
-// CHECK-LABEL: func.func @kept
+// CHECK-LABEL: nano.program @kept
 // CHECK-NOT:     nano.sigmoid
 // CHECK:         nano.tanh
-func.func @kept(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>) {
+nano.program @kept(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>) {
   %one = nano.constant 1.0 : tensor<512x64xf32>
   %t = nano.tanh %x : tensor<512x64xf32>
   %s = nano.add %t, %one : tensor<512x64xf32>
-  return %s, %t : tensor<512x64xf32>, tensor<512x64xf32>
+  nano.return %s, %t : tensor<512x64xf32>, tensor<512x64xf32>
 }
-// CHECK-LABEL: func.func @narrow
+// CHECK-LABEL: nano.program @narrow
 // CHECK-NOT:     nano.sigmoid
 // CHECK:         nano.tanh
-func.func @narrow(%x: tensor<512x64xbf16>) -> tensor<512x64xbf16> {
+nano.program @narrow(%x: tensor<512x64xbf16>) -> tensor<512x64xbf16> {
   %one = nano.constant 1.0 : tensor<512x64xbf16>
   %t = nano.tanh %x : tensor<512x64xbf16>
   %s = nano.add %t, %one : tensor<512x64xbf16>
-  return %s : tensor<512x64xbf16>
+  nano.return %s : tensor<512x64xbf16>
 }

@@ -2,14 +2,14 @@
 // RUN: nano-opt %s -nano-derive-decode -split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 
 // A token's row of k and v is kept; a query sees them and those of before. Positions are the position.
-// CHECK-LABEL: func.func @generate
+// CHECK-LABEL: nano.program @generate
 // CHECK: %[[K:.*]] = nano.reshape {{.*}} -> tensor<8x2x4xf32>
 // CHECK: nano.store %[[K]], @cache.0 : tensor<8x2x4xf32>
 // CHECK: %[[TURNED:.*]] = nano.permute %{{.*}} order [1, 2, 0] : tensor<8x2x4xf32> -> tensor<2x4x8xf32>
 // CHECK: nano.store %[[TURNED]], @cache.1 : tensor<2x4x8xf32>
 // CHECK: nano.attention
-// CHECK-LABEL: func.func @decode
-// CHECK-SAME: (%[[TOKEN:.*]]: tensor<1xi32>, %[[AT:.*]]: tensor<1xi32>) -> tensor<1x16xf32> attributes {nano.role = "decode"}
+// CHECK-LABEL: nano.program @decode
+// CHECK-SAME: (%[[TOKEN:.*]]: tensor<1xi32>, %[[AT:.*]]: tensor<1xi32>) -> tensor<1x16xf32> attributes {role = "decode"}
 // CHECK-DAG: %[[LAST:.*]] = nano.constant 7.000000e+00 : tensor<1xi32>
 // CHECK-DAG: %[[FIRST:.*]] = nano.constant 0.000000e+00 : tensor<1xi32>
 // CHECK: %[[UP:.*]] = nano.max %[[AT]], %[[FIRST]]
@@ -23,9 +23,9 @@
 // CHECK: nano.store {{.*}}, @cache.1
 // CHECK-NOT: nano.attention
 // CHECK: nano.reduce max {{.*}} dims [1] : tensor<2x8xf32> -> tensor<2xf32>
-// CHECK: return {{.*}} : tensor<1x16xf32>
+// CHECK: nano.return {{.*}} : tensor<1x16xf32>
 nano.state @embed : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>}
-func.func @generate(%tokens: tensor<8xi32>) -> tensor<8x16xf32> attributes {nano.role = "generate"} {
+nano.program @generate(%tokens: tensor<8xi32>) -> tensor<8x16xf32> attributes {role = "generate"} {
   %e = nano.load @embed : tensor<16x8xf32>
   %x = nano.gather %e, %tokens : (tensor<16x8xf32>, tensor<8xi32>) -> tensor<8x8xf32>
   %w = nano.slice %e dim 0 at 0 : tensor<16x8xf32> -> tensor<8x8xf32>
@@ -38,19 +38,19 @@ func.func @generate(%tokens: tensor<8xi32>) -> tensor<8x16xf32> attributes {nano
       : (tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8x2x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x2x4xf32>, tensor<8x2xf32>)
   %f = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
   %l = nano.matmul %f, %e {transpose_b} : (tensor<8x8xf32>, tensor<16x8xf32>) -> tensor<8x16xf32>
-  return %l : tensor<8x16xf32>
+  nano.return %l : tensor<8x16xf32>
 }
 
 // -----
 
 // What looks back: a running maximum, and the row before.
-// CHECK-LABEL: func.func @looks_back
+// CHECK-LABEL: nano.program @looks_back
 // CHECK: nano.store %{{.*}}, @cache.1 : tensor<8xi32>
 // CHECK: nano.store %{{.*}}, @cache.0 : tensor<7x4xf32>
-// CHECK-LABEL: func.func @decode
+// CHECK-LABEL: nano.program @decode
 // CHECK: nano.gather {{.*}} : (tensor<7x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
 // CHECK: nano.scan max
-func.func @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %head = nano.slice %x dim 0 at 0 : tensor<8x4xf32> -> tensor<7x4xf32>
@@ -60,37 +60,37 @@ func.func @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nan
   %g = nano.cast %most : tensor<8xi32> -> tensor<8xf32>
   %b = nano.broadcast %g dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %s = nano.add %before, %b : tensor<8x4xf32>
-  return %s : tensor<8x4xf32>
+  nano.return %s : tensor<8x4xf32>
 }
 
 // -----
 
 // What other rows decide.
 // WHY: remark: sampling computes all positions for every token: all its rows are needed, which depend on tokens
-func.func @mean(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @mean(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %sum = nano.reduce sum %x dims [0] : tensor<8x4xf32> -> tensor<4xf32>
   %all = nano.broadcast %sum dims [1] : tensor<4xf32> -> tensor<8x4xf32>
-  return %all : tensor<8x4xf32>
+  nano.return %all : tensor<8x4xf32>
 }
 
 // -----
 
 // WHY: remark: sampling computes all positions for every token: a later row of it is needed
-func.func @later(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @later(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %tail = nano.slice %x dim 0 at 1 : tensor<8x4xf32> -> tensor<7x4xf32>
   %none = nano.constant 0.0 : tensor<1x4xf32>
   %after = nano.concat %tail, %none dim 0 : (tensor<7x4xf32>, tensor<1x4xf32>) -> tensor<8x4xf32>
-  return %after : tensor<8x4xf32>
+  nano.return %after : tensor<8x4xf32>
 }
 
 // -----
 
 // WHY: remark: sampling computes all positions for every token: a query may see later keys
-func.func @both_ways(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @both_ways(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x1x4xf32>
   %first = nano.constant 0.0 : tensor<8xi32>
@@ -98,29 +98,29 @@ func.func @both_ways(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano
   %y, %lse = nano.attention %x, %x, %x, %first, %last scale 5.000000e-01
       : (tensor<8x1x4xf32>, tensor<8x1x4xf32>, tensor<8x1x4xf32>, tensor<8xi32>, tensor<8xi32>) -> (tensor<8x1x4xf32>, tensor<8x1xf32>)
   %l = nano.reshape %y : tensor<8x1x4xf32> -> tensor<8x4xf32>
-  return %l : tensor<8x4xf32>
+  nano.return %l : tensor<8x4xf32>
 }
 
 // -----
 
 // WHY: remark: sampling computes all positions for every token: it puts several positions into one row, or one into several
-func.func @pairs(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @pairs(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %pairs = nano.reshape %f : tensor<8xf32> -> tensor<4x2xf32>
   %sums = nano.reduce sum %pairs dims [1] : tensor<4x2xf32> -> tensor<4xf32>
   %twice = nano.broadcast %sums dims [0] : tensor<4xf32> -> tensor<4x8xf32>
   %l = nano.reshape %twice : tensor<4x8xf32> -> tensor<8x4xf32>
-  return %l : tensor<8x4xf32>
+  nano.return %l : tensor<8x4xf32>
 }
 
 // -----
 
 // A recurrence goes on from the row before, which is kept in f32 as it is carried on; the first from its initial value.
-// CHECK-LABEL: func.func @averages
+// CHECK-LABEL: nano.program @averages
 // CHECK: %[[H:.*]] = nano.recurrence factor %{{.*}} term %{{.*}} from 5.000000e-01 : tensor<1x8x4xf32>
 // CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x4xf32>
 // CHECK-NOT: nano.recurrence
-// CHECK-LABEL: func.func @decode
+// CHECK-LABEL: nano.program @decode
 // CHECK: %[[KEPT:.*]] = nano.load @cache.0 : tensor<8x4xf32>
 // CHECK: %[[LAST:.*]] = nano.gather %[[KEPT]], %{{.*}} : (tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
 // CHECK: nano.select gt, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<1x1x4xi32>, tensor<1x1x4xf32>
@@ -128,7 +128,7 @@ func.func @pairs(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.rol
 // CHECK: nano.add {{.*}} : tensor<1x1x4xf32>
 // CHECK: nano.store %{{.*}}, @cache.0
 // CHECK-NOT: nano.recurrence
-func.func @averages(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @averages(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %w = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %x = nano.cast %w : tensor<8x4xf32> -> tensor<8x4xbf16>
@@ -137,64 +137,64 @@ func.func @averages(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.
   %h = nano.recurrence factor %a term %b from 0.5 : tensor<1x8x4xbf16>
   %y = nano.reshape %h : tensor<1x8x4xbf16> -> tensor<8x4xbf16>
   %l = nano.cast %y : tensor<8x4xbf16> -> tensor<8x4xf32>
-  return %l : tensor<8x4xf32>
+  nano.return %l : tensor<8x4xf32>
 }
 
 // -----
 
 // The scores of a band need its tokens' rows, zeros before the first.
-// CHECK-LABEL: func.func @band
+// CHECK-LABEL: nano.program @band
 // CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x2x4xf32>
-// CHECK-LABEL: func.func @decode
+// CHECK-LABEL: nano.program @decode
 // CHECK: %[[ROWS:.*]] = nano.gather %{{.*}}, %{{.*}} : (tensor<8x8xf32>, tensor<3xi32>) -> tensor<3x8xf32>
 // CHECK: nano.select ge, %{{.*}}, %{{.*}}, %[[ROWS]]
 // CHECK: nano.reduce sum {{.*}} dims [2] : tensor<2x3x4xf32> -> tensor<2x3xf32>
 // CHECK: nano.reduce sum {{.*}} dims [2] : tensor<2x4x3xf32> -> tensor<2x4xf32>
-// CHECK: return
-func.func @band(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {nano.role = "generate"} {
+// CHECK: nano.return
+nano.program @band(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x4xf32>
   %s = nano.band_scores %x, %x : (tensor<8x2x4xf32>, tensor<8x2x4xf32>) -> tensor<8x2x3xf32>
   %y = nano.band_product %s, %x : (tensor<8x2x3xf32>, tensor<8x2x4xf32>) -> tensor<8x2x4xf32>
   %l = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
-  return %l : tensor<8x8xf32>
+  nano.return %l : tensor<8x8xf32>
 }
 
 // -----
 
 // WHY: remark: sampling computes all positions for every token: it runs from the last position
-func.func @returns(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @returns(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %b = nano.reshape %x : tensor<8x4xf32> -> tensor<1x8x4xf32>
   %h = nano.recurrence term %b from 0.0 {reverse} : tensor<1x8x4xf32>
   %l = nano.reshape %h : tensor<1x8x4xf32> -> tensor<8x4xf32>
-  return %l : tensor<8x4xf32>
+  nano.return %l : tensor<8x4xf32>
 }
 
 // -----
 
 // WHY: remark: sampling computes all positions for every token: the tokens of its band are later ones
-func.func @ahead(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {nano.role = "generate"} {
+nano.program @ahead(%tokens: tensor<8xi32>) -> tensor<8x8xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x4xf32>
   %p = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x2x3xf32>
   %y = nano.band_product %p, %x {transpose} : (tensor<8x2x3xf32>, tensor<8x2x4xf32>) -> tensor<8x2x4xf32>
   %l = nano.reshape %y : tensor<8x2x4xf32> -> tensor<8x8xf32>
-  return %l : tensor<8x8xf32>
+  nano.return %l : tensor<8x8xf32>
 }
 
 // -----
 
 // A kernel of the model's own brings its row; what it keeps is a state.
-// CHECK-LABEL: func.func @own
+// CHECK-LABEL: nano.program @own
 // CHECK: nano.store %{{.*}}, @cache.0 : tensor<8x4xf32>
-// CHECK-LABEL: func.func @decode
+// CHECK-LABEL: nano.program @decode
 // CHECK: %[[ROW:.*]] = nano.broadcast %{{.*}} : tensor<1xf32> -> tensor<1x4xf32>
 // CHECK: %[[ALL:.*]] = nano.select
 // CHECK: nano.store %[[ALL]], @cache.0 : tensor<8x4xf32>
 // CHECK: nano.custom "g"(%[[ROW]], %[[ALL]], %{{.*}}) iterations 1 {cpu = "c"} : (tensor<1x4xf32>, tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
-func.func @own(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @own(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %y = nano.custom "f"(%x, %x) iterations 8 {cpu = "c", row_inputs = array<i64: 0>, kept_inputs = array<i64: 1>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
@@ -203,15 +203,15 @@ func.func @own(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role 
     %z = nano.custom "g"(%in, %all, %at) iterations 1 {cpu = "c"} : (tensor<1x4xf32>, tensor<8x4xf32>, tensor<1xi32>) -> tensor<1x4xf32>
     nano.yield %z : tensor<1x4xf32>
   }
-  return %y : tensor<8x4xf32>
+  nano.return %y : tensor<8x4xf32>
 }
 
 // -----
 
 // WHY: sampling computes all positions for every token: kernel 'f' does not say what a row of its results comes from (.byRows)
-func.func @unsaid(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "generate"} {
+nano.program @unsaid(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
   %y = nano.custom "f"(%x) iterations 8 {cpu = "c"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  return %y : tensor<8x4xf32>
+  nano.return %y : tensor<8x4xf32>
 }

@@ -3,7 +3,7 @@
 // OPTION: error: nano-align-products: multiple=0: must be positive
 
 // Logits of a loss: element-wise ops take all columns, the loss sees those beyond the weight's masked.
-// CHECK-LABEL: func.func @loss
+// CHECK-LABEL: nano.program @loss
 // CHECK-SAME: (%[[X:.*]]: tensor<16x32xbf16>, %[[W:.*]]: tensor<101x32xbf16>, %[[B:.*]]: tensor<16xf32>, %[[T:.*]]: tensor<16xi32>)
 // CHECK-DAG: %[[ZERO:.*]] = nano.constant 0.000000e+00 : tensor<27x32xbf16>
 // CHECK-DAG: %[[ROWS:.*]] = nano.concat %[[W]], %[[ZERO]] dim 0
@@ -16,57 +16,57 @@
 // CHECK-DAG: %[[NONE:.*]] = nano.constant -1.000000e+30 : tensor<16x128xf32>
 // CHECK: %[[M:.*]] = nano.select lt, %[[COLUMN]], %[[COUNT]], %[[S]], %[[NONE]]
 // CHECK: nano.cross_entropy %[[M]], %[[T]]
-func.func @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<16xf32>, %t: tensor<16xi32>) -> tensor<16xf32> {
+nano.program @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<16xf32>, %t: tensor<16xi32>) -> tensor<16xf32> {
   %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<101x32xbf16>) -> tensor<16x101xbf16>
   %l = nano.cast %y : tensor<16x101xbf16> -> tensor<16x101xf32>
   %r = nano.broadcast %b dims [0] : tensor<16xf32> -> tensor<16x101xf32>
   %s = nano.add %l, %r : tensor<16x101xf32>
   %loss, %lse = nano.cross_entropy %s, %t : (tensor<16x101xf32>, tensor<16xi32>) -> (tensor<16xf32>, tensor<16xf32>)
-  return %loss : tensor<16xf32>
+  nano.return %loss : tensor<16xf32>
 }
 
 // -----
 
 // A result of the program, a sum over the columns and a number for each column see a slice.
-// CHECK-LABEL: func.func @slices
+// CHECK-LABEL: nano.program @slices
 // CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xbf16>
 // CHECK: %[[S:.*]] = nano.slice %[[P]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
 // CHECK: nano.mul %[[S]], %{{.*}} : tensor<16x101xbf16>
-func.func @slices(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<101xbf16>) -> (tensor<16x101xbf16>, tensor<16x101xbf16>) {
+nano.program @slices(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<101xbf16>) -> (tensor<16x101xbf16>, tensor<16x101xbf16>) {
   %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<101x32xbf16>) -> tensor<16x101xbf16>
   %r = nano.broadcast %b dims [1] : tensor<101xbf16> -> tensor<16x101xbf16>
   %s = nano.mul %y, %r : tensor<16x101xbf16>
-  return %y, %s : tensor<16x101xbf16>, tensor<16x101xbf16>
+  nano.return %y, %s : tensor<16x101xbf16>, tensor<16x101xbf16>
 }
 
 // -----
 
 // Rows of 16 bytes, few columns, another orientation: left alone.
-// CHECK-LABEL: func.func @fits
+// CHECK-LABEL: nano.program @fits
 // CHECK-NOT: nano.concat
-// CHECK: return
-func.func @fits(%x: tensor<16x32xbf16>, %a: tensor<104x32xbf16>, %b: tensor<9x32xbf16>, %c: tensor<32x101xbf16>) -> (tensor<16x104xbf16>, tensor<16x9xbf16>, tensor<16x101xbf16>) {
+// CHECK: nano.return
+nano.program @fits(%x: tensor<16x32xbf16>, %a: tensor<104x32xbf16>, %b: tensor<9x32xbf16>, %c: tensor<32x101xbf16>) -> (tensor<16x104xbf16>, tensor<16x9xbf16>, tensor<16x101xbf16>) {
   %p = nano.matmul %x, %a {transpose_b} : (tensor<16x32xbf16>, tensor<104x32xbf16>) -> tensor<16x104xbf16>
   %q = nano.matmul %x, %b {transpose_b} : (tensor<16x32xbf16>, tensor<9x32xbf16>) -> tensor<16x9xbf16>
   %r = nano.matmul %x, %c : (tensor<16x32xbf16>, tensor<32x101xbf16>) -> tensor<16x101xbf16>
-  return %p, %q, %r : tensor<16x104xbf16>, tensor<16x9xbf16>, tensor<16x101xbf16>
+  nano.return %p, %q, %r : tensor<16x104xbf16>, tensor<16x9xbf16>, tensor<16x101xbf16>
 }
 
 // -----
 
 // A weight that runs in 8 bits has rules of its own.
-// CHECK-LABEL: func.func @fp8
+// CHECK-LABEL: nano.program @fp8
 // CHECK-NOT: nano.concat
-// CHECK: return
+// CHECK: nano.return
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-nano.state @w : tensor<101x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, nano.fp8 = {recipe = "current", history = 16 : i64, margin = 0.0 : f64}}
-func.func @fp8(%x: tensor<16x32xbf16>) -> tensor<16x101xbf16> {
+nano.state @w : tensor<101x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, fp8 = {recipe = "current", history = 16 : i64, margin = 0.0 : f64}}
+nano.program @fp8(%x: tensor<16x32xbf16>) -> tensor<16x101xbf16> {
   %v = nano.load @w : tensor<101x32xf32>
   %w = nano.cast %v : tensor<101x32xf32> -> tensor<101x32xbf16>
   %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<101x32xbf16>) -> tensor<16x101xbf16>
-  return %y : tensor<16x101xbf16>
+  nano.return %y : tensor<16x101xbf16>
 }

@@ -2,7 +2,7 @@
 // was quantised, not of its roundings; none of the gradient goes to a scale.
 // RUN: nano-opt %s --nano-differentiate | FileCheck %s
 
-// CHECK-LABEL: func.func @train(
+// CHECK-LABEL: nano.program @train(
 // CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %[[S:.*]]: tensor<f32>
 // CHECK: %[[W:.*]] = nano.cast %{{.*}} : tensor<32x16xf32> -> tensor<32x16xbf16>
 // CHECK: nano.scaled_matmul
@@ -25,7 +25,7 @@ nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states =
 nano.state @w : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all}
 nano.state @v : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all}
 
-func.func @train(%x: tensor<64x16xbf16>, %s: tensor<f32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<64x16xbf16>, %s: tensor<f32>) -> tensor<f32> attributes {role = "train"} {
   %w0 = nano.load @w : tensor<32x16xf32>
   %w = nano.cast %w0 : tensor<32x16xf32> -> tensor<32x16xbf16>
   %qx = nano.quantize %x, %s : tensor<64x16xbf16>, tensor<f32> -> tensor<64x16xf8E4M3FN>
@@ -43,5 +43,5 @@ func.func @train(%x: tensor<64x16xbf16>, %s: tensor<f32>) -> tensor<f32> attribu
   %y2 = nano.mul %y32, %y32 : tensor<64x16xf32>
   %rows = nano.reduce sum %y2 dims [1] : tensor<64x16xf32> -> tensor<64xf32>
   %loss = nano.reduce sum %rows dims [0] : tensor<64xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

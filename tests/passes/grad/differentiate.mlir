@@ -5,7 +5,7 @@
 // CHECK-LABEL: nano.optimizer @adam
 // CHECK:       nano.state @w : tensor<4xf32> {{.*}}role = #nano.role<parameter>
 // CHECK-NEXT:  nano.state @grad.w : tensor<4xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<gradient>}
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NEXT:    %[[W:.*]] = nano.load @w
 // CHECK-NEXT:    %[[X:.*]] = nano.cast %arg0
 // CHECK-NEXT:    %[[Y:.*]] = nano.mul %[[X]], %[[W]]
@@ -14,8 +14,8 @@
 // CHECK-NEXT:    %[[DY:.*]] = nano.broadcast %[[ONE]] dims []
 // CHECK-NEXT:    %[[DW:.*]] = nano.mul %[[DY]], %[[X]]
 // CHECK-NEXT:    nano.accumulate %[[DW]], @grad.w : tensor<4xf32>
-// CHECK-NEXT:    return %[[LOSS]] : tensor<f32>
-// LINE-LABEL: func.func @train
+// CHECK-NEXT:    nano.return %[[LOSS]] : tensor<f32>
+// LINE-LABEL: nano.program @train
 // LINE:         nano.mul {{.*}} loc("model.cpp":7:3)
 // LINE:         nano.reduce {{.*}} loc("model.cpp":8:3)
 // LINE:         nano.constant {{.*}} loc("model.cpp":8:3)
@@ -28,19 +28,19 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {role = "train"} {
   %w = nano.load @w : tensor<4xf32> loc("model.cpp":6:3)
   %x = nano.cast %tokens : tensor<4xi32> -> tensor<4xf32>
   %y = nano.mul %x, %w : tensor<4xf32> loc("model.cpp":7:3)
   %loss = nano.reduce sum %y dims [0] : tensor<4xf32> -> tensor<f32> loc("model.cpp":8:3)
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 // -----
 
 // Weights stored in f32, multiplied in bf16: their gradients are products in f32, never rounded to bf16. Each is accumulated where it is
 // complete, in backward order, the weights' before the activations' gradient. The embedding's table is bf16, its accumulator f32.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[X:.*]] = nano.gather
 // CHECK:         %[[W1:.*]] = nano.cast %{{.*}} : tensor<3x4x4xf32> -> tensor<3x4x4xbf16>
 // CHECK:         %[[H:.*]] = nano.matmul %[[X]]
@@ -56,7 +56,7 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32>
 // CHECK-NEXT:    nano.accumulate %[[R]], @grad.w1 : tensor<3x4x4xf32>
 // CHECK-NEXT:    %[[DE:.*]] = nano.scatter_add %[[DX]], %arg0 : (tensor<6x4xbf16>, tensor<6xi32>) -> tensor<5x4xf32>
 // CHECK-NEXT:    nano.accumulate %[[DE]], @grad.embed : tensor<5x4xf32>
-// CHECK-NEXT:    return
+// CHECK-NEXT:    nano.return
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
@@ -65,7 +65,7 @@ nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states
 nano.state @embed : tensor<5x4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @w1 : tensor<3x4x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @w2 : tensor<12x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {role = "train"} {
   %e = nano.load @embed : tensor<5x4xbf16>
   %x = nano.gather %e, %tokens : (tensor<5x4xbf16>, tensor<6xi32>) -> tensor<6x4xbf16>
   %w1 = nano.load @w1 : tensor<3x4x4xf32>
@@ -77,13 +77,13 @@ func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32>
   %z = nano.matmul %h, %c2 : (tensor<6x12xbf16>, tensor<12x4xbf16>) -> tensor<6x4xbf16>
   %s = nano.reduce sum %z dims [0, 1] : tensor<6x4xbf16> -> tensor<bf16>
   %loss = nano.cast %s : tensor<bf16> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 // -----
 
 // One table loaded twice is one parameter. Parts of one value come together in one concat, with zeros in the gaps; contributions are added.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         nano.load @w
 // CHECK-NOT:     nano.load @w
 // CHECK:         %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
@@ -95,14 +95,14 @@ func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32>
 // CHECK-NEXT:    %[[PARTS:.*]] = nano.concat %[[DA]], %[[GAP]], %[[DB]], %[[END]] dim 0
 // CHECK-NEXT:    %[[SUM:.*]] = nano.add %[[ALL]], %[[PARTS]]
 // CHECK-NEXT:    nano.accumulate %[[SUM]], @grad.w : tensor<6xf32>
-// CHECK-NEXT:    return
+// CHECK-NEXT:    nano.return
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<6xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {role = "train"} {
   %w = nano.load @w : tensor<6xf32>
   %again = nano.load @w : tensor<6xf32>
   %a = nano.slice %w dim 0 at 0 : tensor<6xf32> -> tensor<2xf32>
@@ -112,14 +112,14 @@ func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32>
   %sm = nano.reduce sum %m dims [0] : tensor<2xf32> -> tensor<f32>
   %sw = nano.reduce sum %again dims [0] : tensor<6xf32> -> tensor<f32>
   %loss = nano.add %sm, %sw : tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 // -----
 
 // The score function's derivative is a function of its own, made of its ops' derivatives: of 3·s it is 3·df. lse may be used as well: its
 // gradient lowers delta.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[Y:.*]], %[[LSE:.*]] = nano.attention
 // CHECK:         %[[DY32:.*]] = nano.broadcast %{{.*}} -> tensor<6x2x4xf32>
 // CHECK:         %[[DY:.*]] = nano.cast %[[DY32]]
@@ -147,7 +147,7 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @x : tensor<6x2x4xbf16> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%first: tensor<6xi32>, %last: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%first: tensor<6xi32>, %last: tensor<6xi32>) -> tensor<f32> attributes {role = "train"} {
   %x = nano.load @x : tensor<6x2x4xbf16>
   %y, %lse = nano.attention %x, %x, %x, %first, %last scale 0.5
       : (tensor<6x2x4xbf16>, tensor<6x2x4xbf16>, tensor<6x2x4xbf16>, tensor<6xi32>, tensor<6xi32>) -> (tensor<6x2x4xbf16>, tensor<6x2xf32>) {
@@ -160,46 +160,46 @@ func.func @train(%first: tensor<6xi32>, %last: tensor<6xi32>) -> tensor<f32> att
   %sy = nano.reduce sum %y32 dims [0, 1, 2] : tensor<6x2x4xf32> -> tensor<f32>
   %sl = nano.reduce sum %lse dims [0, 1] : tensor<6x2xf32> -> tensor<f32>
   %loss = nano.add %sy, %sl : tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 // -----
 
 // The shortest model.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NEXT:    %[[W:.*]] = nano.load @w
 // CHECK-NEXT:    %[[ONE:.*]] = nano.constant 1.000000e+00 : tensor<f32>
 // CHECK-NEXT:    nano.accumulate %[[ONE]], @grad.w
-// CHECK-NEXT:    return %[[W]]
+// CHECK-NEXT:    nano.return %[[W]]
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<f32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {role = "train"} {
   %w = nano.load @w : tensor<f32>
-  return %w : tensor<f32>
+  nano.return %w : tensor<f32>
 }
 
 // -----
 
 // Integers beside the loss have no gradient and are returned as they were.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-SAME:    -> (tensor<f32>, tensor<1xi32>)
 // CHECK:         nano.accumulate %{{.*}}, @grad.w : tensor<4xf32>
-// CHECK-NEXT:    return %{{.*}}, %{{.*}} : tensor<f32>, tensor<1xi32>
+// CHECK-NEXT:    nano.return %{{.*}}, %{{.*}} : tensor<f32>, tensor<1xi32>
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
   nano.yield %s : f64
 }
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w : tensor<4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
-func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32>, tensor<1xi32>) attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32>, tensor<1xi32>) attributes {role = "train"} {
   %w = nano.load @w : tensor<4xf32>
   %loss = nano.reduce sum %w dims [0] : tensor<4xf32> -> tensor<f32>
   %first = nano.slice %tokens dim 0 at 0 : tensor<4xi32> -> tensor<1xi32>
-  return %loss, %first : tensor<f32>, tensor<1xi32>
+  nano.return %loss, %first : tensor<f32>, tensor<1xi32>
 }
 
 // -----
@@ -208,7 +208,7 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32
 // other operand stays.
 // CHECK-LABEL: nano.state @frozen
 // CHECK-NOT:   nano.state @grad.frozen
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[X:.*]] = nano.gather
 // CHECK:         %[[H:.*]] = nano.matmul %[[X]], %{{.*}} {transpose_b} : (tensor<6x4xf32>, tensor<5x4xf32>)
 // CHECK-NOT:     stop_gradient
@@ -219,8 +219,8 @@ func.func @train(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> (tensor<f32
 // CHECK-NEXT:    %[[DX:.*]] = nano.matmul %[[DH]], %{{.*}} : (tensor<6x5xf32>, tensor<5x4xf32>) -> tensor<6x4xf32>
 // CHECK-NEXT:    %[[DE:.*]] = nano.scatter_add %[[DX]]
 // CHECK-NEXT:    nano.accumulate %[[DE]], @grad.embed
-// CHECK-NEXT:    return
-// CHECK-LABEL: func.func @validate
+// CHECK-NEXT:    nano.return
+// CHECK-LABEL: nano.program @validate
 // CHECK-NOT:     stop_gradient
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
@@ -229,7 +229,7 @@ nano.scalar @lr : f32 {
 nano.optimizer @adam of "adam" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @embed : tensor<7x4xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [1.0]>, optimizer = @adam}
 nano.state @frozen : tensor<5x4xf32> {role = #nano.role<parameter>, init = #nano.init<"sign", [1.0]>}
-func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {role = "train"} {
   %e = nano.load @embed : tensor<7x4xf32>
   %x = nano.gather %e, %tokens : (tensor<7x4xf32>, tensor<6xi32>) -> tensor<6x4xf32>
   %w = nano.load @frozen : tensor<5x4xf32>
@@ -237,11 +237,11 @@ func.func @train(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32>
   %c = nano.stop_gradient %h : tensor<6x5xf32>
   %s = nano.mul %h, %c : tensor<6x5xf32>
   %loss = nano.reduce sum %s dims [0, 1] : tensor<6x5xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
-func.func @validate(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+nano.program @validate(%tokens: tensor<6xi32>, %targets: tensor<6xi32>) -> tensor<f32> attributes {role = "validate"} {
   %w = nano.load @frozen : tensor<5x4xf32>
   %c = nano.stop_gradient %w : tensor<5x4xf32>
   %loss = nano.reduce sum %c dims [0, 1] : tensor<5x4xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

@@ -5,7 +5,7 @@
 // NEGATIVE: error: save-bytes must not be negative, is -1
 // NEXT: error: next must not be negative, is -1
 // MACHINE: error: {{.*}}nowhere
-func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
   %loss = nano.constant 1.0 : tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

@@ -11,7 +11,7 @@
 
 // Two layers. Of the first one tanh, 16,384 bytes, is made again from the table's rows: once for all that reads it there. The second layer's is held
 // when the backward pass begins, whatever is done about it, and stays; so it is when everything is to be saved.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[A1:.*]] = nano.tanh
 // CHECK:         %[[A2:.*]] = nano.tanh
 // CHECK:         nano.reduce sum
@@ -26,11 +26,11 @@
 // CHECK-NOT:     nano.tanh
 // CHECK:         nano.mul %[[AGAIN]], %[[AGAIN]]
 // CHECK-NOT:     nano.tanh
-// CHECK:         return
-// KEPT-LABEL: func.func @train
+// CHECK:         nano.return
+// KEPT-LABEL: nano.program @train
 // KEPT:         nano.reduce sum
 // KEPT-NOT:     nano.tanh
-// KEPT:         return
+// KEPT:         nano.return
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
@@ -41,7 +41,7 @@ nano.state @w2 : tensor<16x32xf32> {role = #nano.role<parameter>, init = #nano.i
 nano.state @w3 : tensor<32x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w4 : tensor<16x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @embed : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
   %e = nano.load @embed : tensor<16x16xf32>
   %x0 = nano.gather %e, %tokens : (tensor<16x16xf32>, tensor<128xi32>) -> tensor<128x16xf32>
   %w1 = nano.load @w1 : tensor<32x16xf32>
@@ -59,13 +59,13 @@ func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<
   %x2 = nano.add %x1, %p2 : tensor<128x16xf32>
   %sq = nano.mul %x2, %x2 : tensor<128x16xf32>
   %loss = nano.reduce sum %sq dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 // -----
 
 // Two regions that the model marks: what is made and read in one is made again; what the next one reads of it, the sum, is kept.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NOT:     nano.recompute
 // CHECK:         %[[SUM:.*]] = nano.add
 // CHECK:         nano.reduce sum
@@ -75,7 +75,7 @@ func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<
 // CHECK:         nano.gather
 // CHECK-NEXT:    nano.matmul
 // CHECK-NEXT:    nano.tanh
-// CHECK:         return
+// CHECK:         nano.return
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
@@ -84,7 +84,7 @@ nano.optimizer @a of "adam" lr @lr {inits = array<f64>, kind = "adam", states = 
 nano.state @w1 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @embed : tensor<16x16xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%tokens: tensor<64xi32>, %targets: tensor<64xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<64xi32>, %targets: tensor<64xi32>) -> tensor<f32> attributes {role = "train"} {
   %e = nano.load @embed : tensor<16x16xf32>
   %x0 = nano.gather %e, %tokens : (tensor<16x16xf32>, tensor<64xi32>) -> tensor<64x16xf32>
   %w1 = nano.load @w1 : tensor<16x16xf32>
@@ -100,5 +100,5 @@ func.func @train(%tokens: tensor<64xi32>, %targets: tensor<64xi32>) -> tensor<f3
   %s2 = nano.mul %a2, %a2 {nano.recompute = 2} : tensor<64x16xf32>
   %x2 = nano.add %x1, %s2 {nano.recompute = 2} : tensor<64x16xf32>
   %loss = nano.reduce sum %x2 dims [0, 1] : tensor<64x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

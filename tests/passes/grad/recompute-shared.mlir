@@ -4,14 +4,14 @@
 
 // A table that more than `max-sites` stretches of the backward pass would compute again is kept: the cosines, not their broadcast and not
 // what they are made of. It is kept as well when it takes more than `max-ops` ops.
-// KEPT-LABEL: func.func @train
+// KEPT-LABEL: nano.program @train
 // KEPT:         %[[COS:.*]] = nano.cos
 // KEPT-NOT:     nano.cos
 // KEPT:         nano.broadcast %[[COS]]
 // KEPT:         %[[LOSS:.*]] = nano.reduce sum
 // KEPT-NOT:     nano.cos
 // KEPT-COUNT-2: nano.broadcast %[[COS]]
-// AGAIN-LABEL: func.func @train
+// AGAIN-LABEL: nano.program @train
 // AGAIN:         nano.cos
 // AGAIN:         nano.reduce sum
 // AGAIN-COUNT-2: nano.cos
@@ -23,7 +23,7 @@ nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @embed : tensor<16x64xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w1 : tensor<64x64xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<64x64xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
   %position = nano.iota 0 : tensor<128xf32>
   %step = nano.constant 0.125 : tensor<128xf32>
   %theta = nano.mul %position, %step : tensor<128xf32>
@@ -38,5 +38,5 @@ func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<
   %w2 = nano.load @w2 : tensor<64x64xf32>
   %z = nano.matmul %y1, %w2 : (tensor<128x64xf32>, tensor<64x64xf32>) -> tensor<128x64xf32>
   %loss = nano.reduce sum %z dims [0, 1] : tensor<128x64xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

@@ -11,7 +11,7 @@
 
 //--- kept.mlir
 // The square alone is kept, and its root is the other factor of the gradient. With `max-ops` below the one op of a root nothing is done.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[H:.*]] = nano.matmul %arg0
 // CHECK-NEXT:    %[[R:.*]] = nano.max %[[H]]
 // CHECK-NEXT:    %[[Y:.*]] = nano.mul %[[R]], %[[R]]
@@ -32,7 +32,7 @@ nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %h = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %zero = nano.constant 0.0 : tensor<128x64xbf16>
@@ -44,12 +44,12 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 //--- bias.mlir
 // Behind a bias and in another shape: the product's result is kept no longer.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[M:.*]] = nano.matmul %arg0
 // CHECK:         %[[R:.*]] = nano.max
 // CHECK-NEXT:    %[[Y:.*]] = nano.mul %[[R]], %[[R]]
@@ -68,7 +68,7 @@ nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @b1 : tensor<64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %m = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %b1 = nano.load @b1 : tensor<64xbf16>
@@ -85,12 +85,12 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 //--- read.mlir
 // Another product reads h, which is kept for that: nothing is gained.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NOT:     nano.sqrt
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
@@ -101,7 +101,7 @@ nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w4 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %h = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %zero = nano.constant 0.0 : tensor<128x64xbf16>
@@ -116,12 +116,12 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 //--- narrow.mlir
 // h is in memory with half of the square's bytes.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NOT:     nano.sqrt
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
@@ -131,7 +131,7 @@ nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w2 : tensor<16x64xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %m = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %h = nano.cast %m : tensor<128x64xbf16> -> tensor<128x64xf32>
@@ -145,12 +145,12 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 //--- fp8.mlir
 // The product behind relu² reads 8-bit numbers: the square itself is not in memory.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK-NOT:     nano.sqrt
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
@@ -158,9 +158,9 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-nano.state @w2 : tensor<16x64xbf16> {nano.fp8 = {recipe = "current", margin = 0.0}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w2 : tensor<16x64xbf16> {fp8 = {recipe = "current", margin = 0.0}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %h = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %zero = nano.constant 0.0 : tensor<128x64xbf16>
@@ -172,20 +172,20 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }
 
 //--- policy.mlir
-// CHECK: error: 'nano.state' op nano.fp8 must name a recipe: one of off, static, current, delayed, block
+// CHECK: error: 'nano.state' op fp8 must name a recipe: one of off, static, current, delayed, block
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
 }
 nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
 nano.state @w1 : tensor<64x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-nano.state @w2 : tensor<16x64xbf16> {nano.fp8 = {recipe = "best"}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
+nano.state @w2 : tensor<16x64xbf16> {fp8 = {recipe = "best"}, role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @w3 : tensor<16x16xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
-func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {role = "train"} {
   %w1 = nano.load @w1 : tensor<64x16xbf16>
   %h = nano.matmul %x, %w1 {transpose_b} : (tensor<128x16xbf16>, tensor<64x16xbf16>) -> tensor<128x64xbf16>
   %zero = nano.constant 0.0 : tensor<128x64xbf16>
@@ -197,5 +197,5 @@ func.func @train(%x: tensor<128x16xbf16>) -> tensor<f32> attributes {nano.role =
   %z = nano.matmul %p, %w3 {transpose_b} : (tensor<128x16xbf16>, tensor<16x16xbf16>) -> tensor<128x16xbf16>
   %f = nano.cast %z : tensor<128x16xbf16> -> tensor<128x16xf32>
   %loss = nano.reduce sum %f dims [0, 1] : tensor<128x16xf32> -> tensor<f32>
-  return %loss : tensor<f32>
+  nano.return %loss : tensor<f32>
 }

@@ -4,7 +4,7 @@
 // An MLP behind a norm, in bf16: the backward pass has the gathered rows from the table, makes the norm again, and finds relu² (8192 bytes),
 // which gives its own derivative, the head's input (which its first product reads) and the weights in bf16. What the way back through the
 // norm recomputes also serves the gradient of the first weight.
-// CHECK-LABEL: func.func @train
+// CHECK-LABEL: nano.program @train
 // CHECK:         %[[E:.*]] = nano.load @embed
 // CHECK:         %[[N:.*]] = nano.cast %{{.*}} : tensor<128x8xf32> -> tensor<128x8xbf16>
 // CHECK:         %[[H:.*]] = nano.matmul %[[N]]
@@ -33,7 +33,7 @@
 // CHECK-NEXT:    nano.accumulate %[[DW1]], @grad.w1
 // CHECK-NOT:     nano.gather
 // CHECK:         nano.accumulate %{{.*}}, @grad.embed
-// CHECK-NEXT:    return %[[LOSS]]
+// CHECK-NEXT:    nano.return %[[LOSS]]
 nano.scalar @lr : f32 {
 ^bb0(%s: f64, %n: f64, %q: f64, %w: f64):
   nano.yield %s : f64
@@ -44,7 +44,7 @@ nano.state @w1 : tensor<32x8xf32> {role = #nano.role<parameter>, init = #nano.in
 nano.state @w2 : tensor<8x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 nano.state @head : tensor<16x8xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @a}
 // expected-remark@+1 {{kept for the backward pass in all: 16128 bytes}}
-func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
   %e = nano.load @embed : tensor<16x8xbf16>
   %x = nano.gather %e, %tokens : (tensor<16x8xbf16>, tensor<128xi32>) -> tensor<128x8xbf16>
   %x32 = nano.cast %x : tensor<128x8xbf16> -> tensor<128x8xf32>
@@ -80,5 +80,5 @@ func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<
   // expected-remark@+1 {{kept for the backward pass: 512 bytes}}
   %loss, %lse = nano.cross_entropy %sg, %targets : (tensor<128x16xf32>, tensor<128xi32>) -> (tensor<128xf32>, tensor<128xf32>)
   %t = nano.reduce sum %loss dims [0] : tensor<128xf32> -> tensor<f32>
-  return %t : tensor<f32>
+  nano.return %t : tensor<f32>
 }

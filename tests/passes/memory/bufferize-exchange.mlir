@@ -19,7 +19,7 @@ nano.state @whole : tensor<4x4xf32> {role = #nano.role<gradient>, init = #nano.i
 // CHECK-NEXT:  step.all_reduce %[[ROUND]] by max over peers : memref<2x2x4xf32>
 // CHECK-NEXT:  step.shard ins(%[[ROUND]]) outs(%[[SECOND]]) parts 2 over group : (memref<2x2x4xf32>) -> memref<1x2x4xf32, strided<[8, 4, 1], offset: 8>>
 // CHECK-NOT:   step.copy
-func.func @last(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) attributes {nano.role = "last"} {
+nano.program @last(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) attributes {role = "last"} {
   %g = nano.matmul %x, %x {transpose_b} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
   %sum = nano.all_reduce %g : tensor<4x4xf32>
   nano.store %sum, @whole : tensor<4x4xf32>
@@ -33,17 +33,17 @@ func.func @last(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) attributes {nano.role 
   %second = nano.shard %most parts 2 over group : (tensor<2x2x4xf32>) -> tensor<1x2x4xf32>
   %bank = nano.concat %first, %second dim 0 : (tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<2x2x4xf32>
   nano.store %bank, @bank : tensor<2x2x4xf32>
-  return
+  nano.return
 }
 
 // A gather lands in the result; an operand that is not contiguous is copied first.
 // CHECK-LABEL: step.program @update
 // CHECK:       step.task ins(%update.tokens_part) outs(%[[DENSE:.*]]) : {{.*}} -> memref<2x2xf32>
 // CHECK:       step.all_gather ins(%[[DENSE]]) outs(%update.loss) parts 2 over group : (memref<2x2xf32>) -> memref<4x2xf32>
-func.func @update(%x: tensor<2x4xf32>) -> tensor<4x2xf32> attributes {nano.role = "update"} {
+nano.program @update(%x: tensor<2x4xf32>) -> tensor<4x2xf32> attributes {role = "update"} {
   %part = nano.slice %x dim 1 at 1 : tensor<2x4xf32> -> tensor<2x2xf32>
   %all = nano.all_gather %part parts 2 over group : (tensor<2x2xf32>) -> tensor<4x2xf32>
-  return %all : tensor<4x2xf32>
+  nano.return %all : tensor<4x2xf32>
 }
 
 // -----
@@ -55,9 +55,9 @@ nano.state @s : tensor<4x4xf32> {role = #nano.role<gradient>, init = #nano.init<
 // CHECK:       %[[MOVED:.*]] = step.buffer "moved" : memref<4x4xf32>
 // CHECK:       step.task ins(%s_part) outs(%[[MOVED]])
 // CHECK:       step.copy %[[MOVED]] to %s : memref<4x4xf32>, memref<4x4xf32>
-func.func @turn() {
+nano.program @turn() {
   %0 = nano.load @s : tensor<4x4xf32>
   %1 = nano.transpose %0 : tensor<4x4xf32> -> tensor<4x4xf32>
   nano.store %1, @s : tensor<4x4xf32>
-  return
+  nano.return
 }

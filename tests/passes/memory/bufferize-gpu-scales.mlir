@@ -10,9 +10,10 @@
 // CHECK:       step.task ins(%{{.*}}) outs(%[[SX]])
 // CHECK-NOT:   step.task
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[SX]], %[[SW]]) into
-module attributes {nano.gpu_scales} {
+module {
+  nano.model "m" {gpu_scales}
 nano.state @w.scale : tensor<3x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @rows(%q: tensor<8x640xf8E4M3FN>, %w: tensor<384x640xf8E4M3FN>, %x: tensor<8x5xf32>) -> tensor<8x384xbf16> {
+nano.program @rows(%q: tensor<8x640xf8E4M3FN>, %w: tensor<384x640xf8E4M3FN>, %x: tensor<8x5xf32>) -> tensor<8x384xbf16> {
   %s = nano.fused (%x) : (tensor<8x5xf32>) -> tensor<8x5xf32> {
   ^bb0(%n: tensor<8x5xf32>):
     %c = nano.abs %n : tensor<8x5xf32>
@@ -21,7 +22,7 @@ func.func @rows(%q: tensor<8x640xf8E4M3FN>, %w: tensor<384x640xf8E4M3FN>, %x: te
   %all = nano.load @w.scale : tensor<3x8xf32>
   %sw = nano.slice %all dim 1 at 0 : tensor<3x8xf32> -> tensor<3x5xf32>
   %y = nano.scaled_matmul %q, %w scales(%s, %sw) {transpose_b} : (tensor<8x640xf8E4M3FN>, tensor<384x640xf8E4M3FN>, tensor<8x5xf32>, tensor<3x5xf32>) -> tensor<8x384xbf16>
-  return %y : tensor<8x384xbf16>
+  nano.return %y : tensor<8x384xbf16>
 }
 }
 
@@ -34,8 +35,9 @@ func.func @rows(%q: tensor<8x640xf8E4M3FN>, %w: tensor<384x640xf8E4M3FN>, %x: te
 // CHECK:       step.task ins(%{{.*}}) outs(%[[S]])
 // CHECK-NOT:   step.task
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[V]], %[[V]]) into
-module attributes {nano.gpu_scales} {
-func.func @turned(%q: tensor<16x256xf8E4M3FN>, %x: tensor<2x16xf32>) -> tensor<16x16xf32> {
+module {
+  nano.model "m" {gpu_scales}
+nano.program @turned(%q: tensor<16x256xf8E4M3FN>, %x: tensor<2x16xf32>) -> tensor<16x16xf32> {
   %s = nano.fused (%x) : (tensor<2x16xf32>) -> tensor<2x16xf32> {
   ^bb0(%n: tensor<2x16xf32>):
     %c = nano.abs %n : tensor<2x16xf32>
@@ -43,7 +45,7 @@ func.func @turned(%q: tensor<16x256xf8E4M3FN>, %x: tensor<2x16xf32>) -> tensor<1
   }
   %t = nano.transpose %s : tensor<2x16xf32> -> tensor<16x2xf32>
   %y = nano.scaled_matmul %q, %q scales(%t, %t) {transpose_b} : (tensor<16x256xf8E4M3FN>, tensor<16x256xf8E4M3FN>, tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<16x16xf32>
-  return %y : tensor<16x16xf32>
+  nano.return %y : tensor<16x16xf32>
 }
 }
 
@@ -58,10 +60,11 @@ func.func @turned(%q: tensor<16x256xf8E4M3FN>, %x: tensor<2x16xf32>) -> tensor<1
 // CHECK:       step.task ins(%{{.*}}) outs(%[[SX]]) : (memref<16x2xf32>)
 // CHECK:       step.task ins(%{{.*}}) outs(%[[SW]]) : (memref<2x2xf32>)
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[SX]], %[[SW]]) into
-module attributes {nano.gpu_scales} {
-func.func @copied(%q: tensor<16x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>, %x: tensor<16x2xf32>, %sw: tensor<2x2xf32>) -> tensor<16x256xf32> {
+module {
+  nano.model "m" {gpu_scales}
+nano.program @copied(%q: tensor<16x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>, %x: tensor<16x2xf32>, %sw: tensor<2x2xf32>) -> tensor<16x256xf32> {
   %y = nano.scaled_matmul %q, %w scales(%x, %sw) {transpose_b} : (tensor<16x256xf8E4M3FN>, tensor<256x256xf8E4M3FN>, tensor<16x2xf32>, tensor<2x2xf32>) -> tensor<16x256xf32>
-  return %y : tensor<16x256xf32>
+  nano.return %y : tensor<16x256xf32>
 }
 }
 
@@ -70,9 +73,10 @@ func.func @copied(%q: tensor<16x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>, %x:
 // One block along k: rows of one scale are columns too.
 // CHECK-LABEL: step.program @one
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[S:.*]], %[[S]]) into {{.*}}memref<16x1xf32>, memref<16x1xf32>
-module attributes {nano.gpu_scales} {
-func.func @one(%q: tensor<16x128xf8E4M3FN>, %x: tensor<16x1xf32>) -> tensor<16x16xf32> {
+module {
+  nano.model "m" {gpu_scales}
+nano.program @one(%q: tensor<16x128xf8E4M3FN>, %x: tensor<16x1xf32>) -> tensor<16x16xf32> {
   %y = nano.scaled_matmul %q, %q scales(%x, %x) {transpose_b} : (tensor<16x128xf8E4M3FN>, tensor<16x128xf8E4M3FN>, tensor<16x1xf32>, tensor<16x1xf32>) -> tensor<16x16xf32>
-  return %y : tensor<16x16xf32>
+  nano.return %y : tensor<16x16xf32>
 }
 }

@@ -5,7 +5,7 @@
 // CHECK-DAG:     %[[X:.*]] = step.buffer "exp" : memref<64x64xbf16>
 // CHECK-DAG:     %[[E:.*]] = step.buffer "tanh" : memref<64x64xbf16>
 // CHECK:         step.task ins(%[[E]], %[[X]], %{{.*}}) outs(%[[E]])
-func.func @over(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64xbf16> attributes {nano.role = "update"} {
+nano.program @over(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64xbf16> attributes {role = "update"} {
   %x = nano.exp %a : tensor<64x64xbf16>
   %e = nano.tanh %a : tensor<64x64xbf16>
   %y = nano.fused(%e, %x, %w) : (tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16> {
@@ -15,7 +15,7 @@ func.func @over(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64x
     nano.yield %s : tensor<64x64xbf16>
   }
   %z = nano.neg %y : tensor<64x64xbf16>
-  return %z : tensor<64x64xbf16>
+  nano.return %z : tensor<64x64xbf16>
 }
 
 // -----
@@ -25,7 +25,7 @@ func.func @over(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64x
 // CHECK-DAG:     %[[X:.*]] = step.buffer "exp" : memref<64x64xbf16>
 // CHECK-DAG:     %[[Y:.*]] = step.buffer "mul" : memref<64x64xbf16>
 // CHECK:         step.task ins(%[[X]], %{{.*}}) outs(%[[Y]])
-func.func @beside(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64xbf16> attributes {nano.role = "update"} {
+nano.program @beside(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64xbf16> attributes {role = "update"} {
   %x = nano.exp %a : tensor<64x64xbf16>
   %y = nano.fused(%x, %w) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16> {
   ^bb0(%1: tensor<64x64xbf16>, %2: tensor<64x64xbf16>):
@@ -34,7 +34,7 @@ func.func @beside(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x6
     nano.yield %s : tensor<64x64xbf16>
   }
   %z = nano.neg %y : tensor<64x64xbf16>
-  return %z : tensor<64x64xbf16>
+  nano.return %z : tensor<64x64xbf16>
 }
 
 // -----
@@ -47,7 +47,7 @@ func.func @beside(%a: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x6
 // CHECK:         step.task ins(%[[A]], %{{.*}}) outs(%[[Y]])
 // CHECK:           nano.matmul
 // CHECK:         step.task ins(%[[Y]]) outs(%{{.*}}) : (memref<64x64xbf16>) -> memref<64x64xbf16, strided<[68, 1], offset: 4>>
-func.func @copied(%a: tensor<64x68xbf16>, %w: tensor<64x64xbf16>, %h: tensor<64x4xbf16>) -> tensor<64x68xbf16> attributes {nano.role = "update"} {
+nano.program @copied(%a: tensor<64x68xbf16>, %w: tensor<64x64xbf16>, %h: tensor<64x4xbf16>) -> tensor<64x68xbf16> attributes {role = "update"} {
   %x = nano.slice %a dim 1 at 4 : tensor<64x68xbf16> -> tensor<64x64xbf16>
   %y = nano.fused(%x, %w) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16> {
   ^bb0(%1: tensor<64x64xbf16>, %2: tensor<64x64xbf16>):
@@ -56,7 +56,7 @@ func.func @copied(%a: tensor<64x68xbf16>, %w: tensor<64x64xbf16>, %h: tensor<64x
     nano.yield %s : tensor<64x64xbf16>
   }
   %z = nano.concat %h, %y dim 1 : (tensor<64x4xbf16>, tensor<64x64xbf16>) -> tensor<64x68xbf16>
-  return %z : tensor<64x68xbf16>
+  nano.return %z : tensor<64x68xbf16>
 }
 
 // -----
@@ -71,7 +71,7 @@ func.func @copied(%a: tensor<64x68xbf16>, %w: tensor<64x64xbf16>, %h: tensor<64x
 // CHECK-NOT:     step.task
 // CHECK-NOT:     step.copy
 // CHECK:         step.task ins(%[[P]])
-func.func @sums(%a: tensor<64x16xf8E4M3FN>, %w: tensor<384x16xf8E4M3FN>, %o: tensor<f32>) -> (tensor<64xf32>, tensor<64x384xbf16>) attributes {nano.role = "update"} {
+nano.program @sums(%a: tensor<64x16xf8E4M3FN>, %w: tensor<384x16xf8E4M3FN>, %o: tensor<f32>) -> (tensor<64xf32>, tensor<64x384xbf16>) attributes {role = "update"} {
   %y:2 = nano.fused(%a, %w, %o) : (tensor<64x16xf8E4M3FN>, tensor<384x16xf8E4M3FN>, tensor<f32>) -> (tensor<64x384xbf16>, tensor<64x3xf32>) {
   ^bb0(%1: tensor<64x16xf8E4M3FN>, %2: tensor<384x16xf8E4M3FN>, %3: tensor<f32>):
     %p = nano.scaled_matmul %1, %2 scales(%3, %3) {transpose_b} : (tensor<64x16xf8E4M3FN>, tensor<384x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<64x384xbf16>
@@ -86,5 +86,5 @@ func.func @sums(%a: tensor<64x16xf8E4M3FN>, %w: tensor<384x16xf8E4M3FN>, %o: ten
     nano.yield %s : tensor<64xf32>
   }
   %z = nano.neg %y#0 : tensor<64x384xbf16>
-  return %t, %z : tensor<64xf32>, tensor<64x384xbf16>
+  nano.return %t, %z : tensor<64xf32>, tensor<64x384xbf16>
 }

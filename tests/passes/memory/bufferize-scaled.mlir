@@ -8,13 +8,13 @@
 // CHECK:       step.matmul %[[X:.*]], %[[X]] scales(%[[S]], %[[S]]) add %[[G]] into %[[G]] {transpose_a}
 nano.state @scale : tensor<f32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [1.0]>}
 nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @accumulate(%x: tensor<4x8xf32>) {
+nano.program @accumulate(%x: tensor<4x8xf32>) {
   %s = nano.load @scale : tensor<f32>
   %q = nano.cast %x : tensor<4x8xf32> -> tensor<4x8xf8E5M2>
   %old = nano.load @grad.w : tensor<8x8xf32>
   %g = nano.scaled_matmul %q, %q scales(%s, %s) add %old {transpose_a} : (tensor<4x8xf8E5M2>, tensor<4x8xf8E5M2>, tensor<f32>, tensor<f32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   nano.store %g, @grad.w : tensor<8x8xf32>
-  return
+  nano.return
 }
 
 // -----
@@ -25,11 +25,11 @@ func.func @accumulate(%x: tensor<4x8xf32>) {
 // CHECK:       nano.cast
 // CHECK-NOT:   step.task
 // CHECK:       step.matmul %{{.*}}, %{{.*}} scales(%[[S]], %[[S]]) into
-func.func @part(%x: tensor<4x128xf32>, %s: tensor<4x2xf32>) -> tensor<4x4xf32> {
+nano.program @part(%x: tensor<4x128xf32>, %s: tensor<4x2xf32>) -> tensor<4x4xf32> {
   %a = nano.slice %s dim 1 at 0 : tensor<4x2xf32> -> tensor<4x1xf32>
   %q = nano.cast %x : tensor<4x128xf32> -> tensor<4x128xf8E5M2>
   %y = nano.scaled_matmul %q, %q scales(%a, %a) {transpose_b} : (tensor<4x128xf8E5M2>, tensor<4x128xf8E5M2>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
-  return %y : tensor<4x4xf32>
+  nano.return %y : tensor<4x4xf32>
 }
 
 // -----
@@ -46,7 +46,7 @@ func.func @part(%x: tensor<4x128xf32>, %s: tensor<4x2xf32>) -> tensor<4x4xf32> {
 // CHECK:       step.matmul %[[Q]], %[[Q]] {{.*}} {transpose_b}
 // CHECK-NOT:   step.task
 // CHECK:       step.matmul %[[T]], %[[T]] {{.*}} {transpose_b}
-func.func @both(%x: tensor<4x8xf32>, %s: tensor<f32>) -> (tensor<4x4xf32>, tensor<8x8xf32>) {
+nano.program @both(%x: tensor<4x8xf32>, %s: tensor<f32>) -> (tensor<4x4xf32>, tensor<8x8xf32>) {
   %q = nano.fused (%x) : (tensor<4x8xf32>) -> tensor<4x8xf8E5M2> {
   ^bb0(%a: tensor<4x8xf32>):
     %c = nano.cast %a : tensor<4x8xf32> -> tensor<4x8xf8E5M2>
@@ -55,7 +55,7 @@ func.func @both(%x: tensor<4x8xf32>, %s: tensor<f32>) -> (tensor<4x4xf32>, tenso
   %t = nano.transpose %q : tensor<4x8xf8E5M2> -> tensor<8x4xf8E5M2>
   %y = nano.scaled_matmul %q, %q scales(%s, %s) {transpose_b} : (tensor<4x8xf8E5M2>, tensor<4x8xf8E5M2>, tensor<f32>, tensor<f32>) -> tensor<4x4xf32>
   %z = nano.scaled_matmul %t, %t scales(%s, %s) {transpose_b} : (tensor<8x4xf8E5M2>, tensor<8x4xf8E5M2>, tensor<f32>, tensor<f32>) -> tensor<8x8xf32>
-  return %y, %z : tensor<4x4xf32>, tensor<8x8xf32>
+  nano.return %y, %z : tensor<4x4xf32>, tensor<8x8xf32>
 }
 
 // -----
@@ -67,7 +67,7 @@ func.func @both(%x: tensor<4x8xf32>, %s: tensor<f32>) -> (tensor<4x4xf32>, tenso
 // CHECK:       step.task ins(%{{.*}}) outs(%[[V]])
 // CHECK-NOT:   step.task
 // CHECK:       step.matmul %[[T]], %[[T]]
-func.func @only(%x: tensor<4x8xf32>, %s: tensor<f32>) -> tensor<8x8xf32> {
+nano.program @only(%x: tensor<4x8xf32>, %s: tensor<f32>) -> tensor<8x8xf32> {
   %q = nano.fused (%x) : (tensor<4x8xf32>) -> tensor<4x8xf8E5M2> {
   ^bb0(%a: tensor<4x8xf32>):
     %c = nano.cast %a : tensor<4x8xf32> -> tensor<4x8xf8E5M2>
@@ -75,7 +75,7 @@ func.func @only(%x: tensor<4x8xf32>, %s: tensor<f32>) -> tensor<8x8xf32> {
   }
   %t = nano.transpose %q : tensor<4x8xf8E5M2> -> tensor<8x4xf8E5M2>
   %z = nano.scaled_matmul %t, %t scales(%s, %s) {transpose_b} : (tensor<8x4xf8E5M2>, tensor<8x4xf8E5M2>, tensor<f32>, tensor<f32>) -> tensor<8x8xf32>
-  return %z : tensor<8x8xf32>
+  nano.return %z : tensor<8x8xf32>
 }
 
 // -----
@@ -90,7 +90,7 @@ func.func @only(%x: tensor<4x8xf32>, %s: tensor<f32>) -> tensor<8x8xf32> {
 // CHECK-NOT:   step.copy
 nano.state @q : tensor<4x8xf8E4M3FN> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
 nano.state @t : tensor<8x4xf8E4M3FN> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>}
-func.func @kept(%x: tensor<4x8xf32>) {
+nano.program @kept(%x: tensor<4x8xf32>) {
   %q = nano.fused (%x) : (tensor<4x8xf32>) -> tensor<4x8xf8E4M3FN> {
   ^bb0(%a: tensor<4x8xf32>):
     %c = nano.cast %a : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
@@ -99,7 +99,7 @@ func.func @kept(%x: tensor<4x8xf32>) {
   %t = nano.transpose %q : tensor<4x8xf8E4M3FN> -> tensor<8x4xf8E4M3FN>
   nano.store %q, @q : tensor<4x8xf8E4M3FN>
   nano.store %t, @t : tensor<8x4xf8E4M3FN>
-  return
+  nano.return
 }
 
 // -----
@@ -110,7 +110,7 @@ func.func @kept(%x: tensor<4x8xf32>) {
 // CHECK:       %[[FIRST:.*]] = step.view %[[LIST]] : memref<2xf32> to memref<f32>
 // CHECK:       %[[SECOND:.*]] = step.buffer "{{.*}}" : memref<f32>
 // CHECK:       step.matmul {{.*}} scales(%[[FIRST]], %[[SECOND]])
-func.func @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<f32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {nano.role = "train"} {
+nano.program @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<f32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "train"} {
   %s = nano.fused (%x) : (tensor<f32>) -> tensor<f32> {
   ^bb0(%n: tensor<f32>):
     %c = nano.abs %n : tensor<f32>
@@ -125,7 +125,7 @@ func.func @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: te
   %t1 = nano.reshape %t : tensor<f32> -> tensor<1xf32>
   %list = nano.concat %s1, %t1 dim 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
   %z = nano.scaled_matmul %a, %b scales(%s, %t) {transpose_b} : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<16x16xf32>
-  return %list, %z : tensor<2xf32>, tensor<16x16xf32>
+  nano.return %list, %z : tensor<2xf32>, tensor<16x16xf32>
 }
 
 // -----
@@ -135,7 +135,7 @@ func.func @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: te
 // CHECK:       %[[OWN:.*]] = step.buffer "{{.*}}" : memref<1xf32>
 // CHECK:       %[[SECOND:.*]] = step.view %[[OWN]] : memref<1xf32> to memref<f32>
 // CHECK:       step.matmul {{.*}} scales(%{{.*}}, %[[SECOND]])
-func.func @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<1x8xf32>, %y: tensor<1xf32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {nano.role = "train"} {
+nano.program @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<1x8xf32>, %y: tensor<1xf32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "train"} {
   %m = nano.fused (%x) : (tensor<1x8xf32>) -> tensor<1xf32> {
   ^bb0(%row: tensor<1x8xf32>):
     %c = nano.reduce max %row dims [1] : tensor<1x8xf32> -> tensor<1xf32>
@@ -146,5 +146,5 @@ func.func @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: t
   %t1 = nano.reshape %t : tensor<f32> -> tensor<1xf32>
   %list = nano.concat %y, %t1 dim 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
   %z = nano.scaled_matmul %a, %b scales(%s, %t) {transpose_b} : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<16x16xf32>
-  return %list, %z : tensor<2xf32>, tensor<16x16xf32>
+  nano.return %list, %z : tensor<2xf32>, tensor<16x16xf32>
 }

@@ -19,22 +19,22 @@
 // CHECK-NOT:   step.copy
 nano.state @w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @first(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "first"} {
+nano.program @first(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {role = "first"} {
   %w = nano.load @w : tensor<8x8xf32>
   %x = nano.gather %w, %tokens : (tensor<8x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>
   %g = nano.matmul %x, %x {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   nano.store %g, @grad.w : tensor<8x8xf32>
   %l = nano.reduce sum %x dims [0, 1] : tensor<4x8xf32> -> tensor<f32>
-  return %l : tensor<f32>
+  nano.return %l : tensor<f32>
 }
-func.func @next(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "next"} {
+nano.program @next(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {role = "next"} {
   %w = nano.load @w : tensor<8x8xf32>
   %x = nano.gather %w, %tokens : (tensor<8x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>
   %old = nano.load @grad.w : tensor<8x8xf32>
   %g = nano.matmul %x, %x add %old {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   nano.store %g, @grad.w : tensor<8x8xf32>
   %l = nano.reduce sum %x dims [0, 1] : tensor<4x8xf32> -> tensor<f32>
-  return %l : tensor<f32>
+  nano.return %l : tensor<f32>
 }
 
 // -----
@@ -52,7 +52,7 @@ func.func @next(%tokens: tensor<4xi32>, %targets: tensor<4xi32>) -> tensor<f32> 
 // CHECK-NOT:   step.copy
 nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @grad.v : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> tensor<f32> {
+nano.program @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> tensor<f32> {
   %a = nano.matmul %x, %x {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %b = nano.matmul %y, %y add %a {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %c = nano.matmul %z, %z add %b {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -61,7 +61,7 @@ func.func @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>) -
   %h = nano.matmul %x, %z add %f {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   nano.store %h, @grad.v : tensor<8x8xf32>
   %l = nano.reduce sum %f dims [0, 1] : tensor<8x8xf32> -> tensor<f32>
-  return %l : tensor<f32>
+  nano.return %l : tensor<f32>
 }
 
 // -----
@@ -73,13 +73,13 @@ func.func @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>) -
 // CHECK:       step.task ins(%[[G:.*]]) outs(%{{.*}}) : (memref<8x8xf32>)
 // CHECK:       step.matmul %{{.*}}, %{{.*}} add %[[F]] into %[[G]] {transpose_a}
 nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @old(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<f32> {
+nano.program @old(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<f32> {
   %a = nano.matmul %x, %x {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %old = nano.load @grad.w : tensor<8x8xf32>
   %l = nano.reduce sum %old dims [0, 1] : tensor<8x8xf32> -> tensor<f32>
   %b = nano.matmul %y, %y add %a {transpose_a} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   nano.store %b, @grad.w : tensor<8x8xf32>
-  return %l : tensor<f32>
+  nano.return %l : tensor<f32>
 }
 
 // -----
@@ -93,7 +93,7 @@ func.func @old(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<f32> {
 // CHECK-NOT:   step.copy
 nano.state @p : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @g : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @update() attributes {nano.role = "update"} {
+nano.program @update() attributes {role = "update"} {
   %g0 = nano.load @g : tensor<8xf32>
   %g1 = nano.all_reduce %g0 : tensor<8xf32>
   nano.store %g1, @g : tensor<8xf32>
@@ -104,7 +104,7 @@ func.func @update() attributes {nano.role = "update"} {
     nano.yield %s : tensor<8xf32>
   }
   nano.store %n, @p : tensor<8xf32>
-  return
+  nano.return
 }
 
 // -----
@@ -123,13 +123,13 @@ func.func @update() attributes {nano.role = "update"} {
 // CHECK:       step.matmul %[[B]], %[[B]] into %[[Y1]] {transpose_b}
 // CHECK:       step.task ins(%[[A]]) outs(%[[Y2]])
 // CHECK:         nano.reshape
-func.func @parts(%x: tensor<4x8xf32>) -> tensor<4x12xf32> {
+nano.program @parts(%x: tensor<4x8xf32>) -> tensor<4x12xf32> {
   %a = nano.slice %x dim 1 at 0 : tensor<4x8xf32> -> tensor<4x4xf32>
   %b = nano.slice %x dim 1 at 4 : tensor<4x8xf32> -> tensor<4x4xf32>
   %e = nano.exp %a : tensor<4x4xf32>
   %m = nano.matmul %b, %b {transpose_b} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %y = nano.concat %e, %m, %a dim 1 : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
-  return %y : tensor<4x12xf32>
+  nano.return %y : tensor<4x12xf32>
 }
 
 // -----
@@ -142,7 +142,7 @@ func.func @parts(%x: tensor<4x8xf32>) -> tensor<4x12xf32> {
 // CHECK:       step.task ins(%[[FLAT]])
 // CHECK:       step.task ins(%{{.*}}) outs(%[[DENSE:.*]]) : (memref<4x4xf32, strided<[8, 2], offset: 1>>) -> memref<4x4xf32>
 // CHECK:       step.matmul %[[DENSE]], %[[DENSE]] into
-func.func @awkward(%x: tensor<4x8xf32>) -> (tensor<16xf32>, tensor<4x4xf32>) {
+nano.program @awkward(%x: tensor<4x8xf32>) -> (tensor<16xf32>, tensor<4x4xf32>) {
   %a = nano.slice %x dim 1 at 0 : tensor<4x8xf32> -> tensor<4x4xf32>
   %flat = nano.reshape %a : tensor<4x4xf32> -> tensor<16xf32>
   %e = nano.exp %flat : tensor<16xf32>
@@ -150,7 +150,7 @@ func.func @awkward(%x: tensor<4x8xf32>) -> (tensor<16xf32>, tensor<4x4xf32>) {
   %odd = nano.slice %pairs dim 2 at 1 : tensor<4x4x2xf32> -> tensor<4x4x1xf32>
   %columns = nano.reshape %odd : tensor<4x4x1xf32> -> tensor<4x4xf32>
   %m = nano.matmul %columns, %columns : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %e, %m : tensor<16xf32>, tensor<4x4xf32>
+  nano.return %e, %m : tensor<16xf32>, tensor<4x4xf32>
 }
 
 // -----
@@ -165,12 +165,12 @@ func.func @awkward(%x: tensor<4x8xf32>) -> (tensor<16xf32>, tensor<4x4xf32>) {
 // CHECK:       step.copy %[[OLD]] to %[[B]]
 nano.state @a : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @b : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-func.func @swap() {
+nano.program @swap() {
   %a = nano.load @a : tensor<8xf32>
   %b = nano.load @b : tensor<8xf32>
   nano.store %b, @a : tensor<8xf32>
   nano.store %a, @b : tensor<8xf32>
-  return
+  nano.return
 }
 
 // -----
@@ -181,7 +181,7 @@ func.func @swap() {
 // CHECK:       step.task ins(%[[X]]) outs(%[[X]])
 // CHECK:       step.task ins(%[[X]]) outs(%[[Y:.*]]) : (memref<8x16xf32>) -> memref<8x16xf32>
 // CHECK:         nano.rotate
-func.func @rows(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
+nano.program @rows(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %x = nano.exp %in : tensor<8x16xf32>
   %n = nano.fused (%x) : (tensor<8x16xf32>) -> tensor<8x16xf32> {
   ^bb0(%a: tensor<8x16xf32>):
@@ -196,7 +196,7 @@ func.func @rows(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
     nano.yield %y : tensor<8x16xf32>
   }
   %o = nano.exp %r : tensor<8x16xf32>
-  return %o : tensor<8x16xf32>
+  nano.return %o : tensor<8x16xf32>
 }
 
 // -----
@@ -205,7 +205,7 @@ func.func @rows(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
 // CHECK-LABEL: step.program @phases
 // CHECK:       step.task ins(%{{.*}}) outs(%[[X:.*]]) : (memref<8x16xf32>) -> memref<8x16xf32>
 // CHECK:       step.task ins(%[[X]]) outs(%[[E:.*]], %[[X]]) : (memref<8x16xf32>) -> (memref<8x16xf32>, memref<8x16xf32>)
-func.func @phases(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
+nano.program @phases(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %x = nano.exp %in : tensor<8x16xf32>
   %e, %n = nano.fused (%x) : (tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
   ^bb0(%a: tensor<8x16xf32>):
@@ -216,5 +216,5 @@ func.func @phases(%in: tensor<8x16xf32>) -> tensor<8x16xf32> {
     nano.yield %e, %y : tensor<8x16xf32>, tensor<8x16xf32>
   }
   %o = nano.add %e, %n : tensor<8x16xf32>
-  return %o : tensor<8x16xf32>
+  nano.return %o : tensor<8x16xf32>
 }

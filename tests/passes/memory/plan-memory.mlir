@@ -1,10 +1,10 @@
 // RUN: nano-opt %s -nano-plan-memory -split-input-file | FileCheck %s
 
 // States, scalars side by side, inputs; then the buffers of each program, from one place on.
-// CHECK: module attributes {step.arena_bytes = 3328 : i64, step.floor_bytes = 3328 : i64}
-// CHECK: nano.state @w : tensor<65xf32> {{.*}}step.offset = 0 : i64
-// CHECK: nano.scalar @lr : f32 attributes {step.offset = 512 : i64}
-// CHECK: nano.scalar @window : i32 attributes {step.offset = 528 : i64}
+// CHECK: step.arena 3328 floor 3328
+// CHECK: nano.state @w : tensor<65xf32> {{.*}}offset = 0 : i64
+// CHECK: nano.scalar @lr : f32 attributes {offset = 512 : i64}
+// CHECK: nano.scalar @window : i32 attributes {offset = 528 : i64}
 // CHECK: step.input @train.tokens : memref<8xi32> {offset = 768 : i64}
 module {
   nano.state @w : tensor<65xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
@@ -70,7 +70,7 @@ module {
 
 // A large output that one program alone touches lies where others have transient buffers: the host has read it before they run. One that several touch,
 // and a small one, do not.
-// CHECK: module attributes {step.arena_bytes = 3147008 : i64, step.floor_bytes = 3147008 : i64}
+// CHECK: step.arena 3147008 floor 3147008
 // CHECK-DAG: step.input @shared : memref<262144xf32> {offset = 0 : i64, output}
 // CHECK-DAG: step.input @small : memref<8xf32> {offset = 1048576 : i64, output}
 // CHECK-DAG: step.input @logits : memref<262144xf32> {offset = 1048832 : i64, output}

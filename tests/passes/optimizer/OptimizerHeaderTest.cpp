@@ -40,7 +40,7 @@ const std::map<std::string, Vec> torchReferences{
 class OptimizerHeaderTest : public testing::Test {
 protected:
   OptimizerHeaderTest() {
-    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect, func::FuncDialect>();
+    context.loadDialect<NanoDialect, arith::ArithDialect, math::MathDialect>();
   }
 
   /// The parameter, of that shape, after 20 steps with the optimizer that `make` declares.
@@ -51,7 +51,7 @@ protected:
       shape += std::to_string(size) + "x";
     const std::string type = "tensor<" + shape + "f32>";
     auto module = parseSourceString<ModuleOp>(
-        "module attributes {nano.training = {grad_clip = 0.0 : f64}} {\n" +
+        "module {\nnano.model \"m\" {training = {grad_clip = 0.0 : f64}}\n" +
             nano::test::declarations([&] {
               f::Shape declared({});
               for (int64_t size : sizes)
@@ -83,7 +83,7 @@ protected:
         states[scalar.getSymName().str()] = TensorValue{
             {}, {rounded(nano::test::evaluate(scalar, step, 100, sequences, 1), arithmetic)}};
       EXPECT_TRUE(succeeded(
-          nano::test::interpret(functionWithRole(*module, "update"), {}, states, options)));
+          nano::test::interpret(programWithRole(*module, "update"), {}, states, options)));
     }
     return w;
   }

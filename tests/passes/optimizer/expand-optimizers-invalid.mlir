@@ -33,7 +33,8 @@ nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.in
 // -----
 
 // expected-error @below {{grad_clip must not be negative, is -1}}
-module attributes {nano.training = {grad_clip = -1.0 : f64}} {
+module {
+  nano.model "m" {training = {grad_clip = -1.0 : f64}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -85,7 +86,8 @@ nano.state @w.m : tensor<2xf32> {role = #nano.role<optimizer>, init = #nano.init
 // -----
 
 // The update of phase 1 alone cannot end a program of both phases.
-module attributes {nano.training = {join_update = true}} {
+module {
+  nano.model "m" {training = {join_update = true}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -98,8 +100,8 @@ module attributes {nano.training = {join_update = true}} {
   nano.state @w : tensor<2xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @all}
   nano.state @grad.w : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   // expected-error @below {{ends with @update}}
-  func.func @last(%g: tensor<2xf32>) attributes {nano.role = "last"} {
+  nano.program @last(%g: tensor<2xf32>) attributes {role = "last"} {
     nano.store %g, @grad.w : tensor<2xf32>
-    return
+    nano.return
   }
 }

@@ -96,7 +96,7 @@ nano.state @grad.u : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.in
 // CHECK-DAG: nano.state @u.adam_m : tensor<2xf32>
 // CHECK-DAG: nano.state @u.adam_v : tensor<2xf32>
 
-// CHECK-LABEL: func.func @update() attributes {nano.role = "update"} {
+// CHECK-LABEL: nano.program @update() attributes {role = "update"} {
 // CHECK: %[[SCALE:.*]] = nano.load @grad_scale : tensor<f32>
 // CHECK: %[[M:.*]] = nano.load @w.adam_m : tensor<4x2xbf16>
 // CHECK: %[[M32:.*]] = nano.cast %[[M]]
@@ -121,10 +121,10 @@ nano.state @grad.u : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.in
 // CHECK: nano.store %{{.*}}, @u.adam_m : tensor<2xf32>
 // CHECK: nano.store %{{.*}}, @u.adam_v : tensor<2xf32>
 // CHECK: nano.store %{{.*}}, @u : tensor<2xf32>
-// CHECK-NEXT: return
+// CHECK-NEXT: nano.return
 
 // What updates a parameter has the parameter's line.
-// LINES: func.func @update
+// LINES: nano.program @update
 // LINES: nano.load @grad.w : tensor<4x2xf32> loc(#[[W:.*]])
 // LINES: nano.store %{{.*}}, @w : tensor<4x2xbf16> loc(#[[W]])
 // LINES: nano.load @grad.u : tensor<2xf32> loc(#[[U:.*]])
@@ -135,7 +135,8 @@ nano.state @grad.u : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.in
 // -----
 
 // Weight decay, and clipping over all gradients together.
-module attributes {nano.training = {grad_clip = 2.0 : f64}} {
+module {
+  nano.model "m" {training = {grad_clip = 2.0 : f64}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -220,7 +221,7 @@ module attributes {nano.training = {grad_clip = 2.0 : f64}} {
   nano.state @grad.b : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 }
 
-// CHECK-LABEL: func.func @update()
+// CHECK-LABEL: nano.program @update()
 // CHECK-NEXT: %[[SCALE:.*]] = nano.load @grad_scale : tensor<f32>
 // CHECK-NEXT: %[[W:.*]] = nano.load @grad.w : tensor<4x2xf32>
 // CHECK-NEXT: %[[WW:.*]] = nano.mul %[[W]], %[[W]] : tensor<4x2xf32>
@@ -369,7 +370,7 @@ nano.state @grad.tall : tensor<3x8x2xf32> {role = #nano.role<gradient>, init = #
 
 // CHECK-DAG: nano.state @wide.muon_b : tensor<2x4xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<optimizer>}
 // CHECK-DAG: nano.state @tall.muon_b : tensor<3x8x2xf32>
-// CHECK-LABEL: func.func @update()
+// CHECK-LABEL: nano.program @update()
 // CHECK: nano.load @wide.muon_b : tensor<2x4xf32>
 // CHECK: nano.load @grad.wide
 // CHECK: nano.load @mu : tensor<f32>
@@ -564,7 +565,7 @@ nano.state @e : tensor<3x4xf32> {role = #nano.role<parameter>, init = #nano.init
 nano.state @grad.d : tensor<2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 nano.state @grad.e : tensor<3x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-// SMALL-LABEL: func.func @update()
+// SMALL-LABEL: nano.program @update()
 // SMALL: nano.store %{{.*}}, @a.muon_b : tensor<2x4xf32>
 // SMALL: nano.store %{{.*}}, @c.muon_b : tensor<2x2x4xf32>
 // SMALL: %[[C:.*]] = nano.div %{{.*}} : tensor<2x2x4xf32>

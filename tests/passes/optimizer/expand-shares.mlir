@@ -1,7 +1,8 @@
 // RUN: nano-opt %s --nano-expand-optimizers=max-batch-elements=16 | FileCheck %s
 
 // What distribution leaves a rank of four to update: a quarter of @head, which is updated element by element, one of each four matrices, whose updates have products, @gain as a whole. Clipping adds up the quarters.
-module attributes {nano.training = {grad_clip = 2.0 : f64}} {
+module {
+  nano.model "m" {training = {grad_clip = 2.0 : f64}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -210,24 +211,24 @@ module attributes {nano.training = {grad_clip = 2.0 : f64}} {
   nano.state @head : tensor<8x4xbf16> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @adam.1}
   nano.state @grad.gain : tensor<2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.head : tensor<8x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
-  nano.state @grad.head.part : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+  nano.state @grad.head.part : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, sharding =
       {parts = 4 : i64, ranks = "group", chunk = 8 : i64, pieces = [{name = "grad.head", shape = array<i64: 8, 4>, offset = 0 : i64} ]}}
-  nano.state @grad.muon.bank0 : tensor<3x2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+  nano.state @grad.muon.bank0 : tensor<3x2x4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, sharding =
       {parts = 4 : i64, ranks = "group", chunk = 8 : i64, pieces = [{name = "grad.w", shape = array<i64: 2, 4>, offset = 0 : i64},
                                                                    {name = "grad.u", shape = array<i64: 5, 2, 4>, offset = 8 : i64}]}}
-  nano.state @grad.muon.bank1 : tensor<1x2x1xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, nano.sharding =
+  nano.state @grad.muon.bank1 : tensor<1x2x1xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, sharding =
       {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "grad.tall", shape = array<i64: 4, 2, 1>, offset = 0 : i64}]}}
 }
 
 // States are shares like the gradients', under the names that one rank would give their pieces.
-// CHECK-DAG: nano.state @head.adam_m : tensor<8xbf16> {{.*}}nano.sharding = {chunk = 8 : i64, parts = 4 : i64, pieces = [{name = "head.adam_m", offset = 0 : i64, shape = array<i64: 8, 4>}], ranks = "group"}, role = #nano.role<optimizer>}
+// CHECK-DAG: nano.state @head.adam_m : tensor<8xbf16> {{.*}}role = #nano.role<optimizer>, sharding = {chunk = 8 : i64, parts = 4 : i64, pieces = [{name = "head.adam_m", offset = 0 : i64, shape = array<i64: 8, 4>}], ranks = "group"}}
 // CHECK-DAG: nano.state @head.adam_v : tensor<8xbf16> {{.*}}name = "head.adam_v"
 // CHECK-DAG: nano.state @gain.adam_m : tensor<2xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<optimizer>}
 // CHECK-DAG: nano.state @muon.bank0.muon_b : tensor<3x2x4xf32> {{.*}}chunk = 8 : i64, parts = 4 : i64, pieces = [{name = "w.muon_b", offset = 0 : i64, shape = array<i64: 2, 4>}, {name = "u.muon_b", offset = 8 : i64, shape = array<i64: 5, 2, 4>}]
 // CHECK-DAG: nano.state @muon.bank1.muon_b : tensor<1x2x1xf32>
 
 // The norm: parts of this rank, of all ranks, then what every rank has.
-// CHECK-LABEL: func.func @update()
+// CHECK-LABEL: nano.program @update()
 // CHECK: nano.load @grad.head.part
 // CHECK: nano.load @grad.muon.bank0
 // CHECK: nano.load @grad.muon.bank1
@@ -276,4 +277,4 @@ module attributes {nano.training = {grad_clip = 2.0 : f64}} {
 // CHECK: nano.store %{{.*}}, @w : tensor<2x4xf32>
 // CHECK: nano.cast %[[TALL]]
 // CHECK: nano.store %{{.*}}, @tall : tensor<4x2x1xf32>
-// CHECK-NEXT: return
+// CHECK-NEXT: nano.return

@@ -1,7 +1,8 @@
 // RUN: nano-opt %s --nano-expand-optimizers | FileCheck %s
 
 // Updates become the end of the programs of the last micro-batches of the same phases: those of an optimizer on every second step of the last of two phases.
-module attributes {nano.training = {join_update = true}} {
+module {
+  nano.model "m" {training = {join_update = true}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -24,30 +25,30 @@ module attributes {nano.training = {join_update = true}} {
   nano.state @grad.u : tensor<2x3xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @fp8.v : tensor<f32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
 
-  // CHECK-LABEL: func.func @last_0(
+  // CHECK-LABEL: nano.program @last_0(
   // CHECK: nano.store %arg0, @grad.u
   // CHECK-NEXT: nano.load @fp8.v
   // CHECK-NOT: nano.store %{{.*}}, @v :
   // CHECK: nano.store %{{.*}}, @u :
-  // CHECK-NEXT: return %arg1
-  func.func @last_0(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {nano.role = "last", nano.phases = array<i64: 0>} {
+  // CHECK-NEXT: nano.return %arg1
+  nano.program @last_0(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {role = "last", phases = array<i64: 0>} {
     nano.store %u, @grad.u : tensor<2x3xf32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
   }
-  // CHECK-LABEL: func.func @last_1(
+  // CHECK-LABEL: nano.program @last_1(
   // CHECK: nano.store %arg0, @grad.u
   // CHECK-NEXT: nano.load @fp8.v
   // CHECK: nano.store %{{.*}}, @v :
   // CHECK: nano.store %{{.*}}, @u :
-  // CHECK-NEXT: return %arg1
-  func.func @last_1(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {nano.role = "last", nano.phases = array<i64: 1>} {
+  // CHECK-NEXT: nano.return %arg1
+  nano.program @last_1(%u: tensor<2x3xf32>, %loss: tensor<f32>) -> tensor<f32> attributes {role = "last", phases = array<i64: 1>} {
     nano.store %u, @grad.u : tensor<2x3xf32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
   }
-  // CHECK-NOT: func.func @update
-  func.func @update() attributes {nano.role = "update"} {
+  // CHECK-NOT: nano.program @update
+  nano.program @update() attributes {role = "update"} {
     %s = nano.load @fp8.v : tensor<f32>
     nano.store %s, @fp8.v : tensor<f32>
-    return
+    nano.return
   }
 }

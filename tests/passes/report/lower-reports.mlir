@@ -7,8 +7,8 @@
 // CHECK-NEXT: nano.reported "size" norm in @reports at 1
 // CHECK-NEXT: nano.reported "top" max in @reports at 2
 // CHECK-NEXT: nano.state @reports : tensor<3xf32> {init = #nano.init<"constant", [0.000000e+00]>, role = #nano.role<report>}
-// CHECK-LABEL: func.func @train
-func.func @train(%x: tensor<8x4xbf16>, %y: tensor<4xf32>) -> tensor<f32> attributes {nano.role = "train"} {
+// CHECK-LABEL: nano.program @train
+nano.program @train(%x: tensor<8x4xbf16>, %y: tensor<4xf32>) -> tensor<f32> attributes {role = "train"} {
   %zero = nano.constant 0.0 : tensor<f32>
   // CHECK: %[[X:.*]] = nano.cast %arg0 : tensor<8x4xbf16> -> tensor<8x4xf32>
   // CHECK: %[[SUM:.*]] = nano.reduce sum %[[X]] dims [0, 1]
@@ -30,14 +30,14 @@ func.func @train(%x: tensor<8x4xbf16>, %y: tensor<4xf32>) -> tensor<f32> attribu
   // CHECK: %[[TOP1:.*]] = nano.reshape %[[TOP]]
   // CHECK: %[[ALL:.*]] = nano.concat %[[MEAN1]], %[[SQUARES1]], %[[TOP1]] dim 0
   // CHECK: nano.store %[[ALL]], @reports : tensor<3xf32>
-  // CHECK-NEXT: return
-  return %zero : tensor<f32>
+  // CHECK-NEXT: nano.return
+  nano.return %zero : tensor<f32>
 }
-// CHECK-LABEL: func.func @validate
-// CHECK-NEXT: return
-func.func @validate(%x: tensor<8x4xbf16>) attributes {nano.role = "validate"} {
+// CHECK-LABEL: nano.program @validate
+// CHECK-NEXT: nano.return
+nano.program @validate(%x: tensor<8x4xbf16>) attributes {role = "validate"} {
   nano.report "acts" mean %x : tensor<8x4xbf16>
-  return
+  nano.return
 }
 
 // -----
@@ -46,8 +46,8 @@ func.func @validate(%x: tensor<8x4xbf16>) attributes {nano.role = "validate"} {
 // CHECK: nano.reported "spread" histogram in @reports at 0 {edges = array<f64: -4.096000e+03, -1.024000e+03,
 // CHECK-SAME: 1.024000e+03, 4.096000e+03>}
 // CHECK: nano.state @reports : tensor<43xf32>
-// CHECK-LABEL: func.func @train
-func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
+// CHECK-LABEL: nano.program @train
+nano.program @train(%x: tensor<8xf32>) attributes {role = "train"} {
   // CHECK: %[[EDGE:.*]] = nano.constant -4.096000e+03 : tensor<8xf32>
   // CHECK: %[[BELOW:.*]] = nano.select lt, %arg0, %[[EDGE]], %{{.*}}, %{{.*}}
   // CHECK: %[[COUNT0:.*]] = nano.reduce sum %[[BELOW]] dims [0]
@@ -55,7 +55,7 @@ func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
   // CHECK: nano.sub %[[COUNT1]], %[[COUNT0]] : tensor<f32>
   // CHECK: nano.store
   nano.report "spread" histogram %x : tensor<8xf32>
-  return
+  nano.return
 }
 
 // -----
@@ -64,21 +64,22 @@ func.func @train(%x: tensor<8xf32>) attributes {nano.role = "train"} {
 // STEP: nano.reported "part" norm in @reports.step at 0 each_step phases [0, 1]
 // STEP-NEXT: nano.reported "late" max in @reports.step at 1 each_step phases [1]
 // STEP: nano.state @reports.step : tensor<2xf32>
-module attributes {nano.world = 8 : i64, nano.group = 4 : i64} {
-  // STEP-LABEL: func.func @update_0
-  func.func @update_0(%g: tensor<8xf32>) attributes {nano.role = "update", nano.phases = array<i64: 0>} {
+module {
+  nano.model "m" {world = 8 : i64, group = 4 : i64}
+  // STEP-LABEL: nano.program @update_0
+  nano.program @update_0(%g: tensor<8xf32>) attributes {role = "update", phases = array<i64: 0>} {
     // STEP: %[[SUM:.*]] = nano.reduce sum
     // STEP: nano.all_reduce %[[SUM]] over group : tensor<f32>
     // STEP: %[[NONE:.*]] = nano.constant 0.000000e+00 : tensor<1xf32>
     // STEP: nano.concat %{{.*}}, %[[NONE]]
     nano.report "part" norm %g over group : tensor<8xf32>
-    return
+    nano.return
   }
-  // STEP-LABEL: func.func @update_1
-  func.func @update_1(%g: tensor<8xf32>) attributes {nano.role = "update", nano.phases = array<i64: 1>} {
+  // STEP-LABEL: nano.program @update_1
+  nano.program @update_1(%g: tensor<8xf32>) attributes {role = "update", phases = array<i64: 1>} {
     nano.report "part" norm %g over group : tensor<8xf32>
     // STEP: nano.all_reduce %{{.*}} by max over peers : tensor<f32>
     nano.report "late" max %g over peers : tensor<8xf32>
-    return
+    nano.return
   }
 }

@@ -2,7 +2,8 @@
 
 // One optimizer on every second step and one on each: two phases. The gradient of two steps has been
 // added up; that of the other lies in parts.
-module attributes {nano.training = {report_norms = true}, nano.world = 2 : i64, nano.group = 2 : i64} {
+module {
+  nano.model "m" {training = {report_norms = true}, world = 2 : i64, group = 2 : i64}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -19,9 +20,9 @@ module attributes {nano.training = {report_norms = true}, nano.world = 2 : i64, 
   // What one rank has added up, not the sum of all.
   nano.state @grad.w : tensor<2x2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
   nano.state @grad.matrices.bank0 : tensor<1x2x2xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>,
-      nano.sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "grad.w", shape = array<i64: 2, 2>, offset = 0 : i64}]}}
-  // CHECK-LABEL: func.func @update_0
-  func.func @update_0(%new: tensor<2x2xf32>) attributes {nano.role = "update", nano.phases = array<i64: 0>} {
+      sharding = {parts = 2 : i64, ranks = "group", chunk = 4 : i64, pieces = [{name = "grad.w", shape = array<i64: 2, 2>, offset = 0 : i64}]}}
+  // CHECK-LABEL: nano.program @update_0
+  nano.program @update_0(%new: tensor<2x2xf32>) attributes {role = "update", phases = array<i64: 0>} {
     // CHECK: %[[OLD:.*]] = nano.load @w
     // CHECK: %[[CHANGE:.*]] = nano.sub %arg0, %[[OLD]]
     // CHECK: %[[P2:.*]] = nano.mul %[[OLD]], %[[OLD]]
@@ -43,11 +44,11 @@ module attributes {nano.training = {report_norms = true}, nano.world = 2 : i64, 
     // CHECK: %[[RATIO:.*]] = nano.div %[[MOVED]], %[[NORM]]
     // CHECK: %[[SHOWN:.*]] = nano.select gt, %[[P]], %[[ZERO:.*]], %[[RATIO]], %[[ZERO]]
     // CHECK: nano.report "update_ratio/matrices" mean %[[SHOWN]] : tensor<f32>
-    // CHECK-NEXT: return
-    return
+    // CHECK-NEXT: nano.return
+    nano.return
   }
-  // CHECK-LABEL: func.func @update_1
-  func.func @update_1(%new: tensor<2x2xf32>) attributes {nano.role = "update", nano.phases = array<i64: 1>} {
+  // CHECK-LABEL: nano.program @update_1
+  nano.program @update_1(%new: tensor<2x2xf32>) attributes {role = "update", phases = array<i64: 1>} {
     // What the update reads is not read again.
     // CHECK: %[[U:.*]] = nano.load @u
     // CHECK-NOT: nano.load @u
@@ -60,28 +61,29 @@ module attributes {nano.training = {report_norms = true}, nano.world = 2 : i64, 
     // CHECK: nano.report "update_ratio/vectors" mean
     // CHECK: nano.report "grad_norm/matrices" norm
     nano.store %new, @w : tensor<2x2xf32>
-    return
+    nano.return
   }
   // An event sets a parameter, by no optimizer.
-  // CHECK-LABEL: func.func @event_0
-  func.func @event_0(%new: tensor<2x2xf32>) attributes {nano.role = "event"} {
+  // CHECK-LABEL: nano.program @event_0
+  nano.program @event_0(%new: tensor<2x2xf32>) attributes {role = "event"} {
     // CHECK-NEXT: nano.store
-    // CHECK-NEXT: return
+    // CHECK-NEXT: nano.return
     nano.store %new, @w : tensor<2x2xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
 // Nobody asked.
-module attributes {nano.training = {}} {
+module {
+  nano.model "m" {training = {}}
   nano.state @u : tensor<4xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [1.0]>}
-  // CHECK-LABEL: func.func @update
-  func.func @update(%x: tensor<4xf32>) attributes {nano.role = "update"} {
+  // CHECK-LABEL: nano.program @update
+  nano.program @update(%x: tensor<4xf32>) attributes {role = "update"} {
     // CHECK-NEXT: nano.store
-    // CHECK-NEXT: return
+    // CHECK-NEXT: nano.return
     nano.store %x, @u : tensor<4xf32>
-    return
+    nano.return
   }
 }

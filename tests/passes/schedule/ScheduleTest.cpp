@@ -45,8 +45,8 @@ public:
       else
         computing();
     }
-    std::string all = "module attributes {nano.world = " + std::to_string(world) +
-                      " : i64, nano.group = " + std::to_string(std::min(world, 8u)) + " : i64} {\n";
+    std::string all = "module {\nnano.model \"m\" {world = " + std::to_string(world) +
+                      " : i64, group = " + std::to_string(std::min(world, 8u)) + " : i64}\n";
     all += R"(module @kernels {
   kernel.func @mix(read memref<?xf32>, read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
     attributes {iterations = 8 : i64}

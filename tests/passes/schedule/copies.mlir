@@ -10,7 +10,8 @@
 // CPU-NOT: stream = 2
 
 // Eight H100 on NVLink.
-module attributes {nano.world = 8 : i64, nano.group = 8 : i64} {
+module {
+  nano.model "m" {world = 8 : i64, group = 8 : i64}
 module @kernels {
   kernel.func @apply(read_write memref<?xf32>, read memref<?xf32>, memref<0xi8>, index, index)
     attributes {iterations = 8 : i64}

@@ -3,7 +3,8 @@
 // RUN: nano-opt %s -nano-schedule=memory-growth=0 -nano-plan-memory -nano-prune-waits -nano-verify-liveness -nano-verify-races -o /dev/null
 
 // Eight H100 on NVLink.
-module attributes {nano.world = 8 : i64, nano.group = 8 : i64} {
+module {
+  nano.model "m" {world = 8 : i64, group = 8 : i64}
 module @kernels {
   kernel.func @grad(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
     attributes {iterations = 8 : i64}

@@ -7,7 +7,8 @@
 // TIMES: error: {{.*}}.none: cannot be read: No such file or directory
 // GROWTH: error: nano-schedule: memory-growth -1{{.*}} is no share: 0 or more, 0.02 is 2%
 
-module attributes {nano.world = 16 : i64, nano.group = 8 : i64} {
+module {
+  nano.model "m" {world = 16 : i64, group = 8 : i64}
   step.program @p {
     %x = step.buffer "x" : memref<8xf32>
     step.fill %x : memref<8xf32>

@@ -6,7 +6,7 @@
 // CHECK:       nano.index_check "gather" of "train" below 400
 // CHECK-NEXT:  nano.index_check "scatter_add" of "train" below 500
 // CHECK-NEXT:  nano.index_check "cross_entropy" of "train" below 48
-// CHECK-NEXT:  func.func @train(%[[TOKENS:.*]]: tensor<8xi32>, %[[TARGETS:.*]]: tensor<8xi32>) -> (tensor<f32>, tensor<3xi32>)
+// CHECK-NEXT:  nano.program @train(%[[TOKENS:.*]]: tensor<8xi32>, %[[TARGETS:.*]]: tensor<8xi32>) -> (tensor<f32>, tensor<3xi32>)
 // CHECK:       %[[LEAST:.*]] = nano.max %[[TARGETS]], %{{.*}} : tensor<8xi32>
 // CHECK:       %[[TARGET:.*]] = nano.min %[[LEAST]], %{{.*}} : tensor<8xi32>
 // CHECK:       %[[IDS:.*]] = nano.add %[[TOKENS]], %{{.*}} : tensor<8xi32>
@@ -27,13 +27,14 @@
 // CHECK-NEXT:  %[[ONE:.*]] = nano.add %[[END]], %[[BACK]] : tensor<1xi32>
 // CHECK:       %[[TWO:.*]] = nano.add %{{.*}} : tensor<1xi32>
 // CHECK-NEXT:  %[[ALL:.*]] = nano.concat %[[ONE]], %[[ONE]], %[[TWO]] dim 0 : {{.*}} -> tensor<3xi32>
-// CHECK-NEXT:  return %{{.*}}, %[[ALL]] : tensor<f32>, tensor<3xi32>
-module attributes {nano.training = {vocab_size = 257 : i64}} {
+// CHECK-NEXT:  nano.return %{{.*}}, %[[ALL]] : tensor<f32>, tensor<3xi32>
+module {
+  nano.model "m" {training = {vocab_size = 257 : i64}}
   nano.scalar @far : i32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %table = nano.constant 1.0 : tensor<400x4xf32>
     %logits = nano.constant 1.0 : tensor<8x48xf32>
     %c = nano.constant 300.0 : tensor<8xi32>
@@ -47,7 +48,7 @@ module attributes {nano.training = {vocab_size = 257 : i64}} {
     // expected-remark @below {{cross_entropy: its targets, 0 to 256, may lie outside of its 48 columns}}
     %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<8x48xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
     %sum = nano.reduce sum %loss dims [0] : tensor<8xf32> -> tensor<f32>
-    return %sum : tensor<f32>
+    nano.return %sum : tensor<f32>
   }
 }
 
@@ -55,48 +56,50 @@ module attributes {nano.training = {vocab_size = 257 : i64}} {
 
 // One number is returned as it is; programs are told apart, and functions that are none stay.
 // CHECK:       nano.index_check "gather" of "generate" below 9
-// CHECK-NEXT:  func.func @generate(%{{.*}}: tensor<1xi32>) -> (tensor<1x16xf32>, tensor<1xi32>)
-// CHECK:       return %{{.*}}, %{{.*}} : tensor<1x16xf32>, tensor<1xi32>
-// CHECK:       func.func @other(%{{.*}}) -> tensor<1x16xf32>
-module attributes {nano.training = {vocab_size = 10 : i64}} {
-  func.func @generate(%tokens: tensor<1xi32>) -> tensor<1x16xf32> attributes {nano.role = "generate"} {
+// CHECK-NEXT:  nano.program @generate(%{{.*}}: tensor<1xi32>) -> (tensor<1x16xf32>, tensor<1xi32>)
+// CHECK:       nano.return %{{.*}}, %{{.*}} : tensor<1x16xf32>, tensor<1xi32>
+// CHECK:       nano.program @other(%{{.*}}) -> tensor<1x16xf32>
+module {
+  nano.model "m" {training = {vocab_size = 10 : i64}}
+  nano.program @generate(%tokens: tensor<1xi32>) -> tensor<1x16xf32> attributes {role = "generate"} {
     %table = nano.constant 1.0 : tensor<9x16xf32>
     // expected-remark @below {{gather: its indices, 0 to 9, may lie outside of its 9 rows}}
     %x = nano.gather %table, %tokens : (tensor<9x16xf32>, tensor<1xi32>) -> tensor<1x16xf32>
-    return %x : tensor<1x16xf32>
+    nano.return %x : tensor<1x16xf32>
   }
-  func.func @other(%tokens: tensor<1xi32>) -> tensor<1x16xf32> {
+  nano.program @other(%tokens: tensor<1xi32>) -> tensor<1x16xf32> {
     %table = nano.constant 1.0 : tensor<9x16xf32>
     %x = nano.gather %table, %tokens : (tensor<9x16xf32>, tensor<1xi32>) -> tensor<1x16xf32>
-    return %x : tensor<1x16xf32>
+    nano.return %x : tensor<1x16xf32>
   }
 }
 
 // -----
 
 // What is proven stays as it is.
-// CHECK-LABEL: func.func @validate(
+// CHECK-LABEL: nano.program @validate(
 // CHECK-SAME:    %[[TOKENS:.*]]: tensor<8xi32>, %[[TARGETS:.*]]: tensor<8xi32>) -> tensor<f32>
 // CHECK:       nano.gather %{{.*}}, %[[TOKENS]]
 // CHECK:       nano.cross_entropy %{{.*}}, %[[TARGETS]]
 // CHECK-NOT:   nano.scan
-// CHECK:       return %{{.*}} : tensor<f32>{{$}}
-module attributes {nano.training = {vocab_size = 257 : i64}} {
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+// CHECK:       nano.return %{{.*}} : tensor<f32>{{$}}
+module {
+  nano.model "m" {training = {vocab_size = 257 : i64}}
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %table = nano.constant 1.0 : tensor<257x384xf32>
     %x = nano.gather %table, %tokens : (tensor<257x384xf32>, tensor<8xi32>) -> tensor<8x384xf32>
     %loss, %lse = nano.cross_entropy %x, %targets : (tensor<8x384xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
     %sum = nano.reduce sum %loss dims [0] : tensor<8xf32> -> tensor<f32>
-    return %sum : tensor<f32>
+    nano.return %sum : tensor<f32>
   }
 }
 
 // -----
 
 // Nobody says what tokens there are.
-func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<8x4xf32> attributes {nano.role = "train"} {
+nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "train"} {
   %table = nano.constant 1.0 : tensor<400x4xf32>
   // expected-remark @below {{gather: its indices, any number, may lie outside of its 400 rows}}
   %x = nano.gather %table, %tokens : (tensor<400x4xf32>, tensor<8xi32>) -> tensor<8x4xf32>
-  return %x : tensor<8x4xf32>
+  nano.return %x : tensor<8x4xf32>
 }

@@ -1,12 +1,13 @@
 // RUN: nano-opt %s -nano-check-indices=report -split-input-file -verify-diagnostics
 
 // The range that each op gives: told of a gather from a table of two thousand rows.
-module attributes {nano.training = {vocab_size = 257 : i64}} {
+module {
+  nano.model "m" {training = {vocab_size = 257 : i64}}
   nano.scalar @window : i32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
-  func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
     %loss = nano.constant 0.0 : tensor<f32>
     %table = nano.constant 1.0 : tensor<2000x4xf32>
     %two = nano.constant 2.0 : tensor<128xi32>
@@ -117,18 +118,19 @@ module attributes {nano.training = {vocab_size = 257 : i64}} {
     %integer = nano.cast %float : tensor<128xf32> -> tensor<128xi32>
     // expected-remark @below {{its indices, any number, may lie outside of}}
     %g24 = nano.gather %table, %integer : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
   }
 }
 
 // -----
 
 // A table has the numbers that it was given; another state may have any.
-module attributes {nano.training = {vocab_size = 257 : i64}} {
+module {
+  nano.model "m" {training = {vocab_size = 257 : i64}}
   nano.state @large : tensor<3xi32> {role = #nano.role<constant>, init = #nano.init<"data", [] data dense<[7, -1, 1999]> : tensor<3xi32>>}
   nano.state @small : tensor<3xi32> {role = #nano.role<constant>, init = #nano.init<"constant", [7.0, 0.0, 12.0]>}
   nano.state @counter : tensor<3xi32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [7.0]>}
-  func.func @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>) -> tensor<f32> attributes {role = "train"} {
     %loss = nano.constant 0.0 : tensor<f32>
     %table = nano.constant 1.0 : tensor<2000x4xf32>
     %one = nano.constant 1.0 : tensor<3xi32>
@@ -143,6 +145,6 @@ module attributes {nano.training = {vocab_size = 257 : i64}} {
     %g1 = nano.gather %table, %small : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
     // expected-remark @below {{its indices, any number, may lie outside of}}
     %g2 = nano.gather %table, %counter : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
-    return %loss : tensor<f32>
+    nano.return %loss : tensor<f32>
   }
 }

@@ -1,7 +1,8 @@
 // RUN: nano-opt %s -nano-verify-liveness -split-input-file -verify-diagnostics
 
 // What is right: parts of a buffer written one by one, bytes used again after the last read, an output written whole.
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.input @out : memref<8x4xf32> {output, offset = 0 : i64}
   step.program @right {
     %out = step.state @out : memref<8x4xf32>
@@ -24,11 +25,12 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
     %y = step.buffer "y" {offset = 256 : i64} : memref<8xf32>
-    // expected-error-re @below {{program @p: step.copy ({{.*}}liveness.mlir:32) reads byte 0 of buffer 'x' ({{.*}}liveness.mlir:29), which no command has written}}
+    // expected-error-re @below {{program @p: step.copy ({{.*}}liveness.mlir:34) reads byte 0 of buffer 'x' ({{.*}}liveness.mlir:31), which no command has written}}
     step.copy %x to %y : memref<8xf32>, memref<8xf32>
   }
 }
@@ -36,7 +38,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 // -----
 
 // One element of the row is missing.
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<2x4xf32>
     %y = step.buffer "y" {offset = 256 : i64} : memref<2x4xf32>
@@ -53,7 +56,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 // -----
 
 // Two live buffers overlap: the second takes the first's last bytes.
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<128xf32>
     %y = step.buffer "y" {offset = 256 : i64} : memref<128xf32>
@@ -68,8 +72,9 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
-  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 0 : i64}
+module {
+  step.arena 2048
+  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
     // expected-error-re @below {{writes buffer 'x' ({{.*}}) over state 'w' ({{.*}}), which lives from step to step}}
@@ -79,7 +84,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.input @loss : memref<2xf32> {output, offset = 0 : i64}
   // expected-error @below {{program @p: the host reads byte 4 of output 'loss'}}
   step.program @p {
@@ -91,16 +97,18 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
-  nano.state @v : tensor<128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 0 : i64}
+module {
+  step.arena 2048
+  nano.state @v : tensor<128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
   // expected-error-re @below {{state 'w' ({{.*}}) overlaps state 'v' ({{.*}}) in the arena, and both live from step to step}}
-  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, step.offset = 256 : i64}
+  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 256 : i64}
 }
 
 // -----
 
 // What one program alone writes for the host, others may use; not so the program itself.
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.input @logits : memref<8xf32> {output, offset = 0 : i64}
   step.program @other {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
@@ -117,7 +125,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.input @loss : memref<8xf32> {output, offset = 0 : i64}
   step.program @first {
     %loss = step.state @loss : memref<8xf32>
@@ -136,7 +145,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.input @logits : memref<128xf32> {output, offset = 0 : i64}
   // expected-error-re @below {{output 'loss' ({{.*}}) overlaps output 'logits' ({{.*}}) in the arena, and both live from step to step}}
   step.input @loss : memref<8xf32> {output, offset = 256 : i64}
@@ -150,7 +160,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 2048 : i64} {
+module {
+  step.arena 2048
   step.program @p {
     // expected-error @below {{has no offset in the arena: nano-plan-memory runs first}}
     %x = step.buffer "x" : memref<8xf32>
@@ -160,7 +171,8 @@ module attributes {step.arena_bytes = 2048 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 256 : i64} {
+module {
+  step.arena 256
   step.program @p {
     // expected-error @below {{ends at byte 288, beyond the arena of 256 bytes}}
     %x = step.buffer "x" {offset = 256 : i64} : memref<8xf32>

@@ -1,168 +1,178 @@
 // RUN: nano-opt %s -nano-verify-model -split-input-file -verify-diagnostics
 
 // Right.
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-// expected-error @below {{has no attribute nano.model: it is no model}}
+// expected-error @below {{has no nano.model: it is no model}}
 module {}
 
 // -----
 
-// expected-error @below {{has no attribute nano.training: nothing says how the model is trained}}
-module attributes {nano.model = "m"} {}
+// expected-error @below {{has no training: nothing says how the model is trained}}
+module {
+  nano.model "m"
+}
 
 // -----
 
-// expected-error @below {{nano.training has no integer 'vocab_size'}}
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+// expected-error @below {{training has no integer 'vocab_size'}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-// expected-error @below {{nano.training: seq_len is 0, must be at least 1}}
-module attributes {nano.model = "m", nano.training = {seq_len = 0 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+// expected-error @below {{training: seq_len is 0, must be at least 1}}
+module {
+  nano.model "m" {training = {seq_len = 0 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-// expected-error @below {{nano.training: global_batch 30 is not a multiple of seq_len 8}}
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 30 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+// expected-error @below {{training: global_batch 30 is not a multiple of seq_len 8}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 30 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-// expected-error @below {{nano.training: log_scalar names no nano.scalar}}
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "a"}} {
+// expected-error @below {{training: log_scalar names no nano.scalar}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "a"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
 // expected-error @below {{no function has the role 'validate'}}
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
   // expected-error @below {{function @f has none of the roles train, validate, generate}}
-  func.func @f() { return }
+  nano.program @f() { nano.return }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -170,27 +180,28 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-note @below {{the first is here}}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
   // expected-error @below {{function @again is the second with role}}
-  func.func @again(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @again(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -198,93 +209,97 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{function @train must take tokens and targets of type 'tensor<8xi32>' (seq_len)}}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
   // expected-error @below {{function @validate must return one loss, tensor<f32>}}
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<2xf32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<2xf32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<2xf32>
-    return %l : tensor<2xf32>
+    nano.return %l : tensor<2xf32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
   // expected-error @below {{function @g must return logits for 4 tokens (gen_seq_len) over at least vocab_size 5 columns}}
-  func.func @g(%tokens: tensor<4xi32>) -> tensor<4x4xf32> attributes {nano.role = "generate"} {
+  nano.program @g(%tokens: tensor<4xi32>) -> tensor<4x4xf32> attributes {role = "generate"} {
     %z = nano.constant 0.0 : tensor<4x4xf32>
-    return %z : tensor<4x4xf32>
+    nano.return %z : tensor<4x4xf32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
   }
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
     %z = nano.constant 0.0 : tensor<8xf32>
     // expected-error @below {{set: 'w' is set by a program that only reads: set it in train, afterStep or at}}
     nano.store %z, @w : tensor<8xf32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -293,21 +308,22 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{parameter 'v' is not used by the training program: remove it, or use it}}
   nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -316,15 +332,15 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   // expected-error @below {{parameter 'v' does not influence the training loss, so it cannot be trained}}
   nano.state @v : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %v = nano.load @v : tensor<8xf32>
     %e = nano.exp %v : tensor<8xf32>
     %w = nano.load @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }

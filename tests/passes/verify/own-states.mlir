@@ -1,8 +1,9 @@
 // RUN: nano-opt %s -nano-verify-model -split-input-file -verify-diagnostics
 
 // Right: each state is set once a program, equal ones to what all ranks have; events set parameters too, at steps of their own.
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -10,10 +11,10 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %s = nano.load @same : tensor<8xf32>
@@ -21,35 +22,36 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
     nano.store %x, @mean : tensor<8xf32>
     nano.store %x, @each : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %e = nano.load @each : tensor<8xf32>
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event", nano.event_step = 3 : i64} {
+  nano.program @event_0() attributes {role = "event", event_step = 3 : i64} {
     %m = nano.load @mean : tensor<8xf32>
     nano.store %m, @w : tensor<8xf32>
     nano.store %m, @same : tensor<8xf32>
-    return
+    nano.return
   }
-  func.func @event_1() attributes {nano.role = "event", nano.event_step = 4 : i64} {
+  nano.program @event_1() attributes {role = "event", event_step = 4 : i64} {
     %t = nano.load @table : tensor<8xf32>
     nano.store %t, @w : tensor<8xf32>
-    return
+    nano.return
   }
-  func.func @event_2() attributes {nano.role = "event"} {
+  nano.program @event_2() attributes {role = "event"} {
     %e = nano.load @each : tensor<8xf32>
     nano.store %e, @each : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -57,28 +59,29 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     // expected-error @below {{set: 'same' is to be equal on all ranks, and what it is set to differs between them: declare it with OverRanks::mean, max or each}}
     nano.store %x, @same : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
 // Before the last micro-batch ranks have means of their own.
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -86,28 +89,29 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %m = nano.load @mean : tensor<8xf32>
     // expected-error @below {{set: 'same' is to be equal on all ranks, and what it is set to differs}}
     nano.store %m, @same : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -115,27 +119,28 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     // expected-error @below {{set: 'w' is a parameter: the training program computes its gradient; set it in afterStep or at}}
     nano.store %w, @w : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -143,28 +148,29 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %c = nano.constant 0.0 : tensor<8xf32>
     // expected-error @below {{set: 'same' is set by a program that only reads: set it in train, afterStep or at}}
     nano.store %c, @same : tensor<8xf32>
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -172,31 +178,32 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event"} {
+  nano.program @event_0() attributes {role = "event"} {
     %c = nano.constant 0.0 : tensor<8xf32>
     // expected-error @below {{set: 'table' is a table, which nothing changes}}
     nano.store %c, @table : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -204,10 +211,10 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     // expected-note @below {{the first time here}}
@@ -215,19 +222,20 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
     // expected-error @below {{set: 'mean' is set twice in one program}}
     nano.store %x, @mean : tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }
 
 // -----
 
 // What ranks keep for themselves does not come to what is equal.
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -235,31 +243,32 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event"} {
+  nano.program @event_0() attributes {role = "event"} {
     %e = nano.load @each : tensor<8xf32>
     // expected-error @below {{set: 'w' is to be equal on all ranks, and what it is set to differs between them}}
     nano.store %e, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -267,37 +276,38 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event", nano.event_step = 3 : i64} {
+  nano.program @event_0() attributes {role = "event", event_step = 3 : i64} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-note @below {{the other is here}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
-  func.func @event_1() attributes {nano.role = "event", nano.event_step = 3 : i64} {
+  nano.program @event_1() attributes {role = "event", event_step = 3 : i64} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-error @below {{set: two events set 'w' after step 3}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -305,37 +315,38 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event"} {
+  nano.program @event_0() attributes {role = "event"} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-note @below {{the other is here}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
-  func.func @event_1() attributes {nano.role = "event", nano.event_step = 7 : i64} {
+  nano.program @event_1() attributes {role = "event", event_step = 7 : i64} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-error @below {{set: two events set 'w' after step 7}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -343,37 +354,38 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @event_0() attributes {nano.role = "event"} {
+  nano.program @event_0() attributes {role = "event"} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-note @below {{the other is here}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
-  func.func @event_1() attributes {nano.role = "event"} {
+  nano.program @event_1() attributes {role = "event"} {
     %m = nano.load @mean : tensor<8xf32>
     // expected-error @below {{set: two events set 'w' after every step}}
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -381,31 +393,32 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  // expected-error @below {{event @event_0: nano.event_step is -1 : i64, must be an i64 of at least 0}}
-  func.func @event_0() attributes {nano.role = "event", nano.event_step = -1 : i64} {
+  // expected-error @below {{'nano.program' op attribute 'event_step' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  nano.program @event_0() attributes {role = "event", event_step = -1 : i64} {
     %m = nano.load @mean : tensor<8xf32>
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -413,31 +426,32 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
   // expected-error @below {{event @event_0 is not one block of ops without arguments and results}}
-  func.func @event_0(%a: tensor<i32>) attributes {nano.role = "event"} {
+  nano.program @event_0(%a: tensor<i32>) attributes {role = "event"} {
     %m = nano.load @mean : tensor<8xf32>
     nano.store %m, @w : tensor<8xf32>
-    return
+    nano.return
   }
 }
 
 // -----
 
-module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
-    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}} {
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, gen_seq_len = 4 : i64, global_batch = 32 : i64,
+    num_iterations = 10 : i64, vocab_size = 5 : i64, eos_token = 0 : i64, train_loss_is_sum = true, val_loss_is_sum = false, log_scalar = "lr"}}
   nano.scalar @lr : f32 {
   ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
     nano.yield %step : f64
@@ -445,19 +459,19 @@ module attributes {nano.model = "m", nano.training = {seq_len = 8 : i64, val_seq
   nano.optimizer @a of "a" lr @lr {inits = array<f64>, kind = "adam", states = []}
   nano.state @w : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>, optimizer = @a}
   nano.state @table : tensor<8xf32> {role = #nano.role<constant>, init = #nano.init<"constant", [0.5]>}
-  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "equal"}
-  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "mean"}
-  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, nano.over_ranks = "each"}
+  nano.state @same : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "equal"}
+  nano.state @mean : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "mean"}
+  nano.state @each : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, over_ranks = "each"}
   // expected-error @below {{frozen parameter 'unused' is not used by any program: remove it, or use it}}
   nano.state @unused : tensor<8xf32> {role = #nano.role<parameter>, init = #nano.init<"sign", [1.0]>}
-  func.func @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "train"} {
+  nano.program @train(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "train"} {
     %w = nano.load @w : tensor<8xf32>
     %x = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
     %l = nano.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
-  func.func @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {nano.role = "validate"} {
+  nano.program @validate(%tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> tensor<f32> attributes {role = "validate"} {
     %l = nano.constant 0.0 : tensor<f32>
-    return %l : tensor<f32>
+    nano.return %l : tensor<f32>
   }
 }

@@ -1,7 +1,8 @@
 // RUN: nano-opt %s -nano-verify-races -split-input-file -verify-diagnostics
 
 // What is right: a collective beside a computation, ordered where they meet; an update in place; parts that do not overlap.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @right {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %x = step.buffer "x" {offset = 256 : i64} : memref<2x8xf32>
@@ -27,7 +28,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // The event is missing.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %x = step.buffer "x" {offset = 256 : i64} : memref<8xf32>
@@ -36,7 +38,7 @@ module attributes {step.arena_bytes = 4096 : i64} {
     step.wait 0 {stream = 1 : i64}
     // expected-note @below {{the other command}}
     step.all_reduce %g {stream = 1 : i64} : memref<8xf32>
-    // expected-error-re @below {{program @p: step.copy ({{.*}}races.mlir:40) on stream 0 reads buffer 'g' ({{.*}}races.mlir:32) while step.all_reduce ({{.*}}races.mlir:38) on stream 1 writes buffer 'g' ({{.*}}races.mlir:32) at the same place of the arena: no event orders them}}
+    // expected-error-re @below {{program @p: step.copy ({{.*}}races.mlir:42) on stream 0 reads buffer 'g' ({{.*}}races.mlir:34) while step.all_reduce ({{.*}}races.mlir:40) on stream 1 writes buffer 'g' ({{.*}}races.mlir:34) at the same place of the arena: no event orders them}}
     step.copy %g to %x : memref<8xf32>, memref<8xf32>
   }
 }
@@ -44,7 +46,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // Two buffers of one place: y is written while the collective still works on x.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<128xf32>
     %y = step.buffer "y" {offset = 256 : i64} : memref<128xf32>
@@ -61,7 +64,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // A row is not in the other's way, a column is.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<4x8xf32>
     %row = step.view %x : memref<4x8xf32> to memref<1x8xf32, strided<[8, 1], offset: 8>>
@@ -81,7 +85,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // An output half over an input.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<12xf32>
     %low = step.view %x : memref<12xf32> to memref<8xf32, strided<[1]>>
@@ -94,7 +99,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // A product over its own factor.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8x8xf32>
     // expected-error @below {{it is no update in place}}
@@ -104,7 +110,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %h = step.buffer "h" {offset = 256 : i64} : memref<8xf32>
@@ -117,7 +124,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // Parts of a collective never lie over its whole.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %part = step.buffer "part" {offset = 0 : i64} : memref<8xf32>
     %whole = step.buffer "whole" {offset = 0 : i64} : memref<32xf32>
@@ -129,7 +137,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
     step.fill %x : memref<8xf32>
@@ -141,7 +150,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // A part is read while it is still gathered.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %part = step.buffer "part" {offset = 0 : i64} : memref<8xf32>
     %whole = step.buffer "whole" {offset = 256 : i64} : memref<32xf32>
@@ -159,7 +169,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // Collectives of different kinds on two streams: one rank could enter the one first, another the other.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
     %part = step.buffer "part" {offset = 256 : i64} : memref<2xf32>
@@ -178,7 +189,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // Three streams: a copy aside runs beside a collective and a computation; what an event of stream 1 tells of stream 2 counts.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @right {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
@@ -200,7 +212,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // The copy's event is missing: the computation overwrites what is being copied.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
@@ -217,7 +230,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // The copy waits for the computation but not for the collective, which changes what it reads.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   step.program @p {
     %g = step.buffer "g" {offset = 0 : i64} : memref<8xf32>
     %old = step.buffer "old" {offset = 256 : i64} : memref<8xf32>
@@ -235,7 +249,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // A kernel's product over what else it reads is an update in place, over its factor it is none; nor through another view of it.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   module @kernels {
     kernel.func @product(read memref<?xf32>, read_write memref<?xf32>, memref<0xi8>, index, index)
       attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 8, rows = 8, row_bytes = 32, box_columns = 8, box_rows = 8, swizzle_bytes = 32>]}
@@ -257,7 +272,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 
 // -----
 
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   module @kernels {
     kernel.func @beside(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index)
       attributes {iterations = 8 : i64, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 8, rows = 8, row_bytes = 32, box_columns = 8, box_rows = 8, swizzle_bytes = 32>]}
@@ -273,7 +289,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // A scan's blocks read what others write: no place for its result.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   module @kernels {
     kernel.func @scan(read memref<8xi32>, write memref<8xi32>, memref<0xi8>, index, index)
       attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [1]>, iterations = 1 : i64}
@@ -288,7 +305,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // The same operand, read and written.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   module @kernels {
     kernel.func @scan(read_write memref<8xi32>, memref<0xi8>, index, index)
       attributes {instantiates = #kernel.scan<size = 8, maximum = false, x = 0, y = [0]>, iterations = 1 : i64}
@@ -303,7 +321,8 @@ module attributes {step.arena_bytes = 4096 : i64} {
 // -----
 
 // Segments of one launch run side by side: what one reads, another must not write.
-module attributes {step.arena_bytes = 4096 : i64} {
+module {
+  step.arena 4096
   module @kernels {
     kernel.func @k(read memref<?xf32>, write memref<?xf32>, memref<0xi8>, index, index) attributes {iterations = 8 : i64}
   }
