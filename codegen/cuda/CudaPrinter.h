@@ -22,7 +22,7 @@ struct CudaText {
 
 /// Prints a function's statements. Values with one use become part of their user's expression while
 /// that stays short; the others are named after the graph op or the operand that they come from.
-/// Operations are those that the emitters of passes/kernels use; another one is an error.
+/// Operations are those that the emitters of kernels use; another one is an error.
 class CudaPrinter {
 public:
   explicit CudaPrinter(int indent) : indent(indent) {}

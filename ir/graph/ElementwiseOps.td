@@ -7,7 +7,7 @@ include "ir/graph/NanoDialect.td"
 //===- One operand -------------------------------------------------------===//
 
 /// A function of one number. Its definition is all that is said of it, but for the code of vectors that CPUs need where LLVM has no instruction
-/// (passes/kernels/SpecialFunctions.cpp): passes, code generators and tests ask `UnaryFunctionInterface`, and one test compiles and runs every function.
+/// (passes/emit/SpecialFunctions.cpp): passes, code generators and tests ask `UnaryFunctionInterface`, and one test compiles and runs every function.
 class Nano_UnaryOp<string mnemonic, string what, string equation, string details = "">
     : Nano_Op<mnemonic, [Pure, SameOperandsAndResultType, Nano_Elementwise, DeclareOpInterfaceMethods<Nano_UnaryFunction>,
                          DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {

@@ -1,10 +1,13 @@
 // nano-lower-kernels: every step.task becomes a step.launch of a kernel.func in the nested
 // module @kernels. Tasks that differ in nothing but the number of iterations share one kernel.
-#include "passes/kernels/CudaTemplateKernels.h"
-#include "passes/kernels/CudaTiles.h"
-#include "passes/kernels/CudaTransposes.h"
-#include "passes/kernels/KernelEmitter.h"
-#include "passes/kernels/RowKernel.h"
+#include "passes/attention/AttentionKernels.h"
+#include "passes/cpu/RowKernel.h"
+#include "passes/cpu/SequenceKernels.h"
+#include "passes/cuda/CudaRowKernel.h"
+#include "passes/cuda/CudaTemplateKernels.h"
+#include "passes/cuda/CudaTiles.h"
+#include "passes/cuda/CudaTransposes.h"
+#include "passes/emit/KernelEmitter.h"
 
 #include "ir/graph/Custom.h"
 #include "ir/graph/ModelError.h"

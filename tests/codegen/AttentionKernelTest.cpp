@@ -2,6 +2,7 @@
 // Tolerances are of |actual − expected| / (1 + |expected|): f32 2e-5 for y and lse, 1e-4 for
 // gradients (sums over all queries); bf16 0.6 % (one rounding of the result: 2⁻⁸, and the f32
 // error).
+#include "passes/attention/AttentionKernels.h"
 #include "tests/codegen/AttentionTasks.h"
 #include "tests/codegen/TaskRunner.h"
 

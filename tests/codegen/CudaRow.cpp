@@ -2,7 +2,7 @@
 #include "tests/codegen/CudaRow.h"
 
 #include "codegen/cuda/CudaEmitter.h"
-#include "passes/kernels/RowKernel.h"
+#include "passes/cuda/CudaRowKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

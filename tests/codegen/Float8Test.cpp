@@ -2,7 +2,7 @@
 // definitions: in generated kernels, in the interpreter, and in the runtime's helpers.
 #include "tests/codegen/TaskRunner.h"
 
-#include "passes/kernels/RowKernel.h"
+#include "passes/cpu/RowKernel.h"
 #include "runtime/NumberFormats.h"
 
 #include "llvm/Support/FormatVariadic.h"

@@ -6,7 +6,7 @@
 #include "tests/codegen/RandomTasks.h"
 #include "tests/codegen/TaskRunner.h"
 
-#include "passes/kernels/RowKernel.h"
+#include "passes/cpu/RowKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

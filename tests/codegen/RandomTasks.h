@@ -7,7 +7,7 @@
 
 namespace nano::test {
 
-/// Which iteration space the task has; see passes/kernels/RowForm.h.
+/// Which iteration space the task has; see passes/row/RowForm.h.
 enum class TaskKind { Elements, Rows, RowReductions, ColumnReductions, MixedReductions };
 
 /// A module with one program of buffers, views and a task. Values stay small, and no comparison

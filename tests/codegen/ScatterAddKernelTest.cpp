@@ -1,6 +1,7 @@
 // scatter_add and scan kernels against the interpreter.
 // Tolerance of scatter_add, of |actual − expected| / (1 + |expected|): f32 one rounding (6e-8) a
 // term, of up to twice the mean number of terms; bf16 0.4 % (one rounding).
+#include "passes/cpu/SequenceKernels.h"
 #include "tests/codegen/TaskRunner.h"
 
 #include "llvm/Support/FormatVariadic.h"

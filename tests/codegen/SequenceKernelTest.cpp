@@ -2,6 +2,7 @@
 // on the emulator, against the interpreter of the graph dialect.
 // Tolerance of |actual − expected| / (1 + |expected|): f32 two roundings (1.2e-7) a summand or
 // factor of an element; bf16 one rounding (0.4 %) more.
+#include "passes/cpu/SequenceKernels.h"
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 

@@ -3,7 +3,7 @@
 
 #include "codegen/cpu/KernelLowering.h"
 #include "codegen/cpu/NativeCode.h"
-#include "passes/kernels/RowKernel.h"
+#include "passes/cpu/RowKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codegen/cpu/CpuTarget.h"
-#include "passes/kernels/KernelEmitter.h"
+#include "passes/emit/KernelEmitter.h"
 #include "runtime/plan/LoadedCode.h"
 #include "tests/support/Interpreter.h"
 

@@ -5,7 +5,7 @@
 // by 1e-5 of 1 + |x|, bf16 and f8 by at most one code.
 #include "codegen/cuda/CudaEmitter.h"
 #include "passes/Passes.h"
-#include "passes/kernels/RowKernel.h"
+#include "passes/cpu/RowKernel.h"
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 

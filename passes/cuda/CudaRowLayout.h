@@ -1,0 +1,38 @@
+// How a row kernel's iterations, rows and columns are spread over the threads of a GPU.
+#pragma once
+
+#include "passes/row/RowForm.h"
+
+namespace nano::kernels {
+
+/// A row is shared by `group` threads that lie side by side: part of a warp, a warp, or a whole
+/// block. Thread t of the group has the columns [(u·group + t)·lanes, … + lanes) for u < `vectors`,
+/// so that neighbours read neighbouring bytes and every thread has `vectors` loads an operand in
+/// flight.
+struct CudaRowLayout {
+  int64_t lanes = 4; ///< elements of one access: 16 bytes of the narrowest large operand
+  int64_t group = 1; ///< threads of a row: 1, 2, 4, … 32, or `threads`; any number where they never
+                     ///< wait for each other. Columns form: threads side by side along the columns
+  int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
+  int64_t threads = 128; ///< of a block
+  bool resident = true;  ///< a row's operands stay in registers from pass to pass; else they are
+                         ///< read again, from the second-level cache
+
+  /// The layout of a task; equal for tasks with equal rowKey.
+  static CudaRowLayout of(step::TaskOp task, const RowForm &form);
+
+  /// For a long row that shared memory keeps values of, when that has room for so many blocks.
+  void keepLongRow(const RowForm &form, int64_t blocks);
+
+  /// Blocks that a multiprocessor must have registers for, where a thread holds so much of a row
+  /// that the compiler, left to itself, would spend most of what it may have; 0 elsewhere.
+  int64_t heldBlocks(step::TaskOp task, const RowForm &form) const;
+
+  int64_t groups() const { return threads / group; } ///< of a block
+  /// Columns form: columns of one iteration.
+  int64_t strip() const { return group * lanes; }
+  /// Size of the launch's iteration space.
+  int64_t iterations(const RowForm &form) const;
+};
+
+} // namespace nano::kernels

@@ -1,0 +1,679 @@
+// Kernels for CUDA that are templates of the device library; their launches' sizes are the device
+// library's own constant expressions. Kernels of the model's own are templates too, of either
+// target.
+#include "passes/cuda/CudaTemplateKernels.h"
+
+#include "ir/graph/Custom.h"
+#include "ir/graph/ProductForm.h"
+#include "ir/graph/Sequence.h"
+#include "ir/kernel/shapes/nano_attention_shape.h"
+#include "ir/kernel/shapes/nano_band_shape.h"
+#include "ir/kernel/shapes/nano_matmul_shape.h"
+#include "ir/kernel/shapes/nano_recurrence_shape.h"
+#include "ir/kernel/shapes/nano_scatter_shape.h"
+#include "ir/kernel/shapes/nano_transpose_shape.h"
+#include "passes/cuda/CudaTransposes.h"
+#include "passes/cuda/TemplateFunctions.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+namespace {
+/// Dynamic shared memory that a block can have.
+constexpr int64_t maxSharedBytes = 227 * 1024;
+constexpr int64_t scanThreads = 1024;
+static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
+static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
+
+/// Adds a field to those that a kernel's name is made of: see identityOf.
+void identify(NamedAttrList &fields, StringRef name, Attribute value) {
+  fields.set(("nano." + name).str(), value);
+}
+
+/// The task's operands as arguments of launches.
+class Templates {
+public:
+  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, int64_t row,
+            bool candidates)
+      : task(task), program(program), multiprocessors(multiprocessors), row(row),
+        candidates(candidates), b(task.getContext()), body(task.getBody().front()) {}
+
+  FailureOr<std::vector<TemplateCall>> launches() {
+    if (isTransposingCopy(task))
+      return transpose();
+    if (const std::optional<nano::Product> matmul = nano::productOf(body))
+      return product(*matmul);
+    for (Value out : task.getOuts())
+      for (Value in : task.getIns())
+        if (in == out || (in.getType() == out.getType() && mayOverlap(in, out)))
+          return task.emitOpError("cannot write ")
+                 << step::nameOf(out) << " in place: other blocks read it";
+    Operation &op = body.front();
+    if (auto custom = dyn_cast<graph::CustomOp>(op))
+      return this->custom(custom);
+    if (auto attention = dyn_cast<graph::AttentionOp>(op))
+      return this->attention(attention, attention.getQ(), attention.getScale());
+    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
+      return this->attention(grad, grad.getQ(), grad.getScale());
+    if (auto scatter = dyn_cast<graph::ScatterAddOp>(op))
+      return this->scatter(scatter);
+    if (auto recurrence = dyn_cast<graph::RecurrenceOp>(op))
+      return this->recurrence(recurrence);
+    if (auto scores = dyn_cast<graph::BandScoresOp>(op))
+      return band(op, scores.getQ(), scores.getResult(), /*transpose=*/false);
+    if (auto product = dyn_cast<graph::BandProductOp>(op))
+      return band(op, product.getV(), product.getP(), product.getTranspose());
+    return scan(cast<graph::ScanOp>(op));
+  }
+
+private:
+  /// The memref that stands for an operand of the op.
+  Value memrefOf(Value operand) {
+    return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
+  }
+  /// Memory of the launch's own.
+  Value buffer(StringRef name, int64_t elements, Type type) {
+    return step::BufferOp::create(program, task.getLoc(), MemRefType::get({elements}, type),
+                                  b.getStringAttr(name), IntegerAttr());
+  }
+
+  /// Positions among a launch's operands.
+  struct Bound {
+    SmallVector<int64_t> ins;
+    SmallVector<SmallVector<int64_t>> outs;
+  };
+
+  /// The launch's operands from the op's, and which is which.
+  Bound bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
+    llvm::SetVector<Value> operands;
+    auto position = [&](Value memref) -> int64_t {
+      operands.insert(memref);
+      return llvm::find(operands, memref) - operands.begin();
+    };
+    Bound bound;
+    for (Value in : ins)
+      bound.ins.push_back(position(in));
+    for (ArrayRef<Value> places : outs)
+      bound.outs.push_back(llvm::map_to_vector(places, position));
+    launch.operands = operands.takeVector();
+    identify(launch.identity, "operands", b.getDenseI64ArrayAttr(bound.ins));
+    identify(launch.identity, "results", list(bound.outs));
+    return bound;
+  }
+  ArrayAttr list(ArrayRef<SmallVector<int64_t>> results) {
+    return b.getArrayAttr(llvm::map_to_vector(results, [&](const SmallVector<int64_t> &places) {
+      return Attribute(b.getDenseI64ArrayAttr(places));
+    }));
+  }
+
+  /// True when the rows of the last dimension are contiguous and begin at multiples of 16 bytes.
+  static bool hasVectorRows(Value memref) {
+    auto type = cast<MemRefType>(memref.getType());
+    SmallVector<int64_t> strides = stridesOf(type);
+    int64_t bytes = step::elementBytes(type.getElementType());
+    bool is = alignmentOf(memref) == 16 && (type.getShape().back() == 1 || strides.back() == 1);
+    for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
+      is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
+    return is;
+  }
+
+  void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
+                 const nano::TemplateLaunch &sizes) {
+    launch.stem = name.str();
+    identify(launch.identity, "template", b.getStringAttr(name));
+    identify(launch.identity, "shape", b.getDenseI64ArrayAttr(shape));
+    launch.threads = sizes.threads;
+    launch.iterations = sizes.iterations;
+    launch.sharedBytes = sizes.sharedBytes;
+  }
+
+  /// Of a template that calls no functions.
+  static void set(TemplateCall &launch, kernel::TemplateAttrInterface instance) {
+    launch.instance = [=](const TemplateFunctions &) { return instance; };
+  }
+
+  template <typename Op>
+  FailureOr<std::vector<TemplateCall>> attention(Op op, Value q, const APFloat &scale) {
+    constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
+    SmallVector<Value> ins;
+    SmallVector<SmallVector<Value>> outs;
+    for (Value operand : op->getOperands())
+      ins.push_back(memrefOf(operand));
+    for (Value result : op->getResults())
+      outs.push_back(memrefsOf(task, result));
+    auto type = cast<RankedTensorType>(q.getType());
+    auto haveVectorRows = [](ArrayRef<Value> operands) {
+      return llvm::all_of(operands, [](Value operand) {
+        return cast<MemRefType>(operand.getType()).getRank() != 3 || hasVectorRows(operand);
+      });
+    };
+    nano::AttentionShape shape{type.getDimSize(0),
+                               type.getDimSize(1),
+                               op.getK().getType().getDimSize(1),
+                               int(type.getDimSize(2)),
+                               int(op.getV().getType().getDimSize(2)),
+                               type.getElementType().isBF16(),
+                               haveVectorRows(ins) && llvm::all_of(outs, haveVectorRows),
+                               !op.getScore().empty(),
+                               int(multiprocessors)};
+    const bool inChain = isGrad && nano::attentionInChain(shape, row);
+    SmallVector<SmallVector<Value>> all = outs;
+    if (inChain) {
+      const int64_t units = nano::attentionChainUnits(shape);
+      Value counts = buffer("counts", 1 + units, b.getI32Type());
+      step::FillOp::create(program, task.getLoc(), counts);
+      all.push_back({buffer("partial", units * nano::chainUnit, b.getF32Type())});
+      all.push_back({counts});
+    }
+    TemplateCall launch = attention(op, shape, ins, all, inChain, scale);
+    if (launch.sharedBytes > maxSharedBytes)
+      return op.emitOpError("has heads of ")
+             << std::max(shape.headSize, shape.valueSize)
+             << " elements; a block of a GPU has shared memory for fewer";
+    if (candidates) {
+      const int count =
+          isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
+      for (shape.tiles = inChain ? 0 : 1; shape.tiles < count; ++shape.tiles)
+        launch.candidates.push_back(attention(op, shape, ins, outs, /*inChain=*/false, scale));
+    }
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// Attention, or its gradients in five products or in seven, with some tiles.
+  template <typename Op>
+  TemplateCall attention(Op op, const nano::AttentionShape &shape, ArrayRef<Value> ins,
+                         ArrayRef<SmallVector<Value>> outs, bool inChain, const APFloat &scale) {
+    constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
+    TemplateCall launch;
+    SmallVector<int64_t> sizes = {shape.tokens,  shape.heads,      shape.headSize,
+                                  shape.isBf16,  shape.vectorRows, shape.multiprocessors,
+                                  shape.keyHeads};
+    if (shape.valueSize != shape.headSize)
+      sizes.push_back(shape.valueSize);
+    const Bound at = bind(launch, ins, outs);
+    setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
+              inChain  ? nano::attentionChainLaunch(shape)
+              : isGrad ? nano::attentionGradLaunch(shape)
+                       : nano::attentionForwardLaunch(shape));
+    if (shape.tiles > 0)
+      identify(launch.identity, "tiles", b.getI64IntegerAttr(shape.tiles));
+    const auto tiles =
+        shape.tiles > 0 ? std::optional<int64_t>(shape.tiles) : std::optional<int64_t>();
+    const FloatAttr factor = b.getF64FloatAttr(scale.convertToDouble());
+    identify(launch.identity, "scale", factor);
+    launch.instance = [=, context = b.getContext()](
+                          const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
+      auto places = [&](unsigned result) {
+        return DenseI64ArrayAttr::get(context, at.outs[result]);
+      };
+      if constexpr (isGrad)
+        return kernel::AttentionGradAttr::get(
+            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
+            shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
+            at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
+            inChain ? std::optional(at.outs[3][0]) : std::nullopt,
+            inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
+            functions.scoreGrad, tiles);
+      else
+        return kernel::AttentionAttr::get(
+            context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
+            shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
+            at.ins[3], at.ins[4], places(0), places(1), functions.score, tiles);
+    };
+    // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
+    // a chain take about as long as six of these seven.
+    const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
+    launch.flopsPerKey = kernel::flopsPerKey(cast<RankedTensorType>(op.getQ().getType()),
+                                             ofKeys * shape.headSize + ofValues * shape.valueSize,
+                                             launch.iterations);
+    if (!op.getScore().empty())
+      launch.score = &op.getScore();
+    if constexpr (isGrad)
+      if (!op.getScoreGrad().empty())
+        launch.scoreGrad = &op.getScoreGrad();
+    return launch;
+  }
+
+  FailureOr<std::vector<TemplateCall>> scatter(graph::ScatterAddOp op) {
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    nano::ScatterShape shape{op.getX().getType().getDimSize(0), type.getDimSize(0),
+                             type.getDimSize(1)};
+    SmallVector<Value> results = memrefsOf(task, op.getResult());
+    Value x = memrefOf(op.getX());
+    bool vectorRows = shape.columns % 8 == 0 && hasVectorRows(x) &&
+                      llvm::all_of(results, [](Value y) { return hasVectorRows(y); });
+    Value scratch = buffer("sorted", nano::scatterScratchBytes(shape) / 4, b.getI32Type());
+    SmallVector<int64_t> sizes = {shape.tokens, shape.rows, shape.columns, vectorRows};
+    TemplateCall sort, sum;
+    const Bound sorts = bind(sort, {memrefOf(op.getIds())}, {{scratch}});
+    // The sort does not depend on the columns: ops of other widths share it.
+    setLaunch(sort, "scatter_sort", {shape.tokens, shape.rows, 8, true},
+              nano::scatterSortLaunch(shape));
+    set(sort, kernel::ScatterSortAttr::get(b.getContext(), shape.tokens, shape.rows, sorts.ins[0],
+                                           sorts.outs[0][0]));
+    const Bound sums = bind(sum, {x, scratch}, {results});
+    setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
+    set(sum, kernel::ScatterSumAttr::get(b.getContext(), shape.tokens, shape.rows, shape.columns,
+                                         vectorRows, sums.ins[0], sums.ins[1],
+                                         b.getDenseI64ArrayAttr(sums.outs[0])));
+    sum.residentBlocks =
+        nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()));
+    return std::vector<TemplateCall>{sort, sum};
+  }
+
+  /// A copy between rows and columns: p is the dimension that is contiguous in the operand.
+  FailureOr<std::vector<TemplateCall>> transpose() {
+    Value in = task.getIns()[0], out = task.getOuts()[0];
+    auto inType = cast<MemRefType>(in.getType()), outType = cast<MemRefType>(out.getType());
+    SmallVector<int64_t> inStrides = stridesOf(inType), outStrides = stridesOf(outType);
+    int64_t last = inType.getRank() - 1, p = inStrides[last] == 1 ? last : last - 1,
+            q = 2 * last - 1 - p;
+    bool isBatch = last == 2;
+    nano::TransposeShape shape{isBatch ? inType.getDimSize(0) : 1,
+                               inType.getDimSize(p),
+                               inType.getDimSize(q),
+                               isBatch ? inStrides[0] : 0,
+                               inStrides[q],
+                               isBatch ? outStrides[0] : 0,
+                               outStrides[p]};
+    int64_t bytes = step::elementBytes(inType.getElementType());
+    bool isVector = alignmentOf(in) == 16 && alignmentOf(out) == 16;
+    for (int64_t stride : {shape.inMatrix, shape.inRow, shape.outMatrix, shape.outRow})
+      isVector &= stride * bytes % 16 == 0;
+    TemplateCall launch;
+    const Bound at = bind(launch, {in}, {{out}});
+    setLaunch(launch, "transpose",
+              {shape.matrices, shape.p, shape.q, shape.inMatrix, shape.inRow, shape.outMatrix,
+               shape.outRow, isVector},
+              nano::transposeLaunch(shape, int(bytes)));
+    set(launch, kernel::TransposeAttr::get(b.getContext(), shape.matrices, shape.p, shape.q,
+                                           shape.inMatrix, shape.inRow, shape.outMatrix,
+                                           shape.outRow, isVector, at.ins[0], at.outs[0][0]));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// Results that are added to are filled with zeros before.
+  FailureOr<std::vector<TemplateCall>> custom(graph::CustomOp op) {
+    TemplateCall launch;
+    SmallVector<Value> ins;
+    SmallVector<SmallVector<Value>> outs;
+    for (Value operand : op.getInputs())
+      ins.push_back(memrefOf(operand));
+    for (Value result : op->getResults())
+      outs.push_back(memrefsOf(task, result));
+    const Bound at = bind(launch, ins, outs);
+    for (int64_t added : op.getAdded())
+      for (Value out : outs[added])
+        step::FillOp::create(program, task.getLoc(), out);
+    setLaunch(launch, "custom", {},
+              {int(op.getThreads()), int64_t(op.getIterations()), int(op.getSharedBytes())});
+    launch.stem = op.getName().str();
+    set(launch, kernel::CustomAttr::get(b.getContext(), op.getNameAttr(), op.getCpuAttr(),
+                                        op.getCudaAttr(), b.getDenseI64ArrayAttr(at.ins),
+                                        list(at.outs), b.getDenseI64ArrayAttr(op.getAdded())));
+    identify(launch.identity, "function", op.getNameAttr());
+    identify(launch.identity, "added", op.getAddedAttr());
+    launch.grain = int64_t(op.getGrain());
+    launch.blockIterations = int64_t(op.getBlockIterations());
+    if (const double flops = op.getFlops().convertToDouble(); flops > 0)
+      launch.flops = b.getF64FloatAttr(flops);
+    for (auto [name, text] :
+         {std::pair("cpu", op.getCpuAttr()), std::pair("cuda", op.getCudaAttr())})
+      if (text)
+        identify(launch.identity, name, text);
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> scan(graph::ScanOp op) {
+    TemplateCall launch;
+    const Bound at = bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
+    const int64_t size = op.getX().getType().getDimSize(0);
+    const bool maximum = op.getCombiner() == graph::Combiner::max;
+    setLaunch(launch, "scan", {size}, {int(scanThreads), 1, 4 * int(scanThreads / 32)});
+    set(launch, kernel::ScanAttr::get(b.getContext(), size, maximum, at.ins[0],
+                                      b.getDenseI64ArrayAttr(at.outs[0])));
+    identify(launch.identity, "maximum", b.getBoolAttr(maximum));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// The most elements, of 16 bytes at most and a power of two, that lie side by side at multiples
+  /// of their bytes in all of the memrefs, wherever dimension `dim` is cut into so many.
+  static int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {
+    int64_t bytes = 16;
+    for (Value memref : memrefs) {
+      auto type = cast<MemRefType>(memref.getType());
+      const int64_t elementBytes = step::elementBytes(type.getElementType());
+      SmallVector<int64_t> strides = stridesOf(type);
+      if (strides[dim] != 1)
+        bytes = elementBytes;
+      bytes = std::min(bytes, alignmentOf(memref));
+      for (int64_t other = 0; other < type.getRank(); ++other)
+        if (int64_t distance = other == dim ? type.getDimSize(dim) : strides[other];
+            other == dim || type.getDimSize(other) > 1)
+          while (bytes > elementBytes && distance * elementBytes % bytes != 0)
+            bytes /= 2;
+    }
+    const int64_t elementBytes =
+        step::elementBytes(cast<MemRefType>(memrefs[0].getType()).getElementType());
+    return std::max<int64_t>(1, bytes / elementBytes);
+  }
+
+  FailureOr<std::vector<TemplateCall>> recurrence(graph::RecurrenceOp op) {
+    auto type = cast<RankedTensorType>(op.getType());
+    SmallVector<Value> ins, all;
+    for (Value operand : op->getOperands())
+      ins.push_back(memrefOf(operand));
+    const SmallVector<Value> outs = memrefsOf(task, op.getResult());
+    llvm::append_range(all, ins);
+    llvm::append_range(all, outs);
+    const nano::RecurrenceShape shape{type.getDimSize(0),
+                                      type.getDimSize(1),
+                                      type.getDimSize(2),
+                                      int(commonVector(all, type.getDimSize(2) == 1 ? 1 : 2)),
+                                      int(step::elementBytes(type.getElementType())),
+                                      int(op->getNumOperands())};
+    const nano::RecurrencePlan plan = nano::recurrencePlan(shape);
+    TemplateCall launch;
+    const Bound at = bind(launch, ins, {outs});
+    setLaunch(launch, "recurrence",
+              {shape.sequences, shape.length, shape.channels, shape.vector, bool(op.getA()),
+               bool(op.getB()), op.getReverse(), op.getAdjoint()},
+              nano::recurrenceLaunch(shape));
+    identify(launch.identity, "initial", op.getInitialAttr());
+    if (plan.cluster > 1)
+      launch.cluster = plan.cluster;
+    if (plan.residentBlocks > 0)
+      launch.residentBlocks = plan.residentBlocks;
+    // The operands that there are, in their order.
+    const std::optional<int64_t> a = op.getA() ? std::optional(at.ins[0]) : std::nullopt,
+                                 term = op.getB() ? std::optional(at.ins.back()) : std::nullopt;
+    set(launch, kernel::RecurrenceAttr::get(b.getContext(), shape.sequences, shape.length,
+                                            shape.channels, shape.vector, op.getReverse(),
+                                            op.getAdjoint(), op.getInitialAttr(), a, term,
+                                            b.getDenseI64ArrayAttr(at.outs[0])));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  /// Scores of a band, or its products: of `rows` [T, H, D] and a band [T, H, W].
+  FailureOr<std::vector<TemplateCall>> band(Operation &op, Value rows, Value band, bool transpose) {
+    const auto type = cast<RankedTensorType>(rows.getType());
+    const bool isScores = isa<graph::BandScoresOp>(op);
+    const SmallVector<Value> ins = {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
+                             outs = memrefsOf(task, op.getResult(0));
+    auto isMatrix = [](Value memref) {
+      return cast<MemRefType>(memref.getType()).getElementType().isBF16() && hasVectorRows(memref);
+    };
+    const bool onMatrices =
+        type.getDimSize(2) % 8 == 0 && isMatrix(ins[1]) &&
+        (isScores ? isMatrix(ins[0]) && type.getDimSize(2) <= nano::bandMostSize
+                  : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
+    const nano::BandShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2),
+                                cast<RankedTensorType>(band.getType()).getDimSize(2), onMatrices};
+    TemplateCall launch;
+    const Bound at = bind(launch, ins, {outs});
+    setLaunch(launch, isScores ? "band_scores" : "band_product",
+              {shape.tokens, shape.heads, shape.size, shape.width, transpose, onMatrices},
+              isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
+    if (onMatrices)
+      launch.residentBlocks = nano::bandMatrixResidentBlocks;
+    const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
+    if (isScores)
+      set(launch,
+          kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
+                                      shape.width, transpose, onMatrices, at.ins[0], at.ins[1], y));
+    else
+      set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
+                                               shape.size, shape.width, transpose, onMatrices,
+                                               at.ins[0], at.ins[1], y));
+    launch.flops =
+        b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
+                          double(shape.width) / double(launch.iterations));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> product(const nano::Product &op) {
+    std::string obstacle = nano::productObstacle(op.op);
+    if (obstacle.empty())
+      obstacle = nano::epilogueObstacle(body, op.result);
+    if (!obstacle.empty())
+      return op.op->emitOpError("is no product of a generated kernel: ") << obstacle;
+    for (Value factor : {memrefOf(op.a), memrefOf(op.b)})
+      for (Value out : task.getOuts())
+        if (factor == out || (factor.getType() == out.getType() && mayOverlap(factor, out)))
+          return task.emitOpError("cannot write ")
+                 << step::nameOf(out) << " in place: other blocks read it";
+    TemplateCall launch;
+    launch.epilogue = &body;
+    SmallVector<Value> ins = {memrefOf(op.a), memrefOf(op.b)};
+    if (op.isScaled())
+      ins.append({memrefOf(op.scaleA), memrefOf(op.scaleB)});
+    const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, op);
+    for (Value other : epilogueReads(op, inPlace))
+      ins.push_back(memrefOf(other));
+    SmallVector<SmallVector<Value>> outs;
+    llvm::DenseSet<Value> sums;
+    SmallVector<int64_t> added;
+    IntegerAttr columnSum;
+    bool storesOthers = false;
+    for (Value result : nano::epilogueResults(op)) {
+      if (inPlace.contains(result))
+        added.push_back(int64_t(outs.size()));
+      if (nano::partialColumnSumsOf(result))
+        columnSum = b.getI64IntegerAttr(int64_t(outs.size()));
+      outs.push_back(memrefsOf(task, result));
+      if (nano::partialSumsOf(result))
+        sums.insert_range(outs.back());
+      else
+        storesOthers |= result != op.result;
+    }
+    const Bound at = bind(launch, ins, outs);
+    if (columnSum)
+      identify(launch.identity, "column_sum", columnSum);
+    if (!added.empty())
+      identify(launch.identity, "added", b.getDenseI64ArrayAttr(added));
+    for (Value operand : launch.operands)
+      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !sums.contains(operand) &&
+          !hasVectorRows(operand))
+        return task.emitOpError("has rows of ")
+               << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
+    // Sums are of so many elements that the errors of shared exponentials do not show.
+    if (!sums.empty() && !storesOthers)
+      launch.sharesExponentials = true;
+
+    const auto type = cast<RankedTensorType>(op.result.getType());
+    const nano::MatmulShape shape{
+        type.getDimSize(0), type.getDimSize(1),
+        op.inner(),         op.transposeA,
+        op.transposeB,      int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
+        !sums.empty(),      type.getElementType().isF32()};
+    const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
+    using Tiles = nano::MatmulTiles;
+    setLaunch(launch, "matmul",
+              {shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
+               shape.elementBytes, sizes.blocks},
+              {sizes.threads, sizes.blocks, sizes.sharedBytes});
+    auto map = [&](unsigned operand, const nano::TensorBox &box) {
+      const auto matrix = cast<MemRefType>(ins[operand].getType());
+      const int64_t rowBytes = stridesOf(matrix)[0] * step::elementBytes(matrix.getElementType());
+      return kernel::TensorMapAttr::get(b.getContext(), at.ins[operand], matrix.getDimSize(1),
+                                        matrix.getDimSize(0), rowBytes, box.columns, box.rows,
+                                        Tiles::rowBytes);
+    };
+    launch.tensorMaps = {map(0, Tiles::aBox(shape.transposeA, shape.elementBytes)),
+                         map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))};
+    launch.cluster = Tiles::clusterBlocks;
+    launch.flops = b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
+                                     double(shape.inner) / double(sizes.blocks));
+    launch.instance = [=, results = list(at.outs), scales = op.isScaled() ? 2 : 0,
+                       context = b.getContext()](
+                          const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
+      const ArrayRef<int64_t> others = ArrayRef(at.ins).drop_front(2);
+      return kernel::ProductAttr::get(
+          context, shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
+          sizes.blocks, at.ins[0], at.ins[1],
+          DenseI64ArrayAttr::get(context, others.take_front(scales)),
+          DenseI64ArrayAttr::get(context, others.drop_front(scales)), results,
+          DenseI64ArrayAttr::get(context, added), columnSum, functions.epilogue);
+    };
+    return std::vector<TemplateCall>{launch};
+  }
+
+  step::TaskOp task;
+  OpBuilder &program;
+  int64_t multiprocessors, row;
+  bool candidates;
+  Builder b;
+  Block &body;
+};
+
+/// Positions of operands that are written.
+llvm::SmallSetVector<int64_t, 8> writtenOperands(const TemplateCall &launch) {
+  llvm::SmallSetVector<int64_t, 8> written;
+  for (const SmallVector<int64_t> &places : launch.instance({}).getWrittenPositions())
+    written.insert_range(places);
+  return written;
+}
+
+/// Positions of operands that are only read but lie where another one is written.
+SmallVector<int64_t> updatedOperands(const TemplateCall &launch) {
+  const llvm::SmallSetVector<int64_t, 8> written = writtenOperands(launch);
+  SmallVector<int64_t> updated;
+  for (auto [i, operand] : llvm::enumerate(launch.operands))
+    if (!written.contains(int64_t(i)) &&
+        llvm::any_of(written, [&, operand = operand](int64_t write) {
+          return mayOverlap(launch.operands[write], operand);
+        }))
+      updated.push_back(int64_t(i));
+  return updated;
+}
+
+/// The launch's fields under names. A kernel's name ends in a hash of this text, and profiles know
+/// kernels by name: what it says of a launch stays as it is.
+DictionaryAttr identityOf(const TemplateCall &launch) {
+  Builder b(launch.operands.front().getContext());
+  NamedAttrList fields = launch.identity;
+  for (auto [name, value] :
+       {std::pair("grain", launch.grain), std::pair("block_iterations", launch.blockIterations),
+        std::pair("cluster", launch.cluster), std::pair("resident_blocks", launch.residentBlocks)})
+    if (value)
+      identify(fields, name, b.getI64IntegerAttr(*value));
+  if (launch.flops)
+    identify(fields, "flops", launch.flops);
+  if (launch.flopsPerKey)
+    identify(fields, "flops_per_key", launch.flopsPerKey);
+  if (launch.sharesExponentials)
+    identify(fields, "shares_exponentials", b.getUnitAttr());
+  SmallVector<Attribute> maps;
+  for (kernel::TensorMapAttr map : launch.tensorMaps)
+    maps.push_back(
+        b.getDenseI64ArrayAttr({map.getBuffer(), map.getColumns(), map.getRows(), map.getRowBytes(),
+                                map.getBoxColumns(), map.getBoxRows(), map.getSwizzleBytes()}));
+  if (!maps.empty())
+    identify(fields, "tensor_maps", b.getArrayAttr(maps));
+  if (launch.epilogue)
+    identify(fields, "updated", b.getDenseI64ArrayAttr(updatedOperands(launch)));
+  return fields.getDictionary(b.getContext());
+}
+
+/// What a launch's template does with an operand. One that lies where another one is written is no
+/// constant.
+kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
+  const Value operand = launch.operands[i];
+  const kernel::TemplateAttrInterface instance = launch.instance({});
+  const bool isWritten = writtenOperands(launch).contains(i);
+  bool isAdded = false;
+  for (const auto &[result, places] : llvm::enumerate(instance.getWrittenPositions()))
+    isAdded |= instance.isAdded(result) && llvm::is_contained(places, i);
+  const kernel::Access access =
+      isAdded ? kernel::Access::add
+              : kernel::accessOf(llvm::is_contained(instance.getReadPositions(), i), isWritten);
+  const bool isConstant =
+      !isWritten && !(launch.epilogue && llvm::is_contained(updatedOperands(launch), i));
+  return kernel::ParameterAttr::get(operand.getContext(), access, step::nameOf(operand),
+                                    /*alignment=*/0, isConstant, /*picks=*/0);
+}
+} // namespace
+
+FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
+                                                   int64_t multiprocessors, int64_t row,
+                                                   bool candidates) {
+  return Templates(task, program, multiprocessors, row, candidates).launches();
+}
+
+std::string templateKey(const TemplateCall &launch) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << identityOf(launch) << '\n';
+  for (Value operand : launch.operands)
+    os << KernelFrame::argumentType(cast<MemRefType>(operand.getType())) << ' '
+       << alignmentOf(operand) << '\n';
+  OpPrintingFlags flags = OpPrintingFlags().printGenericOpForm().useLocalScope();
+  for (Region *region : {launch.score, launch.scoreGrad})
+    if (region)
+      for (Operation &op : region->front()) {
+        op.print(os, flags);
+        os << '\n';
+      }
+  if (launch.epilogue)
+    for (Operation &op : *launch.epilogue) {
+      op.print(os, flags);
+      os << '\n';
+    }
+  return key;
+}
+
+FailureOr<kernel::FuncOp> templateFunction(Operation *command, const TemplateCall &launch,
+                                           StringRef name, OpBuilder &moduleBuilder) {
+  Builder b(command->getContext());
+  auto task = dyn_cast<step::TaskOp>(command);
+  Location loc = launch.epilogue ? linesOf(task)
+                 : task          ? task.getBody().front().front().getLoc()
+                                 : command->getLoc();
+  TemplateFunctions functions;
+  auto named = [&](StringRef suffix) { return (name + suffix).str(); };
+  if (launch.epilogue) {
+    if (failed(epilogueFunction(task, named(".epilogue"), moduleBuilder)))
+      return failure();
+    functions.epilogue = FlatSymbolRefAttr::get(b.getContext(), named(".epilogue"));
+  }
+  for (auto [suffix, region, function] :
+       {std::tuple(".score", launch.score, &functions.score),
+        std::tuple(".score_grad", launch.scoreGrad, &functions.scoreGrad)})
+    if (region) {
+      if (failed(scoreFunction(*region, named(suffix), moduleBuilder)))
+        return failure();
+      *function = FlatSymbolRefAttr::get(b.getContext(), named(suffix));
+    }
+  SmallVector<Type> types;
+  for (Value operand : launch.operands)
+    types.push_back(KernelFrame::argumentType(cast<MemRefType>(operand.getType())));
+  types.push_back(MemRefType::get({launch.sharedBytes}, b.getI8Type(), MemRefLayoutAttrInterface(),
+                                  b.getI64IntegerAttr(sharedMemorySpace)));
+  types.append(2, b.getIndexType());
+  SmallVector<kernel::ParameterAttr> parameters;
+  for (int64_t i = 0; i < int64_t(launch.operands.size()); ++i)
+    parameters.push_back(parameterOf(launch, i));
+  auto function =
+      kernel::FuncOp::create(moduleBuilder, loc, name, b.getFunctionType(types, {}), parameters);
+  OpBuilder inside = OpBuilder::atBlockEnd(function.addEntryBlock());
+  kernel::ReturnOp::create(inside, loc);
+  function.setGrain(launch.grain.value_or(1));
+  function.setLaunchAttr(kernel::LaunchAttr::get(
+      b.getContext(), launch.threads, launch.blockIterations.value_or(1),
+      launch.cluster.value_or(1), launch.residentBlocks.value_or(0), launch.sharesExponentials));
+  if (launch.flops)
+    function.setFlopsAttr(launch.flops);
+  if (launch.flopsPerKey)
+    function.setFlopsPerKeyAttr(launch.flopsPerKey);
+  if (!launch.tensorMaps.empty())
+    function.setTensorMapsAttr(
+        b.getArrayAttr(SmallVector<Attribute>(launch.tensorMaps.begin(), launch.tensorMaps.end())));
+  function.setSummary(launch.epilogue ? summaryOf(task) : launch.stem);
+  function.setInstantiatesAttr(launch.instance(functions));
+  return function;
+}
+
+} // namespace nano::kernels

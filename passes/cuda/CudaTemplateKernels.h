@@ -1,0 +1,67 @@
+// Kernels for CUDA that are templates of the device library: attention, its gradient, the
+// embedding's gradient, scans, products with what follows them. The kernel function says which
+// template and with what parameters; its body is the template's.
+#pragma once
+
+#include "ir/kernel/Templates.h"
+#include "passes/emit/KernelEmitter.h"
+
+#include <functional>
+
+namespace nano::kernels {
+
+/// The functions beside a kernel that its template calls; null: none.
+struct TemplateFunctions {
+  mlir::FlatSymbolRefAttr score, scoreGrad, epilogue;
+};
+
+/// A launch of a template.
+struct TemplateCall {
+  std::string stem;                        ///< of the kernel's name
+  llvm::SmallVector<mlir::Value> operands; ///< memrefs, distinct
+  /// The kernel's template, with the functions that it calls.
+  std::function<kernel::TemplateAttrInterface(const TemplateFunctions &)> instance;
+  mlir::NamedAttrList identity; ///< the template's parameters, for the kernel's name
+  int64_t iterations = 1, threads = 32, sharedBytes = 0;
+  /// See `kernel.func` and `#kernel.launch`; nothing where it is the default.
+  std::optional<int64_t> grain, blockIterations, cluster, residentBlocks;
+  bool sharesExponentials = false; ///< of an epilogue that only adds up what it computes
+  mlir::FloatAttr flops, flopsPerKey;
+  llvm::SmallVector<kernel::TensorMapAttr> tensorMaps; ///< of a product's factors
+  mlir::Region *score = nullptr, *scoreGrad = nullptr;
+  mlir::Block *epilogue = nullptr; ///< the task's body, which begins with a product
+  /// Others that compute the same, of the first of the same operands.
+  std::vector<TemplateCall> candidates = {};
+};
+
+/// The launches that compute the single op of a task, in order; buffers that they share are made at
+/// `program`. Launches whose blocks share the work have about one block for each of so many
+/// multiprocessors. `row`: of attention's gradients, rowOfQueries. `candidates`: whether calls have
+/// some. Errors: an operand that is a
+/// result too; a head that does not fit in shared memory; a product that is none of the template's.
+mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
+                                                         mlir::OpBuilder &program,
+                                                         int64_t multiprocessors, int64_t row,
+                                                         bool candidates);
+
+/// Of the products of a program that are symmetric, and that the device library has a template for,
+/// the launches that compute half of them (SymmetricProducts.cpp).
+std::vector<std::pair<step::MatmulOp, TemplateCall>>
+symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels, int64_t multiprocessors);
+
+/// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
+/// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a
+/// task of the same block computes it. Else 0.
+int64_t rowOfQueries(step::TaskOp task);
+
+/// The text that is equal for launches that one kernel can serve.
+std::string templateKey(const TemplateCall &launch);
+
+/// The kernel function and the functions that it names, at `moduleBuilder`, of a task or, where the
+/// call has no functions, of another command. Errors, at the op: a score region with an op that is
+/// not element-wise.
+mlir::FailureOr<kernel::FuncOp> templateFunction(mlir::Operation *command,
+                                                 const TemplateCall &launch, llvm::StringRef name,
+                                                 mlir::OpBuilder &moduleBuilder);
+
+} // namespace nano::kernels

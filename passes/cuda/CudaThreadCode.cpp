@@ -1,0 +1,111 @@
+// Registers, comparisons, calls and gathered rows of one GPU thread's code.
+#include "passes/cuda/CudaThreadCode.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+Value CudaThreadCode::called(StringRef name, const Twine &callee, Type result,
+                             ValueRange operands) {
+  return named(name, [&] { return frame.callDevice(v.b, callee.str(), result, operands); });
+}
+
+Value CudaThreadCode::less(Value a, Value c) {
+  return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::slt, a, c);
+}
+
+Value CudaThreadCode::isZero(Value number) {
+  return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::eq, number, v.index(0));
+}
+
+Value CudaThreadCode::registers(Type element, int64_t count) {
+  return memref::AllocaOp::create(v.b, v.loc, MemRefType::get({count}, v.vectorOf(element)));
+}
+
+void CudaThreadCode::storeRegister(Value value, Value memory, Value slot) {
+  Type element = getElementTypeOrSelf(cast<MemRefType>(memory.getType()).getElementType());
+  memref::StoreOp::create(v.b, v.loc, v.narrowed(v.splat(value), element), memory, slot);
+}
+
+//===- Loads ----------------------------------------------------------------===//
+
+SmallVector<Value> CudaThreadCode::loadsOf(ArrayRef<Value> roots, int64_t elements) {
+  llvm::SetVector<Value> loads;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> pending(llvm::reverse(roots));
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    if (!seen.insert(value).second || elementsOf(value) != elements || e.held.contains(value) ||
+        e.staged.contains(value))
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<graph::GatherOp, graph::PermuteOp>(op))
+      loads.insert(value);
+    else if (!isa<graph::RotateOp, graph::ReduceOp>(op))
+      llvm::append_range(pending, llvm::reverse(op->getOperands()));
+  }
+  return loads.takeVector();
+}
+
+//===- Gathered rows --------------------------------------------------------===//
+
+static Type elementOf(const CudaTiles::Output &output, KernelFrame &frame) {
+  return cast<MemRefType>(frame.output(output.index).getType()).getElementType();
+}
+
+/// What kernels call an element type.
+static StringRef deviceName(Type element) {
+  if (isa<Float8E4M3FNType>(element))
+    return "nano::f8e4m3";
+  if (isa<Float8E5M2Type>(element))
+    return "nano::f8e5m2";
+  if (element.isInteger(16))
+    return "uint16_t";
+  return element.isBF16() ? "nano::bf16" : element.isF32() ? "float" : "int";
+}
+
+void CudaThreadCode::openTiles(const CudaTiles &tiles) {
+  for (const CudaTiles::Output &output : tiles.outputs) {
+    Type element = elementOf(output, frame);
+    e.tiles[output.index].memory = named(
+        "gathered", [&] { return frame.allocate(tiles.rows * tiles.strideOf(element), element); });
+  }
+}
+
+void CudaThreadCode::placeInTiles(const CudaTiles &tiles, Index row, Index column) {
+  for (const CudaTiles::Output &output : tiles.outputs) {
+    Type element = elementOf(output, frame);
+    int64_t access = CudaTiles::rowsOfAccess(element);
+    Index turned = e.mul(e.rem(e.div(row, access), tiles.rows / access), tiles.unitOf(element));
+    e.moveTo(e.depth());
+    Value place = arith::XOrIOp::create(v.b, v.loc, column.value, turned.value);
+    e.tiles[output.index].at =
+        named("place", [&] { return v.add(e.mul(row, tiles.strideOf(element)).value, place); });
+  }
+}
+
+void CudaThreadCode::storeTiles(const CudaTiles &tiles, Index firstRow, Index firstColumn,
+                                Value rows, Value columns) {
+  called("", "syncBlock", Type(), {});
+  for (const CudaTiles::Output &output : tiles.outputs) {
+    Type element = elementOf(output, frame);
+    Index at = firstRow;
+    if (output.matrixRows)
+      at = e.add(e.mul(e.div(firstRow, output.matrixRows), output.matrixStride),
+                 e.rem(firstRow, output.matrixRows));
+    at = e.add(e.mul(firstColumn, output.stride), at);
+    called("",
+           "storeColumns<" + deviceName(element) + ", " + Twine(tiles.rows) + ", " +
+               Twine(tiles.strideOf(element)) + ", " + Twine(frame.threads) + ", " +
+               Twine(output.alignment) + ">",
+           Type(),
+           {e.tiles[output.index].memory, frame.flat(frame.output(output.index)), at.value,
+            v.index(output.stride), rows, columns});
+  }
+}
+
+} // namespace nano::kernels

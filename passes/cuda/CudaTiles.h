@@ -1,0 +1,76 @@
+// How kernels for CUDA write outputs that lie transposed: the threads of a block gather rows in
+// shared memory and write them along their columns.
+#pragma once
+
+#include "passes/row/RowForm.h"
+
+namespace nano::kernels {
+
+struct CudaRowLayout;
+
+struct CudaTiles {
+  /// Tile: a block computes `rows` rows × `columns` columns; tiles are the launch's iterations.
+  /// Strip: a block computes `rows` whole rows, tile by tile; for row reductions that no element
+  /// depends on, which a row's threads carry from tile to tile.
+  /// Rows: a block gathers `rows` whole rows, each computed as in a row kernel.
+  enum class Kind { Tile, Strip, Rows };
+  Kind kind = Kind::Tile;
+
+  /// An output that lies transposed.
+  struct Output {
+    unsigned index = 0;
+    int64_t stride = 1;       ///< elements between neighbouring columns
+    int64_t matrixRows = 0;   ///< a batch: rows of a matrix, a multiple of `rows`; else 0
+    int64_t matrixStride = 0; ///< a batch: elements between matrices
+    int64_t alignment = 1;    ///< bytes that the first element of each of a block's columns is a
+                              ///< multiple of, at most 16
+  };
+  llvm::SmallVector<Output, 2> outputs;
+
+  int64_t rows = 32;     ///< of a block, gathered together
+  int64_t columns = 128; ///< gathered together; Rows: those of a row
+  int64_t lanes = 8;     ///< elements of one access
+  int64_t threads = 256; ///< Tile, Strip: of a block
+  int64_t ahead = 1;     ///< Tile, Strip: rows whose operands a thread reads before it computes
+  bool isWhole = false;  ///< every block has all of its rows
+
+  /// How the task's outputs that lie transposed can be written by its own kernel; nothing when
+  /// there are none, or it cannot, and in `why` then what the kernel does that keeps it from that.
+  /// Equal for tasks with equal rowKey and `key`.
+  static std::optional<CudaTiles> of(step::TaskOp task, const RowForm &form,
+                                     std::string *why = nullptr);
+
+  /// Rows: gathered rows are taken in turn. More of them at a time hide the wait at the end, unless
+  /// their operands take a large part of a multiprocessor's registers.
+  void widenBlock(CudaRowLayout &layout, step::TaskOp task, const RowForm &form) const;
+
+  /// What the kernel depends on beside rowKey.
+  std::string key(const RowForm &form) const;
+  /// Size of the launch's iteration space.
+  int64_t iterations(const RowForm &form) const;
+
+  /// Tile, Strip: threads of a row, and rows that are computed at a time.
+  int64_t group() const { return columns / lanes; }
+  int64_t groups() const { return threads / group(); }
+  /// Elements from a gathered row to the next: 128 bytes, or a multiple.
+  int64_t strideOf(mlir::Type element) const;
+  /// Columns that stay side by side in shared memory (nano_tiles.h: TileShape::unit).
+  int64_t unitOf(mlir::Type element) const;
+  /// Rows that one access to a column writes.
+  static int64_t rowsOfAccess(mlir::Type element) { return 16 / step::elementBytes(element); }
+};
+
+/// Of every row kernel for CUDA: the launch's number of iterations, and what the kernel depends on
+/// beside rowKey.
+int64_t cudaRowIterations(step::TaskOp task, const RowForm &form);
+std::string cudaRowKey(step::TaskOp task, const RowForm &form);
+
+/// True for a matrix, or a batch of them, whose columns are contiguous and rows are not.
+bool liesTransposed(mlir::MemRefType type);
+/// True when an output does.
+bool hasTransposedOutputs(step::TaskOp task);
+
+/// True when the value is computed from a row reduction.
+bool isAfterRowReduce(mlir::Value value, const RowForm &form);
+
+} // namespace nano::kernels

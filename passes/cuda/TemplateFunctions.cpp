@@ -1,0 +1,166 @@
+// Score regions and epilogues as functions beside a kernel: element-wise code of numbers or of
+// neighbours of a row.
+#include "passes/cuda/TemplateFunctions.h"
+
+#include "passes/cuda/FactorSums.h"
+#include "passes/emit/VectorOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace nano::kernels {
+
+/// Neighbours of a row that an epilogue is called for: 16 bytes of the product.
+static int64_t epilogueLanes(const nano::Product &product) {
+  return 16 / step::elementBytes(getElementTypeOrSelf(product.result.getType()));
+}
+
+SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
+  SmallVector<Value> memrefs;
+  for (auto [i, yielded] : llvm::enumerate(task.getBody().front().getTerminator()->getOperands()))
+    if (yielded == result)
+      memrefs.push_back(task.getOuts()[i]);
+  return memrefs;
+}
+
+llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Product &product) {
+  llvm::DenseMap<Value, SumInPlace> sums;
+  for (Value result : nano::epilogueResults(product)) {
+    auto add = result.getDefiningOp<graph::AddOp>();
+    const SmallVector<Value> places = memrefsOf(task, result);
+    if (!add || !getElementTypeOrSelf(result.getType()).isF32() || places.size() != 1 ||
+        !add->hasOneUse())
+      continue;
+    for (unsigned i : {0, 1}) {
+      auto argument = dyn_cast<BlockArgument>(add->getOperand(i));
+      if (argument && argument.hasOneUse() && task.getIns()[argument.getArgNumber()] == places[0] &&
+          llvm::none_of(llvm::enumerate(task.getIns()), [&](auto in) {
+            return in.index() != argument.getArgNumber() && mayOverlap(in.value(), places[0]);
+          }))
+        sums[result] = {add->getOperand(1 - i), argument};
+    }
+  }
+  return sums;
+}
+SmallVector<Value> epilogueReads(const nano::Product &product,
+                                 const llvm::DenseMap<Value, SumInPlace> &inPlace) {
+  SmallVector<Value> reads = nano::epilogueOperands(product);
+  for (const auto &[result, sum] : inPlace)
+    llvm::erase(reads, sum.replaced);
+  return reads;
+}
+
+LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBuilder) {
+  SmallVector<Type> types;
+  for (Type type : region.getArgumentTypes())
+    types.push_back(getElementTypeOrSelf(type));
+  Location loc = region.getLoc();
+  auto function = func::FuncOp::create(
+      moduleBuilder, loc, name, moduleBuilder.getFunctionType(types, moduleBuilder.getF32Type()));
+  function.setPrivate();
+  Block *entry = function.addEntryBlock();
+  OpBuilder b = OpBuilder::atBlockEnd(entry);
+  VectorOps v(b, loc, /*lanes=*/1);
+  v.usesLibrary = true;
+  llvm::DenseMap<Value, Value> values;
+  for (auto [argument, value] : llvm::zip(region.getArguments(), entry->getArguments()))
+    values[argument] = value;
+  for (Operation &op : region.front().without_terminator()) {
+    SmallVector<Value> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    FailureOr<Value> value = v.elementwise(&op, operands);
+    if (failed(value))
+      return failure();
+    values[op.getResult(0)] = *value;
+  }
+  func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
+  return success();
+}
+LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
+  Block &body = task.getBody().front();
+  const nano::Product product = *nano::productOf(body);
+  const int64_t lanes = epilogueLanes(product);
+  const SmallVector<Value> results = nano::epilogueResults(product);
+  SmallVector<Value> operands = {product.result};
+  const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, product);
+  llvm::append_range(operands, epilogueReads(product, inPlace));
+  auto valueType = [&](Value value) -> Type {
+    const auto type = cast<RankedTensorType>(value.getType());
+    return type.getRank() == 0 || nano::partialSumsOf(value)
+               ? type.getElementType()
+               : VectorType::get({lanes}, type.getElementType());
+  };
+  Location loc = linesOf(task);
+  auto function =
+      func::FuncOp::create(moduleBuilder, loc, name,
+                           moduleBuilder.getFunctionType(llvm::map_to_vector(operands, valueType),
+                                                         llvm::map_to_vector(results, valueType)));
+  function.setPrivate();
+  Block *entry = function.addEntryBlock();
+  OpBuilder b = OpBuilder::atBlockEnd(entry);
+  VectorOps v(b, loc, lanes);
+  v.usesLibrary = true;
+  auto called = [&](const Twine &text) { return NameLoc::get(b.getStringAttr(text)); };
+  llvm::DenseMap<Value, Value> values;
+  for (auto [operand, argument] : llvm::zip_equal(operands, entry->getArguments())) {
+    values[operand] = argument;
+    if (!getElementTypeOrSelf(argument.getType()).isBF16())
+      continue;
+    auto in = dyn_cast<BlockArgument>(operand);
+    Type wide = b.getF32Type();
+    values[operand] = arith::ExtFOp::create(
+        b,
+        called((in ? step::nameOf(task.getIns()[in.getArgNumber()]) : std::string("product")) +
+               "_value"),
+        isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
+  }
+  for (Operation &op : body.without_terminator()) {
+    if (&op == product.op || inPlace.contains(op.getResult(0)))
+      continue;
+    v.loc = called(op.getName().stripDialect());
+    if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {
+      values[op.getResult(0)] = values[op.getOperand(0)];
+      continue;
+    }
+    if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+      // The template adds up the rows of a sum of columns.
+      const Value summands = v.splat(values[reduce.getX()]);
+      values[reduce.getResult()] = nano::partialSumsOf(reduce) ? v.sumLanes(summands) : summands;
+      continue;
+    }
+    SmallVector<Value> read;
+    for (Value operand : op.getOperands())
+      read.push_back(values[operand]);
+    if (Value ofPairs = v.elementwiseOfPairs(&op, read)) {
+      values[op.getResult(0)] = ofPairs;
+      continue;
+    }
+    FailureOr<Value> value = v.elementwise(&op, read);
+    if (failed(value))
+      return failure();
+    values[op.getResult(0)] = *value;
+  }
+  v.loc = loc;
+  SmallVector<Value> returned;
+  for (Value result : results) {
+    const auto sum = inPlace.find(result);
+    const Value value = values[sum == inPlace.end() ? result : sum->second.summand];
+    returned.push_back(nano::partialSumsOf(result)
+                           ? value
+                           : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
+  }
+  func::ReturnOp::create(b, loc, returned);
+  // The warps that compute it start the tensor cores' work besides: every instruction counts.
+  factorSums(*entry);
+  // Widenings of what is stored narrow, and what sums were made of.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return success();
+}
+
+} // namespace nano::kernels

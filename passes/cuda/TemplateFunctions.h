@@ -1,0 +1,33 @@
+// Functions that a template of the device library calls: score regions of attention, and what
+// follows a product.
+#pragma once
+
+#include "ir/graph/ProductForm.h"
+#include "passes/emit/KernelEmitter.h"
+
+namespace nano::kernels {
+
+/// The memrefs that a value of a task's body is written to.
+llvm::SmallVector<mlir::Value> memrefsOf(step::TaskOp task, mlir::Value result);
+
+/// A sum of f32 that lies where one of its summands did, which nothing else reads: the epilogue
+/// adds the other one to memory, and waits for nothing to be loaded.
+struct SumInPlace {
+  mlir::Value summand;
+  mlir::BlockArgument replaced;
+};
+/// Those among an epilogue's results.
+llvm::DenseMap<mlir::Value, SumInPlace> sumsInPlace(step::TaskOp task,
+                                                    const nano::Product &product);
+/// What an epilogue reads, without what it adds to.
+llvm::SmallVector<mlir::Value>
+epilogueReads(const nano::Product &product, const llvm::DenseMap<mlir::Value, SumInPlace> &inPlace);
+
+/// A score region as a function of numbers. Errors, at the op: one that is not element-wise.
+mlir::LogicalResult scoreFunction(mlir::Region &region, llvm::StringRef name,
+                                  mlir::OpBuilder &moduleBuilder);
+/// What follows a product as a function of some neighbours of a row.
+mlir::LogicalResult epilogueFunction(step::TaskOp task, llvm::StringRef name,
+                                     mlir::OpBuilder &moduleBuilder);
+
+} // namespace nano::kernels

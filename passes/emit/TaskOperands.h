@@ -1,0 +1,23 @@
+// From the operands and results of the graph op that a task consists of to the kernel's arguments.
+#pragma once
+
+#include "passes/emit/KernelEmitter.h"
+
+namespace nano::kernels {
+
+/// The argument that stands for `operand`, which is an argument of the task's block.
+mlir::Value argumentOf(KernelFrame &frame, mlir::Value operand);
+
+/// The arguments that `result` is written to: none when the task does not yield it.
+llvm::SmallVector<mlir::Value> argumentsOfResult(KernelFrame &frame, mlir::Value result);
+
+/// Fails when the task asks for a result in place of an operand. For kernels whose iterations read
+/// what other iterations would write.
+mlir::LogicalResult verifyNotInPlace(KernelFrame &frame);
+
+/// The one op of type `Op` of the task.
+template <typename Op> Op onlyOp(KernelFrame &frame) {
+  return *frame.task.getBody().front().getOps<Op>().begin();
+}
+
+} // namespace nano::kernels
