@@ -51,8 +51,9 @@ public:
       : stored(stored), runs(runs), requireFinite(requireFinite), firstBad(runs.size()) {
     // One has read while another's elements are taken.
     constexpr size_t most = 2;
-    reading = std::min(most, runs.size());
-    for (size_t i = 0; i < reading; ++i)
+    const size_t count = std::min(most, runs.size());
+    reading = count; // which the first one lowers when it ends, perhaps before the last has begun
+    for (size_t i = 0; i < count; ++i)
       threads.emplace_back([this] { readRuns(); });
   }
   ~RunReaders() {
