@@ -13,7 +13,7 @@ def Nano_ModelOp : Nano_Op<"model", [HasParent<"::mlir::ModuleOp">, Nano_NotDiff
     as text and whether it was `overridden`; `interchange`, where its parameters are in other programs' files; where the run has several stages, `run_stages`: of each its `name`, the step
     that it ends before, `until`, its `training`, and its `fp8_products`. Then `run_stage` is the position of the stage that a module has the programs of, where it has those of one alone.
 
-    From passes: nano-distribute sets `world`, the number of ranks, and `group`, of those in one group; nano-measure-products `fp8_products`, what the rows of the report of `measure` are
+    From passes: nano-distribute sets `world`, the number of ranks, of which each walks over A = global_batch / (seq_len·world) sequences a step, and `group`, of those in one group; nano-measure-products `fp8_products`, what the rows of the report of `measure` are
     about; nano-scale-products `gpu_scales`, that scales of blocks lie in memory as GPU libraries read them.
 
     Operands: none.
@@ -216,7 +216,7 @@ def Nano_ProgramOp : Nano_Op<"program", [FunctionOpInterface, IsolatedFromAbove,
 def Nano_ReturnOp : Nano_Op<"return", [Pure, HasParent<"ProgramOp">, ReturnLike, Terminator, Nano_NotDifferentiable]> {
   let summary = "ends a program";
   let description = [{
-    The program's results are `values`, in order.
+    results = values, those of the program, in order.
 
     Operands: `values`, of the types of the program's results.
 
