@@ -17,6 +17,7 @@
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "compiler/StepTraffic.h"
+#include "compiler/Target.h"
 #include "compiler/Tracing.h"
 #include "compiler/explore/PassRecords.h"
 #include "ir/graph/RunStages.h"
@@ -94,7 +95,7 @@ public:
       throw ModelError(fmt::format("--from {}: no stage is left to run{}", options.from,
                                    last ? " up to --stop-after " + options.stopAfter : ""));
     const std::optional<codegen::CpuTarget> target = codegen::CpuTarget::host();
-    if (!target && options.pipeline.target != "cuda")
+    if (!target && targetOf(options.pipeline.target).hasNativeCode)
       throw ModelError(
           "--target cpu: this machine's processor lacks AVX2 or FMA, which plans for the CPU need");
     const PipelineOptions pipeline = pipelineOptions();
@@ -367,9 +368,11 @@ private:
     if (stage.name == "fuse")
       measure(&RunTraffic::fused);
     for (const StageRun &run : runs) {
-      if (stage.name == "kernels" && run.dump && options.pipeline.target == "cpu")
+      const bool hasKernels =
+          stage.name == "kernels" && targetOf(options.pipeline.target).hasNativeCode;
+      if (hasKernels && run.dump)
         run.dump->writeKernels(run.module);
-      if (stage.name == "kernels" && options.passes && options.pipeline.target == "cpu")
+      if (hasKernels && options.passes)
         addKernels(*options.passes, run.module);
       if (stage.name == "memory")
         checkArena(run.module, options.model);
@@ -396,8 +399,8 @@ private:
       parts.segments = std::move(all->segments);
       parts.reaches = std::move(all->reaches);
       parts.indices = std::move(all->indices);
-      return options.pipeline.target == "cuda" ? addCudaSources(parts)
-                                               : addNativeCode(parts, *target);
+      return targetOf(options.pipeline.target).hasNativeCode ? addNativeCode(parts, *target)
+                                                             : addCudaSources(parts);
     });
     begin("plan");
     for (const StageRun &run : runs)

@@ -1,6 +1,8 @@
 // A run of one step of nanorun, whose log has the numbers.
 #include "compiler/KernelChecks.h"
 
+#include "compiler/Target.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -117,14 +119,15 @@ CheckNumbers runChecks(const std::vector<KernelCheck> &checks, const std::string
     const CheckFolder folder;
     write(folder, without);
     std::optional<std::string> unable =
-        runOn(target == "cuda" ? "emulator" : target, folder, numbers.found);
+        runOn(targetOf(target).checkDevice.str(), folder, numbers.found);
     if (!unable)
       return true;
-    if (target != "cuda")
+    const std::string second = targetOf(target).secondDevice.str();
+    if (second.empty())
       throw ModelError(fmt::format(failed, *unable));
     if (without.size() + 1 < checks.size())
       return false;
-    const std::optional<std::string> noGpu = runOn("cuda", folder, numbers.found);
+    const std::optional<std::string> noGpu = runOn(second, folder, numbers.found);
     if (noGpu)
       for (const KernelCheck &check : checks)
         if (!without.count(check.name))

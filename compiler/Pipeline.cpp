@@ -3,8 +3,8 @@
 
 #include "codegen/cpu/CpuTarget.h"
 
-#include "codegen/cuda/CudaEmitter.h"
 #include "compiler/Stages.h"
+#include "compiler/Target.h"
 #include "ir/machine/Machine.h"
 #include "passes/Passes.h"
 
@@ -54,7 +54,7 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // After the targets of losses are known to be tokens, and on the forward pass, so that the
   // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
   // it takes others.
-  if (options.target == "cuda")
+  if (targetOf(options.target).alignsProducts)
     passes.addPass(createAlignProducts());
   // On the graph as written: one derivative an op, before anything is merged into larger ops.
   passes.addPass(createDifferentiate());
@@ -149,7 +149,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     passes.addPass(createReportCasts());
   // On final kernels, whose operands say which product could be part of one of them. The template
   // that computes both is for GPUs.
-  if (options.target == "cuda") {
+  if (targetOf(options.target).fusesProducts) {
     FuseProductsOptions products;
     products.machine = machineOf(options);
     products.products = options.products;
@@ -175,7 +175,7 @@ void addKernelsGate(OpPassManager &passes, const PipelineOptions &) {
 void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   // Copies are known when tensors have buffers. A launch can be shared by kernels and not by
   // copies; on the CPU neither costs anything to start.
-  if (options.target == "cuda")
+  if (targetOf(options.target).batchesCopies)
     passes.addPass(createCopiesToTasks());
   // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
   // launches and what they touch.
@@ -199,8 +199,8 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createBucketCollectives(buckets));
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
   BatchLaunchesOptions batches;
-  if (options.target == "cuda")
-    batches.maxParameterBytes = codegen::maxParameterBytes;
+  if (const int64_t most = targetOf(options.target).maxParameterBytes)
+    batches.maxParameterBytes = most;
   passes.addPass(createBatchLaunches(batches));
   // After all commands stand; before memory, because two buffers may share bytes only where this
   // order keeps them apart.
@@ -257,8 +257,9 @@ constexpr Stage table[] = {
 } // namespace
 
 PipelineOptions forTarget(PipelineOptions options) {
-  options.kMajor = options.target == "cuda"; // what cuBLASLt's 8-bit products take
-  if (const auto processor = codegen::CpuTarget::host(); processor && !options.kMajor)
+  const Target &target = targetOf(options.target);
+  options.kMajor = target.isKMajor;
+  if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode)
     options.lanes = processor->lanes();
   return options;
 }

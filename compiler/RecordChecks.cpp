@@ -1,6 +1,7 @@
 // Kernels in the place of functions, and the model that measures, on random inputs, whether they
 // and their derivatives are what they should be.
 #include "compiler/Recorder.h"
+#include "compiler/Target.h"
 
 #include "ir/graph/Custom.h"
 
@@ -85,8 +86,9 @@ void Recorder::replace(const char *function, const Kernel &by, const Replacement
   }
   if (by.model != model)
     fail(at, "replace: this kernel was never declared: kernel(\"name\", {…}) does");
-  if (how.target && StringRef(how.target) != "cpu" && StringRef(how.target) != "cuda")
-    fail(at, fmt::format("replace: there is no target '{}'; there are cpu and cuda", how.target));
+  if (how.target && !findTarget(how.target))
+    fail(at,
+         fmt::format("replace: there is no target '{}'; there are {}", how.target, targetNames()));
   if (!(how.tolerance >= 0 && how.tolerance < 1))
     fail(at, fmt::format("replace: a tolerance of {}; it must lie in [0, 1)", how.tolerance));
   replacements.push_back({function, by, how, at});
@@ -99,10 +101,7 @@ std::optional<Tensor> Recorder::replacement(const char *function, const Tensors 
     return std::nullopt;
   for (ReplacementRecord &record : llvm::reverse(replacements)) {
     const KernelRecord &kernel = kernels[record.by.id];
-    const bool hasText = input.kernels.target == "cuda"  ? kernel.cuda.has_value()
-                         : input.kernels.target == "cpu" ? kernel.cpu.has_value()
-                                                         : false;
-    if (record.function != function || !hasText ||
+    if (record.function != function || !hasText(kernel) ||
         (record.how.target && input.kernels.target != record.how.target))
       continue;
     Block *block = builder.getInsertionBlock();

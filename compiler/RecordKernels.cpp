@@ -194,10 +194,7 @@ Tensors Recorder::call(const Kernel &kernel, const Tensors &inputs, Line at) {
     recordDerivative(op, code, at);
   if ((code.byRows.count > 0 || code.row) && outerProgram == 0)
     recordRow(op, kernel, code, at);
-  const bool hasText = input.kernels.target == "cuda"  ? record.cuda.has_value()
-                       : input.kernels.target == "cpu" ? record.cpu.has_value()
-                                                       : false;
-  if (hasText && outerProgram == 0 && !replacesNothing) {
+  if (hasText(record) && outerProgram == 0 && !replacesNothing) {
     CheckRecord check;
     check.of = kernel;
     addCheck(std::move(check), inputs, at);

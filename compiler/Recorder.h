@@ -359,6 +359,11 @@ private:
     std::optional<std::string> cpu, cuda; ///< its texts
   };
   std::vector<KernelRecord> kernels;
+  /// Whether the kernel has a text for what is compiled for.
+  bool hasText(const KernelRecord &kernel) const {
+    const std::string &target = input.kernels.target;
+    return (target == "cuda" && kernel.cuda) || (target == "cpu" && kernel.cpu);
+  }
   struct ReplacementRecord {
     std::string function;
     Kernel by;

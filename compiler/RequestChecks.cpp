@@ -1,6 +1,7 @@
 // Checks of numbers of ranks, of a target, of files that estimates need, and of an arena's size.
 #include "compiler/RequestChecks.h"
 
+#include "compiler/Target.h"
 #include "compiler/TraceModel.h"
 #include "ir/graph/RunStages.h"
 #include "ir/machine/LabelledTimes.h"
@@ -47,8 +48,9 @@ void checkArena(ModuleOp module, const std::string &model) {
 }
 
 void checkTarget(const std::string &target) {
-  if (target != "cpu" && target != "cuda")
-    throw ModelError(fmt::format("--target {}: no such target; there are cpu and cuda", target));
+  if (!findTarget(target))
+    throw ModelError(
+        fmt::format("--target {}: no such target; there are {}", target, targetNames()));
 }
 
 void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &worlds) {

@@ -9,6 +9,7 @@
 #include "compiler/RunStages.h"
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
+#include "compiler/Target.h"
 #include "compiler/Tracing.h"
 #include "compiler/bisect/Reduce.h"
 #include "compiler/bisect/Search.h"
@@ -81,8 +82,9 @@ public:
 private:
   void check() const {
     checkTarget(options.target);
-    if (options.target == "cuda" && options.check.empty())
-      throw ModelError("--target cuda: values are compared on the CPU alone; give a --check, or "
+    if (!targetOf(options.target).hasNativeCode && options.check.empty())
+      throw ModelError("--target " + options.target +
+                       ": values are compared on the CPU alone; give a --check, or "
                        "--target cpu");
     if (!options.check.empty() && options.check.find("{}") == std::string::npos)
       throw ModelError(fmt::format("--check '{}': write {{}} where the name of the IR's file goes",
