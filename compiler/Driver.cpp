@@ -73,7 +73,7 @@ struct CheckedModel {
   const std::set<std::string> &without;
 };
 
-class Compilation {
+class Compilation : StageHooks {
 public:
   /// `checked`: the model whose kernels are checked, instead of being compiled itself. `isAgain`:
   /// the same has failed before, and is done again to keep a reproducer; remarks have been told.
@@ -114,7 +114,7 @@ public:
       if (scope < Stage::Scope::WorldPart && stage.scope >= Stage::Scope::WorldPart)
         splitWorlds();
       if (scope < Stage::Scope::World && stage.scope >= Stage::Scope::World)
-        joinStages();
+        joinStages(stage);
       scope = stage.scope;
       if (stage.addPasses)
         runPasses(stage);
@@ -329,8 +329,8 @@ private:
       }
   }
 
-  /// From here on all stages of the run are one program.
-  void joinStages() {
+  /// From `stage` on all stages of the run are one program.
+  void joinStages(const Stage &stage) {
     const size_t count = runs.size() / worlds.size();
     if (count == 1)
       return;
@@ -339,7 +339,7 @@ private:
       SmallVector<ModuleOp> stages;
       for (const StageRun &part : ArrayRef(runs).slice(i * count, count))
         stages.push_back(part.module);
-      runReporting(&context, "memory", [&] { return joinRunStages(stages); });
+      runReporting(&context, stage.name.str(), [&] { return joinRunStages(stages); });
       StageRun &run = runs[i];
       run = runs[i * count];
       run.runStage.clear();
@@ -353,30 +353,41 @@ private:
   }
 
   void runPasses(const Stage &stage) {
-    // Of the first number of ranks, by stage of the run.
-    auto measure = [&](StepTraffic RunTraffic::*into) {
-      traffic.resize(runs.size() / worlds.size());
-      for (auto [run, of] : llvm::zip(runs, traffic)) {
-        of.runStage = run.runStage;
-        of.*into = measureStep(run.module, run.options.world);
-      }
-    };
-    if (stage.name == "fuse")
-      measure(&RunTraffic::unfused);
+    if (stage.before)
+      (this->*stage.before)();
     begin(stage.name.str());
     runOnAll(stage);
-    if (stage.name == "fuse")
-      measure(&RunTraffic::fused);
-    for (const StageRun &run : runs) {
-      const bool hasKernels =
-          stage.name == "kernels" && targetOf(options.pipeline.target).hasNativeCode;
-      if (hasKernels && run.dump)
-        run.dump->writeKernels(run.module);
-      if (hasKernels && options.passes)
-        addKernels(*options.passes, run.module);
-      if (stage.name == "memory")
-        checkArena(run.module, options.model);
+    if (stage.after)
+      (this->*stage.after)();
+  }
+
+  void beforeFusion() override { measure(&RunTraffic::unfused); }
+  void afterFusion() override { measure(&RunTraffic::fused); }
+
+  /// What steps move, of the first number of ranks, by stage of the run.
+  void measure(StepTraffic RunTraffic::*into) {
+    traffic.resize(runs.size() / worlds.size());
+    for (auto [run, of] : llvm::zip(runs, traffic)) {
+      of.runStage = run.runStage;
+      of.*into = measureStep(run.module, run.options.world);
     }
+  }
+
+  /// Text of kernels that become native code is this; other targets' is written with the plan.
+  void kernelsStand() override {
+    if (!targetOf(options.pipeline.target).hasNativeCode)
+      return;
+    for (const StageRun &run : runs) {
+      if (run.dump)
+        run.dump->writeKernels(run.module);
+      if (options.passes)
+        addKernels(*options.passes, run.module);
+    }
+  }
+
+  void arenaIsKnown() override {
+    for (const StageRun &run : runs)
+      checkArena(run.module, options.model);
   }
 
   /// The stage `plan`: code for every kernel, once whatever number of ranks uses it, and a plan for

@@ -192,14 +192,14 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
     if (stage.scope == Stage::Scope::World && runs.size() != parts.size()) {
       runs.clear();
       for (Part &part : parts) {
-        runReporting(part.stages.front().getContext(), "memory",
+        runReporting(part.stages.front().getContext(), stage.name.str(),
                      [&] { return joinRunStages(part.stages); });
         runs.push_back({part.stages.front(), request.pipeline});
         runs.back().options.world = part.trial.world;
       }
     }
     runStage(stage, runs, nullptr, false, request.watch);
-    if (stage.name == "memory")
+    if (stage.storage == Stage::Storage::Arena)
       break;
   }
   for (Part &part : parts) {

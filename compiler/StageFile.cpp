@@ -35,7 +35,7 @@ int64_t check(ModuleOp module, const std::string &path, const Stage &stage) {
                                  "how it is trained",
                                  path));
   const bool isStep = !module.getOps<step::ProgramOp>().empty();
-  if (isStep != stage.hasBuffers)
+  if (isStep != (stage.storage >= Stage::Storage::Buffers))
     throw ModelError(fmt::format("--from {}: the programs of {} {}; name the stage that it is of",
                                  stage.name.str(), path,
                                  isStep ? "have buffers already" : "have no buffers yet"));

@@ -11,7 +11,19 @@
 
 namespace nano {
 
+/// What whoever runs the stages does around some of them. The table says around which, so that
+/// nobody asks for a stage by its name.
+class StageHooks {
+public:
+  virtual ~StageHooks() = default;
+  virtual void beforeFusion() {} ///< one op is one kernel or library call
+  virtual void afterFusion() {}  ///< a task is
+  virtual void kernelsStand() {} ///< in loops and vectors, to be read
+  virtual void arenaIsKnown() {} ///< how large it is
+};
+
 struct Stage {
+  using Hook = void (StageHooks::*)();
   llvm::StringLiteral name;
   llvm::StringLiteral summary; ///< what the program is after this stage
   /// Adds the stage's passes; null for `plan`, which leaves the IR.
@@ -24,11 +36,16 @@ struct Stage {
   };
   Scope scope = Scope::RunStage;
   bool isForEachWorld() const { return scope != Scope::RunStage; }
-  /// Tensors have become buffers, and functions programs; true of all stages behind one of which it
-  /// is true.
-  bool hasBuffers = false;
+  /// What its programs compute on. Never less than in the stage before.
+  enum class Storage : uint8_t {
+    Tensors,
+    Buffers, ///< and functions have become programs
+    Arena,   ///< buffers with a place in it
+  };
+  Storage storage = Storage::Tensors;
   /// Adds the passes that prove what holds after it, for IR that others have written; may be null.
   void (*addGate)(mlir::OpPassManager &passes, const PipelineOptions &options) = nullptr;
+  Hook before = nullptr, after = nullptr; ///< may be null
 };
 
 /// All stages, from `model` to `plan`.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Reports what no compiler does: files that have grown too long, FileCheck directives that check
-nothing because their colon is missing, and paths of somebody's machine.
+nothing because their colon is missing, paths of somebody's machine, and stages of the compiler that
+are known by their names.
 
 usage: hygiene.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or if
 nothing was read"""
@@ -28,6 +29,8 @@ TEXT_SUFFIXES = LENGTH_SUFFIXES + (
 )
 
 MACHINE_PATH = re.compile(r"(?<![\w./}$-])/(?:home|root|Users|work|workspace|mnt)/[\w.]+")
+
+STAGE_NAME = re.compile(r'\bstage(?:\.|->)name\s*[!=]=\s*"\w+"')
 
 _COMMENT = re.compile(r"^\s*(?://|#|;)+\s*")
 _SUFFIX = r"(?:-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-\d+))?(?:\{LITERAL\})?:"
@@ -75,6 +78,16 @@ def machine_paths(path, lines):
             yield number, f"{match.group(0)}: a path of one machine"
 
 
+def named_stages(path, lines):
+    """What is done otherwise for a stage stands in the table of stages; tests may ask for one."""
+    if path.startswith("tests/"):
+        return
+    for number, line in enumerate(lines, 1):
+        match = STAGE_NAME.search(line)
+        if match:
+            yield number, f"'{match.group(0)}': say in the table of stages what is done around this one"
+
+
 def check(root):
     """Returns (violations as text lines, number of files read)."""
     violations, files = [], 0
@@ -84,7 +97,7 @@ def check(root):
             continue
         files += 1
         lines = text.splitlines()
-        for rule in (long_file, silent_directives, machine_paths):
+        for rule in (long_file, silent_directives, machine_paths, named_stages):
             violations += [f"{path}:{number}: {what}" for number, what in rule(path, lines)]
     return violations, files
 

@@ -274,6 +274,13 @@ class HygieneTest(PlantedTree):
         status, output = self.run_main(hygiene)
         self.assertEqual(status, 1 if numbers else 0, output)
 
+    def test_stages_by_name(self):
+        self.plant("compiler/A.cpp", "if (stage.name == name)", 'if (stage->name != "fuse")')
+        self.expect("compiler/A.cpp", 2)
+        os.remove(os.path.join(self.root, "compiler/A.cpp"))
+        self.plant("tests/A.cpp", 'if (stage.name == "fuse")')
+        self.expect("tests/A.cpp")
+
     def test_long_files(self):
         self.plant("ir/A.cpp", *["int x;"] * 700)
         self.expect("ir/A.cpp")
