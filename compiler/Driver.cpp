@@ -141,7 +141,7 @@ private:
     checkSchedule(pipeline, options.worlds);
     // IR that somebody else has written may hold reports.
     pipeline.reports = !options.reports.empty() || !options.from.empty();
-    pipeline.reportNext = options.reportMemory || options.passes ? 16 : 0;
+    pipeline.recompute.next = options.reportMemory || options.passes ? 16 : 0;
     pipeline.reportDetails = options.passes != nullptr;
     return pipeline;
   }
@@ -303,7 +303,7 @@ private:
     for (auto [i, run, stage] : llvm::enumerate(runs, stages)) {
       run.runStage = stage.name;
       if (i < saveBytes.size())
-        run.options.saveBytes = saveBytes[i];
+        run.options.recompute.saveBytes = saveBytes[i];
       if (dump && !stage.name.empty())
         run.dump = &dumps.emplace_back(dump->folder("stage-" + stage.name));
     }

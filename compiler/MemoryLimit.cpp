@@ -182,8 +182,8 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
       for (auto [stage, module] : llvm::enumerate(part.stages)) {
         StageRun &run = runs.emplace_back(StageRun{module, request.pipeline});
         run.options.world = ranks;
-        run.options.saveBytes = savingIn(stage, choice);
-        run.options.reportNext = 0;
+        run.options.recompute.saveBytes = savingIn(stage, choice);
+        run.options.recompute.next = 0;
       }
     }
   if (parts.empty())

@@ -26,7 +26,7 @@ int64_t parseBytes(const std::string &text);
 
 struct MemoryChoice {
   int64_t microBatch = 0; ///< tokens; 0: as the model says
-  int64_t saveBytes = 0;  ///< PipelineOptions::saveBytes of the stage of the run that holds most
+  int64_t saveBytes = 0;  ///< RecomputeOptions::saveBytes of the stage of the run that holds most
   bool operator==(const MemoryChoice &other) const = default;
 };
 
@@ -49,7 +49,7 @@ struct MemoryRequest {
 
 struct MemoryAnswer {
   MemoryChoice choice;
-  /// PipelineOptions::saveBytes by stage of the run: one that holds less need not save as much.
+  /// RecomputeOptions::saveBytes by stage of the run: one that holds less need not save as much.
   std::vector<int64_t> saveBytes;
   std::string frontier; ///< lines for people: memory against predicted time of what was tried
 };

@@ -48,9 +48,7 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
     passes.addPass(createDeriveDecode());
   // On the ops as the model file says them, so that what it tells is about its lines, and before
   // there are gradients, which scatter by the same indices.
-  CheckIndicesOptions indices;
-  indices.report = options.reportIndices;
-  passes.addPass(createCheckIndices(indices));
+  passes.addPass(createCheckIndices(options.indices));
   // After the targets of losses are known to be tokens, and on the forward pass, so that the
   // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
   // it takes others.
@@ -67,10 +65,8 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   addDifferentiatedGate(passes, options);
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it
   // merges equal ops across a program.
-  RecomputeOptions recompute;
-  recompute.saveBytes = options.saveBytes;
+  RecomputeOptions recompute = options.recompute;
   recompute.machine = machineOf(options);
-  recompute.next = options.reportNext;
   recompute.report = options.reportDetails;
   passes.addPass(createRecompute(recompute));
 }
@@ -88,9 +84,7 @@ void addFp8(OpPassManager &passes, const PipelineOptions &options) {
   // one policy holds for all numbers of ranks; the magnitudes that ranks have seen meet in
   // collectives, which distribution keeps. Before fusion, so that conversions and magnitudes become
   // part of the kernels that make the operands.
-  ScaleProductsOptions scaling;
-  scaling.kMajor = options.kMajor;
-  passes.addPass(createScaleProducts(scaling));
+  passes.addPass(createScaleProducts(options.scaling));
   // Reads the finished `first`, and is fused like any other program.
   passes.addPass(createMeasureProducts());
 }
@@ -109,9 +103,7 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
 void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
   // graph ops, so that fusion sees the equations like anything else.
-  ExpandOptimizersOptions expand;
-  expand.report = options.reportUpdates;
-  passes.addPass(createExpandOptimizers(expand));
+  passes.addPass(createExpandOptimizers(options.optimizers));
   // The optimizers' equations may slice too.
   passes.addPass(createDropEmpty());
   // Norms are of what the updates have become on this number of ranks; reports of the updates, the
@@ -136,8 +128,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createJoinScatters());
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
-  ChunkRowsOptions chunks;
-  chunks.maxBytes = options.chunkBytes;
+  ChunkRowsOptions chunks = options.chunks;
   chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
@@ -150,9 +141,8 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // On final kernels, whose operands say which product could be part of one of them. The template
   // that computes both is for GPUs.
   if (targetOf(options.target).fusesProducts) {
-    FuseProductsOptions products;
+    FuseProductsOptions products = options.products;
     products.machine = machineOf(options);
-    products.products = options.products;
     products.report = options.reportDetails;
     passes.addPass(createFuseProducts(products));
   }
@@ -179,10 +169,8 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
     passes.addPass(createCopiesToTasks());
   // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
   // launches and what they touch.
-  LowerKernelsOptions kernels;
+  LowerKernelsOptions kernels = options.kernels;
   kernels.target = options.target;
-  kernels.lanes = options.lanes;
-  kernels.candidates = options.candidates;
   if (llvm::Expected<machine::Machine> machine = machine::load(machineOf(options)))
     kernels.multiprocessors = machine->multiprocessors();
   else
@@ -194,9 +182,7 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
 /// Commands on streams, with events.
 void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   // First, so that launches around one bucket can be one launch.
-  BucketCollectivesOptions buckets;
-  buckets.maxBytes = options.bucketBytes;
-  passes.addPass(createBucketCollectives(buckets));
+  passes.addPass(createBucketCollectives(options.buckets));
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
   BatchLaunchesOptions batches;
   if (const int64_t most = targetOf(options.target).maxParameterBytes)
@@ -204,9 +190,8 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createBatchLaunches(batches));
   // After all commands stand; before memory, because two buffers may share bytes only where this
   // order keeps them apart.
-  ScheduleOptions schedule;
+  ScheduleOptions schedule = options.schedule;
   schedule.machine = machineOf(options);
-  schedule.times = options.times;
   passes.addPass(createSchedule(schedule));
 }
 
@@ -300,9 +285,9 @@ constexpr Stage table[] = {
 
 PipelineOptions forTarget(PipelineOptions options) {
   const Target &target = targetOf(options.target);
-  options.kMajor = target.isKMajor;
+  options.scaling.kMajor = target.isKMajor;
   if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode)
-    options.lanes = processor->lanes();
+    options.kernels.lanes = processor->lanes();
   return options;
 }
 
@@ -356,8 +341,8 @@ void registerPipelines() {
         PipelineOptions options;
         options.world = flags.world;
         options.target = flags.target;
-        options.lanes = flags.lanes;
-        options.kMajor = flags.kMajor;
+        options.kernels.lanes = flags.lanes;
+        options.scaling.kMajor = flags.kMajor;
         buildPipeline(passes, options, *last);
       });
 }

@@ -60,9 +60,9 @@ void checkSchedule(const PipelineOptions &pipeline, const std::vector<int64_t> &
   for (int64_t world : worlds)
     if (llvm::Error error = machine->checkRanks(world))
       throw ModelError("--machine: " + llvm::toString(std::move(error)));
-  if (pipeline.times.empty())
+  if (pipeline.schedule.times.empty())
     return;
-  if (auto times = machine::LabelledTimes::read(pipeline.times); !times)
+  if (auto times = machine::LabelledTimes::read(pipeline.schedule.times); !times)
     throw ModelError("--times: " + llvm::toString(times.takeError()));
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/graph/Nano.h"
 #include "ir/step/Step.h"
+#include "passes/PassOptions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,8 +14,6 @@
 #include "mlir/Pass/Pass.h"
 
 namespace nano {
-#define GEN_PASS_DECL
-#include "passes/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
 } // namespace nano

@@ -233,7 +233,7 @@ struct ScheduleReport {
     nano::simulate::Options simulated;
     simulated.plan = compile.output;
     simulated.machine = compile.pipeline.machine;
-    simulated.labelledTimes = compile.pipeline.times;
+    simulated.labelledTimes = compile.pipeline.schedule.times;
     simulated.timeline = timeline;
     for (int64_t world : compile.worlds) {
       simulated.worlds = {world};
@@ -407,7 +407,7 @@ int run(int argc, char **argv) {
               nano::simulate::machineNames() + "; default: h100-infiniband for cuda, cpu for cpu")
       ->type_name("NAME|FILE.json");
   compile
-      ->add_option("--times", options.pipeline.times,
+      ->add_option("--times", options.pipeline.schedule.times,
                    "Times of commands as nanorun --times has measured them with an earlier plan of "
                    "the model, for the schedule, instead of the machine's rates")
       ->type_name("FILE.json");
@@ -442,25 +442,25 @@ int run(int argc, char **argv) {
       ->type_name("BYTES|20GB");
   compile
       ->add_option(
-          "--chunk-bytes", options.pipeline.chunkBytes,
+          "--chunk-bytes", options.pipeline.chunks.maxBytes,
           "The head and its loss are computed in chunks of rows in which no tensor has more "
           "bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory")
       ->type_name("N");
   compile
-      ->add_option("--bucket-bytes", options.pipeline.bucketBytes,
+      ->add_option("--bucket-bytes", options.pipeline.buckets.maxBytes,
                    "Gradients and other tensors are communicated together up to so many bytes; 0: "
                    "each alone")
       ->capture_default_str()
       ->type_name("N");
   compile
-      ->add_option("--products", options.pipeline.products,
+      ->add_option("--products", options.pipeline.products.products,
                    "cuda: which matrix products that one kernel alone reads are computed by that "
                    "kernel: those that --machine predicts to be faster so (auto), all that can be "
                    "(fused), none (library)")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "fused", "library"}))
       ->type_name("auto|fused|library");
-  compile->add_flag("--candidates", options.pipeline.candidates,
+  compile->add_flag("--candidates", options.pipeline.kernels.candidates,
                     "cuda: the plan also holds kernels that may be faster than those chosen by "
                     "rule, for nanorun --tune to measure: other tiles of attention, its gradients "
                     "in seven products beside five, symmetric products at half the work");
@@ -487,9 +487,9 @@ int run(int argc, char **argv) {
       ->type_name("OUT.html");
   compile->add_flag("--report-fp8", options.pipeline.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
-  compile->add_flag("--report-updates", options.pipeline.reportUpdates,
+  compile->add_flag("--report-updates", options.pipeline.optimizers.report,
                     "Says how each parameter is updated, on which rank, and why");
-  compile->add_flag("--report-indices", options.pipeline.reportIndices,
+  compile->add_flag("--report-indices", options.pipeline.indices.report,
                     "Says which indices are proven to lie in their tables, by model line; of those "
                     "that are checked while the program runs it is always said");
   compile->add_flag("--check-kernels", options.checkKernels,
@@ -566,8 +566,8 @@ int run(int argc, char **argv) {
     checkWorlds(options.worlds);
     if (!maxMemory.empty() && (options.maxMemory = nano::parseBytes(maxMemory)) == 0)
       throw CLI::ValidationError("--max-memory " + maxMemory, "write bytes, as in 20GB or 512MB");
-    checkBytes("--chunk-bytes", options.pipeline.chunkBytes);
-    checkBytes("--bucket-bytes", options.pipeline.bucketBytes);
+    checkBytes("--chunk-bytes", options.pipeline.chunks.maxBytes);
+    checkBytes("--bucket-bytes", options.pipeline.buckets.maxBytes);
     schedule.check(options);
     if (!verified.empty())
       return verify(verified, options);

@@ -1,0 +1,16 @@
+// The options of every pass as a struct, and its constructor, generated from Passes.td: without a
+// header of MLIR, for those who hand options on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mlir {
+class Pass;
+} // namespace mlir
+
+namespace nano {
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+} // namespace nano
