@@ -43,8 +43,14 @@ function(nano_mlir_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
 endfunction()
 
-# nano_mlir_test(NAME SOURCES... LIBS...): a program of tests; its own code is not optimised (NanoPch.cmake).
+# nano_mlir_test(NAME SOURCES... LIBS... [ORACLES SOURCES...]): a program of tests; its own code is not optimised
+# (NanoPch.cmake), but for oracles, which run for long and include no GoogleTest.
 function(nano_mlir_test name)
-  nano_mlir_executable(${name} ${ARGN} PCH nano-mlir-test-pch)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;ORACLES" ${ARGN})
+  if(ARG_ORACLES)
+    nano_mlir_library(${name}-oracles SOURCES ${ARG_ORACLES} LIBS ${ARG_LIBS})
+    list(PREPEND ARG_LIBS ${name}-oracles)
+  endif()
+  nano_mlir_executable(${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} PCH nano-mlir-test-pch)
   target_compile_options(${name} PRIVATE ${NANO_TEST_OPTIONS})
 endfunction()
