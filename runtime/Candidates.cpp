@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nano {
 
@@ -48,22 +49,29 @@ size_t chosenWay(const Tuning &tuning, const std::vector<std::string> &ways) {
 }
 
 void chooseWay(Tuning &tuning, const std::vector<std::string> &ways,
-               const std::function<double(size_t way)> &seconds, const Report &report) {
+               const std::vector<RunCost> &costs, double limit, const Report &report) {
   TunedWay way;
-  for (size_t i = 0; i < ways.size(); ++i)
-    way.seconds.emplace_back(ways[i], seconds(i));
-  const auto fastest =
-      std::min_element(way.seconds.begin(), way.seconds.end(),
-                       [](const auto &a, const auto &b) { return a.second < b.second; });
-  way.chosen = fastest->first;
+  way.limit = limit;
+  // Where joules were counted, ways whose joules nobody counted were too slow for it.
+  const bool areCounted =
+      std::any_of(costs.begin(), costs.end(), [](const RunCost &each) { return each.joules > 0; });
+  std::optional<size_t> best;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    way.costs.emplace_back(ways[i], costs[i]);
+    if (areCounted && costs[i].joules == 0)
+      continue;
+    if (!best || costs[i].inStep(limit) < costs[*best].inStep(limit))
+      best = i;
+  }
+  way.chosen = ways[*best];
   tuning.setWay(keyOfWays(ways), way);
   if (!report)
     return;
   std::string all;
-  for (const auto &[name, took] : way.seconds)
-    all += fmt::format("{}{} {:.1f} us", all.empty() ? "" : ", ", name, 1e6 * took);
-  report(fmt::format("tuned {}: {}, {:.1f} us ({})", ways.front(), way.chosen,
-                     1e6 * fastest->second, all));
+  for (const auto &[name, cost] : way.costs)
+    all += fmt::format("{}{} {}", all.empty() ? "" : ", ", name, textOf(cost));
+  report(fmt::format("tuned {}: {}{}, {} ({})", ways.front(), way.chosen,
+                     areCounted && limit > 0 ? " by joules" : "", textOf(costs[*best]), all));
 }
 
 std::vector<plan::Ref> updatedOperands(const plan::Command &command) {

@@ -5,7 +5,6 @@
 #include "runtime/Tuning.h"
 #include "runtime/plan/Plan.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,10 +28,12 @@ std::string keyOfWays(const std::vector<std::string> &ways);
 /// not have.
 size_t chosenWay(const Tuning &tuning, const std::vector<std::string> &ways);
 
-/// Measures each way, in seconds of a run, keeps the fastest in `tuning` and says what all took:
-/// "tuned attention_1a2b: attention_3c4d, 81.3 us (attention_1a2b 90.0 us, …)".
+/// Keeps in `tuning` the way that costs a step least, of those with a cost of their own: at a
+/// board's power limit, in watts, that with the fewest joules, else (0) the fastest; and says what
+/// all cost: "tuned attention_1a2b: attention_3c4d by joules, 81.3 us 55.2 mJ (attention_1a2b 90.0
+/// us 61.0 mJ, …)".
 void chooseWay(Tuning &tuning, const std::vector<std::string> &ways,
-               const std::function<double(size_t way)> &seconds, const Report &report);
+               const std::vector<RunCost> &costs, double limit, const Report &report);
 
 /// Operands that the command reads and writes: a second run needs what was in them before the
 /// first.

@@ -75,6 +75,7 @@ struct EnergyCounter {
   std::function<std::optional<double>()> joules;
   std::string name;  ///< "NVML"; of none, why there is none
   std::string owner; ///< what is counted, in all the world: ranks that share it count it once
+  double limit = 0;  ///< watts that the device keeps below; 0: it does not say
 };
 
 /// One rank's view of a device: its arena, and the plan's programs made ready to run on it.

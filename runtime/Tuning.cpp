@@ -4,6 +4,7 @@
 #include "runtime/plan/InputFile.h"
 #include "runtime/plan/JsonDepth.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -78,60 +79,105 @@ std::string machinesOf(const Json &file) {
   return names;
 }
 
-Json toJson(const TunedChoice &choice) {
-  return {{"algorithm", hexOf(choice.algorithm)},
-          {"us", 1e6 * choice.seconds},
-          {"first_us", 1e6 * choice.firstSeconds},
-          {"chosen", choice.chosen},
-          {"candidates", choice.candidates}};
-}
+/// Numbers of a file, in a thousandth or millionth of what is kept: none has such large ones.
+constexpr double perMicro = 1e-6, perMilli = 1e-3, mostMeasured = 1e6;
+constexpr int64_t mostCandidates = 1 << 20;
 
-/// A number of microseconds, in seconds; fewer than nobody measures so many.
-bool secondsOf(const Json &json, double &value) {
-  constexpr double mostSeconds = 1e6;
+bool numberOf(const Json &json, double unit, double &value) {
   if (!json.is_number())
     return false;
-  value = 1e-6 * json.get<double>();
-  return value >= 0 && value <= mostSeconds;
+  value = unit * json.get<double>();
+  return value >= 0 && value <= mostMeasured;
+}
+
+bool numberOf(const Json &object, const char *key, double unit, double &value) {
+  return object.contains(key) && numberOf(object[key], unit, value);
+}
+
+/// Of a number that need not be there.
+bool countedOf(const Json &object, const char *key, double unit, double &value) {
+  return !object.contains(key) || numberOf(object[key], unit, value);
+}
+
+bool countOf(const Json &json, int &value) {
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > uint64_t(mostCandidates))
+    return false;
+  value = json.get<int>();
+  return true;
+}
+
+Json toJson(const TunedChoice &choice) {
+  Json json = {{"algorithm", hexOf(choice.algorithm)},
+               {"us", choice.cost.seconds / perMicro},
+               {"first_us", choice.first.seconds / perMicro},
+               {"chosen", choice.chosen},
+               {"candidates", choice.candidates}};
+  if (choice.cost.joules > 0)
+    json["mj"] = choice.cost.joules / perMilli;
+  if (choice.first.joules > 0)
+    json["first_mj"] = choice.first.joules / perMilli;
+  if (choice.limit > 0)
+    json["limit_w"] = choice.limit;
+  for (const auto &[number, cost] : choice.held)
+    json["held"].push_back(
+        {{"chosen", number}, {"us", cost.seconds / perMicro}, {"mj", cost.joules / perMilli}});
+  return json;
 }
 
 std::optional<TunedChoice> choiceOf(const Json &json) {
   TunedChoice choice;
-  constexpr int64_t mostCandidates = 1 << 20; // more than anybody measures
-  auto seconds = [&](const char *key, double &value) {
-    return json.contains(key) && secondsOf(json[key], value);
-  };
-  auto count = [&](const char *key, int &value) {
-    if (!json.contains(key) || !json[key].is_number_unsigned() ||
-        json[key].get<uint64_t>() > uint64_t(mostCandidates))
-      return false;
-    value = json[key].get<int>();
-    return true;
-  };
   if (!json.is_object() || !json.contains("algorithm") || !json["algorithm"].is_string() ||
-      !parseHex(json["algorithm"], choice.algorithm) || !seconds("us", choice.seconds) ||
-      !seconds("first_us", choice.firstSeconds) || !count("chosen", choice.chosen) ||
-      !count("candidates", choice.candidates))
+      !parseHex(json["algorithm"], choice.algorithm) ||
+      !numberOf(json, "us", perMicro, choice.cost.seconds) ||
+      !numberOf(json, "first_us", perMicro, choice.first.seconds) ||
+      !countedOf(json, "mj", perMilli, choice.cost.joules) ||
+      !countedOf(json, "first_mj", perMilli, choice.first.joules) ||
+      !countedOf(json, "limit_w", 1, choice.limit) || !json.contains("chosen") ||
+      !countOf(json["chosen"], choice.chosen) || !json.contains("candidates") ||
+      !countOf(json["candidates"], choice.candidates))
     return std::nullopt;
+  if (!json.contains("held"))
+    return choice;
+  if (!json["held"].is_array())
+    return std::nullopt;
+  for (const Json &each : json["held"]) {
+    auto &[number, cost] = choice.held.emplace_back();
+    if (!each.is_object() || !each.contains("chosen") || !countOf(each["chosen"], number) ||
+        !numberOf(each, "us", perMicro, cost.seconds) ||
+        !numberOf(each, "mj", perMilli, cost.joules))
+      return std::nullopt;
+  }
   return choice;
 }
 
 Json toJson(const TunedWay &way) {
-  Json us = Json::object();
-  for (const auto &[name, seconds] : way.seconds)
-    us[name] = 1e6 * seconds;
-  return {{"chosen", way.chosen}, {"us", us}};
+  Json us = Json::object(), millijoules = Json::object();
+  for (const auto &[name, cost] : way.costs) {
+    us[name] = cost.seconds / perMicro;
+    if (cost.joules > 0)
+      millijoules[name] = cost.joules / perMilli;
+  }
+  Json json = {{"chosen", way.chosen}, {"us", us}};
+  if (!millijoules.empty())
+    json["mj"] = millijoules;
+  if (way.limit > 0)
+    json["limit_w"] = way.limit;
+  return json;
 }
 
 std::optional<TunedWay> wayOf(const Json &json) {
   TunedWay way;
   if (!json.is_object() || !json.contains("chosen") || !json["chosen"].is_string() ||
-      !json.contains("us") || !json["us"].is_object() || !json["us"].contains(json["chosen"]))
+      !json.contains("us") || !json["us"].is_object() || !json["us"].contains(json["chosen"]) ||
+      !countedOf(json, "limit_w", 1, way.limit) || (json.contains("mj") && !json["mj"].is_object()))
     return std::nullopt;
   way.chosen = json["chosen"].get<std::string>();
-  for (const auto &item : json["us"].items())
-    if (!secondsOf(item.value(), way.seconds.emplace_back(item.key(), 0).second))
+  for (const auto &item : json["us"].items()) {
+    RunCost &cost = way.costs.emplace_back(item.key(), RunCost()).second;
+    if (!numberOf(item.value(), perMicro, cost.seconds) ||
+        (json.contains("mj") && !countedOf(json["mj"], item.key().c_str(), perMilli, cost.joules)))
       return std::nullopt;
+  }
   return way;
 }
 
@@ -164,6 +210,13 @@ std::string textOf(const Json &json) {
 }
 
 } // namespace
+
+std::string textOf(const RunCost &cost) {
+  std::string text = fmt::format("{:.1f} us", cost.seconds / perMicro);
+  if (cost.joules > 0)
+    text += fmt::format(" {:.1f} mJ", cost.joules / perMilli);
+  return text;
+}
 
 Tuning Tuning::open(const std::string &path, const std::string &machine, const Report &report,
                     bool tunes) {

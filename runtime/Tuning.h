@@ -15,25 +15,44 @@
 
 namespace nano {
 
+/// What one run of something costs.
+struct RunCost {
+  double seconds = 0;
+  double joules = 0; ///< of the whole device; 0: not counted
+
+  /// By what a run makes a step longer. A board that the step keeps at its power limit has a step's
+  /// joules / limit for it, so that fewer joules are less time, also where they take longer alone.
+  /// `limit`, in watts: 0 where the board does not reach it.
+  double inStep(double limit) const { return limit > 0 && joules > 0 ? joules / limit : seconds; }
+};
+
+/// "81.3 us 55.2 mJ", or without joules.
+std::string textOf(const RunCost &cost);
+
 /// One product's algorithm and what was measured.
 struct TunedChoice {
   std::array<uint64_t, 8> algorithm = {}; ///< cublasLtMatmulAlgo_t, as the library made it
-  double seconds = 0;                     ///< of one run
-  double firstSeconds = 0;                ///< of the algorithm that is taken without tuning
+  RunCost cost;                           ///< of one run
+  RunCost first;                          ///< of the algorithm that is taken without tuning
   int candidates = 0;                     ///< algorithms measured
   int chosen = 0;                         ///< which of them, 0 the first
+  double limit = 0; ///< watts, where the choice was by joules: see RunCost::inStep
+  /// What was repeated until joules could be counted: the number of an algorithm, and its cost.
+  std::vector<std::pair<int, RunCost>> held;
 };
 
 /// One command's way among its own and its candidates, and what all of them took.
 struct TunedWay {
   std::string chosen;
-  std::vector<std::pair<std::string, double>> seconds; ///< of one run, by the ways' names
+  double limit = 0;                                   ///< as TunedChoice
+  std::vector<std::pair<std::string, RunCost>> costs; ///< of one run, by the ways' names
 };
 
 /// A JSON file: {"format": 1, "machines": {"<GPU>, cuBLASLt <version>": {"<product>": {...}}},
-/// "kernels": {"<machine>": {"<command>": {"chosen": …, "us": {"<way>": …}}}}}.
-/// An algorithm is only good for the GPU and library that it was measured with, so choices are kept
-/// by machine and those of others stay as they are.
+/// "kernels": {"<machine>": {"<command>": {"chosen": …, "us": {"<way>": …}, "mj": {"<way>": …},
+/// "limit_w": …}}}}. Whatever was not counted is absent, so that files without joules are such
+/// files. An algorithm is only good for the GPU and library that it was measured with, so choices
+/// are kept by machine and those of others stay as they are.
 class Tuning {
 public:
   /// Reads the file; one that is missing is an empty one. A file that is no such file, or that

@@ -2,6 +2,7 @@
 // what attention takes depends on documents and windows.
 #include "runtime/Candidates.h"
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/cuda/Held.h"
 
 #include <algorithm>
 
@@ -39,6 +40,12 @@ void CudaDevice::measureWays(const Prepared &prepared) {
       staging->write(at, bytes.data(), bytes.size());
     staging->wait();
   };
+  auto go = [&](size_t way) {
+    if (way > 0)
+      launch(prepared.candidates[way - 1], streams[0]);
+    else
+      enqueue(prepared, streams[0], /*withEvents=*/false);
+  };
   const CUevent begin = gpu.makeEvent(true), end = gpu.makeEvent(true);
   auto seconds = [&](size_t way) {
     double least = 0;
@@ -46,10 +53,7 @@ void CudaDevice::measureWays(const Prepared &prepared) {
     for (int i = 0; i <= runs; ++i) {
       putBack();
       gpu.check(gpu.api.cuEventRecord(begin, streams[0]), "cuEventRecord");
-      if (way > 0)
-        launch(prepared.candidates[way - 1], streams[0]);
-      else
-        enqueue(prepared, streams[0], /*withEvents=*/false);
+      go(way);
       gpu.check(gpu.api.cuEventRecord(end, streams[0]), "cuEventRecord");
       gpu.synchronize(streams[0]);
       float milliseconds = 0;
@@ -59,8 +63,41 @@ void CudaDevice::measureWays(const Prepared &prepared) {
     }
     return least;
   };
-  chooseWay(*tuning, prepared.ways, seconds, options.report);
+  std::vector<RunCost> costs(prepared.ways.size());
+  for (size_t way = 0; way < costs.size(); ++way)
+    costs[way].seconds = seconds(way);
+  // A second run of what updates its operands would find others.
+  const double limit = kept.empty() ? holdWays(costs, go) : 0;
+  chooseWay(*tuning, prepared.ways, costs, limit, options.report);
   putBack();
+}
+
+/// Counts the joules of the ways that are nearly as fast as the fastest; the power limit if they
+/// reach it.
+double CudaDevice::holdWays(std::vector<RunCost> &costs, const std::function<void(size_t)> &go) {
+  constexpr double busy = 2e-5; // seconds, of what makes up something of a step that is held
+  double fastest = costs.front().seconds;
+  for (const RunCost &each : costs)
+    fastest = std::min(fastest, each.seconds);
+  auto isHeld = [&](const RunCost &each) { return each.seconds <= HeldTuning::slower * fastest; };
+  const auto count = std::count_if(costs.begin(), costs.end(), isHeld);
+  const double spent = HeldTuning::waySeconds + HeldTuning::seconds * double(count);
+  if (fastest < busy || count < 2 || heldSeconds + spent > HeldTuning::mostSeconds)
+    return 0;
+  const EnergyCounter counter = energy();
+  if (!counter.joules)
+    return 0;
+  heldSeconds += spent;
+  Held held(gpu, streams[0], counter);
+  double limit = powerLimit;
+  held.run([&] { go(0); }, costs.front().seconds, HeldTuning::waySeconds); // warms up
+  for (size_t way = 0; way < costs.size(); ++way) {
+    if (!isHeld(costs[way]))
+      continue;
+    costs[way] = held.run([&] { go(way); }, costs[way].seconds, HeldTuning::seconds);
+    limit = std::max(limit, limitReached(held.watts(), counter));
+  }
+  return limit;
 }
 
 void CudaDevice::closeWays(PreparedProgram &prepared) {

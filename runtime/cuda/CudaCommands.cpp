@@ -1,13 +1,10 @@
 // Makes a plan's kernels and commands ready for the GPU: parameters, products, parts of exchanges.
 #include "runtime/cuda/CudaDevice.h"
-#include "runtime/cuda/Rates.h"
 #include "runtime/cuda/TensorMaps.h"
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <random>
 
 namespace nano::cuda {
 namespace {
@@ -154,8 +151,6 @@ void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
   if (!made)
     throw Failure{made.error()};
   prepared.product = std::move(*made);
-  if (options.tune && communicator.rank() == 0 && !tuning->find(prepared.product->key()))
-    tune(*prepared.product);
 }
 
 /// Finds the parts. A set of one rank exchanges nothing: its parts are copies, as those of Shard.
@@ -173,55 +168,6 @@ void CudaDevice::prepare(const plan::Exchange &exchange, Prepared &prepared) con
   }
   prepared.isExchange =
       isCollective(*prepared.command) && place.members > 1 && !collective.parts.empty();
-}
-
-void CudaDevice::tune(Product &product) {
-  Result<TunedChoice> choice = products->tune(product, [&](const Product &each) -> Result<double> {
-    try {
-      return secondsOf(each);
-    } catch (const Failure &failure) {
-      return failure.error;
-    }
-  });
-  if (!choice)
-    throw Failure{choice.error()};
-  tuning->set(product.key(), *choice);
-  char text[96];
-  std::snprintf(text, sizeof text, ": algorithm %d of %d, %.1f us (the first: %.1f us)",
-                choice->chosen + 1, choice->candidates, 1e6 * choice->seconds,
-                1e6 * choice->firstSeconds);
-  report("tuned " + product.key() + text);
-}
-
-/// Values like those of activations: what a product takes depends on its data.
-void CudaDevice::fillWithNoise() {
-  constexpr uint64_t patternBytes = Staging::slotBytes;
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  std::vector<uint16_t> pattern(patternBytes / 2);
-  for (uint16_t &value : pattern) {
-    float number = normal(random);
-    uint32_t bits;
-    std::memcpy(&bits, &number, sizeof bits);
-    value = uint16_t(bits >> 16);
-  }
-  uint64_t filled = std::min(patternBytes, plan.arenaBytes);
-  staging->write(arena, pattern.data(), filled);
-  while (filled < plan.arenaBytes) {
-    uint64_t count = std::min(filled, plan.arenaBytes - filled);
-    gpu.check(gpu.api.cuMemcpyDtoDAsync(arena + filled, arena, count, streams[0]),
-              "cuMemcpyDtoDAsync");
-    filled += count;
-  }
-  gpu.synchronize(streams[0]);
-}
-
-double CudaDevice::secondsOf(const Product &product) {
-  return secondsOfRun(gpu, streams[0], [&] {
-    cublasStatus_t status = product.enqueue(workspaceOf(0), streams[0]);
-    if (status != CUBLAS_STATUS_SUCCESS)
-      throw Failure{cublasLtError(*apis.cublasLt, status, "cublasLtMatmul")};
-  });
 }
 
 } // namespace nano::cuda

@@ -124,6 +124,8 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
     shareTuning();
   for (const plan::Program &program : plan.programs)
     prepareProgram(program);
+  if (tunes && products)
+    tuneProducts();
   phases.end("products");
   if (tunes)
     shareTuning();

@@ -21,6 +21,8 @@
 
 namespace nano::cuda {
 
+class Held;
+
 /// One rank on one GPU.
 ///
 /// The first run of a program executes its commands one by one and waits for each, so that an error
@@ -113,12 +115,19 @@ private:
   void prepareCandidates(const plan::Program &program, Prepared &prepared);
   void prepare(const plan::Matmul &matmul, Prepared &prepared);
   void prepare(const plan::Exchange &exchange, Prepared &prepared) const;
-  void tune(Product &product);
+  struct OpenProduct;
+  /// Measures algorithms of the products that have no choice yet, and takes the best.
+  void tuneProducts();
+  static void chooseToHold(std::vector<OpenProduct> &open);
+  double warm(const std::vector<OpenProduct> &open, Held &held, const EnergyCounter &counter);
+  void take(OpenProduct &open, Held *held);
   void fillWithNoise();
   double secondsOf(const Product &product);
+  void enqueue(const Product &product);
   /// Measures the ways of open commands, with what is in their operands, and takes the fastest from
   /// now on, on all ranks.
   void measureWays(const Prepared &prepared);
+  double holdWays(std::vector<RunCost> &costs, const std::function<void(size_t way)> &go);
   void takeWays();
   void closeWays(PreparedProgram &prepared);
 
@@ -190,6 +199,8 @@ private:
   std::optional<Error> parted;       ///< why the ranks cannot go on
   std::vector<CommandSpan> spans;
   std::optional<DeviceRates> measuredRates;
+  double powerLimit = 0;  ///< watts, where choices were measured with the board at it
+  double heldSeconds = 0; ///< spent on counting joules of candidates
 };
 
 } // namespace nano::cuda

@@ -23,13 +23,16 @@ EnergyCounter energyOf(const NvmlApi &api, const std::string &identifier) {
   if (nvml::Outcome outcome = api.nvmlDeviceGetTotalEnergyConsumption(device, &first);
       outcome != nvml::success)
     return none("nvmlDeviceGetTotalEnergyConsumption", outcome);
+  unsigned milliwatts = 0;
+  if (api.nvmlDeviceGetEnforcedPowerLimit(device, &milliwatts) != nvml::success)
+    milliwatts = 0;
   return {[&api, device]() -> std::optional<double> {
             unsigned long long millijoules = 0;
             if (api.nvmlDeviceGetTotalEnergyConsumption(device, &millijoules) != nvml::success)
               return std::nullopt;
             return 1e-3 * double(millijoules);
           },
-          "NVML", uuid};
+          "NVML", uuid, 1e-3 * double(milliwatts)};
 }
 
 } // namespace nano::cuda

@@ -169,7 +169,7 @@ void Gpu::synchronize(CUstream stream) const {
 void Gpu::synchronize(CUevent event) const {
   if (!watch)
     return check(api.cuEventSynchronize(event), "cuEventSynchronize");
-  waitUntil([&] { return isReady(api.cuEventQuery(event), "cuEventQuery"); });
+  waitUntil([&] { return isOver(event); });
 }
 
 } // namespace nano::cuda

@@ -66,6 +66,8 @@ public:
   /// Wait for the end of what is on the stream, or before the event.
   void synchronize(CUstream stream) const;
   void synchronize(CUevent event) const;
+  /// Whether what is before the event is over.
+  bool isOver(CUevent event) const { return isReady(api.cuEventQuery(event), "cuEventQuery"); }
   /// Asks until `isDone` says so.
   void waitUntil(const std::function<bool()> &isDone) const;
   /// Called now and then while the host waits, with how long it has waited, the first time in a

@@ -318,31 +318,38 @@ Status Products::choose(Product &product) {
   return ok();
 }
 
-Result<TunedChoice> Products::tune(Product &product, const Measure &measure) {
+Result<std::vector<Products::Proposal>> Products::propose(Product &product,
+                                                          const Measure &measure) const {
   Result<std::vector<cublasLtMatmulHeuristicResult_t>> found = candidates(product, 32);
   if (!found)
     return found.error();
-  TunedChoice best;
+  std::vector<Proposal> ran;
   for (size_t i = 0; i < found->size(); ++i) {
-    product.algorithm = (*found)[i].algo;
+    Proposal proposal = {int(i), (*found)[i].algo, 0};
+    give(product, proposal);
     Result<double> seconds = measure(product);
     if (!seconds)
       continue;
-    ++best.candidates;
-    if (i == 0)
-      best.firstSeconds = *seconds;
-    if (best.candidates == 1 || *seconds < best.seconds) {
-      best.seconds = *seconds;
-      best.algorithm = wordsOf((*found)[i].algo);
-      best.chosen = int(i);
-    }
+    proposal.seconds = *seconds;
+    ran.push_back(proposal);
   }
-  if (best.candidates == 0)
+  if (ran.empty())
     return failed("no algorithm of cuBLASLt ran for the product " + product.key());
-  std::memcpy(&product.algorithm, best.algorithm.data(), sizeof product.algorithm);
-  algorithms[product.key()] = product.algorithm;
+  std::stable_sort(ran.begin(), ran.end(),
+                   [](const Proposal &a, const Proposal &b) { return a.seconds < b.seconds; });
+  give(product, ran.front());
+  return ran;
+}
+
+TunedChoice Products::take(Product &product, const Proposal &proposal) {
+  give(product, proposal);
+  algorithms[product.key()] = proposal.algorithm;
   ++fromTuning;
-  return best;
+  TunedChoice choice;
+  choice.algorithm = wordsOf(proposal.algorithm);
+  choice.chosen = proposal.number;
+  choice.cost.seconds = proposal.seconds;
+  return choice;
 }
 
 } // namespace nano::cuda

@@ -83,8 +83,22 @@ public:
   /// The seconds of one run of `product` with the algorithm it has now; an Error drops that
   /// algorithm.
   using Measure = std::function<Result<double>(const Product &product)>;
-  /// Measures what cuBLASLt proposes for the product and gives it the fastest; says what was found.
-  Result<TunedChoice> tune(Product &product, const Measure &measure);
+  /// An algorithm that cuBLASLt proposes: which of its proposals it is, and what `Measure` said.
+  struct Proposal {
+    int number = 0;
+    cublasLtMatmulAlgo_t algorithm = {};
+    double seconds = 0;
+  };
+  /// Measures what cuBLASLt proposes for the product; those that ran, the fastest first.
+  Result<std::vector<Proposal>> propose(Product &product, const Measure &measure) const;
+  /// Gives the product that algorithm for now.
+  static void give(Product &product, const Proposal &proposal) {
+    product.algorithm = proposal.algorithm;
+  }
+  /// Makes it the tuned algorithm of this product, and of those like it when they `choose`.
+  TunedChoice take(Product &product, const Proposal &proposal);
+  /// Gives the product the algorithm that was taken for its like, or what a new one would get.
+  Status choose(Product &product);
 
   /// Distinct products so far, and how many of them have a tuned algorithm.
   size_t distinct() const { return algorithms.size(); }
@@ -98,7 +112,6 @@ private:
       : api(api), workspace(workspaceBytes) {}
   Result<std::vector<cublasLtMatmulHeuristicResult_t>> candidates(const Product &product,
                                                                   int most) const;
-  Status choose(Product &product);
 
   const CublasLtApi &api;
   cublasLtHandle_t handle = nullptr;

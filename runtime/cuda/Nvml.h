@@ -18,7 +18,8 @@ enum Outcome : int {                  ///< nvmlReturn_t
   X(nvmlInit_v2)                                                                                   \
   X(nvmlErrorString)                                                                               \
   X(nvmlDeviceGetHandleByUUID)                                                                     \
-  X(nvmlDeviceGetTotalEnergyConsumption)
+  X(nvmlDeviceGetTotalEnergyConsumption)                                                           \
+  X(nvmlDeviceGetEnforcedPowerLimit)
 
 /// NVML's functions, as a table like those of Api.h.
 struct NvmlApi {
@@ -29,6 +30,7 @@ struct NvmlApi {
   Outcome (*nvmlDeviceGetHandleByUUID)(const char *uuid, Device *device) = nullptr;
   Outcome (*nvmlDeviceGetTotalEnergyConsumption)(Device device,
                                                  unsigned long long *millijoules) = nullptr;
+  Outcome (*nvmlDeviceGetEnforcedPowerLimit)(Device device, unsigned *milliwatts) = nullptr;
 };
 
 } // namespace nano::cuda

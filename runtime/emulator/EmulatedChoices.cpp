@@ -91,7 +91,10 @@ Status EmulatorDevice::measure(const plan::Command &command, const Ways &each,
     }
     return least;
   };
-  chooseWay(*tuning, each.names, seconds, options.report);
+  std::vector<RunCost> costs(each.names.size());
+  for (size_t way = 0; way < costs.size(); ++way)
+    costs[way].seconds = seconds(way);
+  chooseWay(*tuning, each.names, costs, /*limit=*/0, options.report);
   putBack();
   return status;
 }

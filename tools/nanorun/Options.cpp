@@ -253,8 +253,8 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_flag(
       "--tune", train.tune,
       "Measure algorithms for the plan's matrix products on a GPU, and the candidates that "
-      "nanoc compile --candidates has put into it; keep the choice in "
-      "OUT.plan.tune.json, which later runs use");
+      "nanoc compile --candidates has put into it, by joules where the GPU is at its power "
+      "limit; keep the choice in OUT.plan.tune.json, which later runs use");
   app.add_flag("--check-commands", train.checkCommands,
                "Wait for every command, so that an error names its command (slow)");
   app.add_option("--trust", options.trust.keys,

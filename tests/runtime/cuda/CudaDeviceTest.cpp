@@ -195,6 +195,10 @@ struct FakeNvml {
         [](cuda::nvml::Device, unsigned long long *value) {
           *value = millijoules;
           return Outcome(energyOutcome);
+        },
+        [](cuda::nvml::Device, unsigned *milliwatts) {
+          *milliwatts = 700'000;
+          return Outcome::success;
         }};
   }
 };
@@ -211,6 +215,7 @@ TEST_F(CudaDeviceTest, CountsJoulesThroughNvml) {
   EnergyCounter counter = device->energy();
   ASSERT_TRUE(counter.joules) << counter.name;
   EXPECT_EQ(counter.name, "NVML");
+  EXPECT_DOUBLE_EQ(counter.limit, 700);
   EXPECT_EQ(counter.owner, "GPU-00000000-0000-0000-0000-000000000000");
   EXPECT_EQ(FakeNvml::asked, counter.owner);
   EXPECT_DOUBLE_EQ(counter.joules().value(), 1234.567);

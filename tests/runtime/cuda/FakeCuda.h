@@ -64,6 +64,7 @@ public:
   bool encodesMaps = true;                      ///< the driver has cuTensorMapEncodeTiled
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
+  float elapsed = 0;                            ///< milliseconds between any two events; 0: grows
   size_t cublasLtVersion = 130002;
   std::vector<int> algorithms;           ///< the one of every product that ran, in order
   cudaDataType unsupported = CUDA_C_64U; ///< products of this type have no algorithm
