@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 namespace nano {
 
@@ -49,21 +48,14 @@ size_t chosenWay(const Tuning &tuning, const std::vector<std::string> &ways) {
 }
 
 void chooseWay(Tuning &tuning, const std::vector<std::string> &ways,
-               const std::vector<RunCost> &costs, double limit, const Report &report) {
+               const std::vector<RunCost> &costs, const std::vector<size_t> &fastest, double limit,
+               const Report &report) {
   TunedWay way;
   way.limit = limit;
-  // Where joules were counted, ways whose joules nobody counted were too slow for it.
-  const bool areCounted =
-      std::any_of(costs.begin(), costs.end(), [](const RunCost &each) { return each.joules > 0; });
-  std::optional<size_t> best;
-  for (size_t i = 0; i < ways.size(); ++i) {
+  for (size_t i = 0; i < ways.size(); ++i)
     way.costs.emplace_back(ways[i], costs[i]);
-    if (areCounted && costs[i].joules == 0)
-      continue;
-    if (!best || costs[i].inStep(limit) < costs[*best].inStep(limit))
-      best = i;
-  }
-  way.chosen = ways[*best];
+  const size_t best = leastCost(costs, fastest, limit);
+  way.chosen = ways[best];
   tuning.setWay(keyOfWays(ways), way);
   if (!report)
     return;
@@ -71,7 +63,7 @@ void chooseWay(Tuning &tuning, const std::vector<std::string> &ways,
   for (const auto &[name, cost] : way.costs)
     all += fmt::format("{}{} {}", all.empty() ? "" : ", ", name, textOf(cost));
   report(fmt::format("tuned {}: {}{}, {} ({})", ways.front(), way.chosen,
-                     areCounted && limit > 0 ? " by joules" : "", textOf(costs[*best]), all));
+                     limit > 0 ? " by joules" : "", textOf(costs[best]), all));
 }
 
 std::vector<plan::Ref> updatedOperands(const plan::Command &command) {

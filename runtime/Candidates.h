@@ -28,12 +28,13 @@ std::string keyOfWays(const std::vector<std::string> &ways);
 /// not have.
 size_t chosenWay(const Tuning &tuning, const std::vector<std::string> &ways);
 
-/// Keeps in `tuning` the way that costs a step least, of those with a cost of their own: at a
+/// Keeps in `tuning` the way that costs a step least, as `leastCost` says: at a
 /// board's power limit, in watts, that with the fewest joules, else (0) the fastest; and says what
 /// all cost: "tuned attention_1a2b: attention_3c4d by joules, 81.3 us 55.2 mJ (attention_1a2b 90.0
 /// us 61.0 mJ, …)".
 void chooseWay(Tuning &tuning, const std::vector<std::string> &ways,
-               const std::vector<RunCost> &costs, double limit, const Report &report);
+               const std::vector<RunCost> &costs, const std::vector<size_t> &fastest, double limit,
+               const Report &report);
 
 /// Operands that the command reads and writes: a second run needs what was in them before the
 /// first.

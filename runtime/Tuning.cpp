@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <sys/stat.h>
 #include <utility>
 
@@ -218,6 +220,30 @@ std::string textOf(const RunCost &cost) {
   return text;
 }
 
+std::vector<size_t> byTime(const std::vector<RunCost> &costs) {
+  std::vector<size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return costs[a].seconds < costs[b].seconds; });
+  return order;
+}
+
+size_t leastCost(const std::vector<RunCost> &costs, const std::vector<size_t> &fastest,
+                 double limit) {
+  constexpr double noise = 0.02;
+  const bool areCounted =
+      std::any_of(costs.begin(), costs.end(), [](const RunCost &each) { return each.joules > 0; });
+  std::vector<size_t> known = fastest;
+  if (areCounted)
+    std::erase_if(known, [&](size_t each) { return costs[each].joules <= 0; });
+  double least = costs[known.front()].inStep(limit);
+  for (size_t each : known)
+    least = std::min(least, costs[each].inStep(limit));
+  return *std::find_if(known.begin(), known.end(), [&](size_t each) {
+    return costs[each].inStep(limit) <= (1 + noise) * least;
+  });
+}
+
 Tuning Tuning::open(const std::string &path, const std::string &machine, const Report &report,
                     bool tunes) {
   Tuning tuning;
@@ -271,6 +297,51 @@ void Tuning::take(const std::string &text) {
     return;
   addChoices(json.value("products", Json()), choices, choiceOf);
   addChoices(json.value("kernels", Json()), ways, wayOf);
+}
+
+static std::string lineOf(const std::string &product, const TunedChoice &choice) {
+  std::string others;
+  for (const auto &[number, cost] : choice.held)
+    if (number != choice.chosen)
+      others += fmt::format("; algorithm {}: {}", number + 1, textOf(cost));
+  return fmt::format("  {}: algorithm {} of {} by {}, {} (the first: {}{})\n", product,
+                     choice.chosen + 1, choice.candidates, choice.limit > 0 ? "joules" : "time",
+                     textOf(choice.cost), textOf(choice.first), others);
+}
+
+static std::string lineOf(const std::string &, const TunedWay &way) {
+  std::string others, own;
+  for (const auto &[name, cost] : way.costs)
+    if (name == way.chosen)
+      own = textOf(cost);
+    else
+      others += fmt::format("{}{} {}", others.empty() ? "" : ", ", name, textOf(cost));
+  return fmt::format("  {} by {}, {}, beside {}\n", way.chosen, way.limit > 0 ? "joules" : "time",
+                     own, others);
+}
+
+std::string Tuning::describe(const std::string &path) {
+  const Result<Json> json = read(path);
+  if (json && json->is_null())
+    return "";
+  if (!json || !isTuningFile(*json))
+    return path + ": not a whole tuning file\n";
+  std::string text;
+  auto add = [&](const char *section, const auto &choiceOf) {
+    if (!json->contains(section))
+      return;
+    for (const auto &machine : (*json)[section].items()) {
+      text += fmt::format("chosen by --tune on {}\n", machine.key());
+      if (!machine.value().is_object())
+        continue;
+      for (const auto &item : machine.value().items())
+        if (const auto choice = choiceOf(item.value()))
+          text += lineOf(item.key(), *choice);
+    }
+  };
+  add("machines", choiceOf);
+  add("kernels", wayOf);
+  return text;
 }
 
 Status Tuning::save() const {

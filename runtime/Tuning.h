@@ -29,6 +29,14 @@ struct RunCost {
 /// "81.3 us 55.2 mJ", or without joules.
 std::string textOf(const RunCost &cost);
 
+/// Their numbers, the shortest first.
+std::vector<size_t> byTime(const std::vector<RunCost> &costs);
+/// Which of several costs a step least: of those within what measuring once more changes of the
+/// least, 2%, the one that is first in `fastest`, their order by short bursts. Where joules of some
+/// were counted, the others are none of them. `limit`: see RunCost::inStep.
+size_t leastCost(const std::vector<RunCost> &costs, const std::vector<size_t> &fastest,
+                 double limit);
+
 /// One product's algorithm and what was measured.
 struct TunedChoice {
   std::array<uint64_t, 8> algorithm = {}; ///< cublasLtMatmulAlgo_t, as the library made it
@@ -74,6 +82,10 @@ public:
   /// have the choices of one.
   std::string text() const;
   void take(const std::string &text);
+
+  /// What the file holds, a line a choice: what was taken, by what, and what the others cost. Empty
+  /// where there is no such file.
+  static std::string describe(const std::string &path);
 
   /// Publishes the file. BadInput when it cannot be written.
   Status save() const;

@@ -66,9 +66,10 @@ void CudaDevice::measureWays(const Prepared &prepared) {
   std::vector<RunCost> costs(prepared.ways.size());
   for (size_t way = 0; way < costs.size(); ++way)
     costs[way].seconds = seconds(way);
+  const std::vector<size_t> fastest = byTime(costs);
   // A second run of what updates its operands would find others.
   const double limit = kept.empty() ? holdWays(costs, go) : 0;
-  chooseWay(*tuning, prepared.ways, costs, limit, options.report);
+  chooseWay(*tuning, prepared.ways, costs, fastest, limit, options.report);
   putBack();
 }
 
@@ -101,8 +102,7 @@ double CudaDevice::holdWays(std::vector<RunCost> &costs, const std::function<voi
 }
 
 void CudaDevice::closeWays(PreparedProgram &prepared) {
-  if (std::none_of(prepared.commands.begin(), prepared.commands.end(),
-                   [](const Prepared &each) { return each.isOpen; }))
+  if (!prepared.isOpen())
     return;
   shareTuning();
   if (communicator.rank() == 0 && !options.tuneFile.empty()) {

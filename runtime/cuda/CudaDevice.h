@@ -11,6 +11,7 @@
 #include "runtime/cuda/Staging.h"
 #include "runtime/files/BuildCache.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -96,6 +97,11 @@ private:
     /// Streams that a measured run uses: one, so that commands do not share the GPU; all of them
     /// where it exchanges data, to see what that hides behind.
     uint32_t measuredStreams() const { return hasExchange ? program->streams : 1; }
+    /// Whether some command's ways are to be measured.
+    bool isOpen() const {
+      return std::any_of(commands.begin(), commands.end(),
+                         [](const Prepared &each) { return each.isOpen; });
+    }
   };
 
   /// Marks behind the last command, between which nothing happens.

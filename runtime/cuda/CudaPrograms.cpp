@@ -328,11 +328,11 @@ Status CudaDevice::run(const std::string &program) {
   });
 }
 
-/// On whatever lies in the arena.
+/// On whatever lies in the arena. Programs whose ways are to be measured wait for their data.
 Status CudaDevice::prepareAhead(const std::vector<std::string> &names) {
   return guarded([&] {
     for (const std::string &name : names)
-      if (PreparedProgram &prepared = find(name); !prepared.hasRun)
+      if (PreparedProgram &prepared = find(name); !prepared.hasRun && !prepared.isOpen())
         runFirst(prepared, /*onData=*/false);
   });
 }

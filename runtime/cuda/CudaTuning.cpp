@@ -147,31 +147,33 @@ double CudaDevice::warm(const std::vector<OpenProduct> &open, Held &held,
   return limit;
 }
 
-/// Chooses among a product's algorithms and keeps the choice. `held`: null when nothing is held.
-void CudaDevice::take(OpenProduct &open, Held *held) {
+/// Chooses among a product's algorithms and keeps the choice. `repeats`: null when nothing is held.
+void CudaDevice::take(OpenProduct &open, Held *repeats) {
   Product &product = *open.product;
-  size_t best = 0;
-  std::vector<std::pair<int, RunCost>> costs;
-  for (size_t i = 0; held && i < open.held.size(); ++i) {
+  std::vector<std::pair<int, RunCost>> held;
+  std::vector<RunCost> costs;
+  std::vector<size_t> fastest; // as `open.held` is ordered
+  for (size_t i = 0; repeats && i < open.held.size(); ++i) {
     Products::give(product, open.held[i]);
-    costs.emplace_back(open.held[i].number, held->run([&] { enqueue(product); },
-                                                      open.held[i].seconds, HeldTuning::seconds));
-    if (costs[i].second.inStep(powerLimit) < costs[best].second.inStep(powerLimit))
-      best = i;
+    costs.push_back(
+        repeats->run([&] { enqueue(product); }, open.held[i].seconds, HeldTuning::seconds));
+    held.emplace_back(open.held[i].number, costs.back());
+    fastest.push_back(i);
   }
+  const size_t best = costs.empty() ? 0 : leastCost(costs, fastest, powerLimit);
   TunedChoice choice =
       products->take(product, costs.empty() ? open.proposals.front() : open.held[best]);
   choice.candidates = int(open.proposals.size());
-  choice.held = costs;
+  choice.held = held;
   std::string others;
   if (costs.empty()) {
     for (const Products::Proposal &each : open.proposals)
       if (each.number == 0)
         choice.first.seconds = each.seconds;
   } else {
-    choice.cost = costs[best].second;
+    choice.cost = costs[best];
     choice.limit = choice.cost.joules > 0 ? powerLimit : 0;
-    for (const auto &[number, cost] : costs) {
+    for (const auto &[number, cost] : held) {
       if (number == 0)
         choice.first = cost;
       if (number != 0 && number != choice.chosen)

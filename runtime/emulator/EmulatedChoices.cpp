@@ -94,7 +94,7 @@ Status EmulatorDevice::measure(const plan::Command &command, const Ways &each,
   std::vector<RunCost> costs(each.names.size());
   for (size_t way = 0; way < costs.size(); ++way)
     costs[way].seconds = seconds(way);
-  chooseWay(*tuning, each.names, costs, /*limit=*/0, options.report);
+  chooseWay(*tuning, each.names, costs, byTime(costs), /*limit=*/0, options.report);
   putBack();
   return status;
 }

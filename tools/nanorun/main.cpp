@@ -2,6 +2,7 @@
 #include "runtime/ComparePlans.h"
 #include "runtime/Device.h"
 #include "runtime/Evaluate.h"
+#include "runtime/Tuning.h"
 #include "runtime/comm/Crew.h"
 #include "runtime/files/Tokenizer.h"
 #include "runtime/plan/PlanFile.h"
@@ -284,8 +285,10 @@ Status run(int argc, char **argv) {
   Result<plan::PlanFile> file = openPlan(options);
   if (!file)
     return file.error();
-  if (options.describe)
-    return printDescription(*file);
+  if (options.describe) {
+    Status printed = printDescription(*file);
+    return printed ? print(Tuning::describe(options.train.tuneFile)) : printed;
+  }
   if (compares)
     return printComparison(*file, options);
   // Every variant can do these, on one rank.

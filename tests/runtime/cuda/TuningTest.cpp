@@ -109,6 +109,12 @@ TEST_F(TuningTest, AtThePowerLimitTheFewestJoulesAreChosen) {
   for (const auto &each : choice["held"]) // joules of a run are those watts for its time
     EXPECT_NEAR(double(each["mj"]) / double(each["us"]) * 1e3, each["chosen"] == 2 ? 100 : 700, 5);
 
+  const std::string described = Tuning::describe(options.tuneFile);
+  EXPECT_CONTAINS(described, "chosen by --tune on Fake GPU, cuBLASLt 13.0.2\n  48x32x64 ");
+  EXPECT_CONTAINS(described, ": algorithm 3 of 4 by joules, ");
+  EXPECT_CONTAINS(described, "; algorithm 2: ");
+  EXPECT_EQ(Tuning::describe(cache.path + "/none"), "");
+
   // Kept and taken again, without a word.
   options.tune = false;
   reported.clear();
@@ -180,6 +186,7 @@ TEST_F(TuningTest, CandidatesAreChosenByJoules) {
   fake.elapsed = 1;
   auto device = make(plan);
   ASSERT_TRUE(device);
+  ASSERT_TRUE(device->prepareAhead({"main"})); // which is measured on its data, so not yet
   test::checkSmallPlan(*device, 1000, 2);
   EXPECT_CONTAINS(line("tuned scale: scale_otherwise by joules, "), " mJ (scale ");
   const nlohmann::json choice = kept()["kernels"]["Fake GPU"]["scale | scale_otherwise"];
