@@ -55,6 +55,12 @@ std::vector<CommandTime> timesOf(const plan::Plan &plan, const Programs &program
   return result;
 }
 
+/// What one run of a command costs by itself, repeated for a while.
+struct CommandCost {
+  const plan::Command *command = nullptr;
+  double seconds = 0, joules = 0; ///< joules of the whole device meanwhile
+};
+
 /// When one command ran.
 struct CommandSpan {
   const plan::Command *command = nullptr;
@@ -66,6 +72,9 @@ struct CommandSpan {
 struct DeviceRates {
   double copyBytes = 0;                            ///< bytes read plus bytes written a second
   double f32Flops = 0, bf16Flops = 0, f8Flops = 0; ///< of matrix products, a second
+  /// Joules of the device for a byte of that copy and for an operation of these products, where
+  /// `costs` has measured them.
+  double copyJoules = 0, f32Joules = 0, bf16Joules = 0, f8Joules = 0;
 };
 
 /// A device's counter of the energy that it uses, with all that runs on it.
@@ -118,6 +127,15 @@ public:
   /// With DeviceOptions::trace: what floors of times are computed from; nothing where the device
   /// does not measure it.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
+  /// Why `costs` cannot be asked; empty where it can.
+  virtual std::string whyNoCosts() const { return "this device does not count them"; }
+  /// What a run of each command of these programs costs, of those that compute or copy something by
+  /// themselves, each repeated for a while when nothing else runs; with DeviceOptions::trace
+  /// `rates` has joules from then on. Takes a second a command or less. What lies in the buffers is
+  /// lost.
+  virtual Result<std::vector<CommandCost>> costs(const std::vector<std::string> &programs) {
+    return failed(whyNoCosts());
+  }
   /// The counter of the energy that the device uses.
   virtual EnergyCounter energy() const { return {{}, "this device does not count it", ""}; }
   /// What the parts of making the device took, and what it did once for programs since then.

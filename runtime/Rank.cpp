@@ -34,13 +34,13 @@ Status Rank::run() {
     return status;
   if (Status status = writeTimes(); !status)
     return status;
-  if (Status status = writeTrace(); !status)
-    return status;
   if (Status status = writeScales(); !status)
     return status;
   if (Status status = dumpParameters(); !status)
     return status;
-  return exportParameters();
+  if (Status status = exportParameters(); !status)
+    return status;
+  return writeTrace(); // the last: measuring joules loses what the buffers hold
 }
 
 Status Rank::prepare() {
@@ -61,6 +61,8 @@ Status Rank::prepare() {
   if (!made)
     return made.error();
   device = std::move(*made);
+  if (const std::string why = options.joules ? device->whyNoCosts() : ""; !why.empty())
+    return badInput("--joules: " + why);
   Result<RankEnergy> counters = RankEnergy::start(*device, communicator, job.firstStep);
   if (!counters)
     return counters.error();

@@ -129,9 +129,27 @@ Status Rank::writeTrace() {
   if (job.options.profile.empty())
     return ok();
   Result<std::vector<std::string>> all = communicator.exchange(
-      packSpans(plan, {machineName(), meeting, std::move(spans)}), "trace of the last step");
+      packSpans(plan, {machineName(), meeting, spans}), "trace of the last step");
   if (!all)
     return all.error();
+  std::vector<CommandCost> costs;
+  if (job.options.joules) {
+    std::vector<std::string> programs; // of the step
+    for (const plan::Program &program : plan.programs)
+      if (std::any_of(spans.begin(), spans.end(), [&](const CommandSpan &span) {
+            return std::any_of(program.commands.begin(), program.commands.end(),
+                               [&](const plan::Command &each) { return &each == span.command; });
+          }))
+        programs.push_back(program.name);
+    communicator.doing("measuring joules of commands");
+    Result<std::vector<CommandCost>> measured = device->costs(programs);
+    if (!measured)
+      return measured.error();
+    costs = std::move(*measured);
+    if (const std::optional<DeviceRates> rates = device->rates())
+      for (const std::string &line : wastes(plan, spans, costs, *rates))
+        job.console.say(line);
+  }
   return writeText("--profile", job.options.profile, [&]() -> Result<std::string> {
     std::vector<RankSpans> ranks;
     for (const std::string &text : *all) {
@@ -141,7 +159,7 @@ Status Rank::writeTrace() {
       ranks.push_back(std::move(*rankSpans));
     }
     return traceText(plan, job.planHash, device->describe(), job.steps, aligned(std::move(ranks)),
-                     device->rates());
+                     device->rates(), costs);
   });
 }
 

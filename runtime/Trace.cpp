@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
@@ -24,6 +25,21 @@ using plan::DType;
 struct Sums {
   int64_t runs = 0;
   double seconds = 0, floor = 0, bytes = 0, flops = 0;
+  double joules = 0, floorJoules = 0, secondsAlone = 0;
+};
+
+using Costs = std::unordered_map<const Command *, CommandCost>;
+
+Costs byCommand(const std::vector<CommandCost> &costs) {
+  Costs found;
+  for (const CommandCost &each : costs)
+    found[each.command] = each;
+  return found;
+}
+
+/// Of operations on some types: how many a second, and joules of one.
+struct TypeRates {
+  double flops = 0, joules = 0;
 };
 
 /// Of the trace's "kernels": a launch's kernel, a product's shape, else the kind.
@@ -40,7 +56,7 @@ std::string groupOf(const plan::Plan &plan, const Command &command) {
                      plan::nameOf(matmul->cType));
 }
 
-double rateOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
+TypeRates rateOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
   DType a = DType::F32, b = DType::F32;
   if (const auto *matmul = command.as<plan::Matmul>()) {
     a = matmul->aType;
@@ -52,12 +68,14 @@ double rateOf(const plan::Plan &plan, const Command &command, const DeviceRates 
     }
   }
   if (plan::isFloat8(a) && plan::isFloat8(b))
-    return rates.f8Flops;
-  return a == DType::F32 || b == DType::F32 ? rates.f32Flops : rates.bf16Flops;
+    return {rates.f8Flops, rates.f8Joules};
+  if (a == DType::F32 || b == DType::F32)
+    return {rates.f32Flops, rates.f32Joules};
+  return {rates.bf16Flops, rates.bf16Joules};
 }
 
 ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
-                         const std::optional<DeviceRates> &rates) {
+                         const std::optional<DeviceRates> &rates, const Costs &costs) {
   const Command &command = *span.command;
   ordered_json args = ordered_json::object();
   if (command.location.line)
@@ -84,6 +102,12 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
     if (span.seconds > 0)
       args["of_floor"] = floor / span.seconds;
   }
+  if (auto cost = costs.find(&command); cost != costs.end()) {
+    args["alone_us"] = 1e6 * cost->second.seconds;
+    args["mj"] = 1e3 * cost->second.joules;
+    if (rates)
+      args["floor_mj"] = 1e3 * floorJoulesOf(plan, command, *rates);
+  }
   return args;
 }
 
@@ -93,15 +117,58 @@ double floorOf(const plan::Plan &plan, const Command &command, const DeviceRates
   CommandWork work = workOf(plan, command);
   double floor = rates.copyBytes > 0 ? work.bytes / rates.copyBytes : 0;
   if (work.flops > 0)
-    if (double rate = rateOf(plan, command, rates); rate > 0)
+    if (double rate = rateOf(plan, command, rates).flops; rate > 0)
       floor = std::max(floor, work.flops / rate);
   return floor;
+}
+
+double floorJoulesOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
+  const CommandWork work = workOf(plan, command);
+  return std::max(work.bytes * rates.copyJoules, work.flops * rateOf(plan, command, rates).joules);
+}
+
+std::vector<std::string> wastes(const plan::Plan &plan, const std::vector<CommandSpan> &spans,
+                                const std::vector<CommandCost> &costs, const DeviceRates &rates) {
+  constexpr size_t most = 10;
+  const Costs found = byCommand(costs);
+  std::map<std::string, Sums> groups;
+  Sums all;
+  for (const CommandSpan &span : spans) {
+    const auto cost = found.find(span.command);
+    if (cost == found.end())
+      continue;
+    for (Sums *sums : {&all, &groups[groupOf(plan, *span.command)]}) {
+      ++sums->runs;
+      sums->joules += cost->second.joules;
+      sums->secondsAlone += cost->second.seconds;
+      sums->floorJoules += floorJoulesOf(plan, *span.command, rates);
+    }
+  }
+  std::vector<std::pair<std::string, Sums>> order(groups.begin(), groups.end());
+  std::stable_sort(order.begin(), order.end(), [](const auto &a, const auto &b) {
+    return a.second.joules - a.second.floorJoules > b.second.joules - b.second.floorJoules;
+  });
+  std::vector<std::string> lines = {
+      fmt::format("{:.2f} J in the commands of a step, each by itself, {:.2f} J by their bytes and "
+                  "operations; furthest above:",
+                  all.joules, all.floorJoules)};
+  for (const auto &[name, sums] : order) {
+    if (lines.size() > most || sums.joules <= sums.floorJoules)
+      break;
+    lines.push_back(fmt::format("  {:.3f} J more than {:.3f}: {} x {:.1f} us at {:.0f} W, {}",
+                                sums.joules - sums.floorJoules, sums.floorJoules, sums.runs,
+                                1e6 * sums.secondsAlone / double(sums.runs),
+                                sums.secondsAlone > 0 ? sums.joules / sums.secondsAlone : 0, name));
+  }
+  return lines;
 }
 
 std::string traceText(const plan::Plan &plan, const std::string &planHash,
                       const std::string &device, int64_t step,
                       const std::vector<std::vector<CommandSpan>> &ranks,
-                      const std::optional<DeviceRates> &rates) {
+                      const std::optional<DeviceRates> &rates,
+                      const std::vector<CommandCost> &costs) {
+  const Costs found = byCommand(costs);
   std::unordered_map<const Command *, const plan::Program *> programs;
   uint32_t streams = 1;
   for (const plan::Program &program : plan.programs) {
@@ -130,7 +197,7 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
       const Command &command = *span.command;
       std::string group = groupOf(plan, command);
       ordered_json args = {{"program", programs.at(&command)->name}};
-      args.update(argumentsOf(plan, span, rates));
+      args.update(argumentsOf(plan, span, rates, found));
       events.push_back({{"name", command.label.empty() ? group : command.label},
                         {"cat", nameOf(command.action)},
                         {"ph", "X"},
@@ -151,6 +218,10 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
         sums->floor += rates ? floorOf(plan, command, *rates) : 0;
         sums->bytes += work.bytes;
         sums->flops += work.flops;
+        if (auto cost = found.find(&command); cost != found.end()) {
+          sums->joules += cost->second.joules;
+          sums->floorJoules += rates ? floorJoulesOf(plan, command, *rates) : 0;
+        }
       }
     }
   std::stable_sort(groups.begin(), groups.end(), [](const auto &a, const auto &b) {
@@ -162,6 +233,10 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
     if (rates) {
       json["floor_us"] = 1e6 * sums.floor;
       json["gap_us"] = 1e6 * (sums.seconds - sums.floor);
+    }
+    if (!costs.empty()) {
+      json["mj"] = 1e3 * sums.joules;
+      json["floor_mj"] = 1e3 * sums.floorJoules;
     }
     json["bytes"] = sums.bytes;
     json["flops"] = sums.flops;
@@ -182,6 +257,11 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
                       {"f32_flops", rates->f32Flops},
                       {"bf16_flops", rates->bf16Flops},
                       {"f8_flops", rates->f8Flops}};
+  if (rates && rates->copyJoules > 0)
+    other["joules"] = {{"copy_byte", rates->copyJoules},
+                       {"f32_flop", rates->f32Joules},
+                       {"bf16_flop", rates->bf16Joules},
+                       {"f8_flop", rates->f8Joules}};
   put(other, all);
   ordered_json trace = {{"displayTimeUnit", "ms"},
                         {"otherData", std::move(other)},

@@ -47,6 +47,7 @@ struct TrainOptions {
   std::string tokenizer;    ///< file or folder whose tokenizer goes into it; default: --init's
   std::string times;        ///< file for the times of commands
   std::string profile;      ///< file for the trace of the last step
+  bool joules = false;      ///< the trace has joules of commands, which are measured at the end
   std::string tuneFile;     ///< as DeviceOptions
   bool tune = false, checkCommands = false; ///< as DeviceOptions::tune, waitForEach
   bool fp8Report = false; ///< measure FP8 products at the first step, the last, and with validation

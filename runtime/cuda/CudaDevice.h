@@ -60,6 +60,8 @@ public:
   std::vector<CommandTime> times() const override;
   std::vector<CommandSpan> takeSpans() override { return std::exchange(spans, {}); }
   std::optional<DeviceRates> rates() const override { return measuredRates; }
+  std::string whyNoCosts() const override;
+  Result<std::vector<CommandCost>> costs(const std::vector<std::string> &programs) override;
   std::vector<std::pair<std::string, std::string>> facts() const override;
   EnergyCounter energy() const override;
   Phases::Times startTimes() const override { return phases.milliseconds(); }
@@ -126,10 +128,20 @@ private:
   void tuneProducts();
   static void chooseToHold(std::vector<OpenProduct> &open);
   double warm(const std::vector<OpenProduct> &open, Held &held, const EnergyCounter &counter);
-  void take(OpenProduct &open, Held *held);
+  void take(OpenProduct &open, Held *repeats);
   void fillWithNoise();
   double secondsOf(const Product &product);
   void enqueue(const Product &product);
+  /// What an operand held before a command that updates it ran.
+  struct Kept {
+    CUdeviceptr at = 0, copy = 0;
+    uint64_t bytes = 0;
+  };
+  std::string keyOfCost(const Prepared &prepared) const;
+  std::vector<Kept> keepSmall(const plan::Command &command);
+  CommandCost costOf(const Prepared &prepared, Held &held);
+  std::vector<CommandCost> costsOf(const std::vector<std::string> &programs);
+  void measureJoules(Held &held);
   /// Measures the ways of open commands, with what is in their operands, and takes the fastest from
   /// now on, on all ranks.
   void measureWays(const Prepared &prepared);
@@ -205,8 +217,9 @@ private:
   std::optional<Error> parted;       ///< why the ranks cannot go on
   std::vector<CommandSpan> spans;
   std::optional<DeviceRates> measuredRates;
-  double powerLimit = 0;  ///< watts, where choices were measured with the board at it
-  double heldSeconds = 0; ///< spent on counting joules of candidates
+  std::vector<CUdeviceptr> spare; ///< memory for `Kept`
+  double powerLimit = 0;          ///< watts, where choices were measured with the board at it
+  double heldSeconds = 0;         ///< spent on counting joules of candidates
 };
 
 } // namespace nano::cuda

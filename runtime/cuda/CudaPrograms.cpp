@@ -353,6 +353,14 @@ Status CudaDevice::runCommand(const std::string &program, size_t command) {
   });
 }
 
+Result<std::vector<CommandCost>> CudaDevice::costs(const std::vector<std::string> &names) {
+  if (const std::string why = whyNoCosts(); !why.empty())
+    return badInput(why);
+  std::vector<CommandCost> all;
+  Status status = guarded([&] { all = costsOf(names); });
+  return status ? Result<std::vector<CommandCost>>(std::move(all)) : status.error();
+}
+
 CUdeviceptr CudaDevice::rangeOf(uint32_t buffer, uint64_t offset, uint64_t bytes) const {
   if (Status status = plan::checkRange(plan, buffer, offset, bytes); !status)
     throw Failure{status.error()};

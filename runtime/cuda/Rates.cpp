@@ -1,5 +1,6 @@
 // Copies and products against the clock.
 #include "runtime/cuda/Rates.h"
+#include "runtime/cuda/Held.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +10,12 @@ namespace {
 
 using plan::DType;
 
-/// Operations a second of an n×n×n product; 0 when cuBLASLt has none.
-double productRate(Gpu &gpu, Products &products, DType type, int64_t n, CUdeviceptr memory,
-                   CUdeviceptr workspace, CUstream stream) {
+/// Measures one run of what it is given.
+using Measure = std::function<RunCost(const std::function<void()> &enqueue)>;
+
+/// The cost of an operation of an n×n×n product; nothing when cuBLASLt has none.
+RunCost productCost(Products &products, DType type, int64_t n, CUdeviceptr memory,
+                    CUdeviceptr workspace, CUstream stream, const Measure &measure) {
   plan::Matmul matmul;
   matmul.aType = matmul.bType = type;
   matmul.cType = type == DType::F32 ? DType::F32 : DType::BF16;
@@ -21,13 +25,14 @@ double productRate(Gpu &gpu, Products &products, DType type, int64_t n, CUdevice
   MatmulOperands operands = {memory, memory + operand, memory + 2 * operand};
   Result<std::unique_ptr<Product>> product = products.make(matmul, operands);
   if (!product)
-    return 0;
-  double seconds = secondsOfRun(gpu, stream, [&] {
+    return {};
+  const RunCost cost = measure([&] {
     if (cublasStatus_t status = (*product)->enqueue(workspace, stream);
         status != CUBLAS_STATUS_SUCCESS)
       throw Failure{failed("cuBLASLt: the product that measures its rate does not run")};
   });
-  return seconds > 0 ? 2 * std::pow(double(n), 3) / seconds : 0;
+  const double operations = 2 * std::pow(double(n), 3);
+  return {cost.seconds / operations, cost.joules / operations};
 }
 
 } // namespace
@@ -51,23 +56,34 @@ double secondsOfRun(Gpu &gpu, CUstream stream, const std::function<void()> &enqu
 }
 
 std::optional<DeviceRates> measureRates(Gpu &gpu, Products *products, CUdeviceptr memory,
-                                        uint64_t bytes, CUdeviceptr workspace, CUstream stream) {
+                                        uint64_t bytes, CUdeviceptr workspace, CUstream stream,
+                                        Held *held) {
+  constexpr double heldFor = 0.5;
   if (bytes < uint64_t(64) << 20)
     return std::nullopt;
+  const Measure measure = [&](const std::function<void()> &enqueue) {
+    const double once = secondsOfRun(gpu, stream, enqueue);
+    return held ? held->run(enqueue, once, heldFor) : RunCost{once, 0};
+  };
   DeviceRates rates;
   uint64_t half = std::min<uint64_t>(bytes / 2, uint64_t(2) << 30) / 256 * 256;
-  double seconds = secondsOfRun(gpu, stream, [&] {
+  const RunCost copy = measure([&] {
     gpu.check(gpu.api.cuMemcpyDtoDAsync(memory + half, memory, half, stream), "cuMemcpyDtoDAsync");
   });
-  rates.copyBytes = 2 * double(half) / seconds;
+  rates.copyBytes = 2 * double(half) / copy.seconds;
+  rates.copyJoules = copy.joules / (2 * double(half));
   if (!products)
     return rates;
   auto side = int64_t(std::sqrt(double(bytes) / 12)) / 256 * 256;
   side = std::min<int64_t>(side, 8192);
-  rates.f32Flops = productRate(gpu, *products, DType::F32, std::min<int64_t>(side, 4096), memory,
-                               workspace, stream);
-  rates.bf16Flops = productRate(gpu, *products, DType::BF16, side, memory, workspace, stream);
-  rates.f8Flops = productRate(gpu, *products, DType::F8E4M3FN, side, memory, workspace, stream);
+  auto product = [&](DType type, int64_t n, double &flops, double &joules) {
+    const RunCost cost = productCost(*products, type, n, memory, workspace, stream, measure);
+    flops = cost.seconds > 0 ? 1 / cost.seconds : 0;
+    joules = cost.joules;
+  };
+  product(DType::F32, std::min<int64_t>(side, 4096), rates.f32Flops, rates.f32Joules);
+  product(DType::BF16, side, rates.bf16Flops, rates.bf16Joules);
+  product(DType::F8E4M3FN, side, rates.f8Flops, rates.f8Joules);
   return rates;
 }
 

@@ -51,31 +51,13 @@ std::string isNotNegative(const std::string &text) {
 /// Options that mean nothing without training, and what excludes them: --sample, --perplexity,
 /// --logits, --logprobs; --compare, which does one step.
 Status checkTogether(const CLI::App &app, const Options &options) {
-  const char *trainOnly[] = {"--train",
-                             "--val",
-                             "--gpus",
-                             "--share-gpus",
-                             "--steps",
-                             "--save",
-                             "--save-every",
-                             "--log",
-                             "--set-aside",
-                             "--val-every",
-                             "--val-tokens",
-                             "--dump-params",
-                             "--export-hf",
-                             "--times",
-                             "--fp8-report",
-                             "--profile",
-                             "--tune",
-                             "--check-commands",
-                             "--calibrate",
-                             "--rank-timeout",
-                             "--coordinator",
-                             "--job-secret",
-                             "--data-from-start",
-                             "--tensorboard",
-                             "--show"};
+  const char *trainOnly[] = {
+      "--train",        "--val",         "--gpus",       "--share-gpus",      "--steps",
+      "--save",         "--save-every",  "--log",        "--set-aside",       "--val-every",
+      "--val-tokens",   "--dump-params", "--export-hf",  "--times",           "--fp8-report",
+      "--profile",      "--joules",      "--tune",       "--check-commands",  "--calibrate",
+      "--rank-timeout", "--coordinator", "--job-secret", "--data-from-start", "--tensorboard",
+      "--show"};
   const char *insteads[] = {"--sample", "--perplexity", "--logits", "--logprobs", "--compare"};
   const char *instead = nullptr;
   for (const char *name : insteads)
@@ -92,6 +74,8 @@ Status checkTogether(const CLI::App &app, const Options &options) {
     for (const char *name : trainOnly)
       if (app.count(name) > 0 && name != std::string_view("--train"))
         return badInput(fmt::format("{}: not together with --compare", name));
+  if (options.train.joules && options.train.profile.empty())
+    return badInput("--joules: needs --profile FILE");
   if (app.count("--tolerance") > 0 && options.compare.empty())
     return badInput("--tolerance: only together with --compare");
   if (app.count("--temperature") > 0 && !options.sample)
@@ -250,6 +234,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
                  "stream, for ui.perfetto.dev; a step that is the first on a GPU is empty, and any "
                  "with --check-commands")
       ->type_name("OUT.json");
+  app.add_flag("--joules", train.joules,
+               "With --profile: measure the joules of every command of that step, on one rank "
+               "after all else, and say where most are wasted; takes a minute or two");
   app.add_flag(
       "--tune", train.tune,
       "Measure algorithms for the plan's matrix products on a GPU, and the candidates that "

@@ -194,6 +194,41 @@ TEST_F(TuningTest, CandidatesAreChosenByJoules) {
   EXPECT_EQ(choice["limit_w"], 700);
   EXPECT_LT(choice["mj"]["scale_otherwise"], choice["mj"]["scale"]);
   EXPECT_GT(choice["us"]["scale"], 0);
+  EXPECT_CONTAINS(Tuning::describe(options.tuneFile), "  scale_otherwise by joules, ");
+}
+
+TEST_F(TuningTest, CommandsCostWhatTheBoardDraws) {
+  options.tune = false;
+  Board::drawn = [] { return 500.0; };
+  fake.elapsed = 1;
+  const plan::Plan plan = smallPlan(1000);
+  auto device = make(plan);
+  ASSERT_TRUE(device);
+  test::checkSmallPlan(*device, 1000, 1);
+  EXPECT_EQ(device->whyNoCosts(), "");
+  Result<std::vector<CommandCost>> costs = device->costs({"main"});
+  ASSERT_TRUE(costs) << costs.error().message;
+  const std::vector<plan::Command> &commands = plan.programs[0].commands;
+  // Events wait for others and cost nothing alone.
+  EXPECT_EQ(costs->size(), size_t(std::count_if(commands.begin(), commands.end(), [](auto &each) {
+              return each.template is<plan::Launch>() || each.template is<plan::Fill>() ||
+                     each.template is<plan::Copy>();
+            })));
+  ASSERT_FALSE(costs->empty());
+  const auto updates = [](const CommandCost &each) {
+    const auto *launch = each.command->as<plan::Launch>();
+    return launch && launch->kernel == 1;
+  };
+  for (const CommandCost &each : *costs) {
+    EXPECT_GE(each.seconds, 0);
+    if (!updates(each)) // else copies that put back what it updates are subtracted
+      EXPECT_NEAR(each.joules / each.seconds, 500, 25);
+  }
+  // What a command updates is as it was, however often it has run.
+  EXPECT_TRUE(std::any_of(costs->begin(), costs->end(), updates));
+  auto refused = device->costs({"none"});
+  ASSERT_FALSE(refused);
+  EXPECT_CONTAINS(refused.error().message, "the plan has no program 'none'");
 }
 
 } // namespace

@@ -91,6 +91,7 @@ TEST_F(NanorunTest, HelpAndVersion) {
                              "--times",
                              "--threads",
                              "--profile",
+                             "--joules",
                              "--tune",
                              "--check-commands",
                              "--describe",
@@ -124,9 +125,12 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
   expectBad({"--sample", "3", "--train", "x"}, "not together with --sample");
-  for (const char *option : {"--tune", "--check-commands"})
+  for (const char *option : {"--tune", "--joules", "--check-commands"})
     expectBad({"--sample", "3", option}, "not together with --sample");
   expectBad({"--train", "@train.bin", "--profile", "@no/t.json"}, "--profile ");
+  expectBad({"--train", "@train.bin", "--joules"}, "--joules: needs --profile FILE");
+  expectBad({"--train", "@train.bin", "--steps", "1", "--profile", "@t.json", "--joules"},
+            "--joules: this device does not count them");
   expectBad({}, "--train is missing");
   ProcessResult nothing = runProcess({NANORUN});
   EXPECT_EQ(nothing.status, 2);

@@ -112,6 +112,35 @@ TEST_F(TraceTest, NamesEveryCommand) {
   EXPECT_NEAR(trace["kernels"][0]["gap_us"], 2, 1e-6);
 }
 
+TEST_F(TraceTest, NamesTheLargestWastes) {
+  rates.copyJoules = 2e-9; // 10000 bytes: 20 uJ
+  rates.bf16Joules = 1e-9; // 4e6 operations: 4 mJ
+  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, *spans[0].command, rates), 20e-6);
+  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, *spans[1].command, rates), 4e-3);
+  const std::vector<CommandCost> costs = {{spans[0].command, 5e-6, 3e-3},
+                                          {spans[1].command, 10e-6, 6e-3}};
+  spans.push_back(spans[0]); // once more
+  EXPECT_EQ(wastes(plan, spans, costs, rates),
+            (std::vector<std::string>{
+                "0.01 J in the commands of a step, each by itself, 0.00 J by their bytes and "
+                "operations; furthest above:",
+                "  0.006 J more than 0.000: 2 x 5.0 us at 600 W, norm_1234",
+                "  0.002 J more than 0.004: 1 x 10.0 us at 600 W, matmul 100x200x50 batch 2 "
+                "bf16*bf16->bf16"}));
+  auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 1, {spans}, rates, costs));
+  for (const auto &event : trace["traceEvents"])
+    if (event["ph"] == "X" && event["name"] == "norm") {
+      EXPECT_NEAR(event["args"]["mj"], 3, 1e-9);
+      EXPECT_NEAR(event["args"]["alone_us"], 5, 1e-9);
+      EXPECT_NEAR(event["args"]["floor_mj"], 0.02, 1e-9);
+    } else if (event["ph"] == "X" && event["cat"] == "fill") {
+      EXPECT_FALSE(event["args"].contains("mj")); // it was not measured
+    }
+  EXPECT_NEAR(trace["otherData"]["mj"], 12, 1e-9);
+  EXPECT_NEAR(trace["otherData"]["floor_mj"], 4.04, 1e-9);
+  EXPECT_NEAR(trace["otherData"]["joules"]["bf16_flop"], 1e-9, 1e-18);
+}
+
 TEST_F(TraceTest, WithoutRatesThereAreNoFloors) {
   auto trace = nlohmann::json::parse(traceText(plan, "hash", "a device", 1, {spans}, std::nullopt));
   for (const auto &event : trace["traceEvents"])
