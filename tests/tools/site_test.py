@@ -143,9 +143,9 @@ class SetupTest(SiteTest):
             result.stdout,
             "^setup: installing with apt-get: build-essential .*libmlir-22-dev.*\nsetup: installing "
             "with apt-get: libopenmpi-dev openmpi-bin\nsetup: installing with apt-get: chromium\n"
-            "setup: everything is present\n$",
+            "setup: installing with apt-get: dieharder\nsetup: everything is present\n$",
         )
-        self.assertEqual(len(self.calls()), 6)
+        self.assertEqual(len(self.calls()), 8)
         self.assertNotIn("--bpe", result.stdout)
         os.unlink(self.path("calls"))
         self.assertEqual(
@@ -204,6 +204,11 @@ class SetupTest(SiteTest):
         result = self.setup()
         self.assertEqual(result.returncode, 0)
         self.assertIn("going on without chromium: tests of nanoc explore's pages", result.stderr)
+        self.write("unknown", "dieharder")
+        self.write("installed")
+        result = self.setup()
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("going on without dieharder: the test of random numbers", result.stderr)
         self.assertEqual(self.setup("--check").returncode, 0)
 
     def test_no_network(self):
