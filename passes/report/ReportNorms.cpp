@@ -4,7 +4,6 @@
 //   %p = nano.load @w                       %q = …                          the update
 //   %q = …                           =>     %d = nano.sub %q, %p            and Σd², Σp² of the
 //   group nano.store %q, @w                       nano.store %q, @w
-//                                           %g = nano.load @grad.w
 //                                           nano.report "grad_norm/G" norm (%g · @grad_scale)
 //                                           nano.report "param_norm/G" norm √Σp²
 //                                           nano.report "update_ratio/G" mean √(Σd² / Σp²)
@@ -117,9 +116,20 @@ LogicalResult ReportNorms::reportGradients(OpBuilder &builder, StringAttr optimi
     gradients.insert(gradient);
   }
   for (StateOp gradient : gradients) {
+    // Where the update has read it already, so that one kernel may do both.
+    OpBuilder::InsertionGuard guard(builder);
+    Value read;
+    for (auto load : builder.getBlock()->getOps<LoadOp>())
+      if (load.getSymbol() == gradient.getSymName()) {
+        read = load;
+        builder.setInsertionPointAfter(load);
+        break;
+      }
     GraphBuilder g(builder, gradient.getLoc());
     Value scale = g.mul(g.load(gradScaleSymbol, number), 1 / double(group.every));
-    Value x = g.mul(g.toF32(g.load(gradient.getSymName(), gradient.getTensorType())), scale);
+    if (!read)
+      read = g.load(gradient.getSymName(), gradient.getTensorType());
+    Value x = g.mul(g.toF32(read), scale);
     std::optional<Sharding> sharding = shardingOf(gradient);
     ReportOp::create(
         builder, gradient.getLoc(), "grad_norm/" + optimizer.str(), ReportKind::norm, x,

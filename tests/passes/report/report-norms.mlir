@@ -53,10 +53,16 @@ module {
     // CHECK: %[[U:.*]] = nano.load @u
     // CHECK-NOT: nano.load @u
     %u = nano.load @u : tensor<4xbf16>
-    %v = nano.add %u, %u : tensor<4xbf16>
-    nano.store %v, @u : tensor<4xbf16>
+    // Nor its gradient: what squares it stands beside the update's reader.
+    // CHECK: %[[GRAD:.*]] = nano.load @grad.u
     // CHECK: nano.constant 5.000000e-01 : tensor<f32>
-    // CHECK: nano.report "grad_norm/vectors" norm %{{.*}} : tensor<4xf32>
+    // CHECK: %[[SCALED:.*]] = nano.mul %[[GRAD]]
+    // CHECK: nano.report "grad_norm/vectors" norm %[[SCALED]] : tensor<4xf32>
+    // CHECK: nano.cast
+    %g = nano.load @grad.u : tensor<4xf32>
+    %c = nano.cast %g : tensor<4xf32> -> tensor<4xbf16>
+    %v = nano.add %u, %c : tensor<4xbf16>
+    nano.store %v, @u : tensor<4xbf16>
     // CHECK: nano.report "param_norm/vectors" norm
     // CHECK: nano.report "update_ratio/vectors" mean
     // CHECK: nano.report "grad_norm/matrices" norm
