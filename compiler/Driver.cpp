@@ -440,7 +440,8 @@ private:
 
   static LogicalResult addNativeCode(codegen::PlanParts &parts, const codegen::CpuTarget &target) {
     const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-    FailureOr<codegen::NativeCode> native = codegen::compileKernels(parts.kernels, target, threads);
+    FailureOr<codegen::NativeCode> native =
+        codegen::compileKernels(parts.kernels, target, {.threads = threads});
     if (failed(native))
       return failure();
     parts.code = std::move(native->code);

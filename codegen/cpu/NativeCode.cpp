@@ -38,7 +38,7 @@ namespace nano::codegen {
 
 static const char *triple = "x86_64-unknown-linux-gnu";
 
-static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target,
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target, bool isOptimized,
                                                         std::string &error) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -59,7 +59,7 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target,
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
       llvm::Triple(triple), target.avx512 ? "x86-64-v4" : "x86-64-v3",
       target.avx512Bf16 ? "+avx512bf16" : "", options, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
+      isOptimized ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None));
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -84,9 +84,9 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 /// The object file of a module in the LLVM dialect, or nothing and an error.
 static std::optional<llvm::SmallVector<char, 0>>
-makeObject(ModuleOp module, const CpuTarget &target, std::string &error) {
+makeObject(ModuleOp module, const CpuTarget &target, bool isOptimized, std::string &error) {
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, error);
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, isOptimized, error);
   if (!machine)
     return std::nullopt;
   std::unique_ptr<llvm::Module> code =
@@ -105,7 +105,8 @@ makeObject(ModuleOp module, const CpuTarget &target, std::string &error) {
     function.addFnAttr("prefer-vector-width", target.avx512 ? "512" : "256");
     function.addFnAttr("min-legal-vector-width", target.avx512 ? "512" : "256");
   }
-  optimize(*code, *machine);
+  if (isOptimized)
+    optimize(*code, *machine);
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
   llvm::legacy::PassManager emission;
@@ -209,8 +210,8 @@ static std::vector<OwningOpRef<ModuleOp>> distribute(ModuleOp module, unsigned c
   return parts;
 }
 
-FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, unsigned threads,
-                                     NativeTimes *times) {
+FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target,
+                                     const NativeOptions &options, NativeTimes *times) {
   using Clock = std::chrono::steady_clock;
   auto millisecondsSince = [](Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -236,13 +237,14 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target, 
     times->lowering = millisecondsSince(start);
 
   start = Clock::now();
-  std::vector<OwningOpRef<ModuleOp>> parts = distribute(*copy, std::max(1u, threads));
+  std::vector<OwningOpRef<ModuleOp>> parts = distribute(*copy, std::max(1u, options.threads));
   std::vector<std::optional<llvm::SmallVector<char, 0>>> objects(parts.size());
   std::vector<std::string> errors(parts.size());
   std::vector<std::thread> workers;
   for (size_t i = 1; i < parts.size(); ++i)
-    workers.emplace_back([&, i] { objects[i] = makeObject(*parts[i], target, errors[i]); });
-  objects[0] = makeObject(*parts[0], target, errors[0]);
+    workers.emplace_back(
+        [&, i] { objects[i] = makeObject(*parts[i], target, options.isOptimized, errors[i]); });
+  objects[0] = makeObject(*parts[0], target, options.isOptimized, errors[0]);
   for (std::thread &worker : workers)
     worker.join();
   SmallVector<llvm::SmallVector<char, 0>> finished;

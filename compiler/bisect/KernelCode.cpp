@@ -15,7 +15,7 @@ static Result<std::string> compile(mlir::ModuleOp kernels) {
     return failed("this machine's processor lacks AVX2 or FMA, which kernels for the CPU need");
   const FirstError errors(kernels.getContext());
   mlir::FailureOr<codegen::NativeCode> native =
-      codegen::compileKernels(kernels, *target, /*threads=*/1);
+      codegen::compileKernels(kernels, *target, {.threads = 1});
   if (mlir::failed(native))
     return errors.error();
   return std::move(native->code);

@@ -99,8 +99,12 @@ TensorValue Machine::matmul(Product op, const TensorValue &a, const TensorValue 
       for (int64_t i = 0; i < k; ++i) {
         double factor = left[(batch * m + r) * k + i];
         const double *other = right.data() + (batch * k + i) * n;
-        for (int64_t c = 0; c < n; ++c)
-          add(row[c], factor * other[c]);
+        if (isPlain())
+          for (int64_t c = 0; c < n; ++c)
+            add(row[c], factor * other[c]);
+        else
+          for (int64_t c = 0; c < n; ++c)
+            row[c] += factor * other[c];
       }
     }
   for (int64_t i = 0; i < y.size(); ++i)

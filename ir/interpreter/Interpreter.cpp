@@ -142,9 +142,7 @@ static double dithered(double value, int bits, std::mt19937_64 &random) {
   return std::bit_cast<double>((std::bit_cast<uint64_t>(value) + (random() & below)) & ~below);
 }
 
-double Machine::partial(double x) const {
-  if (options.arithmetic != Arithmetic::plain)
-    return x;
+double Machine::roundedPartial(double x) const {
   constexpr int beyondF32 = 29; // bits of a double's fraction
   return static_cast<float>(options.dither ? dithered(x, beyondF32, *options.dither) : x);
 }
@@ -207,7 +205,7 @@ FailureOr<SmallVector<TensorValue>> Machine::runOp(Operation *op, Operands opera
     Type element = cast<ShapedType>(name.getType()).getElementType();
     if (element.isInteger())
       llvm::for_each(value.data, [&](double &x) { x = wrapInteger(x, element); });
-    else
+    else if (options.arithmetic != Arithmetic::exact)
       llvm::for_each(value.data, [&](double &x) { x = narrowed(x, element); });
   }
   return results;

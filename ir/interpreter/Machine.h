@@ -47,9 +47,11 @@ private:
 
   TensorValue emptyResult(mlir::Operation *op, unsigned index = 0) const;
   /// A sum or product inside an op, as the arithmetic has it.
-  double partial(double x) const;
+  double partial(double x) const { return isPlain() ? roundedPartial(x) : x; }
   /// sum += term, likewise; a term that is a product is rounded first.
   void add(double &sum, double term) const { sum = partial(sum + partial(term)); }
+  bool isPlain() const { return options.arithmetic == Arithmetic::plain; }
+  double roundedPartial(double x) const;
   /// An op's result, likewise.
   double narrowed(double x, mlir::Type type) const;
 

@@ -35,10 +35,11 @@ protected:
     });
   }
 
-  FailureOr<codegen::NativeCode> compile(const std::string &text, unsigned threads = 2) {
+  FailureOr<codegen::NativeCode> compile(const std::string &text,
+                                         const codegen::NativeOptions &options = {}) {
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module);
-    return codegen::compileKernels(*module, *codegen::CpuTarget::host(), threads);
+    return codegen::compileKernels(*module, *codegen::CpuTarget::host(), options);
   }
 
   MLIRContext context;
@@ -65,20 +66,22 @@ std::string adding(const std::string &name, double value) {
 
 TEST_F(NativeCodeTest, ExportsEveryKernelAndRuns) {
   std::string text = adding("a", 1) + adding("b", 2) + adding("c", 3);
-  FailureOr<codegen::NativeCode> code = compile(text);
-  ASSERT_TRUE(succeeded(code)) << message;
-  auto loaded = plan::LoadedCode::load(code->code);
-  ASSERT_TRUE(static_cast<bool>(loaded));
-  for (auto [name, value] : {std::pair("a", 1.0F), std::pair("b", 2.0F), std::pair("c", 3.0F)}) {
-    float data[4] = {0, 0, 0, 0};
-    void *arguments[] = {data};
-    plan::KernelFunction kernel = (*loaded)->find(name);
-    ASSERT_TRUE(kernel);
-    kernel(arguments, nullptr, 1, 3);
-    EXPECT_EQ(data[0], 0);
-    EXPECT_EQ(data[1], value);
-    EXPECT_EQ(data[2], value);
-    EXPECT_EQ(data[3], 0);
+  for (bool isOptimized : {true, false}) {
+    FailureOr<codegen::NativeCode> code = compile(text, {.isOptimized = isOptimized});
+    ASSERT_TRUE(succeeded(code)) << message;
+    auto loaded = plan::LoadedCode::load(code->code);
+    ASSERT_TRUE(static_cast<bool>(loaded));
+    for (auto [name, value] : {std::pair("a", 1.0F), std::pair("b", 2.0F), std::pair("c", 3.0F)}) {
+      float data[4] = {0, 0, 0, 0};
+      void *arguments[] = {data};
+      plan::KernelFunction kernel = (*loaded)->find(name);
+      ASSERT_TRUE(kernel);
+      kernel(arguments, nullptr, 1, 3);
+      EXPECT_EQ(data[0], 0);
+      EXPECT_EQ(data[1], value);
+      EXPECT_EQ(data[2], value);
+      EXPECT_EQ(data[3], 0);
+    }
   }
   // The module is as it was.
   auto kernels = module->getOps<kernel::FuncOp>();

@@ -105,7 +105,7 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
     return nullptr;
   }
   FailureOr<codegen::NativeCode> native =
-      codegen::compileKernels(*runner->kernelModule, target, /*threads=*/1);
+      codegen::compileKernels(*runner->kernelModule, target, {.threads = 1});
   if (failed(native)) {
     ADD_FAILURE() << "the kernel does not compile";
     return nullptr;

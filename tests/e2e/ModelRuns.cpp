@@ -212,9 +212,18 @@ void ModelRuns::compile(const std::vector<OwningOpRef<ModuleOp>> &modules,
   own.world = pipeline.world;
   own.target = pipeline.target;
   if (pipeline.target == "cpu") {
-    auto native = codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
-                                          *codegen::CpuTarget::host(), 1);
+    auto compiled = [&](bool isOptimized) {
+      return codegen::compileKernels(module.lookupSymbol<ModuleOp>("kernels"),
+                                     *codegen::CpuTarget::host(),
+                                     {.threads = 1, .isOptimized = isOptimized});
+    };
+    auto native = compiled(isWhole());
     ASSERT_TRUE(succeeded(native));
+    if (isWhole() && pipeline.world == 1 && number() % 4 == 0) {
+      auto other = compiled(false);
+      ASSERT_TRUE(succeeded(other));
+      unoptimizedCode = other->code;
+    }
     own.code = native->code;
     own.cpuFeatures = native->cpuFeatures;
   } else {
@@ -527,6 +536,13 @@ static void joinSources(plan::Plan &plan) {
   plan.sources.push_back(std::move(joined));
 }
 
+void ModelRuns::expectSameBits(const Record &found, const Record &expected) {
+  EXPECT_EQ(found.losses, expected.losses) << path;
+  for (int64_t step = 0; step < steps; ++step)
+    for (const auto &[name, value] : found.states[step])
+      EXPECT_EQ(value.data, expected.states[step].at(name).data) << name << ", " << path;
+}
+
 void ModelRuns::compareEmulated() {
   std::map<int64_t, plan::Plan> emulated;
   try {
@@ -546,10 +562,7 @@ void ModelRuns::compareEmulated() {
       first = record;
       continue;
     }
-    EXPECT_EQ(record.losses, first.losses) << path;
-    for (int64_t step = 0; step < steps; ++step)
-      for (const auto &[name, value] : record.states[step])
-        EXPECT_EQ(value.data, first.states[step].at(name).data) << name << ", " << path;
+    expectSameBits(record, first);
   }
   std::printf("ran on the emulator\n");
 }
@@ -574,6 +587,11 @@ void ModelRuns::trainAsTheInterpreterDoes() {
     return;
   const Record one = runPlan(plans.at(1), 1);
   compare(one, "one rank", true);
+  if (!unoptimizedCode.empty()) {
+    plan::Plan other = plans.at(1);
+    other.code = unoptimizedCode;
+    expectSameBits(runPlan(other, 1), one);
+  }
   for (const auto &[world, plan] : plans)
     if (world > 1)
       compare(runPlan(plan, int(world)), std::to_string(world) + " ranks", false);

@@ -92,6 +92,7 @@ protected:
   /// its blocks and warps run in.
   void compareEmulated();
   void compare(const Record &found, const std::string &who, bool hasGradients);
+  void expectSameBits(const Record &found, const Record &expected);
   void checkFiniteDifferences();
 
   mlir::FailureOr<double> interpretedLoss(graph::ProgramOp program, const Sequence &sequence,
@@ -127,6 +128,10 @@ protected:
   std::vector<Record> plain; ///< empty until plainRuns is called
   /// Where plain programs were asked: the most times that a value lay as far off as theirs.
   std::optional<double> asPlain;
+  /// The kernels of whole models are compiled as nanoc does it, those of the others without LLVM's
+  /// optimizations. Of some whole ones both ways, which must agree to the bit: for one rank, the
+  /// second way.
+  std::string unoptimizedCode;
   Options options;
   Tolerance tolerance = forF32;
 };
