@@ -237,6 +237,7 @@ private:
                                                trainingSize(module(), "global_batch"), worlds);
     const MemoryAnswer answer = chooseMemory(request);
     saveBytes = answer.saveBytes;
+    spendBytes = answer.spendBytes;
     if (answer.choice.microBatch > 0)
       programs.front() = request.trace(answer.choice.microBatch);
     frontier = answer.frontier;
@@ -304,6 +305,8 @@ private:
       run.runStage = stage.name;
       if (i < saveBytes.size())
         run.options.recompute.saveBytes = saveBytes[i];
+      if (i < spendBytes.size())
+        run.options.recompute.spendBytes = spendBytes[i];
       if (dump && !stage.name.empty())
         run.dump = &dumps.emplace_back(dump->folder("stage-" + stage.name));
     }
@@ -533,6 +536,7 @@ private:
   std::deque<IrDump> dumps; ///< in folders of it
   Timer timer;
   std::vector<int64_t> saveBytes;  ///< with --max-memory: by stage of the run
+  std::vector<int64_t> spendBytes; ///< likewise
   std::string frontier;            ///< with --max-memory: what was tried
   std::vector<RunTraffic> traffic; ///< of the first number of ranks
   std::vector<plan::Plan> plans;

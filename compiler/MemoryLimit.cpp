@@ -100,8 +100,12 @@ private:
   static std::vector<int64_t> spareOf(ModuleOp module, const memory::MemorySummary &held);
   /// What a choice saves in a stage of the run.
   int64_t savingIn(size_t stage, const MemoryChoice &choice) const;
+  int64_t spendingIn(size_t stage, const MemoryChoice &choice) const;
+  int64_t spareIn(size_t stage, const MemoryChoice &choice) const;
   /// Looks for the least that must be saved with so many tokens in a micro-batch.
   void searchSaving(int64_t microBatch);
+  /// Looks whether what is left below the limit makes a step faster.
+  void searchSpending(int64_t microBatch);
   [[noreturn]] void refuse() const;
   std::string frontier(const Trial &chosen) const;
 
@@ -129,10 +133,17 @@ std::vector<int64_t> Search::spareOf(ModuleOp module, const memory::MemorySummar
   return most;
 }
 
-int64_t Search::savingIn(size_t stage, const MemoryChoice &choice) const {
+int64_t Search::spareIn(size_t stage, const MemoryChoice &choice) const {
   const auto spare = spares.find(choice.microBatch);
-  const bool isKnown = spare != spares.end() && stage < spare->second.size();
-  return std::max<int64_t>(0, choice.saveBytes - (isKnown ? spare->second[stage] : 0));
+  return spare != spares.end() && stage < spare->second.size() ? spare->second[stage] : 0;
+}
+
+int64_t Search::savingIn(size_t stage, const MemoryChoice &choice) const {
+  return std::max<int64_t>(0, choice.saveBytes - spareIn(stage, choice));
+}
+
+int64_t Search::spendingIn(size_t stage, const MemoryChoice &choice) const {
+  return choice.spendBytes == 0 ? 0 : choice.spendBytes + spareIn(stage, choice);
 }
 
 double Search::predict(ModuleOp module, int64_t ranks) {
@@ -183,6 +194,7 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
         StageRun &run = runs.emplace_back(StageRun{module, request.pipeline});
         run.options.world = ranks;
         run.options.recompute.saveBytes = savingIn(stage, choice);
+        run.options.recompute.spendBytes = spendingIn(stage, choice);
         run.options.recompute.next = 0;
       }
     }
@@ -204,7 +216,8 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
   }
   for (Part &part : parts) {
     part.trial.held = memory::summarizeMemory(part.stages.front());
-    if (const MemoryChoice &choice = part.trial.choice; choice.saveBytes == 0)
+    if (const MemoryChoice &choice = part.trial.choice;
+        choice.saveBytes == 0 && choice.spendBytes == 0)
       spares.try_emplace(choice.microBatch, spareOf(part.stages.front(), part.trial.held));
     part.trial.step = predict(part.stages.front(), part.trial.world);
     trials.push_back(std::move(part.trial));
@@ -222,8 +235,7 @@ const Trial *Search::fastest() const {
   const Trial *best = nullptr;
   for (const Trial &trial : trials)
     if (trial.world == world && fits(trial) &&
-        (!best || std::pair(trial.step, trial.choice.saveBytes) <
-                      std::pair(best->step, best->choice.saveBytes)))
+        (!best || std::pair(trial.step, trial.choice) < std::pair(best->step, best->choice)))
       best = &trial;
   return best;
 }
@@ -241,7 +253,7 @@ void Search::checkStates(const Trial &trial) const {
 }
 
 void Search::searchSaving(int64_t microBatch) {
-  const Trial whole = *find({microBatch, 0});
+  const Trial whole = *find({microBatch});
   if (fits(whole))
     return;
   // All that can be saved, and what has to be if the estimate is right.
@@ -284,10 +296,26 @@ void Search::searchSaving(int64_t microBatch) {
   }
 }
 
+void Search::searchSpending(int64_t microBatch) {
+  const Trial *found = find({microBatch});
+  if (!found || !fits(*found))
+    return;
+  const int64_t spare = request.limit - found->arena();
+  // Gaps between buffers may take more than what is kept.
+  for (int64_t spend : {spare, spare - spare / 8}) {
+    const MemoryChoice choice{microBatch, 0, spend};
+    if (spend <= 0)
+      return;
+    evaluate(choice, world);
+    if (fits(*find(choice)))
+      return;
+  }
+}
+
 MemoryAnswer Search::run() {
   SmallVector<MemoryChoice> asGiven;
   for (int64_t tokens : request.microBatches)
-    asGiven.push_back({tokens, 0});
+    asGiven.push_back({tokens});
   evaluate(asGiven.front(), worlds);
   const Trial *largest = trials.data();
   for (const Trial &trial : trials) {
@@ -306,6 +334,8 @@ MemoryAnswer Search::run() {
         searchSaving(choice.microBatch);
     }
   }
+  for (const MemoryChoice &choice : asGiven)
+    searchSpending(choice.microBatch);
   const Trial *best = fastest();
   if (!best)
     refuse();
@@ -323,9 +353,11 @@ MemoryAnswer Search::run() {
       break;
     }
   best = fastest();
-  MemoryAnswer answer{best->choice, {}, frontier(*best)};
-  for (size_t stage = 0; stage < spares[best->choice.microBatch].size(); ++stage)
+  MemoryAnswer answer{best->choice, {}, {}, frontier(*best)};
+  for (size_t stage = 0; stage < spares[best->choice.microBatch].size(); ++stage) {
     answer.saveBytes.push_back(savingIn(stage, best->choice));
+    answer.spendBytes.push_back(spendingIn(stage, best->choice));
+  }
   return answer;
 }
 
@@ -355,7 +387,7 @@ std::string Search::frontier(const Trial &chosen) const {
           return other.world == world && other.arena() <= trial.arena() &&
                  other.step <= trial.step &&
                  (other.arena() < trial.arena() || other.step < trial.step ||
-                  other.choice.saveBytes < trial.choice.saveBytes);
+                  other.choice < trial.choice);
         }))
       rows.push_back(&trial);
   std::sort(rows.begin(), rows.end(),
@@ -373,7 +405,9 @@ std::string Search::frontier(const Trial &chosen) const {
     const std::string saving =
         row->choice.saveBytes
             ? fmt::format("  products made again to save {}", gigabytes(row->choice.saveBytes))
-            : "  no product made again";
+        : row->choice.spendBytes ? fmt::format("  operands of products kept, in {} at most",
+                                               gigabytes(row->choice.spendBytes))
+                                 : "  no product made again";
     text += fmt::format("{:>12} {:>12.3f} ms  {:>+6.1f}%{}{}{}\n", gigabytes(row->arena()),
                         1e3 * row->step, 100 * (row->step / fastestStep - 1), cut, saving,
                         row == &chosen ? "  <- chosen" : "");

@@ -1,7 +1,7 @@
 // --max-memory: how a step is cut and what is computed twice so that a rank holds no more.
 //
 // A choice is a number of tokens in a micro-batch, where the model says that it may be chosen, and
-// bytes that nano-recompute has to save; chunks of the head follow from both by themselves
+// bytes that nano-recompute has to save, or may spend; chunks of the head follow from both by themselves
 // (nano-chunk-rows). A trial takes a choice through all stages up to the plan of memory, without
 // native code, and predicts its step with the simulator. Trials that do not depend on each other
 // run side by side.
@@ -27,7 +27,8 @@ int64_t parseBytes(const std::string &text);
 struct MemoryChoice {
   int64_t microBatch = 0; ///< tokens; 0: as the model says
   int64_t saveBytes = 0;  ///< RecomputeOptions::saveBytes of the stage of the run that holds most
-  bool operator==(const MemoryChoice &other) const = default;
+  int64_t spendBytes = 0; ///< RecomputeOptions::spendBytes of that stage
+  auto operator<=>(const MemoryChoice &other) const = default;
 };
 
 /// The sizes of a micro-batch that are worth a trial beside `tokens`, which stands first as 0: half
@@ -51,6 +52,7 @@ struct MemoryAnswer {
   MemoryChoice choice;
   /// RecomputeOptions::saveBytes by stage of the run: one that holds less need not save as much.
   std::vector<int64_t> saveBytes;
+  std::vector<int64_t> spendBytes; ///< likewise RecomputeOptions::spendBytes
   std::string frontier; ///< lines for people: memory against predicted time of what was tried
 };
 

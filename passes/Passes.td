@@ -69,18 +69,22 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     `save-bytes` are what a step must hold less at the place where most is held; those values go that free most bytes there for a second, by the rates of `machine`.
     The same ops run on the same operands, so that no result changes.
 
+    With `spend-bytes` a step may hold so many bytes more instead: what products of both passes read, which the forward pass writes to memory in any case, is kept although cheap ops could make
+    it again, in the order of the program, so that the backward pass need not write it once more.
+
     No CSE may follow: it would merge a recomputed value with the kept one.
 
     Remarks: what products and attention make again, by model line, with bytes and predicted milliseconds; with `next` the same of so many values that would go next if `save-bytes` were
     more; with `report` every value that is kept, with its bytes.
 
-    Errors: a machine that cannot be read; negative `save-bytes` or `next`.
+    Errors: a machine that cannot be read; negative `save-bytes`, `spend-bytes` or `next`; bytes to save and to spend.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     Option<"maxSites", "max-sites", "int64_t", "4", "a value that more stretches of the backward pass need is kept">,
     Option<"maxOps", "max-ops", "int64_t", "256", "a value that takes more ops to recompute is kept">,
     Option<"saveBytes", "save-bytes", "int64_t", "0", "how many bytes less to hold than cheap ops spare, at the price of products and attention">,
+    Option<"spendBytes", "spend-bytes", "int64_t", "0", "how many bytes more may be held, of what products of both passes read">,
     Option<"machine", "machine", "std::string", "\"cpu\"", "rates by which these are priced: a machine's name or JSON file">,
     Option<"next", "next", "int64_t", "0", "remarks on so many values that would go next if `save-bytes` were more">,
     Option<"report", "report", "bool", "false", "a remark on every value that is kept, with its bytes">];

@@ -30,6 +30,9 @@
 //    `save-bytes` says that too much is held: by most bytes for a predicted second (KeepLess). It
 //    is made once, before its first use in the backward pass, and lives until the last one.
 //
+// 8. What a product of the forward pass reads is in memory there. Where a product of the backward
+//    pass reads it too, `spend-bytes` of such values are kept, which else would be written twice.
+//
 // A stretch of the backward pass is what lies between two ops that are kernels of their own
 // (products, attention, scatters); recomputed ops stand before their first use in it and are shared
 // within it, not beyond: what one kernel recomputes, no other must read. A parameter's gradient
@@ -72,8 +75,9 @@ bool endsStretch(Operation *op) {
 
 class Recomputation {
 public:
-  Recomputation(ProgramOp function, int64_t maxSites, int64_t maxOps)
-      : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps) {}
+  Recomputation(ProgramOp function, int64_t maxSites, int64_t maxOps, int64_t spendBytes)
+      : function(function), block(function.getBody().front()), maxSites(maxSites), maxOps(maxOps),
+        spendBytes(spendBytes) {}
 
   /// `saveBytes` is what must be held less than cheap ops alone spare; `machine` prices what that
   /// takes. Remarks say which values, as many as `next`, would go if it were more.
@@ -84,6 +88,7 @@ private:
   void findForward();
   LogicalResult takeRoots();
   void findNeeded();
+  void pinOperands();
   void weigh();
   void keep(Value value);
   void keepAnchors(Operation *op);
@@ -101,7 +106,7 @@ private:
 
   ProgramOp function;
   Block &block;
-  int64_t maxSites, maxOps;
+  int64_t maxSites, maxOps, spendBytes;
   DenseSet<Operation *> forward;
   /// Arguments, states, constants, and what parameters alone give.
   DenseSet<Value> there;
@@ -175,6 +180,25 @@ LogicalResult Recomputation::takeRoots() {
   return success();
 }
 
+/// Pins cheap values that products of both passes read, as many as `spend-bytes` allow.
+void Recomputation::pinOperands() {
+  int64_t left = spendBytes;
+  for (Operation &op : block.without_terminator()) {
+    if (!forward.contains(&op) || !isCheap(&op) || isTransparent(&op))
+      continue;
+    for (Value result : op.getResults()) {
+      bool isRead[2] = {}; // by products of the forward and of the backward pass
+      for (Operation *user : result.getUsers())
+        if (isa<MatmulOp>(user))
+          isRead[forward.contains(user) ? 0 : 1] = true;
+      const int64_t bytes = bytesOf(result);
+      if (isRead[0] && isRead[1] && needed.contains(result) && bytes <= left &&
+          pinned.insert(result).second)
+        left -= bytes;
+    }
+  }
+}
+
 void Recomputation::findNeeded() {
   int64_t stretch = 0;
   Operation *firstProduct = nullptr;
@@ -200,6 +224,7 @@ void Recomputation::findNeeded() {
     for (Value operand : firstProduct->getOperands())
       if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
         pinned.insert(operand);
+  pinOperands();
   // What leaves a region that the model marks, so that what is inside is made again from there.
   for (Operation *op : forward) {
     const Attribute region = op->getAttr(recomputeAttrName);
@@ -522,6 +547,14 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
       getOperation().emitError("save-bytes must not be negative, is ") << saveBytes.getValue();
       return signalPassFailure();
     }
+    if (spendBytes < 0) {
+      getOperation().emitError("spend-bytes must not be negative, is ") << spendBytes.getValue();
+      return signalPassFailure();
+    }
+    if (saveBytes > 0 && spendBytes > 0) {
+      getOperation().emitError("save-bytes and spend-bytes exclude each other");
+      return signalPassFailure();
+    }
     if (next < 0) {
       getOperation().emitError("next must not be negative, is ") << next.getValue();
       return signalPassFailure();
@@ -531,7 +564,7 @@ struct RecomputePass : nano::impl::RecomputeBase<RecomputePass> {
       getOperation().emitError(llvm::toString(rates.takeError()));
       return signalPassFailure();
     }
-    Recomputation recomputation(function, maxSites, maxOps);
+    Recomputation recomputation(function, maxSites, maxOps, spendBytes);
     if (failed(recomputation.run(saveBytes, next, *rates)))
       return signalPassFailure();
     recomputation.report(report);

@@ -199,14 +199,38 @@ class MaxMemory(RunTest):
         self.assertRegex(done.stderr, r"--max-memory: 0\.6 MB is too little for staged on 1 rank: .*s[23]")
 
     def test_fits_as_it_is(self):
-        """Nothing is made again where there is room: the plan is the one without a limit."""
-        whole, _, _ = self.compiled("models/gpt_tiny.cpp", LONG, "whole")
-        roomy, text, remarks = self.compiled(
-            "models/gpt_tiny.cpp", LONG, "roomy", "--max-memory", "1GB"
+        """Nothing is made again where it fits, nor kept where there is no room: the plan is the one
+        without a limit."""
+        whole, text, _ = self.compiled("models/gpt_tiny.cpp", LONG, "whole")
+        limit = arenas(text)[0] + 0.01
+        fits, text, remarks = self.compiled(
+            "models/gpt_tiny.cpp", LONG, "fits", "--max-memory", f"{limit:.2f}MB"
         )
-        self.assertEqual(read_bytes(roomy), read_bytes(whole))
-        self.assertIn("of 1 trial,", text)
+        self.assertEqual(read_bytes(fits), read_bytes(whole))
+        self.assertRegex(text, "no product made again  <- chosen")
         self.assertEqual(remarks, "")
+
+    def test_room_makes_it_faster(self):
+        """Where there is room, what products read is kept. Norms are then made once, by kernels that
+        may add up in another order than those that made them again."""
+        sizes = {**LONG, "dtype": "f32"}
+        whole, text, _ = self.compiled("models/gpt_tiny.cpp", sizes, "whole")
+        before = arenas(text)[0]
+        roomy, text, _ = self.compiled(
+            "models/gpt_tiny.cpp", sizes, "roomy", "--max-memory", "1GB"
+        )
+        self.assertRegex(text, r"operands of products kept, in [0-9.]+ MB at most  <- chosen")
+        self.assertGreater(arenas(text)[0], before)
+        half = f"{before + (arenas(text)[0] - before) / 2:.2f}MB"
+        _, text, _ = self.compiled("models/gpt_tiny.cpp", sizes, "half", "--max-memory", half)
+        self.assertRegex(text, r"operands of products kept, in [0-9.]+ MB at most  <- chosen")
+        options = ("--steps", STEPS, "--seed", 3)
+        wanted, found = (
+            train_losses(self.train(plan, name, *options)[0])
+            for plan, name in ((whole, "whole"), (roomy, "roomy"))
+        )
+        for one, other in zip(found, wanted, strict=True):
+            self.assertLess(abs(one - other), 1e-6 * abs(other))
 
     def test_eight_billion_parameters(self):
         """They fit on eight GPUs of 80 GB, and the report says which model lines hold how much."""
