@@ -82,6 +82,21 @@ TEST(PlanFields, StandOnTheFormatsPage) {
     EXPECT_TRUE(std::regex_search(page, std::regex("[`{ \"]" + key + "[`}?,\"]"))) << key;
 }
 
+/// A place of a document that is changed for as long as the object lives: a copy of the whole
+/// takes longer than its reading.
+class Changed {
+public:
+  Changed(Json &json, const Pointer &place) : spot(json[place]), before(spot) {}
+  ~Changed() { spot = before; }
+  Changed(const Changed &) = delete;
+  Changed &operator=(const Changed &) = delete;
+  void to(const Json &value) const { spot = value; }
+
+private:
+  Json &spot;
+  Json before;
+};
+
 /// The texts of a plan for CUDA.
 class PlanFieldsOf : public testing::TestWithParam<Text> {
 protected:
@@ -97,15 +112,15 @@ TEST_P(PlanFieldsOf, EveryFieldHasAType) {
   places(good, Pointer(), list);
   ASSERT_GT(list.size(), GetParam() == Text::Common ? 40u : 400u);
   for (const Pointer &place : list) {
-    Json changed = good;
-    changed[place] = nullptr;
-    EXPECT_NE(error(changed), "") << place << " = null";
-    changed[place] = Json::object({{"zzz", 1}});
-    EXPECT_NE(error(changed), "") << place << " = object";
+    const Changed changed(good, place);
+    changed.to(nullptr);
+    EXPECT_NE(error(good), "") << place << " = null";
+    changed.to(Json::object({{"zzz", 1}}));
+    EXPECT_NE(error(good), "") << place << " = object";
     for (const Json &value : {Json(-1), Json(1.5), Json("zzz"), Json(true), Json(UINT64_MAX),
                               Json::array(), Json::array({"zzz"})}) {
-      changed[place] = value;
-      std::string message = error(changed);
+      changed.to(value);
+      std::string message = error(good);
       EXPECT_EQ(message.find('\n'), std::string::npos);
     }
   }
@@ -157,8 +172,9 @@ Pointer leafOf(const Json &json, Pointer at) {
 
 /// Whoever adds a field to PlanFields.h need not think of the description.
 TEST_P(PlanFieldsOf, AreDescribed) {
+  const Plan fresh = GetParam() == Text::Common ? fullCudaPlan() : fullPlan();
   auto described = [&](const Json &json, std::string &text) {
-    Plan plan = GetParam() == Text::Common ? fullCudaPlan() : fullPlan();
+    Plan plan = fresh;
     std::vector<std::vector<int64_t>> worlds;
     try {
       if (GetParam() == Text::Common)
@@ -186,7 +202,7 @@ TEST_P(PlanFieldsOf, AreDescribed) {
         path.starts_with("/interchange") || path.starts_with("/variants"))
       continue;
     const Pointer leaf = leafOf(good, place);
-    const Json &value = good[leaf];
+    const Json value = good[leaf];
     if (value.is_structured() || (path.starts_with("/scalars") && good[place].is_array()))
       continue; // an empty list, an expression
     std::vector<Json> others = {"bf16", "f32", "group",  "peers",     "max",
@@ -197,10 +213,12 @@ TEST_P(PlanFieldsOf, AreDescribed) {
       others = {value.get<double>() > 0 ? Json(value.get<int64_t>() - 1) : Json(1)};
     bool isChanged = false, isRead = false;
     for (const Json &other : others) {
-      Json changed = good;
-      changed[leaf] = other;
+      if (other == value)
+        continue;
+      const Changed changed(good, leaf);
+      changed.to(other);
       std::string now;
-      if (other == value || !described(changed, now))
+      if (!described(good, now))
         continue;
       isRead = true;
       isChanged |= now != text;
