@@ -81,6 +81,22 @@ class CommandLine(Scratch):
         self.assertIn("ScatterCudaBench was not built", done.stdout)
         self.assertIn("0 passed, 0 failed, 1 skipped", done.stdout)
 
+    def test_counts_of_tests(self):
+        tool.write_json(self.at("manifest.json"), {"cases": {}, "plans": {}, "ranks": []})
+        os.makedirs(self.at("bin"))
+        for said, status, detail in (
+                ("[  PASSED  ] 37 tests.", "passed", "37 passed"),
+                ("[  PASSED  ] 1 test.\n[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] A.B", "passed", "1 passed, 2 skipped"),
+                ("[  PASSED  ] 0 tests.\n[  SKIPPED ] 11 tests, listed below:", "skipped", "all 11 tests"),
+                ("[  PASSED  ] 0 tests.", "failed", "nano-primitives-gpu-test has no test ")):
+            with open(self.at("bin", "nano-primitives-gpu-test"), "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\necho '{said}'\n")
+            os.chmod(self.at("bin", "nano-primitives-gpu-test"), 0o755)
+            os.makedirs(self.at("sources"), exist_ok=True)
+            ran("run", "--bundle", self.folder, "--only", "primitives")
+            part = tool.read_json(self.at("report.json"))["parts"][0]
+            self.assertEqual((part["status"], part["detail"]), (status, detail))
+
 
 class Judging(Scratch):
     """Nothing that is not a number, and nothing that is missing, is hidden by the rest."""
