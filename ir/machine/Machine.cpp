@@ -44,7 +44,8 @@ double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementT
   if (how.split > 0) // more parts than fill the units a few times over gain nothing
     for (int64_t parts = 2; parts * how.split <= k && parts <= 64; ++parts)
       least = std::min(least, seconds(parts));
-  return std::max(least, kernel(bytes));
+  const double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
+  return std::max({least, kernel(bytes), energy.seconds(flops * energy.product[size_t(type)])});
 }
 
 double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const {
@@ -56,8 +57,15 @@ double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const 
                       : arithmetic == Arithmetic::ProductF8 ? generated(ElementType::F8)
                       : arithmetic == Arithmetic::Special   ? specialFlops
                                                             : vectorFlops;
-  double moving = bytes > 0 ? bytes / memory.at(bytes) : 0;
-  return std::max(moving, flops > 0 ? flops / rate : 0);
+  const bool isProduct = arithmetic == Arithmetic::Product || arithmetic == Arithmetic::ProductF8;
+  const ElementType type =
+      arithmetic == Arithmetic::ProductF8 ? ElementType::F8 : ElementType::BF16;
+  const double joules = flops * (arithmetic == Arithmetic::Special  ? energy.special
+                                 : arithmetic == Arithmetic::Vector ? energy.vector
+                                                                    : energy.product[size_t(type)]);
+  const double moving = bytes > 0 ? bytes / memory.at(bytes) : 0;
+  return std::max({moving, flops > 0 ? flops / rate : 0,
+                   energy.seconds(joules + (isProduct ? 0 : bytes * energy.byte))});
 }
 
 namespace {

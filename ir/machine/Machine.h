@@ -47,6 +47,20 @@ enum class Arithmetic : uint8_t {
   ProductF8, ///< one of 8-bit factors
 };
 
+/// What work takes of a device that keeps its power below a limit: then it is not done in less time
+/// than its joules, beside what the device draws anyway, allow.
+struct Energy {
+  double limit = 0;               ///< watts; 0: not said, and neither is the rest
+  double idle = 0;                ///< watts that it draws with nothing to do, its clocks up
+  double byte = 0;                ///< joules of a byte that a kernel reads or writes
+  double vector = 0, special = 0; ///< of an operation, as Arithmetic
+  /// Of an operation of a matrix product, with the bytes that a large one reads and writes.
+  std::array<double, numElementTypes> product = {};
+
+  /// Seconds that work of so many joules takes at least.
+  double seconds(double joules) const { return limit > 0 ? joules / (limit - idle) : 0; }
+};
+
 /// How fast the device library's matrix product with its epilogue is, over the vendor library's
 /// without: 290 and 311 us for relu² of 49152 × 3072 × 768 on an H200.
 inline constexpr double generatedProductShare = 0.93;
@@ -101,6 +115,7 @@ struct Machine {
   double besideCollectives = 1; ///< a kernel takes so many times as long while a collective runs
   bool oneAtATime = false; ///< a rank's commands run one after the other, whatever their streams
   std::array<Products, numElementTypes> products;
+  Energy energy;
   NodeLinks node;
   bool hasNetwork = false;
   Network network;
@@ -118,12 +133,14 @@ struct Machine {
   /// Seconds of `batch` products m×k by k×n that touch `bytes` of memory. With T tiles and k in s
   /// parts of at least `split`: ⌈T·s/units⌉ rounds, each of (k/s + startup) steps of a tile, which
   /// is the quantisation that cuBLAS's guide and NVIDIA's "Matrix Multiplication Background"
-  /// describe; s is the number of parts with the least time. Not less than the memory's time.
+  /// describe; s is the number of parts with the least time. Not less than the memory's time, nor
+  /// than that of its joules.
   double product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
                  double bytes = 0) const;
 
-  /// Seconds of a kernel that reads and writes `bytes` and computes `flops`: the longer of the two
-  /// times (the roofline of Williams, Waterman and Patterson, CACM 52(4), 2009).
+  /// Seconds of a kernel that reads and writes `bytes` and computes `flops`: the longest of the two
+  /// times (the roofline of Williams, Waterman and Patterson, CACM 52(4), 2009) and that of its
+  /// joules; attention's operations are those of bf16 products.
   double kernel(double bytes, double flops = 0, Arithmetic arithmetic = Arithmetic::Vector) const;
 
   /// Seconds of a collective on a tensor of `bytes` (all-reduce: of each member; reduce-scatter:

@@ -148,7 +148,7 @@ private:
   std::vector<std::string> known;
 };
 
-constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
+constexpr double pico = 1e-12, micro = 1e-6, giga = 1e9, tera = 1e12;
 
 /// Special functions over other operations where a machine does not say: NVIDIA's multiprocessors
 /// do 16 and 128 a clock.
@@ -164,6 +164,23 @@ Products readProducts(Reader &all, StringRef key, std::string &wrong) {
   products.startup = reader.number("startup_k", 1, /*orZero=*/true);
   products.split = reader.has("split_k") ? reader.integer("split_k") : 0;
   return products;
+}
+
+Energy readEnergy(Reader &file, std::string &wrong) {
+  Reader reader(file.inner("energy"), "energy", wrong);
+  Energy energy;
+  energy.limit = reader.number("limit_w", 1);
+  energy.idle = reader.number("idle_w", 1, /*orZero=*/true);
+  if (energy.idle >= energy.limit)
+    reader.say("idle_w", "less than limit_w is wanted");
+  energy.byte = reader.number("pj_per_byte", pico);
+  Reader flop(reader.inner("pj_per_flop"), "energy.pj_per_flop", wrong);
+  energy.vector = flop.number("vector", pico);
+  energy.special = flop.number("special", pico);
+  constexpr const char *names[] = {"f32", "bf16", "f8"};
+  for (size_t type = 0; type < numElementTypes; ++type)
+    energy.product[type] = flop.number(names[type], pico);
+  return energy;
 }
 
 NodeLinks readLinks(Reader &file, std::string &wrong) {
@@ -231,6 +248,8 @@ Machine readMachine(const json::Object &object, std::string &wrong) {
     for (size_t type = 0; type < numElementTypes; ++type)
       machine.products[type] = readProducts(products, names[type], wrong);
   }
+  if (file.has("energy"))
+    machine.energy = readEnergy(file, wrong);
   machine.node = readLinks(file, wrong);
   {
     Reader host(file.inner("host"), "host", wrong);

@@ -207,6 +207,40 @@ TEST(Machine, SpecialFunctionsAreAnEighthOfOperationsUnlessSaid) {
   EXPECT_DOUBLE_EQ(rate(R"("special_tflops": 0.75, "vector_tflops": 2)"), 0.75e12);
 }
 
+TEST(Machine, WorkTakesAsLongAsItsJoulesAtTheLimit) {
+  Machine machine = roundMachine();
+  machine.energy = {/*limit=*/12,   /*idle=*/2,    /*byte=*/2,
+                    /*vector=*/0.5, /*special=*/4, {}};
+  machine.energy.product = {1, 0.25, 0.125};
+  // 320 operations: 3.2 s by the rate, 320 J at 10 W.
+  EXPECT_DOUBLE_EQ(machine.product(4, 4, 10, 1, ElementType::F32), 32);
+  EXPECT_DOUBLE_EQ(machine.product(4, 4, 10, 1, ElementType::BF16), 8);
+  EXPECT_DOUBLE_EQ(machine.product(4, 4, 10, 2, ElementType::BF16), 16);
+  // Bytes and operations both draw: 40·2 and 100·0.5 J.
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 100), 13);
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 100, Arithmetic::Special), 48);
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 1000, Arithmetic::Attention), 50); // by its rate; 33 J/10 W
+  EXPECT_DOUBLE_EQ(machine.kernel(40, 8000, Arithmetic::Product), 200);
+}
+
+// Joules of large products and copies, measured on one H200, are met within 5%.
+TEST(Machine, TheH200MeetsJoulesThatWereMeasured) {
+  llvm::Expected<Machine> machine = load("h200-nvlink");
+  ASSERT_TRUE(bool(machine));
+  auto seconds = [&](int64_t m, int64_t n, int64_t k) {
+    return machine->product(m, n, k, 1, ElementType::BF16);
+  };
+  EXPECT_NEAR(1e6 * seconds(8192, 8192, 8192), 1615, 0.05 * 1615);
+  EXPECT_NEAR(1e6 * seconds(49152, 3072, 768), 342, 0.05 * 342);
+  EXPECT_NEAR(1e6 * seconds(16384, 6400, 1600), 485, 0.05 * 485);
+  EXPECT_NEAR(1e6 * seconds(32768, 1024, 5632), 549, 0.05 * 549);
+  EXPECT_NEAR(1e6 * machine->product(8192, 8192, 8192, 1, ElementType::F8), 913, 0.05 * 913);
+  // A copy is bound by the memory, at 575 W.
+  const double copy = machine->kernel(2147483648.0);
+  EXPECT_NEAR((machine->energy.idle * copy + 2147483648.0 * machine->energy.byte) / copy, 575,
+              0.1 * 575);
+}
+
 // What machines/h200-nvlink.json says it stands for: five special functions of each logit.
 TEST(Machine, TheH200MeetsALossThatWasMeasured) {
   llvm::Expected<Machine> machine = load("h200-nvlink");
@@ -256,6 +290,13 @@ TEST(Machine, Errors) {
             "m.json: kernels.beside_collectives: at least 1 is wanted");
   EXPECT_EQ(error(R"("vector_tflops": 1)", R"("special_tflops": 0, "vector_tflops": 1)"),
             "m.json: kernels.special_tflops: a number above 0 is wanted");
+  const std::string energy = R"("energy": {"limit_w": 10, "idle_w": 2, "pj_per_byte": 1, )"
+                             R"("pj_per_flop": {"vector": 1, "special": 1, "f32": 1, "bf16": 1)";
+  EXPECT_EQ(error(R"("host": {)", energy + R"(, "f8": 1}}, "host": {)"), "no error");
+  EXPECT_EQ(error(R"("host": {)", energy + R"(}}, "host": {)"),
+            "m.json: energy.pj_per_flop.f8: a number above 0 is wanted");
+  EXPECT_EQ(error(R"("host": {)", R"("energy": {"limit_w": 10, "idle_w": 12}, "host": {)"),
+            "m.json: energy.idle_w: less than limit_w is wanted");
   EXPECT_EQ(error(R"("host": {"latency_us": 5, "gb_per_s": 50},)", ""),
             "m.json: host: an object is wanted");
   EXPECT_EQ(error(R"("latency_us": 5, "gb_per_s": 50)", R"("latency_us": 5)"),
