@@ -33,42 +33,55 @@ std::string CudaDevice::keyOfCost(const Prepared &prepared) const {
   return "";
 }
 
-/// Copies of the small operands that the command updates, such as counters, which a second run
-/// needs as they were; of large ones the values change, and what it costs does not.
-std::vector<CudaDevice::Kept> CudaDevice::keepSmall(const plan::Command &command) {
+/// What the operands that the command updates hold. Small ones, such as counters, must be as they
+/// were before every run, so they have a copy beside; large ones are put back at the end: their
+/// values change, and what the command costs does not.
+std::vector<CudaDevice::Kept> CudaDevice::keepUpdated(const plan::Command &command) {
   constexpr uint64_t mostBytes = uint64_t(1) << 20;
   std::vector<Kept> kept;
+  size_t copies = 0;
   for (const plan::Ref &ref : updatedOperands(command)) {
     const uint64_t bytes = plan.buffers[ref.buffer].bytes - ref.offset;
-    if (bytes == 0 || bytes > mostBytes)
+    if (bytes == 0)
       continue;
-    if (spare.size() <= kept.size())
+    Kept &each = kept.emplace_back(Kept{address(ref), 0, std::vector<std::byte>(bytes)});
+    staging->read(each.at, each.bytes.data(), bytes);
+    if (bytes > mostBytes)
+      continue;
+    if (spare.size() <= copies)
       spare.push_back(gpu.allocate(mostBytes));
-    kept.push_back({address(ref), spare[kept.size()], bytes});
-    gpu.check(gpu.api.cuMemcpyDtoDAsync(kept.back().copy, kept.back().at, bytes, streams[0]),
-              "cuMemcpyDtoDAsync");
+    each.copy = spare[copies++];
+    staging->write(each.copy, each.bytes.data(), bytes);
   }
+  staging->wait();
   return kept;
 }
 
 CommandCost CudaDevice::costOf(const Prepared &prepared, Held &held) {
   constexpr double seconds = 0.3;
-  const std::vector<Kept> kept = keepSmall(*prepared.command);
+  const std::vector<Kept> kept = keepUpdated(*prepared.command);
+  bool copies = false;
+  for (const Kept &each : kept)
+    copies |= each.copy != 0;
   auto putBack = [&] {
     for (const Kept &each : kept)
-      gpu.check(gpu.api.cuMemcpyDtoDAsync(each.at, each.copy, each.bytes, streams[0]),
-                "cuMemcpyDtoDAsync");
+      if (each.copy)
+        gpu.check(gpu.api.cuMemcpyDtoDAsync(each.at, each.copy, each.bytes.size(), streams[0]),
+                  "cuMemcpyDtoDAsync");
   };
   auto go = [&] {
     putBack();
     enqueue(prepared, streams[0], /*withEvents=*/false);
   };
   RunCost cost = held.run(go, secondsOfRun(gpu, streams[0], go), seconds);
-  if (!kept.empty()) {
-    const RunCost copies = held.run(putBack, secondsOfRun(gpu, streams[0], putBack), seconds);
-    cost.seconds = std::max(0.0, cost.seconds - copies.seconds);
-    cost.joules = std::max(0.0, cost.joules - copies.joules);
+  if (copies) {
+    const RunCost those = held.run(putBack, secondsOfRun(gpu, streams[0], putBack), seconds);
+    cost.seconds = std::max(0.0, cost.seconds - those.seconds);
+    cost.joules = std::max(0.0, cost.joules - those.joules);
   }
+  for (const Kept &each : kept)
+    staging->write(each.at, each.bytes.data(), each.bytes.size());
+  staging->wait();
   return {prepared.command, cost.seconds, cost.joules};
 }
 
@@ -101,19 +114,21 @@ std::vector<CommandCost> CudaDevice::costsOf(const std::vector<std::string> &nam
   std::map<std::string, CommandCost> known;
   for (const std::string &name : names) {
     PreparedProgram &prepared = find(name);
-    // The program itself warms the board up.
+    // The program itself warms the board up. Then a command is measured when those before it have
+    // run: what lies in its operands is what it reads in a step, until they are used again.
     held.run([&] { play(prepared, 1, /*isMeasured=*/false); }, 1, HeldTuning::warmSeconds);
     for (size_t i = 0; i < prepared.commands.size(); ++i)
       try {
         const Prepared &each = prepared.commands[i];
-        const std::string key = keyOfCost(each);
-        if (key.empty())
-          continue;
         isInCommand = true;
-        auto found = known.find(key);
-        if (found == known.end())
-          found = known.emplace(key, costOf(each, held)).first;
-        all.push_back({each.command, found->second.seconds, found->second.joules});
+        if (const std::string key = keyOfCost(each); !key.empty()) {
+          auto found = known.find(key);
+          if (found == known.end())
+            found = known.emplace(key, costOf(each, held)).first;
+          all.push_back({each.command, found->second.seconds, found->second.joules});
+        }
+        enqueue(each, streams[0], /*withEvents=*/false);
+        gpu.synchronize(streams[0]);
         isInCommand = false;
       } catch (const Failure &failure) {
         failIn(prepared, i, failure);

@@ -134,11 +134,11 @@ private:
   void enqueue(const Product &product);
   /// What an operand held before a command that updates it ran.
   struct Kept {
-    CUdeviceptr at = 0, copy = 0;
-    uint64_t bytes = 0;
+    CUdeviceptr at = 0, copy = 0; ///< where, and where a copy of it lies, if any
+    std::vector<std::byte> bytes;
   };
   std::string keyOfCost(const Prepared &prepared) const;
-  std::vector<Kept> keepSmall(const plan::Command &command);
+  std::vector<Kept> keepUpdated(const plan::Command &command);
   CommandCost costOf(const Prepared &prepared, Held &held);
   std::vector<CommandCost> costsOf(const std::vector<std::string> &programs);
   void measureJoules(Held &held);
@@ -217,7 +217,7 @@ private:
   std::optional<Error> parted;       ///< why the ranks cannot go on
   std::vector<CommandSpan> spans;
   std::optional<DeviceRates> measuredRates;
-  std::vector<CUdeviceptr> spare; ///< memory for `Kept`
+  std::vector<CUdeviceptr> spare; ///< memory for copies
   double powerLimit = 0;          ///< watts, where choices were measured with the board at it
   double heldSeconds = 0;         ///< spent on counting joules of candidates
 };

@@ -124,17 +124,17 @@ void CudaDevice::chooseToHold(std::vector<OpenProduct> &open) {
   }
 }
 
-/// Repeats the products in turn, as often as they are in the plan, until the board is as warm as in
-/// a run; the power limit if they reach it.
+/// Repeats the products that are held in turn, as often as they are in the plan, until the board is
+/// as warm as in a run; the power limit if they reach it.
 double CudaDevice::warm(const std::vector<OpenProduct> &open, Held &held,
                         const EnergyCounter &counter) {
   double once = 0;
   for (const OpenProduct &each : open)
-    once += each.seconds();
+    once += each.held.empty() ? 0 : each.seconds();
   held.run(
       [&] {
         for (const OpenProduct &each : open)
-          for (int i = 0; i < each.uses; ++i)
+          for (int i = 0; i < each.uses && !each.held.empty(); ++i)
             enqueue(*each.product);
       },
       once, HeldTuning::warmSeconds);

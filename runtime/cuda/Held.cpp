@@ -66,11 +66,13 @@ RunCost Held::run(const std::function<void()> &enqueue, double once, double leas
   }
   gpu.synchronize(stream);
   RunCost cost = {(end - begin) / double(runs), 0};
-  lastWatts = 0;
+  mostWatts = 0;
+  for (size_t i = 1; i < moves.size(); ++i)
+    mostWatts = std::max(mostWatts, (moves[i].joules - moves[i - 1].joules) /
+                                        (moves[i].seconds - moves[i - 1].seconds));
   if (moves.size() >= 2) {
-    const Move &first = moves.front(), &previous = moves[moves.size() - 2], &final = moves.back();
+    const Move &first = moves.front(), &final = moves.back();
     cost.joules = cost.seconds * (final.joules - first.joules) / (final.seconds - first.seconds);
-    lastWatts = (final.joules - previous.joules) / (final.seconds - previous.seconds);
   }
   return cost;
 }

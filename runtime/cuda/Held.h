@@ -25,8 +25,9 @@ public:
   /// the mean of runs over at least `least` seconds, and until the counter has moved `leastMoves`
   /// times. Joules are 0 where it does not move.
   RunCost run(const std::function<void()> &enqueue, double once, double least);
-  /// What the board drew at the end of the last `run`, in watts; 0: not counted.
-  double watts() const { return lastWatts; }
+  /// The most that the board drew between two moves in the last `run`, in watts; 0: not counted.
+  /// While it is kept at its limit it draws now more and now less than that.
+  double watts() const { return mostWatts; }
 
   static constexpr size_t leastMoves = 4;
 
@@ -42,7 +43,7 @@ private:
   EnergyCounter counter;
   double last = -1; ///< what the counter stood at
   double pause = 0; ///< between two moves nobody needs to look
-  double lastWatts = 0;
+  double mostWatts = 0;
 };
 
 /// How long that may take when choices are made: half a minute a plan at most, for its products,
