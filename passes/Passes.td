@@ -523,9 +523,11 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     device library for what upstream dialects lack; attention, scatters, scans, transposes and products with what follows them are templates of that library, and their functions
     only say which and with what sizes. Tasks that differ in nothing but the number of iterations share a kernel, which is named by what it computes.
 
+    On CUDA a kernel that computes half takes the place of the library's product of a matrix with its own transpose, or of a symmetric matrix with itself, where it is predicted to be faster. That a result is symmetric
+    is found out from the program: it is such a product of one buffer, with a symmetric addend or none.
+
     With `candidates`, for CUDA, kernels that compute the same in another way stand beside those that are chosen by rule, so that who runs the plan can measure them: attention with other tiles, its gradients in seven
-    products beside five, and beside the library's product of a matrix with its own transpose, or of a symmetric matrix with itself, one that computes half of it. That a result is symmetric is found out from the
-    program: it is such a product of one buffer, with a symmetric addend or none.
+    products beside five, and half of a symmetric product beside the library's.
 
     Errors: a `target` that is none; `lanes` other than 8 and 16; an op that must be a kernel of its own beside others; a head of attention that does not fit into shared
     memory; a result in place of an operand that other blocks read.

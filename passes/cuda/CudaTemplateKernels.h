@@ -44,10 +44,17 @@ mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
                                                          int64_t multiprocessors, int64_t row,
                                                          bool candidates);
 
-/// Of the products of a program that are symmetric, and that the device library has a template for,
-/// the launches that compute half of them (SymmetricProducts.cpp).
-std::vector<std::pair<step::MatmulOp, TemplateCall>>
-symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels, int64_t multiprocessors);
+/// A launch that computes half of a symmetric product.
+struct SymmetricCall {
+  step::MatmulOp product;
+  TemplateCall call;
+  bool isFaster; ///< than a library, by prediction
+};
+
+/// Those of the products of a program that are symmetric, and that the device library has a
+/// template for (SymmetricProducts.cpp).
+std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels,
+                                          int64_t multiprocessors);
 
 /// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
 /// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a

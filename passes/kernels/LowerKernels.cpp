@@ -166,7 +166,7 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
         if (failed(lower(part, moduleBuilder)))
           return signalPassFailure();
     }
-    if (isCuda && candidates && failed(addSymmetricProducts(moduleBuilder)))
+    if (isCuda && failed(takeSymmetricProducts(moduleBuilder)))
       return signalPassFailure();
   }
 
@@ -253,15 +253,12 @@ private:
         templateCalls(task, builder, multiprocessors, rows.lookup(task), candidates);
     if (failed(launches))
       return failure();
-    for (const TemplateCall &launch : *launches) {
-      FailureOr<kernel::FuncOp> function = kernelOf(task, launch, moduleBuilder);
-      FailureOr<ArrayAttr> others = candidatesOf(task, launch.candidates, moduleBuilder);
+    for (const TemplateCall &call : *launches) {
+      FailureOr<kernel::FuncOp> function = kernelOf(task, call, moduleBuilder);
+      FailureOr<ArrayAttr> others = candidatesOf(task, call.candidates, moduleBuilder);
       if (failed(function) || failed(others))
         return failure();
-      auto op = step::LaunchOp::create(builder, function->getLoc(), function->getSymName(),
-                                       launch.operands, /*segments=*/1, task.getStream(),
-                                       builder.getDenseI64ArrayAttr(launch.iterations), *others);
-      op->setLoc(task.getLoc());
+      launch(task, *function, call, task.getStream(), *others);
     }
     task.erase();
     return success();
@@ -297,17 +294,36 @@ private:
     return names.empty() ? ArrayAttr() : ArrayAttr::get(command->getContext(), names);
   }
 
-  /// Candidates for the library's symmetric products.
-  LogicalResult addSymmetricProducts(OpBuilder &moduleBuilder) {
+  /// Half of each symmetric product instead of the library's whole, where that is faster, else
+  /// beside it.
+  LogicalResult takeSymmetricProducts(OpBuilder &moduleBuilder) {
     const step::KernelTable kernels(getOperation());
     for (auto program : getOperation().getOps<step::ProgramOp>())
-      for (const auto &[matmul, call] : symmetricCalls(program, kernels, multiprocessors)) {
-        FailureOr<ArrayAttr> names = candidatesOf(matmul, call, moduleBuilder);
-        if (failed(names))
-          return failure();
-        step::MatmulOp(matmul).setCandidatesAttr(*names);
+      for (auto &[matmul, call, isFaster] : symmetricCalls(program, kernels, multiprocessors)) {
+        if (isFaster) {
+          FailureOr<kernel::FuncOp> function = kernelOf(matmul, call, moduleBuilder);
+          if (failed(function))
+            return failure();
+          launch(matmul, *function, call, matmul.getStream(), /*others=*/nullptr);
+          matmul.erase();
+        } else if (candidates) {
+          FailureOr<ArrayAttr> names = candidatesOf(matmul, call, moduleBuilder);
+          if (failed(names))
+            return failure();
+          matmul.setCandidatesAttr(*names);
+        }
       }
     return success();
+  }
+
+  /// Puts the launch before the command that it replaces.
+  static void launch(Operation *command, kernel::FuncOp function, const TemplateCall &call,
+                     int64_t stream, ArrayAttr others) {
+    OpBuilder builder(command);
+    auto op = step::LaunchOp::create(builder, function.getLoc(), function.getSymName(),
+                                     call.operands, /*segments=*/1, stream,
+                                     builder.getDenseI64ArrayAttr(call.iterations), others);
+    op->setLoc(command->getLoc());
   }
 
   /// The stem and four or more hexadecimal digits of the key's hash.
