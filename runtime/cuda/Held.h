@@ -53,7 +53,7 @@ struct HeldTuning {
   static constexpr double waySeconds = 0.6;  ///< likewise, before a command's candidates
   static constexpr double seconds = 0.35;    ///< of one candidate
   static constexpr double mostSeconds = 30;  ///< of all that are chosen among
-  static constexpr double slower = 1.12;     ///< than the fastest in a burst: no candidate
+  static constexpr double slower = 1.05;     ///< than the fastest in a burst: no candidate
   static constexpr size_t most = 5;          ///< candidates of one choice, beside the rule's
 };
 
