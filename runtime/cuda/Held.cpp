@@ -66,10 +66,12 @@ RunCost Held::run(const std::function<void()> &enqueue, double once, double leas
   }
   gpu.synchronize(stream);
   RunCost cost = {(end - begin) / double(runs), 0};
+  constexpr size_t several = 3; // moves, each seen some milliseconds late
+  static_assert(leastMoves > several);
   mostWatts = 0;
-  for (size_t i = 1; i < moves.size(); ++i)
-    mostWatts = std::max(mostWatts, (moves[i].joules - moves[i - 1].joules) /
-                                        (moves[i].seconds - moves[i - 1].seconds));
+  for (size_t i = several; i < moves.size(); ++i)
+    mostWatts = std::max(mostWatts, (moves[i].joules - moves[i - several].joules) /
+                                        (moves[i].seconds - moves[i - several].seconds));
   if (moves.size() >= 2) {
     const Move &first = moves.front(), &final = moves.back();
     cost.joules = cost.seconds * (final.joules - first.joules) / (final.seconds - first.seconds);

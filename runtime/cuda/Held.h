@@ -25,7 +25,7 @@ public:
   /// the mean of runs over at least `least` seconds, and until the counter has moved `leastMoves`
   /// times. Joules are 0 where it does not move.
   RunCost run(const std::function<void()> &enqueue, double once, double least);
-  /// The most that the board drew between two moves in the last `run`, in watts; 0: not counted.
+  /// The most that the board drew between some moves in the last `run`, in watts; 0: not counted.
   /// While it is kept at its limit it draws now more and now less than that.
   double watts() const { return mostWatts; }
 
