@@ -95,10 +95,6 @@ void Recorder::report(const std::string &name, const At &x, Report kind) {
 }
 
 bool Recorder::finishReports() const {
-  if (!stages.empty() && !input.reports.empty())
-    throw ModelError(fmt::format("--reports: {} states stages of its run, and runs of several "
-                                 "stages report nothing; leave --reports out",
-                                 input.name));
   bool norms = false;
   for (const std::string &word : input.reports) {
     if (word == everything || word == ofUpdates) {

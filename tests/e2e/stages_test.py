@@ -69,6 +69,38 @@ class Stages(RunTest):
         log, _ = self.trained(alone, "val5", "--steps", 5, "--resume", save, *validation)
         self.assertEqual(val_losses(log), val_losses(wanted)[:1])
 
+    def test_reports_by_stage(self):
+        """Each step reports what a run of its stage alone does, and changes nothing; gradients of two
+        steps, of which a stage may have one, are reported with the second."""
+
+        def reports(log):
+            return [(entry["step"], entry["reports"]) for entry in log if entry["event"] == "reports"]
+
+        for every in (1, 2):
+            asked = ("--reports", "norms", "--world", "1,2")
+            plan = self.build(f"reports{every}.plan", *asked, adam_every=every)
+            log, parameters = self.trained(plan, f"reports{every}")
+            found = reports(log)
+            self.assertEqual([step for step, _ in found], list(range(1, STEPS + 1)))
+            names = [f"{what}/matrices" for what in ("grad_norm", "param_norm", "update_ratio")]
+            rest = [f"{what}/rest" for what in ("grad_norm", "param_norm", "update_ratio")]
+            for step, numbers in found:
+                self.assertEqual(sorted(numbers), sorted(names + (rest if step % every == 0 else [])), step)
+            mute = self.build(f"mute{every}.plan", adam_every=every)
+            self.assertEqual(self.trained(mute, f"mute{every}")[1], parameters)
+            for (step, one), (_, two) in zip(found, reports(self.trained(plan, f"reports{every}.2", "--gpus", 2)[0])):
+                for name, number in one.items():
+                    self.assertAlmostEqual(two[name] / number, 1, delta=PARAMETERS, msg=(step, name))
+            if every == 2:
+                continue
+            resume = ()
+            for k, end in enumerate(ENDS):
+                alone = self.build(f"reports.only{k}.plan", "--reports", "norms", adam_every=1, only=k)
+                log, _ = self.train(alone, f"reports.alone{k}", "--seed", 3, "--steps", end, "--save", self.path(f"r{k}"), *resume)
+                resume = ("--resume", self.path(f"r{k}"))
+                begin = ENDS[k - 1] if k else 0
+                self.assertEqual(reports(log), found[begin:end])
+
     def test_documents_by_stage(self):
         """Documents are cut at a length that follows the stage."""
         sizes = {"adam_every": 1, "documents": "cut"}
