@@ -20,6 +20,8 @@ namespace nano::kernels {
 /// what has longer ones than `mostColumns` (a matrix that is divided by its norm) has too few of
 /// them.
 constexpr int64_t enoughColumns = 128, mostColumns = 1 << 15;
+/// So many columns in fewer rows than these are too few rows.
+constexpr int64_t leastOfOne = 4096, fewRows = 64;
 
 static int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
@@ -236,7 +238,9 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   for (int64_t size : llvm::reverse(shape))
     if (last == 1)
       last = size;
-  form.columns = last;
+  // One element of each row of something wider: rows of one, rather than one block or thread for
+  // all.
+  form.columns = shape.back() == 1 && last >= leastOfOne && elements / last < fewRows ? 1 : last;
   int64_t columns = 1;
   for (int64_t i = shape.size() - 1; i >= 1; --i) {
     columns *= shape[i];

@@ -199,4 +199,32 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaRowStored,
                          testing::Values(Size{3, 64}, Size{5, 768}, Size{5, 1600}, Size{2, 4096}),
                          testing::PrintToStringParamName());
 
+/// One element of each row of a wider tensor: by as many threads as there are, not by one block.
+TEST(CudaRowOfOne, IsARow) {
+  const int64_t rows = 5000;
+  const CudaRow kernel = cudaRow(R"(
+step.program @p {
+  %x = step.buffer "x" : memref<5000x1xf32>
+  %whole = step.buffer "whole" : memref<5000x3xf32>
+  %y = step.view %whole : memref<5000x3xf32> to memref<5000x1xf32, strided<[3, 1], offset: 1>>
+  step.task ins(%x) outs(%y) : (memref<5000x1xf32>) -> memref<5000x1xf32, strided<[3, 1], offset: 1>> {
+  ^bb0(%a: tensor<5000x1xf32>):
+    %b = nano.mul %a, %a : tensor<5000x1xf32>
+    nano.yield %b : tensor<5000x1xf32>
+  }
+}
+)",
+                                 rows);
+  EXPECT_GE(kernel.shape.blockIterations, 32) << kernel.text;
+  std::vector<double> values(rows);
+  for (int64_t i = 0; i < rows; ++i)
+    values[i] = double(i % 100);
+  DeviceBuffer x = bufferOf("x", "f32", values),
+               whole = bufferOf("whole", "f32", std::vector<double>(3 * rows, -1.0));
+  ASSERT_EQ(run(kernel, {{&x}, {&whole, true, sizeof(float)}}), "");
+  const std::vector<double> found = whole.values();
+  for (int64_t i = 0; i < 3 * rows; ++i)
+    ASSERT_EQ(found[i], i % 3 == 1 ? values[i / 3] * values[i / 3] : -1.0) << i;
+}
+
 } // namespace
