@@ -209,6 +209,21 @@ template <typename T> NANO_DEVICE T *clusterShared(T *shared, uint32_t rank) {
   return reinterpret_cast<T *>(address);
 }
 
+/// Starts storing 8 bytes at the same place in the shared memory of block `rank`; at the end the
+/// mbarrier at the place of `barrier` there gets 8 bytes, and who waits for it sees them
+/// (st.async). Nothing else that the thread has written is shown by it.
+template <typename T>
+NANO_DEVICE void storeAsyncRemote(T *shared, const T &value, Mbarrier *barrier, uint32_t rank) {
+  static_assert(sizeof(T) == 8 && alignof(T) == 8);
+  asm volatile(
+      "{ .reg .b32 to, at; mapa.shared::cluster.u32 to, %0, %3; "
+      "mapa.shared::cluster.u32 at, %2, %3; "
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [to], %1, [at]; }" ::"r"(
+          sharedAddress(shared)),
+      "l"(bitCast<uint64_t>(value)), "r"(sharedAddress(barrier)), "r"(rank)
+      : "memory");
+}
+
 /// Changes the registers of each thread of the warpgroup, a multiple of 8 from 24 to 256, by all
 /// its warps (setmaxnreg).
 template <int Registers> NANO_DEVICE void increaseRegisters() {

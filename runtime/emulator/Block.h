@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace nano::emulator {
@@ -55,6 +56,8 @@ struct Effect {
   uint32_t bytes = 0, blocks = 0, number = 0;
   const TensorMap *map = nullptr; ///< of a load of a box, whose first element is at (column, row);
                                   ///< `from` is null then
+  std::optional<uint64_t> value;  ///< of a store to another block, in place of both
+  Release told;                   ///< what it tells those who wait for it
   int column = 0, row = 0;
   std::byte *barrier = nullptr; ///< of the thread's own block
   Place place = 0;

@@ -92,6 +92,28 @@ void EmulatedThread::bulkLoad(void *shared, const void *global, unsigned bytes, 
   cluster->startBulkLoad(effect, "bulkLoad");
 }
 
+void EmulatedThread::storeAsyncRemote(void *shared, unsigned long value, void *barrier,
+                                      unsigned rank, Site site) {
+  cluster->needShared(*this, shared, 8, 8, "storeAsyncRemote", site);
+  if (rank >= cluster->blocks.size())
+    cluster->fail(*this, "storeAsyncRemote (" + Cluster::nameOf(site) + "): block " +
+                             std::to_string(rank) + " is not in the cluster of " +
+                             std::to_string(cluster->blocks.size()));
+  Effect effect;
+  effect.thread = this;
+  effect.site = site;
+  effect.to = static_cast<std::byte *>(shared);
+  effect.bytes = sizeof(uint64_t);
+  effect.blocks = 1u << rank;
+  effect.value = value;
+  effect.barrier = static_cast<std::byte *>(barrier);
+  if (cluster->checked) {
+    effect.place = cluster->place(site);
+    effect.told.addReads(clock, cluster->threadCount());
+  }
+  cluster->startBulkLoad(effect, "storeAsyncRemote");
+}
+
 void Cluster::startBulkLoad(Effect effect, const char *what) {
   EmulatedThread &thread = *effect.thread;
   const std::string here = std::string(what) + " (" + nameOf(effect.site) + ")";
@@ -164,7 +186,9 @@ void Cluster::finishBulkLoad(const Effect &effect) {
     if (!(effect.blocks >> rank & 1))
       continue;
     std::byte *to = peer(effect.to, rank);
-    if (effect.map)
+    if (effect.value)
+      std::memcpy(to, &*effect.value, effect.bytes);
+    else if (effect.map)
       copyBox(to, *effect.map, effect.column, effect.row);
     else
       std::memcpy(to, effect.from, effect.bytes);
@@ -175,6 +199,7 @@ void Cluster::finishBulkLoad(const Effect &effect) {
                                          nameOf(effect.site) + ") has ended");
     Mbarrier &barrier = found->second;
     barrier.bytes -= effect.bytes;
+    barrier.current.add(effect.told);
     barrier.current.addAsync(effect.number);
     constexpr int64_t most = (1 << 20) - 1;
     if (barrier.bytes < -most)

@@ -70,6 +70,8 @@ public:
   void clusterArrive(Site site) override;
   void clusterWait(Site site) override;
   void *clusterShared(const void *shared, unsigned rank, Site site) override;
+  void storeAsyncRemote(void *shared, unsigned long value, void *barrier, unsigned rank,
+                        Site site) override;
   void setRegisters(int registers, Site site) override;
   void warpgroupFence(Site site) override;
   void warpgroupMultiply(const WarpgroupProduct &product, Site site) override;

@@ -101,6 +101,12 @@ NANO_PRIMITIVE void clusterSync(NANO_SITE) {
 template <typename T> NANO_PRIMITIVE T *clusterShared(T *shared, uint32_t rank, NANO_SITE) {
   return static_cast<T *>(thread().clusterShared(shared, rank, site));
 }
+template <typename T>
+NANO_PRIMITIVE void storeAsyncRemote(T *shared, const T &value, Mbarrier *barrier, uint32_t rank,
+                                     NANO_SITE) {
+  static_assert(sizeof(T) == 8 && alignof(T) == 8);
+  thread().storeAsyncRemote(shared, bitCast<uint64_t>(value), barrier, rank, site);
+}
 
 template <int Registers> NANO_PRIMITIVE void increaseRegisters(NANO_SITE) {
   static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0);

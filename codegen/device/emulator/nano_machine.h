@@ -116,6 +116,8 @@ public:
   virtual void clusterArrive(Site site) = 0;
   virtual void clusterWait(Site site) = 0;
   virtual void *clusterShared(const void *shared, unsigned rank, Site site) = 0;
+  virtual void storeAsyncRemote(void *shared, unsigned long value, void *barrier, unsigned rank,
+                                Site site) = 0;
   virtual void setRegisters(int registers, Site site) = 0;
 
   virtual void warpgroupFence(Site site) = 0;

@@ -177,6 +177,27 @@ TEST(EmulatorHopper, WritesThatARemoteArrivalDoesNotShow) {
                       HasSubstr("with no barrier in between")));
 }
 
+/// A store to another block is seen by those who wait for its mbarrier, and by nobody before.
+TEST(EmulatorHopper, StoresThatAnotherBlockWaitsFor) {
+  auto make = [](const char *kernel) {
+    KernelRun run("cluster.cu", kernel);
+    run.output<float>(64).blocks(2).cluster(2).shared(1024);
+    return run;
+  };
+  KernelRun run = make("given_good");
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(run.run(), "");
+  auto got = run.result<float>(0);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], float(3 * (31 - i % 32)) + (i < 32 ? 3300.0f : 3000.0f)) << i;
+  if (isOnGpu)
+    return;
+  auto place = [](const char *mark) { return "(" + lineOf("cluster.cu", mark) + ")"; };
+  EXPECT_THAT(make("given_bad").run(), AllOf(testing::AnyOf(HasSubstr("uninitialised: reads"),
+                                                            HasSubstr("missing wait: reads")),
+                                             HasSubstr(place("given"))));
+}
+
 // ------------------------------------------------------------------- Products of warpgroups
 
 /// 64 rows of 64 whole numbers in bf16, or of 128 in f8.

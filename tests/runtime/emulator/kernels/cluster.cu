@@ -60,6 +60,52 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1)
   told<true>(launch);
 }
 
+/// Each thread gives the other block two numbers in each of three turns, at two places in turns: the
+/// third time after the other one has told, by its second, that it has read the first. Broken: reads
+/// what it has not waited for.
+template <bool Broken> NANO_DEVICE void given(const TestLaunch<1> &launch) {
+  struct alignas(8) Pair {
+    float first, second;
+  };
+  struct Given {
+    Pair got[2][32];
+    nano::Mbarrier arrived[2];
+  };
+  auto *shared = nano::dynamicShared<Given>();
+  const uint32_t other = (nano::clusterRank() + 1) % 2;
+  if (threadIdx.x == 0) {
+    for (nano::Mbarrier &barrier : shared->arrived)
+      nano::mbarrierInit(&barrier, 1);
+    nano::fenceMbarrierInit();
+    for (nano::Mbarrier &barrier : shared->arrived)
+      nano::mbarrierArriveExpect(&barrier, sizeof shared->got[0]);
+  }
+  nano::clusterSync();
+  const unsigned i = threadIdx.x;
+  float sum = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    nano::Mbarrier *const arrived = shared->arrived + turn % 2;
+    nano::storeAsyncRemote(shared->got[turn % 2] + i,
+                           Pair{float(i), float(blockIdx.x + 10 * turn)}, arrived, other);
+    if (!Broken)
+      nano::mbarrierWait(arrived, uint32_t(turn / 2));
+    if (i == 0 && turn == 0)
+      nano::mbarrierArriveExpect(arrived, sizeof shared->got[0]);
+    const Pair pair = shared->got[turn % 2][31 - i]; // @given
+    sum += pair.first + 100 * pair.second;
+    nano::syncThreads();
+  }
+  launch.arg<float>(0)[32 * blockIdx.x + i] = sum;
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+    given_good(const __grid_constant__ TestLaunch<1> launch) {
+  given<false>(launch);
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+    given_bad(const __grid_constant__ TestLaunch<1> launch) {
+  given<true>(launch);
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
     cluster_good(const __grid_constant__ TestLaunch<2> launch) {
   cluster<false>(launch);
