@@ -94,8 +94,10 @@ constexpr RecurrenceShape shapeOf = {S::sequences,
                                      int(sizeof(typename S::Element)),
                                      int(S::hasFactor) + int(S::hasTerm)};
 
-/// The states that the warps of a sequence begin with, from what each does to the state before it.
-/// Channels are the block's, from 0 on.
+/// The states that the warps of a sequence begin a step with, from what each does to the state
+/// before it. Channels are the block's, from 0 on. A step's order: set, syncThreads, give, begin,
+/// syncThreads, start; that of the next one may begin before this one's ends: what they have
+/// between them lies in one of two places in turns.
 template <class S> class Warps {
 public:
   static constexpr RecurrencePlan plan = recurrencePlan(shapeOf<S>);
@@ -103,70 +105,92 @@ public:
                        cluster = plan.cluster;
   using Map = sequence::Map<S>;
 
+  /// All threads of the cluster.
   NANO_DEVICE Warps()
-      : maps(dynamicShared<float>(recurrenceStagedBytes(shapeOf<S>))),
-        starts(maps + warps * 2 * channels), blocks(starts + warps * channels),
-        rank(cluster > 1 ? int(clusterRank()) : 0), carried(S::initial) {}
-
-  /// What this warp does to a channel's state, by one lane.
-  NANO_DEVICE void set(int channel, const Map &map) { write(maps, warpIndex(), channel, map); }
-
-  /// All threads of the cluster, once every channel is set.
-  NANO_DEVICE void exchange() {
-    const int channel = int(threadIdx.x);
-    syncThreads();
-    // In turns, since other blocks may still read what they were given last.
-    float *const given = blocks + turn * cluster * 2 * channels;
-    turn = 1 - turn;
+      : maps(dynamicShared<Pair>(recurrenceStagedBytes(shapeOf<S>))),
+        blocks(maps + 2 * warps * channels),
+        starts(reinterpret_cast<float *>(blocks + 2 * cluster * channels)),
+        arrived(reinterpret_cast<Mbarrier *>(starts + 2 * warps * channels)),
+        rank(cluster > 1 ? int(clusterRank()) : 0), carried(S::initial) {
     if constexpr (cluster > 1) {
-      if (channel < channels) {
-        Map block;
-#pragma unroll
-        for (int warp = 0; warp < warps; ++warp)
-          block = read(maps, warp, channel).after(block);
-#pragma unroll
-        for (int other = 0; other < cluster; ++other)
-          write(clusterShared(given, uint32_t(other)), rank, channel, block);
+      if (threadIdx.x == 0) {
+        for (int turn = 0; turn < 2; ++turn)
+          mbarrierInit(arrived + turn, 1);
+        fenceMbarrierInit();
+        for (int turn = 0; turn < 2 && turn < plan.steps; ++turn)
+          mbarrierArriveExpect(arrived + turn, givenBytes);
       }
       clusterSync();
     }
-    if (channel < channels) {
-      float h = carried;
-      if constexpr (cluster > 1) {
-#pragma unroll
-        for (int other = 0; other < cluster; ++other) {
-          if (other == rank)
-            h = carried;
-          carried = read(given, other, channel)(carried);
-        }
-      }
-#pragma unroll
-      for (int warp = 0; warp < warps; ++warp) {
-        starts[warp * channels + channel] = h;
-        h = read(maps, warp, channel)(h);
-      }
-      if constexpr (cluster == 1)
-        carried = h;
-    }
-    syncThreads();
   }
 
-  /// The state of a channel before this warp's part.
-  NANO_DEVICE float start(int channel) const { return starts[warpIndex() * channels + channel]; }
+  /// What this warp does to a channel's state in step `turn`, by one lane.
+  NANO_DEVICE void set(int turn, int channel, const Map &map) {
+    maps[(turn % 2 * warps + warpIndex()) * channels + channel] = {map.factor, map.term};
+  }
+
+  /// What the block does in step `turn`, to all blocks. By all threads, once all is set.
+  NANO_DEVICE void give(int turn) {
+    const int channel = int(threadIdx.x);
+    if (cluster == 1 || channel >= channels)
+      return;
+    Map block;
+#pragma unroll
+    for (int warp = 0; warp < warps; ++warp)
+      block = read(maps, turn, warps, warp, channel).after(block);
+    // No other writes this place before all blocks have begun the step.
+    Pair *const place = blocks + (turn % 2 * cluster + rank) * channels + channel;
+#pragma unroll
+    for (int other = 0; other < cluster; ++other)
+      storeAsyncRemote(place, Pair{block.factor, block.term}, arrived + turn % 2, uint32_t(other));
+  }
+
+  /// Waits for what all blocks do in step `turn`, and goes from the state before it to that behind.
+  NANO_DEVICE void begin(int turn) {
+    const int channel = int(threadIdx.x);
+    if (channel >= channels)
+      return;
+    float h = carried;
+    if constexpr (cluster > 1) {
+      mbarrierWait(arrived + turn % 2, uint32_t(turn / 2 % 2));
+      if (channel == 0 && turn + 2 < plan.steps)
+        mbarrierArriveExpect(arrived + turn % 2, givenBytes);
+#pragma unroll
+      for (int other = 0; other < cluster; ++other) {
+        if (other == rank)
+          h = carried;
+        carried = read(blocks, turn, cluster, other, channel)(carried);
+      }
+    }
+#pragma unroll
+    for (int warp = 0; warp < warps; ++warp) {
+      starts[(turn % 2 * warps + warp) * channels + channel] = h;
+      h = read(maps, turn, warps, warp, channel)(h);
+    }
+    if constexpr (cluster == 1)
+      carried = h;
+  }
+
+  /// The state of a channel before this warp's part of step `turn`.
+  NANO_DEVICE float start(int turn, int channel) const {
+    return starts[(turn % 2 * warps + warpIndex()) * channels + channel];
+  }
   NANO_DEVICE int rankInCluster() const { return rank; }
 
 private:
-  static NANO_DEVICE Map read(const float *from, int i, int channel) {
-    return {from[i * 2 * channels + channel], from[(i * 2 + 1) * channels + channel]};
-  }
-  static NANO_DEVICE void write(float *to, int i, int channel, const Map &map) {
-    to[i * 2 * channels + channel] = map.factor;
-    to[(i * 2 + 1) * channels + channel] = map.term;
+  struct alignas(8) Pair {
+    float factor, term;
+  };
+  static constexpr uint32_t givenBytes = cluster * channels * sizeof(Pair);
+  static NANO_DEVICE Map read(const Pair *from, int turn, int count, int i, int channel) {
+    const Pair pair = from[(turn % 2 * count + i) * channels + channel];
+    return {pair.factor, pair.term};
   }
 
-  float *const maps, *const starts, *const blocks;
+  Pair *const maps, *const blocks;
+  float *const starts;
+  Mbarrier *const arrived; ///< a turn's: what all blocks give
   const int rank;
-  int turn = 0;
   float carried; ///< of the threads that have a channel: its state before the cluster's step
 };
 
@@ -192,49 +216,52 @@ public:
         channel((iteration / plan.cluster % plan.strips) * across * own + lane),
         isInside(channel < S::channels) {}
 
+  /// While the blocks of the cluster learn of each other's part of a step, each stores the results
+  /// of the one before.
   NANO_DEVICE void run() {
     Warps<S> warps;
     constexpr int step = int(plan.cluster * plan.stepLength);
-    int first = warps.rankInCluster() * int(plan.stepLength) + part * items, stage = 0;
+    int first = warps.rankInCluster() * int(plan.stepLength) + part * items;
     if constexpr (plan.stages > 0)
       for (int ahead = 0; ahead < plan.stages; ++ahead)
         fetch(ahead, first + ahead * step);
+    Map next[own];
+    enter(warps, 0, first, next);
+    syncThreads();
+    warps.give(0);
     for (int turn = 0; turn < plan.steps; ++turn, first += step) {
-      if constexpr (plan.stages > 0)
-        copyAsyncWait<plan.stages - 1>();
-      take(stage, first);
       Map before[own];
 #pragma unroll
-      for (int c = 0; c < own; ++c) {
-        Map map;
-#pragma unroll
-        for (int i = 0; i < items; ++i)
-          map = of(i, first + i, c).after(map);
-        map = map.template upTo<across>();
-        if (laneIndex() >= 32 - across)
-          warps.set(lane + c, map);
-        map = map.up(across);
-        before[c] = laneIndex() >= across ? map : Map();
-      }
-      if constexpr (plan.stages > 0) {
-        fetch(stage, first + plan.stages * step);
-        stage = stage + 1 == plan.stages ? 0 : stage + 1;
-      }
-      warps.exchange();
+      for (int c = 0; c < own; ++c)
+        before[c] = next[c];
+      Elements elements;
+      if constexpr (plan.stages == 0)
+        elements = entered;
+      if (turn + 1 < plan.steps)
+        enter(warps, turn + 1, first + step, next);
+      warps.begin(turn);
+      syncThreads();
+      if (turn + 1 < plan.steps)
+        warps.give(turn + 1);
+      const int stage = turn % stages;
+      if constexpr (plan.stages > 0)
+        elements = staged(stage);
       Vec<float, own> h;
 #pragma unroll
       for (int c = 0; c < own; ++c)
-        h[c] = before[c](warps.start(lane + c));
+        h[c] = before[c](warps.start(turn, lane + c));
 #pragma unroll
       for (int i = 0; i < items; ++i) {
 #pragma unroll
         for (int c = 0; c < own; ++c)
-          h[c] = of(i, first + i, c)(h[c]);
+          h[c] = elements.of(i, first + i, c)(h[c]);
         if (isInside && first + i < S::length)
 #pragma unroll
           for (int k = 0; k < hCount; ++k)
             store<own, bytes>(&x.h[k].at(n, placeOf<S>(first + i), channel), to<Element>(h));
       }
+      if constexpr (plan.stages > 0)
+        fetch(stage, first + plan.stages * step);
     }
   }
 
@@ -243,15 +270,52 @@ private:
   /// The element whose factor element i is multiplied by.
   static NANO_DEVICE int factorOf(int i) { return S::adjoint ? i - 1 : i; }
 
-  /// Of the thread's element i, number `at` of the sequence.
-  NANO_DEVICE Map of(int i, int at, int c) const {
-    Map map;
-    if constexpr (S::hasFactor)
-      map.factor = S::adjoint && at == 0 ? 1.0f : float(a[i].elements()[c]);
-    if constexpr (S::hasTerm)
-      map.term = float(b[i].elements()[c]);
-    return map;
+  /// A thread's of a step.
+  struct Elements {
+    Row a[items], b[items];
+    /// Element i, number `at` of the sequence.
+    NANO_DEVICE Map of(int i, int at, int c) const {
+      Map map;
+      if constexpr (S::hasFactor)
+        map.factor = S::adjoint && at == 0 ? 1.0f : float(a[i].elements()[c]);
+      if constexpr (S::hasTerm)
+        map.term = float(b[i].elements()[c]);
+      return map;
+    }
+  };
+  static constexpr int stages = plan.stages > 0 ? plan.stages : 2;
+
+  /// Takes the elements of step `turn`: `before` becomes what the warp's threads before this one do
+  /// to the state.
+  NANO_DEVICE void enter(Warps<S> &warps, int turn, int first, Map (&before)[own]) {
+    if constexpr (plan.stages > 0) {
+      // The steps behind it whose elements have been asked for; that before it frees its stage
+      // later.
+      static_assert(stages > 1);
+      if (turn == 0)
+        copyAsyncWait<stages - 1>();
+      else
+        copyAsyncWait<stages - 2>();
+    }
+    Elements elements;
+    if constexpr (plan.stages > 0)
+      elements = staged(turn % stages);
+    else
+      entered = elements = loaded(first);
+#pragma unroll
+    for (int c = 0; c < own; ++c) {
+      Map map;
+#pragma unroll
+      for (int i = 0; i < items; ++i)
+        map = elements.of(i, first + i, c).after(map);
+      map = map.template upTo<across>();
+      if (laneIndex() >= 32 - across)
+        warps.set(turn, lane + c, map);
+      map = map.up(across);
+      before[c] = laneIndex() >= across ? map : Map();
+    }
   }
+
   NANO_DEVICE bool isHere(int i) const { return isInside && i >= 0 && i < S::length; }
 
   /// A thread's own place: nobody else reads it.
@@ -275,22 +339,32 @@ private:
     }
     copyAsyncCommit();
   }
-  NANO_DEVICE void take(int stage, int first) {
-    auto row = [&](const SequenceView<const Element> &view, int at, int operand, int i) {
-      if constexpr (plan.stages > 0)
-        return Row{loadWords<Access::Load, own, bytes>(place(stage, operand, i))};
-      else
-        return isHere(at)
-                   ? Row{loadWords<Access::Read, own, bytes>(&view.at(n, placeOf<S>(at), channel))}
-                   : Row{};
-    };
+  NANO_DEVICE Elements staged(int stage) const {
+    Elements elements;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       if constexpr (S::hasFactor)
-        a[i] = row(x.a, factorOf(first + i), 0, i);
+        elements.a[i] = Row{loadWords<Access::Load, own, bytes>(place(stage, 0, i))};
       if constexpr (S::hasTerm)
-        b[i] = row(x.b, first + i, S::hasFactor, i);
+        elements.b[i] = Row{loadWords<Access::Load, own, bytes>(place(stage, S::hasFactor, i))};
     }
+    return elements;
+  }
+  NANO_DEVICE Elements loaded(int first) const {
+    auto row = [&](const SequenceView<const Element> &view, int at) {
+      return isHere(at)
+                 ? Row{loadWords<Access::Read, own, bytes>(&view.at(n, placeOf<S>(at), channel))}
+                 : Row{};
+    };
+    Elements elements;
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      if constexpr (S::hasFactor)
+        elements.a[i] = row(x.a, factorOf(first + i));
+      if constexpr (S::hasTerm)
+        elements.b[i] = row(x.b, first + i);
+    }
+    return elements;
   }
 
   const Operands &x;
@@ -298,7 +372,7 @@ private:
   const int lane, part;
   const long long channel;
   const bool isInside;
-  Row a[items], b[items];
+  Elements entered; ///< of the step that was entered last, without stages
 };
 
 /// One channel: a warp has tiles of 32 vectors, a lane one vector of each.
@@ -332,9 +406,12 @@ public:
       for (int turn = 0; turn < plan.steps; ++turn, first += plan.cluster * plan.stepLength) {
         loadAll(first);
         if (laneIndex() == 31)
-          warps.set(0, whole);
-        warps.exchange();
-        results(first, warps.start(0));
+          warps.set(turn, 0, whole);
+        syncThreads();
+        warps.give(turn);
+        warps.begin(turn);
+        syncThreads();
+        results(first, warps.start(turn, 0));
       }
     }
   }

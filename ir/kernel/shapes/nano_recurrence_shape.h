@@ -40,46 +40,68 @@ struct RecurrencePlan {
   long long strips;            ///< blocks side by side for a sequence's channels
 };
 
-/// Blocks that a GPU has room for at once, about: two a multiprocessor, since a block waits for the
-/// others of its cluster in every step.
-constexpr long long recurrenceBlocks = 264;
+/// Multiprocessors of a GPU, about.
+constexpr long long recurrenceProcessors = 132;
 
-NANO_BOTH constexpr RecurrencePlan recurrencePlan(const RecurrenceShape &s) {
-  constexpr int mostWarps = 8, mostBlocksOfCluster = 8;
-  RecurrencePlan p{};
-  p.isAlongRows = s.channels == 1;
-  if (p.isAlongRows) {
-    p.own = p.across = 1;
-    p.items = s.vector * int(least(divideUp(s.length, 32 * s.vector), 32 / s.vector));
-    const bool isWarpEach = s.sequences >= 1024;
-    p.warpsOfSequence = isWarpEach ? 1 : powerOfTwo(divideUp(s.length, 32 * p.items), mostWarps);
-    p.sequencesOfBlock = isWarpEach ? mostWarps : 1;
-    p.strips = 1;
-  } else {
-    // By measurement: f32 wants whole lines of a row and copies far ahead, bf16 more of the
-    // sequence in a step.
-    const bool isF32 = s.elementBytes == 4;
-    constexpr int stageBytes = 128;          // of a thread
-    const int stripBytes = isF32 ? 128 : 64; // of a row of the block
-    const int accessBytes = s.vector * s.elementBytes;
-    p.own = s.vector;
-    p.stages = accessBytes < 4 ? 0 : isF32 ? 3 : 1;
-    p.items = int(least(16, stageBytes / (s.operands * (accessBytes < 8 ? 8 : accessBytes))));
-    p.across = powerOfTwo(divideUp(s.channels, s.vector), int(least(32, stripBytes / accessBytes)));
-    p.warpsOfSequence = powerOfTwo(divideUp(s.length * p.across, 32 * p.items), mostWarps);
-    p.sequencesOfBlock = 1;
-    p.strips = divideUp(s.channels, p.across * s.vector);
-    p.residentBlocks = 2;
-  }
+/// As many blocks of a sequence as have room on a GPU where each multiprocessor has `blocks`, up to
+/// 8, which step together.
+NANO_BOTH constexpr void shareSequences(const RecurrenceShape &s, int blocks, RecurrencePlan &p) {
   p.threads = 32 * p.warpsOfSequence * p.sequencesOfBlock;
   p.stepLength = (long long)(32 * p.warpsOfSequence / p.across) * p.items;
   p.cluster = 1;
-  while (p.sequencesOfBlock == 1 && p.cluster < mostBlocksOfCluster &&
-         2 * p.cluster * s.sequences * p.strips <= recurrenceBlocks &&
+  while (p.sequencesOfBlock == 1 && p.cluster < 8 &&
+         2 * p.cluster * s.sequences * p.strips <= blocks * recurrenceProcessors &&
          p.cluster * p.stepLength < s.length)
     p.cluster *= 2;
   p.steps = divideUp(s.length, p.cluster * p.stepLength);
+}
+
+/// Of sequences of one channel.
+NANO_BOTH constexpr RecurrencePlan recurrenceAlongRows(const RecurrenceShape &s) {
+  constexpr int mostWarps = 8;
+  RecurrencePlan p{};
+  p.isAlongRows = true;
+  p.own = p.across = 1;
+  p.items = s.vector * int(least(divideUp(s.length, 32 * s.vector), 32 / s.vector));
+  const bool isWarpEach = s.sequences >= 1024;
+  p.warpsOfSequence = isWarpEach ? 1 : powerOfTwo(divideUp(s.length, 32 * p.items), mostWarps);
+  p.sequencesOfBlock = isWarpEach ? mostWarps : 1;
+  p.strips = 1;
+  shareSequences(s, 2, p);
   return p;
+}
+
+/// How blocks walk several channels: bytes of a row that a block has, and of a thread in a step;
+/// most warps of a block, and blocks of a multiprocessor.
+struct RecurrenceStrips {
+  int bytes, stageBytes, warps, blocks;
+};
+NANO_BOTH constexpr RecurrencePlan recurrenceOfStrips(const RecurrenceShape &s,
+                                                      const RecurrenceStrips &strips) {
+  const int accessBytes = s.vector * s.elementBytes;
+  RecurrencePlan p{};
+  p.own = s.vector;
+  p.stages = accessBytes < 4 ? 0 : 3;
+  p.items = int(least(16, strips.stageBytes / (s.operands * (accessBytes < 8 ? 8 : accessBytes))));
+  p.across = powerOfTwo(divideUp(s.channels, s.vector), int(least(32, strips.bytes / accessBytes)));
+  p.warpsOfSequence = powerOfTwo(divideUp(s.length * p.across, 32 * p.items), strips.warps);
+  p.sequencesOfBlock = 1;
+  p.strips = divideUp(s.channels, p.across * s.vector);
+  p.residentBlocks = strips.blocks;
+  shareSequences(s, strips.blocks, p);
+  return p;
+}
+
+/// By measurement. In f32 long sequences that few blocks go over want wide rows and a
+/// multiprocessor's memory for one block; many sequences want two blocks, since the begin and end
+/// of one hide behind the other. bf16 wants more of a sequence in a step.
+NANO_BOTH constexpr RecurrencePlan recurrencePlan(const RecurrenceShape &s) {
+  if (s.channels == 1)
+    return recurrenceAlongRows(s);
+  if (s.elementBytes == 2)
+    return recurrenceOfStrips(s, {128, 256, 8, 1});
+  const RecurrencePlan wide = recurrenceOfStrips(s, {256, 128, 16, 1});
+  return wide.cluster > 1 ? wide : recurrenceOfStrips(s, {128, 128, 8, 2});
 }
 
 /// Bytes of shared memory for elements on their way.
@@ -89,8 +111,9 @@ NANO_BOTH constexpr int recurrenceStagedBytes(const RecurrenceShape &s) {
 }
 NANO_BOTH constexpr TemplateLaunch recurrenceLaunch(const RecurrenceShape &s) {
   const RecurrencePlan p = recurrencePlan(s);
+  // Two turns' maps of warps and of blocks, states, and mbarriers.
   const int channels = p.across * p.own,
-            exchanged = 4 * channels * (3 * p.warpsOfSequence + 2 * 2 * p.cluster);
+            exchanged = 2 * (4 * channels * (3 * p.warpsOfSequence + 2 * p.cluster) + 8);
   return {p.threads, divideUp(s.sequences, p.sequencesOfBlock) * p.strips * p.cluster,
           recurrenceStagedBytes(s) + exchanged};
 }
