@@ -173,8 +173,10 @@ template <class F, class G, class R, int D, int W, BandOp Op, bool Matrices> str
   static constexpr int tokens = 49152, heads = 768 / D, size = D, width = W;
   static constexpr bool transpose = Op == BandOp::Transposed, onMatrices = Matrices;
   static constexpr BandOp op = Op;
-  static constexpr int residentBlocks = Matrices ? nano::bandMatrixResidentBlocks : 0;
-  static constexpr nano::BandShape shape = {tokens, heads, size, width, Matrices};
+  static constexpr nano::BandShape shape = {tokens,   heads,          size,     width,
+                                            Matrices, int(sizeof(F)), transpose};
+  static constexpr int residentBlocks =
+      Matrices ? nano::bandMatrixPlan(shape, Op == BandOp::Scores).residentBlocks : 0;
   static constexpr auto launch =
       Op == BandOp::Scores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape);
 };

@@ -1,6 +1,9 @@
-// Products along a band on tensor cores, of rows of bf16. Weights that are f32 go in as three bf16
-// each, which together have their bits, so that nothing but the sums is rounded. Included by
-// nano_band.h.
+// Products along a band on tensor cores, of rows of bf16. Weights that are f32 go in as several
+// bf16 each, so that nothing but the sums is rounded, or what results in bf16 do not show. Included
+// by nano_band.h.
+//
+// All of a block's copies are under way at once, and no warp waits for another one after them: what
+// hides the time of the copies is that a multiprocessor has several blocks.
 #pragma once
 
 #include "nano_matrix_tiles.h"
@@ -9,108 +12,142 @@ namespace nano::band {
 
 using mma::Lane;
 
-constexpr int matrixTokens = bandMatrixTokens, matrixRows = bandMatrixRows,
-              matrixThreads = bandMatrixThreads;
+template <class S, bool isScores>
+constexpr BandMatrixPlan matrixPlan = bandMatrixPlan(
+    {S::tokens, S::heads, S::size, S::width, true, int(sizeof(typename S::First)), S::transpose},
+    isScores);
 
 /// Starts copying x[first + r, head, column + c] to row r and column c of the tile; what the tensor
-/// does not have becomes zero. By all threads of the block.
-template <class S, int columns, int rows, class View>
-NANO_DEVICE void startRows(uint8_t *tile, const View &x, int head, int first, int column) {
+/// does not have becomes zero. By threads `thread`, `thread` + threads, ….
+template <class S, int columns, int rows, int threads, class View>
+NANO_DEVICE void startRows(uint8_t *tile, const View &x, int head, int first, int column,
+                           int thread) {
   using Tile = mma::Tile<rows, columns>;
-  const int chunk = int(threadIdx.x) % Tile::chunks, at = column + 8 * chunk;
-  constexpr int step = matrixThreads / Tile::chunks;
-#pragma unroll
-  for (int row = int(threadIdx.x) / Tile::chunks; row < rows; row += step) {
-    const int t = first + row;
+#pragma unroll 4
+  for (int i = thread; i < rows * Tile::chunks; i += threads) {
+    const int row = i / Tile::chunks, chunk = i % Tile::chunks, t = first + row,
+              at = column + 8 * chunk;
     const bool is = t >= 0 && t < S::tokens && at < S::size;
     copyAsync<16>(tile + Tile::offset(row, chunk), is ? &x.at(t, head, at) : x.base, is ? 16 : 0);
   }
 }
 
-/// A warp's 16 × 64 results on their way from fragments to whole rows.
+/// A warp's 16 × 32 results on their way from fragments to whole rows.
 struct Turned {
-  static constexpr int stride = bandTurnedStride; // 8 more than a multiple of 32: no conflicts
   float *const rows;
-  NANO_DEVICE explicit Turned(float *all) : rows(all + warpIndex() * 16 * stride) {}
 
-  NANO_DEVICE void set(const Lane &lane, const float (&sums)[8][4]) const {
+  template <int tiles>
+  NANO_DEVICE void set(const Lane &lane, const float (&sums)[tiles][4], int first) const {
     syncWarp();
 #pragma unroll
-    for (int tile = 0; tile < 8; ++tile)
+    for (int tile = 0; tile < bandTurnedColumns / 8; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         Vec<float, 2> pair;
-        pair[0] = sums[tile][2 * half];
-        pair[1] = sums[tile][2 * half + 1];
-        store<2, 8>(rows + (lane.group + 8 * half) * stride + 8 * tile + 2 * lane.pair, pair);
+        pair[0] = sums[first + tile][2 * half];
+        pair[1] = sums[first + tile][2 * half + 1];
+        store<2, 8>(rows + (lane.group + 8 * half) * bandTurnedStride + 8 * tile + 2 * lane.pair,
+                    pair);
       }
     syncWarp();
+  }
+};
+
+/// A warp's scores on their way from fragments to whole rows: of 16 tokens, each by its place in
+/// its band, of which 64 are here at a time, number w at w mod 64. They leave 32 at a time, from a
+/// multiple of 32 on: parts of sectors are written as slowly as whole ones.
+template <class S> struct Ring {
+  float *const scores;
+  int left = 0; ///< those before have left
+
+  /// Results 16 columns on: the first of token 0 is number `first` of its band, one before token
+  /// 1's.
+  NANO_DEVICE void set(const Lane &lane, const float *sums, int first) const {
+    syncWarp();
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int row = lane.group + i / 2 % 2 * 8, column = i / 4 * 8 + 2 * lane.pair + i % 2;
+      scores[row * bandRingStride + ((first + column - row) & (bandRing - 1))] = sums[i];
+    }
+    syncWarp();
+  }
+  template <class Operands> NANO_DEVICE void leave(const Operands &x, int head, int token) {
+    const int w = left + laneIndex();
+    if (w < S::width)
+#pragma unroll 8
+      for (int row = 0; row < 16; ++row) {
+        // What is no token is no zero times an infinity either.
+        const int t = token + row;
+        const float score =
+            w + t < S::width - 1 ? 0.0f : scores[row * bandRingStride + (w & (bandRing - 1))];
+        if (t < S::tokens)
+          for (const auto &y : x.y)
+            y.at(t, head, w) = typename S::Result(score);
+      }
+    left += 32;
   }
 };
 
 /// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void scoresByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
-  constexpr int size = bandMatrixSize(S::size), tiles = matrixRows / 8,
-                chunks = int(divideUp(matrixTokens + S::width - 1, matrixRows));
-  using Queries = mma::Tile<matrixTokens, size>;
-  using Keys = mma::Tile<matrixRows, size>;
-  const int head = int(iteration % S::heads), begin = int(iteration / S::heads) * matrixTokens,
-            firstKey = begin + matrixTokens - chunks * matrixRows;
-  uint8_t *const queries = dynamicShared<uint8_t>(), *const keys = queries + Queries::bytes;
-  const Turned turned(reinterpret_cast<float *>(keys + 2 * Keys::bytes));
-  startRows<S, size, matrixTokens>(queries, x.first, head, begin, 0);
-  startRows<S, size, matrixRows>(keys, x.second, head, firstKey, 0);
-  copyAsyncCommit();
-
+  constexpr BandMatrixPlan plan = matrixPlan<S, true>;
+  constexpr int size = plan.columns, depth = int(divideUp(S::size, 16));
+  using Queries = mma::Tile<16, size>;
+  using Keys = mma::Tile<plan.rows, size>;
   const Lane lane;
-  const int token = begin + 16 * lane.warp; // the warp's first
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int key = firstKey + chunk * matrixRows;
+  const int head = int(iteration % S::heads), begin = int(iteration / S::heads) * 16 * plan.warps,
+            token = begin + 16 * lane.warp; // the warp's first
+  uint8_t *const keys = dynamicShared<uint8_t>(), *const queries = keys + Keys::bytes +
+                                                                   lane.warp * plan.warpBytes;
+  Ring<S> ring{reinterpret_cast<float *>(queries)}; // once the queries are in registers
+  startRows<S, size, 16, 32>(queries, x.first, head, token, 0, lane.lane);
+  uint32_t left[depth][1][4];
+  for (int part = 0; part < plan.window; part += plan.part) {
+    if (part > 0)
+      syncThreads();
+    startRows<S, size, plan.rows, 32 * plan.warps>(
+        keys, x.second, head, begin + 16 * (part + 1 - plan.window), 0, int(threadIdx.x));
+    copyAsyncCommit();
     copyAsyncWait<0>();
     syncThreads();
-    if (chunk + 1 < chunks) {
-      startRows<S, size, matrixRows>(keys + (chunk + 1) % 2 * Keys::bytes, x.second, head,
-                                     key + matrixRows, 0);
-      copyAsyncCommit();
-    }
-    if (key > token + 15 || key + matrixRows <= token - S::width + 1)
-      continue;
-    float sums[1][tiles][4] = {};
-    const uint8_t *const here = keys + chunk % 2 * Keys::bytes;
+    if (part == 0)
 #pragma unroll
-    for (int k = 0; k < int(divideUp(S::size, 16)); ++k) {
-      uint32_t left[1][4];
-      loadMatrix<4>(left[0], queries + Queries::block(lane.left, 16 * lane.warp, 2 * k));
+      for (int k = 0; k < depth; ++k)
+        loadMatrix<4>(left[k][0], queries + Queries::block(lane.left, 0, 2 * k));
+    for (int step = 0; step < plan.part && part + step < plan.window; step += 2) {
+      float sums[1][4][4] = {};
 #pragma unroll
-      for (int c = 0; c < tiles / 2; ++c) {
-        uint32_t right[4];
-        loadMatrix<4>(right, here + Keys::block(lane.right, 16 * c, 2 * k));
-        mma::multiplyTiles(sums, 2 * c, left, right);
-      }
-    }
-    turned.set(lane, sums[0]);
-    // Key j of token t is number j − t + W − 1 of its band.
-#pragma unroll 4
-    for (int row = 0; row < 16; ++row) {
-      const int t = token + row;
+      for (int c = 0; c < 2; ++c)
+        if (step + c < plan.part)
 #pragma unroll
-      for (int column = lane.lane; column < matrixRows; column += 32) {
-        const int w = key + column - t + S::width - 1;
-        // What is no token is no zero times an infinity either.
-        const float score = key + column < 0 ? 0.0f : turned.rows[row * Turned::stride + column];
-        if (t < S::tokens && w >= 0 && w < S::width)
+          for (int k = 0; k < depth; ++k) {
+            uint32_t right[4];
+            loadMatrix<4>(right,
+                          keys + Keys::block(lane.right, 16 * (lane.warp + step + c), 2 * k));
+            mma::multiplyTiles(sums, 2 * c, left[k], right);
+          }
+      // Key j of token t is number j − t + W − 1 of its band.
 #pragma unroll
-          for (int k = 0; k < yCount; ++k)
-            x.y[k].at(t, head, w) = typename S::Result(score);
+      for (int c = 0; c < 2; ++c) {
+        if (step + c == plan.part || part + step + c == plan.window)
+          continue;
+        const int first = 16 * (part + step + c + 1 - plan.window) + S::width - 1;
+        ring.set(lane, sums[0][2 * c], first);
+        if (first + 1 >= ring.left + 32) // so many of the last token too
+          ring.leave(x, head, token);
       }
     }
   }
+  while (ring.left < S::width)
+    ring.leave(x, head, token);
 }
 
-/// The weights of a lane's places in a left 16 × 16 matrix, as so many matrices of bf16.
-template <class T> struct Weights {
-  static constexpr int terms = isSame<T, float> ? 3 : 1;
+/// The weights of a lane's places in a left 16 × 16 matrix, as so many matrices of bf16: f32 as
+/// three, which have all of its bits, or for results in bf16 as two, which have twice theirs.
+template <class S> struct Weights {
+  using T = typename S::First;
+  static constexpr int terms = !isSame<T, float> ? 1 : isSame<typename S::Result, float> ? 3 : 2;
   T number[4][2]; ///< of matrixMultiply's a: of each word the lower half, the upper one
 
   NANO_DEVICE void split(uint32_t (&left)[terms][1][4]) const {
@@ -136,90 +173,129 @@ template <class T> struct Weights {
   }
 };
 
+/// A warp's weights of a part of its window in shared memory: a line of each token, or transposed
+/// of each row of k or v, of those numbers of its band that the part needs, from a multiple of 16
+/// bytes on, as p has them; those that the band does not have are zero.
+template <class S> struct WarpWeights {
+  using T = typename S::First;
+  static constexpr BandMatrixPlan plan = matrixPlan<S, false>;
+  static constexpr int rows = 16 * plan.part, lines = S::transpose ? rows : 16,
+                       each = 16 / int(sizeof(T)), pieces = plan.weightStride / each;
+  T *const weights;
+  int token, row = 0; ///< the first ones
+
+  /// The number in its band that a line's first weight has, those of the 16 bytes before it apart.
+  NANO_DEVICE int firstOf(int line) const {
+    return (S::transpose ? token - row : row - token) - line + S::width - 1;
+  }
+
+  /// Starts copying, of rows from `first` on.
+  template <class View> NANO_DEVICE void start(const View &p, int head, int first) {
+    row = first;
+    const bool isAligned = p.element == 1 && (reinterpret_cast<uint64_t>(p.base) |
+                                              uint64_t(p.sequence * (long long)sizeof(T)) |
+                                              uint64_t(p.row * (long long)sizeof(T))) %
+                                                     16 ==
+                                                 0;
+#pragma unroll 4
+    for (int i = laneIndex(); i < lines * pieces; i += 32) {
+      const int line = i / pieces, at = (S::transpose ? row : token) + line,
+                w = (firstOf(line) & -each) + i % pieces * each;
+      const int has = at < 0 || at >= S::tokens || w < 0 || w >= S::width ? 0
+                      : S::width - w < each                               ? S::width - w
+                                                                          : each;
+      const T *const from = has > 0 ? &p.at(at, head, w) : p.base;
+      T *const to = weights + i * each;
+      if (isAligned) {
+        copyAsync<16>(to, from, has * int(sizeof(T)));
+        continue;
+      }
+#pragma unroll
+      for (int j = 0; j < each; ++j)
+        if constexpr (sizeof(T) == 4)
+          copyAsync<4>(to + j, j < has ? from + j * p.element : p.base, j < has ? 4 : 0);
+        else
+          to[j].bits = j < has ? loadReadOnly(from + j * p.element).bits : uint16_t(0);
+    }
+  }
+  /// Of step `step`.
+  NANO_DEVICE Weights<S> of(const Lane &lane, int step) const {
+    Weights<S> found;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int t = lane.group + i % 2 * 8, r = 16 * step + 2 * lane.pair + i / 2 * 8 + j,
+                  line = S::transpose ? r : t, at = S::transpose ? t : r;
+        // What is no token is no zero times an infinity either.
+        const bool is = S::transpose || row + r >= 0;
+        const T &weight = weights[line * plan.weightStride + at + (firstOf(line) & (each - 1))];
+        if constexpr (sizeof(T) == 4)
+          found.number[i][j] = is ? weight : 0.0f;
+        else
+          found.number[i][j].bits = is ? weight.bits : uint16_t(0);
+      }
+    return found;
+  }
+};
+
 /// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
-  constexpr int columns = bandMatrixColumns, tiles = columns / 8,
-                slices = int(divideUp(S::size, columns)),
-                chunks = int(divideUp(matrixTokens + S::width - 1, matrixRows));
-  using Rows = mma::Tile<matrixRows, columns>;
-  const int head = int(iteration % S::heads), column = int(iteration / S::heads % slices) * columns,
-            begin = int(iteration / S::heads / slices) * matrixTokens,
-            firstRow = S::transpose ? begin : begin + matrixTokens - chunks * matrixRows;
-  uint8_t *const rows = dynamicShared<uint8_t>();
-  startRows<S, columns, matrixRows>(rows, x.second, head, firstRow, column);
-  copyAsyncCommit();
-
+  constexpr BandMatrixPlan plan = matrixPlan<S, false>;
+  constexpr int columns = plan.columns, tiles = columns / 8,
+                slices = int(divideUp(S::size, columns));
+  using Rows = mma::Tile<plan.rows, columns>;
+  using Weights = band::Weights<S>;
   const Lane lane;
-  const int token = begin + 16 * lane.warp; // the warp's first
-  // This lane's first weight, and from one to that of the next token or row.
-  int row = firstRow + 2 * lane.pair;
-  const int t = token + lane.group;
-  const auto &p = x.first;
-  const long long ofToken = S::transpose ? p.element : p.sequence - p.element,
-                  ofRow = S::transpose ? p.sequence - p.element : p.element;
-  const int numberAtFirst = S::width - 1 - (S::transpose ? row - t : t - row);
-  const typename S::First *from = &p.at(S::transpose ? row : t, head, numberAtFirst);
-  using Weights = band::Weights<typename S::First>;
-  // The next step's.
-  auto load = [&] {
-    Weights weights;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int later = i / 2 % 2 * 8, other = row + i / 4 * 8 + i % 2, apart = t + later - other,
-                w = S::width - 1 - (S::transpose ? -apart : apart);
-      const bool is = w >= 0 && w < S::width &&
-                      (S::transpose ? other < S::tokens : t + later < S::tokens && other >= 0);
-      weights.number[i / 2][i % 2] =
-          is ? loadReadOnly(from + later * ofToken + (other - row) * ofRow)
-             : typename S::First(0.0f);
-    }
-    row += 16;
-    from += 16 * ofRow;
-    return weights;
-  };
-  Weights next = load(); // one step before they are needed
+  const int head = int(iteration % S::heads), column = int(iteration / S::heads % slices) * columns,
+            begin = int(iteration / S::heads / slices) * 16 * plan.warps,
+            token = begin + 16 * lane.warp, // the warp's first
+      firstStep = S::transpose ? 0 : 1 - plan.window;
+  uint8_t *const rows = dynamicShared<uint8_t>(), *const own = rows + Rows::bytes +
+                                                               lane.warp * plan.warpBytes;
+  WarpWeights<S> weights{reinterpret_cast<typename S::First *>(own), token};
   float sums[1][tiles][4] = {};
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int chunkRow = firstRow + chunk * matrixRows;
+  for (int part = 0; part < plan.window; part += plan.part) {
+    if (part > 0)
+      syncThreads();
+    const int first = 16 * (part + firstStep);
+    startRows<S, columns, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
+                                                      int(threadIdx.x));
+    weights.start(x.first, head, token + first);
+    copyAsyncCommit();
     copyAsyncWait<0>();
     syncThreads();
-    if (chunk + 1 < chunks) {
-      startRows<S, columns, matrixRows>(rows + (chunk + 1) % 2 * Rows::bytes, x.second, head,
-                                        chunkRow + matrixRows, column);
-      copyAsyncCommit();
-    }
-    const uint8_t *const here = rows + chunk % 2 * Rows::bytes;
-#pragma unroll
-    for (int k = 0; k < matrixRows / 16; ++k) {
+    for (int step = 0; step < plan.part && part + step < plan.window; ++step) {
       uint32_t left[Weights::terms][1][4];
-      next.split(left);
-      next = load();
-      const int begins = chunkRow + 16 * k, first = S::transpose ? token : token - S::width + 1;
-      if (begins >= first + 15 + S::width || begins + 15 < first)
-        continue;
+      weights.of(lane, step).split(left);
 #pragma unroll
       for (int c = 0; c < tiles / 2; ++c) {
         uint32_t right[4];
-        loadMatrixTransposed<4>(right, here + Rows::block(lane.left, 16 * k, 2 * c));
+        loadMatrixTransposed<4>(right,
+                                rows + Rows::block(lane.left, 16 * (lane.warp + step), 2 * c));
 #pragma unroll
         for (int term = Weights::terms - 1; term >= 0; --term)
           mma::multiplyTiles(sums, 2 * c, left[term], right);
       }
     }
   }
-  syncThreads();
-  const Turned turned(dynamicShared<float>());
-  turned.set(lane, sums[0]);
-  const int d = column + 2 * lane.lane;
-#pragma unroll 4
-  for (int i = 0; i < 16; ++i) {
-    using Result = typename S::Result;
-    const auto pair = nano::load<2, 8>(turned.rows + i * Turned::stride + 2 * lane.lane);
-    if (token + i < S::tokens && d < S::size)
+  const Turned turned{reinterpret_cast<float *>(own)};
+  constexpr int across = bandTurnedColumns / 2; // two rows at a time
+  const int d = 2 * (lane.lane % across), half = lane.lane / across;
 #pragma unroll
-      for (int k = 0; k < yCount; ++k)
-        store<2, 2 * sizeof(Result)>(&x.y[k].at(token + i, head, d), to<Result>(pair));
+  for (int c = 0; c < columns; c += bandTurnedColumns) {
+    turned.set(lane, sums[0], c / 8);
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+      using Result = typename S::Result;
+      const auto pair = nano::load<2, 8>(turned.rows + (i + half) * bandTurnedStride + d);
+      if (token + i + half < S::tokens && column + c + d < S::size)
+#pragma unroll
+        for (int k = 0; k < yCount; ++k)
+          store<2, 2 * sizeof(Result)>(&x.y[k].at(token + i + half, head, column + c + d),
+                                       to<Result>(pair));
+    }
   }
 }
 

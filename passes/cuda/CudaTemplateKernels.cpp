@@ -410,15 +410,21 @@ private:
         type.getDimSize(2) % 8 == 0 && isMatrix(ins[1]) &&
         (isScores ? isMatrix(ins[0]) && type.getDimSize(2) <= nano::bandMostSize
                   : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
-    const nano::BandShape shape{type.getDimSize(0), type.getDimSize(1), type.getDimSize(2),
-                                cast<RankedTensorType>(band.getType()).getDimSize(2), onMatrices};
+    const nano::BandShape shape{
+        type.getDimSize(0),
+        type.getDimSize(1),
+        type.getDimSize(2),
+        cast<RankedTensorType>(band.getType()).getDimSize(2),
+        onMatrices,
+        int(step::elementBytes(cast<MemRefType>(ins[0].getType()).getElementType())),
+        transpose};
     TemplateCall launch;
     const Bound at = bind(launch, ins, {outs});
     setLaunch(launch, isScores ? "band_scores" : "band_product",
               {shape.tokens, shape.heads, shape.size, shape.width, transpose, onMatrices},
               isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
     if (onMatrices)
-      launch.residentBlocks = nano::bandMatrixResidentBlocks;
+      launch.residentBlocks = nano::bandMatrixPlan(shape, isScores).residentBlocks;
     const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
     if (isScores)
       set(launch,

@@ -269,6 +269,12 @@ TEST(BandKernels, Matrices) {
   checkBand({70, 1, 136, 17, "f32", "bf16", "bf16"});
 }
 
+/// Windows that shared memory has no room for at once, and weights at multiples of 16 bytes.
+TEST(BandKernels, MatricesInParts) {
+  checkBand({140, 1, 256, 136, "bf16", "bf16", "f32"});
+  checkBand({310, 1, 128, 304, "f32", "bf16", "f32"});
+}
+
 TEST(BandKernels, Bf16) {
   checkBand({50, 2, 20, 12, "bf16", "bf16", "f32"});
   checkBand({50, 2, 20, 12, "f32", "bf16", "bf16"});

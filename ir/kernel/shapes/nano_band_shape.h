@@ -8,19 +8,70 @@ namespace nano {
 
 struct BandShape {
   long long tokens, heads, size, width; ///< T, H, D, W
-  bool onMatrices;                      ///< on tensor cores: see bandMatrixSize
+  bool onMatrices;                      ///< on tensor cores: see BandMatrixPlan
+  int weightBytes = 4;                  ///< of a weight of products
+  bool transpose = false;               ///< of products
 };
 
-/// On tensor cores: tokens of a block, 16 a warp, rows of k or v that are in shared memory at a
-/// time, and elements from one row of results on their way to the next.
-constexpr int bandMatrixTokens = 128, bandMatrixThreads = 2 * bandMatrixTokens, bandMatrixRows = 64,
-              bandTurnedStride = 72, bandMatrixResidentBlocks = 2;
-/// D of scores as tiles have it; at most 256.
+/// On tensor cores: a warp has 16 tokens, whose bands lie in a window of rows of k or v, some steps
+/// of 16. Windows of neighbouring warps begin 16 rows apart, so that a block has little more in
+/// shared memory than one of them; a window that is too long for that comes in parts.
+struct BandMatrixPlan {
+  int columns; ///< of rows in shared memory: all of scores, in whole 64s; 64 or 128 of products
+  int warps;
+  int window, part;   ///< steps; those in shared memory at a time
+  int weightStride;   ///< numbers from one token of a warp's weights to the next, or from one row
+  int warpBytes;      ///< of a warp's own: its queries or weights, then results on their way
+  int rows;           ///< in shared memory
+  int sharedBytes;    ///< rows, then what the warps have
+  int residentBlocks; ///< of a multiprocessor
+};
+/// Largest D of scores.
 constexpr long long bandMostSize = 256;
-NANO_BOTH constexpr int bandMatrixSize(long long size) { return int(divideUp(size, 64)) * 64; }
-/// Columns of products that a block has.
-constexpr int bandMatrixColumns = 64;
-constexpr int bandTurnedBytes = 4 * bandMatrixTokens * bandTurnedStride;
+/// Scores of a warp on their way: 64 of each of 16 tokens, 8 more than a multiple of 32 apart.
+constexpr int bandRing = 64, bandRingStride = bandRing + 8, bandRingBytes = 4 * 16 * bandRingStride;
+/// Results of a warp on their way from fragments to whole rows: 16 rows of 32, 8 more than a
+/// multiple of 32 apart.
+constexpr int bandTurnedColumns = 32, bandTurnedStride = bandTurnedColumns + 8,
+              bandTurnedBytes = 4 * 16 * bandTurnedStride;
+/// Shared memory that the blocks of a multiprocessor have, each with 1 KB of the system's.
+constexpr int bandSharedBytes = 227 * 1024;
+
+/// With so many warps and steps at a time.
+NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores, int warps,
+                                                  int part) {
+  BandMatrixPlan p{};
+  p.columns = isScores ? int(divideUp(s.size, 64)) * 64 : s.size <= 64 ? 64 : 128;
+  p.warps = warps;
+  p.window = int(divideUp(s.width - 1, 16)) + 1;
+  p.part = part;
+  p.rows = 16 * (part + warps - 1);
+  if (isScores) {
+    p.warpBytes = 16 * p.columns * 2;
+    p.warpBytes = p.warpBytes > bandRingBytes ? p.warpBytes : bandRingBytes;
+  } else {
+    p.weightStride = (s.transpose ? 16 : 16 * part) + 16 / s.weightBytes;
+    p.warpBytes = s.weightBytes * p.weightStride * (s.transpose ? 16 * part : 16);
+    p.warpBytes = p.warpBytes > bandTurnedBytes ? p.warpBytes : bandTurnedBytes;
+  }
+  p.sharedBytes = 2 * p.rows * p.columns + warps * p.warpBytes;
+  const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024), ofRegisters = 16 / warps;
+  p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
+  return p;
+}
+/// Longest parts with which two blocks of four warps have room, then most warps at a time in two
+/// blocks or more, of which one computes while another copies, and of such the largest blocks.
+NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores) {
+  int part = int(divideUp(s.width - 1, 16)) + 1;
+  while (part > 1 && bandMatrixPlan(s, isScores, 4, part).residentBlocks < 2)
+    --part;
+  BandMatrixPlan best = bandMatrixPlan(s, isScores, 1, part);
+  for (int warps = 2; warps <= 8; ++warps)
+    if (const BandMatrixPlan p = bandMatrixPlan(s, isScores, warps, part);
+        p.residentBlocks >= 2 && p.residentBlocks * p.warps >= best.residentBlocks * best.warps)
+      best = p;
+  return best;
+}
 
 /// A block's tile of results has so many, 4×4 of them a thread's.
 constexpr int bandThreads = 256, bandTile = 16 * bandThreads;
@@ -44,19 +95,19 @@ NANO_BOTH constexpr long long bandTiles(const BandShape &s, long long columns) {
          divideUp(columns, bandColumns(columns));
 }
 NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
-  if (s.onMatrices)
-    return {bandMatrixThreads, s.heads * divideUp(s.tokens, bandMatrixTokens),
-            2 * bandMatrixSize(s.size) * (bandMatrixTokens + 2 * bandMatrixRows) + bandTurnedBytes};
+  if (s.onMatrices) {
+    const BandMatrixPlan p = bandMatrixPlan(s, true);
+    return {32 * p.warps, s.heads * divideUp(s.tokens, 16 * p.warps), p.sharedBytes};
+  }
   const int rows = bandTokens(s.width), keys = rows + bandColumns(s.width);
   return {bandThreads, bandTiles(s, s.width),
           4 * bandDepth * (bandStride(rows) + bandStride(keys))};
 }
 NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
   if (s.onMatrices) {
-    constexpr int columns = bandMatrixColumns, rowBytes = 2 * 2 * bandMatrixRows * columns;
-    return {bandMatrixThreads,
-            s.heads * divideUp(s.size, columns) * divideUp(s.tokens, bandMatrixTokens),
-            rowBytes > bandTurnedBytes ? rowBytes : bandTurnedBytes};
+    const BandMatrixPlan p = bandMatrixPlan(s, false);
+    return {32 * p.warps, s.heads * divideUp(s.size, p.columns) * divideUp(s.tokens, 16 * p.warps),
+            p.sharedBytes};
   }
   const int rows = bandTokens(s.size);
   return {bandThreads, bandTiles(s, s.size),
