@@ -209,16 +209,23 @@ private:
   }
 
   /// True when one of the groups reads at other places, or as a whole, what the other computes: a
-  /// column reduction, the table of a gather, a value a column.
+  /// column reduction, the table of a gather, a value a column; also by cheap ops between, which
+  /// are computed where they are read.
   bool readsElsewhere(int64_t a, int64_t b) {
     auto feeds = [&](int64_t from, int64_t to) {
       return llvm::any_of(groups[from].ops, [&](Operation *op) {
-        return !isCheap(op) && llvm::any_of(op->getUses(), [&](OpOperand &use) {
-          return find(use.getOwner()) == to && (isColumnReduce(op) || !readsInPlace(use));
-        });
+        return !isCheap(op) && isReadElsewhere(op, from, to);
       });
     };
     return feeds(a, b) || feeds(b, a);
+  }
+  bool isReadElsewhere(Operation *op, int64_t from, int64_t to) {
+    return llvm::any_of(op->getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      const int64_t id = find(user);
+      return (id == to && (isColumnReduce(op) || !readsInPlace(use))) ||
+             ((id == to || id == from) && isCheap(user) && isReadElsewhere(user, from, to));
+    });
   }
 
   /// Everything that leaves the group must be a whole tensor or one value a row.

@@ -389,6 +389,29 @@ nano.program @gathered_and_added(%x: tensor<64x16xf32>, %ids: tensor<64xi32>) ->
 
 // -----
 
+// So it is where both read the table as f32, by casts that are computed where they are read.
+// CHECK-LABEL: nano.program @gathered_by_a_cast
+// CHECK:       %[[Y:.*]] = nano.fused(%arg0) : (tensor<64x16xf32>) -> tensor<64x16xbf16> {
+// CHECK:         nano.reduce
+// CHECK-NOT:     nano.gather
+// CHECK:       }
+// CHECK-NEXT:  %[[Z:.*]] = nano.fused(%[[Y]], %arg1) :
+// CHECK:         nano.gather
+// CHECK:         nano.add
+// CHECK:       nano.return %[[Z]]
+nano.program @gathered_by_a_cast(%x: tensor<64x16xf32>, %ids: tensor<64xi32>) -> tensor<64x16xf32> {
+  %s = nano.reduce sum %x dims [1] : tensor<64x16xf32> -> tensor<64xf32>
+  %b = nano.broadcast %s dims [0] : tensor<64xf32> -> tensor<64x16xf32>
+  %d = nano.sub %x, %b : tensor<64x16xf32>
+  %y = nano.cast %d : tensor<64x16xf32> -> tensor<64x16xbf16>
+  %w = nano.cast %y : tensor<64x16xbf16> -> tensor<64x16xf32>
+  %g = nano.gather %w, %ids : (tensor<64x16xf32>, tensor<64xi32>) -> tensor<64x16xf32>
+  %z = nano.add %w, %g : tensor<64x16xf32>
+  nano.return %z : tensor<64x16xf32>
+}
+
+// -----
+
 // Column reductions of other lengths walk over the rows in other parts: they are kernels of their own.
 // CHECK-LABEL: nano.program @columns_in_other_parts
 // CHECK:       %[[Y:.*]]:2 = nano.fused(%arg0)
