@@ -20,7 +20,47 @@ struct Place {
   Value memory;
   SmallVector<Value> indices;
   int64_t length = 1;
+  Value offsets = {}; ///< of elements that are gathered or scattered
+  Value mask = {};    ///< of a vector of which nobody knows how many elements count
 };
+
+/// How many of a vector's first elements a mask lets through, where it is others than the first.
+std::optional<int64_t> leading(Value mask) {
+  if (auto made = mask.getDefiningOp<vector::CreateMaskOp>();
+      made && made.getOperands().size() == 1)
+    return getConstantIntValue(made.getOperands().front());
+  DenseElementsAttr bits;
+  if (!matchPattern(mask, m_Constant(&bits)))
+    return std::nullopt;
+  const auto values = bits.getValues<bool>();
+  const auto end = llvm::find(values, false);
+  if (std::find(end, values.end(), true) != values.end())
+    return std::nullopt;
+  return std::distance(values.begin(), end);
+}
+
+/// The place of an op with a mask.
+Place maskedPlaceOf(Operation *op) {
+  Place place;
+  const auto fill = [&](auto access, VectorType type) {
+    place.memory = access.getBase();
+    llvm::append_range(place.indices, access.getIndices());
+    const std::optional<int64_t> count = leading(access.getMask());
+    place.length = count.value_or(type.getNumElements());
+    if (!count)
+      place.mask = access.getMask();
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](vector::MaskedLoadOp load) { fill(load, load.getVectorType()); })
+      .Case([&](vector::MaskedStoreOp store) { fill(store, store.getVectorType()); })
+      .Case<vector::GatherOp, vector::ScatterOp>([&](auto gathers) {
+        place.memory = gathers.getBase();
+        place.indices.assign(gathers.getOffsets().begin(), gathers.getOffsets().end());
+        place.offsets = gathers.getIndices();
+        place.mask = gathers.getMask();
+      });
+  return place;
+}
 
 std::optional<Place> placeOf(Operation *op) {
   const auto place = [](auto access, int64_t length = 1) {
@@ -38,6 +78,9 @@ std::optional<Place> placeOf(Operation *op) {
     found = place(load, lengthOf(load.getVectorType()));
   else if (auto store = dyn_cast<vector::StoreOp>(op))
     found = place(store, lengthOf(store.getVectorType()));
+  else if (isa<vector::MaskedLoadOp, vector::MaskedStoreOp, vector::GatherOp, vector::ScatterOp>(
+               op))
+    found = maskedPlaceOf(op);
   if (found && found->length < 1)
     return std::nullopt;
   return found;
@@ -125,7 +168,7 @@ void forEachIndex(
     function_ref<void(Operation *op, Value index, int64_t size, int64_t length)> visit) {
   kernel.walk([&](Operation *op) {
     const std::optional<Place> place = placeOf(op);
-    if (!place || !runsAlways(op, kernel))
+    if (!place || place->offsets || place->mask || !runsAlways(op, kernel))
       return;
     const ArrayRef<int64_t> sizes = sizesOf(place->memory);
     for (auto [dim, index] : llvm::enumerate(place->indices))
@@ -173,7 +216,8 @@ bool mayLeave(Operation *store, Operation *load) {
   }
   if (!same(to->memory, from->memory, pairs)) // one of two memories may be the other one
     return !to->memory.getDefiningOp<arith::SelectOp>();
-  if (to->indices.size() != from->indices.size())
+  if (to->indices.size() != from->indices.size() || to->offsets || from->offsets || to->mask ||
+      from->mask)
     return true;
   // Numbers can be compared, of vectors along the last dimension too; of others nothing is known.
   for (auto [dim, left, right] : llvm::enumerate(to->indices, from->indices)) {

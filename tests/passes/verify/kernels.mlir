@@ -379,3 +379,58 @@ module {
     }
   }
 }
+
+// -----
+
+// What is read back was written before, under the same mask or a wider one.
+module {
+  module @kernels {
+    kernel.func @rest(read %x: memref<9xf32>, write %y: memref<9xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %eight = arith.constant 8 : index
+      %one = arith.constant dense<[true, false, false, false]> : vector<4xi1>
+      %none = arith.constant dense<0.0> : vector<4xf32>
+      %a = vector.load %x[%zero] : memref<9xf32>, vector<8xf32>
+      vector.store %a, %y[%zero] : memref<9xf32>, vector<8xf32>
+      %b = vector.maskedload %x[%eight], %one, %none : memref<9xf32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+      vector.maskedstore %y[%eight], %one, %b : memref<9xf32>, vector<4xi1>, vector<4xf32>
+      %c = vector.maskedload %y[%eight], %one, %none : memref<9xf32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+      %d = vector.maskedload %y[%zero], %one, %none : memref<9xf32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// Of two elements one was written.
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @more(write %y: memref<9xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant dense<[true, false, false, false]> : vector<4xi1>
+      %two = arith.constant dense<[true, true, false, false]> : vector<4xi1>
+      %none = arith.constant dense<0.0> : vector<4xf32>
+      vector.maskedstore %y[%zero], %one, %none : memref<9xf32>, vector<4xi1>, vector<4xf32>
+      %c = vector.maskedload %y[%zero], %two, %none : memref<9xf32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A mask lets an element through that the buffer does not have.
+module {
+  module @kernels {
+    kernel.func @beyond(write %y: memref<9xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %eight = arith.constant 8 : index
+      %two = arith.constant dense<[true, true, false, false]> : vector<4xi1>
+      %none = arith.constant dense<0.0> : vector<4xf32>
+      // expected-error @below {{reaches element 9 of 9}}
+      vector.maskedstore %y[%eight], %two, %none : memref<9xf32>, vector<4xi1>, vector<4xf32>
+      kernel.return
+    }
+  }
+}
