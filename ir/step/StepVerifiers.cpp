@@ -11,6 +11,8 @@ namespace kernel = nano::kernel;
 
 /// Bytes to which every buffer's offset is aligned.
 static constexpr int64_t alignment = 256;
+/// As many streams as plans may have (runtime/plan/Validate.cpp).
+static constexpr uint64_t mostStreams = 64;
 
 static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> offset) {
   if (offset && (int64_t(*offset) < 0 || *offset % alignment != 0))
@@ -25,6 +27,9 @@ static LogicalResult verifyWhole(Operation *op, MemRefType type) {
   return success();
 }
 
+/// What ranks exchange, and products are of.
+static bool isReal(Type element) { return element.isF32() || element.isBF16(); }
+
 static LogicalResult verifyContiguous(Operation *op, Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   if (!type.isStrided() || !isContiguous(type))
@@ -34,11 +39,38 @@ static LogicalResult verifyContiguous(Operation *op, Value buffer) {
 
 //===- Programs and buffers -----------------------------------------------===//
 
+/// When a program runs: one of the training loop's roles, steps of which there are some.
+static LogicalResult verifyWhen(ProgramOp program) {
+  if (std::optional<StringRef> role = program.getRole();
+      role && !llvm::is_contained({"first", "next", "last", "update", "validate", "generate",
+                                   "decode", "measure", "event"},
+                                  *role))
+    return program.emitOpError("has the role \"") << *role << "\", which no loop runs";
+  if (std::optional<uint64_t> step = program.getEventStep(); step && int64_t(*step) < 0)
+    return program.emitOpError("is of step ") << int64_t(*step) << ", which is negative";
+  for (auto [what, list] :
+       {std::pair("phases", program.getPhases()), std::pair("stages", program.getStages())}) {
+    if (!list)
+      continue;
+    llvm::SmallDenseSet<int64_t> seen;
+    if (list->empty() ||
+        llvm::any_of(*list, [&](int64_t i) { return i < 0 || !seen.insert(i).second; }))
+      return program.emitOpError(what) << " are no list of different numbers from 0 on";
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
+  if (failed(verifyWhen(*this)))
+    return failure();
   llvm::DenseMap<uint64_t, Operation *> recorded;
   for (Operation &op : getBody().front()) {
     if (!isa<BufferOp, StateOp, ViewOp, StepCommandOpInterface>(op))
       return op.emitOpError("is neither a buffer, a view nor a command of the step dialect");
+    if (auto command = dyn_cast<StepCommandOpInterface>(op);
+        command && command.getStream() >= mostStreams)
+      return op.emitOpError("stream ")
+             << int64_t(command.getStream()) << " is none of 0 to " << mostStreams - 1;
     if (auto record = dyn_cast<RecordOp>(op)) {
       auto [first, isNew] = recorded.try_emplace(record.getEvent(), &op);
       if (!isNew)
@@ -303,6 +335,13 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("inner dimensions differ: ") << k << " and " << inner;
   if (failed(verifyScales(*this, a, b)))
     return failure();
+  auto element = [](Value buffer) { return cast<MemRefType>(buffer.getType()).getElementType(); };
+  const Type left = element(getA()), right = element(getB()), result = element(getC());
+  if (!nano::graph::isFloat8(left) && (left != right || !isReal(left)))
+    return emitOpError("operands of element types ")
+           << left << " and " << right << ": both f32, or both bf16";
+  if (!isReal(result))
+    return emitOpError("result of element type ") << result << ": f32 or bf16";
   if (a.batch != b.batch || a.batch != c.batch)
     return emitOpError("batch sizes differ: ") << a.batch << ", " << b.batch << " and " << c.batch;
   if (c.rows != m || c.columns != n)
@@ -321,7 +360,7 @@ static LogicalResult verifyExchanged(Operation *op) {
   Type first;
   for (Value buffer : op->getOperands()) {
     Type element = cast<MemRefType>(buffer.getType()).getElementType();
-    if (!element.isF32() && !element.isBF16())
+    if (!isReal(element))
       return op->emitOpError("buffer of element type ") << element << ": f32 or bf16";
     if (first && element != first)
       return op->emitOpError("buffers have different element types");

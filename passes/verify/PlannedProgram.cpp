@@ -24,6 +24,14 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
   for (auto program : module.getOps<ProgramOp>())
     for (auto state : program.getBody().front().getOps<StateOp>())
       programs[state.getSymbolAttr().getAttr()].insert(program);
+  ArenaOp arena = arenaOf(module);
+  if (!arena && module.getOps<ProgramOp>().empty())
+    return PersistentBuffers(); // nothing runs
+  if (!arena)
+    return module.emitError("has no step.arena: nano-plan-memory runs first");
+  if (int64_t(arena.getFloor()) < 0 || int64_t(arena.getFloor()) > int64_t(arena.getBytes()))
+    return arena.emitOpError("of ")
+           << int64_t(arena.getBytes()) << " bytes has the floor " << int64_t(arena.getFloor());
   PersistentBuffers result;
   for (Operation &op : *module.getBody()) {
     MemRefType type;
@@ -41,6 +49,10 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
     result.buffers.push_back({&op, SymbolTable::getSymbolName(&op).str(),
                               ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(type))),
                               true, isa<InputOp>(op) && cast<InputOp>(op).getOutput()});
+    const uint64_t end = result.buffers.back().bytes.end();
+    if (end > uint64_t(int64_t(arena.getBytes())))
+      return op.emitOpError("ends at byte ")
+             << end << ", beyond the arena of " << int64_t(arena.getBytes()) << " bytes";
     const auto &touching = programs[SymbolTable::getSymbolName(&op)];
     auto state = dyn_cast<graph::StateOp>(op);
     if ((result.buffers.back().output && touching.size() == 1) ||
@@ -82,9 +94,7 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
       bySymbol[SymbolTable::getSymbolName(buffer.op)] = uint32_t(result.buffers.size());
       result.buffers.push_back(buffer);
     }
-  ArenaOp arena = arenaOf(module);
-  if (!arena)
-    return module.emitError("has no step.arena: nano-plan-memory runs first");
+  const int64_t arena = int64_t(arenaOf(module).getBytes());
   llvm::DenseMap<Operation *, uint32_t> indices; // of step.buffer and step.state
   for (Operation &op : program.getBody().front()) {
     if (auto state = dyn_cast<StateOp>(op)) {
@@ -99,9 +109,9 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
         return missingOffset(&op);
       ByteSet bytes =
           ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(buffer.getType())));
-      if (bytes.end() > uint64_t(int64_t(arena.getBytes())))
+      if (bytes.end() > uint64_t(arena))
         return buffer.emitOpError("ends at byte ")
-               << bytes.end() << ", beyond the arena of " << int64_t(arena.getBytes()) << " bytes";
+               << bytes.end() << ", beyond the arena of " << arena << " bytes";
       indices[&op] = uint32_t(result.buffers.size());
       result.buffers.push_back({&op, buffer.getName().str(), bytes});
     }

@@ -224,6 +224,25 @@ step.program @p {
 // -----
 
 step.program @p {
+  %x = step.buffer "x" : memref<8x4xf32>
+  %w = step.buffer "w" : memref<8x4xbf16>
+  %y = step.buffer "y" : memref<8x8xf32>
+  // expected-error @below {{operands of element types 'f32' and 'bf16': both f32, or both bf16}}
+  step.matmul %x, %w into %y {transpose_b} : memref<8x4xf32>, memref<8x4xbf16>, memref<8x8xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8x4xf32>
+  %y = step.buffer "y" : memref<8x8xi32>
+  // expected-error @below {{result of element type 'i32': f32 or bf16}}
+  step.matmul %x, %x into %y {transpose_b} : memref<8x4xf32>, memref<8x4xf32>, memref<8x8xi32>
+}
+
+// -----
+
+step.program @p {
   %x = step.buffer "x" : memref<8xi32>
   // expected-error @below {{buffer of element type 'i32': f32 or bf16}}
   step.all_reduce %x : memref<8xi32>
@@ -374,4 +393,43 @@ step.program @two_sets {
   %y = step.buffer "y" : memref<8xf32>
   // expected-error @below {{has candidates and several sets of operands}}
   step.launch @exp(%x, %y, %x, %y) {candidates = [@exp], segments = 2 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" : memref<8xf32>
+  // expected-error @below {{stream 64 is none of 0 to 63}}
+  step.fill %x {stream = 64 : i64} : memref<8xf32>
+}
+
+// -----
+
+step.program @p {
+  // expected-error @below {{stream -1 is none of 0 to 63}}
+  step.record 0 {stream = -1 : i64}
+}
+
+// -----
+
+// expected-error @below {{has the role "second", which no loop runs}}
+step.program @p attributes {role = "second"} {
+}
+
+// -----
+
+// expected-error @below {{is of step -1, which is negative}}
+step.program @p attributes {role = "event", event_step = -1 : i64} {
+}
+
+// -----
+
+// expected-error @below {{phases are no list of different numbers from 0 on}}
+step.program @p attributes {role = "update", phases = array<i64: 1, 1>} {
+}
+
+// -----
+
+// expected-error @below {{stages are no list of different numbers from 0 on}}
+step.program @p attributes {role = "update", stages = array<i64: -1>} {
 }

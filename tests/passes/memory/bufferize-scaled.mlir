@@ -110,7 +110,7 @@ nano.program @kept(%x: tensor<4x8xf32>) {
 // CHECK:       %[[FIRST:.*]] = step.view %[[LIST]] : memref<2xf32> to memref<f32>
 // CHECK:       %[[SECOND:.*]] = step.buffer "{{.*}}" : memref<f32>
 // CHECK:       step.matmul {{.*}} scales(%[[FIRST]], %[[SECOND]])
-nano.program @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<f32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "train"} {
+nano.program @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<f32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "first"} {
   %s = nano.fused (%x) : (tensor<f32>) -> tensor<f32> {
   ^bb0(%n: tensor<f32>):
     %c = nano.abs %n : tensor<f32>
@@ -135,7 +135,7 @@ nano.program @listed(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x:
 // CHECK:       %[[OWN:.*]] = step.buffer "{{.*}}" : memref<1xf32>
 // CHECK:       %[[SECOND:.*]] = step.view %[[OWN]] : memref<1xf32> to memref<f32>
 // CHECK:       step.matmul {{.*}} scales(%{{.*}}, %[[SECOND]])
-nano.program @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<1x8xf32>, %y: tensor<1xf32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "train"} {
+nano.program @reduced(%a: tensor<16x16xf8E4M3FN>, %b: tensor<16x16xf8E4M3FN>, %x: tensor<1x8xf32>, %y: tensor<1xf32>) -> (tensor<2xf32>, tensor<16x16xf32>) attributes {role = "first"} {
   %m = nano.fused (%x) : (tensor<1x8xf32>) -> tensor<1xf32> {
   ^bb0(%row: tensor<1x8xf32>):
     %c = nano.reduce max %row dims [1] : tensor<1x8xf32> -> tensor<1xf32>

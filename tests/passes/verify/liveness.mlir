@@ -179,3 +179,20 @@ module {
     step.fill %x : memref<8xf32>
   }
 }
+
+// -----
+
+// An input that lies behind all memory.
+module {
+  step.arena 2048
+  // expected-error @below {{ends at byte 2080, beyond the arena of 2048 bytes}}
+  step.input @in : memref<8xf32> {offset = 2048 : i64}
+}
+
+// -----
+
+// A floor is the least that the arena could be.
+module {
+  // expected-error @below {{of 2048 bytes has the floor 2049}}
+  step.arena 2048 floor 2049
+}
