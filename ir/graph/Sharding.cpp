@@ -1,7 +1,10 @@
 // Shardings to and from attributes.
 #include "ir/graph/Sharding.h"
 
+#include "ir/graph/Shapes.h"
+
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
 
@@ -59,11 +62,22 @@ LogicalResult verifySharding(StateOp state) {
     if (piece.offset < end)
       return state.emitOpError("piece '") << piece.name << "' begins at " << piece.offset
                                           << ", before the end of what precedes it, " << end;
-    end = piece.offset + ShapedType::getNumElements(piece.shape);
+    std::optional<int64_t> size = 1;
+    for (int64_t dim : piece.shape)
+      size = size && dim >= 0 ? llvm::checkedMul(*size, dim) : std::nullopt;
+    const std::optional<int64_t> last = size ? llvm::checkedAdd(piece.offset, *size) : std::nullopt;
+    if (!last)
+      return state.emitOpError("piece '") << piece.name << "' at " << piece.offset
+                                          << " has the shape " << shapeText(piece.shape);
+    end = *last;
   }
-  if (end > elements * sharding.parts)
+  const std::optional<int64_t> whole = llvm::checkedMul(elements, sharding.parts);
+  if (!whole)
+    return state.emitOpError() << sharding.parts << " parts of " << elements
+                               << " elements: more than there can be";
+  if (end > *whole)
     return state.emitOpError("the pieces end at ")
-           << end << ", after the whole of " << elements * sharding.parts << " elements";
+           << end << ", after the whole of " << *whole << " elements";
   return success();
 }
 

@@ -14,6 +14,9 @@ using namespace nano::graph;
 
 namespace {
 
+/// Bytes to which a state's offset is aligned, as those of buffers are.
+constexpr int64_t arenaAlignment = 256;
+
 /// As a person writes it: 0.95, 1e-10.
 std::string numberText(double number) {
   return llvm::formatv("{0}", llvm::format("%.10g", number));
@@ -135,6 +138,10 @@ LogicalResult StateOp::verify() {
       return emitOpError("the parts of the initial value have ")
              << numberText(covered) << " elements, must have " << elements;
   }
+  if (IntegerAttr offset = getOffsetAttr();
+      offset && (offset.getInt() < 0 || offset.getInt() % arenaAlignment != 0))
+    return emitOpError("offset ") << offset.getInt() << " is not a non-negative multiple of "
+                                  << arenaAlignment;
   if (std::optional<StringRef> how = getOverRanks()) {
     if (!llvm::is_contained({"equal", "mean", "max", "each"}, *how))
       return emitOpError("over_ranks is \"")

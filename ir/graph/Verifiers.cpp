@@ -91,7 +91,7 @@ LogicalResult verifyScoreRegion(Operation *op, Region &region, bool withGradient
 //===- Program -----------------------------------------------------------===//
 
 LogicalResult IndexCheckOp::verify() {
-  if (getBound() < 1)
+  if (static_cast<int64_t>(getBound()) < 1)
     return emitOpError("bound is ") << static_cast<int64_t>(getBound()) << ", must be at least 1";
   if (!llvm::is_contained({"train", "validate", "generate", "decode"}, getRole()))
     return emitOpError("role is '") << getRole() << "', must be train, validate or generate";

@@ -33,6 +33,9 @@ struct VerifyModel : public nano::impl::VerifyModelBase<VerifyModel> {
 private:
   LogicalResult checkModule();
   LogicalResult checkTraining();
+  /// Documents by a rule that readers know, columns with names and types of their own.
+  LogicalResult checkData();
+  LogicalResult checkColumns(StringRef list);
   LogicalResult checkPrograms();
   LogicalResult checkEvent(ProgramOp function);
   LogicalResult checkProgram(ProgramOp function, StringRef role);
@@ -74,12 +77,55 @@ LogicalResult VerifyModel::checkTraining() {
   if (*batch % *sequence != 0)
     return module.emitError("training")
            << ": global_batch " << *batch << " is not a multiple of seq_len " << *sequence;
+  const int64_t endOfText = *size("eos_token", 0), vocabulary = *size("vocab_size", 1);
+  if (endOfText >= vocabulary)
+    return module.emitError("training")
+           << ": eos_token " << endOfText << " is none of vocab_size " << vocabulary << " tokens";
+  if (failed(checkData()))
+    return failure();
   for (StringRef name : {"train_loss_is_sum", "val_loss_is_sum"})
     if (!training.getAs<BoolAttr>(name))
       return module.emitError("training") << " has no boolean '" << name << "'";
   auto scalar = training.getAs<StringAttr>("log_scalar");
   if (!scalar || !module.lookupSymbol<ScalarOp>(scalar))
     return module.emitError("training") << ": log_scalar names no nano.scalar";
+  return success();
+}
+
+LogicalResult VerifyModel::checkData() {
+  auto rule = training.getAs<StringAttr>("documents");
+  if (rule && !llvm::is_contained({"aligned", "cut", "packed"}, rule.getValue()))
+    return module.emitError("training")
+           << ": documents is '" << rule.getValue() << "', not aligned, cut or packed";
+  const bool isApart = rule && rule != "aligned";
+  if (auto shuffle = training.getAs<BoolAttr>("shuffle_documents");
+      shuffle && shuffle.getValue() && !isApart)
+    return module.emitError("training")
+           << ": only the rules cut and packed take documents apart, so that shuffle_documents "
+              "goes with them alone";
+  return failure(failed(checkColumns("columns")) || failed(checkColumns("val_columns")));
+}
+
+LogicalResult VerifyModel::checkColumns(StringRef list) {
+  auto entries = training.getAs<ArrayAttr>(list);
+  const SmallVector<Column> columns = columnsOf(training, list == "val_columns");
+  if (entries && entries.size() != columns.size())
+    return module.emitError("training")
+           << ": an entry of " << list << " lacks its name, its type or of_target";
+  for (auto [i, column] : llvm::enumerate(columns)) {
+    const bool isName = !column.name.empty() && llvm::all_of(column.name, [](char letter) {
+      return llvm::isAlnum(letter) || letter == '_' || letter == '-';
+    });
+    if (!isName || column.name == "tokens" || column.name == "targets")
+      return module.emitError("training") << ": '" << column.name << "' is no name of a column";
+    if (column.name == documentColumn && column.type != "u8")
+      return module.emitError("training")
+             << ": column '" << column.name << "' is u8, not " << column.type;
+    for (const Column &other : ArrayRef(columns).take_front(i))
+      if (other.name == column.name &&
+          (other.type != column.type || other.ofTarget == column.ofTarget))
+        return module.emitError("training") << ": column '" << column.name << "' is read twice";
+  }
   return success();
 }
 

@@ -403,3 +403,31 @@ nano.reported "acts" histogram in @reports at 0 {edges = array<f64: 1.0, 1.0>}
 
 // expected-error @below {{of i16 must start at whole numbers from 0 to 65535}}
 nano.state @low : tensor<4xi16> {role = #nano.role<optimizer>, init = #nano.init<"constant", [70000.0]>}
+
+// -----
+
+// expected-error @below {{bound is -1, must be at least 1}}
+nano.index_check "gather" of "train" below -1
+
+// -----
+
+// expected-error @below {{piece 'a' at 0 has the shape [2, -1]}}
+nano.state @s : tensor<4xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, -1>, offset = 0 : i64}]}}
+
+// -----
+
+// expected-error @below {{piece 'a' at 9223372036854775807 has the shape [2, 1]}}
+nano.state @s : tensor<4xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    sharding = {parts = 4 : i64, ranks = "group", chunk = 2 : i64, pieces = [{name = "a", shape = array<i64: 2, 1>, offset = 9223372036854775807 : i64}]}}
+
+// -----
+
+// expected-error @below {{4611686018427387904 parts of 4 elements: more than there can be}}
+nano.state @s : tensor<4xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>,
+    sharding = {parts = 4611686018427387904 : i64, ranks = "group", chunk = 2 : i64, pieces = []}}
+
+// -----
+
+// expected-error @below {{offset 128 is not a non-negative multiple of 256}}
+nano.state @s : tensor<4xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, offset = 128 : i64}

@@ -539,8 +539,8 @@ def refusals(texts, *passes):
     begins, line = [], 1
     with tempfile.NamedTemporaryFile("w", suffix=".mlir", encoding="utf-8") as file:
         for text in texts:
+            text = "// -----\n" * bool(begins) + text
             begins.append(line)
-            text += "// -----\n"
             line += text.count("\n")
             file.write(text)
         file.flush()

@@ -39,6 +39,7 @@ class MutantsTest(unittest.TestCase):
             (("--ops", "0"), "say how many mutants"),
             (("--kernels", "0"), "say how many mutants"),
             (("--steps", "0"), "say how many mutants"),
+            (("--states", "0"), "say how many mutants"),
             (("--ops", "many"), "'many' is not a whole number of 0 or more"),
         ):
             with self.subTest(arguments):
@@ -78,15 +79,17 @@ class MutantsTest(unittest.TestCase):
         # Nearly all kinds make some that are wrong; a load or store dropped rarely does.
         self.assertGreaterEqual(sum(int(row[1]) > 0 for row in rows.values()), 16, out)
 
-    def test_every_command_that_is_wrong_is_refused(self):
-        status, out, errors = self.call("--steps", 500, "--seed", 3)
-        self.assertEqual((status, errors), (0, ""), out)
-        rows = self.rows(out)
-        mutants, wrong, survivors, _ = rows.pop("all")
-        self.assertEqual((mutants, survivors), ("500", "0"))
-        self.assertGreater(int(wrong), 350)
-        self.assertEqual(len(rows), 20, rows.keys())
-        self.assertTrue(all(int(row[1]) > 0 for row in rows.values()), out)
+    def test_every_command_and_state_that_is_wrong_is_refused(self):
+        for what in ("--steps", "--states"):
+            with self.subTest(what):
+                status, out, errors = self.call(what, 500, "--seed", 3)
+                self.assertEqual((status, errors), (0, ""), out)
+                rows = self.rows(out)
+                mutants, wrong, survivors, _ = rows.pop("all")
+                self.assertEqual((mutants, survivors), ("500", "0"))
+                self.assertGreater(int(wrong), 350)
+                self.assertEqual(len(rows), 20, rows.keys())
+                self.assertTrue(all(int(row[1]) > 0 for row in rows.values()), out)
 
     def test_a_missing_verifier_is_seen(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -100,9 +103,10 @@ class MutantsTest(unittest.TestCase):
             status, out, errors = self.call("--kernels", 20, NANO_BIN=folder)
             self.assertEqual((status, errors), (1, ""), out)
             self.assertIn("\nwrong and passes, ", out)
-            status, out, errors = self.call("--steps", 20, NANO_BIN=folder)
-            self.assertEqual((status, errors), (1, ""), out)
-            self.assertIn("\nwrong and passes, ", out)
+            for what in ("--steps", "--states"):
+                status, out, errors = self.call(what, 20, NANO_BIN=folder)
+                self.assertEqual((status, errors), (1, ""), out)
+                self.assertIn("\nwrong and passes, ", out)
 
     def test_a_missing_proof_is_seen(self):
         for proof in ("the ops' verifiers", "kernels", "liveness", "races"):

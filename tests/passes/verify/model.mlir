@@ -344,3 +344,59 @@ module {
     nano.return %l : tensor<f32>
   }
 }
+
+// -----
+
+// expected-error @below {{training: eos_token 5 is none of vocab_size 5 tokens}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 5 : i64}}
+}
+
+// -----
+
+// expected-error @below {{training: documents is 'whole', not aligned, cut or packed}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, documents = "whole"}}
+}
+
+// -----
+
+// expected-error @below {{training: only the rules cut and packed take documents apart, so that shuffle_documents goes with them alone}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, documents = "aligned", shuffle_documents = true}}
+}
+
+// -----
+
+// expected-error @below {{training: an entry of columns lacks its name, its type or of_target}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, columns = [{name = "mask", type = "u8"}]}}
+}
+
+// -----
+
+// expected-error @below {{training: 'targets' is no name of a column}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, columns = [{name = "targets", type = "u8", of_target = true}]}}
+}
+
+// -----
+
+// expected-error @below {{training: column 'in_document' is u8, not f32}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, val_columns = [{name = "in_document", type = "f32", of_target = true}]}}
+}
+
+// -----
+
+// expected-error @below {{training: column 'mask' is read twice}}
+module {
+  nano.model "m" {training = {seq_len = 8 : i64, val_seq_len = 8 : i64, global_batch = 32 : i64, num_iterations = 10 : i64, vocab_size = 5 : i64,
+    eos_token = 0 : i64, columns = [{name = "mask", type = "u8", of_target = true}, {name = "mask", type = "f32", of_target = false}]}}
+}
