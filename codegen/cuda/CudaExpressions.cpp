@@ -101,6 +101,17 @@ static std::optional<Idiom> sigmoidOf(arith::DivFOp quotient) {
   return idiom;
 }
 
+/// 1/(1 + 2^x).
+static std::optional<Idiom> sigmoidOfPower(arith::DivFOp quotient) {
+  auto sum = only<arith::AddFOp>(quotient.getRhs());
+  if (!isOne(quotient.getLhs()) || !sum || !isOne(sum.getLhs()))
+    return std::nullopt;
+  auto power = only<math::Exp2Op>(sum.getRhs());
+  if (!power)
+    return std::nullopt;
+  return Idiom{"sigmoidOfPower", {power.getOperand()}, {sum, power}};
+}
+
 /// e^(x·factor ± summand) with constants.
 static std::optional<Idiom> exponentialOf(math::ExpOp exp) {
   if (auto sub = only<arith::SubFOp>(exp.getOperand())) {
@@ -178,8 +189,10 @@ static std::optional<Idiom> exponentialOfSigmoidDerivative(arith::MulFOp product
 }
 
 static std::optional<Idiom> idiomOf(Operation *op, bool sharesExponentials) {
-  if (auto quotient = dyn_cast<arith::DivFOp>(op))
-    return sigmoidOf(quotient);
+  if (auto quotient = dyn_cast<arith::DivFOp>(op)) {
+    std::optional<Idiom> sigmoid = sigmoidOf(quotient);
+    return sigmoid ? sigmoid : sigmoidOfPower(quotient);
+  }
   if (auto product = dyn_cast<arith::MulFOp>(op))
     return exponentialOfSigmoidDerivative(product);
   auto exp = dyn_cast<math::ExpOp>(op);
@@ -331,6 +344,7 @@ std::optional<CudaText> CudaPrinter::arithmetic(Operation *op) {
       .Case<arith::MaximumFOp, arith::MaxSIOp>([&](auto) { return called("maximum"); })
       .Case<arith::MinimumFOp, arith::MinSIOp>([&](auto) { return called("minimum"); })
       .Case<math::FmaOp>([&](auto) { return called("fma"); })
+      .Case<math::Exp2Op>([&](auto) { return called("approximateExp2"); })
       .Case<vector::ReductionOp>([&](vector::ReductionOp reduction) -> Result {
         bool isSum = reduction.getKind() == vector::CombiningKind::ADD;
         return function(op, isSum ? "sum" : "largest", /*scalarStays=*/false);

@@ -3,8 +3,10 @@
 #include "passes/cuda/FactorSums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -42,15 +44,38 @@ void multiply(Term &term, Value value) {
   }
 }
 
-/// Adds the value's summands: those of sums that nothing else reads too.
-void addTerms(Sum &sum, Value value, bool isRoot) {
-  auto add = value.getDefiningOp<arith::AddFOp>();
-  if (add && (isRoot || add->hasOneUse())) {
-    addTerms(sum, add.getLhs(), false);
-    addTerms(sum, add.getRhs(), false);
-    return;
+/// a and c in a·c for a constant c; null and 1 for other values.
+std::pair<Value, double> scaled(Value value) {
+  if (auto product = value.getDefiningOp<arith::MulFOp>())
+    for (auto [a, b] : {std::pair(product.getLhs(), product.getRhs()),
+                        std::pair(product.getRhs(), product.getLhs())})
+      if (const std::optional<double> number = constantOf(b))
+        return {a, *number};
+  return {Value(), 1.0};
+}
+
+/// True for a·c where a is a sum, perhaps times constants, that nothing else reads: its terms take
+/// the constants.
+bool isScaledSum(Value value) {
+  const Value inner = scaled(value).first;
+  return inner && inner.hasOneUse() && (inner.getDefiningOp<arith::AddFOp>() || isScaledSum(inner));
+}
+
+/// Adds the value's summands times a number: those of sums that nothing else reads too.
+void addTerms(Sum &sum, Value value, double factor, bool isRoot) {
+  if (isRoot || value.hasOneUse()) {
+    if (auto add = value.getDefiningOp<arith::AddFOp>()) {
+      addTerms(sum, add.getLhs(), factor, false);
+      addTerms(sum, add.getRhs(), factor, false);
+      return;
+    }
+    if (isScaledSum(value)) {
+      const auto [inner, number] = scaled(value);
+      addTerms(sum, inner, factor * number, false);
+      return;
+    }
   }
-  Term term;
+  Term term{factor, {}};
   multiply(term, value);
   auto isSame = [&](const Term &other) {
     return other.factors.size() == term.factors.size() &&
@@ -63,14 +88,18 @@ void addTerms(Sum &sum, Value value, bool isRoot) {
     same->constant += term.constant;
 }
 
-/// Multiplications and additions that nobody needs once the sum is made another way.
-size_t costOf(arith::AddFOp root) {
+/// Multiplications and additions that nobody needs once the sum of the terms is made another way.
+size_t costOf(Operation *root, const Sum &terms) {
+  llvm::SmallPtrSet<Operation *, 8> kept;
+  for (const Term &term : terms)
+    for (Value factor : term.factors)
+      kept.insert(factor.getDefiningOp());
   llvm::SetVector<Operation *> dead;
   dead.insert(root);
   for (size_t i = 0; i < dead.size(); ++i)
     for (Value operand : dead[i]->getOperands()) {
       Operation *op = operand.getDefiningOp();
-      if (isa_and_nonnull<arith::AddFOp, arith::MulFOp>(op) &&
+      if (isa_and_nonnull<arith::AddFOp, arith::MulFOp>(op) && !kept.contains(op) &&
           llvm::all_of(op->getUsers(), [&](Operation *user) { return dead.contains(user); }))
         dead.insert(op);
     }
@@ -82,6 +111,9 @@ class Scheme {
 public:
   Scheme(OpBuilder *b, Location loc, Type type) : b(b), loc(loc), type(type) {}
   size_t operations = 0;
+
+  /// 1 − x.
+  Value complement(Value x) { return made<arith::SubFOp>(number(1), x); }
 
   Value sum(Sum terms) {
     if (terms.size() == 1)
@@ -159,22 +191,108 @@ private:
 };
 } // namespace
 
-void factorSums(Block &block) {
-  for (auto root : llvm::make_early_inc_range(block.getOps<arith::AddFOp>())) {
-    const bool isInside = root->hasOneUse() && isa<arith::AddFOp>(*root->user_begin());
-    if (isInside || !isFloat(root))
+/// True when a sum that reads the value, or a constant times it, takes its terms.
+static bool isInside(Value value) {
+  if (!value.hasOneUse())
+    return false;
+  Operation *const user = *value.user_begin();
+  return isa<arith::AddFOp>(user) ||
+         (isa<arith::MulFOp>(user) && scaled(user->getResult(0)).first == value);
+}
+
+bool factorSums(Block &block) {
+  bool changed = false;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (!isa<arith::AddFOp, arith::MulFOp>(op))
+      continue;
+    Value root = op.getResult(0);
+    if (!isFloat(root) || isInside(root) || !(isa<arith::AddFOp>(op) || isScaledSum(root)))
       continue;
     Sum terms;
-    addTerms(terms, root, /*isRoot=*/true);
+    addTerms(terms, root, /*factor=*/1, /*isRoot=*/true);
     if (terms.size() < 2 || terms.size() > mostTerms ||
         llvm::any_of(terms, [](const Term &term) { return term.factors.size() > mostFactors; }))
       continue;
-    Scheme counted(nullptr, root.getLoc(), root.getType());
+    Scheme counted(nullptr, op.getLoc(), root.getType());
     counted.sum(terms);
-    if (counted.operations >= costOf(root))
+    if (counted.operations >= costOf(&op, terms))
       continue;
-    OpBuilder b(root);
-    root.replaceAllUsesWith(Scheme(&b, root.getLoc(), root.getType()).sum(std::move(terms)));
+    OpBuilder b(&op);
+    root.replaceAllUsesWith(Scheme(&b, op.getLoc(), root.getType()).sum(std::move(terms)));
+    changed = true;
+  }
+  return changed;
+}
+
+/// 1 − x of x; null for other values.
+static Value complementOf(Value value) {
+  auto sub = value.getDefiningOp<arith::SubFOp>();
+  const std::optional<double> one = sub ? constantOf(sub.getLhs()) : std::nullopt;
+  return one == 1.0 ? sub.getRhs() : Value();
+}
+
+/// Of 1 + r·(1 − x) that nothing else reads, nor 1 − x: x and r.
+static std::optional<std::pair<Value, Term>> onePlusComplement(Value value) {
+  if (!value.hasOneUse() || !value.getDefiningOp<arith::AddFOp>())
+    return std::nullopt;
+  Sum terms;
+  addTerms(terms, value, /*factor=*/1, /*isRoot=*/true);
+  if (terms.size() != 2)
+    return std::nullopt;
+  if (terms[1].factors.empty())
+    std::swap(terms[0], terms[1]);
+  Term &rest = terms[1];
+  if (!terms[0].factors.empty() || terms[0].constant != 1)
+    return std::nullopt;
+  auto *found = llvm::find_if(
+      rest.factors, [](Value factor) { return factor.hasOneUse() && complementOf(factor); });
+  if (found == rest.factors.end())
+    return std::nullopt;
+  const Value x = complementOf(*found);
+  rest.factors.erase(found);
+  return std::pair(x, std::move(rest));
+}
+
+/// r·x where it is made before `root` for something else, of an r that is one value; else null.
+static Value productBefore(Operation *root, const Term &r, Value x) {
+  if (r.factors.size() != 1 || r.constant != 1)
+    return {};
+  for (Operation *user : x.getUsers())
+    if (auto product = dyn_cast<arith::MulFOp>(user);
+        product && product->getBlock() == root->getBlock() && product->isBeforeInBlock(root) &&
+        llvm::is_contained(product->getOperands(), r.factors[0]) &&
+        product.getLhs() != product.getRhs())
+      return product;
+  return {};
+}
+
+void joinSlopes(Block &block) {
+  for (auto root : llvm::make_early_inc_range(block.getOps<arith::MulFOp>())) {
+    if (!isFloat(root) || (root->hasOneUse() && isa<arith::MulFOp>(*root->user_begin())))
+      continue;
+    Term product;
+    multiply(product, root);
+    for (Value factor : product.factors) {
+      std::optional<std::pair<Value, Term>> found = onePlusComplement(factor);
+      if (!found || !llvm::is_contained(product.factors, found->first))
+        continue;
+      const Value x = found->first;
+      OpBuilder b(root);
+      const Location loc = root.getLoc();
+      Scheme scheme(&b, loc, root.getType());
+      Value slope;
+      if (const Value rx = productBefore(root, found->second, x)) {
+        slope = math::FmaOp::create(b, loc, rx, scheme.complement(x), x);
+      } else {
+        const Value square = math::FmaOp::create(b, loc, arith::NegFOp::create(b, loc, x), x, x);
+        slope = math::FmaOp::create(b, loc, scheme.sum({found->second}), square, x);
+      }
+      product.factors.erase(llvm::find(product.factors, factor));
+      product.factors.erase(llvm::find(product.factors, x));
+      product.factors.push_back(slope);
+      root.replaceAllUsesWith(scheme.sum({product}));
+      break;
+    }
   }
 }
 

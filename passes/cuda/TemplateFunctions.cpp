@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -80,6 +81,14 @@ LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBui
   func::ReturnOp::create(b, loc, values[region.front().getTerminator()->getOperand(0)]);
   return success();
 }
+/// σ(x) as 1/(1 + 2^(−x·log₂e)): with a reciprocal of its own, and a constant factor that the sum
+/// which x is can take.
+static Value sigmoidOfPower(VectorOps &v, Value x) {
+  constexpr double log2OfE = 1.44269504088896341;
+  const Value power = math::Exp2Op::create(v.b, v.loc, v.mulf(x, v.f32(-log2OfE)));
+  return v.divf(v.f32(1.0), v.addf(v.f32(1.0), power));
+}
+
 LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
   Block &body = task.getBody().front();
   const nano::Product product = *nano::productOf(body);
@@ -105,6 +114,10 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   VectorOps v(b, loc, lanes);
   v.usesLibrary = true;
   auto called = [&](const Twine &text) { return NameLoc::get(b.getStringAttr(text)); };
+  // Epilogues with sums along rows have warps of their own, which wait for special functions rather
+  // than for instructions.
+  const bool addsRows =
+      llvm::any_of(results, [](Value result) { return bool(nano::partialSumsOf(result)); });
   llvm::DenseMap<Value, Value> values;
   for (auto [operand, argument] : llvm::zip_equal(operands, entry->getArguments())) {
     values[operand] = argument;
@@ -139,6 +152,11 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
       values[op.getResult(0)] = ofPairs;
       continue;
     }
+    if (isa<graph::SigmoidOp>(op) && !addsRows) {
+      values[op.getResult(0)] =
+          v.roundTo(getElementTypeOrSelf(op.getResult(0).getType()), sigmoidOfPower(v, read[0]));
+      continue;
+    }
     FailureOr<Value> value = v.elementwise(&op, read);
     if (failed(value))
       return failure();
@@ -154,12 +172,19 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
                            : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
   }
   func::ReturnOp::create(b, loc, returned);
-  // The warps that compute it start the tensor cores' work besides: every instruction counts.
-  factorSums(*entry);
   // Widenings of what is stored narrow, and what sums were made of.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  auto eraseDead = [&] {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  };
+  eraseDead();
+  // The warps that compute it start the tensor cores' work besides: every instruction counts. What
+  // sums had in common with one that is made another way is theirs alone then.
+  while (factorSums(*entry))
+    eraseDead();
+  joinSlopes(*entry);
+  eraseDead();
   return success();
 }
 

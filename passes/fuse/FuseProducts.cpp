@@ -37,8 +37,9 @@ struct Work {
   double bytes = 0, flops = 0, specials = 0;
 };
 
-/// Of one element, as the device library computes it. Two lanes share a sigmoid's reciprocal; the
-/// logarithm, sine and cosine are polynomials.
+/// Of one element, as the device library computes it. Two lanes share a sigmoid's reciprocal, but
+/// in epilogues without sums of rows, which take longer than their special functions either way;
+/// the logarithm, sine and cosine are polynomials.
 Work workOfElement(Operation &op) {
   if (isa<ConstantOp, BroadcastOp, CastOp, ReshapeOp, IotaOp>(op))
     return {};

@@ -439,7 +439,7 @@ step.program @band {
 // Factors that products of a sum have in common are taken out of it: of GELU's slope here, whose
 // constants are multiplied. What an epilogue needs besides stays, and a sum of other products does.
 // CHECK-LABEL: // matmul_{{.*}}: matmul, {{.*}}sigmoid
-// CHECK:           const auto sigmoid = nano::sigmoid(h_value);
+// CHECK:           const auto sigmoid = nano::sigmoidOfPower(h_value * -1.442695f);
 // CHECK-NEXT:      const auto sub = 1.0f - sigmoid;
 // CHECK-NEXT:      const auto add = product_value * sigmoid * (h_value * sub * (1.5f + h_value * h_value * 1.5f) +
 // CHECK-NEXT:          1.0f);
@@ -478,5 +478,50 @@ step.program @factored {
     %a3 = nano.add %xs, %gc : tensor<49152x3072xf32>
     %q = nano.cast %a3 : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
     nano.yield %o, %q : tensor<49152x3072xbf16>, tensor<49152x3072xbf16>
+  }
+}
+
+// -----
+
+// A constant factor of a sum is its terms': of the exponent of GELU's logistic function here, whose
+// reciprocal is its own. Its slope, σ·(1 + x·w·(1 − σ)), is made without 1 − σ.
+// CHECK-LABEL: // matmul_{{.*}}: matmul, {{.*}}sigmoid
+// CHECK:           const auto sigmoid = nano::sigmoidOfPower(h_value * (-2.3022082f + h_value * h_value *
+// CHECK-NEXT:          -0.102943234f));
+// CHECK-NEXT:      const auto add = nano::fma(h_value * (1.5957692f + h_value * h_value * 0.21406446f),
+// CHECK-NEXT:          nano::fma(-sigmoid, sigmoid, sigmoid), sigmoid);
+// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), nano::to<nano::bf16>(nano::to<float>(product) * add));
+step.program @scaled {
+  %a = step.buffer "a" : memref<49152x768xbf16>
+  %b = step.buffer "b" : memref<768x3072xbf16>
+  %h = step.buffer "h" : memref<49152x3072xbf16>
+  %y = step.buffer "y" : memref<49152x3072xbf16>
+  step.task ins(%a, %b, %h) outs(%y) : (memref<49152x768xbf16>, memref<768x3072xbf16>, memref<49152x3072xbf16>) -> memref<49152x3072xbf16> {
+  ^bb0(%l: tensor<49152x768xbf16>, %r: tensor<768x3072xbf16>, %e: tensor<49152x3072xbf16>):
+    %p = nano.matmul %l, %r : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+    %g = nano.cast %p : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %x = nano.cast %e : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %1 = nano.constant 1.0 : tensor<49152x3072xf32>
+    %k = nano.constant 1.5957691216 : tensor<49152x3072xf32>
+    %c = nano.constant 0.044715 : tensor<49152x3072xf32>
+    %d = nano.constant 0.21406446 : tensor<49152x3072xf32>
+    %cx = nano.mul %x, %c : tensor<49152x3072xf32>
+    %cxx = nano.mul %cx, %x : tensor<49152x3072xf32>
+    %cxxx = nano.mul %cxx, %x : tensor<49152x3072xf32>
+    %u = nano.add %x, %cxxx : tensor<49152x3072xf32>
+    %v = nano.mul %u, %k : tensor<49152x3072xf32>
+    %s = nano.sigmoid %v : tensor<49152x3072xf32>
+    %rest = nano.sub %1, %s : tensor<49152x3072xf32>
+    %xx = nano.mul %x, %x : tensor<49152x3072xf32>
+    %dxx = nano.mul %xx, %d : tensor<49152x3072xf32>
+    %w = nano.add %k, %dxx : tensor<49152x3072xf32>
+    %gs = nano.mul %g, %s : tensor<49152x3072xf32>
+    %gx = nano.mul %g, %x : tensor<49152x3072xf32>
+    %slope = nano.mul %s, %rest : tensor<49152x3072xf32>
+    %gr = nano.mul %gx, %slope : tensor<49152x3072xf32>
+    %gw = nano.mul %gr, %w : tensor<49152x3072xf32>
+    %sum = nano.add %gs, %gw : tensor<49152x3072xf32>
+    %o = nano.cast %sum : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
+    nano.yield %o : tensor<49152x3072xbf16>
   }
 }

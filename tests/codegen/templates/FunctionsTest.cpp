@@ -31,6 +31,7 @@ functions(const __grid_constant__ nano::Launch<2, 1> launch) {
   nano::store<8>(y + 4096 + at, nano::exponentialShared(value, 0.5f, -3.0f));
   for (int i = 0; i < 8; ++i)
     y[5120 + at + i] = nano::polynomialExp2(value[i]);
+  nano::store<8>(y + 6144 + at, nano::sigmoidOfPower(value));
 }
 extern "C" __global__ void __launch_bounds__(128)
 ofSigmoid(const __grid_constant__ nano::Launch<2, 1> launch) {
@@ -90,7 +91,7 @@ TEST_F(Functions, SigmoidAndExponential) {
   x[3] = -1000;
   x[4] = std::numeric_limits<double>::infinity();
   x[5] = 0;
-  const std::vector<double> y = run("functions", x, 6);
+  const std::vector<double> y = run("functions", x, 7);
   // The stated errors, in units of 2^-23; below 2^-60 a sigmoid stays there.
   auto checkSigmoid = [](double found, double argument) {
     const double wanted = 1 / (1 + std::exp(-argument)), least = std::ldexp(1, -60);
@@ -112,6 +113,11 @@ TEST_F(Functions, SigmoidAndExponential) {
           << argument;
     }
     const double power = std::exp2(x[i]), polynomial = y[5 * count + i];
+    const double ofPower = 1 / (1 + power), sigmoid = y[6 * count + i];
+    if (x[i] <= 126) // below that the reciprocal may be 0
+      EXPECT_NEAR(sigmoid, ofPower, 4 * std::ldexp(1, -23) * ofPower) << x[i];
+    else
+      EXPECT_TRUE(sigmoid >= 0 && sigmoid <= std::ldexp(1, -126)) << x[i];
     if (x[i] <= -125.5)
       EXPECT_EQ(polynomial, 0) << x[i];
     else if (x[i] >= 128)
@@ -131,7 +137,7 @@ TEST_F(Functions, PowersAtTheEndsOfTheRange) {
     x[i] = -126.5 + (i - middle) * std::ldexp(1, -8);
   x[0] = std::nextafter(128.0F, 0.0F);
   x[count - 1] = std::nextafter(-125.5F, 0.0F);
-  const std::vector<double> y = run("functions", x, 6);
+  const std::vector<double> y = run("functions", x, 7);
   for (int i = 0; i < count; ++i) {
     const double power = x[i] <= -125.5 ? 0 : std::exp2(x[i]);
     ASSERT_TRUE(std::isfinite(y[5 * count + i])) << x[i];
@@ -198,7 +204,7 @@ TEST_F(Functions, SharedExponentialsAtTheEndsOfTheRange) {
   const double ln2 = std::log(2.0);
   for (int i = 0; i < count; ++i)
     x[i] = float(2 * ((127.5 + i * std::ldexp(0.49, -10)) * ln2 + 3));
-  const std::vector<double> large = run("functions", x, 6);
+  const std::vector<double> large = run("functions", x, 7);
   for (int i = 0; i < count; ++i) {
     const double wanted = std::exp(0.5 * x[i] - 3);
     ASSERT_TRUE(std::isfinite(large[4 * count + i])) << "lane " << i % 8 << " of " << x[i];
@@ -206,19 +212,19 @@ TEST_F(Functions, SharedExponentialsAtTheEndsOfTheRange) {
         << "lane " << i % 8;
   }
   for (double least : {-std::numeric_limits<double>::infinity(), -1e30, -1000.0}) {
-    const std::vector<double> none = run("functions", std::vector<double>(count, least), 6);
+    const std::vector<double> none = run("functions", std::vector<double>(count, least), 7);
     for (int i = 0; i < count; ++i)
       ASSERT_EQ(none[4 * count + i], 0) << "lane " << i % 8 << " of " << least;
   }
   const std::vector<double> most =
-      run("functions", std::vector<double>(count, std::numeric_limits<double>::infinity()), 6);
+      run("functions", std::vector<double>(count, std::numeric_limits<double>::infinity()), 7);
   for (int i = 0; i < count; ++i)
     ASSERT_EQ(most[4 * count + i], std::numeric_limits<double>::infinity()) << "lane " << i % 8;
 }
 
 TEST_F(Functions, ExponentialsOfNan) {
   const std::vector<double> y =
-      run("functions", std::vector<double>(count, std::numeric_limits<double>::quiet_NaN()), 6);
+      run("functions", std::vector<double>(count, std::numeric_limits<double>::quiet_NaN()), 7);
   for (int i = 4 * count; i < 6 * count; ++i)
     ASSERT_TRUE(std::isnan(y[i])) << i;
 }
