@@ -20,8 +20,8 @@ struct Shape {
   using ElementB = E;
   using Result = nano::bf16;
   static constexpr int rows = Rows, columns = Width, inner = Inner;
-  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false,
-                        copies = false;
+  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false;
+  static constexpr int copies = 0;
   struct Columns {};
   NANO_DEVICE Columns loadColumns(int) const { return {}; }
   static constexpr auto launch(bool sums, bool isWide) {
@@ -62,12 +62,17 @@ template <class S> struct Root : S {
   struct Others {
     nano::Held<nano::bf16, 8> square;
   };
-  static constexpr bool copies = true;
+  static constexpr int copies = 1;
   using Columns = typename S::Columns;
   const nano::bf16 *square;
   nano::bf16 *y;
-  NANO_DEVICE void copy(int row, int column, Others *to) const {
-    nano::copyAsync<16>(to, square + row * S::columns + column);
+  NANO_DEVICE void copy(int row, int column, nano::Vec<uint32_t, 4> *chunks) const {
+    nano::copyAsync<16>(chunks, square + row * S::columns + column);
+  }
+  NANO_DEVICE static Others othersAt(const nano::Vec<uint32_t, 4> *chunks) {
+    Others others;
+    others.square.words = chunks[0];
+    return others;
   }
   NANO_DEVICE Others load(int row, int column) const {
     return {nano::hold<8>(square + row * S::columns + column)};

@@ -196,7 +196,7 @@ public:
           "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
           "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
           "column",     "part",       "product", "others",    "totals",       "Columns",
-          "columns",    "copies",     "copy",    "to",        "loadColumns"})
+          "columns",    "copies",     "copy",    "chunks",    "loadColumns",  "othersAt"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -317,14 +317,33 @@ private:
                           : "  NANO_DEVICE Others load(int row, int column) const {\n    "
                             "Others others;\n" +
                                 loads + "    return others;\n  }\n";
+    return text + copiesText();
+  }
+  /// How operands of the epilogue come by copies: where there are few, so that several pieces' are
+  /// on their way, and each is as wide as such a copy.
+  std::string copiesText() {
+    constexpr size_t mostCopies = 2;
     const SmallVector<int64_t> arguments = matrices();
-    const bool copies = arguments.size() == 1 && bytesOf(arguments[0]) == 16;
-    text += fmt::format("  static constexpr bool copies = {};\n", copies);
-    if (copies)
-      text += fmt::format("  NANO_DEVICE void copy(int row, int column, Others *to) const {{\n"
-                          "    nano::copyAsync<16>(to, {} + ({}));\n  }}\n",
-                          members[arguments[0]], offset(arguments[0]));
-    return text;
+    const bool copies = arguments.size() <= mostCopies &&
+                        llvm::all_of(arguments, [&](int64_t i) { return bytesOf(i) == 16; });
+    std::string text =
+        fmt::format("  static constexpr int copies = {};\n", copies ? arguments.size() : 0);
+    if (!copies || arguments.empty())
+      return text;
+    std::string starts, reads;
+    for (auto [i, argument] : llvm::enumerate(arguments)) {
+      const std::string place = fmt::format("{}", 32 * i);
+      starts += fmt::format("    nano::copyAsync<16>(chunks + {}, {} + ({}));\n", place,
+                            members[argument], offset(argument));
+      reads += fmt::format("    others.{}.words = chunks[{}];\n", members[argument], place);
+    }
+    return text +
+           fmt::format(
+               "  NANO_DEVICE void copy(int row, int column, nano::Vec<uint32_t, 4> *chunks) const "
+               "{{\n{}  }}\n"
+               "  NANO_DEVICE static Others othersAt(const nano::Vec<uint32_t, 4> *chunks) {{\n"
+               "    Others others;\n{}    return others;\n  }}\n",
+               starts, reads);
   }
   /// Of the neighbours that the epilogue is called for.
   int64_t bytesOf(unsigned argument) {

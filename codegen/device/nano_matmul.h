@@ -20,8 +20,12 @@
 //   store(row, column, products, others, columns)
 //                                      for the eight or four columns from `column` on; all of them
 //                                      exist
-//   copies, copy(row, column, &others) whether Others is 16 bytes that a thread can copy to shared
-//                                      memory; likewise
+//   copies                             of how many operands Others consists where these are one or
+//                                      two of 16 bytes each, which a thread can copy to shared
+//                                      memory; else 0. And
+//   copy(row, column, chunks), othersAt(chunks) → Others
+//                                      which start that copy, a second operand's 16 bytes 32
+//                                      places behind the first one's, and read them
 //   sums                               how many sums along rows the epilogue makes. Where it makes
 //                                      some, store returns what the eight columns add to them,
 //                                      Vec<float, sums>, and

@@ -83,11 +83,11 @@ private:
 
 public:
   /// `warp` is the one that has multiplied.
-  NANO_DEVICE Epilogue(const P &x, int warp) : x(x), warp(warp) {}
+  NANO_DEVICE Epilogue(const P &x, int warp) : x(x), multiplier(warp) {}
 
   /// The warp's rows of the tile at that place are next.
   NANO_DEVICE void begin(int tileRow, int tileColumn) {
-    firstRow = tileRow + warp * 16 + laneIndex() / 8;
+    firstRow = tileRow + warp() * 16 + laneIndex() / 8;
     firstColumn = tileColumn + laneIndex() % 8 * 8;
 #pragma unroll
     for (int piece = 0; piece < ahead; ++piece)
@@ -138,9 +138,12 @@ public:
   }
 
 private:
+  /// The one that has multiplied: of an epilogue that the same warp does its own number, which
+  /// takes no register from one tile to the next.
+  NANO_DEVICE int warp() const { return Stages::handsOver ? multiplier : warpIndex(); }
   NANO_DEVICE void readChunk(int half, int i) {
     chunks[unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
-        productsAt<P>(warp, half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
+        productsAt<P>(warp(), half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
   }
   NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
   NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
@@ -164,7 +167,7 @@ private:
     const bool isThere = exists(piece / 2, piece % 2);
     if constexpr (Stages::copied > 0) {
       if (isThere)
-        x.copy(row(piece / 2, piece % 2), column(piece / 2), Stages::others(warp, piece));
+        x.copy(row(piece / 2, piece % 2), column(piece / 2), Stages::others(warp(), piece));
       copyAsyncCommit();
     } else if (isThere) {
       others[unsigned(piece) % unsigned(ahead)] =
@@ -189,7 +192,7 @@ private:
   /// What else is read for a piece.
   NANO_DEVICE typename P::Others othersOf(int piece) const {
     if constexpr (Stages::copied > 0)
-      return *Stages::others(warp, piece);
+      return P::othersAt(Stages::others(warp(), piece));
     else
       return others[unsigned(piece) % unsigned(ahead)];
   }
@@ -253,7 +256,7 @@ private:
   }
 
   const P &x;
-  const int warp;
+  const int multiplier;
   /// Parts of a tile whose sums are stored together.
   static constexpr int sumParts = Tiles::sumColumns / Tiles::partColumns;
   static_assert(P::sums == 0 || P::columns % Tiles::sumColumns == 0);

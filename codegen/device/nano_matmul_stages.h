@@ -4,6 +4,7 @@
 
 #include "nano_hopper.h"
 #include "nano_matmul_shape.h"
+#include "nano_vectors.h"
 
 namespace nano {
 namespace hopper {
@@ -28,12 +29,10 @@ template <class P> struct MatmulStages {
   static constexpr int count = Tiles::stages;
   /// Pieces of an epilogue whose other operands are on their way to shared memory, to the place of
   /// one of two parts of products; 0: they come to registers, or there are none. A thread that
-  /// waits for one of several loads to registers waits for all of them, not so for copies.
-  static constexpr int copied = []() -> int {
-    if constexpr (P::copies && P::sums == 0 && !isWide)
-      return Tiles::partBytes / (32 * int(sizeof(typename P::Others)));
-    return 0;
-  }();
+  /// waits for one of several loads to registers waits for all of them, not so for copies. Of
+  /// each operand a lane has 16 bytes.
+  static constexpr int copied =
+      P::sums > 0 || isWide || P::copies == 0 ? 0 : Tiles::partBytes / (32 * 16 * P::copies);
   static constexpr int held = copied > 0 ? Tiles::heldParts - 1 : Tiles::heldParts;
   Mbarrier full[count], empty[count];
   Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];
@@ -46,10 +45,11 @@ template <class P> struct MatmulStages {
   static NANO_DEVICE uint8_t *part(int warp, int part) {
     return a(count) + (warp * Tiles::heldParts + part % held) * Tiles::partBytes;
   }
-  /// What else the lane's epilogue of a piece reads.
-  static NANO_DEVICE typename P::Others *others(int warp, int piece) {
-    return reinterpret_cast<typename P::Others *>(part(warp, 0) + Tiles::partBytes) +
-           (piece % copied * 32 + laneIndex());
+  /// What else the lane's epilogue of a piece reads: its first operand's, and 32 places behind it
+  /// the second one's.
+  static NANO_DEVICE Vec<uint32_t, 4> *others(int warp, int piece) {
+    return reinterpret_cast<Vec<uint32_t, 4> *>(part(warp, 0) + Tiles::partBytes) +
+           (piece % copied * 32 * P::copies + laneIndex());
   }
   static NANO_DEVICE MatmulStages &get() {
     return *reinterpret_cast<MatmulStages *>(part(Tiles::warps, 0));

@@ -25,9 +25,8 @@ template <class S> struct SymmetricFactors {
   using Result = bf16;
   struct Others {};
   static constexpr int rows = S::size, columns = S::size, inner = S::inner, blocks = S::blocks,
-                       sums = 0;
-  static constexpr bool transposeA = S::transpose, transposeB = !S::transpose, addsColumns = false,
-                        copies = false;
+                       sums = 0, copies = 0;
+  static constexpr bool transposeA = S::transpose, transposeB = !S::transpose, addsColumns = false;
 };
 
 /// The squares of a block's cluster: begin, begin + step, … before end. What clusters make at one

@@ -318,6 +318,45 @@ std::string columnSumsProgram(const Sizes &sizes) {
                     {"PARTS", sizes.rows / 16}});
 }
 
+/// The gradients of silu(gate)·up by both, over them, and it itself: three results from two
+/// operands besides the product.
+std::string twoOperandsProgram(const Sizes &sizes) {
+  return withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERxbf16>
+      %b = step.buffer "b" : memref<INNERxCOLSxbf16>
+      %u = step.buffer "up" : memref<ROWSxCOLSxbf16>
+      %v = step.buffer "gate" : memref<ROWSxCOLSxbf16>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      step.task ins(%a, %b, %u, %v) outs(%u, %v, %y)
+          : (memref<ROWSxINNERxbf16>, memref<INNERxCOLSxbf16>, memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>)
+          -> (memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>) {
+      ^bb0(%x: tensor<ROWSxINNERxbf16>, %w: tensor<INNERxCOLSxbf16>, %e: tensor<ROWSxCOLSxbf16>, %f: tensor<ROWSxCOLSxbf16>):
+        %p = nano.matmul %x, %w : (tensor<ROWSxINNERxbf16>, tensor<INNERxCOLSxbf16>) -> tensor<ROWSxCOLSxbf16>
+        %d = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %up = nano.cast %e : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %gate = nano.cast %f : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %s = nano.sigmoid %gate : tensor<ROWSxCOLSxf32>
+        %silu = nano.mul %gate, %s : tensor<ROWSxCOLSxf32>
+        %m1 = nano.mul %d, %silu : tensor<ROWSxCOLSxf32>
+        %r1 = nano.cast %m1 : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        %1 = nano.constant 1.0 : tensor<ROWSxCOLSxf32>
+        %c = nano.sub %1, %s : tensor<ROWSxCOLSxf32>
+        %du = nano.mul %d, %up : tensor<ROWSxCOLSxf32>
+        %dus = nano.mul %du, %s : tensor<ROWSxCOLSxf32>
+        %dug = nano.mul %du, %gate : tensor<ROWSxCOLSxf32>
+        %sc = nano.mul %s, %c : tensor<ROWSxCOLSxf32>
+        %m2 = nano.mul %dug, %sc : tensor<ROWSxCOLSxf32>
+        %m3 = nano.add %dus, %m2 : tensor<ROWSxCOLSxf32>
+        %r2 = nano.cast %m3 : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        %m4 = nano.mul %silu, %up : tensor<ROWSxCOLSxf32>
+        %r3 = nano.cast %m4 : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        nano.yield %r1, %r2, %r3 : tensor<ROWSxCOLSxbf16>, tensor<ROWSxCOLSxbf16>, tensor<ROWSxCOLSxbf16>
+      }
+    })",
+                   {{"ROWS", sizes.rows}, {"COLS", sizes.columns}, {"INNER", sizes.inner}});
+}
+
 /// A product of 8 bits in f32. `turned`: its first factor lies transposed. `adds`: over what it is
 /// added to; without that, of factors of the other types and added to columns' numbers.
 std::string wideProgram(const Sizes &sizes, bool turned, bool adds) {
@@ -501,6 +540,15 @@ TEST(ProductKernel, PartialSumsOfColumns) {
                             Sizes{272, 264, 784, 2}, Sizes{528, 264, 1040, 2}}) {
     SCOPED_TRACE(size.text());
     Product(columnSumsProgram(size)).check(size.multiprocessors);
+  }
+}
+
+TEST(ProductKernel, TwoOperandsAndThreeResults) {
+  // Rows and columns that are no whole tiles; several tiles a block, with fewer steps along the
+  // inner dimension than an epilogue has pieces, and more.
+  for (const Sizes &size : {Sizes{200, 264, 208, 132}, Sizes{272, 264, 1040, 2}}) {
+    SCOPED_TRACE(size.text());
+    Product(twoOperandsProgram(size)).check(size.multiprocessors);
   }
 }
 

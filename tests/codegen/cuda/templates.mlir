@@ -159,9 +159,14 @@ step.program @scatter_transposed {
 // CHECK-NEXT:      others.y = nano::hold<8>(y + (row * 3072 + column));
 // CHECK-NEXT:      return others;
 // CHECK-NEXT:    }
-// CHECK-NEXT:    static constexpr bool copies = true;
-// CHECK-NEXT:    NANO_DEVICE void copy(int row, int column, Others *to) const {
-// CHECK-NEXT:      nano::copyAsync<16>(to, y + (row * 3072 + column));
+// CHECK-NEXT:    static constexpr int copies = 1;
+// CHECK-NEXT:    NANO_DEVICE void copy(int row, int column, nano::Vec<uint32_t, 4> *chunks) const {
+// CHECK-NEXT:      nano::copyAsync<16>(chunks + 0, y + (row * 3072 + column));
+// CHECK-NEXT:    }
+// CHECK-NEXT:    NANO_DEVICE static Others othersAt(const nano::Vec<uint32_t, 4> *chunks) {
+// CHECK-NEXT:      Others others;
+// CHECK-NEXT:      others.y.words = chunks[0];
+// CHECK-NEXT:      return others;
 // CHECK-NEXT:    }
 // CHECK-NEXT:    struct Columns { nano::Vec<float, 8> bias; };
 // CHECK-NEXT:    NANO_DEVICE Columns loadColumns(int column) const {
@@ -241,7 +246,7 @@ step.program @product {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    struct Others {};
 // CHECK-NEXT:    NANO_DEVICE Others load(int, int) const { return {}; }
-// CHECK-NEXT:    static constexpr bool copies = false;
+// CHECK-NEXT:    static constexpr int copies = 0;
 // CHECK-NEXT:    struct Columns {};
 // CHECK-NEXT:    NANO_DEVICE Columns loadColumns(int) const { return {}; }
 // CHECK-NEXT:    NANO_DEVICE nano::Vec<float, 1> store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
