@@ -5,6 +5,7 @@
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/device/nano_attention.h"
+#include "runtime/cuda/EncodeMap.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,8 +58,37 @@ struct Mask {
 };
 
 struct Arguments {
-  void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv;
+  void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv, *tickets;
+  nano::TensorMap maps[4]; ///< of q, k, v and dy, where the kernel has them
 };
+
+/// A map of a matrix [rows, columns] with boxes of 64 columns.
+nano::TensorMap mapOf(void *matrix, long long rows, int columns, int boxRows) {
+  static const auto encode = [] {
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                           cudaEnableDefault, &found));
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  const nano::plan::TensorMap described = {.columns = uint64_t(columns),
+                                           .rows = uint64_t(rows),
+                                           .rowBytes = 2 * uint64_t(columns),
+                                           .boxColumns = 64,
+                                           .boxRows = uint32_t(boxRows),
+                                           .swizzleBytes = 128};
+  CUtensorMap map = {};
+  const CUresult status =
+      nano::cuda::encodeMap(encode, described, reinterpret_cast<CUdeviceptr>(matrix), map);
+  if (status != CUDA_SUCCESS) {
+    std::printf("cuTensorMapEncodeTiled: %d\n", int(status));
+    std::exit(1);
+  }
+  nano::TensorMap result;
+  static_assert(sizeof result == sizeof map);
+  std::copy_n(reinterpret_cast<const char *>(&map), sizeof map, reinterpret_cast<char *>(&result));
+  return result;
+}
 
 template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132,
           int ValueSize = HeadSize>
@@ -76,6 +106,14 @@ struct Attention {
   }
 };
 
+/// With tensor maps, as plans have them.
+template <class A> struct Mapped : A {
+  static constexpr bool hasMaps = nano::attentionTakesMaps(nano::attentionShapeOf<A>);
+};
+template <class A> struct MappedGrad : A {
+  static constexpr bool hasMaps = nano::attentionGradTakesMaps(nano::attentionShapeOf<A>);
+};
+
 template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {
   using E = typename A::Element;
   constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
@@ -87,6 +125,8 @@ template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const A
   x.last = {static_cast<const int *>(a.last)};
   x.y[0] = {static_cast<E *>(a.y), valueRow, A::valueSize};
   x.lse[0] = {static_cast<float *>(a.lse), A::heads, 1};
+  x.maps = a.maps;
+  x.tickets = static_cast<int32_t *>(a.tickets);
   return x;
 }
 
@@ -105,6 +145,7 @@ template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const 
   x.dq[0] = {static_cast<E *>(a.dq), row, A::headSize};
   x.dk[0] = {static_cast<E *>(a.dk), row, A::headSize};
   x.dv[0] = {static_cast<E *>(a.dv), valueRow, A::valueSize};
+  x.maps = a.maps;
   return x;
 }
 
@@ -147,6 +188,7 @@ struct Variant {
   Part part;
   void (*kernel)(Arguments);
   nano::TemplateLaunch launch;
+  int boxQueries = 0, boxKeys = 0; ///< rows of tensor maps' boxes; 0: there are none
 };
 
 template <class Tiles> std::string nameOf() {
@@ -185,10 +227,19 @@ template <class A, class Choice> Variant both() {
           tiledBoth<A, Choice>, nano::tiledGradLaunch<Choice>(nano::attentionShapeOf<A>)};
 }
 template <class A> std::vector<Variant> defaults() {
-  return {{"chosen forward", Part::Forward, forwardDefault<A>,
-           nano::attentionForwardLaunch(nano::attentionShapeOf<A>)},
-          {"chosen backward", Part::Backward, backwardDefault<A>,
-           nano::attentionGradLaunch(nano::attentionShapeOf<A>)}};
+  constexpr nano::AttentionShape shape = nano::attentionShapeOf<Mapped<A>>;
+  Variant forward = {"chosen forward", Part::Forward, forwardDefault<Mapped<A>>,
+                     nano::attentionForwardLaunch(shape)},
+          backward = {"chosen backward", Part::Backward, backwardDefault<MappedGrad<A>>,
+                      nano::attentionGradLaunch(shape)};
+  if constexpr (Mapped<A>::hasMaps) {
+    constexpr nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
+    forward.boxQueries = boxes.queries;
+    forward.boxKeys = boxes.keys;
+  }
+  if (MappedGrad<A>::hasMaps)
+    backward.boxQueries = backward.boxKeys = nano::attentionGradBoxRows;
+  return {forward, backward};
 }
 /// Tiles of queries and of keys alike.
 template <class Tiles> struct OfBoth {
@@ -312,13 +363,15 @@ public:
       *x = allocate<float>(statistics);
     for (void **x : {&a.first, &a.last})
       *x = allocate<int>(A::tokens);
+    a.tickets = allocate<int>(1);
     unsigned seed = 1;
     for (void *x : {a.q, a.k, a.v, a.dy})
       fill<<<1024, 256>>>(static_cast<nano::bf16 *>(x), elements, seed++, 1);
     CHECK(cudaDeviceSynchronize());
   }
   ~Case() {
-    for (void *x : {a.q, a.k, a.v, a.dy, a.y, a.dq, a.dk, a.dv, a.lse, a.delta, a.first, a.last})
+    for (void *x :
+         {a.q, a.k, a.v, a.dy, a.y, a.dq, a.dk, a.dv, a.lse, a.delta, a.first, a.last, a.tickets})
       cudaFree(x);
   }
 
@@ -428,6 +481,14 @@ private:
     CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(variant.kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                variant.launch.sharedBytes));
+    if (variant.boxKeys > 0) {
+      constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
+      a.maps[0] = mapOf(a.q, A::tokens, row, variant.boxQueries);
+      a.maps[1] = mapOf(a.k, A::tokens, row, variant.boxKeys);
+      a.maps[2] = mapOf(a.v, A::tokens, valueRow, variant.boxKeys);
+      a.maps[3] = mapOf(a.dy, A::tokens, valueRow, variant.boxKeys);
+      CHECK(cudaMemsetAsync(a.tickets, 0, sizeof(int)));
+    }
     variant.kernel<<<unsigned(variant.launch.iterations), variant.launch.threads,
                      variant.launch.sharedBytes>>>(a);
     CHECK(cudaGetLastError());

@@ -50,9 +50,15 @@
 // to last of its last one; keys: by a search in `last` and `first`), leaves out tiles that a warp's
 // rows do not see, and masks element by element only tiles that they see in part.
 //
-// The forward pass on Hopper runs one block for each multiprocessor and deals the blocks of queries
-// out to them by what they cost (nano_attention_runs.h); else an iteration is one block of queries
-// or of keys.
+// The forward pass on Hopper runs one block for each multiprocessor, which share the blocks of
+// queries (nano_attention_runs.h); else an iteration is one block of queries or of keys.
+//
+// On Hopper operands come by tensor maps where the struct says
+//     static constexpr bool hasMaps = true;
+// Forward: maps of q, k and v with boxes of attentionBoxes(shape) and 64 columns, and tickets.
+// Gradients: of q, k, v and dy with boxes of attentionGradBoxRows rows. A map is of the matrix
+// whose rows hold all heads of a token. Keys and values behind those that a block's queries see may
+// then be read with them; their weights are 0.
 //
 // The gradients of long rows come in five products instead of seven (attentionInChain): then the
 // call is attentionBackwardInChain, with x.partial and x.counts and a launch of
@@ -64,6 +70,7 @@
 #pragma once
 
 #include "nano_attention_shape.h"
+#include "nano_hopper.h"
 #include "nano_primitives.h"
 
 namespace nano {
@@ -91,6 +98,9 @@ template <class A, int yCount = 1, int lseCount = 1> struct AttentionOperands {
   TokenView first, last;
   HeadView<Element> y[yCount > 0 ? yCount : 1];
   HeadView<float> lse[lseCount > 0 ? lseCount : 1]; ///< natural logarithm
+  // With A::hasMaps.
+  const TensorMap *maps = nullptr; ///< of q, k and v: the heads of a token are a row
+  int32_t *tickets = nullptr;      ///< zero before the launch
 };
 
 /// Operands of attentionBackward.
@@ -103,6 +113,7 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   HeadView<const Element> dy;
   HeadView<Element> dq[dqCount > 0 ? dqCount : 1], dk[dkCount > 0 ? dkCount : 1],
       dv[dvCount > 0 ? dvCount : 1];
+  const TensorMap *maps = nullptr; ///< with A::hasMaps, of q, k, v and dy
   // Of attentionBackwardInChain, with units of attentionChainUnits(shape).
   float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit
   int32_t *counts = nullptr; ///< zeros: one, and one a unit
@@ -116,12 +127,20 @@ constexpr int attentionTiles = []() -> int {
   return 0;
 }();
 
+/// A::hasMaps, where the struct has it: the forward pass has tensor maps.
+template <class A>
+constexpr bool attentionHasMaps = []() -> bool {
+  if constexpr (requires { A::hasMaps; })
+    return A::hasMaps;
+  return false;
+}();
+
 template <class A>
 constexpr AttentionShape attentionShapeOf =
-    AttentionShape{A::tokens,        A::heads,     A::keyHeads,
-                   A::headSize,      A::valueSize, sizeof(typename A::Element) == 2,
-                   A::vectorRows,    A::hasScore,  A::multiprocessors,
-                   attentionTiles<A>};
+    AttentionShape{A::tokens,         A::heads,           A::keyHeads,
+                   A::headSize,       A::valueSize,       sizeof(typename A::Element) == 2,
+                   A::vectorRows,     A::hasScore,        A::multiprocessors,
+                   attentionTiles<A>, attentionHasMaps<A>};
 
 /// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
 template <class A> constexpr int sharing = A::heads / A::keyHeads;
@@ -164,8 +183,8 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 namespace nano {
 
 template <class A>
-using AttentionTilesOf =
-    AttentionTileChoice<A::headSize, A::valueSize, A::hasScore, attentionTiles<A>>;
+using AttentionTilesOf = AttentionTileChoice<A::headSize, A::valueSize, A::hasScore,
+                                             attentionTiles<A>, attentionHasMaps<A>>;
 
 /// attentionForward with given tiles.
 template <class A, class Tiles, class Operands>

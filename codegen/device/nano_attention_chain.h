@@ -40,16 +40,17 @@ template <int stages> struct Barriers {
       scoresEmpty[2];
   int32_t ticket; ///< the block's
 
-  /// By all threads; the ticket becomes `next`'s value, which grows by one.
-  NANO_DEVICE void init(int32_t *next) {
+  /// By all threads; the ticket becomes `next`'s value, which grows by one. `ofRows`: arrivals when
+  /// keys and values have come.
+  NANO_DEVICE void init(int32_t *next, int ofRows) {
     constexpr int computingWarps = computingWarpgroups * warpgroupThreads / 32;
     if (threadIdx.x == 0) {
       ticket = fetchAdd(next, 1);
       for (int i = 0; i < stages; ++i) {
         mbarrierInit(&full[i], 32);
-        mbarrierInit(&empty[i], computingWarps);
+        mbarrierInit(&empty[i], 32 * computingWarps);
       }
-      mbarrierInit(&rows, 32 * 2);
+      mbarrierInit(&rows, ofRows);
       for (int i = 0; i < 2; ++i) {
         mbarrierInit(&gradFull[i], 4);
         mbarrierInit(&gradEmpty[i], 1);
@@ -124,26 +125,43 @@ NANO_DEVICE void load(const Operands &x, const Columns<A, Tiles> &all, int head,
   using S = Shared<Tiles, size>;
   auto &barriers = S::barriers();
   const int warp = warpIndex() % 4;
-  runs::loadTile<rows, size>(S::rows(warp), warp == 0 ? x.k : x.v, head, begin, end);
+  if constexpr (!attentionHasMaps<A>) {
+    runs::loadTile<rows, size>(S::rows(warp), warp == 0 ? x.k : x.v, head, begin, end);
+  } else if (laneIndex() == 0) {
+    mbarrierArriveExpect(&barriers.rows, S::RowTile::bytes);
+    hopper::loadBoxes<rows, size, hopper::boxRows>(
+        S::rows(warp), x.maps[1 + warp], warp == 0 ? x.k : x.v, head, begin, barriers.rows);
+  }
   // Stages are released in order, so that neither warp is ahead of the other by two uses of one.
 #pragma unroll 1
-  for (int i = warp; i < all.count || i < 2; i += 2) {
+  for (int i = warp; i < all.count || (i < 2 && !attentionHasMaps<A>); i += 2) {
     const int stage = i % stages;
     if (i >= stages)
       mbarrierWait(&barriers.empty[stage], uint32_t(i / stages - 1) & 1);
     if (i < all.count) {
       const int query = (all.first + i) * columns;
-      runs::loadTile<columns, size>(S::columns(stage, 0), x.q, head, query, tokens);
-      runs::loadTile<columns, size>(S::columns(stage, 1), x.dy, head, query, tokens);
+      if constexpr (!attentionHasMaps<A>) {
+        runs::loadTile<columns, size>(S::columns(stage, 0), x.q, head, query, tokens);
+        runs::loadTile<columns, size>(S::columns(stage, 1), x.dy, head, query, tokens);
+      } else if (laneIndex() == 0) {
+        Mbarrier &full = barriers.full[stage];
+        mbarrierExpect(&full, 2 * S::ColumnTile::bytes);
+        hopper::loadBoxes<columns, size, hopper::boxRows>(S::columns(stage, 0), x.maps[0], x.q,
+                                                          head, query, full);
+        hopper::loadBoxes<columns, size, hopper::boxRows>(S::columns(stage, 1), x.maps[3], x.dy,
+                                                          head, query, full);
+      }
 #pragma unroll 1
       for (int column = laneIndex(); column < columns; column += 32)
         S::queries(stage).template load<rows>(x, head, query, tokens, begin, column);
     }
-    copyAsyncCommit();
-    copyAsyncWait<0>();
-    fenceProxyAsync();
-    if (i < 2)
-      mbarrierArrive(&barriers.rows);
+    if constexpr (!attentionHasMaps<A>) {
+      copyAsyncCommit();
+      copyAsyncWait<0>();
+      fenceProxyAsync();
+      if (i < 2)
+        mbarrierArrive(&barriers.rows);
+    }
     if (i < all.count)
       mbarrierArrive(&barriers.full[stage]);
   }
@@ -344,7 +362,7 @@ NANO_DEVICE void keyBlock(int ticket, const Operands &x) {
     warpgroupRegisters(flat(valueSums));
     // What is started again reads the last stage.
     if (!Tiles::ahead || i + 1 < count)
-      runs::release(barriers.empty[stage]);
+      mbarrierArrive(&barriers.empty[stage]);
     give(i);
     if constexpr (Tiles::ahead) {
       warpgroupWait<0>();
@@ -399,7 +417,7 @@ NANO_DEVICE void queryUnits(int number, const Operands &x) {
 template <class A, class Tiles, class Operands> NANO_DEVICE void attentionGrads(const Operands &x) {
   auto &barriers = Shared<Tiles, A::headSize>::barriers();
   constexpr int keyBlocks = A::keyHeads * divideUp(A::tokens, Tiles::rows);
-  barriers.init(x.counts);
+  barriers.init(x.counts, attentionHasMaps<A> ? 2 : 2 * 32);
   const int ticket = barriers.ticket;
   if (ticket < keyBlocks)
     keyBlock<A, Tiles>(ticket, x);

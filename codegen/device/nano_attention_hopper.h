@@ -13,22 +13,40 @@ using mma::log2e;
 using mma::Place;
 using mma::Tile;
 
-constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
+constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2,
+              boxRows = attentionGradBoxRows;
 /// Registers of a thread that copies and of one that computes: together those of 384 threads of
 /// 168. `many`: for the largest sums, dk and dv of heads of 256 columns together.
 template <bool many> constexpr int copyRegisters = many ? 24 : 40;
 template <bool many> constexpr int computeRegisters = many ? 240 : 232;
 
-/// Two barriers a stage: full is waited for by those who compute, empty by those who copy.
-template <int stages> struct Barriers {
-  Mbarrier full[stages], empty[stages];
+/// Starts copying x[first + r, head, :] to row r of the tile by a thread, in boxes of 64 columns
+/// and `boxRows` rows of a map of x; rows behind the last token become zero. The barrier gets the
+/// tile's bytes.
+template <int rows, int size, int boxRows, class View>
+NANO_DEVICE void loadBoxes(uint8_t *tile, const TensorMap &map, const View &x, int head, int first,
+                           Mbarrier &full) {
+#pragma unroll
+  for (int band = 0; band < size / 64; ++band)
+#pragma unroll
+    for (int row = 0; row < rows; row += boxRows)
+      bulkTensorLoad(tile + (band * rows + row) * 128, map, head * int(x.head) + band * 64,
+                     first + row, &full);
+}
 
-  NANO_DEVICE void init() {
+/// Two barriers a stage: full is waited for by those who compute, empty by those who copy. And one
+/// of the rows, where they come by a tensor map.
+template <int stages> struct Barriers {
+  Mbarrier full[stages], empty[stages], rows;
+
+  /// `copying`: threads that fill a stage.
+  NANO_DEVICE void init(int copying) {
     if (threadIdx.x == 0) {
       for (int i = 0; i < stages; ++i) {
-        mbarrierInit(&full[i], warpgroupThreads);
+        mbarrierInit(&full[i], copying);
         mbarrierInit(&empty[i], computingWarpgroups * warpgroupThreads / 32);
       }
+      mbarrierInit(&rows, 1);
       fenceMbarrierInit();
     }
     syncThreads();
@@ -97,15 +115,17 @@ NANO_DEVICE void pack(uint32_t (&fragments)[columnTiles / 2][4],
       fragments[c / 2][2 * (c % 2) + i] = packBf16(weights[0][c][2 * i], weights[0][c][2 * i + 1]);
 }
 
-/// Starts sums += fragments times tile b [bRows, size].
+/// Starts sums += fragments times tile b [bRows, size]; without `keep` what was in sums is left
+/// out.
 template <int size, int bRows>
 NANO_DEVICE void accumulate(float (&sums)[1][size / 8][4],
-                            const uint32_t (&fragments)[bRows / 16][4], const uint8_t *b) {
+                            const uint32_t (&fragments)[bRows / 16][4], const uint8_t *b,
+                            bool keep = true) {
   const uint64_t right = matrixDescriptor(b, bRows * 128, 1024, Swizzle::Bytes128);
 #pragma unroll
   for (int k = 0; k < bRows / 16; ++k)
     warpgroupMultiply<bf16, bf16, Major::MN>(flat(sums), fragments[k],
-                                             advanced(right, k * 16 * 128), true);
+                                             advanced(right, k * 16 * 128), k > 0 || keep);
 }
 
 /// What belongs to the queries of a block of columns: to the base 2 the logarithm of the sum of a
@@ -203,10 +223,47 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     }
     return divideUp(to - from, columns);
   };
-  barriers.init();
+  barriers.init(attentionHasMaps<A> ? 32 : warpgroupThreads);
 
   if (warpIndex() / 4 == computingWarpgroups) {
     decreaseRegisters<copyRegisters<many>>();
+    if constexpr (attentionHasMaps<A>) {
+      const int count = findColumns();
+      // A stage is always filled by the same warp.
+      const int warp = warpIndex() % 4;
+      const TensorMap *const maps = x.maps;
+      if (warp == 0 && laneIndex() == 0) {
+        mbarrierArriveExpect(&barriers.rows, S::rowBytes);
+        loadBoxes<rows, size, boxRows>(S::rows(0), maps[ofQueries ? 0 : 1], ofQueries ? x.q : x.k,
+                                       head, begin, barriers.rows);
+        loadBoxes<rows, valueSize, boxRows>(S::rows(1), maps[ofQueries ? 3 : 2],
+                                            ofQueries ? x.dy : x.v, head, begin, barriers.rows);
+      }
+#pragma unroll 1
+      for (int tile = 0; tile < columnHeads * count; ++tile) {
+        const int stage = tile % Tiles::stages;
+        if (stage % 4 != warp)
+          continue;
+        const int columnHead = firstColumnHead + (columnHeads > 1 ? tile / count : 0),
+                  column = from + (columnHeads > 1 ? tile % count : tile) * columns;
+        Mbarrier &full = barriers.full[stage];
+        if (tile >= Tiles::stages)
+          mbarrierWait(&barriers.empty[stage], uint32_t(tile / Tiles::stages - 1) & 1);
+        if (laneIndex() == 0) {
+          mbarrierExpect(&full, S::stageBytes);
+          loadBoxes<columns, size, boxRows>(S::columns(stage, 0), maps[ofQueries ? 1 : 0],
+                                            ofQueries ? x.k : x.q, columnHead, column, full);
+          loadBoxes<columns, valueSize, boxRows>(S::columns(stage, 1), maps[ofQueries ? 2 : 3],
+                                                 ofQueries ? x.v : x.dy, columnHead, column, full);
+        }
+        if constexpr (!ofQueries)
+#pragma unroll 1
+          for (int i = laneIndex(); i < columns; i += 32)
+            S::queries(stage).template load<rows>(x, columnHead, column, to, begin, i);
+        mbarrierArrive(&full);
+      }
+      return;
+    }
     const int thread = threadIdx.x % warpgroupThreads;
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
                                                 thread);
@@ -244,6 +301,8 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   float scores[1][columns / 8][4], products[1][columns / 8][4];
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
   int pending = -1; // of queries: the stage whose last products have not been waited for
+  if constexpr (attentionHasMaps<A>)
+    mbarrierWait(&barriers.rows, 0);
 
 #pragma unroll 1
   for (int tile = 0; tile < count; ++tile) {
@@ -360,7 +419,7 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   if (ofQueries && pending >= 0)
     barriers.release(pending);
   mma::forElements(sums, lane, [&](float &sum, Place) { sum *= A::scale; });
-  if (count == 0)
+  if (count == 0 && !attentionHasMaps<A>)
     barrierSync(3, Tiles::threads); // the rows have come, over which the results are written
   barrierSync(1 + lane.warp / 4, warpgroupThreads); // all warps have read the rows
   if constexpr (ofQueries) {

@@ -1,7 +1,8 @@
 // The forward pass of attention on Hopper's tensor cores by one block for each multiprocessor: one
-// warpgroup copies, two compute with 64 rows each, and the copies of a tile go on while the tiles
-// before it are computed and stored. Masks and order of a tile's sums are as in
-// nano_attention_mma.h. Included by nano_attention.h.
+// warpgroup copies, two or three compute with 64 rows each. Copies of a tile go on while the tiles
+// before it are computed and stored, and its first scores are made beside the last products of the
+// tile before it. Masks and order of a tile's sums are as in nano_attention_mma.h. Included by
+// nano_attention.h.
 #pragma once
 
 #include "nano_attention_hopper.h"
@@ -9,7 +10,6 @@
 
 namespace nano::runs {
 
-using hopper::computingWarpgroups;
 using hopper::flat;
 using hopper::warpgroupRows;
 using hopper::warpgroupThreads;
@@ -19,31 +19,16 @@ using mma::Place;
 using mma::RowRanges;
 using mma::Tile;
 
-/// Registers of a thread that copies and of one that computes: together those of 384 threads of
-/// 168.
-constexpr int copyRegisters = 72, computeRegisters = 216;
-
-/// Two barriers a stage of columns and a slot of rows: full is waited for by those who compute,
-/// empty by the warp that copies.
-template <int stages, int slots> struct Barriers {
-  Mbarrier full[stages], empty[stages], rowsFull[slots], rowsEmpty[slots];
-
-  NANO_DEVICE void init() {
-    constexpr int computingWarps = computingWarpgroups * warpgroupThreads / 32;
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < stages; ++i) {
-        mbarrierInit(&full[i], 32);
-        mbarrierInit(&empty[i], computingWarps);
-      }
-      for (int i = 0; i < slots; ++i) {
-        mbarrierInit(&rowsFull[i], 32);
-        mbarrierInit(&rowsEmpty[i], computingWarps);
-      }
-      fenceMbarrierInit();
-    }
-    syncThreads();
-  }
-};
+/// Registers of a thread that copies and of one that computes: together as many as all threads have
+/// when a kernel of so many begins.
+template <class Tiles>
+constexpr int copyRegisters = Tiles::groups == 3 ? 32
+                              : Tiles::isBulk    ? 24
+                                                 : 56;
+template <class Tiles>
+constexpr int computeRegisters = Tiles::groups == 3 ? 160
+                                 : Tiles::isBulk    ? 240
+                                                    : 224;
 
 /// The warp has finished reading what the barrier is for.
 NANO_DEVICE void release(Mbarrier &empty) {
@@ -94,26 +79,51 @@ NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head
 }
 
 /// A tile: queries begin … end − 1 and the keys from … to − 1 that they see; `passed`: the blocks
-/// of columns of the tiles before it.
+/// of columns of the tiles before it. No head: there are no more.
 struct QueryTile {
   int head, begin, end, from, to, passed;
 };
 
-/// Shared memory of a block: slots of queries, stages of keys and values, barriers, the units that
-/// its tiles belong to, the tile in each slot, and the ranges of its queries.
+/// Barriers. Two of a slot of queries and of a stage of keys and one of values: full is waited for
+/// by those who compute, empty by those who copy.
+template <class Tiles> struct Barriers {
+  struct Pair {
+    Mbarrier full, empty;
+  };
+  Pair columns[2][Tiles::stages], rows[Tiles::slots];
+
+  NANO_DEVICE void init() {
+    constexpr int warps = Tiles::groups * warpgroupThreads / 32;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < 2 * Tiles::stages; ++i) {
+        mbarrierInit(&columns[0][i].full, Tiles::isBulk ? 1 : 32);
+        mbarrierInit(&columns[0][i].empty, warps);
+      }
+      for (int i = 0; i < Tiles::slots; ++i) {
+        mbarrierInit(&rows[i].full, 32);
+        mbarrierInit(&rows[i].empty, warps);
+      }
+      fenceMbarrierInit();
+    }
+    syncThreads();
+  }
+};
+
+/// Shared memory of a block: slots of queries, stages of keys and of values, barriers, the units
+/// that its tiles belong to, the tile in each slot, and the ranges of its queries.
 template <class Tiles, int size, int valueSize> struct Shared {
   using RowTile = Tile<Tiles::rows, (size > valueSize ? size : valueSize)>; // queries, then results
-  using ColumnTile = Tile<Tiles::columns, size>;
-  static constexpr int stageBytes = ColumnTile::bytes + Tile<Tiles::columns, valueSize>::bytes;
-  using AllBarriers = Barriers<Tiles::stages, Tiles::slots>;
+  static constexpr int keyBytes = Tile<Tiles::columns, size>::bytes,
+                       valueBytes = Tile<Tiles::columns, valueSize>::bytes;
+  using AllBarriers = Barriers<Tiles>;
+  static_assert(sizeof(AllBarriers) == Tiles::barrierBytes);
   static NANO_DEVICE uint8_t *queries(int slot) {
     return dynamicShared<uint8_t>(slot * RowTile::bytes);
   }
-  static NANO_DEVICE uint8_t *columns(int stage, int i) {
-    return queries(Tiles::slots) + stage * stageBytes + i * ColumnTile::bytes;
-  }
+  static NANO_DEVICE uint8_t *keys(int stage) { return queries(Tiles::slots) + stage * keyBytes; }
+  static NANO_DEVICE uint8_t *values(int stage) { return keys(Tiles::stages) + stage * valueBytes; }
   static NANO_DEVICE AllBarriers &barriers() {
-    return *reinterpret_cast<AllBarriers *>(columns(Tiles::stages, 0));
+    return *reinterpret_cast<AllBarriers *>(values(Tiles::stages));
   }
   static NANO_DEVICE uint16_t *units() { return reinterpret_cast<uint16_t *>(&barriers() + 1); }
   static NANO_DEVICE QueryTile &tile(int slot) {
@@ -126,59 +136,50 @@ template <class Tiles, int size, int valueSize> struct Shared {
   static NANO_DEVICE int *lasts(int slot) { return firsts(slot) + Tiles::rows; }
 };
 
-template <class S, class Tiles> NANO_DEVICE void waitColumn(int column) {
-  mbarrierWait(&S::barriers().full[column % Tiles::stages], uint32_t(column / Tiles::stages) & 1);
+template <class S, class Tiles> NANO_DEVICE void waitColumn(int i, int column) {
+  mbarrierWait(&S::barriers().columns[i][column % Tiles::stages].full,
+               uint32_t(column / Tiles::stages) & 1);
 }
-template <class S, class Tiles> NANO_DEVICE void releaseColumn(int column) {
-  release(S::barriers().empty[column % Tiles::stages]);
+template <class S, class Tiles> NANO_DEVICE void releaseColumn(int i, int column) {
+  release(S::barriers().columns[i][column % Tiles::stages].empty);
 }
 
-/// One of the four copying warps. A stage is always filled by the same one, and so is a slot, so
-/// that no warp is ahead of another by two uses of what both fill.
-template <class S, class Tiles> struct Producer {
-  int warp = warpIndex() % 4, column = 0;
-
-  /// Makes load(slot), which starts a warp's copies, the queries of the block's tile i.
-  template <class Load> NANO_DEVICE void queries(int i, Load load) {
-    const int slot = i % Tiles::slots;
-    if ((2 + 2 * slot) % 4 != warp)
-      return;
-    if (i >= Tiles::slots)
-      mbarrierWait(&S::barriers().rowsEmpty[slot], uint32_t(i / Tiles::slots - 1) & 1);
-    load(slot);
-    arrived(S::barriers().rowsFull[slot]);
-  }
-  /// Likewise load(stage, from) for keys from … to − 1.
-  template <class Load> NANO_DEVICE void columns(int from, int to, Load load) {
-#pragma unroll 1
-    for (; from < to; from += Tiles::columns, ++column) {
-      const int stage = column % Tiles::stages;
-      if (stage % 4 != warp)
-        continue;
-      if (column >= Tiles::stages)
-        mbarrierWait(&S::barriers().empty[stage], uint32_t(column / Tiles::stages - 1) & 1);
-      load(stage, from);
-      arrived(S::barriers().full[stage]);
-    }
-  }
-};
-
-/// The tiles of a block: a unit is a block of queries, its tiles are those of its heads. The tiles
-/// of all units, sorted by their costs, are dealt out to the blocks in rounds, there and back.
+/// The tiles of a launch: a unit is a block of queries, its tiles are those of its heads.
+///
+/// By tickets a block takes the next tile when it comes to it. Under a causal mask the last units
+/// of a row see the most keys, and come first, so that short tiles fill the end. Heads whose keys
+/// and values fit in the cache together come before the others: the tiles that run at a time then
+/// read them from memory once.
+///
+/// Without tickets the tiles of all units, sorted by their costs, are dealt out to the blocks in
+/// rounds, there and back.
 template <class A, class Tiles> struct Schedule {
   static constexpr int rows = Tiles::rows, heads = A::heads, tokens = A::tokens,
                        units = divideUp(tokens, rows), tiles = units * heads,
                        resident = Tiles::blocks(tiles, A::multiprocessors),
                        rounds = tiles / resident;
+  static constexpr bool byTickets = Tiles::isBulk;
   /// Longer lists than there is memory for stay unsorted.
-  static constexpr bool isSorted = units <= 4096 && 2 * (rounds + 1) <= Tiles::unitBytes;
-  int block, count; ///< its tiles
+  static constexpr bool isSorted =
+      !byTickets && units <= 4096 && 2 * (rounds + 1) <= Tiles::unitBytes;
+  int block, count; ///< its tiles, where they are dealt out
 
   NANO_DEVICE explicit Schedule(int iteration)
-      : block(iteration), count(rounds + (number(rounds) < tiles)) {}
+      : block(iteration), count(rounds + (dealt(rounds) < tiles)) {}
   /// The number of the block's tile i among all.
-  NANO_DEVICE int number(int i) const {
+  NANO_DEVICE int dealt(int i) const {
     return i * resident + (i % 2 ? resident - 1 - block : block);
+  }
+  /// Likewise, by a warp, or at least `tiles`: there are no more.
+  template <class Operands> NANO_DEVICE int number(const Operands &x, int i) const {
+    if constexpr (byTickets) {
+      int ticket = 0;
+      if (laneIndex() == 0)
+        ticket = fetchAdd(x.tickets, 1);
+      return resident + shuffle(ticket, 0);
+    } else {
+      return i < count ? dealt(i) : tiles;
+    }
   }
 
   /// By all threads, before the tiles.
@@ -192,18 +193,16 @@ template <class A, class Tiles> struct Schedule {
         return seen + 2 * 64;
       });
       for (int i = threadIdx.x; i < count; i += Tiles::threads)
-        S::units()[i] = memory.order[number(i) / heads];
+        S::units()[i] = memory.order[dealt(i) / heads];
     }
   }
-  /// The block's tile i.
-  template <class S, class Operands> NANO_DEVICE QueryTile tile(const Operands &x, int i) const {
-    int unit;
-    if constexpr (isSorted)
-      unit = S::units()[i];
-    else
-      unit = number(i) / heads;
+  /// The tile with a number, the block's tile i.
+  template <class S, class Operands>
+  NANO_DEVICE QueryTile tile(const Operands &x, int number, int i) const {
+    const int at = number / heads;
+    const int unit = isSorted ? S::units()[i] : units - 1 - at;
     QueryTile tile;
-    tile.head = number(i) % heads;
+    tile.head = number % heads;
     tile.begin = unit * rows;
     tile.end = smaller(tile.begin + rows, tokens);
     tile.from = larger(x.first[tile.begin], 0);
@@ -212,144 +211,264 @@ template <class A, class Tiles> struct Schedule {
   }
 };
 
-/// y and lse of the tile in a slot, by a computing warp.
-template <class A, class Tiles, class S, class Operands>
-NANO_DEVICE void forwardTile(int slot, const Operands &x) {
-  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
-                columns = Tiles::columns;
-  const auto [head, begin, end, firstKey, endKey, passed] = S::tile(slot);
-  const int count = divideUp(endKey - firstKey, columns);
-  const Lane lane;
-  const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
-  uint8_t *const queries = S::queries(slot);
-  float sums[1][valueSize / 8][4] = {};
-  mma::Softmax<1> softmax;
-  constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
-  const int *const firsts = S::firsts(slot), *const lasts = S::lasts(slot);
-  const RowRanges ranges(firsts, lasts, groupRow, warpgroupRows);
-  // The tiles that some row of the warpgroup sees.
-  const int from = larger(ranges.firstOfFirst - firstKey, 0) / columns,
-            to = (ranges.lastOfLast - firstKey) / columns;
-  auto keys = [&](int tile, int i) { return S::columns((passed + tile) % Tiles::stages, i); };
+/// One of the copying warps. A stage is always filled by the same one, and so is a slot, so that no
+/// warp is ahead of another by two uses of what both fill. With bulk copies there is but one.
+template <class A, class Tiles, class S> struct Producer {
+  static constexpr int warps = Tiles::isBulk ? 1 : 4;
+  int warp = warpIndex() % 4, column = 0;
 
-  float scores[1][columns / 8][4];
+  template <class Operands> NANO_DEVICE void queries(const Operands &x, QueryTile tile, int i) {
+    const int slot = i % Tiles::slots;
+    if ((2 + 2 * slot) % warps != warp)
+      return;
+    auto &barriers = S::barriers().rows[slot];
+    if (i >= Tiles::slots)
+      mbarrierWait(&barriers.empty, uint32_t(i / Tiles::slots - 1) & 1);
+    tile.passed = column;
+    if (laneIndex() == 0)
+      S::tile(slot) = tile;
+    if (tile.head < 0) {
+      mbarrierArrive(&barriers.full);
+      return;
+    }
+    if constexpr (Tiles::isBulk) {
+      if (laneIndex() == 0) {
+        mbarrierExpect(&barriers.full, Tile<Tiles::rows, A::headSize>::bytes);
+        hopper::loadBoxes<Tiles::rows, A::headSize, Tiles::rows>(
+            S::queries(slot), x.maps[0], x.q, tile.head, tile.begin, barriers.full);
+      }
+    } else {
+      loadTile<Tiles::rows, A::headSize>(S::queries(slot), x.q, tile.head, tile.begin, tile.end);
+    }
+#pragma unroll 1
+    for (int row = laneIndex(); row < Tiles::rows; row += 32) {
+      const int query = smaller(tile.begin + row, A::tokens - 1);
+      S::firsts(slot)[row] = x.first[query];
+      S::lasts(slot)[row] = x.last[query];
+    }
+    if constexpr (Tiles::isBulk)
+      mbarrierArrive(&barriers.full);
+    else
+      arrived(barriers.full);
+  }
+
+  template <int i, int size, class Operands>
+  NANO_DEVICE void fill(const Operands &x, const QueryTile &tile, int from) {
+    const int stage = column % Tiles::stages;
+    if ((2 * stage + i) % warps != warp)
+      return;
+    auto &barriers = S::barriers().columns[i][stage];
+    const auto &view = i == 0 ? x.k : x.v;
+    uint8_t *const to = i == 0 ? S::keys(stage) : S::values(stage);
+    if (column >= Tiles::stages)
+      mbarrierWait(&barriers.empty, uint32_t(column / Tiles::stages - 1) & 1);
+    if constexpr (Tiles::isBulk) {
+      if (laneIndex() == 0) {
+        mbarrierArriveExpect(&barriers.full, Tile<Tiles::columns, size>::bytes);
+        hopper::loadBoxes<Tiles::columns, size, Tiles::columns>(
+            to, x.maps[1 + i], view, tile.head / sharing<A>, from, barriers.full);
+      }
+    } else {
+      loadTile<Tiles::columns, size>(to, view, tile.head / sharing<A>, from, tile.to);
+      arrived(barriers.full);
+    }
+  }
+
+  template <class Operands> NANO_DEVICE void make(const Operands &x, const QueryTile &tile, int i) {
+    queries(x, tile, i);
+#pragma unroll 1
+    for (int from = tile.from; from < tile.to; from += Tiles::columns, ++column) {
+      fill<0, A::headSize>(x, tile, from);
+      fill<1, A::valueSize>(x, tile, from);
+    }
+  }
+};
+
+/// By the copying warps: all tiles of the block, and one without a head behind them.
+template <class A, class Tiles, class S, class Operands>
+NANO_DEVICE void copyTiles(const Schedule<A, Tiles> &schedule, const Operands &x) {
+  Producer<A, Tiles, S> producer;
+  if (producer.warp >= producer.warps)
+    return;
+  int number = schedule.block;
+  QueryTile tile = schedule.template tile<S>(x, number, 0);
+#pragma unroll 1
+  for (int i = 1; number < schedule.tiles; ++i) {
+    number = schedule.number(x, i);
+    QueryTile next;
+    next.head = -1;
+    if (number < schedule.tiles)
+      next = schedule.template tile<S>(x, number, i);
+    producer.make(x, tile, i - 1);
+    tile = next;
+    if (number >= schedule.tiles)
+      producer.queries(x, tile, i);
+  }
+}
+
+/// y and lse of the block's tiles, by a computing warp. The first scores of a tile are made beside
+/// the last products of the tile before.
+template <class A, class Tiles, class S, class Operands>
+NANO_DEVICE void computeTiles(const Operands &x) {
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns, slots = Tiles::slots, stages = Tiles::stages;
+  constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
+  auto &barriers = S::barriers();
+  const Lane lane;
+  const int group = shuffle(lane.warp, 0) / 4, groupRow = group * warpgroupRows,
+            warpRow = lane.warp * 16;
+  float sums[1][valueSize / 8][4], scores[1][columns / 8][4];
   uint32_t weights[columns / 16][4];
-  auto start = [&](int tile) {
-    waitColumn<S, Tiles>(passed + tile);
+  mma::Softmax<1> softmax;
+
+  auto startScores = [&](int slot, int column) {
     warpgroupRegisters(flat(scores));
     warpgroupFence();
-    hopper::multiply<size, rows, columns>(scores, queries, groupRow, keys(tile, 0));
+    hopper::multiply<size, rows, columns>(scores, S::queries(slot), groupRow,
+                                          S::keys(column % stages));
     warpgroupCommit();
   };
-  auto weigh = [&](int tile, float (&scales)[1][2]) {
-    const int key = firstKey + tile * columns;
-    if constexpr (mma::scoresInLog2<A>)
-      mma::forElements(scores, lane, [&](float &s, Place at) {
-        s *= A::scale;
-        if constexpr (A::hasScore)
-          s = A::score(s, begin + warpRow + at.row, key + at.column, head);
-        s *= log2e;
-      });
-    if (!ranges.contain(key, key + columns - 1)) {
-      const int first[2] = {firsts[warpRow + lane.group] - key,
-                            firsts[warpRow + lane.group + 8] - key};
-      const int last[2] = {lasts[warpRow + lane.group] - key,
-                           lasts[warpRow + lane.group + 8] - key};
-      mma::forElements(scores, lane, [&](float &s, Place at) {
-        const bool seen = at.column >= first[at.half] && at.column <= last[at.half];
-        s = seen ? s : -infinity;
-      });
-    }
-    return softmax.apply(scores, scales, factor);
-  };
-  for (int tile = 0; tile < from; ++tile) {
-    waitColumn<S, Tiles>(passed + tile);
-    releaseColumn<S, Tiles>(passed + tile);
-  }
-  float scales[1][2];
-  start(from);
-  warpgroupWait<0>();
-  warpgroupRegisters(flat(scores));
-  weigh(from, scales);
-  hopper::pack(weights, scores);
-  for (int tile = from + 1; tile <= to; ++tile) {
-    start(tile);
+  auto startSums = [&](int column, bool isFirst) {
     warpgroupRegisters(flat(sums));
     warpgroupFence();
-    hopper::accumulate<valueSize, columns>(sums, weights, keys(tile - 1, 1));
+    hopper::accumulate<valueSize, columns>(sums, weights, S::values(column % stages), !isFirst);
     warpgroupCommit();
-    warpgroupWait<1>();
-    warpgroupRegisters(flat(scores));
-    const bool grown = weigh(tile, scales);
+  };
+  // What is left of a tile when its last weights are made.
+  bool isPending = false, isPendingFirst = false;
+  int pendingSlot = 0, pendingColumn = 0;
+  auto finish = [&] {
     warpgroupWait<0>();
     warpgroupRegisters(flat(sums));
-    releaseColumn<S, Tiles>(passed + tile - 1);
-    if (grown)
-      mma::rescale(sums, scales);
-    hopper::pack(weights, scores);
-  }
-  warpgroupRegisters(flat(sums));
-  warpgroupFence();
-  hopper::accumulate<valueSize, columns>(sums, weights, keys(to, 1));
-  warpgroupCommit();
-  warpgroupWait<0>();
-  warpgroupRegisters(flat(sums));
-  for (int tile = to; tile < count; ++tile) {
-    waitColumn<S, Tiles>(passed + tile);
-    releaseColumn<S, Tiles>(passed + tile);
-  }
+    releaseColumn<S, Tiles>(1, pendingColumn);
+    const QueryTile tile = S::tile(pendingSlot);
+    mma::finish(sums, softmax, factor, lane, x, tile.begin + warpRow, tile.end, tile.head);
+    barrierSync(1 + group, warpgroupThreads); // all warps have read the queries
+    mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, S::queries(pendingSlot), warpRow,
+                                                       x.y, tile.head, tile.begin, tile.end);
+    release(barriers.rows[pendingSlot].empty);
+  };
+  auto drain = [&] {
+    if (!isPending)
+      return;
+    waitColumn<S, Tiles>(1, pendingColumn);
+    startSums(pendingColumn, isPendingFirst);
+    finish();
+    isPending = false;
+  };
+  auto skip = [&](int column) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      waitColumn<S, Tiles>(i, column);
+      releaseColumn<S, Tiles>(i, column);
+    }
+  };
 
-  mma::finish(sums, softmax, factor, lane, x, begin + warpRow, end, head);
-  barrierSync(1 + lane.warp / 4,
-              warpgroupThreads); // all warps have read the queries
-  mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, queries, warpRow, x.y, head, begin,
-                                                     end);
+#pragma unroll 1
+  for (int i = 0;; ++i) {
+    const int slot = i % slots;
+    if constexpr (slots == 1)
+      drain();
+    mbarrierWait(&barriers.rows[slot].full, uint32_t(i / slots) & 1);
+    const auto [head, begin, end, firstKey, endKey, passed] = S::tile(slot);
+    if (head < 0)
+      break;
+    const int count = divideUp(endKey - firstKey, columns);
+    const int *const firsts = S::firsts(slot), *const lasts = S::lasts(slot);
+    const RowRanges ranges(firsts, lasts, groupRow, warpgroupRows);
+    // The blocks of columns that some row of the warpgroup sees.
+    const int from = larger(ranges.firstOfFirst - firstKey, 0) / columns,
+              to = (ranges.lastOfLast - firstKey) / columns;
+    auto weigh = [&, head = head, begin = begin,
+                  firstKey = firstKey](mma::Softmax<1> &softmax, int tile, float (&scales)[1][2]) {
+      const int key = firstKey + tile * columns;
+      if constexpr (mma::scoresInLog2<A>)
+        mma::forElements(scores, lane, [&](float &s, Place at) {
+          s *= A::scale;
+          if constexpr (A::hasScore)
+            s = A::score(s, begin + warpRow + at.row, key + at.column, head);
+          s *= log2e;
+        });
+      if (!ranges.contain(key, key + columns - 1)) {
+        const int first[2] = {firsts[warpRow + lane.group] - key,
+                              firsts[warpRow + lane.group + 8] - key};
+        const int last[2] = {lasts[warpRow + lane.group] - key,
+                             lasts[warpRow + lane.group + 8] - key};
+        mma::forElements(scores, lane, [&](float &s, Place at) {
+          const bool seen = at.column >= first[at.half] && at.column <= last[at.half];
+          s = seen ? s : -infinity;
+        });
+      }
+      return softmax.apply(scores, scales, factor);
+    };
+    float scales[1][2];
+    if (from > 0)
+      drain();
+    for (int tile = 0; tile < from; ++tile)
+      skip(passed + tile);
+    mma::Softmax<1> fresh;
+    waitColumn<S, Tiles>(0, passed + from);
+    if (isPending) {
+      waitColumn<S, Tiles>(1, pendingColumn);
+      startScores(slot, passed + from);
+      startSums(pendingColumn, isPendingFirst);
+      warpgroupWait<1>();
+      warpgroupRegisters(flat(scores));
+      releaseColumn<S, Tiles>(0, passed + from);
+      weigh(fresh, from, scales);
+      finish();
+    } else {
+      startScores(slot, passed + from);
+      warpgroupWait<0>();
+      warpgroupRegisters(flat(scores));
+      releaseColumn<S, Tiles>(0, passed + from);
+      weigh(fresh, from, scales);
+    }
+    softmax = fresh;
+    hopper::pack(weights, scores);
+#pragma unroll 1
+    for (int tile = from + 1; tile <= to; ++tile) {
+      const int column = passed + tile;
+      waitColumn<S, Tiles>(0, column);
+      waitColumn<S, Tiles>(1, column - 1);
+      startScores(slot, column);
+      startSums(column - 1, tile == from + 1);
+      warpgroupWait<1>();
+      warpgroupRegisters(flat(scores));
+      releaseColumn<S, Tiles>(0, column);
+      const bool grown = weigh(softmax, tile, scales);
+      warpgroupWait<0>();
+      warpgroupRegisters(flat(sums));
+      releaseColumn<S, Tiles>(1, column - 1);
+      if (grown)
+        mma::rescale(sums, scales);
+      hopper::pack(weights, scores);
+    }
+    isPending = true;
+    isPendingFirst = from == to;
+    pendingSlot = slot;
+    pendingColumn = passed + to;
+    if (to + 1 < count)
+      drain();
+    for (int tile = to + 1; tile < count; ++tile)
+      skip(passed + tile);
+  }
+  drain();
 }
 
 /// Iteration i: the tiles of block i, as Schedule says.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionForward(int iteration, const Operands &x) {
-  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
-                columns = Tiles::columns;
-  using S = Shared<Tiles, size, valueSize>;
+  using S = Shared<Tiles, A::headSize, A::valueSize>;
   const Schedule<A, Tiles> schedule(iteration);
   schedule.template prepare<S>(x);
   S::barriers().init();
-  if (warpIndex() / 4 == computingWarpgroups) {
-    decreaseRegisters<copyRegisters>();
-    Producer<S, Tiles> producer;
-    QueryTile tile = schedule.template tile<S>(x, 0);
-#pragma unroll 1
-    for (int i = 0; i < schedule.count; ++i) {
-      const QueryTile next = schedule.template tile<S>(x, smaller(i + 1, schedule.count - 1));
-      producer.queries(i, [&](int slot) {
-        loadTile<rows, size>(S::queries(slot), x.q, tile.head, tile.begin, tile.end);
-        tile.passed = producer.column;
-        if (laneIndex() == 0)
-          S::tile(slot) = tile;
-#pragma unroll
-        for (int row = laneIndex(); row < rows; row += 32) {
-          const int query = smaller(tile.begin + row, A::tokens - 1);
-          S::firsts(slot)[row] = x.first[query];
-          S::lasts(slot)[row] = x.last[query];
-        }
-      });
-      producer.columns(tile.from, tile.to, [&](int stage, int key) {
-        loadTile<columns, size>(S::columns(stage, 0), x.k, tile.head / sharing<A>, key, tile.to);
-        loadTile<columns, valueSize>(S::columns(stage, 1), x.v, tile.head / sharing<A>, key,
-                                     tile.to);
-      });
-      tile = next;
-    }
-    return;
-  }
-  increaseRegisters<computeRegisters>();
-#pragma unroll 1
-  for (int i = 0; i < schedule.count; ++i) {
-    const int slot = i % Tiles::slots;
-    mbarrierWait(&S::barriers().rowsFull[slot], uint32_t(i / Tiles::slots) & 1);
-    forwardTile<A, Tiles, S>(slot, x);
-    release(S::barriers().rowsEmpty[slot]);
+  if (warpIndex() / 4 == Tiles::groups) {
+    decreaseRegisters<copyRegisters<Tiles>>();
+    copyTiles<A, Tiles, S>(schedule, x);
+  } else {
+    increaseRegisters<computeRegisters<Tiles>>();
+    computeTiles<A, Tiles, S>(x);
   }
 }
 

@@ -148,11 +148,14 @@ struct Symmetric {
 }
 
 def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attention.h",
-    !listconcat(attentionFields, [WriteEach<"y">, WriteEach<"lse">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, NumberIfAny<"tiles">]), "an attention"> {
+    !listconcat(attentionFields, [
+        WriteEach<"y">, WriteEach<"lse">, AddIfAny<"tickets">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, NumberIfAny<"tiles">]),
+    "an attention", ["isAdded"]> {
   let summary = "causal attention within ranges of keys (nano_attention.h)";
   let description = [{
     As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values, those of `value_size` elements; buffers `first` and `last` hold the range of keys
-    of each query. `score`, where there is one, is a function beside the kernel: of a score, a query, a key and a head.
+    of each query. `score`, where there is one, is a function beside the kernel: of a score, a query, a key and a head. With `tickets`, a number that is zero before the launch, the kernel has tensor maps
+    of q, k and v, and its blocks take the next tile of queries when they come to it.
 
     | field | meaning |
     |---|---|
@@ -168,9 +171,11 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
     last = 4, y = [5], lse = [6]>`
   }];
   let errors = attentionErrors;
-  let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n};");
+  let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n%if(tickets)  static constexpr bool hasMaps = true;\n};");
   let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
   x.lse[%lse.place] = %lse.view;
+  x.tickets = %tickets;
+  %if(tickets)x.maps = maps.map;
   nano::attentionForward<Attention>(work.begin, x);
   }]);
 }
@@ -178,13 +183,15 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
 def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "nano_attention.h",
     !listconcat(attentionFields, [
         Read<"lse">, Read<"delta">, Read<"dy">, WriteEach<"dq">, WriteEach<"dk">, WriteEach<"dv">, WriteIfAny<"partial">, AddIfAny<"counts">,
-        FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>, NumberIfAny<"tiles">]),
+        FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>, NumberIfAny<"tiles">,
+        NumberIfAny<"box_rows">]),
     "an attention", ["isAdded"]> {
   let summary = "the gradients of attention (nano_attention.h)";
   let description = [{
     As `nano.attention_grad`, with the fields of `#kernel.attention`. `lse` is what the forward pass wrote, `delta` the sum of each query's outputs times their gradients `dy`;
     `score_grad` is a function of the arguments of `score` and the gradient of its result. With `partial` and `counts`, both or neither, one pass over the scores gives all
-    three gradients in five products for seven: sums of dq in f32 in `partial`, in an order that `counts` keep, which are zeros before the launch.
+    three gradients in five products for seven: sums of dq in f32 in `partial`, in an order that `counts` keep, which are zeros before the launch. With `box_rows`, the rows of their
+    boxes, the kernel has tensor maps of q, k, v and dy.
 
     Errors: as `#kernel.attention`; a score without its gradient, or the other way round; likewise `partial` and `counts`, and these beside a score, heads that share keys or values of another size.
 
@@ -199,7 +206,7 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   if (!score != !score_grad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the other way round";
 }], attentionErrors);
-  let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n};");
+  let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n%if(box_rows)  static constexpr bool hasMaps = true;\n};");
   let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;
   x.delta = %delta.view;
   x.dy = %dy.view;
@@ -208,6 +215,7 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   x.dv[%dv.place] = %dv.view;
   x.partial = %partial;
   x.counts = %counts;
+  %if(box_rows)x.maps = maps.map;
   %if(partial)nano::attentionBackwardInChain<Attention>(x);
   %unless(partial)nano::attentionBackward<Attention>(work.begin, x);
   }]);

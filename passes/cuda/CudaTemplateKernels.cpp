@@ -120,6 +120,26 @@ private:
     return is;
   }
 
+  /// True when the heads of a token lie in one row of a matrix, which a tensor map can be of.
+  static bool isMatrixOfHeads(Value memref) {
+    auto type = cast<MemRefType>(memref.getType());
+    const SmallVector<int64_t> strides = stridesOf(type);
+    return type.hasStaticShape() && type.getDimSize(0) > 1 &&
+           columnsOfHeads(type, strides) <= strides[0];
+  }
+  static int64_t columnsOfHeads(MemRefType type, ArrayRef<int64_t> strides) {
+    return (type.getDimSize(1) - 1) * strides[1] + type.getDimSize(2);
+  }
+  /// Of boxes of 64 columns of a head.
+  kernel::TensorMapAttr mapOfHeads(Value memref, int64_t position, int64_t boxRows) {
+    auto type = cast<MemRefType>(memref.getType());
+    const SmallVector<int64_t> strides = stridesOf(type);
+    const int64_t bytes = step::elementBytes(type.getElementType());
+    return kernel::TensorMapAttr::get(b.getContext(), position, columnsOfHeads(type, strides),
+                                      type.getDimSize(0), strides[0] * bytes, /*boxColumns=*/64,
+                                      boxRows, /*swizzleBytes=*/128);
+  }
+
   void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
                  const nano::TemplateLaunch &sizes) {
     launch.stem = name.str();
@@ -161,6 +181,16 @@ private:
                                int(multiprocessors)};
     const bool inChain = isGrad && nano::attentionInChain(shape, row);
     SmallVector<SmallVector<Value>> all = outs;
+    const bool canHaveMaps =
+        (isGrad ? nano::attentionGradTakesMaps(shape) : nano::attentionTakesMaps(shape)) &&
+        llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
+        (!isGrad || isMatrixOfHeads(ins[7]));
+    shape.hasMaps = canHaveMaps;
+    if (shape.hasMaps && !isGrad) {
+      Value tickets = buffer("tickets", 1, b.getI32Type());
+      step::FillOp::create(program, task.getLoc(), tickets);
+      all.push_back({tickets});
+    }
     if (inChain) {
       const int64_t units = nano::attentionChainUnits(shape);
       Value counts = buffer("counts", 1 + units, b.getI32Type());
@@ -174,6 +204,7 @@ private:
              << std::max(shape.headSize, shape.valueSize)
              << " elements; a block of a GPU has shared memory for fewer";
     if (candidates) {
+      shape.hasMaps = canHaveMaps && isGrad; // a candidate does not find its tickets at zero
       const int count =
           isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
       for (shape.tiles = inChain ? 0 : 1; shape.tiles < count; ++shape.tiles)
@@ -216,13 +247,25 @@ private:
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
             inChain ? std::optional(at.outs[3][0]) : std::nullopt,
             inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
-            functions.scoreGrad, tiles);
+            functions.scoreGrad, tiles,
+            shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows) : std::nullopt);
       else
         return kernel::AttentionAttr::get(
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
-            at.ins[3], at.ins[4], places(0), places(1), functions.score, tiles);
+            at.ins[3], at.ins[4], places(0), places(1),
+            shape.hasMaps ? std::optional(at.outs[2][0]) : std::nullopt, functions.score, tiles);
     };
+    if (shape.hasMaps) {
+      const nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
+      for (int i : {0, 1, 2})
+        launch.tensorMaps.push_back(mapOfHeads(ins[i], at.ins[i],
+                                               isGrad   ? nano::attentionGradBoxRows
+                                               : i == 0 ? boxes.queries
+                                                        : boxes.keys));
+      if (isGrad)
+        launch.tensorMaps.push_back(mapOfHeads(ins[7], at.ins[7], nano::attentionGradBoxRows));
+    }
     // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
     // a chain take about as long as six of these seven.
     const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;

@@ -19,6 +19,8 @@ struct AttentionShape {
   bool hasScore = false;     ///< the op has a score region
   int multiprocessors = 132; ///< of the GPU: for its speed, not for the results
   int tiles = 0; ///< which of the candidates for tiles; 0 is the rule's: for its speed alone
+  /// There are tensor maps of q, k, v and dy, and tickets of the forward pass.
+  bool hasMaps = false;
 };
 
 /// The launches of an attention op that runs on tensor cores: rows of tiles are queries and columns
@@ -52,7 +54,7 @@ template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
   /// Of a launch of so many tiles of rows.
   static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
   static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
-    return 2 * (headSize + valueSize) * (rows + stages * columns) + 16 * stages +
+    return 2 * (headSize + valueSize) * (rows + stages * columns) + 16 * stages + 8 +
            (part == AttentionPart::Keys ? 12 * stages * columns : 0);
   }
 };
@@ -80,19 +82,22 @@ template <int Columns, int Stages, bool Ahead> struct ChainTiles {
   }
 };
 
-/// Tiles of the forward pass on Hopper: likewise, but one block for each multiprocessor, which
-/// share all tiles; queries are copied to `Slots` slots, keys and values to `Stages` stages.
-template <int Columns, int Stages, int Slots> struct HopperRuns {
-  static constexpr bool useWarpgroups = true;
-  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, slots = Slots,
-                       unitBytes = 256;
+/// Tiles of the forward pass on Hopper: `Groups` warpgroups of 64 rows compute and one copies; one
+/// block for each multiprocessor, which share all tiles; queries are copied to `Slots` slots, keys
+/// and values to `Stages` stages each. `Bulk`: by tensor maps, and blocks take the next tile when
+/// they come to it.
+template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false> struct HopperRuns {
+  static constexpr bool useWarpgroups = true, isBulk = Bulk;
+  static constexpr int groups = Groups, rows = 64 * groups, threads = 128 * (groups + 1),
+                       columns = Columns, stages = Stages, slots = Slots,
+                       unitBytes = Bulk ? 0 : 256, barrierBytes = 32 * stages + 16 * slots;
   static NANO_BOTH constexpr long long blocks(long long tiles, int multiprocessors) {
     return tiles < multiprocessors ? tiles : multiprocessors;
   }
   static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize, int valueSize) {
     const int larger = headSize > valueSize ? headSize : valueSize; // a result takes queries' place
-    return 2 * (larger * slots * rows + (headSize + valueSize) * stages * columns) +
-           16 * (stages + slots) + unitBytes + (32 + 8 * rows) * slots;
+    return 2 * (larger * slots * rows + (headSize + valueSize) * stages * columns) + barrierBytes +
+           unitBytes + (32 + 8 * rows) * slots;
   }
 };
 
@@ -116,7 +121,8 @@ constexpr int attentionSharedBytes = 227 * 1024;
 /// measured. Of the forward pass the first has one slot of queries and more stages, the second
 /// blocks of the other number of columns; of the gradients blocks of keys come 4 or 16 blocks after
 /// those of queries, or blocks of columns in three stages.
-template <int keySize, int valueSize, bool hasScore, int candidate = 0> struct AttentionTileChoice {
+template <int keySize, int valueSize, bool hasScore, int candidate = 0, bool hasMaps = false>
+struct AttentionTileChoice {
   static constexpr int larger = keySize > valueSize ? keySize : valueSize,
                        both = keySize + valueSize;
   /// Stages beside so many slots. With two of them alone copies and products wait for each other.
@@ -134,6 +140,14 @@ template <int keySize, int valueSize, bool hasScore, int candidate = 0> struct A
   using Runs = typename AttentionEither<
       candidate == 0, Rule,
       typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
+  /// With tensor maps: as many stages as there is memory for, up to four. The rows of three
+  /// warpgroups where their sums are few.
+  static constexpr int bulkGroups = both == 128 ? 3 : 2, bulkColumns = larger <= 128 ? 128 : 64,
+                       bulkFitting = (attentionSharedBytes -
+                                      HopperRuns<bulkColumns, 0, 2, bulkGroups, true>::sharedBytes(
+                                          AttentionPart::Forward, keySize, valueSize)) /
+                                     (2 * bulkColumns * both + 32);
+  using Bulk = HopperRuns < bulkColumns, bulkFitting<4 ? bulkFitting : 4, 2, bulkGroups, true>;
   using Grads = typename AttentionEither<candidate == 3, HopperTiles<64, 3>,
                                          HopperTiles<64, 4,
                                                      candidate == 1   ? 4
@@ -145,7 +159,9 @@ template <int keySize, int valueSize, bool hasScore, int candidate = 0> struct A
   /// 192 threads share rows of 24 pieces of 16 bytes evenly, and those alone.
   static constexpr int warps = keySize == 192 && valueSize == 192 ? 6 : 4;
   static constexpr bool useWarps = hasScore || both > 256;
-  using Forward = typename AttentionEither<hasScore, AttentionTiles<16, warps, 64>, Runs>::Type;
+  using Forward = typename AttentionEither<
+      hasScore, AttentionTiles<16, warps, 64>,
+      typename AttentionEither<hasMaps && candidate == 0, Bulk, Runs>::Type>::Type;
   using Queries = typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, Grads>::Type;
   using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 256 ? 16 : 32)>,
                                         Grads>::Type;
@@ -195,8 +211,10 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
 /// select(choice) of the tiles of a shape on tensor cores.
 template <int keySize, int valueSize, class Select>
 NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.hasScore     ? select(AttentionTileChoice<keySize, valueSize, true>())
-         : s.tiles == 0 ? select(AttentionTileChoice<keySize, valueSize, false>())
+  return s.hasScore ? select(AttentionTileChoice<keySize, valueSize, true>())
+         : s.tiles == 0
+             ? (s.hasMaps ? select(AttentionTileChoice<keySize, valueSize, false, 0, true>())
+                          : select(AttentionTileChoice<keySize, valueSize, false>()))
          : s.tiles == 1 ? select(AttentionTileChoice<keySize, valueSize, false, 1>())
          : s.tiles == 2 ? select(AttentionTileChoice<keySize, valueSize, false, 2>())
                         : select(AttentionTileChoice<keySize, valueSize, false, 3>());
@@ -212,6 +230,26 @@ NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
   return s.headSize == 64    ? ofTileChoice<64>(s, select)
          : s.headSize == 128 ? ofTileChoice<128>(s, select)
                              : ofTileChoice<192>(s, select);
+}
+
+/// Whether the forward pass takes tensor maps of q, k and v: where warpgroups compute.
+NANO_BOTH constexpr bool attentionTakesMaps(const AttentionShape &s) {
+  return attentionOnTensorCores(s) && !s.hasScore;
+}
+/// Likewise the gradients, in seven products, and of dy.
+NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s) {
+  return attentionTakesMaps(s) && s.headSize + s.valueSize <= 256;
+}
+/// Rows of the boxes of the gradients' maps, which have 64 columns.
+inline constexpr int attentionGradBoxRows = 64;
+/// Rows of the boxes of the forward pass's maps.
+struct AttentionBoxes {
+  int queries, keys;
+};
+NANO_BOTH constexpr AttentionBoxes attentionBoxes(const AttentionShape &s) {
+  return ofTileChoice(s, []<class Choice>(Choice) constexpr {
+    return AttentionBoxes{Choice::Bulk::rows, Choice::Bulk::columns};
+  });
 }
 
 /// How many candidates there are for the tiles of the forward pass and of the gradients.

@@ -26,6 +26,8 @@ struct Choice {
   TemplateLaunch (*together)(const AttentionShape &shape) = nullptr;
   /// Gradients in five products.
   bool inChain = false;
+  /// The forward pass takes boxes of so many queries and keys by tensor maps; 0: it has none.
+  int boxQueries = 0, boxKeys = 0;
 };
 
 template <class Forward, class Queries, class Keys>
@@ -69,6 +71,23 @@ const Choice fewStages = {"HopperRuns<64, 2, 1>", "HopperTiles<64, 2>", "HopperT
                           tiledLaunch<FewForward, FewColumns, FewColumns>,
                           tiledGradLaunch<OfBoth<FewColumns>>};
 
+using BulkForward = HopperRuns<64, 2, 2, 2, true>;
+const Choice bulkTiles = {.forward = "HopperRuns<64, 2, 2, 2, true>",
+                          .queries = "HopperTiles<64, 2>",
+                          .keys = "HopperTiles<64, 2>",
+                          .launchOf = tiledLaunch<BulkForward, FewColumns, FewColumns>,
+                          .together = tiledGradLaunch<OfBoth<FewColumns>>,
+                          .boxQueries = 128,
+                          .boxKeys = 64};
+using ThreeForward = HopperRuns<128, 3, 2, 3, true>;
+const Choice threeGroups = {.forward = "HopperRuns<128, 3, 2, 3, true>",
+                            .queries = "HopperTiles<64, 2>",
+                            .keys = "HopperTiles<64, 2>",
+                            .launchOf = tiledLaunch<ThreeForward, FewColumns, FewColumns>,
+                            .together = tiledGradLaunch<OfBoth<FewColumns>>,
+                            .boxQueries = 192,
+                            .boxKeys = 128};
+
 const Choice chain = {.inChain = true};
 
 struct Case {
@@ -80,6 +99,7 @@ struct Case {
   Choice tiles = {};
   int multiprocessors = 3; ///< few, so that a block has many tiles
   int valueSize = 0;       ///< of heads of values; 0: as of keys
+  bool hasMaps = false;    ///< the forward pass takes tensor maps
   int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
@@ -97,8 +117,8 @@ const char *scoreText = R"(
 class AttentionKernels {
 public:
   explicit AttentionKernels(const Case &c)
-      : c(c), shape{c.tokens, c.heads,   c.heads / c.sharing, c.size,           c.ofValues(),
-                    c.isBf16, !c.spread, c.hasScore,          c.multiprocessors},
+      : c(c), shape{c.tokens,  c.heads,    c.heads / c.sharing, c.size, c.ofValues(), c.isBf16,
+                    !c.spread, c.hasScore, c.multiprocessors,   0,      c.hasMaps},
         runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
 
   /// Forward and backward kernels of one problem, whose operands are filled.
@@ -155,6 +175,11 @@ public:
                                     : Shape{chosen.threads, chosen.iterations, chosen.sharedBytes};
     std::vector<Argument> arguments = operands();
     arguments.insert(arguments.end(), {{&y, true}, {&otherY, true}, {&lse, true}});
+    DeviceBuffer tickets = DeviceBuffer::ofInts("tickets", {0});
+    if (c.hasMaps) {
+      arguments.push_back({&tickets, true, 0, true});
+      launch.maps = maps();
+    }
     EXPECT_EQ(runner.run("forward", launch, arguments, seed), "");
   }
 
@@ -173,14 +198,16 @@ public:
           counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
       arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
       const TemplateLaunch launch = attentionChainLaunch(shape);
-      EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
+      EXPECT_EQ(runner.run("backward",
+                           {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
                            arguments, seed),
                 "");
       return;
     }
     if (c.tiles.together) {
       TemplateLaunch launch = c.tiles.together(shape);
-      EXPECT_EQ(runner.run("backward", {launch.threads, launch.iterations, launch.sharedBytes},
+      EXPECT_EQ(runner.run("backward",
+                           {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
                            arguments, seed),
                 "");
       return;
@@ -195,7 +222,8 @@ public:
       return;
     }
     TemplateLaunch chosen = attentionGradLaunch(shape);
-    EXPECT_EQ(runner.run("backward", {chosen.threads, chosen.iterations, chosen.sharedBytes},
+    EXPECT_EQ(runner.run("backward",
+                         {chosen.threads, chosen.iterations, chosen.sharedBytes, 1, gradMaps()},
                          arguments, seed),
               "");
   }
@@ -237,6 +265,31 @@ private:
     return {{&q}, {&k}, {&v}, {&first}, {&last}};
   }
 
+  plan::TensorMap mapOf(int part, int boxRows) const {
+    const size_t row = c.packed ? width(0) + width(1) + width(2) : width(part);
+    return {uint32_t(part),    plan::DType::BF16,
+            width(part),       uint64_t(c.tokens),
+            2 * row,           64,
+            uint32_t(boxRows), 128};
+  }
+  std::vector<plan::TensorMap> maps() const {
+    const AttentionBoxes boxes = c.tiles.boxQueries > 0
+                                     ? AttentionBoxes{c.tiles.boxQueries, c.tiles.boxKeys}
+                                     : attentionBoxes(shape);
+    return {mapOf(0, boxes.queries), mapOf(1, boxes.keys), mapOf(2, boxes.keys)};
+  }
+  bool gradHasMaps() const { return c.hasMaps && attentionGradTakesMaps(shape); }
+  std::vector<plan::TensorMap> gradMaps() const {
+    if (!gradHasMaps())
+      return {};
+    constexpr int rows = attentionGradBoxRows;
+    const uint64_t columns = uint64_t(c.heads) * uint64_t(c.ofValues());
+    return {mapOf(0, rows),
+            mapOf(1, rows),
+            mapOf(2, rows),
+            {7, plan::DType::BF16, columns, uint64_t(c.tokens), 2 * columns, 64, rows, 128}};
+  }
+
   std::string text() const {
     auto number = [](int64_t i) { return std::to_string(i); };
     std::string element = c.isBf16 ? "nano::bf16" : "float";
@@ -258,7 +311,8 @@ private:
         ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
         ", hasScore = " + (c.hasScore ? "true" : "false") +
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
-        ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") + "};\n";
+        ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") +
+        (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") + "};\n";
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
@@ -269,25 +323,35 @@ private:
                            view("v", "const " + element, 2, stridesOf(2)) +
                            view("first", "const int", 3, "") + view("last", "const int", 4, "");
     auto kernel = [&](const std::string &name, int arguments, const std::string &body) {
-      result += "extern \"C\" __global__ void __launch_bounds__(384, 1) " + name +
-                "(const __grid_constant__ nano::Launch<" + number(arguments) +
-                ", 1> launch) {\n  const auto work = launch.find(blockIdx.x, 1);\n" + body + "}\n";
+      const int maps = name == "forward" && c.hasMaps        ? 3
+                       : name == "backward" && gradHasMaps() ? 4
+                                                             : 0;
+      result += "extern \"C\" __global__ void __launch_bounds__(" +
+                std::string(name == "forward" && c.hasMaps ? "512" : "384") + ", 1) " + name +
+                "(const __grid_constant__ nano::Launch<" + number(arguments) + ", 1> launch" +
+                (maps > 0 ? ", const __grid_constant__ nano::TensorMaps<" + number(maps) + "> maps"
+                          : "") +
+                ") {\n  const auto work = launch.find(blockIdx.x, 1);\n" + body + "}\n";
     };
     auto call = [&](const std::string &chosen, const std::string &tiled, const std::string &tiles) {
       return "  nano::" +
              (tiles.empty() ? chosen + "<Attention>" : tiled + "<Attention, nano::" + tiles + ">") +
              "(work.begin, x);\n";
     };
-    kernel("forward", 8,
+    kernel("forward", c.hasMaps ? 9 : 8,
            "  nano::AttentionOperands<Attention, 2> x;\n" + operands +
                view("y[0]", element, 5, plain) + view("y[1]", element, 6, plain) +
                view("lse[0]", "float", 7, statistic) +
+               (c.hasMaps ? "  x.tickets = work.template pointer<int32_t>(8);\n"
+                            "  x.maps = maps.map;\n"
+                          : "") +
                call("attentionForward", "tiledForward", c.tiles.forward));
     std::string grads =
         "  nano::AttentionGradOperands<Attention> x;\n" + operands +
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
         view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, stridesOf(0)) +
-        view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2));
+        view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2)) +
+        (gradHasMaps() ? "  x.maps = maps.map;\n" : "");
     kernel("backward", c.tiles.inChain ? 13 : 11,
            c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
                                      "  x.counts = work.template pointer<int32_t>(12);\n"
@@ -390,6 +454,29 @@ TEST(AttentionTemplate, Hopper128) {
 }
 TEST(AttentionTemplate, Hopper64) {
   checkMasks({.tokens = 461, .size = 64, .packed = true, .tiles = hopperTiles}, 6);
+}
+TEST(AttentionTemplate, Maps) {
+  checkMasks({.tokens = 310, .heads = 2, .size = 128, .packed = true, .hasMaps = true}, 91);
+  checkMasks({.tokens = 470, .heads = 3, .hasMaps = true}, 92);
+}
+TEST(AttentionTemplate, MapsChain) {
+  checkMasks({.tokens = 310, .size = 128, .packed = true, .tiles = chain, .hasMaps = true}, 101);
+  checkMasks({.tokens = 300, .heads = 2, .size = 64, .tiles = chain, .hasMaps = true}, 102);
+}
+TEST(AttentionTemplate, MapsSharedKeys) {
+  checkWindow({.tokens = 300, .heads = 4, .sharing = 2, .size = 128, .hasMaps = true}, 93);
+  checkWindow({.tokens = 300, .heads = 6, .sharing = 3, .packed = true, .hasMaps = true}, 94);
+}
+TEST(AttentionTemplate, MapsOtherTiles) {
+  checkMasks({.tokens = 290, .size = 64, .tiles = bulkTiles, .hasMaps = true}, 95);
+  checkMasks({.tokens = 461, .size = 64, .packed = true, .tiles = threeGroups, .hasMaps = true},
+             96);
+}
+TEST(AttentionTemplate, MapsValuesOfAnotherSize) {
+  checkWindow({.tokens = 150, .size = 64, .packed = true, .valueSize = 128, .hasMaps = true}, 97);
+  checkWindow({.tokens = 140, .size = 128, .valueSize = 64, .hasMaps = true}, 98);
+  checkWindow({.tokens = 200, .size = 192, .packed = true, .valueSize = 128, .hasMaps = true}, 99);
+  checkWindow({.tokens = 200, .size = 192, .hasMaps = true}, 100);
 }
 TEST(AttentionTemplate, HopperWithFewStages) {
   checkMasks({.tokens = 290, .size = 128, .tiles = fewStages}, 7);
