@@ -111,7 +111,7 @@ template <class A> struct Mapped : A {
   static constexpr bool hasMaps = nano::attentionTakesMaps(nano::attentionShapeOf<A>);
 };
 template <class A> struct MappedGrad : A {
-  static constexpr bool hasMaps = nano::attentionGradTakesMaps(nano::attentionShapeOf<A>);
+  static constexpr bool hasMaps = nano::attentionGradTakesMaps(nano::attentionShapeOf<A>, false);
 };
 
 template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {

@@ -181,11 +181,13 @@ private:
                                int(multiprocessors)};
     const bool inChain = isGrad && nano::attentionInChain(shape, row);
     SmallVector<SmallVector<Value>> all = outs;
-    const bool canHaveMaps =
-        (isGrad ? nano::attentionGradTakesMaps(shape) : nano::attentionTakesMaps(shape)) &&
-        llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
-        (!isGrad || isMatrixOfHeads(ins[7]));
-    shape.hasMaps = canHaveMaps;
+    auto canHaveMaps = [&](bool inChain) {
+      return (isGrad ? nano::attentionGradTakesMaps(shape, inChain)
+                     : nano::attentionTakesMaps(shape)) &&
+             llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
+             (!isGrad || isMatrixOfHeads(ins[7]));
+    };
+    shape.hasMaps = canHaveMaps(inChain);
     if (shape.hasMaps && !isGrad) {
       Value tickets = buffer("tickets", 1, b.getI32Type());
       step::FillOp::create(program, task.getLoc(), tickets);
@@ -204,7 +206,7 @@ private:
              << std::max(shape.headSize, shape.valueSize)
              << " elements; a block of a GPU has shared memory for fewer";
     if (candidates) {
-      shape.hasMaps = canHaveMaps && isGrad; // a candidate does not find its tickets at zero
+      shape.hasMaps = isGrad && canHaveMaps(false); // those of the forward pass have none
       const int count =
           isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
       for (shape.tiles = inChain ? 0 : 1; shape.tiles < count; ++shape.tiles)

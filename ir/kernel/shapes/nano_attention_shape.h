@@ -236,9 +236,10 @@ NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
 NANO_BOTH constexpr bool attentionTakesMaps(const AttentionShape &s) {
   return attentionOnTensorCores(s) && !s.hasScore;
 }
-/// Likewise the gradients, in seven products, and of dy.
-NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s) {
-  return attentionTakesMaps(s) && s.headSize + s.valueSize <= 256;
+/// Likewise the gradients, and of dy: in five products, and in seven where heads are of 64; those
+/// of 128 take 1% to 4% longer with maps than without.
+NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s, bool inChain) {
+  return attentionTakesMaps(s) && (inChain || s.headSize + s.valueSize == 128);
 }
 /// Rows of the boxes of the gradients' maps, which have 64 columns.
 inline constexpr int attentionGradBoxRows = 64;
@@ -275,15 +276,16 @@ template <> struct AttentionChainChoice<64> {
 
 /// Whether the gradients come in five products, where queries see the keys of their own row of so
 /// many tokens; 0: it is not known how many. Five products need sums in memory and an order in
-/// which blocks add to them. On an H200, of 16,384 tokens and 16 heads of 128 or 32 of 64, they
-/// take 0.82 to 0.97 of the time of seven in rows of 8,192 and 16,384; in rows of 4,096 0.89
-/// to 1.13, and more in shorter ones and where heads share keys. The longest blocks come last, and
-/// the operands of fewer heads stay in the cache that seven products read them from twice: with 12
-/// heads of 64 or 8 of 128 they take 1.07 to 1.11. 2,048 blocks of keys on 132 multiprocessors are
-/// enough.
+/// which blocks add to them. On an H200, of 16,384 tokens, with 32 heads of 64 they take 0.96, 0.91
+/// and 0.87 of the time of seven in rows of 4,096, 8,192 and 16,384, with 16 heads of 128 0.98 of
+/// it in the last two, and more in shorter ones and where heads share keys. The longest blocks come
+/// last, and the operands of fewer heads stay in the cache that seven products read them from
+/// twice: with 12 heads of 64 or 8 of 128 they take 1.07 to 1.11. 2,048 blocks of keys on 132
+/// multiprocessors are enough.
 NANO_BOTH constexpr bool attentionInChain(const AttentionShape &s, long long row) {
   return attentionOnTensorCores(s) && (s.headSize == 64 || s.headSize == 128) &&
-         s.valueSize == s.headSize && !s.hasScore && s.heads == s.keyHeads && row >= 8192 &&
+         s.valueSize == s.headSize && !s.hasScore && s.heads == s.keyHeads &&
+         row >= (s.headSize == 64 ? 4096 : 8192) &&
          s.heads * divideUp(s.tokens, 128) >= 15LL * s.multiprocessors;
 }
 

@@ -278,7 +278,7 @@ private:
                                      : attentionBoxes(shape);
     return {mapOf(0, boxes.queries), mapOf(1, boxes.keys), mapOf(2, boxes.keys)};
   }
-  bool gradHasMaps() const { return c.hasMaps && attentionGradTakesMaps(shape); }
+  bool gradHasMaps() const { return c.hasMaps && attentionGradTakesMaps(shape, c.tiles.inChain); }
   std::vector<plan::TensorMap> gradMaps() const {
     if (!gradHasMaps())
       return {};
@@ -312,7 +312,9 @@ private:
         ", hasScore = " + (c.hasScore ? "true" : "false") +
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
         ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") +
-        (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") + "};\n";
+        (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") +
+        "};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
+        (gradHasMaps() ? "true" : "false") + ";\n};\n";
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
@@ -347,7 +349,7 @@ private:
                           : "") +
                call("attentionForward", "tiledForward", c.tiles.forward));
     std::string grads =
-        "  nano::AttentionGradOperands<Attention> x;\n" + operands +
+        "  nano::AttentionGradOperands<OfGrads> x;\n" + operands +
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
         view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, stridesOf(0)) +
         view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2)) +
@@ -355,12 +357,12 @@ private:
     kernel("backward", c.tiles.inChain ? 13 : 11,
            c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
                                      "  x.counts = work.template pointer<int32_t>(12);\n"
-                                     "  nano::attentionBackwardInChain<Attention>(x);\n"
+                                     "  nano::attentionBackwardInChain<OfGrads>(x);\n"
            : c.tiles.queries.empty()
-               ? grads + "  nano::attentionBackward<Attention>(work.begin, x);\n"
+               ? grads + "  nano::attentionBackward<OfGrads>(work.begin, x);\n"
            : c.tiles.together ? "  struct Choice {\n    using Queries = nano::" + c.tiles.queries +
                                     ";\n    using Keys = Queries;\n  };\n" + grads +
-                                    "  nano::tiledBackward<Attention, Choice>(work.begin, x);\n"
+                                    "  nano::tiledBackward<OfGrads, Choice>(work.begin, x);\n"
                               : "");
     kernel("ofQueries", 11,
            c.tiles.queries.empty() || c.tiles.together
@@ -517,6 +519,17 @@ TEST(AttentionTemplate, ValuesOfAnotherSizePlain) {
 TEST(AttentionTemplate, Chain128) { checkMasks({.tokens = 310, .size = 128, .tiles = chain}, 81); }
 TEST(AttentionTemplate, Chain64) {
   checkMasks({.tokens = 300, .heads = 2, .size = 64, .packed = true, .tiles = chain}, 82);
+}
+/// Five products by the measured rule: long rows of many heads that share no keys.
+TEST(AttentionTemplate, ChainRule) {
+  const AttentionShape narrow{16384, 32, 32, 64, 64, true, true},
+      wide{16384, 16, 16, 128, 128, true, true};
+  EXPECT_TRUE(attentionInChain(narrow, 4096));
+  EXPECT_FALSE(attentionInChain(narrow, 2048));
+  EXPECT_TRUE(attentionInChain(wide, 8192));
+  EXPECT_FALSE(attentionInChain(wide, 4096));
+  EXPECT_FALSE(attentionInChain({16384, 32, 8, 64, 64, true, true}, 8192));
+  EXPECT_FALSE(attentionInChain({16384, 12, 12, 64, 64, true, true}, 8192));
 }
 /// The same bits whatever order the blocks start in and their threads run in.
 TEST(AttentionTemplate, ChainOrder) {

@@ -60,9 +60,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1)
   told<true>(launch);
 }
 
-/// Each thread gives the other block two numbers in each of three turns, at two places in turns: the
-/// third time after the other one has told, by its second, that it has read the first. Broken: reads
-/// what it has not waited for.
+/// Each thread gives the other block two numbers in each of three turns, at two places in turns:
+/// the third time after the other one has told, by its second, that it has read the first. Broken:
+/// reads what it has not waited for.
 template <bool Broken> NANO_DEVICE void given(const TestLaunch<1> &launch) {
   struct alignas(8) Pair {
     float first, second;
@@ -85,8 +85,8 @@ template <bool Broken> NANO_DEVICE void given(const TestLaunch<1> &launch) {
   float sum = 0;
   for (int turn = 0; turn < 3; ++turn) {
     nano::Mbarrier *const arrived = shared->arrived + turn % 2;
-    nano::storeAsyncRemote(shared->got[turn % 2] + i,
-                           Pair{float(i), float(blockIdx.x + 10 * turn)}, arrived, other);
+    nano::storeAsyncRemote(shared->got[turn % 2] + i, Pair{float(i), float(blockIdx.x + 10 * turn)},
+                           arrived, other);
     if (!Broken)
       nano::mbarrierWait(arrived, uint32_t(turn / 2));
     if (i == 0 && turn == 0)
