@@ -170,16 +170,17 @@ template <class A, class Tiles> struct Schedule {
   NANO_DEVICE int dealt(int i) const {
     return i * resident + (i % 2 ? resident - 1 - block : block);
   }
-  /// Likewise, by a warp, or at least `tiles`: there are no more.
-  template <class Operands> NANO_DEVICE int number(const Operands &x, int i) const {
-    if constexpr (byTickets) {
-      int ticket = 0;
-      if (laneIndex() == 0)
-        ticket = fetchAdd(x.tickets, 1);
+  /// Takes a ticket, by a warp, which its first lane has when it comes.
+  template <class Operands> static NANO_DEVICE int ticket(const Operands &x) {
+    if constexpr (byTickets)
+      return laneIndex() == 0 ? fetchAdd(x.tickets, 1) : 0;
+    return 0;
+  }
+  /// The number of the block's tile i > 0 among all, or at least `tiles`: there are no more.
+  NANO_DEVICE int number(int ticket, int i) const {
+    if constexpr (byTickets)
       return resident + shuffle(ticket, 0);
-    } else {
-      return i < count ? dealt(i) : tiles;
-    }
+    return i < count ? dealt(i) : tiles;
   }
 
   /// By all threads, before the tiles.
@@ -196,7 +197,8 @@ template <class A, class Tiles> struct Schedule {
         S::units()[i] = memory.order[dealt(i) / heads];
     }
   }
-  /// The tile with a number, the block's tile i.
+  /// The tile with a number, the block's tile i. Its range of keys is as it was loaded, the first
+  /// and the last one: who waits for it does that later, in Producer::make.
   template <class S, class Operands>
   NANO_DEVICE QueryTile tile(const Operands &x, int number, int i) const {
     const int at = number / heads;
@@ -205,8 +207,8 @@ template <class A, class Tiles> struct Schedule {
     tile.head = number % heads;
     tile.begin = unit * rows;
     tile.end = smaller(tile.begin + rows, tokens);
-    tile.from = larger(x.first[tile.begin], 0);
-    tile.to = x.last[tile.end - 1] + 1;
+    tile.from = x.first[tile.begin];
+    tile.to = x.last[tile.end - 1];
     return tile;
   }
 };
@@ -222,15 +224,30 @@ template <class A, class Tiles, class S> struct Producer {
     if ((2 + 2 * slot) % warps != warp)
       return;
     auto &barriers = S::barriers().rows[slot];
-    if (i >= Tiles::slots)
-      mbarrierWait(&barriers.empty, uint32_t(i / Tiles::slots - 1) & 1);
+    auto waitEmpty = [&] {
+      if (i >= Tiles::slots)
+        mbarrierWait(&barriers.empty, uint32_t(i / Tiles::slots - 1) & 1);
+    };
     tile.passed = column;
-    if (laneIndex() == 0)
-      S::tile(slot) = tile;
     if (tile.head < 0) {
+      waitEmpty();
+      if (laneIndex() == 0)
+        S::tile(slot) = tile;
       mbarrierArrive(&barriers.full);
       return;
     }
+    // All loads are on their way before the first one is waited for.
+    constexpr int ofLane = Tiles::rows / 32;
+    int firsts[ofLane], lasts[ofLane];
+#pragma unroll
+    for (int j = 0; j < ofLane; ++j) {
+      const int query = smaller(tile.begin + 32 * j + laneIndex(), A::tokens - 1);
+      firsts[j] = x.first[query];
+      lasts[j] = x.last[query];
+    }
+    waitEmpty();
+    if (laneIndex() == 0)
+      S::tile(slot) = tile;
     if constexpr (Tiles::isBulk) {
       if (laneIndex() == 0) {
         mbarrierExpect(&barriers.full, Tile<Tiles::rows, A::headSize>::bytes);
@@ -240,11 +257,10 @@ template <class A, class Tiles, class S> struct Producer {
     } else {
       loadTile<Tiles::rows, A::headSize>(S::queries(slot), x.q, tile.head, tile.begin, tile.end);
     }
-#pragma unroll 1
-    for (int row = laneIndex(); row < Tiles::rows; row += 32) {
-      const int query = smaller(tile.begin + row, A::tokens - 1);
-      S::firsts(slot)[row] = x.first[query];
-      S::lasts(slot)[row] = x.last[query];
+#pragma unroll
+    for (int j = 0; j < ofLane; ++j) {
+      S::firsts(slot)[32 * j + laneIndex()] = firsts[j];
+      S::lasts(slot)[32 * j + laneIndex()] = lasts[j];
     }
     if constexpr (Tiles::isBulk)
       mbarrierArrive(&barriers.full);
@@ -274,7 +290,9 @@ template <class A, class Tiles, class S> struct Producer {
     }
   }
 
-  template <class Operands> NANO_DEVICE void make(const Operands &x, const QueryTile &tile, int i) {
+  template <class Operands> NANO_DEVICE void make(const Operands &x, QueryTile tile, int i) {
+    tile.from = larger(tile.from, 0);
+    ++tile.to;
     queries(x, tile, i);
 #pragma unroll 1
     for (int from = tile.from; from < tile.to; from += Tiles::columns, ++column) {
@@ -290,15 +308,17 @@ NANO_DEVICE void copyTiles(const Schedule<A, Tiles> &schedule, const Operands &x
   Producer<A, Tiles, S> producer;
   if (producer.warp >= producer.warps)
     return;
-  int number = schedule.block;
+  int number = schedule.block, ticket = schedule.ticket(x);
   QueryTile tile = schedule.template tile<S>(x, number, 0);
 #pragma unroll 1
   for (int i = 1; number < schedule.tiles; ++i) {
-    number = schedule.number(x, i);
+    number = schedule.number(ticket, i);
     QueryTile next;
     next.head = -1;
-    if (number < schedule.tiles)
+    if (number < schedule.tiles) {
       next = schedule.template tile<S>(x, number, i);
+      ticket = schedule.ticket(x);
+    }
     producer.make(x, tile, i - 1);
     tile = next;
     if (number >= schedule.tiles)
