@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,6 +44,7 @@ static const char *from, *report;
 static long fromLeft;       ///< directories still to come
 static atomic_bool counts;  ///< whether it has begun
 static atomic_long counted; ///< of `failing`
+static atomic_int told;     ///< the report: 1 while it is written, 2 then
 
 __attribute__((constructor)) static void start(void) {
   const char *wanted = getenv("NANO_FAIL");
@@ -94,8 +96,16 @@ static bool fails(enum Call call, const char *what) {
   const long number = atomic_fetch_add(&counted, 1) + 1;
   if (number < first || number > last)
     return false;
-  if (number == first && report)
-    tell(what);
+  // Once, and before any thread sees a failure, which may end the process.
+  if (report) {
+    int untold = 0;
+    if (atomic_compare_exchange_strong(&told, &untold, 1)) {
+      tell(what);
+      atomic_store(&told, 2);
+    }
+    while (atomic_load(&told) != 2)
+      sched_yield();
+  }
   errno = error;
   return true;
 }
