@@ -12,6 +12,7 @@
 #include "ir/kernel/shapes/nano_recurrence_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
 #include "ir/kernel/shapes/nano_transpose_shape.h"
+#include "passes/cuda/AttentionMaps.h"
 #include "passes/cuda/CudaTransposes.h"
 #include "passes/cuda/TemplateFunctions.h"
 
@@ -118,26 +119,6 @@ private:
     for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
       is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
     return is;
-  }
-
-  /// True when the heads of a token lie in one row of a matrix, which a tensor map can be of.
-  static bool isMatrixOfHeads(Value memref) {
-    auto type = cast<MemRefType>(memref.getType());
-    const SmallVector<int64_t> strides = stridesOf(type);
-    return type.hasStaticShape() && type.getDimSize(0) > 1 &&
-           columnsOfHeads(type, strides) <= strides[0];
-  }
-  static int64_t columnsOfHeads(MemRefType type, ArrayRef<int64_t> strides) {
-    return (type.getDimSize(1) - 1) * strides[1] + type.getDimSize(2);
-  }
-  /// Of boxes of 64 columns of a head.
-  kernel::TensorMapAttr mapOfHeads(Value memref, int64_t position, int64_t boxRows) {
-    auto type = cast<MemRefType>(memref.getType());
-    const SmallVector<int64_t> strides = stridesOf(type);
-    const int64_t bytes = step::elementBytes(type.getElementType());
-    return kernel::TensorMapAttr::get(b.getContext(), position, columnsOfHeads(type, strides),
-                                      type.getDimSize(0), strides[0] * bytes, /*boxColumns=*/64,
-                                      boxRows, /*swizzleBytes=*/128);
   }
 
   void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
@@ -258,16 +239,8 @@ private:
             at.ins[3], at.ins[4], places(0), places(1),
             shape.hasMaps ? std::optional(at.outs[2][0]) : std::nullopt, functions.score, tiles);
     };
-    if (shape.hasMaps) {
-      const nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
-      for (int i : {0, 1, 2})
-        launch.tensorMaps.push_back(mapOfHeads(ins[i], at.ins[i],
-                                               isGrad   ? nano::attentionGradBoxRows
-                                               : i == 0 ? boxes.queries
-                                                        : boxes.keys));
-      if (isGrad)
-        launch.tensorMaps.push_back(mapOfHeads(ins[7], at.ins[7], nano::attentionGradBoxRows));
-    }
+    if (shape.hasMaps)
+      launch.tensorMaps = mapsOfAttention(shape, ins, at.ins, isGrad);
     // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
     // a chain take about as long as six of these seven.
     const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
