@@ -1,10 +1,10 @@
 // --max-memory: how a step is cut and what is computed twice so that a rank holds no more.
 //
 // A choice is a number of tokens in a micro-batch, where the model says that it may be chosen, and
-// bytes that nano-recompute has to save, or may spend; chunks of the head follow from both by themselves
-// (nano-chunk-rows). A trial takes a choice through all stages up to the plan of memory, without
-// native code, and predicts its step with the simulator. Trials that do not depend on each other
-// run side by side.
+// bytes that nano-recompute has to save, or may spend; chunks of the head follow from both by
+// themselves (nano-chunk-rows). A trial takes a choice through all stages up to the plan of memory,
+// without native code, and predicts its step with the simulator. Trials that do not depend on each
+// other run side by side.
 #pragma once
 
 #include "compiler/StageRunner.h"
