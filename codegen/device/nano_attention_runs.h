@@ -147,9 +147,7 @@ template <class S, class Tiles> NANO_DEVICE void releaseColumn(int i, int column
 /// The tiles of a launch: a unit is a block of queries, its tiles are those of its heads.
 ///
 /// By tickets a block takes the next tile when it comes to it. Under a causal mask the last units
-/// of a row see the most keys, and come first, so that short tiles fill the end. Heads whose keys
-/// and values fit in the cache together come before the others: the tiles that run at a time then
-/// read them from memory once.
+/// of a row see the most keys, and come first, so that short tiles fill the end.
 ///
 /// Without tickets the tiles of all units, sorted by their costs, are dealt out to the blocks in
 /// rounds, there and back.
@@ -366,6 +364,8 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     barrierSync(1 + group, warpgroupThreads); // all warps have read the queries
     mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, S::queries(pendingSlot), warpRow,
                                                        x.y, tile.head, tile.begin, tile.end);
+    if constexpr (Tiles::isBulk)
+      fenceProxyAsync(); // the next queries come by bulk copies to where results were written
     release(barriers.rows[pendingSlot].empty);
   };
   auto drain = [&] {
