@@ -1,7 +1,7 @@
-// The attention templates on a GPU: results against a double-precision reference, then
-// times of every choice of tiles, so that one run tells which to choose. Prints TFLOP/s by the
-// usual count: 2·(Dh + Dv) a visible pair forward, 6·Dh + 4·Dv backward, whatever a template really
-// computes.
+// The attention templates on a GPU, as the rules of nano_attention_shape.h choose them: results
+// against a double-precision reference, then times. Prints TFLOP/s by the usual count: 2·(Dh + Dv)
+// a visible pair forward, 6·Dh + 4·Dv backward, whatever a template really computes. How other
+// tiles fare, `nanoc compile --candidates` and `nanorun --tune` say, on a run's own data.
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuBench.cuh"
 #include "codegen/device/nano_attention.h"
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -158,30 +159,15 @@ constexpr int gradThreads = nano::attentionGradLaunch(nano::attentionShapeOf<A>)
 
 template <class A>
 __global__ void __launch_bounds__(forwardThreads<A>, 1)
-    forwardDefault(const __grid_constant__ Arguments a) {
+    forwardKernel(const __grid_constant__ Arguments a) {
   nano::attentionForward<A>(blockIdx.x, forwardOperands<A>(a));
 }
 template <class A>
 __global__ void __launch_bounds__(gradThreads<A>, 1)
-    backwardDefault(const __grid_constant__ Arguments a) {
+    backwardKernel(const __grid_constant__ Arguments a) {
   nano::attentionBackward<A>(blockIdx.x, gradOperands<A>(a));
 }
-template <class A, class Tiles, nano::AttentionPart part>
-__global__ void __launch_bounds__(Tiles::threads, 1) tiled(const __grid_constant__ Arguments a) {
-  if constexpr (part == nano::AttentionPart::Forward)
-    nano::tiledForward<A, Tiles>(blockIdx.x, forwardOperands<A>(a));
-  else if constexpr (part == nano::AttentionPart::Queries)
-    nano::tiledQueryGrad<A, Tiles>(blockIdx.x, gradOperands<A>(a));
-  else
-    nano::tiledKeyGrad<A, Tiles>(blockIdx.x, gradOperands<A>(a));
-}
-template <class A, class Choice>
-__global__ void __launch_bounds__(Choice::Queries::threads, 1)
-    tiledBoth(const __grid_constant__ Arguments a) {
-  nano::tiledBackward<A, Choice>(blockIdx.x, gradOperands<A>(a));
-}
-
-enum class Part { Forward, Queries, Keys, Backward };
+enum class Part { Forward, Backward };
 
 struct Variant {
   std::string name;
@@ -191,46 +177,11 @@ struct Variant {
   int boxQueries = 0, boxKeys = 0; ///< rows of tensor maps' boxes; 0: there are none
 };
 
-template <class Tiles> std::string nameOf() {
-  const std::string columns = std::to_string(Tiles::columns) + " columns";
-  if constexpr (!Tiles::useWarpgroups)
-    return "mma " + std::to_string(Tiles::warpRows) + "x" + std::to_string(Tiles::warps) +
-           " rows, " + columns;
-  else if constexpr (requires { Tiles::slots; })
-    return "runs, " + columns + ", " + std::to_string(Tiles::stages) + " stages, " +
-           std::to_string(Tiles::slots) + " slots";
-  else
-    return "hopper " + columns + ", " + std::to_string(Tiles::stages) + " stages, lead " +
-           std::to_string(Tiles::lead);
-}
-template <class A, class Tiles, nano::AttentionPart part> Variant variant() {
-  const char *names[] = {"forward ", "dq ", "dk, dv "};
-  const Part parts[] = {Part::Forward, Part::Queries, Part::Keys};
-  return {names[int(part)] + nameOf<Tiles>(),
-          parts[int(part)],
-          tiled<A, Tiles, part>,
-          {Tiles::threads,
-           Tiles::blocks(A::heads * nano::divideUp(A::tokens, Tiles::rows), A::multiprocessors),
-           Tiles::sharedBytes(part, A::headSize, A::valueSize)}};
-}
-template <class A, class Tiles> Variant forward() {
-  return variant<A, Tiles, nano::AttentionPart::Forward>();
-}
-template <class A, class Tiles> Variant ofQueries() {
-  return variant<A, Tiles, nano::AttentionPart::Queries>();
-}
-template <class A, class Tiles> Variant ofKeys() {
-  return variant<A, Tiles, nano::AttentionPart::Keys>();
-}
-template <class A, class Choice> Variant both() {
-  return {"backward in one launch " + nameOf<typename Choice::Queries>(), Part::Backward,
-          tiledBoth<A, Choice>, nano::tiledGradLaunch<Choice>(nano::attentionShapeOf<A>)};
-}
-template <class A> std::vector<Variant> defaults() {
+template <class A> std::vector<Variant> variants() {
   constexpr nano::AttentionShape shape = nano::attentionShapeOf<Mapped<A>>;
-  Variant forward = {"chosen forward", Part::Forward, forwardDefault<Mapped<A>>,
+  Variant forward = {"forward", Part::Forward, forwardKernel<Mapped<A>>,
                      nano::attentionForwardLaunch(shape)},
-          backward = {"chosen backward", Part::Backward, backwardDefault<MappedGrad<A>>,
+          backward = {"backward", Part::Backward, backwardKernel<MappedGrad<A>>,
                       nano::attentionGradLaunch(shape)};
   if constexpr (Mapped<A>::hasMaps) {
     constexpr nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
@@ -241,23 +192,6 @@ template <class A> std::vector<Variant> defaults() {
     backward.boxQueries = backward.boxKeys = nano::attentionGradBoxRows;
   return {forward, backward};
 }
-/// Tiles of queries and of keys alike.
-template <class Tiles> struct OfBoth {
-  using Queries = Tiles;
-  using Keys = Tiles;
-};
-/// What is not chosen, but tested at odd shapes too.
-struct MmaChoice {
-  using Forward = nano::AttentionTiles<32, 4, 48>;
-  using Queries = nano::AttentionTiles<32, 4, 32>;
-  using Keys = nano::AttentionTiles<16, 4, 48>;
-};
-template <class A> std::vector<Variant> others() {
-  return {forward<A, MmaChoice::Forward>(), both<A, MmaChoice>(),
-          forward<A, nano::HopperRuns<64, 4, 2>>(), forward<A, nano::HopperRuns<128, 3, 1>>(),
-          both<A, OfBoth<nano::HopperTiles<64, 3, 1>>>()};
-}
-
 //===- Reference ----------------------------------------------------------===//
 
 struct Sample {
@@ -440,9 +374,8 @@ public:
                        &ofQueries[i * (valueD + D + 1) + valueD + D]);
       judge("lse", difference, 1e-5, 1e-4); // f32
     }
-    if (variant.part == Part::Queries || variant.part == Part::Backward)
+    if (variant.part == Part::Backward) {
       compare("dq", a.dq, queries, ofQueries, false);
-    if (variant.part == Part::Keys || variant.part == Part::Backward) {
       compare("dk", a.dk, keys, ofKeys, false);
       compare("dv", a.dv, keys, ofKeys, true);
     }
@@ -455,24 +388,18 @@ public:
 
   void time(const Variant &variant) {
     const double seconds = medianSeconds([&] { launch(variant); });
-    // Of dq: two products over Dh, one over Dv; of dk and dv two of each; both count as three and
-    // two.
     constexpr double D = A::headSize, valueD = A::valueSize;
-    const double flops = 2 * (variant.part == Part::Forward   ? D + valueD
-                              : variant.part == Part::Queries ? 2 * D + valueD
-                              : variant.part == Part::Keys    ? 2 * D + 2 * valueD
-                                                              : 3 * D + 2 * valueD);
+    const double flops = 2 * (variant.part == Part::Forward ? D + valueD : 3 * D + 2 * valueD);
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(variant.kernel)));
     int blocks = 0;
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         &blocks, reinterpret_cast<const void *>(variant.kernel), variant.launch.threads,
         variant.launch.sharedBytes));
-    std::printf(
-        "%-48s %8.3f ms  %6.1f TFLOP/s%s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
-        variant.name.c_str(), seconds * 1e3, flops * mask.pairs * A::heads / seconds / 1e12,
-        variant.part == Part::Queries || variant.part == Part::Keys ? " (computed)" : "",
-        attributes.numRegs, attributes.localSizeBytes, variant.launch.sharedBytes / 1024, blocks);
+    std::printf("%-48s %8.3f ms  %6.1f TFLOP/s  %d registers, %zu B spilled, %d KB, %d blocks/SM\n",
+                variant.name.c_str(), seconds * 1e3, flops * mask.pairs * A::heads / seconds / 1e12,
+                attributes.numRegs, attributes.localSizeBytes, variant.launch.sharedBytes / 1024,
+                blocks);
     std::fflush(stdout);
   }
 
@@ -503,12 +430,9 @@ private:
     };
     if (variant.part == Part::Forward)
       add(a.y);
-    if (variant.part == Part::Queries || variant.part == Part::Backward)
-      add(a.dq);
-    if (variant.part == Part::Keys || variant.part == Part::Backward) {
-      add(a.dk);
-      add(a.dv);
-    }
+    if (variant.part == Part::Backward)
+      for (void *x : {a.dq, a.dk, a.dv})
+        add(x);
     return all;
   }
 
@@ -539,111 +463,53 @@ private:
   bool prepared = false;
 };
 
-/// Of the chosen tiles at a shape that is a multiple of nothing, with and without a score function.
+/// At a shape that is a multiple of nothing.
 template <class A> void oddCase(const char *name) {
   Case<A> odd;
   odd.use(name, Mask::make(A::tokens, 0, 3, 11));
-  std::vector<Variant> variants = defaults<A>();
-  for (const Variant &variant : others<A>())
-    variants.push_back(variant);
-  for (const Variant &variant : variants)
+  for (const Variant &variant : variants<A>())
     odd.test(variant);
 }
 
-} // namespace
-
-/// Heads of values of another size, beside other tiles and beside values filled up with zeros.
-void valueSizes() {
-  using nano::AttentionTiles, nano::HopperRuns;
-  auto compare = [](auto *type, const char *name, std::vector<Variant> more) {
-    using A = std::remove_pointer_t<decltype(type)>;
-    Case<A> large;
-    large.use(name, Mask::make(A::tokens, 8192, 1 << 20, 1));
-    std::vector<Variant> variants = defaults<A>();
-    variants.insert(variants.end(), more.begin(), more.end());
-    for (const Variant &v : variants)
-      large.test(v);
-    for (const Variant &v : variants)
-      large.time(v);
-  };
-  using Latent = Attention<16384, 16, 192, false, 132, 128>;
-  using Filled = Attention<16384, 16, 192>;
-  using Wide = Attention<16384, 16, 64, false, 132, 128>;
-  compare(static_cast<Latent *>(nullptr), "8k causal",
-          {forward<Latent, AttentionTiles<16, 4, 64>>(), forward<Latent, HopperRuns<64, 2, 2>>()});
-  compare(static_cast<Filled *>(nullptr), "8k causal, values filled up",
-          {forward<Filled, AttentionTiles<16, 6, 64>>(), forward<Filled, HopperRuns<64, 3, 1>>()});
-  compare(static_cast<Wide *>(nullptr), "8k causal", {forward<Wide, AttentionTiles<16, 4, 64>>()});
-  compare(static_cast<Attention<16384, 16, 128> *>(nullptr), "8k causal, keys filled up", {});
-  auto odd = [](auto *type, const char *name) {
-    using A = std::remove_pointer_t<decltype(type)>;
-    Case<A> odd;
-    odd.use(name, Mask::make(A::tokens, 0, 3, 11));
-    for (const Variant &v : defaults<A>())
-      odd.test(v);
-  };
-  odd(static_cast<Attention<777, 2, 192, true, 132, 128> *>(nullptr), "odd, soft cap");
-  odd(static_cast<Attention<777, 2, 64, false, 5, 192> *>(nullptr), "odd");
-  odd(static_cast<Attention<1333, 3, 128, false, 7, 64> *>(nullptr), "odd");
-  odd(static_cast<Attention<1333, 3, 192, false, 7, 64> *>(nullptr), "odd");
+/// At 8k causal, then the times with documents and windows of so many blocks.
+template <class A> void largeCase(const char *name, std::initializer_list<int> windows) {
+  Case<A> large;
+  large.use(name, Mask::make(A::tokens, 8192, 1 << 20, 1));
+  for (const Variant &variant : variants<A>())
+    large.test(variant);
+  for (const Variant &variant : variants<A>())
+    large.time(variant);
+  for (int window : windows) {
+    large.use(("documents, window of " + std::to_string(window)).c_str(),
+              Mask::make(A::tokens, 0, window, 1));
+    for (const Variant &variant : variants<A>())
+      large.time(variant);
+  }
 }
+
+} // namespace
 
 int main(int argc, char **argv) {
   if (const std::optional<int> status = nano::helpOnly(
           argc, argv,
           "AttentionCudaBench: the attention templates on GPU 0 against a reference in doubles,\n"
-          "then TFLOP/s of every choice of tiles at 8k causal and with gpt124m's masks. Exit\n"
-          "status 1 when a result is wrong. Takes no options."))
+          "then TFLOP/s at 8k causal and with gpt124m's masks. Exit status 1 when a result is\n"
+          "wrong. Takes no options."))
     return *status;
   describeDevice();
   oddCase<Attention<1333, 3, 128, false, 7>>("odd");
   oddCase<Attention<1333, 3, 64, false, 5>>("odd");
   oddCase<Attention<777, 2, 128, true>>("odd, soft cap");
   oddCase<Attention<777, 2, 64, true>>("odd, soft cap");
-  valueSizes();
-
-  {
-    using A = Attention<49152, 6, 128>;
-    using nano::AttentionTiles, nano::HopperRuns, nano::HopperTiles;
-    std::vector<Variant> variants = defaults<A>();
-    for (const Variant &v :
-         {forward<A, AttentionTiles<32, 4, 32>>(), forward<A, HopperRuns<64, 5, 2>>(),
-          forward<A, HopperRuns<64, 4, 1>>(), forward<A, HopperRuns<128, 2, 2>>(),
-          ofQueries<A, HopperTiles<64, 4>>(), ofKeys<A, HopperTiles<64, 4>>(),
-          both<A, OfBoth<HopperTiles<64, 4, 0>>>(), both<A, OfBoth<HopperTiles<64, 4, 24>>>(),
-          both<A, MmaChoice>()})
-      variants.push_back(v);
-    Case<A> large;
-    large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
-    for (const Variant &v : variants)
-      large.test(v);
-    for (const Variant &v : variants)
-      large.time(v);
-    for (int window : {14, 7, 2, 1}) {
-      large.use(("documents, window of " + std::to_string(window)).c_str(),
-                Mask::make(A::tokens, 0, window, 1));
-      for (const Variant &v : variants)
-        large.time(v);
-    }
-  }
-  {
-    using A = Attention<49152, 12, 64>;
-    Case<A> large;
-    large.use("8k causal", Mask::make(A::tokens, 8192, 1 << 20, 1));
-    std::vector<Variant> variants = defaults<A>();
-    for (const Variant &v : others<A>())
-      variants.push_back(v);
-    for (const Variant &v :
-         {forward<A, nano::AttentionTiles<32, 4, 64>>(), forward<A, nano::HopperRuns<64, 8, 2>>(),
-          forward<A, nano::HopperRuns<128, 4, 2>>(), both<A, OfBoth<nano::HopperTiles<64, 6>>>()})
-      variants.push_back(v);
-    for (const Variant &v : variants)
-      large.test(v);
-    for (const Variant &v : variants)
-      large.time(v);
-    large.use("documents, window of 7", Mask::make(A::tokens, 0, 7, 1));
-    for (const Variant &v : variants)
-      large.time(v);
-  }
+  oddCase<Attention<777, 2, 192, true, 132, 128>>("odd, soft cap");
+  oddCase<Attention<777, 2, 64, false, 5, 192>>("odd");
+  oddCase<Attention<1333, 3, 128, false, 7, 64>>("odd");
+  oddCase<Attention<1333, 3, 192, false, 7, 64>>("odd");
+  largeCase<Attention<49152, 6, 128>>("8k causal", {14, 7, 2, 1});
+  largeCase<Attention<49152, 12, 64>>("8k causal", {7});
+  largeCase<Attention<16384, 16, 192, false, 132, 128>>("8k causal", {});
+  largeCase<Attention<16384, 16, 192>>("8k causal, values filled up", {});
+  largeCase<Attention<16384, 16, 64, false, 132, 128>>("8k causal", {});
+  largeCase<Attention<16384, 16, 128>>("8k causal, keys filled up", {});
   return conclude();
 }
